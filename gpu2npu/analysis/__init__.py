@@ -1,0 +1,1 @@
+"""What a project needs that an NPU lacks."""

@@ -1,0 +1,1 @@
+"""The device: its tensor, dispatch, memory, streams and random state."""

@@ -1,0 +1,1 @@
+"""hccl process groups over gloo."""

@@ -1,0 +1,1 @@
+"""NumPy kernels, one module a family, registered by aten name."""

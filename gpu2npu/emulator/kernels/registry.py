@@ -1,0 +1,33 @@
+"""The table of NumPy kernels by aten name, and the decorator that fills it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Kernel = Callable[..., Any]
+K = TypeVar("K", bound=Kernel)
+
+KERNELS: dict[str, Kernel] = {}
+
+
+def kernel(*names: str) -> Callable[[K], K]:
+    """Register a kernel under its aten names, `aten::add.Tensor` or `aten::relu` for a default overload.
+
+    A kernel is a function of NumPy arrays: tensors come as arrays over device memory (bfloat16 as
+    `ml_dtypes.bfloat16`) that it must not write to, a `torch.dtype` comes as `numpy.dtype`, scalars as Python
+    scalars; device, layout and memory format are not handed on. It returns fresh arrays of the result's dtype,
+    a tuple where the operator has several results. In-place and `out=` overloads run the functional kernel.
+
+    Raises:
+        ValueError: A name is registered twice.
+    """
+
+    def register(function: K) -> K:
+        for name in names:
+            if name in KERNELS:
+                raise ValueError(f"two kernels for {name}")
+            KERNELS[name] = function
+        return function
+
+    return register

@@ -1,0 +1,1 @@
+"""One file in, new text, changes and findings out. No I/O."""

@@ -1,0 +1,1 @@
+"""A tree in, a tree out: discovery, mirroring, atomic writes, parallel workers."""

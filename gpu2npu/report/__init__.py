@@ -1,0 +1,1 @@
+"""Writers. They receive records and recompute nothing."""

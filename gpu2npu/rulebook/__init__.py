@@ -1,0 +1,1 @@
+"""Rule files in, checked rules out."""
