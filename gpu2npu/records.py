@@ -70,3 +70,43 @@ class MigratedFile:
     findings: tuple[Finding, ...] = ()
     failure: str | None = None
     traits: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, order=True)
+class ExportedOperator:
+    """An operator that the project's own C++ or CUDA code exports: `path` is the exporting file, `api` the name that
+    Python calls it by, such as "my_ext.nms" or "torchvision::nms"."""
+
+    path: str
+    api: str
+
+
+@dataclass(frozen=True, order=True)
+class PathNote:
+    """A path that is not in the output as it is in the source, and why. `failed` says that it ought to have been."""
+
+    path: str
+    reason: str
+    failed: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one migration did to a whole project. Every tuple is sorted by path.
+
+    `copied` are the files that are not Python, copied as they are; `skipped` the folders left out by design. `seconds`
+    is wall-clock time.
+    """
+
+    name: str
+    files: tuple[MigratedFile, ...]
+    copied: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    notes: tuple[PathNote, ...] = ()
+    operators: tuple[ExportedOperator, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything was migrated or copied."""
+        return not any(file.failure for file in self.files) and not any(note.failed for note in self.notes)
