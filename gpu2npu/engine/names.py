@@ -1,0 +1,171 @@
+"""What a name or a dotted expression refers to, as a qualified name, across the files of the project."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from gpu2npu.engine.context import ProjectContext
+from gpu2npu.engine.scopes import Assigned, Binding, Defined, Imported, Scope, Scopes, collect_scopes
+from gpu2npu.engine.source import SourceError, read_source
+from gpu2npu.engine.tree import dotted_name, last_name, string_value
+
+# Calls that import the module their string names.
+_IMPORTERS = frozenset({"importorskip", "import_module", "__import__"})
+
+
+@dataclass(eq=False)
+class Names:
+    """Resolves names of one module; asks the modules it imports from when they belong to the project."""
+
+    path: str
+    scopes: Scopes
+    context: ProjectContext
+    loaded: dict[str, Names | None] = field(default_factory=dict)
+    _open: set[int] = field(default_factory=set)
+
+    def qualified(self, node: cst.CSTNode, scope: Scope) -> str | None:
+        """`torch.cuda.amp.autocast` for an expression that means it, whatever it is spelled; else None."""
+        if isinstance(node, cst.Name):
+            return self.name(node.value, scope)
+        if isinstance(node, cst.Attribute):
+            owner = self.qualified(node.value, scope)
+            return self.follow(f"{owner}.{node.attr.value}") if owner is not None else None
+        return None
+
+    def name(self, name: str, scope: Scope) -> str | None:
+        """The qualified name that `name` is bound to where it is used in `scope`."""
+        found = scope.lookup(name)
+        if found is None:
+            # A free name can only come from a star import, or from a cell or module this file is run in.
+            return self.through_stars(name) or (name if name == "torch" else None)
+        return self.meaning(*found)
+
+    def meaning(self, scope: Scope, bindings: list[Binding]) -> str | None:
+        """What several bindings of one name agree on; an import wins over a None that stands in for it."""
+        meanings = []
+        for binding in bindings:
+            if isinstance(binding, Imported):
+                meanings.append(self.follow(binding.qualified))
+            elif isinstance(binding, Assigned):
+                meanings.append(self.assigned(binding, scope))
+            else:
+                return None
+        return next((meaning for meaning in meanings if meaning is not None), None)
+
+    def assigned(self, binding: Assigned, scope: Scope) -> str | None:
+        value = binding.value
+        if isinstance(value, (cst.Name, cst.Attribute)):
+            if id(binding) in self._open:  # x = x
+                return None
+            self._open.add(id(binding))
+            try:
+                return self.qualified(value, scope)
+            finally:
+                self._open.discard(id(binding))
+        if isinstance(value, cst.Call) and value.args and last_name(value.func) in _IMPORTERS:
+            return string_value(value.args[0].value)
+        return None
+
+    def follow(self, qualified: str) -> str:
+        """A name of a module of the project -> what it is bound to there, as far as imports and aliases lead."""
+        for _ in range(20):  # longer than any chain of re-exports; ends import cycles
+            step = self.one_step(qualified)
+            if step is None or step == qualified:
+                return qualified
+            qualified = step
+        return qualified
+
+    def one_step(self, qualified: str) -> str | None:
+        if not self.context.files or qualified.startswith("torch."):
+            return None
+        leading = qualified[: len(qualified) - len(qualified.lstrip("."))]
+        parts = qualified.lstrip(".").split(".")
+        for split in range(len(parts) - 1, -1, -1):
+            module = leading + ".".join(parts[:split])
+            if not module:
+                continue
+            other = self.module(module)
+            if other is None or other is self:
+                continue
+            bindings = other.scopes.module.bindings.get(parts[split])
+            meaning = other.meaning(other.scopes.module, bindings) if bindings else other.through_stars(parts[split])
+            if meaning is None or meaning.startswith("."):
+                return None
+            return ".".join((meaning, *parts[split + 1 :]))
+        return None
+
+    def through_stars(self, name: str) -> str | None:
+        """What a free name means when a star import of a project module (or of torch itself) brings it in."""
+        for module in self.scopes.star_imports:
+            if module == "torch" or module.startswith("torch."):
+                if name in ("cuda", "nn", "distributed"):
+                    return f"{module}.{name}"
+                continue
+            dotted = f"{module}{'' if module.endswith('.') else '.'}{name}"
+            other = self.module(module)
+            if other is not None and (name in other.scopes.module.bindings or other.scopes.star_imports):
+                followed = self.follow(dotted)
+                if followed != dotted:
+                    return followed
+        return None
+
+    def module(self, module: str) -> Names | None:
+        """The names of another module of the project, parsed once; None when it is not the project's or not Python."""
+        path = self.context.module_path(module, self.path)
+        if path is None:
+            return None
+        if path not in self.loaded:
+            self.loaded[path] = None  # ends import cycles while it is parsed
+            self.loaded[path] = _load(path, self.context, self.loaded)
+        return self.loaded[path]
+
+    def definition(self, node: cst.CSTNode, scope: Scope) -> tuple[Names, Defined] | None:
+        """The class or function of the project that an expression names, and the module it is in."""
+        if isinstance(node, cst.Name):
+            found = scope.lookup(node.value)
+            if found is not None and len(found[1]) == 1 and isinstance(found[1][0], Defined):
+                return self, found[1][0]
+        qualified = dotted_name(node) and self.import_path(node, scope)
+        if not qualified:
+            return None
+        return self.exported(qualified)
+
+    def import_path(self, node: cst.CSTNode, scope: Scope) -> str | None:
+        """The dotted path an expression spells through an import, before any of it is followed."""
+        if isinstance(node, cst.Attribute):
+            owner = self.import_path(node.value, scope)
+            return f"{owner}.{node.attr.value}" if owner is not None else None
+        if isinstance(node, cst.Name):
+            found = scope.lookup(node.value)
+            for binding in found[1] if found else ():
+                if isinstance(binding, Imported):
+                    return binding.qualified
+        return None
+
+    def exported(self, qualified: str, depth: int = 20) -> tuple[Names, Defined] | None:
+        """The definition behind a dotted path into the project, through re-exports."""
+        leading = qualified[: len(qualified) - len(qualified.lstrip("."))]
+        head, _, last = qualified.lstrip(".").rpartition(".")
+        other = self.module(leading + head) if (leading or head) and depth else None
+        if other is None:
+            return None
+        for binding in other.scopes.module.bindings.get(last, ()):
+            if isinstance(binding, Defined):
+                return other, binding
+            if isinstance(binding, Imported):
+                return other.exported(binding.qualified, depth - 1)
+        for star in other.scopes.star_imports:
+            found = other.exported(f"{star}{'' if star.endswith('.') else '.'}{last}", depth - 1)
+            if found is not None:
+                return found
+        return None
+
+
+def _load(path: str, context: ProjectContext, loaded: dict[str, Names | None]) -> Names | None:
+    try:
+        text = read_source(context.read(path), path).text
+        return Names(path, collect_scopes(cst.parse_module(text)), context, loaded)
+    except (OSError, SourceError, cst.ParserSyntaxError, RecursionError):
+        return None

@@ -1,0 +1,48 @@
+"""Bytes -> text and back, exactly: encoding cookies, byte order marks and line ends survive."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import tokenize
+from dataclasses import dataclass
+
+
+class SourceError(ValueError):
+    """The bytes are not the text their encoding says; the message is for the user."""
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A decoded file: `text` without the byte order mark, and how to encode it again."""
+
+    path: str
+    text: str
+    encoding: str
+    bom: bytes
+
+    def encode(self, text: str) -> bytes:
+        """The bytes of `text` in this file's own encoding, byte order mark included."""
+        return self.bom + text.encode(self.encoding)
+
+
+def read_source(data: bytes, path: str) -> SourceFile:
+    """Decode by PEP 263: byte order mark, cookie in the first two lines, else UTF-8.
+
+    Raises:
+        SourceError: The cookie names no known encoding, or the bytes do not fit the encoding.
+    """
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError as error:
+        raise SourceError(f"unknown encoding: {error.msg}") from error
+    bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    if bom:
+        encoding = "utf-8"
+    try:
+        text = data[len(bom) :].decode(encoding)
+    except UnicodeDecodeError as error:
+        raise SourceError(f"byte {error.start + len(bom)} is not {encoding} ({error.reason})") from error
+    if text.encode(encoding) != data[len(bom) :]:
+        raise SourceError(f"its {encoding} bytes have more than one spelling and would not survive a rewrite")
+    return SourceFile(path, text, encoding, bom)

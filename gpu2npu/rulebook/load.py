@@ -1,0 +1,181 @@
+"""Rule files -> Rulebook. Every error names the file, the JSON path and the reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gpu2npu.records import FindingKind
+from gpu2npu.rulebook.rule import (
+    AttributeMatch,
+    Example,
+    Match,
+    MethodMatch,
+    NameMatch,
+    Report,
+    Role,
+    Rule,
+    Rulebook,
+    StringMatch,
+    Then,
+)
+
+SCHEMA_NAME = "rule.schema.json"
+
+
+class RuleError(ValueError):
+    """A rule file cannot be used; the text is one sentence for the user."""
+
+
+def builtin_rules_dir() -> Path:
+    """The folder of the built-in rules: inside an installed wheel, or `rules/` of the checkout."""
+    package = Path(__file__).resolve().parent.parent
+    installed = package / "rules"
+    return installed if installed.is_dir() else package.parent / "rules"
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The published JSON Schema of rule files."""
+    loaded: dict[str, Any] = json.loads((builtin_rules_dir() / SCHEMA_NAME).read_text(encoding="utf-8"))
+    return loaded
+
+
+def load_rulebook(user_files: Sequence[Path] = ()) -> Rulebook:
+    """The user's rule files, in the order given, then the built-in ones.
+
+    Raises:
+        RuleError: A file cannot be read, is not JSON, does not fit the schema, or repeats a rule's id.
+    """
+    documents = [(path, _read_user_file(path)) for path in user_files]
+    # The built-in files are checked against the schema by the tests, not on every run: importing jsonschema
+    # takes longer than migrating a small project.
+    for path in sorted(builtin_rules_dir().glob("*.json")):
+        if path.name != SCHEMA_NAME:
+            documents.append((path, json.loads(path.read_text(encoding="utf-8"))))
+    rules: list[Rule] = []
+    roles: dict[str, Role] = {}
+    seen: dict[str, Path] = {}
+    for path, document in documents:
+        for index, entry in enumerate(document.get("rules", ())):
+            if entry["id"] in seen:
+                where = f"also in {seen[entry['id']]}"
+                raise RuleError(f"{path}: $.rules[{index}].id: '{entry['id']}' is taken ({where}); choose another id.")
+            seen[entry["id"]] = path
+            rules.append(_rule(entry))
+        for name, entry in document.get("roles", {}).items():
+            role = _role(entry)
+            roles[name] = _merge(roles[name], role) if name in roles else role
+    _check_roles(documents, roles)
+    return Rulebook(tuple(rules), roles)
+
+
+def _read_user_file(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise RuleError(f"{path}: cannot be read ({error.strerror}); give the path of a JSON rule file.") from error
+    except UnicodeDecodeError as error:
+        raise RuleError(f"{path}: is not UTF-8 (byte {error.start}); save the rule file as UTF-8.") from error
+    except json.JSONDecodeError as error:
+        raise RuleError(f"{path}:{error.lineno}:{error.colno}: is not JSON ({error.msg}).") from error
+    check_document(document, path)
+    checked: dict[str, Any] = document
+    return checked
+
+
+def check_document(document: object, path: Path) -> None:
+    """Check a parsed rule file against the schema.
+
+    Raises:
+        RuleError: It does not fit; the sentence names the JSON path of the first place that does not.
+    """
+    import jsonschema
+
+    errors = list(jsonschema.Draft202012Validator(schema()).iter_errors(document))
+    if errors:
+        error = _most_telling(errors)
+        raise RuleError(f"{path}: {error.json_path}: {_reason(error)}")
+
+
+def _most_telling(errors: Iterable[Any]) -> Any:
+    """Of the errors, the deepest: in a choice, that is the alternative the author meant."""
+    error = min(errors, key=lambda e: list(map(str, e.absolute_path)))
+    while error.context:
+        error = max(error.context, key=lambda e: (len(e.absolute_path), e.validator != "required"))
+    return error
+
+
+def _reason(error: Any) -> str:
+    if error.validator == "additionalProperties":
+        allowed = ", ".join(sorted(error.schema.get("properties", {})))
+        return f"{error.message}; allowed here: {allowed}."
+    return f"{error.message}."
+
+
+def _check_roles(documents: list[tuple[Path, dict[str, Any]]], roles: dict[str, Role]) -> None:
+    for path, document in documents:
+        for index, entry in enumerate(document.get("rules", ())):
+            role = entry["match"].get("role")
+            if role is not None and role not in roles:
+                known = ", ".join(sorted(roles))
+                raise RuleError(f"{path}: $.rules[{index}].match.role: no role is called '{role}'; known: {known}.")
+
+
+def _rule(entry: dict[str, Any]) -> Rule:
+    then = entry["then"]
+    report = then.get("report")
+    return Rule(
+        id=entry["id"],
+        why=entry["why"],
+        match=_match(entry["match"]),
+        then=Then(
+            rename=then.get("rename"),
+            needs_target=then.get("needs_target", False),
+            imports=then.get("imports"),
+            report=Report(FindingKind(report["kind"]), report["message"]) if report else None,
+            trait=then.get("trait"),
+            keep=then.get("keep", False),
+        ),
+        examples=tuple(_example(example) for example in entry["examples"]),
+        since=entry.get("since"),
+        until=entry.get("until"),
+    )
+
+
+def _match(entry: dict[str, Any]) -> Match:
+    if "name" in entry:
+        return NameMatch(entry["name"])
+    if "method" in entry:
+        return MethodMatch(entry["method"], frozenset(entry.get("receiver", ("tensor", "module", "unknown"))))
+    if "attribute" in entry:
+        return AttributeMatch(entry["attribute"])
+    return StringMatch(entry["string"], entry["role"])
+
+
+def _example(entry: dict[str, Any]) -> Example:
+    reports = FindingKind(entry["reports"]) if "reports" in entry else None
+    if "keep" in entry:
+        return Example(entry["keep"], entry["keep"], reports)
+    return Example(entry["before"], entry["after"], reports)
+
+
+def _role(entry: dict[str, Any]) -> Role:
+    sets = {
+        key: frozenset(entry.get(key, ())) for key in ("words", "siblings", "callables", "methods", "attributes")
+    }
+    return Role(**sets, suffix=entry.get("suffix"))
+
+
+def _merge(first: Role, second: Role) -> Role:
+    return Role(
+        words=first.words | second.words,
+        siblings=first.siblings | second.siblings,
+        callables=first.callables | second.callables,
+        methods=first.methods | second.methods,
+        attributes=first.attributes | second.attributes,
+        suffix=first.suffix or second.suffix,
+    )

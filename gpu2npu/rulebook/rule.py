@@ -1,0 +1,116 @@
+"""What a rule is: the frozen form of one entry of a rule file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpu2npu.records import FindingKind
+
+
+@dataclass(frozen=True)
+class NameMatch:
+    """A qualified name and everything under it: `torch.cuda` also matches `torch.cuda.amp.autocast`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class MethodMatch:
+    """A method that is called, `x.cuda(...)`, on a receiver of one of the kinds tensor, module, unknown."""
+
+    method: str
+    receiver: frozenset[str]
+
+
+@dataclass(frozen=True)
+class AttributeMatch:
+    """An attribute that is read, `x.is_cuda`, on anything but an object whose class defines it itself."""
+
+    attribute: str
+
+
+@dataclass(frozen=True)
+class StringMatch:
+    """A string that stands where its role says it has the meaning, such as a device."""
+
+    string: str
+    role: str
+
+
+Match = NameMatch | MethodMatch | AttributeMatch | StringMatch
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a finding says about a matched place."""
+
+    kind: FindingKind
+    message: str
+
+
+@dataclass(frozen=True)
+class Then:
+    """What to do with a match; several fields may be set together.
+
+    `rename` replaces the matched (part of the) name or string. With `needs_target` that happens only where the
+    torch_npu release has the new name; elsewhere the place is left and reported. `imports` is a module that the
+    changed file must import. `trait` is a fact about the program, noted for the reports. `keep` ends the search:
+    later rules do not see the place.
+    """
+
+    rename: str | None = None
+    needs_target: bool = False
+    imports: str | None = None
+    report: Report | None = None
+    trait: str | None = None
+    keep: bool = False
+
+
+@dataclass(frozen=True)
+class Example:
+    """One executed example: `before` becomes `after` (the same text when kept), with a finding of kind `reports`."""
+
+    before: str
+    after: str
+    reports: FindingKind | None = None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One piece of migration knowledge. `since` and `until` bound the source's PyTorch version, both included."""
+
+    id: str
+    why: str
+    match: Match
+    then: Then
+    examples: tuple[Example, ...]
+    since: str | None = None
+    until: str | None = None
+
+
+@dataclass(frozen=True)
+class Role:
+    """Where a bare string has a certain meaning; all words are compared in lower case.
+
+    `words`: a variable, parameter, key or flag whose name contains one of them holds such a value.
+    `siblings`: strings that stand beside it, in a list or the other branch of a condition.
+    `callables`: qualified names whose arguments are such values. `methods`: method names likewise.
+    `attributes`: attributes that hold one on any object (`device.type`).
+    `suffix`: a regular expression for what may follow in the same string (`:0`); with a suffix the meaning is certain.
+    """
+
+    words: frozenset[str] = frozenset()
+    siblings: frozenset[str] = frozenset()
+    callables: frozenset[str] = frozenset()
+    methods: frozenset[str] = frozenset()
+    attributes: frozenset[str] = frozenset()
+    suffix: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Rulebook:
+    """Rules in the order in which they are asked: the user's before the built-in ones."""
+
+    rules: tuple[Rule, ...]
+    roles: Mapping[str, Role]
