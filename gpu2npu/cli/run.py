@@ -1,0 +1,100 @@
+"""`gpu2npu run`: a command, with the emulated NPU visible to it and to its children."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from gpu2npu.emulator.launch import NPUS, Launch, LaunchError, emulating, missing_requirements, prepare, real_torch_npu
+
+EPILOG = """
+\b
+Examples:
+  gpu2npu run train.py --epochs 1
+  gpu2npu run --npus 2 --strict -m torch.distributed.run --nproc_per_node 2 train.py
+  gpu2npu run --op-report operators.csv bash run_distributed_npu.sh
+
+Options of gpu2npu come before CMD, and everything after CMD's first word belongs to CMD. The exit code is CMD's, 2 when
+the options are wrong, 127 when CMD is not found and 126 when it may not be executed.
+"""
+
+
+@click.command(
+    name="run",
+    epilog=EPILOG,
+    options_metavar="[OPTIONS]",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.option(
+    "--npus", type=click.IntRange(min=1), default=NPUS, show_default=True, metavar="N", help="How many NPUs CMD sees."
+)
+@click.option(
+    "--op-report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a CSV of the operators that ran: calls, seconds, and whether NumPy computed them.",
+)
+@click.option("--strict", is_flag=True, help="Make an operator without a NumPy kernel an error.")
+@click.option("--hide-real", is_flag=True, help="Emulate even though a real torch_npu is installed.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="CMD...")
+def run(npus: int, op_report: Path | None, strict: bool, hide_real: bool, command: tuple[str, ...]) -> None:
+    """Run CMD with emulated Ascend NPUs.
+
+    CMD is a Python script, `-m module`, or any command. Scripts, modules and `python` run under the interpreter that
+    gpu2npu is installed in. ASCEND_RT_VISIBLE_DEVICES hides NPUs, as on a real machine.
+    """
+    if not command:
+        raise click.UsageError("Missing CMD: name a script, `-m module` or a command to run.")
+    if command[0].startswith("-") and command[0] not in ("-m", "-c"):
+        raise click.NoSuchOption(command[0])
+    _check_installation(hide_real)
+    if op_report is not None:
+        _make_room(op_report)
+    environment = emulating(os.environ, python=sys.executable, npus=npus, strict=strict, op_report=op_report)
+    try:
+        launch = prepare(command, environment, python=sys.executable)
+        _start(launch)
+    except LaunchError as error:
+        click.echo(f"Error: {error}.", err=True)
+        sys.exit(error.exit_code)
+
+
+def _check_installation(hide_real: bool) -> None:
+    missing = missing_requirements(sys.path)
+    if missing:
+        raise click.UsageError(
+            f"The emulated NPU needs {' and '.join(missing)}, not installed for {sys.executable}: "
+            "run `pip install 'gpu2npu[emulator]'`."
+        )
+    real = None if hide_real else real_torch_npu(sys.path)
+    if real is not None:
+        raise click.UsageError(
+            f"A real torch_npu is installed in {real}: run CMD without `gpu2npu run`, or hide it with --hide-real."
+        )
+
+
+def _make_room(op_report: Path) -> None:
+    """Remove the report of an earlier run: processes of this one add to the file."""
+    try:
+        op_report.unlink(missing_ok=True)
+    except OSError as error:
+        raise click.UsageError(f"--op-report {op_report}: {error.strerror}.") from None
+    if not op_report.absolute().parent.is_dir():
+        raise click.UsageError(f"--op-report {op_report}: there is no folder {op_report.absolute().parent}.")
+
+
+def _start(launch: Launch) -> NoReturn:
+    """Become the command, so that signals reach it and its exit code is ours with nothing in between."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        if sys.platform == "win32":  # there exec returns to the shell before the command ends
+            sys.exit(subprocess.call([launch.program, *launch.argv[1:]], env=launch.environment))
+        os.execve(launch.program, launch.argv, launch.environment)
+    except OSError as error:
+        raise LaunchError(f"{launch.program}: {error.strerror}", 126) from None

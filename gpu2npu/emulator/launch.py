@@ -1,0 +1,109 @@
+"""What a command needs to see the emulated NPU: an environment, and Python that is ours. Starts nothing itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from importlib.metadata import Distribution
+from pathlib import Path
+
+SITE = Path(__file__).parent / "site"  # holds the emulator's torch_npu
+REQUIREMENTS = ("torch", "numpy", "ml_dtypes")  # the extra `emulator` in pyproject.toml
+NPUS = 8  # cards of one Atlas 800 server
+
+NOT_FOUND, NOT_EXECUTABLE = 127, 126  # exit codes, as a shell gives them
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A command ready for `os.execve`: the program's path, its argument vector and its whole environment."""
+
+    program: str
+    argv: tuple[str, ...]
+    environment: dict[str, str]
+
+
+class LaunchError(RuntimeError):
+    """A command that cannot be started: one sentence for the user, and the exit code a shell would give."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def emulating(
+    environment: Mapping[str, str],
+    *,
+    python: str,
+    npus: int = NPUS,
+    strict: bool = False,
+    op_report: Path | None = None,
+    support_table: Path | None = None,
+) -> dict[str, str]:
+    """The environment in which `import torch` and `import torch_npu` find the emulated NPU, in every child too.
+
+    `python`'s folder comes first on PATH, so that the `python` and `torchrun` of a shell script are its neighbours,
+    whether a virtual environment is activated or not. `support_table` is the JSON table of the torch_npu release to
+    imitate. ASCEND_RT_VISIBLE_DEVICES stays as the user set it: the emulated device reads it as the real one does.
+    GPU2NPU_* variables of an outer run do not leak into this one.
+    """
+    result = {name: value for name, value in environment.items() if not name.startswith("GPU2NPU_")}
+    result["PYTHONPATH"] = _first(str(SITE), environment.get("PYTHONPATH"))
+    result["PATH"] = _first(str(Path(python).parent), environment.get("PATH", os.defpath))
+    result["GPU2NPU_NPUS"] = str(npus)
+    if strict:
+        result["GPU2NPU_STRICT"] = "1"
+    if op_report is not None:
+        result["GPU2NPU_OP_REPORT"] = str(op_report.absolute())
+    if support_table is not None:
+        result["GPU2NPU_SUPPORT_TABLE"] = str(support_table.absolute())
+    return result
+
+
+def prepare(command: Sequence[str], environment: Mapping[str, str], *, python: str) -> Launch:
+    """Find the program that a command, as the user typed it, means in an environment made by `emulating`.
+
+    `python` runs scripts (`x.py`), `-m module`, `-c code` and `python`. Every other command runs as it is.
+
+    Raises:
+        LaunchError: The command's program or script does not exist or is not executable.
+    """
+    first = command[0]
+    if first.endswith(".py") and not Path(first).is_file():
+        raise LaunchError(f"{first}: there is no such script", NOT_FOUND)
+    if first.endswith(".py") or first in ("-m", "-c"):
+        return Launch(python, (python, *command), dict(environment))
+    if first in ("python", "python3"):
+        return Launch(python, (python, *command[1:]), dict(environment))
+    program = shutil.which(first, path=environment["PATH"])
+    if program is None and os.sep in first and Path(first).is_file():
+        raise LaunchError(f"{first} is not executable: run `chmod +x {first}`, or put `bash` before it", NOT_EXECUTABLE)
+    if program is None:
+        raise LaunchError(f"{first}: there is no such command on PATH", NOT_FOUND)
+    return Launch(program, tuple(command), dict(environment))
+
+
+def missing_requirements(search_path: Iterable[str]) -> tuple[str, ...]:
+    """The packages the emulator needs that are nowhere on `search_path`. Imports none of them."""
+    folders = list(search_path)
+    return tuple(name for name in REQUIREMENTS if PathFinder.find_spec(name, folders) is None)
+
+
+def real_torch_npu(search_path: Iterable[str]) -> Path | None:
+    """Where a torch_npu that is not the emulator's is installed, or None. Imports nothing."""
+    folders = [folder for folder in search_path if Path(folder).resolve() != SITE.resolve()]
+    spec = PathFinder.find_spec("torch_npu", folders)
+    if spec is not None and spec.origin is not None:  # a folder that merely bears the name has no origin
+        return Path(spec.origin).parent
+    for distribution in Distribution.discover(name="torch_npu", path=folders):
+        return Path(str(distribution.locate_file("torch_npu")))
+    return None
+
+
+def _first(folder: str, folders: str | None) -> str:
+    """A search path that begins with `folder`. An empty entry would mean the current directory, so none is added."""
+    rest = [entry for entry in folders.split(os.pathsep) if entry != folder] if folders else []
+    return os.pathsep.join([folder, *rest])

@@ -1,0 +1,122 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from gpu2npu.cli.run import run
+from gpu2npu.emulator.launch import SITE
+
+RUN = [sys.executable, "-c", "from gpu2npu.cli.run import run; run(prog_name='gpu2npu run')"]
+TELL = "import os, sys; print(sys.argv[1:], os.environ['GPU2NPU_NPUS'], os.environ.get('GPU2NPU_STRICT'))"
+
+
+@pytest.fixture
+def gpu2npu_run(tmp_path):
+    (tmp_path / "tell.py").write_text(TELL)
+
+    def start(*arguments, **environment):
+        return subprocess.run(
+            [*RUN, *arguments],
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return start
+
+
+def test_options_before_the_command_are_ours_and_those_behind_it_are_its_own(gpu2npu_run):
+    ran = gpu2npu_run("--npus", "2", "--strict", "tell.py", "--npus", "9", "-m", "--strict", "--help", "--")
+    assert ran.stdout == "['--npus', '9', '-m', '--strict', '--help', '--'] 2 1\n"
+
+
+def test_modules_run_and_eight_npus_are_the_default(gpu2npu_run):
+    assert gpu2npu_run("-m", "tell", "--strict").stdout == "['--strict'] 8 None\n"
+
+
+def test_scripts_and_shell_children_run_under_our_interpreter(gpu2npu_run, tmp_path):
+    script = "import sys; print(sys.executable)"
+    (tmp_path / "which.py").write_text(script)
+    path = os.pathsep.join(["/usr/bin", "/bin"])  # no virtual environment activated
+    for command in (["which.py"], ["python", "which.py"], ["sh", "-c", "python which.py"]):
+        assert gpu2npu_run(*command, PATH=path).stdout == f"{sys.executable}\n"
+
+
+def test_children_see_the_emulator(gpu2npu_run):
+    ran = gpu2npu_run("sh", "-c", 'python -c "import sys; print(sys.path[1])"')
+    assert ran.stdout == f"{SITE}\n"
+
+
+def test_the_exit_code_is_the_commands(gpu2npu_run):
+    assert gpu2npu_run("-c", "raise SystemExit(7)").returncode == 7
+    assert gpu2npu_run("sh", "-c", "exit 0").returncode == 0
+
+
+def test_a_command_killed_by_a_signal_ends_as_the_shell_would_see_it(gpu2npu_run):
+    killed = gpu2npu_run("-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    assert killed.returncode == -signal.SIGKILL  # a shell prints 128 + 9
+
+
+def test_signals_reach_the_command(tmp_path):
+    code = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(9)); print('up', flush=True)"
+    with subprocess.Popen([*RUN, "-c", f"{code}; time.sleep(60)"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        time.sleep(0.1)
+        process.terminate()
+        assert process.wait(timeout=30) == 9
+
+
+def test_an_old_operator_report_is_removed_first(gpu2npu_run, tmp_path):
+    (tmp_path / "ops.csv").write_text("old")
+    tell = "import os; path = os.environ['GPU2NPU_OP_REPORT']; print(path, os.path.exists(path))"
+    assert gpu2npu_run("--op-report", "ops.csv", "-c", tell).stdout == f"{tmp_path / 'ops.csv'} False\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "words"),
+    [
+        ([], 2, "Missing CMD"),
+        (["--npus", "0", "x.py"], 2, "'--npus': 0"),
+        (["--npus", "many", "x.py"], 2, "'--npus'"),
+        (["--npu", "2", "x.py"], 2, "No such option '--npu'"),
+        (["no-such-command"], 127, "no-such-command"),
+        (["no_such_script.py"], 127, "no_such_script.py"),
+        (["--op-report", "/no/such/folder/ops.csv", "x.py"], 2, "/no/such/folder"),
+    ],
+)
+def test_bad_usage_is_one_clear_sentence(arguments, exit_code, words):
+    result = CliRunner().invoke(run, arguments)
+    assert result.exit_code == exit_code
+    assert words in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_real_torch_npu_is_not_hidden_unless_told_to(gpu2npu_run, tmp_path):
+    (tmp_path / "real" / "torch_npu").mkdir(parents=True)
+    (tmp_path / "real" / "torch_npu" / "__init__.py").touch()
+    real = str(tmp_path / "real")
+    refused = gpu2npu_run("tell.py", PYTHONPATH=real)
+    assert refused.returncode == 2
+    assert "--hide-real" in refused.stderr
+    assert gpu2npu_run("--hide-real", "tell.py", PYTHONPATH=real).stdout == "[] 8 None\n"
+
+
+def test_without_torch_it_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(sys, "path", [])
+    result = CliRunner().invoke(run, ["-c", "pass"])
+    assert result.exit_code == 2
+    assert "pip install 'gpu2npu[emulator]'" in result.output
+
+
+def test_help_shows_an_example():
+    result = CliRunner().invoke(run, ["--help"])
+    assert result.exit_code == 0
+    assert "gpu2npu run train.py" in result.output
