@@ -1,0 +1,196 @@
+"""Accounting of device memory: which blocks live on which NPU, and what `torch.npu.memory_*` says about them.
+
+Every block of an NPU is a NumPy array whose life is its storage's life, so a weak reference tells when it is freed.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+import torch
+
+from gpu2npu.emulator.device import ordinal
+from gpu2npu.emulator.soc import current_soc
+
+_GRANULE = 512  # bytes; torch_npu's caching allocator rounds every block up to it
+_SEGMENT = 2 * 1024 * 1024  # bytes; it reserves memory from the driver in segments
+
+
+class _Pool:
+    """The memory of one NPU; all sizes in bytes."""
+
+    __slots__ = ("allocated", "allocations", "freed", "blocks", "peak", "peak_reserved", "reserved")
+
+    def __init__(self) -> None:
+        self.blocks: set[_Block] = set()
+        self.allocated = self.peak = 0
+        self.reserved = self.peak_reserved = 0
+        self.allocations = self.freed = 0
+
+
+class _Block(weakref.ref):  # type: ignore[type-arg]
+    """A live block: forgets itself when its array dies."""
+
+    __slots__ = ("pool", "size")
+    pool: _Pool
+    size: int
+
+
+_pools: dict[int, _Pool] = {}
+
+
+def _pool(index: int) -> _Pool:
+    pool = _pools.get(index)
+    if pool is None:
+        pool = _pools.setdefault(index, _Pool())
+    return pool
+
+
+def _free(block: _Block) -> None:
+    pool = block.pool
+    pool.blocks.discard(block)
+    pool.allocated -= block.size
+    pool.freed += 1
+
+
+def hold(values: np.ndarray[Any, Any], index: int) -> None:
+    """Count the array's bytes as allocated on npu:`index` for as long as it lives."""
+    size = -(-values.nbytes // _GRANULE) * _GRANULE
+    pool = _pool(index)
+    allocated = pool.allocated + size
+    if allocated > pool.peak:
+        if allocated > current_soc().memory:
+            raise out_of_memory(values.nbytes, index)
+        pool.peak = allocated
+        if allocated > pool.reserved:
+            pool.reserved = -(-allocated // _SEGMENT) * _SEGMENT
+            pool.peak_reserved = max(pool.peak_reserved, pool.reserved)
+    elif allocated > pool.reserved:
+        pool.reserved = -(-allocated // _SEGMENT) * _SEGMENT
+        pool.peak_reserved = max(pool.peak_reserved, pool.reserved)
+    block = _Block(values, _free)
+    block.pool = pool
+    block.size = size
+    pool.blocks.add(block)
+    pool.allocated = allocated
+    pool.allocations += 1
+
+
+def check_room(size: int, index: int) -> None:
+    """Raise `torch.OutOfMemoryError` when npu:`index` has no room for `size` more bytes."""
+    if _pool(index).allocated + size > current_soc().memory:
+        raise out_of_memory(size, index)
+
+
+def out_of_memory(size: int, index: int) -> torch.OutOfMemoryError:
+    """The error of torch_npu's caching allocator, in its words."""
+    pool = _pool(index)
+    total = current_soc().memory
+    return torch.OutOfMemoryError(
+        f"NPU out of memory. Tried to allocate {_readable(size)} (NPU {index}; {_readable(total)} total capacity; "
+        f"{_readable(pool.allocated)} already allocated; {_readable(pool.allocated)} current active; "
+        f"{_readable(max(total - pool.allocated, 0))} free; {_readable(pool.reserved)} reserved in total by PyTorch) "
+        "If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation."
+    )
+
+
+def _readable(size: int) -> str:
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return f"{size / unit:.2f} {name}"
+    return f"{size} bytes"
+
+
+def memory_allocated(device: ordinal.DeviceLike = None) -> int:
+    """Bytes of live tensors on the device."""
+    return _pool(ordinal.index_of(device)).allocated
+
+
+def max_memory_allocated(device: ordinal.DeviceLike = None) -> int:
+    """The most bytes that were live at once since the start or the last reset."""
+    return _pool(ordinal.index_of(device)).peak
+
+
+def memory_reserved(device: ordinal.DeviceLike = None) -> int:
+    """Bytes that the caching allocator keeps: the peak since the last `empty_cache`, in segments."""
+    return _pool(ordinal.index_of(device)).reserved
+
+
+def max_memory_reserved(device: ordinal.DeviceLike = None) -> int:
+    """The most bytes that were reserved since the start or the last reset."""
+    return _pool(ordinal.index_of(device)).peak_reserved
+
+
+memory_cached = memory_reserved
+max_memory_cached = max_memory_reserved
+
+
+def reset_peak_memory_stats(device: ordinal.DeviceLike = None) -> None:
+    """Start the peaks again from what is live now."""
+    pool = _pool(ordinal.index_of(device))
+    pool.peak = pool.allocated
+    pool.peak_reserved = pool.reserved
+
+
+reset_max_memory_allocated = reset_peak_memory_stats
+reset_max_memory_cached = reset_peak_memory_stats
+
+
+def reset_accumulated_memory_stats(device: ordinal.DeviceLike = None) -> None:
+    """Start the counts of allocations again from zero."""
+    pool = _pool(ordinal.index_of(device))
+    pool.allocations = pool.freed = 0
+
+
+def empty_cache() -> None:
+    """Give back what is reserved and not in use, on every device."""
+    for pool in _pools.values():
+        pool.reserved = -(-pool.allocated // _SEGMENT) * _SEGMENT
+
+
+def mem_get_info(device: ordinal.DeviceLike = None) -> tuple[int, int]:
+    """Free and total bytes of the device."""
+    total = current_soc().memory
+    return total - _pool(ordinal.index_of(device)).reserved, total
+
+
+def set_per_process_memory_fraction(fraction: float, device: ordinal.DeviceLike = None) -> None:
+    """Accepted and checked like torch_npu's; the emulated NPU is not shared, so it changes nothing."""
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
+    ordinal.index_of(device)
+
+
+def memory_stats(device: ordinal.DeviceLike = None) -> dict[str, int]:
+    """The counters under the names of torch's caching allocators; sizes in bytes."""
+    pool = _pool(ordinal.index_of(device))
+    stats = {
+        "allocated_bytes": (pool.allocated, pool.peak),
+        "active_bytes": (pool.allocated, pool.peak),
+        "reserved_bytes": (pool.reserved, pool.peak_reserved),
+        "inactive_split_bytes": (pool.reserved - pool.allocated, pool.peak_reserved),
+    }
+    result = {"num_alloc_retries": 0, "num_ooms": 0}
+    for name, (current, peak) in stats.items():
+        result[f"{name}.all.current"] = current
+        result[f"{name}.all.peak"] = peak
+    result["allocation.all.current"] = len(pool.blocks)
+    result["allocation.all.allocated"] = pool.allocations
+    result["allocation.all.freed"] = pool.freed
+    return result
+
+
+def memory_summary(device: ordinal.DeviceLike = None, abbreviated: bool = False) -> str:
+    """A few lines for people about the device's memory."""
+    index = ordinal.index_of(device)
+    pool = _pool(index)
+    lines = [
+        f"PyTorch NPU memory summary, device ID {index}",
+        f"Allocated memory: {_readable(pool.allocated)} (peak {_readable(pool.peak)})",
+        f"Reserved memory: {_readable(pool.reserved)} (peak {_readable(pool.peak_reserved)})",
+    ]
+    if not abbreviated:
+        lines.append(f"Allocations: {len(pool.blocks)} live, {pool.allocations} made, {pool.freed} freed")
+    return "\n".join(lines)

@@ -1,0 +1,96 @@
+"""The bridge between npu tensors and host memory: both directions share the bytes, neither copies.
+
+An npu tensor is an ordinary `torch.Tensor` of PyTorch's PrivateUse1 backend over host memory. PyTorch builds one from a
+DLPack capsule whose device field says "extension device"; rewriting that one field of the capsule is the whole bridge.
+Storage, strides, views and version counters are then PyTorch's own C++ code.
+
+Layout of the capsule (DLPack 0.x, `DLTensor`): a data pointer, then `int32 device_type, int32 device_id`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from gpu2npu.emulator.device import memory
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+_to_dlpack = torch._C._to_dlpack
+_from_dlpack = torch._C._from_dlpack
+_word_at = ctypes.c_int64.from_address
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype = ctypes.c_void_p
+_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+
+_DEVICE_FIELD = ctypes.sizeof(ctypes.c_void_p)
+_CPU = 1  # kDLCPU, index 0
+_NPU = tuple(12 | index << 32 for index in range(128))  # kDLExtDev, which torch reads as PrivateUse1
+
+
+def host(tensor: torch.Tensor) -> torch.Tensor:
+    """The CPU tensor over the same bytes: same shape, strides and dtype; writes are seen on both sides.
+
+    A CPU tensor is returned as it is. The result has no autograd history.
+    """
+    if tensor.get_device() < 0:
+        return tensor
+    capsule = _to_dlpack(tensor)
+    _word_at(_pointer(capsule, b"dltensor") + _DEVICE_FIELD).value = _CPU
+    return _from_dlpack(capsule)  # type: ignore[no-any-return]
+
+
+def array(tensor: torch.Tensor) -> Array:
+    """The NumPy array over the same bytes; bfloat16 as `ml_dtypes.bfloat16`.
+
+    Raises:
+        TypeError: NumPy has no such dtype (float8, quantized).
+    """
+    capsule = _to_dlpack(tensor)
+    _word_at(_pointer(capsule, b"dltensor") + _DEVICE_FIELD).value = _CPU
+    alias = _from_dlpack(capsule)
+    try:
+        return alias.numpy()  # type: ignore[no-any-return]
+    except TypeError:
+        if alias.dtype is not torch.bfloat16:
+            raise
+    return alias.view(torch.int16).numpy().view(BFLOAT16)  # type: ignore[no-any-return]
+
+
+def on_npu(values: Array, index: int) -> torch.Tensor:
+    """A tensor on npu:`index` over the memory of `values`, counted as allocated there until it is freed.
+
+    `values` must be writable, of non-negative strides, and the only owner of its memory.
+
+    Raises:
+        torch.OutOfMemoryError: The NPU has no room for it.
+    """
+    memory.hold(values, index)
+    if values.dtype == BFLOAT16:
+        plain = torch.from_numpy(values.view(np.int16)).view(torch.bfloat16)
+    else:
+        plain = torch.from_numpy(values)
+    capsule = _to_dlpack(plain)
+    _word_at(_pointer(capsule, b"dltensor") + _DEVICE_FIELD).value = _NPU[index]
+    return _from_dlpack(capsule)  # type: ignore[no-any-return]
+
+
+def adopt(tensor: torch.Tensor, index: int) -> torch.Tensor:
+    """The tensor on npu:`index` over the memory of a CPU tensor that nobody else uses: any dtype, any strides.
+
+    Raises:
+        torch.OutOfMemoryError: The NPU has no room for it.
+    """
+    block = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()).numpy()
+    memory.hold(block, index)
+    storage = torch.from_numpy(block).untyped_storage()
+    plain = torch.empty(0, dtype=tensor.dtype).set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+    capsule = _to_dlpack(plain)
+    _word_at(_pointer(capsule, b"dltensor") + _DEVICE_FIELD).value = _NPU[index]
+    return _from_dlpack(capsule)  # type: ignore[no-any-return]
