@@ -1,0 +1,150 @@
+"""Reads the names a Python package offers from its sources, without importing it.
+
+A wheel of torch_npu cannot be imported where there is no Ascend driver, so its surface is read with `ast`. A name
+counts when the module defines it, imports it from the same package, or exports it through `__all__`; what a module
+imports from elsewhere (`os`, `Optional`) is not its own. Names with one leading underscore count only as functions,
+classes and modules: programs do call `torch.cuda._sleep` and `torch.cuda.memory._record_memory_history`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Surface:
+    """Qualified names: `modules` are the package and its submodules, `names` everything else they offer."""
+
+    modules: frozenset[str]
+    names: frozenset[str]
+
+
+@dataclass
+class _Module:
+    """What one module's top level says. `objects` maps an imported name to the module of the package it comes from."""
+
+    callables: set[str] = field(default_factory=set)
+    variables: set[str] = field(default_factory=set)
+    objects: dict[str, str] = field(default_factory=dict)
+    stars: list[str] = field(default_factory=list)
+    foreign: set[str] = field(default_factory=set)
+    exported: set[str] = field(default_factory=set)
+
+
+def read_surface(sources: Mapping[str, str], package: str) -> Surface:
+    """The names of `package` ("torch_npu.npu") and its submodules, found in `sources` (path in the wheel -> text).
+
+    Raises:
+        SyntaxError: a source does not parse.
+        KeyError: `package` has no `__init__.py` in `sources`.
+    """
+    parsed = {}
+    for path, text in sources.items():
+        name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        if name == package or name.startswith(package + "."):
+            parsed[name] = _read_module(ast.parse(text), name, path.endswith("/__init__.py"), package)
+    root = parsed[package]
+    # `from .mstx import mstx` hides the submodule behind the object of the same name.
+    modules = {name for name in parsed if root.objects.get(name.removeprefix(package + ".")) != name}
+    names = {f"{name}.{offered}" for name in modules for offered in _offered(name, parsed, frozenset())}
+    return Surface(frozenset(modules), frozenset(names - modules))
+
+
+def _read_module(tree: ast.Module, name: str, is_package: bool, package: str) -> _Module:
+    module = _Module()
+    for statement in _top_level(tree.body):
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            module.callables.add(statement.name)
+        elif isinstance(statement, ast.ImportFrom):
+            origin = _origin(statement, name, is_package)
+            inside = origin == package or origin.startswith(package + ".")
+            for alias in statement.names:
+                if not inside:
+                    module.foreign.add(alias.asname or alias.name)
+                elif alias.name == "*":
+                    module.stars.append(origin)
+                else:
+                    module.objects[alias.asname or alias.name] = origin
+        elif isinstance(statement, ast.Import):
+            module.foreign.update(alias.asname or alias.name.split(".")[0] for alias in statement.names)
+        else:
+            exported = _exported(statement)
+            module.exported.update(exported)
+            module.variables.update(() if exported else _assigned(statement))
+    return module
+
+
+def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run on import, also those inside `if`, `try` and `with`."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test):
+            continue
+        if isinstance(statement, (ast.If, ast.Try, ast.With)):
+            for part in ("body", "orelse", "finalbody"):
+                yield from _top_level(getattr(statement, part, []))
+            for handler in getattr(statement, "handlers", []):
+                yield from _top_level(handler.body)
+
+
+def _origin(statement: ast.ImportFrom, name: str, is_package: bool) -> str:
+    """The absolute module that `from X import ...` reads from, in module `name`."""
+    if not statement.level:
+        return statement.module or ""
+    parents = name.split(".")
+    parents = parents[: len(parents) - statement.level + is_package]
+    return ".".join([*parents, *([statement.module] if statement.module else [])])
+
+
+def _exported(statement: ast.stmt) -> set[str]:
+    """The names that `__all__ = [...]`, `__all__ += [...]` or `__all__.extend([...])` states."""
+    if isinstance(statement, ast.Assign):
+        targets: list[ast.expr] = statement.targets
+    elif isinstance(statement, (ast.AugAssign, ast.AnnAssign)):
+        targets = [statement.target]
+    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        method = statement.value.func
+        targets = [method.value] if isinstance(method, ast.Attribute) else []
+    else:
+        return set()
+    if not any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
+        return set()
+    return {
+        node.value for node in ast.walk(statement) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def _assigned(statement: ast.stmt) -> set[str]:
+    if isinstance(statement, ast.Assign):
+        targets: list[ast.expr] = statement.targets
+    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        targets = [statement.target]
+    else:
+        return set()
+    return {
+        node.id
+        for target in targets
+        if isinstance(target, (ast.Name, ast.Tuple))
+        for node in ast.walk(target)
+        if isinstance(node, ast.Name)
+    }
+
+
+def _offered(name: str, parsed: Mapping[str, _Module], seen: frozenset[str]) -> set[str]:
+    """The names that can be read from module `name`; `seen` breaks cycles of star imports."""
+    module = parsed.get(name)
+    if module is None or name in seen:
+        return set()
+    starred = set()
+    for origin in module.stars:
+        offered = _offered(origin, parsed, seen | {name})
+        exports = parsed[origin].exported if origin in parsed else set()
+        starred |= offered & exports if exports else {each for each in offered if not each.startswith("_")}
+    public = {each for each in module.variables if not each.startswith("_")}
+    own = public | starred | {each for each in module.callables | set(module.objects) if not each.startswith("__")}
+    # An `__all__` may name what is not there (a missing comma makes one name of two). Only the tensor types, which C++
+    # adds to the module, are believed without a binding.
+    bound = own | module.foreign | module.variables
+    return own | {each for each in module.exported if each in bound or each.endswith("Tensor")}

@@ -1,0 +1,114 @@
+"""What each torch_npu release supports, read from the tables in `data/` that `extract` makes from its wheels."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).parent / "data"
+CUDA_TABLE = DATA / "torch_cuda.json"
+
+RELEASES = tuple(f"2.{minor}.0" for minor in range(1, 15))
+# PyTorch versions that a source project may state. torch_npu for 1.11.0 was never on PyPI.
+VERSIONS = ("1.11.0", *RELEASES)
+
+
+@dataclass(frozen=True)
+class SupportTable:
+    """One release of torch_npu.
+
+    `version` is the PyTorch version that was asked for; `release` the minor release whose `wheel` (a file name on PyPI)
+    the facts come from. `npu_names` are qualified ("torch.npu.amp.autocast") and include `npu_modules`. Operators are
+    overloads: "aten::add.Tensor" in `supported`, "npu::npu_format_cast" in `custom`, and in `autograd` the aten ones
+    with a backward of torch_npu's own.
+    """
+
+    version: str
+    release: str
+    wheel: str
+    npu_modules: frozenset[str]
+    npu_names: frozenset[str]
+    torch_npu_names: frozenset[str]
+    supported: frozenset[str]
+    custom: frozenset[str]
+    autograd: frozenset[str]
+
+    @property
+    def evidence(self) -> str:
+        """Where the facts come from, as reports state it."""
+        wheel = "-".join(self.wheel.split("-")[:2])
+        if self.version == self.release:
+            return wheel
+        return f"{wheel}, the oldest on PyPI (there is none for PyTorch {self.version})"
+
+
+def table_path(version: str) -> Path:
+    """The JSON table for a PyTorch version; its `operators.supported` lists the aten overloads.
+
+    Raises:
+        ValueError: `version` is not one of VERSIONS.
+    """
+    if version not in VERSIONS:
+        raise ValueError(f"no table for PyTorch {version!r}; known versions: {', '.join(VERSIONS)}")
+    return DATA / f"torch_npu-{version if version in RELEASES else RELEASES[0]}.json"
+
+
+@cache
+def table_for(version: str) -> SupportTable:
+    """The facts for a PyTorch version. Raises ValueError when it is not one of VERSIONS."""
+    content = _read(table_path(version))
+    modules = frozenset(content["torch.npu"]["modules"])
+    operators = content["operators"]
+    return SupportTable(
+        version=version,
+        release=content["release"],
+        wheel=content["wheel"]["filename"],
+        npu_modules=modules,
+        npu_names=modules.union(content["torch.npu"]["names"]),
+        torch_npu_names=frozenset(content["torch_npu"]),
+        supported=frozenset(operators["supported"]),
+        custom=frozenset(operators["custom"]),
+        autograd=frozenset(operators["autograd"]),
+    )
+
+
+def cuda_names() -> frozenset[str]:
+    """The names of torch.cuda, of its submodules and the submodules themselves, of any PyTorch from 1.11 to 2.14."""
+    return _cuda()[1]
+
+
+def has_npu_name(table: SupportTable, name: str) -> bool:
+    """Whether `name` ("torch.npu.amp.autocast") can be read in this release.
+
+    Modules count, and so does every attribute of a name that is no module, such as a method of a class: tables do
+    not look inside objects.
+    """
+    return _can_read(name, table.npu_names, table.npu_modules)
+
+
+def has_cuda_name(name: str) -> bool:
+    """Whether `name` ("torch.cuda.Stream.wait_event") is CUDA API of PyTorch, by the rules of `has_npu_name`."""
+    modules, names = _cuda()
+    return _can_read(name, names, modules)
+
+
+def _can_read(name: str, names: frozenset[str], modules: frozenset[str]) -> bool:
+    while name not in names:
+        name, dot, _ = name.rpartition(".")
+        if not dot or name in modules:
+            return False
+    return True
+
+
+@cache
+def _cuda() -> tuple[frozenset[str], frozenset[str]]:
+    content = _read(CUDA_TABLE)["torch.cuda"]
+    modules = frozenset(content["modules"])
+    return modules, modules.union(content["names"])
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
