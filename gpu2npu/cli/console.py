@@ -1,0 +1,110 @@
+"""What a migration shows: a progress bar and a table on a terminal, plain lines in a pipe. Rich is loaded only for a
+terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+from gpu2npu.records import Outcome
+from gpu2npu.report.summary import problem_lines, summary_rows
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+_PLAIN_LINES = 10  # how many progress lines a pipe gets at most
+
+
+def error(message: str) -> None:
+    print(f"Error: {message}", file=sys.stderr)
+
+
+@contextmanager
+def progress_shown(quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Yields what to call with the number of files done and of all files. Shows on stderr."""
+    if quiet:
+        yield lambda done, total: None
+    elif sys.stderr.isatty():
+        bar = _Bar()
+        try:
+            yield bar.show
+        finally:
+            bar.stop()
+    else:
+        yield _show_plainly
+
+
+def _show_plainly(done: int, total: int) -> None:
+    step = max(total // _PLAIN_LINES, 1)
+    if done == total or (total > _PLAIN_LINES and done % step == 0):
+        print(f"{done} of {total} Python files done", file=sys.stderr, flush=True)
+
+
+class _Bar:
+    """A progress bar that starts with the first file done: rich draws it from a thread of its own, and worker processes
+    are to be started before there is one."""
+
+    def __init__(self) -> None:
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+
+    def show(self, done: int, total: int) -> None:
+        if self._progress is None or self._task is None:
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self._progress = Progress(console=Console(stderr=True), transient=True)
+            self._task = self._progress.add_task("Migrating", total=total)
+            self._progress.start()
+        self._progress.update(self._task, completed=done)
+
+    def stop(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+
+def show_outcome(outcome: Outcome, place: str, stream: TextIO, quiet: bool) -> None:
+    """What could not be done, on stderr; then, unless `quiet`, what was left out and the summary, on `stream`."""
+    for line, failed in problem_lines(outcome):
+        if failed:
+            print(f"Error: {line}", file=sys.stderr)
+        elif not quiet:
+            print(f"Note: {line}", file=sys.stderr)
+    if quiet:
+        return
+    title = f"{outcome.name} -> {place}"
+    if stream.isatty():
+        _show_table(outcome, title, stream)
+    else:
+        print(title, file=stream)
+        for label, value in summary_rows(outcome):
+            print(f"{label}: {value}", file=stream)
+
+
+def _show_table(outcome: Outcome, title: str, stream: TextIO) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=escape(title), title_justify="left", show_header=False)
+    table.add_column("what")
+    table.add_column("number", justify="right")
+    for label, value in summary_rows(outcome):
+        table.add_row(label, value)
+    Console(file=stream).print(table)
+
+
+def write_diff(diff: bytes, encoding: str) -> None:
+    """Writes the diff of one file to stdout: its exact bytes into a pipe, coloured text on a terminal."""
+    if not sys.stdout.isatty():
+        sys.stdout.buffer.write(diff)
+        sys.stdout.buffer.flush()
+        return
+    import click
+
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    for line in diff.decode(encoding, "replace").split("\n")[:-1]:
+        bold = line.startswith(("--- ", "+++ "))
+        click.secho(line.rstrip("\r"), fg=None if bold else colours.get(line[:1]), bold=bold)

@@ -1,0 +1,203 @@
+"""`gpu2npu`: the command group, whose own options are the migration.
+
+Nothing heavy is imported here: `gpu2npu --help` has to be instant.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from gpu2npu import __version__
+from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
+from gpu2npu.project.errors import OutputError, UsageError
+
+EXIT_USAGE = 2
+EXIT_BUG = 70  # EX_SOFTWARE in sysexits.h
+EXIT_OUTPUT = 74  # EX_IOERR
+EXIT_INTERRUPTED = 130
+
+_COMMANDS = {
+    "run": LazyCommand("gpu2npu.cli.run", "run", "Run a command with an emulated NPU."),
+}
+
+_EPILOG = """\
+\b
+Examples:
+  gpu2npu -i resnet -o migrated -v 2.1.0          migrate the folder resnet into migrated/resnet_msft
+  gpu2npu -i resnet -v 2.1.0 --diff | less        see the changes first, write nothing
+  gpu2npu -i train.py -o migrated -v 2.1.0 -r my_rules.json
+
+\b
+Exit codes:
+  0   everything was migrated
+  1   some file could not be migrated or copied; it is listed with its reason
+  2   the command line, a path or a rule file is wrong
+"""
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy_commands=_COMMANDS,
+    invoke_without_command=True,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+@click.option(
+    "-i",
+    "--input",
+    "source",
+    type=click.Path(path_type=Path),
+    metavar="SRC",
+    help="The project to migrate: a folder, or one .py file. It is never modified.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="OUT",
+    help="Where to write: the result is OUT/<name>_msft.",
+)
+@click.option(
+    "-v",
+    "--version",
+    metavar="VERSION",
+    help="The PyTorch version the project is written for: 1.11.0, or 2.1.0 to 2.14.0.",
+)
+@click.option(
+    "-r",
+    "--rule",
+    "rules",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="RULES.json",
+    help="A file of your own rules, applied before the built-in ones. Repeatable.",
+)
+@click.option("--diff", is_flag=True, help="Print the changes as a unified diff and write nothing; needs no -o.")
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many processes to use.  [default: one for each CPU]",
+)
+@click.option("--force", is_flag=True, help="Replace OUT/<name>_msft if it exists.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+    default="info",
+    show_default=True,
+    help="How much msFmkTranspltlog.txt in the output says.",
+)
+@click.version_option(
+    __version__, "-V", prog_name="gpu2npu", message="%(prog)s %(version)s", help="Show gpu2npu's own version."
+)
+@click.pass_context
+def cli(
+    ctx: click.Context,
+    source: Path | None,
+    output: Path | None,
+    version: str | None,
+    rules: tuple[Path, ...],
+    diff: bool,
+    jobs: int | None,
+    force: bool,
+    quiet: bool,
+    log_level: str,
+) -> None:
+    """Migrate a PyTorch project from NVIDIA GPUs to Ascend NPUs, or run one on an emulated NPU.
+
+    The migrated copy of SRC is written to OUT/<name>_msft, with a list of every change and of what needs your eye.
+    """
+    if ctx.invoked_subcommand is not None:
+        _refuse_options_before(ctx, ctx.invoked_subcommand)
+        return
+    if not _given_options(ctx):
+        click.echo(ctx.get_help())
+        return
+    if source is None:
+        raise click.UsageError("The option -i/--input is missing: give the project's folder or .py file.")
+    if output is None and not diff:
+        raise click.UsageError(
+            "The option -o/--output is missing: give the folder to write to, or --diff to write nothing."
+        )
+    if version is None:
+        raise click.UsageError(
+            "The option -v/--version is missing: give the PyTorch version the project is written for."
+        )
+
+    from gpu2npu.cli.migrate import migrate, show_diff
+    from gpu2npu.project.request import Request
+
+    request = Request(source, version, None if diff else output, rules, jobs, force, log_level.lower())
+    try:
+        code = show_diff(request, quiet) if diff else migrate(request, quiet)
+    except (UsageError, OutputError, BrokenPipeError):
+        raise
+    except Exception as error:
+        raise _BugError(error, traceback_wanted=request.log_level == "debug") from error
+    ctx.exit(code)
+
+
+def _given_options(ctx: click.Context) -> list[str]:
+    """The names of the options that are on the command line."""
+    by_user = click.core.ParameterSource.COMMANDLINE
+    return [
+        option.opts[0]
+        for option in ctx.command.params
+        if option.name is not None and ctx.get_parameter_source(option.name) is by_user
+    ]
+
+
+def _refuse_options_before(ctx: click.Context, command: str) -> None:
+    given = _given_options(ctx)
+    if given:
+        raise click.UsageError(f"The option {given[0]} belongs to the migration and has no meaning before '{command}'.")
+
+
+class _BugError(Exception):
+    """An exception that no one expected: told in one sentence, its traceback in a file if asked for."""
+
+    def __init__(self, error: Exception, traceback_wanted: bool) -> None:
+        where = "run again with --log-level debug for a traceback"
+        if traceback_wanted:
+            where = f"the traceback is in '{_write_traceback(error)}'"
+        super().__init__(f"gpu2npu itself failed ({type(error).__name__}: {error}); {where}, and please report this.")
+
+
+def _write_traceback(error: Exception) -> str:
+    """The output, with its log, is removed when a migration fails, so the traceback goes to a temporary file."""
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile("w", prefix="gpu2npu-", suffix=".log", delete=False, encoding="utf-8") as file:
+        traceback.print_exception(error, file=file)
+    return file.name
+
+
+def main() -> NoReturn:
+    """The entry point: every way to fail is one sentence on stderr and an exit code of its own."""
+    try:
+        result = cli.main(prog_name="gpu2npu", standalone_mode=False)
+    except click.ClickException as error:
+        _exit(error.format_message(), error.exit_code)
+    except UsageError as error:
+        _exit(str(error), EXIT_USAGE)
+    except OutputError as error:
+        _exit(str(error), EXIT_OUTPUT)
+    except (click.Abort, KeyboardInterrupt):
+        _exit("Interrupted; no output was written.", EXIT_INTERRUPTED)
+    except _BugError as error:
+        _exit(str(error), EXIT_BUG)
+    except Exception as error:
+        _exit(str(_BugError(error, traceback_wanted=False)), EXIT_BUG)
+    sys.exit(result if isinstance(result, int) else 0)
+
+
+def _exit(message: str, code: int) -> NoReturn:
+    print(f"Error: {message}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,47 @@
+"""The migration that `gpu2npu -i SRC -o OUT -v VERSION` runs. Imported only when there is something to migrate."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+
+from gpu2npu.cli.console import progress_shown, show_outcome, write_diff
+from gpu2npu.project.migration import migrate_project, preview_project
+from gpu2npu.project.request import Request
+from gpu2npu.report.diff import declared_encoding, unified_diff
+
+EXIT_COMPLETE = 0
+EXIT_INCOMPLETE = 1
+
+
+def migrate(request: Request, quiet: bool) -> int:
+    """Migrates and shows what was done; returns the exit code."""
+    _end_cleanly_when_asked()
+    with progress_shown(quiet) as progress:
+        outcome, destination = migrate_project(request, progress)
+    show_outcome(outcome, str(destination), sys.stdout, quiet)
+    return EXIT_COMPLETE if outcome.complete else EXIT_INCOMPLETE
+
+
+def show_diff(request: Request, quiet: bool) -> int:
+    """Prints the diff of the migration, writes nothing; returns the exit code."""
+    _end_cleanly_when_asked()
+    with progress_shown(quiet) as progress:
+        preview = preview_project(request, progress)
+    for file in preview.outcome.files:
+        if file.content is not None:
+            before = preview.before[file.path]
+            write_diff(unified_diff(file.path, before, file.content), declared_encoding(before))
+    show_outcome(preview.outcome, "(nothing written)", sys.stderr, quiet)
+    return EXIT_COMPLETE if preview.outcome.complete else EXIT_INCOMPLETE
+
+
+def _end_cleanly_when_asked() -> None:
+    """A signal that ends the process becomes an exception, so that a half-written output is removed."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)

@@ -1,0 +1,133 @@
+"""A whole migration: find the files, migrate them in parallel, write the tree and its reports."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gpu2npu import __version__
+from gpu2npu.analysis.cuda_operators import exported_operators, may_export
+from gpu2npu.project.discovery import Tree, discover
+from gpu2npu.project.migrator import Prepare, prepare_engine
+from gpu2npu.project.mirror import finish_folders, mirror, read_files, replace_content
+from gpu2npu.project.request import Place, Request, check_request
+from gpu2npu.project.staging import staged
+from gpu2npu.project.workers import available_cpus, migrate_files
+from gpu2npu.records import MigratedFile, Outcome
+from gpu2npu.report.launcher import LAUNCHER_NAME, trains_on_several_cards, write_launcher
+from gpu2npu.report.log import LOG_NAME, write_log
+from gpu2npu.report.names import HEAD_BYTES, ReportNames, choose_names, may_be_report
+from gpu2npu.report.tables import write_tables
+
+# Called with the number of files that are done and the number there are.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a migration would do: its outcome, and the bytes of each Python file that it would change."""
+
+    outcome: Outcome
+    before: dict[str, bytes]
+
+
+def migrate_project(
+    request: Request,
+    progress: Progress = lambda done, total: None,
+    *,
+    prepare: Prepare = prepare_engine,
+    executor: Executor | None = None,
+) -> tuple[Outcome, Path]:
+    """Writes the migrated copy and its reports; returns what was done and the folder written.
+
+    Raises UsageError if the request cannot be carried out and OutputError if the output cannot be written; either
+    leaves the file system as it was.
+    """
+    started = time.perf_counter()
+    place = check_request(request)
+    if place.destination is None:
+        raise ValueError("a migration that writes needs request.output")
+    tree = discover(place.root, place.only)
+    names = _report_names(place, tree)
+    tree = replace(tree, others=tuple(path for path in tree.others if path not in names.replaced))
+    with staged(place.destination, replace=request.force) as copy:
+        outcome, _ = _migrate(request, place, tree, progress, prepare, executor)
+        notes = {*outcome.notes, *mirror(tree, place.root, copy)}
+        unread = {note.path for note in notes}
+        copied = tuple(path for path in tree.others if path not in unread)
+        for file in outcome.files:
+            if file.content is not None:
+                replace_content(copy / file.path, file.content)
+        outcome = replace(outcome, notes=tuple(sorted(notes)), copied=copied, seconds=time.perf_counter() - started)
+        _write_reports(outcome, copy, names, request)
+        if place.only is None:
+            finish_folders(tree, place.root, copy)
+    return outcome, place.destination
+
+
+def preview_project(
+    request: Request,
+    progress: Progress = lambda done, total: None,
+    *,
+    prepare: Prepare = prepare_engine,
+    executor: Executor | None = None,
+) -> Preview:
+    """What `migrate_project` would do; writes nothing. Raises UsageError."""
+    started = time.perf_counter()
+    place = check_request(request)
+    tree = discover(place.root, place.only)
+    outcome, sources = _migrate(request, place, tree, progress, prepare, executor)
+    changed = {file.path: sources[file.path] for file in outcome.files if file.content is not None}
+    return Preview(replace(outcome, seconds=time.perf_counter() - started), changed)
+
+
+def _migrate(
+    request: Request, place: Place, tree: Tree, progress: Progress, prepare: Prepare, executor: Executor | None
+) -> tuple[Outcome, dict[str, bytes]]:
+    """The outcome, without what only writing shows, and the bytes of every Python file that could be read."""
+    sources, unread = read_files(place.root, tree.python)
+    migrator = prepare(request.rules, request.version, place.root, sources)
+    files = {path: MigratedFile(path) for path in sources}
+    concerned = {path: source for path, source in sources.items() if migrator.concerns(source)}
+    done = len(sources) - len(concerned)
+    jobs = request.jobs or available_cpus()
+    with closing(migrate_files(migrator, concerned, jobs, executor)) as migrated:
+        for file in migrated:
+            files[file.path] = file
+            done += 1
+            progress(done, len(sources))
+    native, _ = read_files(place.root, (path for path in tree.others if may_export(path)))
+    outcome = Outcome(
+        name=place.name,
+        files=tuple(files[path] for path in sorted(files)),
+        skipped=tree.skipped,
+        notes=tuple(sorted({*tree.notes, *unread})),
+        operators=exported_operators(native | sources),
+    )
+    return outcome, sources
+
+
+def _report_names(place: Place, tree: Tree) -> ReportNames:
+    """What the reports are called beside the project's own files."""
+    if place.only is not None:
+        return choose_names({place.only}, {})
+    at_root = {path for path in (*tree.folders, *tree.python, *tree.others) if "/" not in path}
+    at_root.update(link.path for link in tree.links if "/" not in link.path)
+    heads = {}
+    for path in tree.others:
+        if path in at_root and may_be_report(path):
+            contents, _ = read_files(place.root, [path])
+            heads.update({path: content[:HEAD_BYTES] for path, content in contents.items()})
+    return choose_names(at_root, heads)
+
+
+def _write_reports(outcome: Outcome, copy: Path, names: ReportNames, request: Request) -> None:
+    write_tables(outcome, copy, names.names)
+    if trains_on_several_cards(outcome) and not names.kept_launcher:
+        write_launcher(copy / names.names[LAUNCHER_NAME])
+    opening = f"{__version__}: '{request.source}', written for PyTorch {request.version}"
+    write_log(outcome, copy / names.names[LOG_NAME], request.log_level, opening)

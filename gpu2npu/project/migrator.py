@@ -1,0 +1,32 @@
+"""What the project layer asks of the engine. A seam: tests put a small function in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from gpu2npu.records import MigratedFile
+
+
+class Migrator(Protocol):
+    """Migrates one file of a project. Picklable, so that workers can have it."""
+
+    def concerns(self, source: bytes) -> bool:
+        """Whether the file may need migrating, told from its bytes quickly; if not, it stays as it is."""
+
+    def __call__(self, source: bytes, path: str) -> MigratedFile: ...
+
+
+class Prepare(Protocol):
+    """Makes a Migrator for the project whose Python files, by path, are `sources`."""
+
+    def __call__(self, rules: Sequence[Path], version: str, root: Path, sources: Mapping[str, bytes]) -> Migrator: ...
+
+
+def prepare_engine(rules: Sequence[Path], version: str, root: Path, sources: Mapping[str, bytes]) -> Migrator:
+    """Raises UsageError if a rule file cannot be used."""
+    # Importing the engine takes longer than all the checks that come before it.
+    from gpu2npu.project.engine_migrator import EngineMigrator
+
+    return EngineMigrator.load(rules, version, root, sources)

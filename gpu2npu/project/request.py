@@ -1,0 +1,104 @@
+"""What the user asks for, and whether it can be done: nothing is written before every check has passed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpu2npu.project.errors import UsageError
+
+# The versions of PyTorch that a torch_npu release exists for.
+TORCH_VERSIONS = ("1.11.0", *(f"2.{minor}.0" for minor in range(1, 15)))
+
+
+@dataclass(frozen=True)
+class Request:
+    """One migration: a folder or one Python file, written for PyTorch `version`. `output` is None for a diff only.
+    `jobs` is the number of worker processes, None for one a CPU."""
+
+    source: Path
+    version: str
+    output: Path | None = None
+    rules: tuple[Path, ...] = ()
+    jobs: int | None = None
+    force: bool = False
+    log_level: str = "info"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a migration reads and writes. `root` is the folder of the project's files, resolved; `only` the one file
+    of it that is migrated, if the source is a file; `destination` the folder to write."""
+
+    root: Path
+    name: str
+    only: str | None
+    destination: Path | None
+
+
+def check_request(request: Request) -> Place:
+    """Raises UsageError with the first reason why the request cannot be carried out."""
+    if request.version not in TORCH_VERSIONS:
+        raise UsageError(f"PyTorch version {request.version!r} is not known; use one of {', '.join(TORCH_VERSIONS)}.")
+    for rule_file in request.rules:
+        if not rule_file.is_file():
+            raise UsageError(f"The rule file '{rule_file}' does not exist or is not a file.")
+    source = _check_source(request.source)
+    only = None if source.is_dir() else source.name
+    name = source.name if only is None else source.stem
+    if not name:
+        raise UsageError(f"The input '{request.source}' has no name to call the output by; give a project's folder.")
+    root = source if only is None else source.parent
+    destination = None
+    if request.output is not None:
+        destination = _check_output(request.output, request.source, source) / f"{name}_msft"
+        _check_destination(destination, source, request.force)
+    return Place(root, name, only, destination)
+
+
+def _check_source(source: Path) -> Path:
+    """The resolved source."""
+    try:
+        if source.is_symlink():
+            raise UsageError(f"The input '{source}' is a symbolic link; give the folder or file it points to.")
+        if source.is_dir():
+            with os.scandir(source):
+                pass
+        elif source.is_file():
+            if source.suffix != ".py":
+                raise UsageError(f"The input '{source}' is not a Python file (.py) and not a folder.")
+            with source.open("rb"):
+                pass
+        else:
+            raise UsageError(f"The input '{source}' does not exist or is neither a folder nor a file.")
+        return source.resolve(strict=True)
+    except OSError as error:
+        raise UsageError(f"The input '{source}' cannot be read: {error.strerror}.") from error
+
+
+def _check_output(output: Path, shown_source: Path, source: Path) -> Path:
+    """The resolved output folder, which need not exist yet."""
+    try:
+        resolved = output.resolve()
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"The output folder '{output}' cannot be used: {error}.") from error
+    if source.is_dir() and resolved.is_relative_to(source):
+        raise UsageError(f"The output folder '{output}' lies inside the input '{shown_source}'; choose one outside it.")
+    existing = next(folder for folder in (resolved, *resolved.parents) if os.path.lexists(folder))
+    if not existing.is_dir():
+        raise UsageError(f"The output folder '{output}' cannot be made, because '{existing}' is not a folder.")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise UsageError(f"The output folder '{output}' cannot be written to: no permission to write in '{existing}'.")
+    return resolved
+
+
+def _check_destination(destination: Path, source: Path, force: bool) -> None:
+    if source.is_relative_to(destination):
+        raise UsageError(f"The output '{destination}' would replace the folder that the input is in; choose another.")
+    if not os.path.lexists(destination):
+        return
+    if destination.is_symlink() or not destination.is_dir():
+        raise UsageError(f"The output '{destination}' exists and is not a folder; move it away or choose another.")
+    if not force:
+        raise UsageError(f"The output '{destination}' exists; give --force to replace it, or choose another folder.")

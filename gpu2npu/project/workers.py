@@ -1,0 +1,184 @@
+"""Migrating many files at once: one process a CPU, or any `concurrent.futures.Executor`.
+
+Parsing a file with libcst makes millions of objects that reference counting alone frees, so the cyclic garbage
+collector only costs time: it is off while a file is worked on and runs once every few dozen files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
+from multiprocessing.connection import wait as wait_for_any
+
+from gpu2npu.records import MigratedFile
+
+# Takes the bytes of a file and its path in the project.
+Migrate = Callable[[bytes, str], MigratedFile]
+
+# Below this many bytes of Python to migrate, starting processes costs more than it saves.
+_WORTH_A_POOL = 60_000
+_FILES_BETWEEN_COLLECTIONS = 50
+
+
+def available_cpus() -> int:
+    """The number of CPUs this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def migrate_files(
+    migrate: Migrate, sources: Mapping[str, bytes], jobs: int, executor: Executor | None = None
+) -> Generator[MigratedFile, None, None]:
+    """Yields the outcome of each file as it is done, in no particular order.
+
+    A file whose migration raises or kills its worker comes back with a failure. With an `executor`, `migrate` and the
+    files go there; otherwise up to `jobs` processes are started, or none where that would not pay.
+    """
+    largest_first = sorted(sources, key=lambda path: (-len(sources[path]), path))
+    if executor is not None:
+        yield from _on_executor(executor, migrate, sources, largest_first)
+        return
+    jobs = min(jobs, len(largest_first))
+    if jobs <= 1 or sum(map(len, sources.values())) < _WORTH_A_POOL:
+        yield from _in_process(migrate, sources, largest_first)
+    else:
+        yield from _in_processes(migrate, sources, largest_first, jobs)
+
+
+def _guarded(migrate: Migrate, source: bytes, path: str) -> MigratedFile:
+    """No file may stop the others: whatever goes wrong becomes that file's failure."""
+    try:
+        return migrate(source, path)
+    except RecursionError:
+        return MigratedFile(path, failure="its expressions are nested too deeply to be migrated")
+    except MemoryError:
+        return MigratedFile(path, failure="there was not enough memory to migrate it")
+    except Exception as error:
+        return MigratedFile(path, failure=f"an internal error of gpu2npu ({type(error).__name__}: {error})")
+
+
+def _in_process(
+    migrate: Migrate, sources: Mapping[str, bytes], paths: list[str]
+) -> Generator[MigratedFile, None, None]:
+    with _collecting_rarely():
+        for count, path in enumerate(paths, start=1):
+            yield _guarded(migrate, sources[path], path)
+            if count % _FILES_BETWEEN_COLLECTIONS == 0:
+                gc.collect()
+
+
+@contextlib.contextmanager
+def _collecting_rarely() -> Iterator[None]:
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _on_executor(
+    executor: Executor, migrate: Migrate, sources: Mapping[str, bytes], paths: list[str]
+) -> Generator[MigratedFile, None, None]:
+    futures = {executor.submit(_guarded, migrate, sources[path], path): path for path in paths}
+    for future in as_completed(futures):
+        error = future.exception()
+        yield future.result() if error is None else _crashed(futures[future], error)
+
+
+def _crashed(path: str, error: BaseException | None = None) -> MigratedFile:
+    detail = f" ({type(error).__name__})" if error is not None else ""
+    return MigratedFile(path, failure=f"the process that migrated it ended unexpectedly{detail}")
+
+
+def _in_processes(
+    migrate: Migrate, sources: Mapping[str, bytes], paths: list[str], jobs: int
+) -> Generator[MigratedFile, None, None]:
+    """When a worker dies, the executor fails every file that is still waiting. Those at the front of the queue, one of
+    which killed it, then run one at a time in a worker of their own; the rest start again."""
+    waiting = paths
+    while waiting:
+        broken: list[str] = []
+        yield from _one_pool(migrate, sources, waiting, jobs, broken)
+        waiting = [path for path in waiting if path in set(broken)]
+        suspects, waiting = waiting[: 2 * jobs], waiting[2 * jobs :]
+        for path in suspects:
+            killed: list[str] = []
+            yield from _one_pool(migrate, sources, [path], 1, killed)
+            if killed:
+                yield _crashed(path)
+
+
+def _one_pool(
+    migrate: Migrate, sources: Mapping[str, bytes], paths: list[str], jobs: int, broken: list[str]
+) -> Generator[MigratedFile, None, None]:
+    """Fills `broken` with the files that were not done because a worker died."""
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(jobs, _start_context(), _start_worker, (migrate,))
+    try:
+        futures: dict[Future[MigratedFile], str] = {}
+        with contextlib.suppress(BrokenExecutor):
+            for path in paths:
+                futures[pool.submit(_in_worker, sources[path], path)] = path
+        broken.extend(paths[len(futures) :])
+        for future in as_completed(futures):
+            if isinstance(future.exception(), BrokenExecutor):
+                broken.append(futures[future])
+            else:
+                yield future.result()
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in set(multiprocessing.active_children()) - others:
+            child.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _start_context() -> multiprocessing.context.BaseContext:
+    """Fork starts a worker in milliseconds with everything loaded, and is safe while there is one thread (the progress
+    bar starts after the pool). Elsewhere workers load what they need themselves."""
+    safe_to_fork = sys.platform == "linux" and threading.active_count() == 1
+    return multiprocessing.get_context("fork" if safe_to_fork else "spawn")
+
+
+# What a worker process migrates with, sent once when it starts rather than with every file.
+_installed: Migrate | None = None
+_files_done = 0
+
+
+def _start_worker(migrate: Migrate) -> None:
+    global _installed
+    _installed = migrate
+    # Ctrl-C goes to the whole process group; the parent decides what happens.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    gc.disable()
+    gc.freeze()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for its next file for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait_for_any([parent.sentinel])
+        os._exit(1)
+
+
+def _in_worker(source: bytes, path: str) -> MigratedFile:
+    global _files_done
+    assert _installed is not None, "the pool starts its workers with _start_worker"
+    _files_done += 1
+    if _files_done % _FILES_BETWEEN_COLLECTIONS == 0:
+        gc.collect()
+    return _guarded(_installed, source, path)

@@ -1,0 +1,83 @@
+"""A unified diff as git prints it, in the bytes of the files: `git apply` and `patch -p1` turn the source into exactly
+the migrated file, whatever its line ends, encoding and last line."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import tokenize
+from collections.abc import Iterator
+
+_CONTEXT = 3
+_NO_FINAL_NEWLINE = b"\\ No newline at end of file\n"
+# What git writes inside a quoted path.
+_ESCAPES = {
+    "\a": "\\a",
+    "\b": "\\b",
+    "\t": "\\t",
+    "\n": "\\n",
+    "\v": "\\v",
+    "\f": "\\f",
+    "\r": "\\r",
+    '"': '\\"',
+    "\\": "\\\\",
+}
+
+
+def unified_diff(path: str, before: bytes, after: bytes) -> bytes:
+    """The diff of one file; empty if nothing changed."""
+    if before == after:
+        return b""
+    old, new = _lines(before), _lines(after)
+    parts = [f"--- {_header_path('a/' + path)}\n+++ {_header_path('b/' + path)}\n".encode()]
+    # Lines are compared as bytes: SequenceMatcher takes any hashable.
+    matcher = difflib.SequenceMatcher(None, old, new)
+    for group in matcher.get_grouped_opcodes(_CONTEXT):
+        first, last = group[0], group[-1]
+        parts.append(f"@@ -{_range(first[1], last[2])} +{_range(first[3], last[4])} @@\n".encode())
+        for tag, old_start, old_end, new_start, new_end in group:
+            if tag == "equal":
+                parts.extend(_marked(b" ", old[old_start:old_end]))
+            else:
+                parts.extend(_marked(b"-", old[old_start:old_end]))
+                parts.extend(_marked(b"+", new[new_start:new_end]))
+    return b"".join(parts)
+
+
+def _lines(content: bytes) -> list[bytes]:
+    """The lines with their ends. Only "\\n" ends a line, as in git and patch."""
+    lines = [line + b"\n" for line in content.split(b"\n")]
+    lines[-1] = lines[-1][:-1]
+    return lines if lines[-1] else lines[:-1]
+
+
+def _range(start: int, end: int) -> str:
+    length = end - start
+    if length == 1:
+        return f"{start + 1}"
+    # An empty range names the line before it.
+    return f"{start + 1 if length else start},{length}"
+
+
+def _marked(mark: bytes, lines: list[bytes]) -> Iterator[bytes]:
+    for line in lines:
+        yield mark + line
+        if not line.endswith(b"\n"):
+            yield b"\n" + _NO_FINAL_NEWLINE
+
+
+def _header_path(path: str) -> str:
+    """The path as git writes it: quoted if it has odd characters, followed by a tab if it has spaces."""
+    raw = path.encode("utf-8", "surrogateescape")
+    if all(32 <= byte < 127 and byte not in b'"\\' for byte in raw):
+        return path + ("\t" if " " in path else "")
+    characters = (_ESCAPES.get(chr(byte)) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in raw)
+    return '"' + "".join(characters) + '"'
+
+
+def declared_encoding(source: bytes) -> str:
+    """The encoding of a Python file by its BOM or coding line (PEP 263); UTF-8 where that is no encoding."""
+    try:
+        return tokenize.detect_encoding(io.BytesIO(source).readline)[0]
+    except SyntaxError:
+        return "utf-8"

@@ -1,0 +1,79 @@
+"""msFmkTranspltlog.txt: what was done to each file, in the order of the files, at most ten parts of 1 MB."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from gpu2npu.records import MigratedFile, Outcome
+
+LOG_NAME = "msFmkTranspltlog.txt"
+LOG_LEVELS = ("debug", "info", "warning", "error")
+# How every line of a log begins, so that a later migration knows the file for ours.
+LOG_LINE = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} gpu2npu ")
+
+# Under 1 MiB with room for the last line, whose length logging counts in characters.
+_PART_BYTES = 1_000_000
+_PARTS = 10
+_LONGEST_MESSAGE = 2_000
+
+_Entry = tuple[int, str]
+
+
+def write_log(outcome: Outcome, file: Path, level: str, opening: str) -> None:
+    """Writes the log of a migration to `file`; `opening` says what was asked for. `level` is one of LOG_LEVELS."""
+    handler = RotatingFileHandler(
+        file, maxBytes=_PART_BYTES, backupCount=_PARTS - 1, encoding="utf-8", errors="backslashreplace"
+    )
+    handler.setFormatter(logging.Formatter("%(asctime)s gpu2npu %(levelname)s %(message)s"))
+    logger = logging.Logger("gpu2npu", level.upper())
+    logger.addHandler(handler)
+    try:
+        # Whatever the level: a log without a line could not be told from a file of the project's own.
+        handler.handle(logger.makeRecord("gpu2npu", logging.INFO, "", 0, _one_line(opening), (), None))
+        for severity, message in _entries(outcome):
+            logger.log(severity, "%s", _one_line(message))
+    finally:
+        handler.close()
+
+
+def _one_line(message: str) -> str:
+    if len(message) > _LONGEST_MESSAGE:
+        message = message[:_LONGEST_MESSAGE] + "..."
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in message)
+
+
+def _entries(outcome: Outcome) -> Iterator[_Entry]:
+    for path in outcome.skipped:
+        yield logging.INFO, f"{path}: left out (version control, caches and virtual environments are not copied)"
+    for note in outcome.notes:
+        yield logging.ERROR if note.failed else logging.WARNING, f"{note.path}: {note.reason}"
+    for file in outcome.files:
+        yield from _file_entries(file)
+    for path in outcome.copied:
+        yield logging.INFO, f"{path}: copied"
+    for operator in outcome.operators:
+        yield logging.WARNING, f"{operator.path}: exports the CUDA operator {operator.api}, which needs an NPU version"
+    changes = sum(len(file.changes) for file in outcome.files)
+    findings = sum(len(file.findings) for file in outcome.files)
+    yield (
+        logging.INFO,
+        f"{len(outcome.files)} Python files, {changes} changes, {findings} findings in {outcome.seconds:.2f} s",
+    )
+
+
+def _file_entries(file: MigratedFile) -> Iterator[_Entry]:
+    if file.failure is not None:
+        yield logging.ERROR, f"{file.path}: copied as it is, because it could not be migrated: {file.failure}"
+    elif file.content is not None:
+        yield logging.INFO, f"{file.path}: migrated with {len(file.changes)} changes"
+    else:
+        yield logging.INFO, f"{file.path}: unchanged"
+    for change in file.changes:
+        place = f"{file.path}:{change.span.start_line}"
+        yield logging.DEBUG, f"{place}: {change.rule}: {change.before!r} -> {change.after!r}: {change.message}"
+    for finding in sorted(file.findings, key=lambda finding: (finding.span, finding.rule)):
+        yield logging.WARNING, f"{file.path}:{finding.span.start_line}: {finding.api}: {finding.message}"

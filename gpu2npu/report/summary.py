@@ -1,0 +1,40 @@
+"""The numbers that sum a migration up."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from gpu2npu.records import FindingKind, Outcome
+
+_FINDING_LABELS = {
+    FindingKind.UNSUPPORTED: "Findings: unsupported on the NPU",
+    FindingKind.UNKNOWN: "Findings: not known to be supported",
+    FindingKind.REVIEW: "Findings: to be reviewed by a person",
+}
+
+
+def summary_rows(outcome: Outcome) -> list[tuple[str, str]]:
+    """Label and value of each line of the summary."""
+    failed = sum(file.failure is not None for file in outcome.files) + sum(note.failed for note in outcome.notes)
+    migrated = sum(file.content is not None for file in outcome.files)
+    unchanged = sum(file.content is None and file.failure is None for file in outcome.files)
+    kinds = Counter(finding.kind for file in outcome.files for finding in file.findings)
+    rows = [
+        ("Python files", len(outcome.files)),
+        ("  migrated", migrated),
+        ("  unchanged", unchanged),
+        ("Other files copied", len(outcome.copied)),
+        ("Could not be migrated or copied", failed),
+        ("Changes", sum(len(file.changes) for file in outcome.files)),
+        *((label, kinds[kind]) for kind, label in _FINDING_LABELS.items()),
+    ]
+    return [*((label, str(value)) for label, value in rows), ("Seconds", f"{outcome.seconds:.2f}")]
+
+
+def problem_lines(outcome: Outcome) -> list[tuple[str, bool]]:
+    """One line for each path that is not in the output as it should be or was left out, and whether it is a failure."""
+    problems = [
+        *((note.path, note.reason, note.failed) for note in outcome.notes),
+        *((file.path, file.failure, True) for file in outcome.files if file.failure is not None),
+    ]
+    return [(f"{path}: {reason}", failed) for path, reason, failed in sorted(problems)]

@@ -1,0 +1,99 @@
+"""The CSV files of the output: UTF-8, RFC 4180, a header always, rows sorted by file and line.
+
+Cells hold source text exactly as it stands in the file, also where it starts with `=`, `+`, `-` or `@` (a decorator
+does): these files are read by programs first, and a quote put before such a cell would be a wrong answer. A spreadsheet
+that is not to evaluate them should import the columns as text.
+
+A path that is not valid Unicode is written with its odd bytes as `\\udcXX`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from gpu2npu.records import Change, ExportedOperator, Finding, FindingKind, MigratedFile, Outcome
+
+CHANGE_LIST = "change_list.csv"
+UNSUPPORTED_API = "unsupported_api.csv"
+UNKNOWN_API = "unknown_api.csv"
+CUDA_OP_LIST = "cuda_op_list.csv"
+
+_CHANGE_HEADER = ("File", "Start Line", "End Line", "Operation Type", "Message", "Rule", "Before", "After")
+_FINDING_HEADER = ("File", "Start Line", "End Line", "OP", "Tips")
+_OPERATOR_HEADER = ("File", "Api")
+
+HEADERS = {
+    CHANGE_LIST: _CHANGE_HEADER,
+    UNSUPPORTED_API: _FINDING_HEADER,
+    UNKNOWN_API: _FINDING_HEADER,
+    CUDA_OP_LIST: _OPERATOR_HEADER,
+}
+
+_Row = tuple[str | int, ...]
+
+
+def tables(outcome: Outcome) -> dict[str, bytes]:
+    """The bytes of each CSV file by its name."""
+    return {
+        CHANGE_LIST: csv_bytes(_CHANGE_HEADER, change_rows(outcome.files)),
+        UNSUPPORTED_API: csv_bytes(_FINDING_HEADER, finding_rows(outcome.files, {FindingKind.UNSUPPORTED})),
+        UNKNOWN_API: csv_bytes(_FINDING_HEADER, finding_rows(outcome.files, {FindingKind.UNKNOWN, FindingKind.REVIEW})),
+        CUDA_OP_LIST: csv_bytes(_OPERATOR_HEADER, operator_rows(outcome.operators)),
+    }
+
+
+def csv_bytes(header: _Row, rows: Iterable[_Row]) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue().encode("utf-8", "backslashreplace")
+
+
+def header_line(table: str) -> bytes:
+    """The first line that the CSV file of this name has."""
+    return csv_bytes(HEADERS[table], ())
+
+
+def change_rows(files: Iterable[MigratedFile]) -> list[_Row]:
+    entries = [(file.path, change) for file in files for change in file.changes]
+    return [_change_row(path, change) for path, change in sorted(entries, key=_place)]
+
+
+def _change_row(path: str, change: Change) -> _Row:
+    return (
+        path,
+        change.span.start_line,
+        change.span.end_line,
+        change.operation.value,
+        change.message,
+        change.rule,
+        change.before,
+        change.after,
+    )
+
+
+def finding_rows(files: Iterable[MigratedFile], kinds: set[FindingKind]) -> list[_Row]:
+    entries = [(file.path, finding) for file in files for finding in file.findings if finding.kind in kinds]
+    return [
+        (path, finding.span.start_line, finding.span.end_line, finding.api, finding.message)
+        for path, finding in sorted(entries, key=_place)
+    ]
+
+
+def _place(entry: tuple[str, Change | Finding]) -> tuple[object, ...]:
+    path, record = entry
+    return path, record.span, record.rule
+
+
+def operator_rows(operators: Iterable[ExportedOperator]) -> list[_Row]:
+    return [(operator.path, operator.api) for operator in sorted(set(operators))]
+
+
+def write_tables(outcome: Outcome, folder: Path, names: Mapping[str, str]) -> None:
+    """Writes the CSV files into `folder`, each under the name that `names` gives it."""
+    for table, content in tables(outcome).items():
+        (folder / names[table]).write_bytes(content)
