@@ -6,8 +6,7 @@ sources are the same). For each minor release of torch_npu its lowest version ma
     pip download --no-deps --only-binary=:all: --python-version 3.10 --platform manylinux_2_28_x86_64 \\
         --platform manylinux_2_17_x86_64 torch-npu==2.1.0 -d WHEEL_DIR
 
-Wheels are read as archives, never imported. PyYAML, of the dev extra, is needed
-here only.
+Wheels are read as archives, never imported. PyYAML, of the dev extra, is needed here only.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def extract_npu_table(wheel: Path) -> dict[str, Any]:
 
 
 def extract_cuda_table(wheels: Iterable[Path]) -> dict[str, Any]:
-    """The table of torch.cuda: every name of any of these torch wheels, as programs are written for old and new ones."""
+    """The table of torch.cuda: every name of any of these torch wheels, as programs are written for old and new."""
     modules: set[str] = set()
     names: set[str] = set()
     wheels = sorted(wheels, key=_version)

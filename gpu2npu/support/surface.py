@@ -80,9 +80,9 @@ def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """The statements that run on import, also those inside `if`, `try` and `with`."""
     for statement in body:
         yield statement
-        if isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test):
-            continue
-        if isinstance(statement, (ast.If, ast.Try, ast.With)):
+        if isinstance(statement, ast.If) and ast.unparse(statement.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            yield from _top_level(statement.orelse)
+        elif isinstance(statement, (ast.If, ast.Try, ast.With)):
             for part in ("body", "orelse", "finalbody"):
                 yield from _top_level(getattr(statement, part, []))
             for handler in getattr(statement, "handlers", []):

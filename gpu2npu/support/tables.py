@@ -76,7 +76,7 @@ def table_for(version: str) -> SupportTable:
 
 
 def cuda_names() -> frozenset[str]:
-    """The names of torch.cuda, of its submodules and the submodules themselves, of any PyTorch from 1.11 to 2.14."""
+    """torch.cuda, its submodules and their names, in PyTorch 1.11 to 2.14 (CUDA_TABLE lists the wheels)."""
     return _cuda()[1]
 
 

@@ -1,0 +1,123 @@
+"""From a wheel to a table."""
+
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gpu2npu.support.extract import ExtractionError, extract_cuda_table, extract_npu_table, main, write_tables
+
+ATEN = "torch_npu/csrc/aten/"
+BY_CODEGEN = """\
+autograd:
+- func: _thnn_fused_gru_cell(Tensor input, Tensor? hidden=None) -> (Tensor, Tensor)
+backend: NPU
+custom:
+- func: npu_format_cast(Tensor self, int acl_format) -> Tensor
+  exposed: true
+- func: copy_memory_(Tensor(a!) self, Tensor src) -> Tensor(a!)
+supported:
+- func: add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+  impl_ns: acl_op, op_api
+- copy_memory_
+symint:
+- func: view(Tensor(a) self, SymInt[] size) -> Tensor(a)
+"""
+BY_HAND = """\
+backend: NPU
+supported:
+  - view
+  - func: clone
+    op_api: True
+"""
+NPU_FILES = {
+    ATEN + "npu_native_functions.yaml": BY_HAND,
+    ATEN + "npu_native_functions_by_codegen.yaml": BY_CODEGEN,
+    "torch_npu/__init__.py": "raise RuntimeError('a wheel is read, never imported')",
+    "torch_npu/npu/__init__.py": "__all__ = ['FloatTensor']\nfrom .amp import autocast\ndef is_available(): ...\n",
+    "torch_npu/npu/amp/__init__.py": "class autocast: ...\n",
+    "torch_npu/utils/exposed_api.py": "public_npu_functions = ['npu_format_cast', 'npu_linear']",
+    "torch_npu/optim/__init__.py": "from .sgd import NpuFusedSGD",
+    "torch_npu/optim/sgd.py": "class NpuFusedSGD: ...",
+}
+
+
+def write_wheel(folder: Path, name: str, files: dict[str, str]) -> Path:
+    path = folder / name
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, text in files.items():
+            archive.writestr(member, text)
+    return path
+
+
+def test_a_wheel_becomes_a_table(tmp_path):
+    wheel = write_wheel(tmp_path, "torch_npu-2.3.1.post2-cp310-cp310-linux_aarch64.whl", NPU_FILES)
+    assert extract_npu_table(wheel) == {
+        "release": "2.3.0",
+        "wheel": {
+            "filename": wheel.name,
+            "version": "2.3.1.post2",
+            "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest(),
+        },
+        "operators": {
+            "supported": ["aten::add.Tensor", "aten::clone", "aten::view"],
+            "custom": ["npu::copy_memory_", "npu::npu_format_cast"],
+            "autograd": ["aten::_thnn_fused_gru_cell"],
+        },
+        "torch.npu": {
+            "modules": ["torch.npu", "torch.npu.amp"],
+            "names": [
+                "torch.npu.FloatTensor",
+                "torch.npu.amp.autocast",
+                "torch.npu.autocast",
+                "torch.npu.is_available",
+            ],
+        },
+        "torch_npu": ["torch_npu.npu_format_cast", "torch_npu.npu_linear", "torch_npu.optim.NpuFusedSGD"],
+    }
+
+
+def test_one_operator_list_is_enough(tmp_path):
+    files = {member: text for member, text in NPU_FILES.items() if not member.endswith("codegen.yaml")}
+    table = extract_npu_table(write_wheel(tmp_path, "torch_npu-2.1.0-cp38-cp38-any.whl", files))
+    assert table["operators"] == {"supported": ["aten::clone", "aten::view"], "custom": [], "autograd": []}
+
+
+def test_a_wheel_without_operators_or_without_the_package_is_refused(tmp_path):
+    name = "torch_npu-2.1.0-cp38-cp38-any.whl"
+    with pytest.raises(ExtractionError, match=r"2\.1\.0.*npu_native_functions"):
+        extract_npu_table(write_wheel(tmp_path, name, {"torch_npu/npu/__init__.py": ""}))
+    with pytest.raises(ExtractionError, match=r"no Python package torch_npu\.npu"):
+        extract_npu_table(write_wheel(tmp_path, name, {ATEN + "npu_native_functions.yaml": BY_HAND}))
+
+
+def test_the_cuda_table_joins_old_and_new_torch(tmp_path):
+    wheels = [
+        write_wheel(tmp_path, f"torch-{version}-cp310-none-any.whl", {"torch/cuda/__init__.py": f"def {name}(): ..."})
+        for version, name in [("2.13.0", "new"), ("2.1.0", "old")]
+    ]
+    table = extract_cuda_table(wheels)
+    assert [wheel["version"] for wheel in table["wheels"]] == ["2.1.0", "2.13.0"]
+    assert table["torch.cuda"] == {"modules": ["torch.cuda"], "names": ["torch.cuda.new", "torch.cuda.old"]}
+
+
+def test_the_lowest_version_of_a_minor_release_makes_its_table(tmp_path):
+    for version in ["2.1.0.post10", "2.1.0.post3", "2.1.1", "2.10.0"]:
+        write_wheel(tmp_path, f"torch_npu-{version}-cp310-cp310-any.whl", NPU_FILES)
+    data = tmp_path / "data"
+    data.mkdir()
+    written = write_tables(tmp_path, data)
+    assert [path.name for path in written] == ["torch_npu-2.1.0.json", "torch_npu-2.10.0.json"]
+    assert json.loads(written[0].read_text())["wheel"]["version"] == "2.1.0.post3"
+
+
+def test_the_command_says_what_is_wrong(tmp_path, capsys):
+    assert main([str(tmp_path)]) == 1
+    assert "holds no wheel" in capsys.readouterr().err
+    assert main([str(tmp_path / "missing")]) == 2
+    assert "usage" in capsys.readouterr().err
+    write_wheel(tmp_path, "torch_npu-2.1.0-cp38-cp38-any.whl", {})
+    assert main([str(tmp_path)]) == 1
+    assert "the wheel has none of" in capsys.readouterr().err

@@ -1,0 +1,103 @@
+"""The shipped tables and the questions they answer."""
+
+import json
+
+import pytest
+
+from gpu2npu.support.tables import (
+    CUDA_TABLE,
+    DATA,
+    RELEASES,
+    VERSIONS,
+    cuda_names,
+    has_cuda_name,
+    has_npu_name,
+    table_for,
+    table_path,
+)
+
+TENSOR_TYPES = {f"{kind}Tensor" for kind in ("Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")}
+
+
+def test_every_version_has_a_table_and_every_table_a_version():
+    assert list(VERSIONS) == ["1.11.0", *(f"2.{minor}.0" for minor in range(1, 15))]
+    assert {table_path(version) for version in VERSIONS} | {CUDA_TABLE} == set(DATA.iterdir())
+
+
+@pytest.mark.parametrize("path", sorted(DATA.iterdir()), ids=lambda path: path.stem)
+def test_lists_are_sorted_and_name_each_thing_once(path):
+    def lists(value):
+        if isinstance(value, dict):
+            for each in value.values():
+                yield from lists(each)
+        elif value and isinstance(value[0], str) and isinstance(value, list):
+            yield value
+
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert all(each == sorted(set(each)) for each in lists(content))
+    assert len(list(lists(content))) >= 2
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_tables_are_plausible(release):
+    table = table_for(release)
+    assert table.release == table.version == release
+    assert table.wheel.startswith(f"torch_npu-{release.rsplit('.', 1)[0]}.")
+    assert {"aten::add.Tensor", "aten::mm", "aten::convolution", "aten::copy_"} <= table.supported
+    assert all(name.startswith("aten::") for name in table.supported | table.autograd)
+    assert all(name.startswith("npu::") for name in table.custom)
+    assert len(table.supported) > 950 and len(table.custom) > 150
+    assert {"torch.npu", "torch.npu.amp", "torch.npu.memory"} <= table.npu_modules <= table.npu_names
+    everywhere = {"is_available", "device_count", "amp.autocast", "amp.GradScaler", "Stream", *TENSOR_TYPES}
+    assert {f"torch.npu.{name}" for name in everywhere} <= table.npu_names
+    assert all(name == "torch.npu" or name.startswith("torch.npu.") for name in table.npu_names)
+    assert not any("DataParallel" in name or "cuda" in name.rsplit(".", 1)[-1] for name in table.npu_names)
+    assert {"torch_npu.npu_format_cast", "torch_npu.optim.NpuFusedAdamW"} <= table.torch_npu_names
+
+
+def test_releases_differ_where_torch_npu_does():
+    oldest, newest = table_for("2.1.0"), table_for("2.14.0")
+    assert not has_npu_name(oldest, "torch.npu.mem_get_info")
+    assert has_npu_name(newest, "torch.npu.mem_get_info")
+    assert len(oldest.custom) < len(newest.custom)
+
+
+def test_1_11_uses_the_oldest_table_and_says_so():
+    stand_in, oldest = table_for("1.11.0"), table_for("2.1.0")
+    assert stand_in.npu_names == oldest.npu_names
+    assert oldest.evidence == "torch_npu-2.1.0"
+    assert stand_in.evidence == "torch_npu-2.1.0, the oldest on PyPI (there is none for PyTorch 1.11.0)"
+
+
+def test_an_unknown_version_lists_the_known_ones():
+    with pytest.raises(ValueError, match=r"2\.0\.0.*1\.11\.0, 2\.1\.0.*2\.14\.0"):
+        table_for("2.0.0")
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("torch.npu", True),
+        ("torch.npu.amp", True),
+        ("torch.npu.amp.autocast", True),
+        ("torch.npu.Stream.wait_event", True),
+        ("torch.npu.config.allow_internal_format", True),
+        ("torch.npu.nccl.version", False),
+        ("torch.npu.amp.no_such_name", False),
+        ("torch.npu.no_such_name", False),
+        ("torch", False),
+        ("torch.nn", False),
+    ],
+)
+def test_a_name_is_known_through_its_longest_known_part(name, known):
+    assert has_npu_name(table_for("2.1.0"), name) is known
+
+
+def test_cuda_names_of_old_and_new_pytorch():
+    names = cuda_names()
+    assert {f"torch.cuda.{name}" for name in TENSOR_TYPES | {"BFloat16Tensor"}} <= names
+    assert {"torch.cuda.memory_cached", "torch.cuda.amp.custom_fwd", "torch.cuda.nvtx.range_push"} <= names
+    assert has_cuda_name("torch.cuda.memory._record_memory_history")
+    assert has_cuda_name("torch.cuda.Event.elapsed_time")
+    assert not has_cuda_name("torch.cuda.getDeviceIdListForCard")
+    assert not has_cuda_name("torch.cuda.os")
