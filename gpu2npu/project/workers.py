@@ -21,6 +21,7 @@ from gpu2npu.records import MigratedFile
 
 # Takes the bytes of a file and its path in the project.
 Migrate = Callable[[bytes, str], MigratedFile]
+_Files = Generator[MigratedFile, None, None]
 
 # Below this many bytes of Python to migrate, starting processes costs more than it saves.
 _WORTH_A_POOL = 60_000
@@ -36,7 +37,7 @@ def available_cpus() -> int:
 
 def migrate_files(
     migrate: Migrate, sources: Mapping[str, bytes], jobs: int, executor: Executor | None = None
-) -> Generator[MigratedFile, None, None]:
+) -> _Files:
     """Yields the outcome of each file as it is done, in no particular order.
 
     A file whose migration raises or kills its worker comes back with a failure. With an `executor`, `migrate` and the
@@ -67,7 +68,7 @@ def _guarded(migrate: Migrate, source: bytes, path: str) -> MigratedFile:
 
 def _in_process(
     migrate: Migrate, sources: Mapping[str, bytes], paths: list[str]
-) -> Generator[MigratedFile, None, None]:
+) -> _Files:
     with _collecting_rarely():
         for count, path in enumerate(paths, start=1):
             yield _guarded(migrate, sources[path], path)
@@ -88,7 +89,7 @@ def _collecting_rarely() -> Iterator[None]:
 
 def _on_executor(
     executor: Executor, migrate: Migrate, sources: Mapping[str, bytes], paths: list[str]
-) -> Generator[MigratedFile, None, None]:
+) -> _Files:
     futures = {executor.submit(_guarded, migrate, sources[path], path): path for path in paths}
     for future in as_completed(futures):
         error = future.exception()
@@ -102,7 +103,7 @@ def _crashed(path: str, error: BaseException | None = None) -> MigratedFile:
 
 def _in_processes(
     migrate: Migrate, sources: Mapping[str, bytes], paths: list[str], jobs: int
-) -> Generator[MigratedFile, None, None]:
+) -> _Files:
     """When a worker dies, the executor fails every file that is still waiting. Those at the front of the queue, one of
     which killed it, then run one at a time in a worker of their own; the rest start again."""
     waiting = paths
@@ -120,7 +121,7 @@ def _in_processes(
 
 def _one_pool(
     migrate: Migrate, sources: Mapping[str, bytes], paths: list[str], jobs: int, broken: list[str]
-) -> Generator[MigratedFile, None, None]:
+) -> _Files:
     """Fills `broken` with the files that were not done because a worker died."""
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(jobs, _start_context(), _start_worker, (migrate,))
