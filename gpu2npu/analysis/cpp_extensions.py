@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 _BUILDERS = ("CUDAExtension", "CppExtension", "SyclExtension", "load", "load_inline")
 _TRIGGERS = (b"CUDAExtension", b"CppExtension", b"cpp_extension", b"load_inline")
+_Bindings = Mapping[str, list[ast.expr]]
 _SOURCE_SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 
 
@@ -50,47 +51,73 @@ def _in_file(path: str, source: bytes) -> Iterator[Extension]:
             module = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
+    bound = _bindings(module)
     for node in ast.walk(module):
-        if isinstance(node, ast.Call) and _called(node.func) in _BUILDERS:
-            extension = _from_call(path, node)
+        if isinstance(node, ast.Call):
+            extension = _from_call(path, node, bound)
             if extension is not None:
                 yield extension
 
 
-def _called(function: ast.expr) -> str:
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
+def _bindings(module: ast.Module) -> dict[str, list[ast.expr]]:
+    """Every value that a name is given anywhere in the file, by `=` or `+=`: setup scripts build their lists so."""
+    bound: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(module):
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        targets = [node.target] if isinstance(node, ast.AugAssign | ast.AnnAssign) else targets
+        value = node.value if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) else None
+        for target in targets:
+            if isinstance(target, ast.Name) and value is not None:
+                bound.setdefault(target.id, []).append(value)
+    return bound
 
 
-def _from_call(path: str, call: ast.Call) -> Extension | None:
+def _builders(function: ast.expr, bound: _Bindings) -> set[str]:
+    """The builders that a call may mean: `extension = CUDAExtension` under some condition is common."""
+    values = bound.get(function.id, []) if isinstance(function, ast.Name) else []
+    return {_last_name(value) for value in (function, *values)}.intersection(_BUILDERS)
+
+
+def _last_name(expression: ast.expr) -> str:
+    if isinstance(expression, ast.Attribute):
+        return expression.attr
+    return expression.id if isinstance(expression, ast.Name) else ""
+
+
+def _from_call(path: str, call: ast.Call, bound: _Bindings) -> Extension | None:
+    builders = _builders(call.func, bound)
+    if not builders:
+        return None
     values: dict[str | None, ast.expr] = {keyword.arg: keyword.value for keyword in call.keywords}
     values.update(zip(("name", "sources"), call.args, strict=False))
     name = values.get("name")
     if not isinstance(name, ast.Constant) or not isinstance(name.value, str):
         return None
-    builder = _called(call.func)
-    sources = tuple(text for text in _strings(values.get("sources")) if text.endswith(_SOURCE_SUFFIXES))
-    if builder == "load" and not sources:
+    sources = tuple(text for text in _strings(values.get("sources"), bound) if text.endswith(_SOURCE_SUFFIXES))
+    if builders == {"load"} and not sources:
         # torch.load, yaml.load and many others are called so too.
         return None
-    cuda = builder == "CUDAExtension" or "cuda_sources" in values or any(text.endswith(".cu") for text in sources)
-    functions = tuple(_functions(values.get("functions"))) if builder == "load_inline" else ()
+    cuda = "CUDAExtension" in builders or "cuda_sources" in values or any(text.endswith(".cu") for text in sources)
+    functions = tuple(_functions(values.get("functions"), bound)) if "load_inline" in builders else ()
     return Extension(path, name.value, sources, functions, cuda)
 
 
-def _strings(node: ast.expr | None) -> Iterator[str]:
+def _strings(node: ast.expr | None, bound: _Bindings) -> Iterator[str]:
+    """The string literals in an expression and in what its names are bound to."""
     if node is None:
         return
     for inner in ast.walk(node):
-        if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+        if isinstance(inner, ast.Name):
+            for value in bound.get(inner.id, []):
+                yield from _strings(value, {})
+        elif isinstance(inner, ast.Constant) and isinstance(inner.value, str):
             yield inner.value
 
 
-def _functions(node: ast.expr | None) -> Iterator[str]:
+def _functions(node: ast.expr | None, bound: _Bindings) -> Iterator[str]:
     """load_inline takes one name, a list of them, or a dict from name to docstring."""
     if isinstance(node, ast.Dict):
         for key in node.keys:
-            yield from _strings(key)
+            yield from _strings(key, bound)
     else:
-        yield from _strings(node)
+        yield from _strings(node, bound)

@@ -30,7 +30,7 @@ class EngineMigrator:
     context: ProjectContext
 
     def concerns(self, source: bytes) -> bool:
-        return has_trigger(source, self.rulebook)
+        return has_trigger(source, self.rulebook, self.context.version)
 
     def __call__(self, source: bytes, path: str) -> MigratedFile:
         return migrate_source(source, path, self.rulebook, self.context)

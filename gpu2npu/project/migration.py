@@ -104,6 +104,7 @@ def _migrate(
     outcome = Outcome(
         name=place.name,
         files=tuple(files[path] for path in sorted(files)),
+        copied=tree.others,
         skipped=tree.skipped,
         notes=tuple(sorted({*tree.notes, *unread})),
         operators=exported_operators(native | sources),

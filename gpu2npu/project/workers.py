@@ -66,9 +66,7 @@ def _guarded(migrate: Migrate, source: bytes, path: str) -> MigratedFile:
         return MigratedFile(path, failure=f"an internal error of gpu2npu ({type(error).__name__}: {error})")
 
 
-def _in_process(
-    migrate: Migrate, sources: Mapping[str, bytes], paths: list[str]
-) -> _Files:
+def _in_process(migrate: Migrate, sources: Mapping[str, bytes], paths: list[str]) -> _Files:
     with _collecting_rarely():
         for count, path in enumerate(paths, start=1):
             yield _guarded(migrate, sources[path], path)
@@ -87,9 +85,7 @@ def _collecting_rarely() -> Iterator[None]:
             gc.enable()
 
 
-def _on_executor(
-    executor: Executor, migrate: Migrate, sources: Mapping[str, bytes], paths: list[str]
-) -> _Files:
+def _on_executor(executor: Executor, migrate: Migrate, sources: Mapping[str, bytes], paths: list[str]) -> _Files:
     futures = {executor.submit(_guarded, migrate, sources[path], path): path for path in paths}
     for future in as_completed(futures):
         error = future.exception()
@@ -101,9 +97,7 @@ def _crashed(path: str, error: BaseException | None = None) -> MigratedFile:
     return MigratedFile(path, failure=f"the process that migrated it ended unexpectedly{detail}")
 
 
-def _in_processes(
-    migrate: Migrate, sources: Mapping[str, bytes], paths: list[str], jobs: int
-) -> _Files:
+def _in_processes(migrate: Migrate, sources: Mapping[str, bytes], paths: list[str], jobs: int) -> _Files:
     """When a worker dies, the executor fails every file that is still waiting. Those at the front of the queue, one of
     which killed it, then run one at a time in a worker of their own; the rest start again."""
     waiting = paths
@@ -119,9 +113,7 @@ def _in_processes(
                 yield _crashed(path)
 
 
-def _one_pool(
-    migrate: Migrate, sources: Mapping[str, bytes], paths: list[str], jobs: int, broken: list[str]
-) -> _Files:
+def _one_pool(migrate: Migrate, sources: Mapping[str, bytes], paths: list[str], jobs: int, broken: list[str]) -> _Files:
     """Fills `broken` with the files that were not done because a worker died."""
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(jobs, _start_context(), _start_worker, (migrate,))

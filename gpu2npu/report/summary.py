@@ -23,7 +23,7 @@ def summary_rows(outcome: Outcome) -> list[tuple[str, str]]:
         ("Python files", len(outcome.files)),
         ("  migrated", migrated),
         ("  unchanged", unchanged),
-        ("Other files copied", len(outcome.copied)),
+        ("Other files", len(outcome.copied)),
         ("Could not be migrated or copied", failed),
         ("Changes", sum(len(file.changes) for file in outcome.files)),
         *((label, kinds[kind]) for kind, label in _FINDING_LABELS.items()),

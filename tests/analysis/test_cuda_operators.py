@@ -63,6 +63,19 @@ ext = [CUDAExtension("one", [os.path.join(here, "one.cpp")]), CppExtension("two"
     assert found(files) == [("src/one.cpp", "one.f"), ("src/three.cpp", "f"), ("src/two.cpp", "two.f")]
 
 
+def test_a_setup_script_that_builds_its_lists_step_by_step() -> None:
+    setup = b"""
+sources = ["csrc/vision.cpp"]
+extension = CppExtension
+if torch.cuda.is_available():
+    extension = CUDAExtension
+    sources += ["csrc/nms.cu"]
+setup(ext_modules=[extension("vision._C", sources), CppExtension("other", ["csrc/other.cpp"])])
+"""
+    source = b'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("nms", &nms); }'
+    assert found({"setup.py": setup, "csrc/vision.cpp": source}) == [("csrc/vision.cpp", "vision._C.nms")]
+
+
 def test_torch_library_schemas() -> None:
     source = b"""
 TORCH_LIBRARY(vision, m) {
@@ -129,7 +142,7 @@ def test_broken_sources_are_no_error() -> None:
         "b.cu": b'TORCH_LIBRARY(\xff\xfe "unclosed',
         "c.cpp": b"TORCH_LIBRARY(a, m)",
         "d.cpp": b"PYBIND11_MODULE(only_one) { }",
-        "e.cpp": b"PYBIND11_MODULE(x, m) { m.def(); m.def(name, &f); char c = '\"'; long n = 1'000; m.def(\"g\", &g); }",
+        "e.cpp": b"PYBIND11_MODULE(x, m) { m.def(); m.def(name, &f); char c = '\"'; n = 1'000; m.def(\"g\", &g); }",
         "setup.py": b"CUDAExtension(name=",
     }
     assert found(files) == [("a.cpp", "x.f"), ("e.cpp", "x.g")]
