@@ -114,8 +114,10 @@ class Names:
     def module(self, module: str) -> Names | None:
         """The names of another module of the project, parsed once; None when it is not the project's or not Python."""
         path = self.context.module_path(module, self.path)
-        if path is None:
-            return None
+        return self.by_path(path) if path is not None else None
+
+    def by_path(self, path: str) -> Names | None:
+        """The names of another file of the project."""
         if path not in self.loaded:
             self.loaded[path] = None  # ends import cycles while it is parsed
             self.loaded[path] = _load(path, self.context, self.loaded)

@@ -65,7 +65,7 @@ def load_rulebook(user_files: Sequence[Path] = ()) -> Rulebook:
                 where = f"also in {seen[entry['id']]}"
                 raise RuleError(f"{path}: $.rules[{index}].id: '{entry['id']}' is taken ({where}); choose another id.")
             seen[entry["id"]] = path
-            rules.append(_rule(entry))
+            rules.append(_rule(entry, builtin=path.parent == builtin_rules_dir()))
         for name, entry in document.get("roles", {}).items():
             role = _role(entry)
             roles[name] = _merge(roles[name], role) if name in roles else role
@@ -125,7 +125,7 @@ def _check_roles(documents: list[tuple[Path, dict[str, Any]]], roles: dict[str, 
                 raise RuleError(f"{path}: $.rules[{index}].match.role: no role is called '{role}'; known: {known}.")
 
 
-def _rule(entry: dict[str, Any]) -> Rule:
+def _rule(entry: dict[str, Any], builtin: bool) -> Rule:
     then = entry["then"]
     report = then.get("report")
     return Rule(
@@ -143,6 +143,7 @@ def _rule(entry: dict[str, Any]) -> Rule:
         examples=tuple(_example(example) for example in entry["examples"]),
         since=entry.get("since"),
         until=entry.get("until"),
+        builtin=builtin,
     )
 
 

@@ -87,6 +87,7 @@ class Rule:
     examples: tuple[Example, ...]
     since: str | None = None
     until: str | None = None
+    builtin: bool = True
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,114 @@
+"""Import statements: what a rename does to them, and where a module that became necessary is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import libcst as cst
+
+from gpu2npu.engine.scopes import Imported, Scope, Scopes
+from gpu2npu.engine.tree import dotted_name, elements, string_value
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """One imported name under a rule: where it moves, `None` for a name that stays."""
+
+    alias: cst.ImportAlias
+    old: str
+    new: str | None
+
+
+def leaf(qualified: str) -> str:
+    return qualified.rpartition(".")[2]
+
+
+def parent(qualified: str) -> str:
+    return qualified.rpartition(".")[0]
+
+
+def may_rename_local(binding: Imported, new: str, scope: Scope, scopes: Scopes, is_public: bool) -> bool:
+    """Whether `from torch import cuda` may become `from torch import npu` with all its uses in this file.
+
+    Not when the name is re-exported (`is_public`), bound to something else as well, or the new name is taken.
+    """
+    if is_public or binding.renamed:
+        return False
+    old = dotted_name(binding.alias.name) or ""
+    same = all(
+        isinstance(other, Imported) and other.qualified == binding.qualified for other in scope.bindings.get(old, ())
+    )
+    taken = any(new in other.bindings for other in scopes.by_node.values())
+    exported = scopes.module.bindings.get("__all__", ())
+    listed = any(
+        string_value(element) == old
+        for definition in exported
+        for element in elements(getattr(definition, "value", None) or cst.Tuple(()))
+    )
+    return same and not taken and not listed
+
+
+def split_from_import(statement: cst.ImportFrom, module: str, renamed: list[Renamed], keep: Mapping[int, bool]) -> str:
+    """The text of a from-import whose names no longer come from one module: one statement a module.
+
+    `keep` tells for each alias, by id, whether its local name must stay, and an `as` is needed.
+    """
+    groups: dict[str, list[str]] = {}
+    for item in renamed:
+        target = item.new or item.old
+        home = parent(target) if item.new else module
+        name = leaf(target)
+        local = dotted_name(item.alias.asname.name) if item.alias.asname is not None else None
+        if local is None and item.new and keep[id(item.alias)]:
+            local = leaf(item.old)
+        groups.setdefault(home, []).append(f"{name} as {local}" if local is not None and local != name else name)
+    return "\n".join(f"from {home} import {', '.join(names)}" for home, names in groups.items())
+
+
+def has_comment(statement: cst.ImportFrom) -> bool:
+    """Whether a comment stands inside the statement, where a rewrite would lose it."""
+    return "#" in cst.Module(()).code_for_node(statement)
+
+
+@dataclass(frozen=True)
+class ImportSite:
+    """An import statement that brings torch into the file. `line` holds it; `edited` says that it names the NPU now."""
+
+    statement: cst.Import | cst.ImportFrom
+    line: cst.CSTNode
+    scope: Scope
+    plain: bool
+    edited: bool
+    typing_only: bool
+
+
+def imports_module(scopes: Scopes, module: str) -> bool:
+    """Whether the file imports `module` (or something of it) anywhere already."""
+    root = module.partition(".")[0]
+    for statement, _ in scopes.imports:
+        if isinstance(statement, cst.Import):
+            names = [dotted_name(alias.name) or "" for alias in statement.names]
+        else:
+            names = [] if statement.relative or statement.module is None else [dotted_name(statement.module) or ""]
+        if any(name == root or name.startswith(f"{root}.") for name in names):
+            return True
+    return False
+
+
+def anchor(sites: list[ImportSite]) -> tuple[ImportSite, bool] | None:
+    """Of the torch imports of one scope, in source order: which one the new import goes to, and whether above it.
+
+    It goes below `import torch`. Where a statement further up already imports from the NPU's module, which exists
+    only once the plugin is loaded, it goes above that one.
+    """
+    usable = [site for site in sites if not site.typing_only]
+    if not usable:
+        return None
+    chosen = next((site for site in usable if site.plain), usable[0])
+    for site in usable:
+        if site.edited:
+            return site, True
+        if site is chosen:
+            break
+    return chosen, False

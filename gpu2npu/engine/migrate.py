@@ -1,0 +1,216 @@
+"""The bytes of one file in, a MigratedFile out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import libcst as cst
+
+from gpu2npu.engine.context import ProjectContext
+from gpu2npu.engine.edits import Edit, Positions, RoundTripError, locate, splice
+from gpu2npu.engine.imports import ImportSite, anchor, imports_module
+from gpu2npu.engine.inference import infer_kinds
+from gpu2npu.engine.match import Doubt, Found, Matches, find_matches
+from gpu2npu.engine.names import Names
+from gpu2npu.engine.receivers import OWN, UNKNOWN
+from gpu2npu.engine.scopes import collect_scopes
+from gpu2npu.engine.source import SourceError, SourceFile, read_source
+from gpu2npu.engine.table import RuleTable, rule_table
+from gpu2npu.records import Change, Finding, FindingKind, MigratedFile, Operation
+from gpu2npu.rulebook.rule import Rulebook
+
+Replacement = tuple[int, int, str]
+
+
+def has_trigger(source: bytes, rulebook: Rulebook, version: str) -> bool:
+    """Whether a file contains a word that some rule could be for; without one it stays as it is."""
+    return rule_table(rulebook, version).trigger.search(source) is not None
+
+
+def migrate_source(source: bytes, path: str, rulebook: Rulebook, context: ProjectContext) -> MigratedFile:
+    """Apply the rules to one file. A file that cannot be migrated comes back with the reason as its failure."""
+    table = rule_table(rulebook, context.version)
+    if table.trigger.search(source) is None:
+        return MigratedFile(path)
+    try:
+        file = read_source(source, path)
+        module = cst.parse_module(file.text)
+        names = Names(path, collect_scopes(module), context)
+        return _rewrite(file, module, names, table)
+    except cst.ParserSyntaxError as error:
+        return MigratedFile(path, failure=f"syntax error at line {error.raw_line}: {_first_line(error.message)}")
+    except (SourceError, RoundTripError) as error:
+        return MigratedFile(path, failure=str(error))
+    except RecursionError:
+        return MigratedFile(path, failure="its expressions are nested too deeply to be parsed")
+    except UnicodeEncodeError as error:
+        return MigratedFile(path, failure=f"the result does not fit its encoding {error.encoding}")
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+def _rewrite(file: SourceFile, module: cst.Module, names: Names, table: RuleTable) -> MigratedFile:
+    matches = find_matches(module, names, table)
+    if not (matches.edits or matches.found or matches.doubts):
+        return MigratedFile(file.path, traits=frozenset(matches.traits))
+    positions = locate(module, file.text, _wanted(matches))
+    for doubt in matches.doubts:
+        _settle(doubt, matches, names, positions)
+    replacements = [_replacement(edit, positions) for edit in matches.edits]
+    changes = [_change(edit, positions, replacements) for edit in matches.edits]
+    for insertion in _insertions(matches, names, positions, table, module.default_newline):
+        replacements.append(insertion[0])
+        changes.append(insertion[1])
+    findings = sorted({_finding(found, positions) for found in matches.found}, key=lambda f: (f.span, f.rule, f.api))
+    content = file.encode(splice(file.text, replacements)) if replacements else None
+    return MigratedFile(
+        file.path,
+        content=content,
+        changes=tuple(sorted(changes, key=lambda change: (change.span, change.rule))),
+        findings=tuple(findings),
+        traits=frozenset(matches.traits),
+    )
+
+
+def _wanted(matches: Matches) -> Iterable[cst.CSTNode]:
+    for edit in matches.edits:
+        yield edit.node
+        if edit.shown is not None:
+            yield edit.shown
+    for found in matches.found:
+        yield found.node
+    for doubt in matches.doubts:
+        yield doubt.receiver
+        yield doubt.edit.node
+    for site in matches.sites:
+        yield site.statement
+        yield site.line
+
+
+def _settle(doubt: Doubt, matches: Matches, names: Names, positions: Positions) -> None:
+    """Keep the method of an object of the user's own class; edit it where the object is anything else, or unknown."""
+    start, end = positions.of(doubt.receiver)
+    called = positions.text[start:end].endswith(")")
+    name_end = _callee_end(doubt.receiver, positions) if called else end
+    span = positions.span(start, name_end)
+    kinds = (
+        frozenset({UNKNOWN})
+        if name_end == start
+        else infer_kinds(names, positions.text, span.end_line, span.end_column, called, doubt.member)
+    )
+    if kinds == {OWN}:
+        return
+    matches.edits.append(doubt.edit)
+    if OWN in kinds or kinds == {UNKNOWN}:
+        message = (
+            f"Classes of this project define {doubt.member}() themselves, and the type of this object is not certain: "
+            f"check that it is a tensor or module."
+        )
+        matches.found.append(Found(doubt.edit.node, doubt.edit.rule, FindingKind.REVIEW, doubt.member, message))
+
+
+def _callee_end(receiver: cst.CSTNode, positions: Positions) -> int:
+    """Where the name of a called receiver ends, `Kit` in `Kit(1)`; its start where that is not plain."""
+    start, end = positions.of(receiver)
+    if not isinstance(receiver, cst.Call):
+        return start
+    code = cst.Module(()).code_for_node(receiver.func)
+    return start + len(code) if positions.text.startswith(code, start) else start
+
+
+def _replacement(edit: Edit, positions: Positions) -> Replacement:
+    start, end = positions.of(edit.node)
+    if isinstance(edit.node, cst.Name):  # without the parentheses that may be around it
+        start = positions.text.index(edit.node.value, start, end)
+        end = start + len(edit.node.value)
+    text = edit.text
+    if "\n" in text:  # one statement became several
+        text = text.replace("\n", _newline(positions.text) + _indentation(positions.text, start))
+    return start, end, text
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _indentation(text: str, offset: int) -> str:
+    line = text[max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1 : offset]
+    return line[: len(line) - len(line.lstrip(" \t\f"))]
+
+
+def _change(edit: Edit, positions: Positions, replacements: list[Replacement]) -> Change:
+    start, end = positions.of(edit.shown or edit.node)
+    inside = [(s - start, e - start, new) for s, e, new in replacements if start <= s and e <= end]
+    before = positions.text[start:end]
+    span = positions.span(*positions.of(edit.node))
+    return Change(span, edit.rule, edit.operation, edit.message, before, splice(before, inside))
+
+
+def _finding(found: Found, positions: Positions) -> Finding:
+    return Finding(positions.span(*positions.of(found.node)), found.rule, found.kind, found.api, found.message)
+
+
+def _insertions(
+    matches: Matches, names: Names, positions: Positions, table: RuleTable, newline: str
+) -> list[tuple[Replacement, Change]]:
+    """The import of each module that the file's edits need, once: in the module, or in each function that needs it."""
+    needed: dict[str, list[Edit]] = {}
+    for edit in matches.edits:
+        module = table.imports.get(edit.rule)
+        if module is not None and not imports_module(names.scopes, module):
+            needed.setdefault(module, []).append(edit)
+    sites = sorted(matches.sites, key=lambda site: positions.of(site.statement))
+    insertions = []
+    for module, edits in needed.items():
+        for site, above in _places(sites, edits, positions):
+            replacement = _import_line(module, site, above, positions, newline)
+            at = positions.span(*positions.of(site.statement))
+            message = f"The result needs {module}."
+            change = Change(at, edits[0].rule, Operation.INSERT, message, "", f"import {module}")
+            insertions.append((replacement, change))
+    return insertions
+
+
+def _places(sites: list[ImportSite], edits: list[Edit], positions: Positions) -> list[tuple[ImportSite, bool]]:
+    at_module = anchor([site for site in sites if site.scope.kind == "module"])
+    if at_module is not None:
+        return [at_module]
+    places = []
+    scopes = {id(site.scope): site.scope for site in sites}
+    for key, scope in scopes.items():
+        inside = [site for site in sites if id(site.scope) == key]
+        place = anchor(inside)
+        if place is not None and any(_contains(scope.node, edit.node) for edit in edits):
+            places.append(place)
+    return places
+
+
+def _contains(outer: cst.CSTNode, inner: cst.CSTNode) -> bool:
+    from gpu2npu.engine.tree import children
+
+    pending = [outer]
+    while pending:
+        node = pending.pop()
+        if node is inner:
+            return True
+        pending.extend(children(node))
+        if isinstance(node, cst.Attribute):
+            pending.append(node.attr)
+    return False
+
+
+def _import_line(module: str, site: ImportSite, above: bool, positions: Positions, newline: str) -> Replacement:
+    text = positions.text
+    start, _ = positions.of(site.statement)
+    line_start, line_end = positions.of(site.line)
+    if not isinstance(site.line, cst.SimpleStatementLine):  # try: import torch
+        _, end = positions.of(site.statement)
+        return (start, start, f"import {module}; ") if above else (end, end, f"; import {module}")
+    indentation = _indentation(text, line_start)
+    if above:
+        return line_start, line_start, f"import {module}{newline}{indentation}"
+    if not text[line_start:line_end].endswith(("\n", "\r")):
+        return line_end, line_end, f"{newline}{indentation}import {module}"
+    return line_end, line_end, f"{indentation}import {module}{newline}"

@@ -1,0 +1,207 @@
+"""What an object is, as far as the project's own text tells: a tensor, a module, an object of a class of the user's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from gpu2npu.engine.names import Names
+from gpu2npu.engine.scopes import Assigned, Defined, Parameter, Scope
+from gpu2npu.engine.tree import dotted_name, string_value
+
+TENSOR = "tensor"
+MODULE = "module"
+OWN = "own"  # an object whose class, the user's and no torch Module, defines the member itself
+UNKNOWN = "unknown"
+
+# Methods of tensors and modules that give back the same kind of object.
+_FLUENT = frozenset(
+    {"to", "float", "half", "double", "bfloat16", "long", "int", "bool", "eval", "train", "requires_grad_", "detach",
+     "clone", "contiguous", "type", "cpu", "cuda", "npu", "share_memory", "apply", "pin_memory", "unsqueeze",
+     "squeeze", "view", "reshape", "transpose", "permute", "flatten"}
+)  # fmt: skip
+_TENSOR_BASES = frozenset({"torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.Parameter"})
+_MODULE_BASES = frozenset({"torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"})
+# Members of torch that are no tensor factories.
+_NOT_TENSORS = frozenset({"device", "dtype", "load", "compile", "Generator", "Size", "finfo", "iinfo"})
+
+
+@dataclass(eq=False)
+class Receivers:
+    """Tells the kind of an expression that a member is looked up on."""
+
+    names: Names
+    _open: set[int] = field(default_factory=set)
+
+    def kinds(self, node: cst.CSTNode, scope: Scope, member: str) -> frozenset[str]:
+        """Every kind the expression may be; {"unknown"} when nothing tells."""
+        if id(node) in self._open or len(self._open) > 8:
+            return frozenset({UNKNOWN})
+        self._open.add(id(node))
+        try:
+            return self._kinds(node, scope, member)
+        finally:
+            self._open.discard(id(node))
+
+    def _kinds(self, node: cst.CSTNode, scope: Scope, member: str) -> frozenset[str]:
+        if isinstance(node, cst.Call):
+            return self._called(node, scope, member)
+        if isinstance(node, cst.Name):
+            return self._name(node.value, scope, member)
+        if isinstance(node, cst.Attribute):
+            return self._attribute(node, scope, member)
+        if isinstance(node, cst.IfExp):
+            return self.kinds(node.body, scope, member) | self.kinds(node.orelse, scope, member)
+        if isinstance(node, (cst.Await, cst.NamedExpr)):
+            return self.kinds(node.expression if isinstance(node, cst.Await) else node.value, scope, member)
+        return frozenset({UNKNOWN})
+
+    def _name(self, name: str, scope: Scope, member: str) -> frozenset[str]:
+        found = scope.lookup(name)
+        if found is None:
+            return frozenset({UNKNOWN})
+        owner, bindings = found
+        if name in ("self", "cls") and any(isinstance(binding, Parameter) for binding in bindings):
+            cls = owner.enclosing_class()
+            return self.class_kind(self.names, cls, member) if cls is not None else frozenset({UNKNOWN})
+        kinds: set[str] = set()
+        for binding in bindings:
+            if isinstance(binding, Parameter):
+                kinds |= self._annotated(binding.annotation, owner, member)
+            elif isinstance(binding, Assigned):
+                kinds |= self._assigned(binding, owner, member)
+            elif isinstance(binding, Defined) and isinstance(binding.node, cst.ClassDef):
+                kinds |= self.class_kind(self.names, binding.scope, member)
+            else:
+                kinds.add(UNKNOWN)
+        return frozenset(kinds) or frozenset({UNKNOWN})
+
+    def _assigned(self, binding: Assigned, scope: Scope, member: str) -> frozenset[str]:
+        if binding.annotation is not None:
+            return self._annotated(binding.annotation, scope, member)
+        if binding.value is None:
+            return frozenset({UNKNOWN})
+        if isinstance(binding.value, cst.Name) and binding.value.value == "None":
+            return frozenset()
+        return self.kinds(binding.value, scope, member)
+
+    def _attribute(self, node: cst.Attribute, scope: Scope, member: str) -> frozenset[str]:
+        cls = scope.enclosing_class()
+        if cls is not None and isinstance(node.value, cst.Name) and node.value.value == "self":
+            kinds: set[str] = set()
+            for binding in cls.attributes.get(node.attr.value, ()):
+                kinds |= self._assigned(binding, self._method_scope(binding, cls, scope), member)
+            if kinds:
+                return frozenset(kinds)
+        return frozenset({UNKNOWN})
+
+    def _method_scope(self, binding: Assigned, cls: Scope, scope: Scope) -> Scope:
+        """The scope in which `self.x = value` was written: that method's parameters give the value its meaning."""
+        if isinstance(binding.value, cst.Name):
+            for defined in (b for bindings in cls.bindings.values() for b in bindings if isinstance(b, Defined)):
+                if binding.value.value in defined.scope.bindings:
+                    return defined.scope
+        return cls if scope.kind == "class" else scope
+
+    def _annotated(self, annotation: cst.CSTNode | None, scope: Scope, member: str) -> frozenset[str]:
+        if annotation is None:
+            return frozenset({UNKNOWN})
+        text = string_value(annotation)
+        if text is not None:
+            try:
+                annotation = cst.parse_expression(text)
+            except cst.ParserSyntaxError:
+                return frozenset({UNKNOWN})
+        if isinstance(annotation, cst.BinaryOperation):  # Kit | None
+            sides = (self._annotated(side, scope, member) for side in (annotation.left, annotation.right))
+            return frozenset().union(*sides)
+        if isinstance(annotation, cst.Name) and annotation.value == "None":
+            return frozenset()
+        if isinstance(annotation, cst.Subscript):
+            if dotted_name(annotation.value) in ("Optional", "typing.Optional"):
+                index = annotation.slice[0].slice
+                return self._annotated(index.value if isinstance(index, cst.Index) else None, scope, member)
+            return frozenset({UNKNOWN})
+        return self._instance(annotation, scope, member)
+
+    def _called(self, node: cst.Call, scope: Scope, member: str) -> frozenset[str]:
+        function = node.func
+        if isinstance(function, cst.Name) and function.value == "super":
+            cls = scope.enclosing_class()
+            kinds = self.class_kind(self.names, cls, member) if cls is not None else frozenset({UNKNOWN})
+            # The override itself is the user's; what super() reaches is the base's.
+            return kinds if MODULE in kinds else frozenset({UNKNOWN})
+        if isinstance(function, cst.Attribute) and function.attr.value in _FLUENT:
+            return self.kinds(function.value, scope, member)
+        return self._instance(function, scope, member)
+
+    def _instance(self, function: cst.CSTNode, scope: Scope, member: str) -> frozenset[str]:
+        """The kind of what calling `function` (or being annotated by it) gives."""
+        if not isinstance(function, (cst.Name, cst.Attribute)):
+            return frozenset({UNKNOWN})
+        definition = self.names.definition(function, scope)
+        if definition is not None:
+            names, defined = definition
+            if isinstance(defined.node, cst.ClassDef):
+                return self.class_kind(names, defined.scope, member)
+            return Receivers(names, self._open)._returned(defined, member)
+        qualified = self.names.qualified(function, scope) or ""
+        if qualified in _TENSOR_BASES:
+            return frozenset({TENSOR})
+        if qualified.startswith("torch.nn.") and qualified.rpartition(".")[2][:1].isupper():
+            return frozenset({MODULE})
+        head, _, leaf = qualified.rpartition(".")
+        if head == "torch" and leaf not in _NOT_TENSORS:
+            return frozenset({TENSOR})
+        return frozenset({UNKNOWN})
+
+    def _returned(self, function: Defined, member: str) -> frozenset[str]:
+        node = function.node
+        assert isinstance(node, cst.FunctionDef)
+        if node.returns is not None:
+            outer = function.scope.parent or function.scope
+            return self._annotated(node.returns.annotation, outer, member)
+        kinds: set[str] = set()
+        for value in _return_values(node.body):
+            kinds |= self.kinds(value, function.scope, member)
+        return frozenset(kinds) or frozenset({UNKNOWN})
+
+    def class_kind(self, names: Names, cls: Scope, member: str, depth: int = 10) -> frozenset[str]:
+        """Module, tensor, own (the class or a base in the project defines the member), or unknown."""
+        node = cls.node
+        assert isinstance(node, cst.ClassDef)
+        kinds: set[str] = set()
+        for base in node.bases:
+            qualified = names.qualified(base.value, cls.parent or cls) or ""
+            if qualified in _TENSOR_BASES:
+                kinds.add(TENSOR)
+            elif qualified in _MODULE_BASES or (
+                qualified.startswith("torch.nn.") and qualified.rpartition(".")[2][:1].isupper()
+            ):
+                kinds.add(MODULE)
+            else:
+                parent = names.definition(base.value, cls.parent or cls) if depth else None
+                if parent is not None and isinstance(parent[1].node, cst.ClassDef) and parent[1].scope is not cls:
+                    kinds |= self.class_kind(parent[0], parent[1].scope, member, depth - 1)
+        kinds.discard(UNKNOWN)
+        if kinds & {MODULE, TENSOR}:
+            return frozenset(kinds & {MODULE, TENSOR})
+        if OWN in kinds or member in cls.bindings or member in cls.attributes:
+            return frozenset({OWN})
+        return frozenset({UNKNOWN})
+
+
+def _return_values(body: cst.CSTNode) -> list[cst.BaseExpression]:
+    """The values of a function's own return statements."""
+    from gpu2npu.engine.tree import children
+
+    found: list[cst.BaseExpression] = []
+    pending = [body]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, cst.Return) and node.value is not None:
+            found.append(node.value)
+        elif not isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
+            pending.extend(children(node))
+    return found

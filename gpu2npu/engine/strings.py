@@ -1,0 +1,348 @@
+"""What a string means where it stands: a device, a backend, or something that only looks like one.
+
+The judgement climbs from the string to what uses it: an argument, a comparison, a default, a list with its siblings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from gpu2npu.engine.names import Names
+from gpu2npu.engine.scopes import Defined, Scope, every_param
+from gpu2npu.engine.tree import children, elements, last_name, string_value
+from gpu2npu.rulebook.rule import Role
+
+YES = "yes"
+NO = "no"
+UNSURE = "unsure"
+
+# Calls whose strings are read by people, or name files, modules, attributes or environment variables.
+_PROSE = frozenset(
+    {"print", "pprint", "warn", "info", "debug", "warning", "error", "exception", "critical", "log", "echo", "write",
+     "import_module", "__import__", "getattr", "hasattr", "setattr", "delattr", "Path", "PurePath", "open", "glob",
+     "joinpath", "exists", "find_spec", "importorskip", "getenv", "compile", "which", "system", "popen", "run",
+     "check_output", "check_call", "Popen", "namedtuple", "Extension", "add_subparsers", "add_parser", "fail", "skip",
+     "TypeVar", "add_scalar", "set_description", "set_postfix", "set_title", "title", "sub", "search", "match",
+     "fullmatch", "findall", "replace", "find", "rfind", "count", "index", "strip", "lstrip", "rstrip",
+     "removeprefix", "removesuffix"}
+)  # fmt: skip
+# Calls that hand a string on: what their result means, the string means.
+_TRANSPARENT = frozenset(
+    {"str", "format", "lower", "upper", "strip", "split", "partition", "cast", "field", "Field", "Option", "attrib"}
+)  # fmt: skip
+_TESTS = frozenset({"startswith", "endswith", "__eq__", "__contains__"})
+_FLAGS = frozenset({"add_argument", "add_option", "option"})
+_PROSE_KEYWORDS = frozenset({"help", "description", "msg", "message", "metadata", "doc", "epilog", "prog", "title"})
+
+
+@dataclass(frozen=True)
+class Place:
+    """A string's place: the nodes above it, outermost first, and the scope it is in."""
+
+    node: cst.CSTNode
+    above: Sequence[cst.CSTNode]
+    scope: Scope
+    names: Names
+    replaced_by: str
+
+
+def judge(place: Place, role: Role) -> str:
+    """YES when the string certainly has the role, NO when it certainly has not, else UNSURE."""
+    child = place.node
+    for depth in range(len(place.above) - 1, -1, -1):
+        parent = place.above[depth]
+        handler = _HANDLERS.get(type(parent))
+        verdict = handler(parent, child, place, role, depth) if handler is not None else UNSURE
+        if verdict is not None:
+            return verdict
+        child = parent
+    return UNSURE
+
+
+def is_word(name: str | None, role: Role) -> bool:
+    """Whether a name says that it holds such a value: `map_location`, `teacher_device`, `DEVICE`, `deviceType`."""
+    if not name:
+        return False
+    parts = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower().replace("-", "_").strip("_")
+    # A trailing number or plural s changes nothing: device2, devices.
+    return any(word == parts or word in _tokens(parts) for word in role.words)
+
+
+def _tokens(name: str) -> set[str]:
+    parts = name.split("_")
+    singles = {part.rstrip("0123456789") for part in parts}
+    return singles | {part.removesuffix("s") for part in singles} | {f"{a}_{b}" for a, b in zip(parts, parts[1:])}  # noqa: B905
+
+
+def holds(node: cst.CSTNode, role: Role) -> bool:
+    """Whether an expression's own words say that its value has the role."""
+    if isinstance(node, cst.Name):
+        return is_word(node.value, role)
+    if isinstance(node, cst.Attribute):
+        return is_word(node.attr.value, role) or node.attr.value in role.attributes
+    if isinstance(node, cst.Call):
+        name = last_name(node.func)
+        if name in _TRANSPARENT:
+            inner = node.args[0].value if isinstance(node.func, cst.Name) and node.args else None
+            inner = node.func.value if isinstance(node.func, cst.Attribute) else inner
+            return inner is not None and holds(inner, role)
+        if name in ("getattr", "get", "pop") and node.args:
+            return any(is_word(string_value(arg.value), role) for arg in node.args[:2])
+        return is_word(name, role)
+    if isinstance(node, cst.Subscript):
+        key = _subscript_key(node)
+        return is_word(key, role) if key is not None else holds(node.value, role)
+    if isinstance(node, (cst.BooleanOperation, cst.BinaryOperation)):
+        return holds(node.left, role) or holds(node.right, role)
+    if isinstance(node, cst.IfExp):
+        return holds(node.body, role) or holds(node.orelse, role)
+    if isinstance(node, cst.NamedExpr):
+        return holds(node.target, role) or holds(node.value, role)
+    return False
+
+
+def _subscript_key(node: cst.Subscript) -> str | None:
+    if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
+        return None
+    return string_value(node.slice[0].slice.value)
+
+
+def _beside(nodes: Sequence[cst.CSTNode], place: Place, role: Role) -> str | None:
+    """YES when a sibling has the role; NO when the replacement stands there already: the code knows the NPU."""
+    values = {value for value in map(string_value, nodes) if value is not None}
+    if place.replaced_by in values:
+        return NO
+    return YES if values & role.siblings else None
+
+
+# Each handler answers for one kind of parent: a verdict, or None to look further up.
+
+
+def _statement(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str:
+    return NO
+
+
+def _condition(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str | None:
+    assert isinstance(parent, cst.IfExp)
+    if child is parent.test:
+        return UNSURE
+    other = parent.orelse if child is parent.body else parent.body
+    return YES if string_value(other) in role.siblings or holds(other, role) else None
+
+
+def _either(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str | None:
+    assert isinstance(parent, (cst.BooleanOperation, cst.BinaryOperation))
+    other = parent.right if child is parent.left else parent.left
+    if isinstance(parent, cst.BooleanOperation) and (string_value(other) in role.siblings or holds(other, role)):
+        return YES
+    return None
+
+
+def _element(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str | None:
+    display = place.above[depth - 1]
+    verdict = _beside(elements(display), place, role)
+    if verdict is not None or depth < 2:
+        return verdict
+    assignment = place.above[depth - 2]
+    if isinstance(assignment, cst.Assign) and isinstance(display, cst.Tuple):
+        index = [element.value for element in display.elements].index(child)
+        return _unpacked(assignment, index, role)
+    return None
+
+
+def _unpacked(assignment: cst.Assign, index: int, role: Role) -> str | None:
+    for target in assignment.targets:
+        names = elements(target.target)
+        if index < len(names) and holds(names[index], role):
+            return YES
+    return None
+
+
+def _dictionary(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str | None:
+    assert isinstance(parent, cst.DictElement)
+    display = place.above[depth - 1]
+    assert isinstance(display, cst.Dict)
+    pairs = [element for element in display.elements if isinstance(element, cst.DictElement)]
+    if child is parent.key:
+        return _beside([pair.key for pair in pairs], place, role) or UNSURE
+    if is_word(string_value(parent.key), role) or holds(parent.key, role):
+        return YES
+    return YES if string_value(parent.key) in role.siblings else UNSURE
+
+
+def _subscript(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str | None:
+    assert isinstance(parent, cst.Subscript)
+    if child is parent.value:
+        return None
+    indexes = [element.slice.value for element in parent.slice if isinstance(element.slice, cst.Index)]
+    return _beside(indexes, place, role) or UNSURE
+
+
+def _comparison(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str:
+    assert isinstance(parent, cst.Comparison)
+    sides = [parent.left, *(target.comparator for target in parent.comparisons)]
+    return YES if any(holds(side, role) for side in sides if side is not child) else UNSURE
+
+
+def _assignment(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str:
+    if isinstance(parent, cst.Assign):
+        targets: list[cst.CSTNode] = [target.target for target in parent.targets]
+    else:
+        assert isinstance(parent, (cst.AnnAssign, cst.AugAssign, cst.NamedExpr))
+        targets = [parent.target]
+    return YES if any(holds(target, role) for target in targets) else UNSURE
+
+
+def _default(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str:
+    assert isinstance(parent, cst.Param)
+    return YES if child is parent.default and is_word(parent.name.value, role) else UNSURE
+
+
+def _returned(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str:
+    function = next((node for node in reversed(place.above[:depth]) if isinstance(node, cst.FunctionDef)), None)
+    if function is None:
+        return UNSURE
+    if is_word(function.name.value, role):
+        return YES
+    return YES if any(value in role.siblings for value in _returned_strings(function.body)) else UNSURE
+
+
+def _returned_strings(body: cst.CSTNode) -> Iterator[str]:
+    for node in children(body):
+        if isinstance(node, cst.Return) and node.value is not None:
+            value = string_value(node.value)
+            if value is not None:
+                yield value
+        elif not isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+            yield from _returned_strings(node)
+
+
+def _case(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str | None:
+    match = next((node for node in reversed(place.above[:depth]) if isinstance(node, cst.Match)), None)
+    return YES if match is not None and holds(match.subject, role) else UNSURE
+
+
+def _argument(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str | None:
+    assert isinstance(parent, cst.Arg)
+    call = place.above[depth - 1]
+    if isinstance(call, cst.ClassDef):
+        return UNSURE
+    assert isinstance(call, cst.Call)
+    callee = last_name(call.func) or ""
+    if callee in _FLAGS:
+        return _flag(call, parent, place, role)
+    if parent.keyword is not None:
+        if parent.keyword.value in _PROSE_KEYWORDS:
+            return NO
+        if is_word(parent.keyword.value, role):
+            return YES
+    qualified = place.names.qualified(call.func, place.scope) or ""
+    if qualified in role.callables:
+        return YES
+    if isinstance(call.func, cst.Attribute) and not qualified.startswith("torch."):
+        if callee in role.methods:
+            return YES
+        if callee in _TESTS:
+            return YES if holds(call.func.value, role) else UNSURE
+        if callee == "join" or "logg" in (last_name(call.func.value) or "").lower():
+            return NO
+    if callee in _TRANSPARENT:
+        return None
+    # d.get("device", "cuda"), getattr(args, "device", "cuda"), parametrize("device", ["cuda"])
+    key = call.args[1 if callee in ("getattr", "setattr") and len(call.args) > 2 else 0]
+    if parent is not key and is_word(string_value(key.value), role):
+        return YES
+    if callee in _PROSE or callee.endswith(("Error", "Exception", "Warning")):
+        return NO
+    if parent.keyword is None and is_word(callee, role):
+        return YES
+    return _by_signature(call, parent, place, role)
+
+
+def _flag(call: cst.Call, argument: cst.Arg, place: Place, role: Role) -> str:
+    """`add_argument("--device", default="cuda", choices=["cuda", "cpu"])`: the flag's name or the choices tell."""
+    if argument.keyword is None or argument.keyword.value not in ("default", "choices", "const"):
+        return NO
+    flags = [string_value(arg.value) for arg in call.args if arg.keyword is None]
+    dest = [string_value(arg.value) for arg in call.args if arg.keyword is not None and arg.keyword.value == "dest"]
+    if any(is_word(name.lstrip("-"), role) for name in (*flags, *dest) if name):
+        return YES
+    values = [arg.value for arg in call.args if arg.keyword is not None]
+    choices = [choice for value in values for choice in elements(value)]
+    return _beside([*values, *choices], place, role) or UNSURE
+
+
+def _by_signature(call: cst.Call, argument: cst.Arg, place: Place, role: Role) -> str:
+    """Ask the project's own function which parameter the argument is for."""
+    if argument.keyword is not None or argument.star:
+        return UNSURE
+    found = place.names.definition(call.func, place.scope)
+    if found is None:
+        return UNSURE
+    function = _signature(found[1])
+    if function is None:
+        return UNSURE
+    params = [param.name.value for param in every_param(function.params)]
+    if isinstance(found[1].node, cst.ClassDef):
+        params = params[1:]
+    index = list(call.args).index(argument)
+    return YES if index < len(params) and is_word(params[index], role) else UNSURE
+
+
+def _signature(defined: Defined) -> cst.FunctionDef | None:
+    if isinstance(defined.node, cst.FunctionDef):
+        return defined.node
+    for binding in defined.scope.bindings.get("__init__", ()):
+        if isinstance(binding, Defined) and isinstance(binding.node, cst.FunctionDef):
+            return binding.node
+    return None
+
+
+def _further(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> None:
+    return None
+
+
+def _method_of_string(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str | None:
+    """`"cuda:{}".format(i)`: the call's result is what the string means."""
+    assert isinstance(parent, cst.Attribute)
+    return None if parent.attr.value == "format" else UNSURE
+
+
+_HANDLERS = {
+    cst.Expr: _statement,
+    cst.Raise: _statement,
+    cst.Assert: _statement,
+    cst.Annotation: _statement,
+    cst.IfExp: _condition,
+    cst.BooleanOperation: _either,
+    cst.BinaryOperation: _either,
+    cst.Element: _element,
+    cst.StarredElement: _further,
+    cst.List: _further,
+    cst.Tuple: _further,
+    cst.Set: _further,
+    cst.Dict: _further,
+    cst.DictElement: _dictionary,
+    cst.Index: _further,
+    cst.SubscriptElement: _further,
+    cst.Subscript: _subscript,
+    cst.ComparisonTarget: _further,
+    cst.Comparison: _comparison,
+    cst.Assign: _assignment,
+    cst.AnnAssign: _assignment,
+    cst.AugAssign: _assignment,
+    cst.NamedExpr: _assignment,
+    cst.Param: _default,
+    cst.Return: _returned,
+    cst.MatchValue: _further,
+    cst.MatchOrElement: _further,
+    cst.MatchOr: _further,
+    cst.MatchCase: _case,
+    cst.Arg: _argument,
+    cst.Call: _further,
+    cst.Attribute: _method_of_string,
+}
