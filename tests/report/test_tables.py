@@ -1,0 +1,85 @@
+import csv
+import io
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu2npu.records import (
+    Change,
+    ExportedOperator,
+    Finding,
+    FindingKind,
+    MigratedFile,
+    Operation,
+    Outcome,
+    Span,
+)
+from gpu2npu.report.tables import HEADERS, csv_bytes, header_line, tables, write_tables
+
+# Text as it can stand in a source file: any Unicode but lone surrogates.
+SOURCE_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+def change(line: int, before: str = "a", after: str = "b", rule: str = "r") -> Change:
+    return Change(Span(line, 0, line, 1), rule, Operation.MODIFY, "m", before, after)
+
+
+def finding(line: int, kind: FindingKind, api: str = "torch.cuda.x") -> Finding:
+    return Finding(Span(line, 0, line + 1, 1), "r", kind, api, "do this")
+
+
+def rows(content: bytes) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(content.decode("utf-8"), newline="")))
+
+
+@given(st.lists(st.tuples(SOURCE_TEXT, SOURCE_TEXT)))
+def test_any_text_survives(cells: list[tuple[str, str]]) -> None:
+    content = csv_bytes(("one", "two"), cells)
+    assert rows(content) == [["one", "two"], *map(list, cells)]
+
+
+@given(st.lists(st.tuples(SOURCE_TEXT.filter(bool), SOURCE_TEXT)))
+def test_rfc_4180(cells: list[tuple[str, str]]) -> None:
+    """Outside quotes there are only separators and CRLF row ends; inside, quotes are doubled."""
+    text = csv_bytes(("one", "two"), cells).decode("utf-8")
+    outside = "".join(text.replace('""', "").split('"')[::2])
+    assert outside.count("\r\n") == outside.count("\r") == outside.count("\n") == len(cells) + 1
+    assert text.endswith("\r\n")
+
+
+def test_a_header_even_without_rows() -> None:
+    written = tables(Outcome("p", ()))
+    assert written == {name: header_line(name) for name in HEADERS}
+    assert written["change_list.csv"] == b"File,Start Line,End Line,Operation Type,Message,Rule,Before,After\r\n"
+    assert written["unsupported_api.csv"] == written["unknown_api.csv"] == b"File,Start Line,End Line,OP,Tips\r\n"
+    assert written["cuda_op_list.csv"] == b"File,Api\r\n"
+
+
+def test_rows_are_sorted_by_file_and_line() -> None:
+    files = (MigratedFile("b.py", b"", (change(10), change(9))), MigratedFile("a.py", b"", (change(200),)))
+    content = tables(Outcome("p", files))["change_list.csv"]
+    assert [row[:3] for row in rows(content)[1:]] == [["a.py", "200", "200"], ["b.py", "9", "9"], ["b.py", "10", "10"]]
+
+
+def test_findings_go_to_the_file_of_their_kind() -> None:
+    findings = tuple(finding(line, kind) for line, kind in enumerate(FindingKind, start=1))
+    written = tables(Outcome("p", (MigratedFile("a.py", findings=findings),)))
+    assert rows(written["unsupported_api.csv"])[1:] == [["a.py", "1", "2", "torch.cuda.x", "do this"]]
+    assert [row[1] for row in rows(written["unknown_api.csv"])[1:]] == ["2", "3"]
+
+
+def test_cells_are_the_exact_source() -> None:
+    files = (MigratedFile("a.py", b"", (change(1, "@torch.cuda.amp.custom_fwd", '=x"y",\n\t-z'),)),)
+    assert rows(tables(Outcome("p", files))["change_list.csv"])[1][6:] == ["@torch.cuda.amp.custom_fwd", '=x"y",\n\t-z']
+
+
+def test_an_undecodable_path_is_written_escaped() -> None:
+    operators = (ExportedOperator("caf\udce9.cu", "x.f"), ExportedOperator("caf\udce9.cu", "x.f"))
+    content = tables(Outcome("p", (), operators=operators))["cuda_op_list.csv"]
+    assert content == b"File,Api\r\ncaf\\udce9.cu,x.f\r\n"
+
+
+def test_each_table_is_written_under_its_chosen_name(tmp_path) -> None:
+    names = {name: name for name in HEADERS} | {"change_list.csv": "other.csv"}
+    write_tables(Outcome("p", ()), tmp_path, names)
+    assert {path.name for path in tmp_path.iterdir()} == set(names.values())
