@@ -1,0 +1,31 @@
+from gpu2npu.records import Change, Finding, FindingKind, MigratedFile, Operation, Outcome, PathNote, Span
+from gpu2npu.report.summary import problem_lines, summary_rows
+
+SPAN = Span(1, 0, 1, 1)
+CHANGE = Change(SPAN, "r", Operation.MODIFY, "m", "a", "b")
+FINDINGS = (Finding(SPAN, "r", FindingKind.REVIEW, "x", "t"), Finding(SPAN, "r", FindingKind.UNSUPPORTED, "x", "t"))
+OUTCOME = Outcome(
+    "p",
+    files=(
+        MigratedFile("a.py", b"", (CHANGE, CHANGE), FINDINGS),
+        MigratedFile("b.py"),
+        MigratedFile("c.py", failure="syntax error"),
+    ),
+    copied=("x.txt", "y.txt"),
+    notes=(PathNote("link", "left out", failed=False), PathNote("shut", "cannot be read", failed=True)),
+    seconds=0.456,
+)
+
+
+def test_the_numbers() -> None:
+    assert [value for _, value in summary_rows(OUTCOME)] == ["3", "1", "1", "2", "2", "2", "1", "0", "1", "0.46"]
+
+
+def test_problems_are_sorted_and_say_which_are_failures() -> None:
+    assert problem_lines(OUTCOME) == [
+        ("c.py: syntax error", True),
+        ("link: left out", False),
+        ("shut: cannot be read", True),
+    ]
+    assert not OUTCOME.complete
+    assert Outcome("p", (MigratedFile("a.py"),), notes=OUTCOME.notes[:1]).complete
