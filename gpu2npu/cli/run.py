@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
 from gpu2npu.emulator.launch import NPUS, Launch, LaunchError, emulating, missing_requirements, prepare, real_torch_npu
+from gpu2npu.support.tables import RELEASES, table_path
 
 EPILOG = """
 \b
@@ -55,7 +57,14 @@ def run(npus: int, op_report: Path | None, strict: bool, hide_real: bool, comman
     _check_installation(hide_real)
     if op_report is not None:
         _make_room(op_report)
-    environment = emulating(os.environ, python=sys.executable, npus=npus, strict=strict, op_report=op_report)
+    environment = emulating(
+        os.environ,
+        python=sys.executable,
+        npus=npus,
+        strict=strict,
+        op_report=op_report,
+        support_table=support_table(version("torch")),
+    )
     try:
         launch = prepare(command, environment, python=sys.executable)
         _start(launch)
@@ -76,6 +85,12 @@ def _check_installation(hide_real: bool) -> None:
         raise click.UsageError(
             f"A real torch_npu is installed in {real}: run CMD without `gpu2npu run`, or hide it with --hide-real."
         )
+
+
+def support_table(torch_version: str) -> Path:
+    """The table of the torch_npu release made for an installed torch ("2.13.0+cpu"), or else of the newest."""
+    release = ".".join(torch_version.split(".")[:2]) + ".0"
+    return table_path(release if release in RELEASES else RELEASES[-1])
 
 
 def _make_room(op_report: Path) -> None:

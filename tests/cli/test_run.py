@@ -7,10 +7,10 @@ import time
 import pytest
 from click.testing import CliRunner
 
-from gpu2npu.cli.run import run
+from gpu2npu.cli.run import run, support_table
 from gpu2npu.emulator.launch import SITE
 
-RUN = [sys.executable, "-c", "from gpu2npu.cli.run import run; run(prog_name='gpu2npu run')"]
+RUN = [sys.executable, "-m", "gpu2npu", "run"]
 TELL = "import os, sys; print(sys.argv[1:], os.environ['GPU2NPU_NPUS'], os.environ.get('GPU2NPU_STRICT'))"
 
 
@@ -114,6 +114,20 @@ def test_without_torch_it_says_what_to_install(monkeypatch):
     result = CliRunner().invoke(run, ["-c", "pass"])
     assert result.exit_code == 2
     assert "pip install 'gpu2npu[emulator]'" in result.output
+
+
+@pytest.mark.parametrize(
+    ("torch_version", "release"), [("2.13.0+cpu", "2.13.0"), ("2.5.1", "2.5.0"), ("2.99.0a0+git", "2.14.0")]
+)
+def test_the_support_table_is_that_of_the_installed_torch(torch_version, release):
+    table = support_table(torch_version)
+    assert table.is_file()
+    assert release in table.name
+
+
+def test_the_support_table_reaches_the_emulator(gpu2npu_run):
+    tell = "import os; print(os.path.isfile(os.environ['GPU2NPU_SUPPORT_TABLE']))"
+    assert gpu2npu_run("-c", tell).stdout == "True\n"
 
 
 def test_help_shows_an_example():
