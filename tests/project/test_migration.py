@@ -1,0 +1,201 @@
+import dataclasses
+import errno
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from gpu2npu.project.errors import OutputError, UsageError
+from gpu2npu.project.migration import migrate_project, preview_project
+from gpu2npu.project.request import Request
+from gpu2npu.records import Change, MigratedFile, Operation, Outcome, PathNote, Span
+from gpu2npu.report.launcher import LAUNCHER_NAME, MULTI_CARD
+
+
+@dataclasses.dataclass(frozen=True)
+class CudaToNpu:
+    """A migrator of one rule: the word cuda becomes npu; a file with "broken" fails."""
+
+    def concerns(self, source: bytes) -> bool:
+        return b"cuda" in source or b"broken" in source
+
+    def __call__(self, source: bytes, path: str) -> MigratedFile:
+        if b"broken" in source:
+            return MigratedFile(path, failure="syntax error at line 1")
+        change = Change(Span(1, 0, 1, 4), "word", Operation.MODIFY, "m", "cuda", "npu")
+        traits = frozenset({MULTI_CARD} if b"nccl" in source else ())
+        return MigratedFile(path, source.replace(b"cuda", b"npu"), (change,), traits=traits)
+
+
+def prepare(rules: Sequence[Path], version: str, root: Path, sources: Mapping[str, bytes]) -> CudaToNpu:
+    return CudaToNpu()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    files = {
+        "train.py": b"x.cuda()\r\n",
+        "pkg/plain.py": b"import os\n",
+        "pkg/bad.py": b"broken",
+        "data/table.csv": b"1,2\n",
+        "csrc/ops.cpp": b'PYBIND11_MODULE(ops, m) { m.def("nms", &nms); }',
+        ".git/HEAD": b"ref",
+    }
+    for name, content in files.items():
+        path = tmp_path / "proj" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return tmp_path / "proj"
+
+
+def migrate(project: Path, **options: object) -> tuple[Outcome, Path]:
+    options.setdefault("output", project.parent / "out")
+    return migrate_project(Request(project, "2.1.0", **options), prepare=prepare)  # type: ignore[arg-type]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+REPORTS = {"change_list.csv", "unsupported_api.csv", "unknown_api.csv", "cuda_op_list.csv", "msFmkTranspltlog.txt"}
+
+
+def test_the_output_mirrors_the_project(project: Path) -> None:
+    before = contents(project)
+    outcome, folder = migrate(project)
+    assert folder == project.parent / "out" / "proj_msft"
+    written = contents(folder)
+    assert {name: written[name] for name in written if name not in REPORTS} == {
+        "train.py": b"x.npu()\r\n",
+        "pkg/plain.py": b"import os\n",
+        "pkg/bad.py": b"broken",
+        "data/table.csv": b"1,2\n",
+        "csrc/ops.cpp": before["csrc/ops.cpp"],
+    }
+    assert set(written) > REPORTS
+    assert written["cuda_op_list.csv"] == b"File,Api\r\ncsrc/ops.cpp,ops.nms\r\n"
+    assert b"train.py,1,1,MODIFY,m,word,cuda,npu" in written["change_list.csv"]
+    assert (
+        b"pkg/bad.py: copied as it is, because it could not be migrated: syntax error"
+        in written["msFmkTranspltlog.txt"]
+    )
+    assert not outcome.complete
+    assert outcome.copied == ("csrc/ops.cpp", "data/table.csv")
+    assert contents(project) == before
+
+
+def test_one_file(project: Path) -> None:
+    outcome, folder = migrate(project / "train.py")
+    assert folder.name == "train_msft"
+    assert set(contents(folder)) == {"train.py", *REPORTS}
+    assert outcome.complete
+
+
+def test_force_replaces_the_whole_output(project: Path) -> None:
+    _, folder = migrate(project)
+    (folder / "stale.txt").write_text("")
+    with pytest.raises(UsageError):
+        migrate(project)
+    migrate(project, force=True)
+    assert not (folder / "stale.txt").exists()
+
+
+def test_the_same_reports_for_any_number_of_jobs(project: Path) -> None:
+    for number in range(12):
+        (project / f"m{number}.py").write_bytes(b"x.cuda()\n" * 1_000)
+    trees = []
+    for jobs in (1, 2, 5):
+        _, folder = migrate(project, output=project.parent / f"out{jobs}", jobs=jobs)
+        tree = contents(folder)
+        del tree["msFmkTranspltlog.txt"]  # it has times in it
+        trees.append(tree)
+    assert trees[0] == trees[1] == trees[2]
+
+
+def test_a_launcher_for_a_project_on_several_cards(project: Path) -> None:
+    (project / "dist.py").write_bytes(b"cuda nccl")
+    _, folder = migrate(project)
+    assert (folder / LAUNCHER_NAME).stat().st_mode & 0o111
+    filled = (folder / LAUNCHER_NAME).read_bytes().replace(b"COMMAND=()", b"COMMAND=(python dist.py)")
+    (project / LAUNCHER_NAME).write_bytes(filled)
+    _, folder = migrate(project, force=True)
+    assert (folder / LAUNCHER_NAME).read_bytes() == filled
+
+
+def test_files_of_the_project_that_are_called_like_reports_are_kept(project: Path) -> None:
+    (project / "change_list.csv").write_bytes(b"the project's own")
+    _, folder = migrate(project)
+    assert (folder / "change_list.csv").read_bytes() == b"the project's own"
+    assert (folder / "gpu2npu_change_list.csv").read_bytes().startswith(b"File,Start Line")
+
+
+def test_migrating_an_output_again_replaces_its_reports(project: Path) -> None:
+    _, first = migrate(project)
+    _, second = migrate(first)
+    assert second.name == "proj_msft_msft"
+    assert set(contents(second)) == set(contents(first))
+    assert (second / "change_list.csv").read_bytes().count(b"\r\n") == 1
+
+
+def test_a_file_that_cannot_be_read_is_listed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real_open = Path.open
+
+    def refuse(path: Path, *args: object, **kwargs: object) -> object:
+        if path.name in ("table.csv", "plain.py"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real_open(path, *args, **kwargs)  # type: ignore[call-overload]
+
+    def refuse_bytes(path: Path) -> bytes:
+        with path.open("rb") as file:
+            return file.read()
+
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(Path, "read_bytes", refuse_bytes)
+    outcome, folder = migrate(project)
+    reason = "the file cannot be read: Permission denied"
+    assert outcome.notes == (PathNote("data/table.csv", reason, True), PathNote("pkg/plain.py", reason, True))
+    assert outcome.copied == ("csrc/ops.cpp",)
+    assert not (folder / "data" / "table.csv").exists()
+
+
+def test_a_full_disk_leaves_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("shutil.copy2", fail)
+    with pytest.raises(OutputError, match="No space left on device"):
+        migrate(project)
+    assert not (project.parent / "out").exists()
+
+
+def test_an_unexpected_error_leaves_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("gpu2npu.project.migration.write_tables", fail)
+    with pytest.raises(ZeroDivisionError):
+        migrate(project)
+    assert not (project.parent / "out").exists()
+
+
+def test_progress_counts_every_file(project: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    request = Request(project, "2.1.0", project.parent / "out")
+    migrate_project(request, lambda done, total: seen.append((done, total)), prepare=prepare)
+    assert seen == [(2, 3), (3, 3)]
+
+
+def test_a_preview_writes_nothing(project: Path) -> None:
+    everything = contents(project.parent)
+    preview = preview_project(Request(project, "2.1.0"), prepare=prepare)
+    assert preview.before == {"train.py": b"x.cuda()\r\n"}
+    assert [file.path for file in preview.outcome.files if file.content is not None] == ["train.py"]
+    assert contents(project.parent) == everything
+
+
+def test_a_rule_file_that_cannot_be_used(project: Path) -> None:
+    rules = project.parent / "rules.json"
+    rules.write_text("{")
+    with pytest.raises(UsageError, match=r"rules\.json"):
+        migrate_project(Request(project, "2.1.0", project.parent / "out", (rules,)))
+    assert not (project.parent / "out").exists()

@@ -1,0 +1,149 @@
+import gc
+import subprocess
+import sys
+import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from gpu2npu.project.workers import available_cpus, migrate_files
+from gpu2npu.records import MigratedFile
+
+# Worker processes are tried in a program of their own, as the command is one: a test process may run threads, beside
+# which it is not safe to fork.
+PROGRAM = """
+import os, sys, signal
+sys.path[:0] = {path!r}
+from gpu2npu.project.workers import migrate_files
+from gpu2npu.records import MigratedFile
+
+def migrate(source, path):
+    if path.startswith("kill"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if path.startswith("deep"):
+        raise RecursionError("maximum recursion depth exceeded")
+    if path.startswith("bug"):
+        raise KeyError("x")
+    return MigratedFile(path, source[:1] + str(os.getpid() != parent).encode())
+
+if __name__ == "__main__":
+    parent = os.getpid()
+    {body}
+"""
+
+
+def run_program(tmp_path: Path, body: str) -> list[str]:
+    program = tmp_path / "program.py"
+    indented = textwrap.indent(textwrap.dedent(body), "    ").strip()
+    program.write_text(PROGRAM.format(path=sys.path, body=indented))
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def upper(source: bytes, path: str) -> MigratedFile:
+    if path == "bad":
+        raise KeyError("x")
+    return MigratedFile(path, source.upper())
+
+
+SOURCES = {"a": b"one", "b": b"three", "bad": b"", "c": b"four"}
+
+
+def by_path(files: list[MigratedFile]) -> dict[str, bytes | str | None]:
+    return {file.path: file.failure or file.content for file in files}
+
+
+EXPECTED = {"a": b"ONE", "b": b"THREE", "c": b"FOUR", "bad": "an internal error of gpu2npu (KeyError: 'x')"}
+
+
+def test_small_projects_stay_in_this_process() -> None:
+    assert by_path(list(migrate_files(upper, SOURCES, 8))) == EXPECTED
+
+
+def test_any_executor_will_do() -> None:
+    with ThreadPoolExecutor(2) as executor:
+        assert by_path(list(migrate_files(upper, SOURCES, 8, executor))) == EXPECTED
+
+
+def test_large_files_come_first() -> None:
+    assert [file.path for file in migrate_files(upper, SOURCES, 1)] == ["b", "c", "a", "bad"]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_garbage_collector_is_left_as_it_was(enabled: bool) -> None:
+    was_enabled = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        list(migrate_files(upper, SOURCES, 1))
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if was_enabled else gc.disable)()
+
+
+def test_processes(tmp_path: Path) -> None:
+    body = """
+    files = {f"f{number}": str(number).encode() * 9_000 for number in range(20)}
+    files |= {"deep": b"x", "bug": b"y"}
+    for file in sorted(migrate_files(migrate, files, 3), key=lambda file: file.path):
+        print(file.path, file.content, file.failure)
+    """
+    lines = run_program(tmp_path, body)
+    assert lines == sorted(
+        [
+            *(f"f{number} {str(number)[:1].encode() + b'True'!r} None" for number in range(20)),
+            "bug None an internal error of gpu2npu (KeyError: 'x')",
+            "deep None its expressions are nested too deeply to be migrated",
+        ]
+    )
+
+
+def test_a_killed_worker_costs_only_its_own_file(tmp_path: Path) -> None:
+    body = """
+    files = {f"f{number}": b"0" * 9_000 for number in range(30)} | {"kill1": b"1" * 10_000, "kill2": b"2"}
+    done = list(migrate_files(migrate, files, 2))
+    assert sorted(file.path for file in done) == sorted(files)
+    for file in sorted(done, key=lambda file: file.path):
+        if file.failure:
+            print(file.path, file.failure)
+    """
+    assert run_program(tmp_path, body) == [
+        "kill1 the process that migrated it ended unexpectedly",
+        "kill2 the process that migrated it ended unexpectedly",
+    ]
+
+
+def test_workers_end_when_the_parent_is_killed(tmp_path: Path) -> None:
+    body = """
+    import multiprocessing
+    files = {f"f{number}": b"0" * 9_000 for number in range(30)}
+    for file in migrate_files(migrate, files, 2):
+        print(*(child.pid for child in multiprocessing.active_children()), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    program = tmp_path / "program.py"
+    indented = textwrap.indent(textwrap.dedent(body), "    ").strip()
+    program.write_text(PROGRAM.format(path=sys.path, body=indented))
+    # Returns when the pipe is closed, which the workers hold too.
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == -9
+    pids = done.stdout.split()
+    assert len(pids) == 2
+    deadline = time.monotonic() + 10
+    while any(map(is_running, pids)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_running(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_available_cpus() -> None:
+    assert available_cpus() >= 1
