@@ -21,7 +21,7 @@ _SEGMENT = 2 * 1024 * 1024  # bytes; it reserves memory from the driver in segme
 class _Pool:
     """The memory of one NPU; all sizes in bytes."""
 
-    __slots__ = ("allocated", "allocations", "freed", "blocks", "peak", "peak_reserved", "reserved")
+    __slots__ = ("allocated", "allocations", "blocks", "freed", "peak", "peak_reserved", "reserved")
 
     def __init__(self) -> None:
         self.blocks: set[_Block] = set()
@@ -34,6 +34,9 @@ class _Block(weakref.ref):  # type: ignore[type-arg]
     """A live block: forgets itself when its array dies."""
 
     __slots__ = ("pool", "size")
+    # A weak reference hashes its array, and arrays have no hash.
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
     pool: _Pool
     size: int
 

@@ -85,15 +85,13 @@ def check(index: int) -> int:
     """The number itself, if there is such an NPU; otherwise the runtime's error."""
     if not 0 <= index < device_count():
         raise RuntimeError(
-            f"Invalid NPU device index {index}: {device_count()} NPU(s) are visible (npu:0 to npu:{device_count() - 1}). "
-            "[Error]: The device ID is invalid (ERR00001 PTA parameter is invalid)"
-            if device_count()
-            else f"Invalid NPU device index {index}: no NPU is visible"
+            f"Invalid NPU device ordinal: npu:{index} (visible NPUs: {device_count()}). Check GPU2NPU_NPUS and "
+            "ASCEND_RT_VISIBLE_DEVICES"
         )
     return index
 
 
-class device:
+class device:  # noqa: N801
     """Context manager that changes the current NPU; None or a negative number changes nothing."""
 
     def __init__(self, device: DeviceLike) -> None:
@@ -110,7 +108,7 @@ class device:
         _current.index = self.prev_idx
 
 
-class device_of(device):
+class device_of(device):  # noqa: N801
     """Context manager that makes the NPU of a tensor or storage current; nothing for one that is not on an NPU."""
 
     def __init__(self, tensor: torch.Tensor | torch.UntypedStorage | torch.TypedStorage) -> None:

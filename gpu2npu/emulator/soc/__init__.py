@@ -6,12 +6,13 @@ import functools
 import os
 from dataclasses import dataclass
 
+MIB = 1 << 20
 GIB = 1 << 30
 
 
 @dataclass(frozen=True)
 class Soc:
-    """One chip as the runtime describes it. `memory` is in bytes; `cube_cores` and `vector_cores` are counts.
+    """One chip as the runtime describes it. `memory` and `l2_cache` are in bytes; `cube_cores` and `vector_cores` are counts.
 
     Facts: the Ascend product pages and CANN's `platform_config/*.ini` (`soc_info`, `memory_size`).
     """
@@ -20,16 +21,17 @@ class Soc:
     memory: int
     cube_cores: int
     vector_cores: int
+    l2_cache: int
     bfloat16: bool
 
 
 SOCS = {
     soc.name: soc
     for soc in (
-        Soc("Ascend910A", 32 * GIB, cube_cores=32, vector_cores=32, bfloat16=False),
-        Soc("Ascend910B", 64 * GIB, cube_cores=24, vector_cores=48, bfloat16=True),
-        Soc("Ascend910_93", 64 * GIB, cube_cores=24, vector_cores=48, bfloat16=True),
-        Soc("Ascend310P", 24 * GIB, cube_cores=8, vector_cores=8, bfloat16=False),
+        Soc("Ascend910A", 32 * GIB, cube_cores=32, vector_cores=32, l2_cache=32 * MIB, bfloat16=False),
+        Soc("Ascend910B", 64 * GIB, cube_cores=24, vector_cores=48, l2_cache=192 * MIB, bfloat16=True),
+        Soc("Ascend910_93", 64 * GIB, cube_cores=24, vector_cores=48, l2_cache=192 * MIB, bfloat16=True),
+        Soc("Ascend310P", 24 * GIB, cube_cores=8, vector_cores=8, l2_cache=16 * MIB, bfloat16=False),
     )
 }
 

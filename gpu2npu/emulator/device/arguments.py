@@ -1,0 +1,211 @@
+"""What a kernel is handed and what its results become: tensors to arrays, arrays to tensors, checked as torch checks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from gpu2npu.emulator.device import ordinal, randomness
+from gpu2npu.emulator.device.signature import Signature
+from gpu2npu.emulator.device.storage_ops import NUMPY_DTYPES, TORCH_DTYPES
+from gpu2npu.emulator.device.tensor import Array, array, on_npu
+
+_UNSEEN = -2
+
+# Besides pointwise operators, those that take a CPU tensor beside NPU tensors: torch moves indices itself, and reads
+# 0-dim values on the host.
+_TAKES_HOST_INDICES = frozenset({"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"})
+_TAKES_HOST_SCALARS = frozenset({"aten::where", "aten::masked_fill", "aten::masked_fill_", "aten::index_fill", "aten::fill"})
+
+Gather = Callable[[list[Any], dict[str, Any]], int]
+
+
+def gatherer(signature: Signature, convert: Callable[[torch.Tensor], Any] = array) -> Gather:
+    """A function that replaces the tensors in `args` and `kwargs` by `convert` of them, dtypes by NumPy's when they
+    become arrays, drops what says where to allocate, and returns the number of the NPU that the operator runs on.
+    """
+    tensors, lists, dtypes, placements = signature.tensors, signature.lists, signature.dtypes, signature.placements
+    to_numpy = convert is array
+    named = signature.named_tensors | signature.named_lists
+
+    def gather(args: list[Any], kwargs: dict[str, Any]) -> int:
+        index = _UNSEEN
+        count = len(args)
+        for position in tensors:
+            if position >= count:
+                break
+            tensor = args[position]
+            if tensor is None:
+                continue
+            at = tensor.get_device()
+            if at != index:
+                index = at if index == _UNSEEN else _reconcile(signature, index, at, tensor)
+            args[position] = convert(tensor)
+        for position in lists:
+            if position >= count:
+                break
+            if args[position] is None:
+                continue
+            converted: list[Any] = []
+            for tensor in args[position]:
+                if tensor is not None:
+                    at = tensor.get_device()
+                    if at != index:
+                        index = at if index == _UNSEEN else _reconcile(signature, index, at, tensor)
+                    tensor = convert(tensor)
+                converted.append(tensor)
+            args[position] = converted
+        if dtypes and to_numpy:
+            for position in dtypes:
+                if position < count and args[position] is not None:
+                    args[position] = NUMPY_DTYPES[args[position]]
+        if placements:
+            for position in placements:
+                if position < count:
+                    args[position] = None
+        if kwargs:
+            index = gather_named(kwargs, index)
+        return index if index >= 0 else ordinal.current_device()
+
+    def gather_named(kwargs: dict[str, Any], index: int) -> int:
+        for name in named & kwargs.keys():
+            value = kwargs[name]
+            if value is None:
+                continue
+            for tensor in (value,) if name in signature.named_tensors else value:
+                at = tensor.get_device()
+                if at != index:
+                    index = at if index == _UNSEEN else _reconcile(signature, index, at, tensor)
+            kwargs[name] = convert(value) if name in signature.named_tensors else [convert(tensor) for tensor in value]
+        device = kwargs.pop("device", None)
+        if index < 0 and device is not None:
+            index = ordinal.current_device() if device.index is None else ordinal.check(device.index)
+        for name in ("layout", "pin_memory", "memory_format"):
+            kwargs.pop(name, None)
+        if to_numpy and kwargs.get("dtype") is not None:
+            kwargs["dtype"] = NUMPY_DTYPES[kwargs["dtype"]]
+        return index
+
+    return gather
+
+
+def _reconcile(signature: Signature, index: int, at: int, tensor: torch.Tensor) -> int:
+    """The NPU's number when a tensor on another device is one that torch takes there; its own error otherwise."""
+    if index >= 0 and at >= 0:
+        raise different_devices(f"npu:{index}", f"npu:{at}")
+    if index >= 0:
+        if not _takes_from_host(signature, tensor.dim()):
+            raise different_devices(f"npu:{index}", "cpu")
+        return index
+    # A CPU tensor came first; all that were seen so far are on the CPU.
+    if not _takes_from_host(signature, 0):
+        raise different_devices(f"npu:{at}", "cpu")
+    return at
+
+
+def _takes_from_host(signature: Signature, dimensions: int) -> bool:
+    name = signature.op._schema.name
+    if name in _TAKES_HOST_INDICES:
+        return True
+    return dimensions == 0 and (signature.pointwise or name in _TAKES_HOST_SCALARS or name.startswith("aten::_foreach"))
+
+
+def different_devices(first: str, second: str) -> RuntimeError:
+    """The error of torch's TensorIterator, in its words."""
+    return RuntimeError(
+        f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!"
+    )
+
+
+def fresh(result: Any, inputs: Sequence[Any], keep_strides: bool) -> Array:
+    """A kernel's result as an array that owns its memory, in C order unless strides are part of the result."""
+    if result.__class__ is not np.ndarray:
+        result = np.asarray(result)
+    if not keep_strides and not result.flags.c_contiguous:
+        return np.ascontiguousarray(result)
+    if result.base is not None and (
+        not result.flags.writeable or min(result.strides, default=0) < 0 or 0 in result.strides or _shares(result, inputs)
+    ):
+        return result.copy(order="K" if keep_strides else "C")  # type: ignore[no-any-return]
+    return result  # type: ignore[no-any-return]
+
+
+def _shares(result: Array, inputs: Sequence[Any]) -> bool:
+    for value in inputs:
+        if isinstance(value, np.ndarray):
+            if np.may_share_memory(result, value):
+                return True
+        elif isinstance(value, list) and _shares(result, value):
+            return True
+    return False
+
+
+def wrap(result: Any, kind: str, index: int, inputs: Sequence[Any], keep_strides: bool = False) -> Any:
+    """One value of a result as the schema names its type: arrays become tensors on npu:`index`."""
+    if kind == "Tensor":
+        return None if result is None else on_npu(fresh(result, inputs, keep_strides), index)
+    if kind == "List[Tensor]":
+        return [on_npu(fresh(value, inputs, keep_strides), index) for value in result]
+    return result
+
+
+def write(target: torch.Tensor, values: Any) -> None:
+    """Store a result in an existing tensor, converted as torch converts.
+
+    Raises:
+        RuntimeError: torch does not convert to that dtype, or the shape differs.
+    """
+    values = np.asarray(values)
+    into = array(target)
+    if into.dtype != values.dtype:
+        check_cast(values, target)
+    if into.shape != values.shape:
+        raise RuntimeError(
+            f"output with shape {list(into.shape)} doesn't match the broadcast shape {list(values.shape)}"
+        )
+    np.copyto(into, values, casting="unsafe")
+
+
+def write_out(target: torch.Tensor, values: Any, index: int) -> None:
+    """Store a result in an `out=` tensor, which takes the result's shape."""
+    values = np.asarray(values)
+    if target.shape == values.shape:
+        write(target, values)
+        return
+    check_cast(values, target)
+    if target.numel():
+        warn_resized(target, values.shape)
+    target.data = on_npu(np.array(values, NUMPY_DTYPES[target.dtype], order="C"), index)
+
+
+def warn_resized(target: torch.Tensor, shape: Sequence[int]) -> None:
+    """The warning of torch's `resize_output`, in its words."""
+    warnings.warn(
+        f"An output with one or more elements was resized since it had shape {list(target.shape)}, which does not match "
+        f"the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch release outputs "
+        "will not be resized unless they have zero elements.",
+        UserWarning,
+        stacklevel=4,
+    )
+
+
+def check_cast(values: Array, target: torch.Tensor) -> None:
+    """Raise torch's error when a result may not be stored as the target's dtype."""
+    source = TORCH_DTYPES.get(values.dtype)
+    if source is not None and not torch.can_cast(source, target.dtype):
+        raise RuntimeError(
+            f"result type {_scalar_type(source)} can't be cast to the desired output type {_scalar_type(target.dtype)}"
+        )
+
+
+def _scalar_type(dtype: torch.dtype) -> str:
+    return str(torch.empty(0, dtype=dtype).type()).rpartition(".")[2].removesuffix("Tensor")
+
+
+def add_generator(kwargs: dict[str, Any], index: int) -> None:
+    """Replace the torch.Generator of a random operator (the NPU's own unless one is given) by NumPy's."""
+    kwargs["generator"] = randomness.numpy_generator(kwargs.get("generator"), index)

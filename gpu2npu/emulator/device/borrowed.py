@@ -1,0 +1,156 @@
+"""Operators without a kernel: torch's CPU code computes them on the host memory, counted, refused or warned about."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from gpu2npu.emulator.device import randomness, storage_ops
+from gpu2npu.emulator.device.arguments import gatherer, warn_resized
+from gpu2npu.emulator.device.cube import check_cube_dtypes, cube_operator
+from gpu2npu.emulator.device.signature import Signature
+from gpu2npu.emulator.device.support_table import is_supported
+from gpu2npu.emulator.device.tally import Kind, tally
+from gpu2npu.emulator.device.tensor import adopt, host
+
+Operator = Callable[..., Any]
+
+_NARROW = (torch.float16, torch.bfloat16)
+
+
+def is_strict() -> bool:
+    """Whether operators without a kernel are errors (GPU2NPU_STRICT=1)."""
+    return os.environ.get("GPU2NPU_STRICT", "") == "1"
+
+
+def operator(signature: Signature) -> Operator:
+    """The function that PyTorch calls for an overload that no kernel computes."""
+    name = signature.functional
+    kind = Kind.BORROWED if is_supported(name) else Kind.FALLBACK
+    entry = tally(name, kind)
+    gather = gatherer(signature, host)
+    cube = cube_operator(signature.op._schema.name)
+    draws = any(argument.name == "generator" for argument in signature.op._schema.arguments)
+    strict = is_strict()
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if strict:
+            raise RuntimeError(_refusal(name, kind))
+        if kind is Kind.FALLBACK and not entry[0]:
+            warnings.warn(
+                f"CAUTION: The operator '{name}' is not currently supported on the NPU backend and will fall back to run "
+                "on the CPU. This may have performance implications.",
+                UserWarning,
+                stacklevel=2,
+            )
+        start = perf_counter()
+        outs = {out: kwargs.pop(out) for out in signature.outs}
+        if outs and not signature.tensors and not signature.lists:
+            first = next(iter(outs.values()))
+            index = (first if isinstance(first, torch.Tensor) else first[0]).device.index
+        else:
+            index = -1
+        values = list(args)
+        placed = "device" in kwargs
+        index = max(index, gather(values, kwargs))
+        if placed:
+            kwargs["device"] = "cpu"
+        if draws:
+            kwargs["generator"] = randomness.torch_generator(kwargs.get("generator"), index)
+        if cube is not None:
+            check_cube_dtypes(cube, values)
+        if outs:
+            result = _run_out(signature, values, kwargs, outs, index)
+        else:
+            result = _returned(signature, _run(signature, values, kwargs), args, values, index)
+        entry[0] += 1
+        entry[1] += perf_counter() - start
+        return result
+
+    return run
+
+
+def _refusal(name: str, kind: Kind) -> str:
+    if kind is Kind.FALLBACK:
+        return f"strict mode: the NPU has no operator '{name}' and would fall back to the CPU"
+    return f"strict mode: the emulator has no NumPy kernel for the operator '{name}' and would borrow torch's CPU code"
+
+
+def _run(signature: Signature, values: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Call torch's CPU code; where it lacks a 16-bit float that the NPU has, in float32 and rounded."""
+    try:
+        return signature.op(*values, **kwargs)
+    except RuntimeError as error:
+        lacks_dtype = "not implemented for 'Half'" in str(error) or "not implemented for 'BFloat16'" in str(error)
+        narrow = next((v.dtype for v in values if isinstance(v, torch.Tensor) and v.dtype in _NARROW), None)
+        if not lacks_dtype or narrow is None or signature.op._schema.is_mutable:
+            raise
+    wide = [v.float() if isinstance(v, torch.Tensor) and v.dtype in _NARROW else v for v in values]
+    result = signature.op(*wide, **kwargs)
+
+    def rounded(value: Any) -> Any:
+        return value.to(narrow) if isinstance(value, torch.Tensor) and value.dtype is torch.float32 else value
+
+    return tuple(map(rounded, result)) if isinstance(result, tuple) else rounded(result)
+
+
+def _run_out(
+    signature: Signature, values: list[Any], kwargs: dict[str, Any], outs: dict[str, Any], index: int
+) -> Any:
+    """Compute into new host tensors (torch cannot resize ours), then fill the given ones."""
+    scratch = {
+        name: torch.empty(0, dtype=out.dtype)
+        if isinstance(out, torch.Tensor)
+        else [torch.empty(0, dtype=item.dtype) for item in out]
+        for name, out in outs.items()
+    }
+    signature.op(*values, **kwargs, **scratch)
+    for name, out in outs.items():
+        result = scratch[name]
+        pairs = ((out, result),) if isinstance(out, torch.Tensor) else zip(out, result, strict=True)
+        for target, source in pairs:
+            if target.shape == source.shape:
+                host(target).copy_(source)
+                continue
+            if target.numel():
+                warn_resized(target, source.shape)
+            target.data = adopt(source, index)
+    if not signature.returns:
+        return None
+    targets = tuple(outs.values())
+    return targets[0] if len(targets) == 1 else targets
+
+
+def _returned(signature: Signature, result: Any, args: tuple[Any, ...], values: list[Any], index: int) -> Any:
+    """The result on the NPU: what aliases an argument's memory stays its alias, all else is adopted."""
+    if signature.returns_written and isinstance(result, torch.Tensor):
+        return args[signature.writes[0]]
+    bases: dict[int, torch.Tensor] = {}
+    for given, value in zip(args, values, strict=True):
+        if isinstance(given, torch.Tensor) and given is not value and value.numel():
+            bases[value.untyped_storage().data_ptr()] = given
+        elif isinstance(value, list):
+            for inner, alias in zip(given, value, strict=True):
+                if isinstance(inner, torch.Tensor) and inner is not alias and alias.numel():
+                    bases[alias.untyped_storage().data_ptr()] = inner
+
+    def placed(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(placed, value)) if type(value) in (list, tuple) else tuple(map(placed, value))
+        if not isinstance(value, torch.Tensor):
+            return value
+        if value.layout is not torch.strided:
+            raise NotImplementedError(f"{signature.name}: the NPU has no tensors of layout {value.layout}")
+        base = bases.get(value.untyped_storage().data_ptr()) if value.numel() else None
+        if base is None or base.dtype is not value.dtype:
+            return adopt(value, index)
+        return storage_ops.as_strided(
+            base, value.shape, value.stride(), value.storage_offset() + base.storage_offset()
+        )
+
+    return placed(result)

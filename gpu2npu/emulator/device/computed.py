@@ -1,0 +1,169 @@
+"""Operators that a NumPy kernel computes: one function per overload, all decisions taken when it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+
+from gpu2npu.emulator.device.arguments import add_generator, fresh, gatherer, wrap, write, write_out
+from gpu2npu.emulator.device.cube import check_cube_dtypes, cube_operator
+from gpu2npu.emulator.device.signature import Signature
+from gpu2npu.emulator.device.tally import Kind, tally
+from gpu2npu.emulator.device.tensor import on_npu
+from gpu2npu.emulator.kernels.registry import Kernel
+
+Operator = Callable[..., Any]
+
+
+class Declined(Exception):
+    """A kernel does not do this case (it raised NotImplementedError, or NumPy lacks the dtype)."""
+
+
+def operator(signature: Signature, kernel: Kernel, direct: bool, otherwise: Operator) -> Operator:
+    """The function that PyTorch calls for an overload that `kernel` computes.
+
+    Args:
+        signature: The overload.
+        kernel: Computes the functional overload, or, when `direct`, this very overload, writing its written arguments.
+        direct: Whether the kernel is registered under the overload's own name.
+        otherwise: Computes the operator when the kernel declines.
+    """
+    compute = _compute(signature, kernel)
+    if signature.outs:
+        store = _into_outs(signature, compute)
+    elif not signature.op._schema.is_mutable:
+        single = signature.returns == ("Tensor",)
+        store = _single_result(signature, compute) if single else _results(signature, compute)
+    elif direct:
+        store = _in_place_by_kernel(signature, compute)
+    else:
+        store = _in_place(signature, compute)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return store(args, kwargs)
+        except Declined:
+            return otherwise(*args, **kwargs)
+
+    return run
+
+
+Compute = Callable[[list[Any], dict[str, Any]], tuple[Any, int]]
+Store = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+
+
+def _compute(signature: Signature, kernel: Kernel) -> Compute:
+    """Turn the arguments into arrays in place and run the kernel: its result, and the number of the NPU."""
+    gather = gatherer(signature)
+    entry = tally(signature.functional, Kind.NUMPY)
+    random = signature.random
+    cube = cube_operator(signature.op._schema.name)
+
+    def compute(args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, int]:
+        start = perf_counter()
+        try:
+            index = gather(args, kwargs)
+        except TypeError as error:
+            raise Declined from error
+        if random:
+            add_generator(kwargs, index)
+        elif cube is not None:
+            check_cube_dtypes(cube, args)
+        try:
+            with np.errstate(all="ignore"):
+                result = kernel(*args, **kwargs)
+        except NotImplementedError as error:
+            raise Declined from error
+        entry[0] += 1
+        entry[1] += perf_counter() - start
+        return result, index
+
+    return compute
+
+
+def _single_result(signature: Signature, compute: Compute) -> Store:
+    keep_strides = signature.pointwise
+
+    def store(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        values = list(args)
+        result, index = compute(values, kwargs)
+        return on_npu(fresh(result, values, keep_strides), index)
+
+    return store
+
+
+def _results(signature: Signature, compute: Compute) -> Store:
+    kinds, keep_strides = signature.returns, signature.pointwise
+
+    def store(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        values = list(args)
+        result, index = compute(values, kwargs)
+        if len(kinds) == 1:
+            return wrap(result, kinds[0], index, values, keep_strides)
+        return tuple(
+            wrap(value, kind, index, values, keep_strides) for value, kind in zip(result, kinds, strict=True)
+        )
+
+    return store
+
+
+def _in_place(signature: Signature, compute: Compute) -> Store:
+    """The functional kernel's result goes into the first written argument, a tensor or a list of tensors."""
+    target_position = signature.writes[0]
+    is_list = target_position in signature.lists
+
+    def store(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result, _ = compute(list(args), kwargs)
+        target = args[target_position]
+        if not is_list:
+            write(target, result)
+            return target
+        for tensor, values in zip(target, result, strict=True):
+            write(tensor, values)
+        return None
+
+    return store
+
+
+def _in_place_by_kernel(signature: Signature, compute: Compute) -> Store:
+    """The kernel writes the arrays it is given, or returns the new values of the first written tensor."""
+    target_position = signature.writes[0]
+    returns_target = signature.returns_written
+
+    def store(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        values = list(args)
+        result, _ = compute(values, kwargs)
+        if result is not None and result is not values[target_position] and target_position in signature.tensors:
+            write(args[target_position], result)
+        return args[target_position] if returns_target else None
+
+    return store
+
+
+def _into_outs(signature: Signature, compute: Compute) -> Store:
+    names = signature.outs
+
+    def store(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        targets = [kwargs.pop(name) for name in names]
+        if not signature.tensors and not signature.lists and "dtype" not in kwargs:
+            kwargs = {**kwargs, "device": _device_of(targets[0])}
+        result, index = compute(list(args), kwargs)
+        if len(targets) == 1 and not isinstance(targets[0], torch.Tensor):
+            for target, values in zip(targets[0], result, strict=True):
+                write_out(target, values, index)
+            return targets[0] if signature.returns else None
+        for target, values in zip(targets, (result,) if len(targets) == 1 else result, strict=True):
+            write_out(target, values, index)
+        if not signature.returns:
+            return None
+        return targets[0] if len(targets) == 1 else tuple(targets)
+
+    return store
+
+
+def _device_of(target: Any) -> torch.device:
+    return target.device if isinstance(target, torch.Tensor) else target[0].device

@@ -1,0 +1,139 @@
+"""What PyTorch's Python functions cannot know of a Python backend, taught to them when the device is installed.
+
+- C++ believes that the current device of such a backend is number 0, so a bare "npu" in `to` and `tensor` is completed here.
+- Pinned memory needs an allocator in C++. Host memory is the NPU's memory here, so pinned is a mark on a copy.
+- Printing formats values on the host, where a real NPU would run a dozen small operators.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import _tensor_str
+
+from gpu2npu.emulator.device import ordinal, randomness, streams
+
+
+def install() -> None:
+    """Change torch's functions, once a process."""
+    torch.Tensor.to = _completing(torch.Tensor.to)  # type: ignore[method-assign, assignment]
+    for name in ("tensor", "as_tensor", "asarray"):
+        setattr(torch, name, _completing(getattr(torch, name)))
+    torch.Tensor.type = _typing(torch.Tensor.type)  # type: ignore[method-assign, assignment]
+    torch.Tensor.pin_memory = _pin_memory  # type: ignore[method-assign, assignment]
+    torch.Tensor.is_pinned = _is_pinned  # type: ignore[method-assign, assignment]
+    torch.Generator = randomness.Generator  # type: ignore[misc, assignment]
+    format_values = _tensor_str._tensor_str
+    _tensor_str._tensor_str = lambda tensor, indent: format_values(_on_host(tensor), indent)
+    _install_accelerator()
+
+
+def _on_host(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.cpu() if tensor.device.type == "npu" else tensor
+
+
+def _complete(value: Any) -> Any:
+    """A bare "npu" with the current device's number; anything else as it is."""
+    if isinstance(value, torch.device):
+        return torch.device("npu", ordinal.current_device()) if value.type == "npu" and value.index is None else value
+    return torch.device("npu", ordinal.current_device()) if isinstance(value, str) and value == "npu" else value
+
+
+def _completing(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if ordinal.current_device():
+            args = tuple(map(_complete, args))
+            if "device" in kwargs:
+                kwargs["device"] = _complete(kwargs["device"])
+            elif function in _FACTORIES:
+                default = torch.get_default_device()
+                if default.type == "npu" and default.index is None:
+                    kwargs["device"] = _complete(default)
+        return function(*args, **kwargs)
+
+    return call
+
+
+_FACTORIES = (torch.tensor, torch.as_tensor, torch.asarray)
+
+
+def _typing(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(tensor: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+        if isinstance(dtype, LegacyTensorType):
+            dtype = dtype.name
+        if isinstance(dtype, str) and dtype.startswith("torch.npu.") and tensor.device.type != "npu":
+            tensor = tensor.to(torch.device("npu", ordinal.current_device()))
+        return function(tensor, dtype, non_blocking, **kwargs)
+
+    return call
+
+
+def _pin_memory(self: torch.Tensor, device: Any = None) -> torch.Tensor:
+    """A copy of a CPU tensor that counts as pinned."""
+    if self.device.type != "cpu":
+        raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
+    if _is_pinned(self):
+        return self
+    pinned = self.clone()
+    pinned._npu_pinned = True  # type: ignore[attr-defined]
+    return pinned
+
+
+def _is_pinned(self: torch.Tensor, device: Any = None) -> bool:
+    return getattr(self, "_npu_pinned", False)
+
+
+def _install_accelerator() -> None:
+    """`torch.accelerator` asks C++, which believes that there is one NPU."""
+    accelerator: Any = torch.accelerator
+    accelerator.device_count = ordinal.device_count
+    accelerator.is_available = lambda: ordinal.device_count() > 0
+    for name in ("current_device_index", "current_device_idx"):
+        setattr(accelerator, name, ordinal.current_device)
+    for name in ("set_device_index", "set_device_idx"):
+        setattr(accelerator, name, ordinal.set_device)
+    accelerator.current_stream = streams.current_stream
+    accelerator.set_stream = streams.set_stream
+    accelerator.synchronize = streams.synchronize
+
+
+class LegacyTensorType(type):
+    """The type of `torch.npu.FloatTensor` and its kin: calling makes a tensor, `isinstance` asks device and dtype."""
+
+    dtype: torch.dtype
+    name: str
+
+    def __new__(mcs, name: str, dtype: torch.dtype) -> LegacyTensorType:
+        return super().__new__(mcs, name, (), {"dtype": dtype, "name": f"torch.npu.{name}", "__module__": "torch.npu"})
+
+    def __init__(cls, name: str, dtype: torch.dtype) -> None:
+        super().__init__(name, (), {})
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> torch.Tensor:
+        made: torch.Tensor = getattr(torch, cls.__name__)(*args, **kwargs)
+        return made.to(torch.device("npu", ordinal.current_device()))
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, torch.Tensor) and instance.device.type == "npu" and instance.dtype is cls.dtype
+
+
+LEGACY_TYPES = {
+    name: LegacyTensorType(name, dtype)
+    for name, dtype in (
+        ("FloatTensor", torch.float32),
+        ("DoubleTensor", torch.float64),
+        ("HalfTensor", torch.float16),
+        ("BFloat16Tensor", torch.bfloat16),
+        ("LongTensor", torch.int64),
+        ("IntTensor", torch.int32),
+        ("ShortTensor", torch.int16),
+        ("CharTensor", torch.int8),
+        ("ByteTensor", torch.uint8),
+        ("BoolTensor", torch.bool),
+    )
+}

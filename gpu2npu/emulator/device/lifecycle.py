@@ -1,0 +1,51 @@
+"""When the NPU is in use by this process, and why a forked child may not use it."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from gpu2npu.emulator.device import ordinal
+
+_initialized = False
+_forked_after = False
+_owner = threading.Lock()
+
+
+def init() -> None:
+    """Begin to use the NPU; what every first allocation does.
+
+    Raises:
+        RuntimeError: There is no NPU, or the parent of this forked process uses it already.
+    """
+    global _initialized
+    if _initialized:
+        return
+    if _forked_after:
+        raise RuntimeError(
+            "Cannot re-initialize NPU in forked subprocess. To use NPU with multiprocessing, you must use the 'spawn' "
+            "start method"
+        )
+    with _owner:
+        if not ordinal.device_count():
+            raise RuntimeError("No NPU is visible: check GPU2NPU_NPUS and ASCEND_RT_VISIBLE_DEVICES")
+        _initialized = True
+
+
+def is_initialized() -> bool:
+    """Whether this process has used the NPU."""
+    return _initialized
+
+
+def is_in_bad_fork() -> bool:
+    """Whether the process was forked from one that uses the NPU."""
+    return _forked_after
+
+
+def _after_fork() -> None:
+    global _initialized, _forked_after
+    if _initialized:
+        _initialized, _forked_after = False, True
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,233 @@
+"""The operators that only allocate, copy, alias or read memory: the device's own, none of them arithmetic.
+
+Views run PyTorch's own C++ code: the kernels of the Meta and CPU keys that compute only sizes and strides work on any
+tensor, so they are called by that key. What PyTorch composes from these (`clone`, `contiguous`, `_to_copy`, `transpose`,
+`expand`, `select`, ...) needs nothing here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from gpu2npu.emulator.device import memory, ordinal
+from gpu2npu.emulator.device.tensor import BFLOAT16, adopt, host, on_npu
+
+aten = torch.ops.aten
+_CPU = torch._C.DispatchKey.CPU
+_META = torch._C.DispatchKey.Meta
+
+NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
+    torch.float32: np.dtype(np.float32),
+    torch.float64: np.dtype(np.float64),
+    torch.float16: np.dtype(np.float16),
+    torch.bfloat16: BFLOAT16,
+    torch.int64: np.dtype(np.int64),
+    torch.int32: np.dtype(np.int32),
+    torch.int16: np.dtype(np.int16),
+    torch.int8: np.dtype(np.int8),
+    torch.uint8: np.dtype(np.uint8),
+    torch.uint16: np.dtype(np.uint16),
+    torch.uint32: np.dtype(np.uint32),
+    torch.uint64: np.dtype(np.uint64),
+    torch.bool: np.dtype(np.bool_),
+    torch.complex64: np.dtype(np.complex64),
+    torch.complex128: np.dtype(np.complex128),
+}
+TORCH_DTYPES = {value: key for key, value in NUMPY_DTYPES.items()}
+
+OWN: dict[str, Callable[..., Any]] = {}
+
+
+def _own(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            OWN[name] = function
+        return function
+
+    return register
+
+
+def _target(device: torch.device | None) -> int:
+    return ordinal.current_device() if device is None or device.index is None else ordinal.check(device.index)
+
+
+@_own("empty.memory_format")
+def empty(
+    size: Sequence[int],
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+    memory_format: torch.memory_format | None = None,
+) -> torch.Tensor:
+    index = _target(device)
+    dtype = dtype or torch.get_default_dtype()
+    if layout is not None and layout is not torch.strided:
+        raise NotImplementedError(f"the NPU has no tensors of layout {layout}")
+    if pin_memory:
+        raise RuntimeError("Only dense CPU tensors can be pinned")
+    memory.check_room(math.prod(size) * dtype.itemsize, index)
+    if memory_format in (None, torch.contiguous_format, torch.preserve_format) and dtype in NUMPY_DTYPES:
+        return on_npu(np.empty(size, NUMPY_DTYPES[dtype]), index)
+    return adopt(torch.empty(size, dtype=dtype, device="cpu", memory_format=memory_format), index)
+
+
+@_own("empty_strided")
+def empty_strided(
+    size: Sequence[int],
+    stride: Sequence[int],
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+) -> torch.Tensor:
+    index = _target(device)
+    dtype = dtype or torch.get_default_dtype()
+    memory.check_room(math.prod(size) * dtype.itemsize, index)
+    return adopt(torch.empty_strided(size, stride, dtype=dtype, device="cpu"), index)
+
+
+@_own("_copy_from")
+def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    """Between host and device, device and device, and one dtype and another."""
+    _resolved(target).copy_(_resolved(source))
+    return target
+
+
+@_own("_copy_from_and_resize")
+def copy_from_and_resize(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    if target.shape != source.shape:
+        resize_(target, source.shape)
+    return copy_from(source, target)
+
+
+def _resolved(tensor: torch.Tensor) -> torch.Tensor:
+    """The host tensor with the lazy conjugation and negation bits, which the bytes alone do not carry."""
+    alias = host(tensor)
+    if alias is not tensor:
+        if tensor.is_conj():
+            alias = alias.conj()
+        if tensor.is_neg():
+            alias = torch._neg_view(alias)
+    return alias
+
+
+@_own("as_strided")
+def as_strided(
+    tensor: torch.Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> torch.Tensor:
+    return aten.as_strided.default._op_dk(_META, tensor, size, stride, storage_offset)
+
+
+@_own("view")
+def view(tensor: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
+    return aten.view.default._op_dk(_META, tensor, size)
+
+
+@_own("_reshape_alias")
+def reshape_alias(tensor: torch.Tensor, size: Sequence[int], stride: Sequence[int]) -> torch.Tensor:
+    return aten._reshape_alias.default._op_dk(_META, tensor, size, stride)
+
+
+@_own("unfold")
+def unfold(tensor: torch.Tensor, dimension: int, size: int, step: int) -> torch.Tensor:
+    return aten.unfold.default._op_dk(_META, tensor, dimension, size, step)
+
+
+@_own("view_as_real")
+def view_as_real(tensor: torch.Tensor) -> torch.Tensor:
+    return aten.view_as_real.default._op_dk(_META, tensor)
+
+
+@_own("view_as_complex")
+def view_as_complex(tensor: torch.Tensor) -> torch.Tensor:
+    return aten.view_as_complex.default._op_dk(_META, tensor)
+
+
+@_own("set_.source_Storage_storage_offset")
+def set_from_storage(
+    tensor: torch.Tensor,
+    source: torch.UntypedStorage,
+    storage_offset: int,
+    size: Sequence[int],
+    stride: Sequence[int] = (),
+) -> torch.Tensor:
+    return aten.set_.source_Storage_storage_offset._op_dk(_CPU, tensor, source, storage_offset, size, stride)
+
+
+@_own("set_.source_Storage")
+def set_storage(tensor: torch.Tensor, source: torch.UntypedStorage) -> torch.Tensor:
+    return set_from_storage(tensor, source, 0, (source.nbytes() // tensor.dtype.itemsize,))
+
+
+@_own("set_.source_Tensor")
+def set_tensor(tensor: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    if tensor.dtype is not source.dtype:
+        raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {tensor.dtype}")
+    storage = source.untyped_storage()
+    return set_from_storage(tensor, storage, source.storage_offset(), source.shape, source.stride())
+
+
+@_own("set_")
+def set_empty(tensor: torch.Tensor) -> torch.Tensor:
+    return set_tensor(tensor, empty((0,), dtype=tensor.dtype, device=tensor.device))
+
+
+@_own("is_set_to")
+def is_set_to(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    return (
+        tensor.untyped_storage()._cdata == other.untyped_storage()._cdata
+        and tensor.storage_offset() == other.storage_offset()
+        and tensor.shape == other.shape
+        and tensor.stride() == other.stride()
+    )
+
+
+@_own("resize_")
+def resize_(
+    tensor: torch.Tensor, size: Sequence[int], memory_format: torch.memory_format | None = None
+) -> torch.Tensor:
+    """Growing moves the tensor to a new block (views keep the old one: PyTorch cannot grow foreign memory)."""
+    needed = (tensor.storage_offset() + math.prod(size)) * tensor.dtype.itemsize
+    storage = tensor.untyped_storage()
+    if needed > storage.nbytes():
+        grown = empty((needed // tensor.dtype.itemsize,), dtype=tensor.dtype, device=tensor.device)
+        kept = empty((0,), dtype=tensor.dtype, device=tensor.device)
+        set_storage(kept, storage)
+        host(grown)[: kept.numel()].copy_(host(kept))
+        storage = grown.untyped_storage()
+    strides = torch.empty(size, device="meta", memory_format=memory_format).stride()
+    return set_from_storage(tensor, storage, tensor.storage_offset(), size, strides)
+
+
+@_own("_local_scalar_dense")
+def local_scalar_dense(tensor: torch.Tensor) -> Any:
+    return _resolved(tensor).item()
+
+
+@_own("fill_.Scalar")
+def fill(tensor: torch.Tensor, value: Any) -> torch.Tensor:
+    host(tensor).fill_(value)
+    return tensor
+
+
+@_own("fill_.Tensor")
+def fill_from_tensor(tensor: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    host(tensor).fill_(_resolved(value))
+    return tensor
+
+
+@_own("zero_")
+def zero(tensor: torch.Tensor) -> torch.Tensor:
+    host(tensor).zero_()
+    return tensor
+
+
+@_own("record_stream")
+def record_stream(tensor: torch.Tensor, stream: torch.Stream) -> None:
+    """Nothing to do: memory is freed when its last tensor is, and every stream has run by then."""

@@ -1,0 +1,60 @@
+"""Storages on the npu device: making them, and loading those that a checkpoint says were there."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import torch
+
+from gpu2npu.emulator.device import ordinal
+from gpu2npu.emulator.device.storage_ops import empty
+from gpu2npu.emulator.device.tensor import adopt
+
+_PRIORITY = 15  # before torch's own entry for the backend (23), which needs an allocator written in C++
+
+
+def install() -> None:
+    """Let `torch.UntypedStorage` and `torch.load` make npu storages."""
+    base = torch._C.StorageBase
+
+    def new(cls: type, *args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        if device is None or torch.device(device).type != "npu":
+            return base.__new__(cls, *args, **kwargs)
+        if not args or isinstance(args[0], int):
+            size = args[0] if args else 0
+            return empty((size,), dtype=torch.uint8, device=torch.device(device)).untyped_storage()
+        return _moved(base.__new__(cls, *args), ordinal.index_of(device))
+
+    torch.UntypedStorage.__new__ = staticmethod(new)  # type: ignore[assignment, method-assign]
+    torch.serialization.register_package(_PRIORITY, _tag, _restore)
+
+
+def _moved(storage: torch.UntypedStorage, index: int) -> torch.UntypedStorage:
+    return adopt(torch.empty(0, dtype=torch.uint8).set_(storage), index).untyped_storage()
+
+
+def _tag(storage: Any) -> str | None:
+    """torch's own entry names npu storages well enough."""
+    return None
+
+
+def _restore(storage: torch.UntypedStorage, location: str) -> torch.UntypedStorage | None:
+    match = re.fullmatch(r"npu(?::(\d+))?", location)
+    if match is None:
+        return None
+    index = ordinal.current_device() if match[1] is None else int(match[1])
+    if not ordinal.device_count():
+        raise RuntimeError(
+            "Attempting to deserialize object on a NPU device but torch.npu.is_available() is False. If you are running "
+            "on a CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your storages to "
+            "the CPU."
+        )
+    if index >= ordinal.device_count():
+        raise RuntimeError(
+            f"Attempting to deserialize object on NPU device {index} but torch.npu.device_count() is "
+            f"{ordinal.device_count()}. Please use torch.load with map_location to map your storages to an existing "
+            "device."
+        )
+    return _moved(storage, index)

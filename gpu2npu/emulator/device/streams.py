@@ -1,0 +1,177 @@
+"""Streams and events. The emulated NPU finishes each operator before it returns, so that all orders are kept."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from gpu2npu.emulator.device import ordinal
+
+_PRIVATEUSE1 = int(torch._C._autograd.DeviceType.PrivateUse1)
+_numbers = itertools.count(1)
+
+
+class Stream(torch.Stream):
+    """A queue of work on one NPU."""
+
+    def __new__(cls, device: ordinal.DeviceLike = None, priority: int = 0, **kwargs: Any) -> Stream:
+        number = kwargs.get("stream_id", None)
+        index = kwargs.get("device_index", None)
+        return super().__new__(  # type: ignore[call-overload, no-any-return]
+            cls,
+            stream_id=next(_numbers) if number is None else number,
+            device_index=ordinal.index_of(device) if index is None else index,
+            device_type=_PRIVATEUSE1,
+        )
+
+    def wait_stream(self, stream: torch.Stream) -> None:
+        """Work that follows waits for the other stream; it is done already."""
+
+    def wait_event(self, event: Any) -> None:
+        """Work that follows waits for the event; it has happened already."""
+
+    def record_event(self, event: Event | None = None) -> Event:  # type: ignore[override]
+        """Record an event here and return it."""
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def query(self) -> bool:
+        """Whether all work is done."""
+        return True
+
+    def synchronize(self) -> None:
+        """Wait for all work."""
+
+    @property
+    def npu_stream(self) -> int:
+        """The stream's number, where a real one has a pointer."""
+        return int(self.stream_id)
+
+    def __enter__(self) -> Stream:  # type: ignore[override]
+        _entered().append((ordinal.current_device(), current_stream(self.device_index)))
+        ordinal.set_device(self.device_index)
+        set_stream(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        device, previous = _entered().pop()
+        set_stream(previous)
+        ordinal.set_device(device)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, torch.Stream)
+            and other.stream_id == self.stream_id
+            and other.device_index == self.device_index
+            and other.device_type == self.device_type
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.device_index, self.stream_id))
+
+    def __repr__(self) -> str:
+        return f"<torch.npu.Stream device=npu:{self.device_index} npu_stream={self.stream_id:#x}>"
+
+
+class _Streams(threading.local):
+    def __init__(self) -> None:
+        self.current: dict[int, Stream] = {}
+        self.entered: list[tuple[int, Stream]] = []
+
+
+_streams = _Streams()
+
+
+def _entered() -> list[tuple[int, Stream]]:
+    return _streams.entered
+
+
+def default_stream(device: ordinal.DeviceLike = None) -> Stream:
+    """The device's stream number 0."""
+    return Stream(stream_id=0, device_index=ordinal.index_of(device))
+
+
+def current_stream(device: ordinal.DeviceLike = None) -> Stream:
+    """The thread's current stream on the device."""
+    index = ordinal.index_of(device)
+    return _streams.current.get(index) or default_stream(index)
+
+
+def set_stream(stream: Stream | None) -> None:
+    """Make a stream the thread's current one on its device."""
+    if stream is not None:
+        _streams.current[stream.device_index] = stream
+
+
+class StreamContext:
+    """Context manager that makes a stream and its device current; None changes nothing."""
+
+    def __init__(self, stream: Stream | None) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        if self.stream is not None:
+            self.stream.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.stream is not None:
+            self.stream.__exit__(kind, error, trace)
+
+
+def stream(stream: Stream | None) -> StreamContext:
+    """The context manager `torch.npu.stream(s)`."""
+    return StreamContext(stream)
+
+
+def synchronize(device: ordinal.DeviceLike = None) -> None:
+    """Wait for all work on the device: it is done already, so this only checks that there is such a device."""
+    ordinal.index_of(device)
+
+
+class Event:
+    """A moment on a stream. With `enable_timing`, `elapsed_time` measures real time."""
+
+    def __init__(
+        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
+    ) -> None:
+        self._timed = enable_timing
+        self._seconds: float | None = None
+
+    def record(self, stream: torch.Stream | None = None) -> None:
+        """Mark this moment."""
+        self._seconds = time.perf_counter()
+
+    def wait(self, stream: torch.Stream | None = None) -> None:
+        """Work that follows on the stream waits for the event; it has happened already."""
+
+    def query(self) -> bool:
+        """Whether all work before the event is done."""
+        return True
+
+    def synchronize(self) -> None:
+        """Wait for the event."""
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds from this event to the other.
+
+        Raises:
+            RuntimeError: One of the two measures no time or was not recorded.
+        """
+        if not (self._timed and end_event._timed):
+            raise RuntimeError("Both events must be created with argument 'enable_timing=True'.")
+        if self._seconds is None or end_event._seconds is None:
+            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+        return (end_event._seconds - self._seconds) * 1000
+
+    def __repr__(self) -> str:
+        return "<torch.npu.Event uninitialized>" if self._seconds is None else "<torch.npu.Event recorded>"

@@ -1,0 +1,31 @@
+"""What the chosen torch_npu release registers for the NPU: read from the table that GPU2NPU_SUPPORT_TABLE names."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from pathlib import Path
+
+
+@functools.cache
+def _supported() -> frozenset[str] | None:
+    """Operator names without the namespace; None without a table."""
+    path = os.environ.get("GPU2NPU_SUPPORT_TABLE")
+    if not path:
+        return None
+    try:
+        table = json.loads(Path(path).read_text(encoding="utf-8"))
+        return frozenset(name.removeprefix("aten::") for name in table["operators"]["supported"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RuntimeError(f"GPU2NPU_SUPPORT_TABLE: {path} is not a table of operators ({error!r})") from error
+
+
+def is_supported(name: str) -> bool:
+    """Whether the NPU has the operator, in any of its functional, in-place or `out=` overloads; True without a table."""
+    supported = _supported()
+    if supported is None or not name.startswith("aten::"):
+        return True
+    base, _, overload = name.removeprefix("aten::").partition(".")
+    forms = {base, f"{base}_", f"{base}.out", f"{base}.{overload}", f"{base}_.{overload}", f"{base}.{overload}_out"}
+    return not forms.isdisjoint(supported)

@@ -1,0 +1,107 @@
+"""How often each operator ran, for how long, and who computed it; the report of `--op-report`."""
+
+from __future__ import annotations
+
+import atexit
+import csv
+import hashlib
+import os
+import tempfile
+from enum import Enum
+from multiprocessing import util
+from pathlib import Path
+from typing import TypeAlias
+
+# Calls and seconds, a list because it is updated on every operator.
+Tally: TypeAlias = list[float]
+
+
+class Kind(str, Enum):
+    """Who computed an operator."""
+
+    NUMPY = "numpy"  # a kernel of ours
+    BORROWED = "borrowed"  # the NPU has it; torch's CPU code computed it here
+    FALLBACK = "fallback"  # the NPU lacks it too and would run it on the CPU
+
+
+COLUMNS = ("operator", "calls", "seconds", "kind")
+
+_tallies: dict[tuple[str, Kind], Tally] = {}
+
+
+def tally(operator: str, kind: Kind) -> Tally:
+    """The running count of one operator, to be kept and updated in place by whoever runs it."""
+    return _tallies.setdefault((operator, kind), [0, 0.0])
+
+
+def counts() -> dict[tuple[str, Kind], tuple[int, float]]:
+    """Calls and seconds of every operator that ran in this process."""
+    return {key: (int(calls), seconds) for key, (calls, seconds) in list(_tallies.items()) if calls}
+
+
+def reset() -> None:
+    """Start every count again from zero."""
+    for entry in _tallies.values():
+        entry[:] = (0, 0.0)
+
+
+def merge_into(path: Path) -> None:
+    """Add this process's counts to the CSV file, which other processes may be doing at the same moment."""
+    own = counts()
+    if not own:
+        return
+    import fcntl
+
+    name = hashlib.sha256(str(path).encode()).hexdigest()[:16]
+    with Path(tempfile.gettempdir(), f"gpu2npu-{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        total = _read(path)
+        for key, (calls, seconds) in own.items():
+            before = total.get(key, (0, 0.0))
+            total[key] = (before[0] + calls, before[1] + seconds)
+        _write(path, total)
+
+
+def _read(path: Path) -> dict[tuple[str, Kind], tuple[int, float]]:
+    if not path.exists() or path.stat().st_size == 0:
+        return {}
+    with path.open(newline="", encoding="utf-8") as file:
+        return {
+            (row["operator"], Kind(row["kind"])): (int(row["calls"]), float(row["seconds"]))
+            for row in csv.DictReader(file)
+        }
+
+
+def _write(path: Path, total: dict[tuple[str, Kind], tuple[int, float]]) -> None:
+    with tempfile.NamedTemporaryFile(
+        "w", newline="", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+    ) as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        for (operator, kind), (calls, seconds) in sorted(total.items()):
+            writer.writerow((operator, calls, f"{seconds:.6f}", kind.value))
+    Path(file.name).chmod(0o666 & ~_umask())
+    Path(file.name).replace(path)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def report_at_exit() -> None:
+    """Write the report named by GPU2NPU_OP_REPORT when the process ends, if it is set."""
+    report = os.environ.get("GPU2NPU_OP_REPORT")
+    if not report:
+        return
+    path = Path(report).absolute()
+
+    def write() -> None:
+        merge_into(path)
+        reset()
+
+    atexit.register(write)
+    # A forked child of multiprocessing leaves through os._exit, after the finalizers that it registered itself.
+    os.register_at_fork(after_in_child=reset)
+    util.register_after_fork(Kind, lambda _: util.Finalize(None, write, exitpriority=0))
