@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from gpu2npu.rulebook.rule import MethodMatch, NameMatch, Rulebook
+from gpu2npu.rulebook.rule import AttributeMatch, MethodMatch, NameMatch, Rulebook
 
 
 def _nothing(path: str) -> bytes:
@@ -20,7 +21,7 @@ class ProjectContext:
 
     `version` is the source's PyTorch version. `files` are the project's Python files, relative, with forward slashes,
     and `read` gives the bytes of one. `root` is where they lie on disk (None: nowhere, and jedi is not asked).
-    `own_methods` are methods of rules, such as `cuda`, that some class of the project defines itself.
+    `own_members` are members that rules match, such as `cuda`, that some class of the project defines itself.
     `taken_names` are names that some file imports from another module of the project: they must go on existing.
     """
 
@@ -28,9 +29,9 @@ class ProjectContext:
     files: frozenset[str] = frozenset()
     read: Callable[[str], bytes] = _nothing
     root: Path | None = None
-    own_methods: frozenset[str] = frozenset()
+    own_members: frozenset[str] = frozenset()
     taken_names: frozenset[str] = frozenset()
-    _modules: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    parsed: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # a cache, for Names
 
     def module_path(self, module: str, importer: str) -> str | None:
         """The project file that `module` (dotted, relative with leading dots) means in `importer`, or None."""
@@ -60,14 +61,15 @@ def scan_project(
     root: Path | None = None,
 ) -> ProjectContext:
     """Gather the context from the bytes of the project's Python files, by a few searches and no parsing."""
-    methods = {rule.match.method for rule in rulebook.rules if isinstance(rule.match, MethodMatch)}
+    members = {rule.match.method for rule in rulebook.rules if isinstance(rule.match, MethodMatch)}
+    members |= {rule.match.attribute for rule in rulebook.rules if isinstance(rule.match, AttributeMatch)}
     leaves = {rule.match.name.rpartition(".")[2] for rule in rulebook.rules if isinstance(rule.match, NameMatch)}
     return ProjectContext(
         version=version,
         files=frozenset(files),
         read=read,
         root=root,
-        own_methods=_first_groups(rf"\bdef[ \t]+({_either(methods)})[ \t]*\(", files),
+        own_members=_own_members(_either(members), files),
         taken_names=_taken_names(leaves, files),
     )
 
@@ -76,22 +78,30 @@ def _either(words: set[str]) -> str:
     return "|".join(map(re.escape, sorted(words))) or r"(?!)"
 
 
-def _first_groups(pattern: str, files: Mapping[str, bytes]) -> frozenset[str]:
-    compiled = re.compile(pattern.encode())
-    return frozenset(group.decode() for data in files.values() for group in compiled.findall(data))
+def _own_members(either: str, files: Mapping[str, bytes]) -> frozenset[str]:
+    pattern = re.compile(rf"\bdef[ \t]+({either})[ \t]*\(|\bself\.({either})[ \t]*[=:](?!=)".encode())
+    groups = (group for data in files.values() for groups in pattern.findall(data) for group in groups)
+    return frozenset(group.decode() for group in groups if group)
 
 
 def _taken_names(leaves: set[str], files: Mapping[str, bytes]) -> frozenset[str]:
     """The leaves of rule names (`cuda`) that a file takes from a module other than torch, by import or attribute.
 
+    For `from devices import *` the module's own last name, `devices`, followed by a star, stands for all it has.
+
     It looks no closer than that: to keep a name alive that nobody needs costs an `as`, to lose one costs a bug.
     """
-    word = re.compile(_either(leaves).encode())
+    word = re.compile(rb"\b(?:%s)\b" % _either(leaves).encode())
+    stems = {path.removesuffix("/__init__.py").removesuffix(".py").rpartition("/")[2] for path in files}
+    attribute = re.compile(rb"\b(\w+)\.(%s)\b(?![ \t]*\()" % _either(leaves).encode())
     statement = re.compile(rb"^[ \t]*from[ \t]+(?!torch\b)([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)", re.MULTILINE)
     taken: set[str] = set()
     for data in files.values():
-        if not word.search(data):
+        if b"*" not in data and not word.search(data):
             continue
-        for _, names in statement.findall(data):
+        for module, names in statement.findall(data):
+            if names.strip().startswith(b"*"):
+                taken.add(module.decode().rpartition(".")[2] + "*")
             taken.update(leaf.decode() for leaf in re.findall(rb"\w+", names) if leaf.decode() in leaves)
+        taken.update(leaf.decode() for owner, leaf in attribute.findall(data) if owner.decode() in stems)
     return frozenset(taken)

@@ -11,16 +11,17 @@ from itertools import accumulate
 import libcst as cst
 from libcst._nodes.internal import CodegenState
 
-from gpu2npu.records import Operation, Span
+from gpu2npu.records import Span
 
 _NEWLINE = re.compile(r"\r\n?|\n")
 
 
 @dataclass(frozen=True)
 class Edit:
-    """Replace the text of `node` (or, with `after_line`, put a line below its statement) because of a rule.
+    """Replace the text of `node` because of a rule.
 
-    `shown` is the larger expression the change is reported as, `node` itself unless given.
+    `shown` is the larger expression the change is reported as, `node` itself unless given. `needs` is a module that
+    the new text spells out and that must be imported.
     """
 
     node: cst.CSTNode
@@ -28,7 +29,7 @@ class Edit:
     rule: str
     message: str
     shown: cst.CSTNode | None = None
-    operation: Operation = Operation.MODIFY
+    needs: str | None = None
 
 
 class RoundTripError(ValueError):
@@ -110,10 +111,10 @@ def _line_starts(text: str) -> list[int]:
 
 
 def splice(text: str, replacements: Iterable[tuple[int, int, str]]) -> str:
-    """The text with (start, end, new) spans replaced; of overlapping spans the first (and longer) one counts."""
+    """The text with (start, end, new) spans replaced, insertions first; of overlapping spans the longer one counts."""
     parts: list[str] = []
     position = 0
-    for start, end, new in sorted(replacements, key=lambda item: (item[0], -item[1])):
+    for start, end, new in sorted(replacements, key=lambda item: (item[0], item[0] != item[1], -item[1])):
         if start < position:
             continue
         parts += (text[position:start], new)

@@ -73,26 +73,40 @@ def has_comment(statement: cst.ImportFrom) -> bool:
 
 @dataclass(frozen=True)
 class ImportSite:
-    """An import statement that brings torch into the file. `line` holds it; `edited` says that it names the NPU now."""
+    """An import statement that brings torch into the file.
+
+    `line` is the statement line that holds it, `names` the packages and local names it is about, `plain` says that it
+    is `import torch`, `edited` that it imports from the NPU's module now.
+    """
 
     statement: cst.Import | cst.ImportFrom
     line: cst.CSTNode
     scope: Scope
+    names: frozenset[str]
     plain: bool
     edited: bool
     typing_only: bool
 
 
-def imports_module(scopes: Scopes, module: str) -> bool:
-    """Whether the file imports `module` (or something of it) anywhere already."""
-    root = module.partition(".")[0]
+def imports_package(scopes: Scopes, package: str) -> bool:
+    """Whether the file imports `package`, or something of it, anywhere already: enough to have it loaded."""
     for statement, _ in scopes.imports:
         if isinstance(statement, cst.Import):
             names = [dotted_name(alias.name) or "" for alias in statement.names]
         else:
             names = [] if statement.relative or statement.module is None else [dotted_name(statement.module) or ""]
-        if any(name == root or name.startswith(f"{root}.") for name in names):
+        if any(name.partition(".")[0] == package for name in names):
             return True
+    return False
+
+
+def binds_module(scopes: Scopes, module: str) -> bool:
+    """Whether the file has `import module` (or a submodule of it) at module level, so that it can be spelled out."""
+    for statement, scope in scopes.imports:
+        if isinstance(statement, cst.Import) and scope.kind == "module":
+            names = [dotted_name(alias.name) or "" for alias in statement.names if alias.asname is None]
+            if any(name == module or name.startswith(f"{module}.") for name in names):
+                return True
     return False
 
 

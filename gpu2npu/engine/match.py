@@ -18,12 +18,12 @@ from gpu2npu.engine.imports import (
     split_from_import,
 )
 from gpu2npu.engine.names import Names
-from gpu2npu.engine.receivers import MODULE, OWN, UNKNOWN, Receivers
-from gpu2npu.engine.scopes import Assigned, Defined, Imported, Scope, import_module
+from gpu2npu.engine.receivers import ANY_RECEIVER, MODULE, OWN, TENSOR, UNKNOWN, Receivers
+from gpu2npu.engine.scopes import Assigned, Imported, Scope, import_module
 from gpu2npu.engine.strings import NO, UNSURE, YES, Place, judge
 from gpu2npu.engine.table import RuleTable, StringRule
 from gpu2npu.engine.tree import children, dotted_name
-from gpu2npu.records import FindingKind, Operation
+from gpu2npu.records import FindingKind
 from gpu2npu.rulebook.rule import Rule
 from gpu2npu.support.tables import has_cuda_name, has_npu_name, table_for
 
@@ -66,7 +66,9 @@ def find_matches(module: cst.Module, names: Names, table: RuleTable) -> Matches:
     """Every edit and finding that the rules of the table have for the module."""
     walk = _Walk(names, table)
     walk.visit(module, names.scopes.module)
-    return walk.matches
+    matches = walk.matches
+    matches.sites = [site for site in matches.sites if not site.names.isdisjoint(walk.anchors)]
+    return matches
 
 
 class _Walk:
@@ -78,6 +80,7 @@ class _Walk:
         self.above: list[cst.CSTNode] = []
         self.release = table_for(names.context.version)
         self.renamed_locals: dict[tuple[int, str], str] = {}
+        self.anchors = {"torch"}  # local names beside whose import a further import belongs
         self.interesting = self._interesting_names()
         self._plan_local_renames()
         self.handlers: dict[type[cst.CSTNode], Callable[..., None]] = {
@@ -143,10 +146,12 @@ class _Walk:
                 binding = bindings[0]
                 if not isinstance(binding, Imported) or not isinstance(binding.statement, cst.ImportFrom):
                     continue
-                target = self._target(self.names.follow(binding.qualified))
-                if target is None or leaf(target) == name or parent(binding.qualified).startswith("."):
+                target = self._target(binding.qualified)
+                if target is None or leaf(target) == name:
                     continue
-                public = scope.kind == "module" and (name in context.taken_names or path.endswith("__init__.py"))
+                stem = path.removesuffix("/__init__.py").removesuffix(".py").rpartition("/")[2]
+                taken = not context.taken_names.isdisjoint({name, f"{stem}*"})
+                public = scope.kind == "module" and (taken or path.endswith("__init__.py"))
                 if may_rename_local(binding, leaf(target), scope, self.names.scopes, public):
                     self.renamed_locals[id(scope), name] = leaf(target)
 
@@ -184,7 +189,9 @@ class _Walk:
         """An attribute rule, such as the one for `x.is_cuda`."""
         holder = node.value
         name = holder.attr.value if isinstance(holder, cst.Attribute) else getattr(holder, "value", None)
-        if name in _FLAG_HOLDERS or OWN in self.receivers.kinds(holder, scope, node.attr.value):
+        if name in _FLAG_HOLDERS:
+            return
+        if self._has_own(node.attr.value) and OWN in self.receivers.kinds(holder, scope, node.attr.value):
             return
         self.apply_leaf(node.attr, rule, f"{node.attr.value}")
 
@@ -203,6 +210,8 @@ class _Walk:
         chain.append(part)
         chain.reverse()
         qualified = self.names.qualified(node, scope)
+        if qualified is not None and qualified.startswith("torch."):
+            self.anchors.add(part.value)
         matched = self.table.rule_for(qualified) if qualified is not None else None
         if qualified is not None and matched is not None:
             self.apply_name(*matched, qualified, chain, scope)
@@ -234,7 +243,20 @@ class _Walk:
             if parent(then.rename) == parent(prefix):
                 self.edit(node.attr, leaf(then.rename), rule, chain[-1])
             else:
-                self.edit(node, then.rename, rule, chain[-1])
+                self.respell(node, then.rename, rule, chain[:index], scope)
+
+    def respell(
+        self, node: cst.Attribute, name: str, rule: Rule, owners: list[cst.BaseExpression], scope: Scope
+    ) -> None:
+        """Write a name that lives elsewhere, through what the file has imported already where that leads to it."""
+        text, known = name, ""
+        for owner in owners:
+            qualified = self.names.qualified(owner, scope) or ""
+            if name.startswith(f"{qualified}."):
+                text, known = f"{dotted_name(owner)}{name[len(qualified) :]}", qualified
+        needs = parent(name) if rule.then.imports is None and parent(name) != known else None
+        self.matches.edits.append(Edit(node, text, rule.id, rule.why, needs=needs))
+        self.anchors.add(dotted_name(owners[0]) or "")
 
     def report_missing(self, rule: Rule, node: cst.CSTNode, qualified: str, target: str) -> None:
         release = self.release.release
@@ -276,18 +298,25 @@ class _Walk:
         if self._is_import(node.value, scope) or rule.then.keep or rule.then.rename is None:
             return
         name = node.attr.value
-        kinds = self.receivers.kinds(node.value, scope, name)
-        if kinds == {OWN}:
-            return
-        match = rule.match
-        if not kinds & getattr(match, "receiver", frozenset()):
-            return
         edit = Edit(node.attr, rule.then.rename, rule.id, rule.why)
-        if name in self.names.context.own_methods and kinds & {OWN, UNKNOWN} and not kinds & {MODULE, "tensor"}:
-            self.matches.doubts.append(Doubt(node.value, name, edit))
-            return
+        accepted: frozenset[str] = getattr(rule.match, "receiver", frozenset())
+        own = self._has_own(name)
+        if own or accepted != ANY_RECEIVER:  # else every receiver would do, and asking costs time
+            kinds = self.receivers.kinds(node.value, scope, name)
+            if kinds == {OWN} or not kinds & accepted:
+                return
+            if own and not kinds & {MODULE, TENSOR}:
+                self.matches.doubts.append(Doubt(node.value, name, edit))
+                return
         self.note(rule, node.attr, name)
         self.matches.edits.append(edit)
+
+    def _has_own(self, member: str) -> bool:
+        """Whether some class of the project, or of this file, defines the member itself."""
+        return member in self.names.context.own_members or any(
+            scope.kind == "class" and (member in scope.bindings or member in scope.attributes)
+            for scope in self._scopes()
+        )
 
     def _is_import(self, node: cst.CSTNode, scope: Scope) -> bool:
         """Whether the expression is a module that was imported, whose members are functions, not methods."""
@@ -405,7 +434,8 @@ class _Walk:
         return Renamed(alias, old, new)
 
     def rewrite_from(self, node: cst.ImportFrom, module: str, followed: list[Renamed], scope: Scope) -> None:
-        rule = next(matched[0] for item in followed if item.new and (matched := self.table.rule_for(item.old)))
+        rules = [matched[0] for item in followed if item.new and (matched := self.table.rule_for(item.old))]
+        rule = next((rule for rule in rules if rule.then.imports is not None), rules[0])
         keep = {id(item.alias): self._keeps_local(item, scope) for item in followed}
         homes = {parent(item.new) if item.new else module for item in followed}
         assert node.module is not None
@@ -432,21 +462,18 @@ class _Walk:
         return found is None or (id(found[0]), leaf(item.old)) not in self.renamed_locals
 
     def site(self, node: cst.Import | cst.ImportFrom, scope: Scope, edited: bool) -> None:
-        """Remember a statement that brings torch into the file."""
+        """Remember a statement that may bring torch into the file."""
         if isinstance(node, cst.Import):
             roots = {(dotted_name(alias.name) or "").partition(".")[0] for alias in node.names}
+            names = frozenset(roots | {alias.evaluated_alias or "" for alias in node.names})
             plain = any(dotted_name(alias.name) == "torch" for alias in node.names)
         else:
-            module = import_module(node)
-            names = () if isinstance(node.names, cst.ImportStar) else node.names
-            joint = "" if module.endswith(".") else "."
-            roots = {self.names.follow(f"{module}{joint}{dotted_name(a.name)}").partition(".")[0] for a in names}
-            roots.add(module.partition(".")[0])
+            root = import_module(node).partition(".")[0]
+            aliases = () if isinstance(node.names, cst.ImportStar) else node.names
+            names = frozenset(alias.evaluated_alias or alias.evaluated_name for alias in aliases) | {root}
             plain = False
-        if "torch" in roots:
-            typing_only = any(isinstance(above, cst.If) and _is_type_checking(above.test) for above in self.above)
-            line = self.above[-1]
-            self.matches.sites.append(ImportSite(node, line, scope, plain, edited, typing_only))
+        typing_only = any(isinstance(above, cst.If) and _is_type_checking(above.test) for above in self.above)
+        self.matches.sites.append(ImportSite(node, self.above[-1], scope, names, plain, edited, typing_only))
 
     # Strings.
 
@@ -467,7 +494,7 @@ class _Walk:
                 whole = candidate.literal.fullmatch(first.value) if rest_is_code else None
                 if whole is not None and (len(node.parts) == 1) != bool(whole.group("suffix")):
                     self.literal(first, "", whole.group("suffix"), candidate, scope, node)
-                    return
+                    break
         self.descend(node, scope)
 
     def literal(
@@ -493,13 +520,8 @@ class _Walk:
         self.note(rule, node, node.value)
         if rule.then.rename is not None:
             text = opening + new + node.value[len(opening) + len(candidate.text) :]
-            self.matches.edits.append(Edit(node, text, rule.id, rule.why, whole, Operation.MODIFY))
+            self.matches.edits.append(Edit(node, text, rule.id, rule.why, whole))
 
 
 def _is_type_checking(test: cst.CSTNode) -> bool:
     return (dotted_name(test) or "").rpartition(".")[2] == "TYPE_CHECKING"
-
-
-def is_method_of_own_class(defined: Defined, member: str) -> bool:
-    """Whether a class of the project defines a member itself."""
-    return isinstance(defined.node, cst.ClassDef) and member in defined.scope.bindings

@@ -8,7 +8,7 @@ import libcst as cst
 
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.edits import Edit, Positions, RoundTripError, locate, splice
-from gpu2npu.engine.imports import ImportSite, anchor, imports_module
+from gpu2npu.engine.imports import ImportSite, anchor, binds_module, imports_package
 from gpu2npu.engine.inference import infer_kinds
 from gpu2npu.engine.match import Doubt, Found, Matches, find_matches
 from gpu2npu.engine.names import Names
@@ -145,7 +145,7 @@ def _change(edit: Edit, positions: Positions, replacements: list[Replacement]) -
     inside = [(s - start, e - start, new) for s, e, new in replacements if start <= s and e <= end]
     before = positions.text[start:end]
     span = positions.span(*positions.of(edit.node))
-    return Change(span, edit.rule, edit.operation, edit.message, before, splice(before, inside))
+    return Change(span, edit.rule, Operation.MODIFY, edit.message, before, splice(before, inside))
 
 
 def _finding(found: Found, positions: Positions) -> Finding:
@@ -158,9 +158,11 @@ def _insertions(
     """The import of each module that the file's edits need, once: in the module, or in each function that needs it."""
     needed: dict[str, list[Edit]] = {}
     for edit in matches.edits:
-        module = table.imports.get(edit.rule)
-        if module is not None and not imports_module(names.scopes, module):
-            needed.setdefault(module, []).append(edit)
+        plugin = table.imports.get(edit.rule)
+        if plugin is not None and not imports_package(names.scopes, plugin):
+            needed.setdefault(plugin, []).append(edit)
+        if edit.needs is not None and not binds_module(names.scopes, edit.needs):
+            needed.setdefault(edit.needs, []).append(edit)
     sites = sorted(matches.sites, key=lambda site: positions.of(site.statement))
     insertions = []
     for module, edits in needed.items():

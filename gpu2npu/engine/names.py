@@ -22,7 +22,6 @@ class Names:
     path: str
     scopes: Scopes
     context: ProjectContext
-    loaded: dict[str, Names | None] = field(default_factory=dict)
     _open: set[int] = field(default_factory=set)
 
     def qualified(self, node: cst.CSTNode, scope: Scope) -> str | None:
@@ -118,10 +117,11 @@ class Names:
 
     def by_path(self, path: str) -> Names | None:
         """The names of another file of the project."""
-        if path not in self.loaded:
-            self.loaded[path] = None  # ends import cycles while it is parsed
-            self.loaded[path] = _load(path, self.context, self.loaded)
-        return self.loaded[path]
+        if path not in self.context.parsed:
+            self.context.parsed[path] = None  # ends import cycles while it is parsed
+            self.context.parsed[path] = _load(path, self.context)
+        found: Names | None = self.context.parsed[path]
+        return found
 
     def definition(self, node: cst.CSTNode, scope: Scope) -> tuple[Names, Defined] | None:
         """The class or function of the project that an expression names, and the module it is in."""
@@ -165,9 +165,9 @@ class Names:
         return None
 
 
-def _load(path: str, context: ProjectContext, loaded: dict[str, Names | None]) -> Names | None:
+def _load(path: str, context: ProjectContext) -> Names | None:
     try:
         text = read_source(context.read(path), path).text
-        return Names(path, collect_scopes(cst.parse_module(text)), context, loaded)
+        return Names(path, collect_scopes(cst.parse_module(text)), context)
     except (OSError, SourceError, cst.ParserSyntaxError, RecursionError):
         return None

@@ -14,6 +14,7 @@ TENSOR = "tensor"
 MODULE = "module"
 OWN = "own"  # an object whose class, the user's and no torch Module, defines the member itself
 UNKNOWN = "unknown"
+ANY_RECEIVER = frozenset({TENSOR, MODULE, UNKNOWN})
 
 # Methods of tensors and modules that give back the same kind of object.
 _FLUENT = frozenset(

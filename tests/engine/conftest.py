@@ -1,0 +1,40 @@
+"""One rulebook for all engine tests, and the shortest way to migrate a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from gpu2npu.engine import ProjectContext, migrate_source, scan_project
+from gpu2npu.records import MigratedFile
+from gpu2npu.rulebook import Rulebook, load_rulebook
+
+
+@pytest.fixture(scope="session")
+def rulebook() -> Rulebook:
+    return load_rulebook()
+
+
+@pytest.fixture
+def migrate(rulebook: Rulebook) -> Callable[[str], str]:
+    """Text in, migrated text out; a failure is an error."""
+
+    def run(text: str) -> str:
+        result = migrate_source(text.encode(), "train.py", rulebook, ProjectContext())
+        assert result.failure is None, result.failure
+        return text if result.content is None else result.content.decode()
+
+    return run
+
+
+@pytest.fixture
+def project(rulebook: Rulebook) -> Callable[[Mapping[str, str]], dict[str, MigratedFile]]:
+    """A project as path -> text; what becomes of each file."""
+
+    def run(files: Mapping[str, str]) -> dict[str, MigratedFile]:
+        data = {path: text.encode() for path, text in files.items()}
+        context = scan_project(data, rulebook, "2.1.0", read=data.__getitem__)
+        return {path: migrate_source(content, path, rulebook, context) for path, content in data.items()}
+
+    return run

@@ -1,0 +1,133 @@
+"""Names mean what scopes and imports say, in one file and across files."""
+
+from __future__ import annotations
+
+import pytest
+
+KEPT = {
+    "parameter shadows torch": "import torch\ndef f(torch):\n    return torch.cuda.is_available()\n",
+    "other package as torch": "import numpy as torch\ntorch.cuda.is_available()\n",
+    "from another package": "from numba import cuda\ncuda.synchronize()\n",
+    "a variable called cuda": "cuda = setup()\ncuda.synchronize()\n",
+    "a function called cuda": "def cuda(): ...\ncuda()\n",
+    "a loop variable": "import torch\nfor torch in models:\n    torch.cuda.x\n",
+    "a lambda's parameter": "f = lambda torch: torch.cuda.is_available()\n",
+    "a comprehension's variable": "[torch.cuda.x for torch in xs]\n",
+    "an attribute of something else": "self.torch.cuda.is_available()\nx.torch.cuda.y\n",
+    "a class attribute is no scope of its methods": (
+        "class A:\n    from torch import cuda\n    def f(self):\n        return cuda.x()\ncuda = 1\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", KEPT.values(), ids=KEPT)
+def test_what_is_not_torch_stays(migrate, text: str) -> None:
+    if "class A" in text:
+        assert "cuda.x()" in migrate(text)
+    else:
+        assert migrate(text) == text
+
+
+CHANGED = {
+    "plain": ("import torch\ntorch.cuda.synchronize()\n", "torch.npu.synchronize()"),
+    "import torch as T": ("import torch as T\nT.cuda.synchronize()\n", "T.npu.synchronize()"),
+    "import torch.cuda": ("import torch.cuda\ntorch.cuda.synchronize()\n", "import torch.npu\ntorch.npu.synchronize()"),
+    "import torch.cuda as": (
+        "import torch.cuda as tc\ntc.synchronize()\n",
+        "import torch_npu\nimport torch.npu as tc\ntc.synchronize()",
+    ),
+    "from torch import cuda as": ("from torch import cuda as c\nc.synchronize()\n", "import npu as c\nc.synchronize()"),
+    "from torch.cuda import": (
+        "from torch.cuda import synchronize as s\ns()\n",
+        "from torch.npu import synchronize as s",
+    ),
+    "star": ("from torch.cuda import *\nsynchronize()\n", "from torch.npu import *"),
+    "alias of an alias": (
+        "import torch\ncu = torch.cuda\namp = cu.amp\namp.autocast()\n",
+        "cu = torch.npu\namp = cu.amp",
+    ),
+    "in a function": ("def f():\n    import torch as t\n    t.cuda.synchronize()\n", "t.npu.synchronize()"),
+    "use before a later import": ("def f(): return torch.cuda.synchronize()\nimport torch\n", "torch.npu.synchronize()"),
+    "optional import": (
+        "try:\n    import torch\nexcept ImportError:\n    torch = None\ntorch.cuda.synchronize()\n",
+        "torch.npu.synchronize()",
+    ),
+    "importorskip": ("torch = pytest.importorskip('torch')\ntorch.cuda.synchronize()\n", "torch.npu.synchronize()"),
+    "global": (
+        "def f():\n    global th\n    import torch as th\ndef g():\n    th.cuda.synchronize()\n",
+        "th.npu.synchronize()",
+    ),
+    "in a cell of unknown origin": ("torch.cuda.synchronize()\n", "torch.npu.synchronize()"),
+    "inside an f-string": ("import torch\nf'cuda:{torch.cuda.current_device()}'\n", "npu.current_device()"),
+    "inside an f-string in print": ("import torch\nprint(f'on {torch.cuda.current_device()}')\n", "npu.current_device()"),
+    "a decorator": ("import torch\n@torch.cuda.amp.autocast()\ndef f(): ...\n", "@torch.npu.amp.autocast()"),
+    "an annotation": ("import torch\ndef f(s: torch.cuda.Stream): ...\n", "s: torch.npu.Stream"),
+    "a base class": ("import torch\nclass S(torch.cuda.Stream): ...\n", "class S(torch.npu.Stream)"),
+    "a default": ("import torch\ndef f(n=torch.cuda.device_count()): ...\n", "n=torch.npu.device_count()"),
+    "parentheses and line breaks": ("import torch\n(torch\n .cuda\n .synchronize)()\n", "(torch\n .npu\n .synchronize)()"),
+    "a local alias's local name": (
+        "def f():\n    from torch import cuda\n    cuda.synchronize()\n",
+        "    from torch import npu\n    npu.synchronize()",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), CHANGED.values(), ids=CHANGED)
+def test_every_import_form(migrate, text: str, expected: str) -> None:
+    assert expected in migrate(text)
+
+
+def test_the_import_keeps_its_name_where_a_rename_could_hurt(migrate) -> None:
+    assert "from torch import npu as cuda\n" in migrate("from torch import cuda\nnpu = 1\ncuda.synchronize()\n")
+    assert "from torch import npu as cuda\n" in migrate("__all__ = ['cuda']\nfrom torch import cuda\n")
+    rebound = "try:\n    from torch import cuda\nexcept ImportError:\n    cuda = None\nif cuda: cuda.synchronize()\n"
+    assert "from torch import npu as cuda\n" in migrate(rebound)
+
+
+def test_names_are_followed_through_the_files_of_a_project(project) -> None:
+    files = {
+        "pkg/__init__.py": "from .compat import th\n",
+        "pkg/compat.py": "import torch as th\nfrom torch import cuda\n",
+        "pkg/a.py": "from .compat import th\nth.cuda.synchronize()\n",
+        "pkg/b.py": "from pkg import th as t\nt.cuda.synchronize()\n",
+        "pkg/c.py": "from . import compat\ncompat.th.cuda.synchronize()\n",
+        "pkg/d.py": "from .compat import cuda\ncuda.synchronize()\n",
+        "pkg/e.py": "from .compat import *\nth.cuda.synchronize()\n",
+        "scripts/f.py": "from helper import th\nth.cuda.synchronize()\n",
+        "scripts/helper.py": "from numpy import th\n",
+    }
+    after = {path: (result.content or files[path].encode()).decode() for path, result in project(files).items()}
+    assert "\nth.npu.synchronize()" in after["pkg/a.py"]
+    assert "\nt.npu.synchronize()" in after["pkg/b.py"]
+    assert "compat.th.npu.synchronize()" in after["pkg/c.py"]
+    assert after["pkg/d.py"] == files["pkg/d.py"]
+    assert "from torch import npu as cuda" in after["pkg/compat.py"]
+    assert "\nth.npu.synchronize()" in after["pkg/e.py"]
+    assert after["scripts/f.py"] == files["scripts/f.py"]
+
+
+def test_import_cycles_end(project) -> None:
+    files = {"a.py": "from b import x\nx.cuda.y\n", "b.py": "from a import x\nx.cuda.y\n"}
+    assert all(result.content is None for result in project(files).values())
+
+
+def test_a_missing_target_is_left_and_reported(project) -> None:
+    source = "import torch\nfrom torch.cuda import nvtx, Stream\nnvtx.range_push('x')\ntorch.cuda.power_draw()\n"
+    result = project({"a.py": source})["a.py"]
+    assert result.content is not None
+    lines = result.content.decode().splitlines()
+    assert lines[1:4] == ["import torch_npu", "from torch.cuda import nvtx", "from torch.npu import Stream"]
+    assert lines[-1] == "torch.cuda.power_draw()"
+    found = {(finding.span.start_line, finding.api, finding.kind.value) for finding in result.findings}
+    assert found == {
+        (2, "torch.cuda.nvtx", "unsupported"),
+        (3, "torch.cuda.nvtx.range_push", "unsupported"),
+        (4, "torch.cuda.power_draw", "unsupported"),
+    }
+
+
+def test_a_comment_inside_a_split_import_is_not_lost(project) -> None:
+    source = "from torch.cuda import (  # mine\n    nvtx,\n    Stream,\n)\n"
+    result = project({"a.py": source})["a.py"]
+    assert result.content is None
+    assert "review" in {finding.kind.value for finding in result.findings}

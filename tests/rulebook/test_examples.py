@@ -1,0 +1,62 @@
+"""Every example of every built-in rule is executed."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import jsonschema
+import pytest
+
+from gpu2npu.engine import ProjectContext, migrate_source
+from gpu2npu.rulebook import Rule, load_rulebook
+from gpu2npu.rulebook.load import SCHEMA_NAME, builtin_rules_dir, check_document, schema
+from gpu2npu.rulebook.rule import Example, NameMatch
+
+RULEBOOK = load_rulebook()
+EXAMPLES = [
+    pytest.param(rule, example, id=f"{rule.id}-{index}")
+    for rule in RULEBOOK.rules
+    for index, example in enumerate(rule.examples)
+]
+RULE_FILES = [path for path in sorted(builtin_rules_dir().glob("*.json")) if path.name != SCHEMA_NAME]
+
+
+@pytest.mark.parametrize(("rule", "example"), EXAMPLES)
+def test_example(rule: Rule, example: Example) -> None:
+    result = migrate_source(example.before.encode(), "example.py", RULEBOOK, ProjectContext())
+    after = example.before if result.content is None else result.content.decode()
+    assert (result.failure, after) == (None, example.after)
+    reported = {finding.kind for finding in result.findings if finding.rule == rule.id}
+    assert reported == ({example.reports} if example.reports else set())
+    if example.before != example.after:
+        assert rule.id in {change.rule for change in result.changes}
+
+
+@pytest.mark.parametrize("rule", RULEBOOK.rules, ids=lambda rule: rule.id)
+def test_every_rule_shows_what_it_does(rule: Rule) -> None:
+    changes = any(example.before != example.after for example in rule.examples)
+    reports = any(example.reports for example in rule.examples)
+    assert rule.why.endswith(".")
+    assert changes or rule.then.rename is None
+    assert changes or reports or rule.then.trait is not None
+
+
+@pytest.mark.parametrize("path", RULE_FILES, ids=lambda path: path.name)
+def test_built_in_files_fit_the_schema(path) -> None:
+    check_document(json.loads(path.read_text(encoding="utf-8")), path)
+
+
+def test_the_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(schema())
+
+
+def test_roles_have_patterns_that_compile() -> None:
+    assert RULEBOOK.roles.keys() == {"device", "backend"}
+    for role in RULEBOOK.roles.values():
+        re.compile(role.suffix or "")
+
+
+def test_no_two_rules_match_the_same_name() -> None:
+    names = [rule.match.name for rule in RULEBOOK.rules if isinstance(rule.match, NameMatch)]
+    assert len(names) == len(set(names))
