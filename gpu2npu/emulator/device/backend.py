@@ -41,4 +41,8 @@ def install(module: ModuleType) -> None:
     frontend.install()
     storages.install()
     tally.report_at_exit()
+    if torch.distributed.is_available():
+        from gpu2npu.emulator.distributed import hccl
+
+        hccl.register()
     _installed = True

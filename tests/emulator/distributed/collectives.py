@@ -321,6 +321,13 @@ CHECKS = {
 }
 
 
+def attempt(check, rank, name, failures):
+    try:
+        check(rank)
+    except Exception:
+        failures[name] = traceback.format_exc()
+
+
 def run_checks(rank, folder, failures):
     torch.npu.set_device(rank)
     for number, (backend, checks) in enumerate(CHECKS.items()):
@@ -333,10 +340,7 @@ def run_checks(rank, folder, failures):
             device_id=None if backend else torch.device("npu", rank),
         )
         for check in checks:
-            try:
-                check(rank)
-            except Exception:
-                failures[f"{backend} {check.__name__} on rank {rank}"] = traceback.format_exc()
+            attempt(check, rank, f"{backend} {check.__name__} on rank {rank}", failures)
         dist.destroy_process_group()
 
 

@@ -36,6 +36,6 @@ if torch._is_device_backend_autoload_enabled():
 else:
     _install()
 
-from torch_npu import npu  # noqa: E402
+from torch_npu import distributed, npu  # noqa: E402
 
-__all__ = ["npu"]
+__all__ = ["distributed", "npu"]

@@ -2,11 +2,6 @@
 
 import torch.distributed
 
-from gpu2npu.emulator.distributed.hccl import ProcessGroupHCCL
+__all__ = ["is_available"]
 
-__all__ = ["ProcessGroupHCCL", "is_available"]
-
-
-def is_available() -> bool:
-    """Whether HCCL can be used: wherever PyTorch was built with gloo, which carries it here."""
-    return torch.distributed.is_available() and torch.distributed.is_gloo_available()
+is_available = torch.distributed.is_available  # hccl is carried by gloo, which every build with c10d has
