@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+import numpy as np
 
 Kernel = Callable[..., Any]
 K = TypeVar("K", bound=Kernel)
@@ -19,15 +22,29 @@ def kernel(*names: str) -> Callable[[K], K]:
     scalars; device, layout and memory format are not handed on. It returns fresh arrays of the result's dtype,
     a tuple where the operator has several results. In-place and `out=` overloads run the functional kernel.
 
+    The registered function differs from the decorated one in two ways: floating-point warnings are off, since
+    inf and NaN are ordinary results on an accelerator, and the scalar that a ufunc makes of 0-dim arrays becomes a
+    0-dim array again.
+
     Raises:
         ValueError: A name is registered twice.
     """
 
     def register(function: K) -> K:
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with np.errstate(all="ignore"):
+                result = function(*args, **kwargs)
+            if isinstance(result, np.generic):
+                return np.asarray(result)
+            if isinstance(result, tuple):
+                return tuple(np.asarray(each) if isinstance(each, np.generic) else each for each in result)
+            return result
+
         for name in names:
             if name in KERNELS:
                 raise ValueError(f"two kernels for {name}")
-            KERNELS[name] = function
+            KERNELS[name] = run
         return function
 
     return register

@@ -1,0 +1,241 @@
+"""Batch normalisation and its gradient.
+
+Statistics are accumulated in float64 and kept in float32 (float64 for float64), as on the device; only the result is
+rounded to the input's dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpu2npu.emulator.kernels.promotion import F64, Array, rounded, wide
+from gpu2npu.emulator.kernels.reduce import parameter_sum
+from gpu2npu.emulator.kernels.registry import kernel
+
+Triple = tuple[Array, Array, Array]
+
+
+def _per_channel(values: Array, ndim: int) -> Array:
+    return values.reshape(1, -1, *(1,) * (ndim - 2))
+
+
+def _channel_axes(x: Array) -> tuple[int, ...]:
+    return (0, *range(2, x.ndim))
+
+
+def _batch_statistics(x: Array) -> tuple[Array, Array]:
+    """Mean and biased variance of each channel."""
+    axis = _channel_axes(x)
+    mean = np.asarray(np.mean(x, axis=axis, dtype=F64))
+    deviation = np.subtract(x, _per_channel(mean, x.ndim), dtype=x.dtype, casting="same_kind")
+    np.multiply(deviation, deviation, out=deviation)
+    return mean.astype(x.dtype), np.mean(deviation, axis=axis, dtype=F64).astype(x.dtype)
+
+
+def _affine(x: Array, mean: Array, invstd: Array, weight: Array | None, bias: Array | None) -> Array:
+    scale = invstd if weight is None else invstd * wide(weight)
+    shift = -mean * scale if bias is None else wide(bias) - mean * scale
+    y = np.multiply(x, _per_channel(scale, x.ndim))
+    y += _per_channel(shift, x.ndim)
+    return y
+
+
+def _batch_norm(
+    input: Array,  # noqa: A002
+    weight: Array | None,
+    bias: Array | None,
+    running: tuple[Array, Array] | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Array, Array, Array, tuple[Array, Array] | None]:
+    """The result, the saved mean and inverse deviation (empty in evaluation), the new running statistics."""
+    x = wide(input)
+    if not training:
+        assert running is not None
+        mean, variance = wide(running[0]), wide(running[1])
+        y = _affine(x, mean, 1 / np.sqrt(variance + x.dtype.type(eps)), weight, bias)
+        empty = np.empty(0, mean.dtype)
+        return rounded(y, input.dtype), empty, empty.copy(), running
+    count = x.size // max(x.shape[1], 1)
+    mean, variance = _batch_statistics(x)
+    invstd = 1 / np.sqrt(variance + x.dtype.type(eps))
+    if running is not None:
+        unbiased = variance * x.dtype.type(count / max(count - 1, 1))
+        updated = (
+            wide(running[0]) * (1 - momentum) + mean * momentum,
+            wide(running[1]) * (1 - momentum) + unbiased * momentum,
+        )
+        running = (updated[0].astype(running[0].dtype), updated[1].astype(running[1].dtype))
+    return rounded(_affine(x, mean, invstd, weight, bias), input.dtype), mean, invstd, running
+
+
+def _pair(mean: Array | None, variance: Array | None) -> tuple[Array, Array] | None:
+    return None if mean is None or variance is None else (mean, variance)
+
+
+@kernel("aten::native_batch_norm", "aten::_native_batch_norm_legit")
+def batch_norm(
+    input: Array,  # noqa: A002
+    weight: Array | None,
+    bias: Array | None,
+    running_mean: Array | None,
+    running_var: Array | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Triple:
+    """Normalise (N, C, *) by channel; in training by the batch, and the running statistics are updated in place.
+
+    Returns:
+        The result, the batch mean and its inverse standard deviation (both empty in evaluation).
+    """
+    y, mean, invstd, running = _batch_norm(
+        input, weight, bias, _pair(running_mean, running_var), training, momentum, eps
+    )
+    if training and running is not None and running_mean is not None and running_var is not None:
+        running_mean[...], running_var[...] = running
+    return y, mean, invstd
+
+
+@kernel("aten::_native_batch_norm_legit.no_stats")
+def batch_norm_no_stats(
+    input: Array,  # noqa: A002
+    weight: Array | None,
+    bias: Array | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Triple:
+    """Batch normalisation without running statistics."""
+    return _batch_norm(input, weight, bias, None, True, momentum, eps)[:3]
+
+
+@kernel("aten::_native_batch_norm_legit_no_training")
+def batch_norm_no_training(
+    input: Array,  # noqa: A002
+    weight: Array | None,
+    bias: Array | None,
+    running_mean: Array,
+    running_var: Array,
+    momentum: float,
+    eps: float,
+) -> Triple:
+    """Batch normalisation in evaluation."""
+    return _batch_norm(input, weight, bias, (running_mean, running_var), False, momentum, eps)[:3]
+
+
+@kernel("aten::_native_batch_norm_legit_functional")
+def batch_norm_functional(
+    input: Array,  # noqa: A002
+    weight: Array | None,
+    bias: Array | None,
+    running_mean: Array,
+    running_var: Array,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Batch normalisation that returns the new running statistics instead of updating them."""
+    y, mean, invstd, running = _batch_norm(input, weight, bias, (running_mean, running_var), training, momentum, eps)
+    assert running is not None
+    return y, mean, invstd, running[0].copy(), running[1].copy()
+
+
+@kernel("aten::_batch_norm_with_update")
+def batch_norm_with_update(
+    input: Array,  # noqa: A002
+    weight: Array | None,
+    bias: Array | None,
+    running_mean: Array,
+    running_var: Array,
+    momentum: float,
+    eps: float,
+) -> tuple[Array, Array, Array, Array]:
+    """Batch normalisation in training, with an empty reserve."""
+    return (
+        *batch_norm(input, weight, bias, running_mean, running_var, True, momentum, eps),
+        np.empty(0, np.uint8),
+    )
+
+
+@kernel("aten::_batch_norm_no_update")
+def batch_norm_no_update(
+    input: Array,  # noqa: A002
+    weight: Array | None,
+    bias: Array | None,
+    running_mean: Array | None,
+    running_var: Array | None,
+    momentum: float,
+    eps: float,
+) -> tuple[Array, Array, Array, Array]:
+    """Batch normalisation in evaluation, with an empty reserve."""
+    running = _pair(running_mean, running_var)
+    return (*_batch_norm(input, weight, bias, running, False, momentum, eps)[:3], np.empty(0, np.uint8))
+
+
+@kernel("aten::native_batch_norm_backward")
+def batch_norm_backward(
+    grad_out: Array,
+    input: Array,  # noqa: A002
+    weight: Array | None,
+    running_mean: Array | None,
+    running_var: Array | None,
+    save_mean: Array | None,
+    save_invstd: Array | None,
+    train: bool,
+    eps: float,
+    output_mask: Sequence[bool],
+) -> tuple[Array | None, Array | None, Array | None]:
+    """Gradients for input, weight and bias, each where its mask is set."""
+    g, x = wide(grad_out), wide(input)
+    axis, kind = _channel_axes(x), x.dtype.type
+    if train:
+        assert save_mean is not None and save_invstd is not None
+        mean, invstd = wide(save_mean), wide(save_invstd)
+    else:
+        assert running_mean is not None and running_var is not None
+        mean, invstd = wide(running_mean), 1 / np.sqrt(wide(running_var) + kind(eps))
+    grad_bias = parameter_sum(g, axis)
+    centred = np.subtract(x, _per_channel(mean, x.ndim))
+    grad_weight = parameter_sum(g * centred, axis) * invstd
+    grad_input = None
+    if output_mask[0]:
+        scale = invstd if weight is None else invstd * wide(weight)
+        if train:
+            count = kind(x.size // max(x.shape[1], 1))
+            centred *= _per_channel(grad_weight * invstd / count, x.ndim)
+            centred += _per_channel(grad_bias / count, x.ndim)
+            grad_input = np.subtract(g, centred, out=centred)
+            grad_input *= _per_channel(scale, x.ndim)
+        else:
+            grad_input = g * _per_channel(scale, x.ndim)
+        grad_input = rounded(grad_input, input.dtype)
+    dtype = input.dtype if weight is None else weight.dtype
+    return (
+        grad_input,
+        rounded(grad_weight, dtype) if output_mask[1] else None,
+        rounded(grad_bias, dtype) if output_mask[2] else None,
+    )
+
+
+@kernel("aten::batch_norm_backward")
+def batch_norm_backward_with_reserve(
+    grad_out: Array,
+    input: Array,  # noqa: A002
+    weight: Array,
+    running_mean: Array | None,
+    running_var: Array | None,
+    save_mean: Array | None,
+    save_var: Array | None,
+    update: bool,
+    eps: float,
+    output_mask: Sequence[bool],
+    reserve: Array,
+) -> tuple[Array | None, Array | None, Array | None]:
+    """native_batch_norm_backward, its reserve unused."""
+    return batch_norm_backward(
+        grad_out, input, weight, running_mean, running_var, save_mean, save_var, update, eps, output_mask
+    )

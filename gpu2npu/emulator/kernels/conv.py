@@ -1,0 +1,255 @@
+"""Convolutions of any number of dimensions, as one matrix product over unfolded windows (im2col).
+
+Arrays are (N, C, *spatial); weights (out, in / groups, *kernel), or (in, out / groups, *kernel) where transposed.
+float16 and bfloat16 are accumulated in float32 and rounded once.
+
+A transposed convolution is the gradient of a convolution with respect to its input, so three primitives cover all
+six directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
+from gpu2npu.emulator.kernels.registry import kernel
+
+Sizes = Sequence[int]
+
+
+def _per_dimension(sizes: Sizes, count: int) -> tuple[int, ...]:
+    return tuple(sizes) * count if len(sizes) == 1 else tuple(sizes)
+
+
+def padded(x: Array, padding: Sizes) -> Array:
+    """The array with zeros on both sides of every spatial dimension; uncopied where there are none."""
+    if not any(padding):
+        return x
+    lead = x.ndim - len(padding)
+    shape = (*x.shape[:lead], *(size + 2 * pad for size, pad in zip(x.shape[lead:], padding, strict=True)))
+    out = np.zeros(shape, x.dtype)
+    inside = tuple(slice(pad, pad + size) for size, pad in zip(x.shape[lead:], padding, strict=True))
+    out[(slice(None),) * lead + inside] = x
+    return out
+
+
+def windows(x: Array, window: Sizes, stride: Sizes, dilation: Sizes, out: Sizes) -> Array:
+    """A view (N, C, *window, *out) of the windows of a padded array (N, C, *spatial)."""
+    steps = x.strides[2:]
+    strides = (
+        *x.strides[:2],
+        *(step * d for step, d in zip(steps, dilation, strict=True)),
+        *(step * s for step, s in zip(steps, stride, strict=True)),
+    )
+    return as_strided(x, (*x.shape[:2], *window, *out), strides, writeable=False)
+
+
+def _unfolded(
+    x: Array, groups: int, window: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, out: Sizes
+) -> Array:
+    """Columns (N, groups, C / groups * window, out) of the windows."""
+    n, c = x.shape[:2]
+    pointwise = prod(window) == 1 and all(s == 1 for s in stride) and not any(padding)
+    view = x if pointwise else windows(padded(x, padding), window, stride, dilation, out)
+    return view.reshape(n, groups, c // groups * prod(window), prod(out))
+
+
+def folded(
+    columns: Array, shape: Sizes, window: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, out: Sizes
+) -> Array:
+    """Columns (N, C, *window, *out) added up where they came from: an array (N, C, *shape)."""
+    n, c = columns.shape[:2]
+    result = np.zeros((n, c, *(size + 2 * pad for size, pad in zip(shape, padding, strict=True))), columns.dtype)
+    both = (slice(None), slice(None))
+    for tap in np.ndindex(*window):
+        place = tuple(
+            slice(t * d, t * d + s * (o - 1) + 1, s) for t, d, s, o in zip(tap, dilation, stride, out, strict=True)
+        )
+        result[both + place] += columns[both + tap]
+    inside = tuple(slice(pad, pad + size) for size, pad in zip(shape, padding, strict=True))
+    return result[both + inside]
+
+
+def _forward(x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int) -> Array:
+    window = w.shape[2:]
+    out = tuple(
+        (size + 2 * p - d * (k - 1) - 1) // s + 1
+        for size, p, d, k, s in zip(x.shape[2:], padding, dilation, window, stride, strict=True)
+    )
+    if min(out, default=1) <= 0:
+        raise RuntimeError(
+            f"Calculated padded input size is smaller than the kernel: input {list(x.shape[2:])}, padding "
+            f"{list(padding)}, kernel {list(window)}, dilation {list(dilation)}"
+        )
+    columns = _unfolded(x, groups, window, stride, padding, dilation, out)
+    flat = w.reshape(groups, w.shape[0] // groups, -1)
+    return np.matmul(flat[0] if groups == 1 else flat, columns).reshape(x.shape[0], w.shape[0], *out)
+
+
+def _input_gradient(
+    g: Array, w: Array, shape: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
+) -> Array:
+    """(N, in, *shape) from the gradient (N, out, *out) of a convolution's result."""
+    n, out_channels = g.shape[:2]
+    window, out = w.shape[2:], g.shape[2:]
+    flat = w.reshape(groups, out_channels // groups, -1)
+    columns = np.matmul(flat.swapaxes(1, 2), g.reshape(n, groups, out_channels // groups, prod(out)))
+    in_channels = w.shape[1] * groups
+    if prod(window) == 1 and all(s == 1 for s in stride) and not any(padding):
+        return columns.reshape(n, in_channels, *shape)
+    return folded(columns.reshape(n, in_channels, *window, *out), shape, window, stride, padding, dilation, out)
+
+
+def _weight_gradient(
+    g: Array, x: Array, weight_shape: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
+) -> Array:
+    n, out_channels = g.shape[:2]
+    out = g.shape[2:]
+    columns = _unfolded(x, groups, weight_shape[2:], stride, padding, dilation, out)
+    per_group = g.reshape(n, groups, out_channels // groups, prod(out))
+    if groups == 1:
+        return np.tensordot(per_group[:, 0], columns[:, 0], axes=((0, 2), (0, 2))).reshape(weight_shape)
+    return np.matmul(per_group, columns.swapaxes(2, 3)).sum(axis=0).reshape(weight_shape)
+
+
+def _check(x: Array, weight: Array, transposed: bool, groups: int) -> None:
+    if x.dtype != weight.dtype:
+        raise RuntimeError(f"Input type ({x.dtype}) and weight type ({weight.dtype}) should be the same")
+    if x.ndim != weight.ndim:
+        raise RuntimeError(
+            f"Expected {weight.ndim - 1}D (unbatched) or {weight.ndim}D (batched) input to conv{weight.ndim - 2}d, "
+            f"but got input of size: {list(x.shape)}"
+        )
+    expected = weight.shape[0] if transposed else weight.shape[1] * groups
+    if x.shape[1] != expected:
+        raise RuntimeError(
+            f"Given groups={groups}, weight of size {list(weight.shape)}, expected input{list(x.shape)} to have "
+            f"{expected} channels, but got {x.shape[1]} channels instead"
+        )
+
+
+@kernel("aten::convolution", "aten::convolution_overrideable")
+def convolution(
+    input: Array,  # noqa: A002
+    weight: Array,
+    bias: Array | None,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    transposed: bool,
+    output_padding: Sizes,
+    groups: int,
+) -> Array:
+    """The (transposed) convolution of (N, C, *spatial), plus the bias of each output channel.
+
+    Raises:
+        RuntimeError: Dtypes or channel counts do not fit, or the kernel is larger than the padded input.
+    """
+    if input.ndim == weight.ndim - 1:
+        return convolution(input[None], weight, bias, stride, padding, dilation, transposed, output_padding, groups)[0]
+    _check(input, weight, transposed, groups)
+    count = weight.ndim - 2
+    stride, padding, dilation, output_padding = (
+        _per_dimension(each, count) for each in (stride, padding, dilation, output_padding)
+    )
+    x, w = wide(input), wide(weight)
+    if transposed:
+        shape = [
+            (size - 1) * s - 2 * p + d * (k - 1) + extra + 1
+            for size, s, p, d, k, extra in zip(
+                x.shape[2:], stride, padding, dilation, w.shape[2:], output_padding, strict=True
+            )
+        ]
+        y = _input_gradient(x, w, shape, stride, padding, dilation, groups)
+    else:
+        y = _forward(x, w, stride, padding, dilation, groups)
+    if bias is not None:
+        y += wide(bias).reshape(-1, *(1,) * count)
+    return rounded(np.ascontiguousarray(y), input.dtype)
+
+
+@kernel("aten::convolution_backward")
+def convolution_backward(
+    grad_output: Array,
+    input: Array,  # noqa: A002
+    weight: Array,
+    bias_sizes: Sizes | None,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    transposed: bool,
+    output_padding: Sizes,
+    groups: int,
+    output_mask: Sequence[bool],
+) -> tuple[Array | None, Array | None, Array | None]:
+    """Gradients for input, weight and bias, each where its mask is set."""
+    count = weight.ndim - 2
+    stride, padding, dilation = (_per_dimension(each, count) for each in (stride, padding, dilation))
+    g, x, w = wide(grad_output), wide(input), wide(weight)
+    grad_input = grad_weight = grad_bias = None
+    if output_mask[0]:
+        if transposed:
+            grad_input = _forward(g, w, stride, padding, dilation, groups)
+            # Output padding may leave room for one window more.
+            grad_input = grad_input[tuple(slice(size) for size in (*grad_input.shape[:2], *x.shape[2:]))]
+        else:
+            grad_input = _input_gradient(g, w, x.shape[2:], stride, padding, dilation, groups)
+        grad_input = rounded(np.ascontiguousarray(grad_input), input.dtype)
+    if output_mask[1]:
+        rows, cols = (x, g) if transposed else (g, x)
+        grad_weight = rounded(_weight_gradient(rows, cols, w.shape, stride, padding, dilation, groups), weight.dtype)
+    if output_mask[2]:
+        grad_bias = rounded(np.sum(g, axis=(0, *range(2, g.ndim))), weight.dtype)
+    return grad_input, grad_weight, grad_bias
+
+
+@kernel("aten::convolution_backward_overrideable")
+def convolution_backward_overrideable(
+    grad_output: Array,
+    input: Array,  # noqa: A002
+    weight: Array,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    transposed: bool,
+    output_padding: Sizes,
+    groups: int,
+    output_mask: Sequence[bool],
+) -> tuple[Array | None, Array | None, Array | None]:
+    """convolution_backward as back ends outside torch are asked for it."""
+    return convolution_backward(
+        grad_output, input, weight, None, stride, padding, dilation, transposed, output_padding, groups, output_mask
+    )
+
+
+@kernel("aten::im2col")
+def im2col(self: Array, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes) -> Array:
+    """(N, C, H, W) -> (N, C * kernel, windows), or unbatched; torch.nn.functional.unfold."""
+    if self.ndim == 3:
+        return im2col(self[None], kernel_size, dilation, padding, stride)[0]
+    out = tuple(
+        (size + 2 * p - d * (k - 1) - 1) // s + 1
+        for size, p, d, k, s in zip(self.shape[2:], padding, dilation, kernel_size, stride, strict=True)
+    )
+    return _unfolded(self, 1, kernel_size, stride, padding, dilation, out)[:, 0].copy()
+
+
+@kernel("aten::col2im")
+def col2im(
+    self: Array, output_size: Sizes, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes
+) -> Array:
+    """(N, C * kernel, windows) -> (N, C, *output_size), overlaps added; torch.nn.functional.fold."""
+    if self.ndim == 2:
+        return col2im(self[None], output_size, kernel_size, dilation, padding, stride)[0]
+    out = tuple(
+        (size + 2 * p - d * (k - 1) - 1) // s + 1
+        for size, p, d, k, s in zip(output_size, padding, dilation, kernel_size, stride, strict=True)
+    )
+    columns = wide(self).reshape(self.shape[0], self.shape[1] // prod(kernel_size), *kernel_size, *out)
+    return rounded(
+        np.ascontiguousarray(folded(columns, output_size, kernel_size, stride, padding, dilation, out)), self.dtype
+    )

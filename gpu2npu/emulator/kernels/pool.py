@@ -1,0 +1,264 @@
+"""Max and average pooling over windows, of two and three dimensions, and their gradients.
+
+Arrays are (N, C, *spatial) or (C, *spatial). Indices of maxima count within one channel's plane, as torch's do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from gpu2npu.emulator.kernels.promotion import I64, Array, rounded, wide
+from gpu2npu.emulator.kernels.registry import kernel
+
+Sizes = Sequence[int]
+
+
+def _per_dimension(sizes: Sizes, count: int) -> tuple[int, ...]:
+    return tuple(sizes) * count if len(sizes) == 1 else tuple(sizes)
+
+
+def _pooled_size(size: int, window: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
+    span = size + 2 * padding - dilation * (window - 1) - 1
+    pooled = -(-span // stride) + 1 if ceil_mode else span // stride + 1
+    # The last window must start inside the input or its left padding.
+    if ceil_mode and (pooled - 1) * stride >= size + padding:
+        pooled -= 1
+    if pooled < 1:
+        raise RuntimeError(
+            f"Given input size {size}, kernel {window} and padding {padding}: the output would be too small"
+        )
+    return pooled
+
+
+def _batched(x: Array, count: int) -> Array:
+    """(N, C, *spatial) merged to (N * C, *spatial)."""
+    return x.reshape(prod(x.shape[: x.ndim - count]), *x.shape[x.ndim - count :])
+
+
+def _inside(padding: Sizes, spatial: Sizes) -> tuple[slice, ...]:
+    return (slice(None), *(slice(p, p + size) for p, size in zip(padding, spatial, strict=True)))
+
+
+def _framed(x: Array, window: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, out: Sizes, fill: float) -> Array:
+    """The planes with `fill` around them, wide enough for every window."""
+    ends = [(o - 1) * s + d * (k - 1) + 1 for o, s, d, k in zip(out, stride, dilation, window, strict=True)]
+    shape = [max(end, size + p) for end, size, p in zip(ends, x.shape[1:], padding, strict=True)]
+    if shape == list(x.shape[1:]):
+        return x
+    frame = np.full((x.shape[0], *shape), fill, x.dtype)
+    frame[_inside(padding, x.shape[1:])] = x
+    return frame
+
+
+def _tap(tap: Sizes, stride: Sizes, dilation: Sizes, out: Sizes) -> tuple[slice, ...]:
+    """Where the window element `tap` of every window lies in the framed planes."""
+    return (
+        slice(None),
+        *(slice(t * d, t * d + s * (o - 1) + 1, s) for t, d, s, o in zip(tap, dilation, stride, out, strict=True)),
+    )
+
+
+def _along(values: Array, axis: int, ndim: int) -> Array:
+    return values.reshape([-1 if i == axis else 1 for i in range(ndim)])
+
+
+def _plane_position(coordinates: Sequence[Array], spatial: Sizes) -> Array:
+    """The index within a plane of every combination of coordinates."""
+    position = np.zeros((1,) * len(spatial), I64)
+    for axis, (at, size) in enumerate(zip(coordinates, spatial, strict=True)):
+        position = position * size + _along(at, axis, len(spatial))
+    return position
+
+
+def _max_pool(
+    self: Array, count: int, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
+) -> tuple[Array, Array]:
+    window = _per_dimension(kernel_size, count)
+    stride = _per_dimension(stride, count) if stride else window
+    padding, dilation = _per_dimension(padding, count), _per_dimension(dilation, count)
+    spatial = self.shape[self.ndim - count :]
+    out = tuple(_pooled_size(*each, ceil_mode) for each in zip(spatial, window, stride, padding, dilation, strict=True))
+    x = _batched(wide(self), count)
+    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    frame = _framed(x, window, stride, padding, dilation, out, lowest)
+    starts = [np.arange(o) * s - p for o, s, p in zip(out, stride, padding, strict=True)]
+    # A window in which nothing exceeds -inf names its first element inside the plane.
+    first = [np.where(start < 0, start % d, start) for start, d in zip(starts, dilation, strict=True)]
+    best = np.full((x.shape[0], *out), lowest, x.dtype)
+    indices = np.broadcast_to(_plane_position(first, spatial), best.shape).copy()
+    may_be_nan = x.dtype.kind == "f" and not np.isfinite(np.sum(x))
+    for tap in np.ndindex(*window):
+        candidate = frame[_tap(tap, stride, dilation, out)]
+        better = candidate > best
+        if may_be_nan:
+            better |= np.isnan(candidate)
+        np.copyto(best, candidate, where=better)
+        at = [start + t * d for start, t, d in zip(starts, tap, dilation, strict=True)]
+        np.copyto(indices, _plane_position(at, spatial), where=better)
+    shape = (*self.shape[: self.ndim - count], *out)
+    return rounded(best, self.dtype).reshape(shape), indices.reshape(shape)
+
+
+def scattered(values: Array, indices: Array, planes: int, plane: int) -> Array:
+    """Values added up at indices within their plane: (planes, *) -> (planes, plane)."""
+    offset = indices.reshape(planes, -1) + np.arange(planes, dtype=I64)[:, None] * plane
+    return np.bincount(offset.ravel(), weights=wide(values).ravel(), minlength=planes * plane).reshape(planes, plane)
+
+
+def _max_backward(grad_output: Array, self: Array, indices: Array, count: int) -> Array:
+    planes = prod(self.shape[: self.ndim - count])
+    grad = scattered(grad_output, indices, planes, prod(self.shape[self.ndim - count :]))
+    return grad.reshape(self.shape).astype(grad_output.dtype)
+
+
+@kernel("aten::max_pool2d_with_indices")
+def max_pool2d(
+    self: Array,
+    kernel_size: Sizes,
+    stride: Sizes = (),
+    padding: Sizes = (0,),
+    dilation: Sizes = (1,),
+    ceil_mode: bool = False,
+) -> tuple[Array, Array]:
+    """The maximum of each window and its index; NaN wins."""
+    return _max_pool(self, 2, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+@kernel("aten::max_pool3d_with_indices")
+def max_pool3d(
+    self: Array,
+    kernel_size: Sizes,
+    stride: Sizes = (),
+    padding: Sizes = (0,),
+    dilation: Sizes = (1,),
+    ceil_mode: bool = False,
+) -> tuple[Array, Array]:
+    """The maximum of each window and its index; NaN wins."""
+    return _max_pool(self, 3, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+@kernel("aten::max_pool2d_with_indices_backward")
+def max_pool2d_backward(
+    grad_output: Array,
+    self: Array,
+    kernel_size: Sizes,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    ceil_mode: bool,
+    indices: Array,
+) -> Array:
+    """The gradient of each window's maximum, added up where the maxima came from."""
+    return _max_backward(grad_output, self, indices, 2)
+
+
+@kernel("aten::max_pool3d_with_indices_backward")
+def max_pool3d_backward(
+    grad_output: Array,
+    self: Array,
+    kernel_size: Sizes,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    ceil_mode: bool,
+    indices: Array,
+) -> Array:
+    """The gradient of each window's maximum, added up where the maxima came from."""
+    return _max_backward(grad_output, self, indices, 3)
+
+
+def _divisors(
+    spatial: Sizes,
+    window: Sizes,
+    stride: Sizes,
+    padding: Sizes,
+    out: Sizes,
+    count_include_pad: bool,
+    override: int | None,
+) -> Array:
+    """By what the sum of each window is divided."""
+    if override:
+        return np.full((1,) * len(out), override, np.float32)
+    counts = np.ones((1,) * len(out), np.float32)
+    for axis, (size, k, s, p, o) in enumerate(zip(spatial, window, stride, padding, out, strict=True)):
+        start = np.arange(o) * s - p
+        end = np.minimum(start + k, size + p)
+        if not count_include_pad:
+            start, end = np.maximum(start, 0), np.minimum(end, size)
+        counts = counts * _along((end - start).astype(np.float32), axis, len(out))
+    return counts
+
+
+def _average_geometry(
+    self: Array, count: int, kernel_size: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool
+) -> tuple[Sizes, Sizes, Sizes, Sizes, Sizes]:
+    window = _per_dimension(kernel_size, count)
+    stride = _per_dimension(stride, count) if stride else window
+    padding = _per_dimension(padding, count)
+    spatial = self.shape[self.ndim - count :]
+    out = tuple(
+        _pooled_size(size, k, s, p, 1, ceil_mode)
+        for size, k, s, p in zip(spatial, window, stride, padding, strict=True)
+    )
+    return window, stride, padding, spatial, out
+
+
+def _count(kernel_name: str) -> int:
+    return 3 if "3d" in kernel_name else 2
+
+
+def _average_pool(name: str) -> None:
+    count = _count(name)
+
+    @kernel(f"aten::{name}")
+    def forward(
+        self: Array,
+        kernel_size: Sizes,
+        stride: Sizes = (),
+        padding: Sizes = (0,),
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Array:
+        """The mean of each window; padding counts as zeros, or not at all."""
+        window, stride, padding, spatial, out = _average_geometry(self, count, kernel_size, stride, padding, ceil_mode)
+        x = _batched(wide(self), count)
+        ones = (1,) * count
+        frame = _framed(x, window, stride, padding, ones, out, 0)
+        y = np.zeros((x.shape[0], *out), x.dtype)
+        for tap in np.ndindex(*window):
+            y += frame[_tap(tap, stride, ones, out)]
+        divisor = _divisors(spatial, window, stride, padding, out, count_include_pad, divisor_override)
+        y = np.trunc(y / divisor) if x.dtype.kind in "iu" else y / divisor.astype(x.dtype)
+        return rounded(y, self.dtype).reshape(*self.shape[: self.ndim - count], *out)
+
+    @kernel(f"aten::{name}_backward")
+    def backward(
+        grad_output: Array,
+        self: Array,
+        kernel_size: Sizes,
+        stride: Sizes,
+        padding: Sizes,
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: int | None,
+    ) -> Array:
+        """The gradient of each window's mean, spread over the window."""
+        window, stride, padding, spatial, out = _average_geometry(self, count, kernel_size, stride, padding, ceil_mode)
+        grad = _batched(wide(grad_output), count)
+        divisor = _divisors(spatial, window, stride, padding, out, count_include_pad, divisor_override)
+        share = grad / divisor.astype(grad.dtype)
+        ones = (1,) * count
+        planes = np.zeros((grad.shape[0], *spatial), grad.dtype)
+        frame = _framed(planes, window, stride, padding, ones, out, 0)
+        for tap in np.ndindex(*window):
+            frame[_tap(tap, stride, ones, out)] += share
+        inside = frame[_inside(padding, spatial)]
+        return rounded(np.ascontiguousarray(inside), grad_output.dtype).reshape(self.shape)
+
+
+_average_pool("avg_pool2d")
+_average_pool("avg_pool3d")

@@ -1,0 +1,55 @@
+"""Every operator torch runs for its own table of samples, forward and backward, against our kernels."""
+
+import pytest
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+SAMPLES = 4
+# Decompositions too ill-conditioned to compare, or no kernels by design; jiterator wants a GPU.
+FAMILIES_ELSEWHERE = (
+    "linalg.",
+    "fft.",
+    "sparse",
+    "masked.",
+    "signal.",
+    "to_sparse",
+    "jiterator",
+    "svd_lowrank",
+    "pca_lowrank",
+)
+OPERATORS = [op for op in op_db if not op.name.startswith(FAMILIES_ELSEWHERE) and torch.float32 in op.dtypes]
+
+
+def run(op, dtype, mode, backward):
+    """Run some of an operator's samples under the mode."""
+    # `op.sample_inputs` seeds every generator anew for each sample, which costs more than all the rest.
+    samples = op.sample_inputs_func(op, "cpu", dtype, backward)
+    for _, sample in zip(range(SAMPLES), samples, strict=False):
+        with mode:
+            out = op(sample.input, *sample.args, **sample.kwargs)
+            results = [each for each in (out if isinstance(out, list | tuple) else [out]) if torch.is_tensor(each)]
+            roots = [each for each in results if each.requires_grad]
+            if roots:
+                torch.autograd.backward(roots, [torch.ones_like(each) for each in roots])
+
+
+@pytest.mark.parametrize(
+    "op", OPERATORS, ids=lambda op: op.name + ("_" + op.variant_test_name) * bool(op.variant_test_name)
+)
+def test_float32(op, differential):
+    torch.manual_seed(0)
+    mode = differential()
+    run(op, torch.float32, mode, op.supports_autograd and torch.float32 in op.supported_backward_dtypes("cpu"))
+    assert not mode.failures, mode.failures
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool], ids=str
+)
+def test_other_dtypes(dtype, differential):
+    torch.manual_seed(0)
+    mode = differential(scale=4)
+    for op in OPERATORS:
+        if dtype in op.dtypes:
+            run(op, dtype, mode, False)
+    assert not mode.failures, mode.failures
