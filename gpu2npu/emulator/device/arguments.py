@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,9 @@ _UNSEEN = -2
 # Besides pointwise operators, those that take a CPU tensor beside NPU tensors: torch moves indices itself, and reads
 # 0-dim values on the host.
 _TAKES_HOST_INDICES = frozenset({"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"})
-_TAKES_HOST_SCALARS = frozenset({"aten::where", "aten::masked_fill", "aten::masked_fill_", "aten::index_fill", "aten::fill"})
+_TAKES_HOST_SCALARS = frozenset(
+    {"aten::where", "aten::masked_fill", "aten::masked_fill_", "aten::index_fill", "aten::fill"}
+)
 
 Gather = Callable[[list[Any], dict[str, Any]], int]
 
@@ -125,23 +127,29 @@ def fresh(result: Any, inputs: Sequence[Any], keep_strides: bool) -> Array:
     """A kernel's result as an array that owns its memory, in C order unless strides are part of the result."""
     if result.__class__ is not np.ndarray:
         result = np.asarray(result)
-    if not keep_strides and not result.flags.c_contiguous:
+    if not (keep_strides or result.flags.c_contiguous):
         return np.ascontiguousarray(result)
-    if result.base is not None and (
-        not result.flags.writeable or min(result.strides, default=0) < 0 or 0 in result.strides or _shares(result, inputs)
+    if result.base is None:
+        for value in inputs:
+            if value is result or (value.__class__ is list and any(item is result for item in value)):
+                break
+        else:
+            return result  # type: ignore[no-any-return]
+    elif (
+        result.flags.writeable
+        and min(result.strides, default=1) > 0
+        and not any(np.may_share_memory(result, value) for value in _arrays(inputs))
     ):
-        return result.copy(order="K" if keep_strides else "C")  # type: ignore[no-any-return]
-    return result  # type: ignore[no-any-return]
+        return result  # type: ignore[no-any-return]
+    return result.copy(order="K" if keep_strides else "C")  # type: ignore[no-any-return]
 
 
-def _shares(result: Array, inputs: Sequence[Any]) -> bool:
+def _arrays(inputs: Sequence[Any]) -> Iterator[Array]:
     for value in inputs:
         if isinstance(value, np.ndarray):
-            if np.may_share_memory(result, value):
-                return True
-        elif isinstance(value, list) and _shares(result, value):
-            return True
-    return False
+            yield value
+        elif isinstance(value, list):
+            yield from _arrays(value)
 
 
 def wrap(result: Any, kind: str, index: int, inputs: Sequence[Any], keep_strides: bool = False) -> Any:

@@ -99,9 +99,7 @@ def _run(signature: Signature, values: list[Any], kwargs: dict[str, Any]) -> Any
     return tuple(map(rounded, result)) if isinstance(result, tuple) else rounded(result)
 
 
-def _run_out(
-    signature: Signature, values: list[Any], kwargs: dict[str, Any], outs: dict[str, Any], index: int
-) -> Any:
+def _run_out(signature: Signature, values: list[Any], kwargs: dict[str, Any], outs: dict[str, Any], index: int) -> Any:
     """Compute into new host tensors (torch cannot resize ours), then fill the given ones."""
     scratch = {
         name: torch.empty(0, dtype=out.dtype)
@@ -149,8 +147,6 @@ def _returned(signature: Signature, result: Any, args: tuple[Any, ...], values: 
         base = bases.get(value.untyped_storage().data_ptr()) if value.numel() else None
         if base is None or base.dtype is not value.dtype:
             return adopt(value, index)
-        return storage_ops.as_strided(
-            base, value.shape, value.stride(), value.storage_offset() + base.storage_offset()
-        )
+        return storage_ops.as_strided(base, value.shape, value.stride(), value.storage_offset() + base.storage_offset())
 
     return placed(result)

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 import torch
 
 from gpu2npu.emulator.device.arguments import add_generator, fresh, gatherer, wrap, write, write_out
 from gpu2npu.emulator.device.cube import check_cube_dtypes, cube_operator
 from gpu2npu.emulator.device.signature import Signature
 from gpu2npu.emulator.device.tally import Kind, tally
-from gpu2npu.emulator.device.tensor import on_npu
+from gpu2npu.emulator.device.tensor import NoArrayError, on_npu
 from gpu2npu.emulator.kernels.registry import Kernel
 
 Operator = Callable[..., Any]
@@ -32,12 +31,13 @@ def operator(signature: Signature, kernel: Kernel, direct: bool, otherwise: Oper
         direct: Whether the kernel is registered under the overload's own name.
         otherwise: Computes the operator when the kernel declines.
     """
+    if signature.returns == ("Tensor",) and not (signature.op._schema.is_mutable or signature.random):
+        return _one_tensor(signature, kernel, otherwise)
     compute = _compute(signature, kernel)
     if signature.outs:
         store = _into_outs(signature, compute)
     elif not signature.op._schema.is_mutable:
-        single = signature.returns == ("Tensor",)
-        store = _single_result(signature, compute) if single else _results(signature, compute)
+        store = _results(signature, compute)
     elif direct:
         store = _in_place_by_kernel(signature, compute)
     else:
@@ -45,9 +45,35 @@ def operator(signature: Signature, kernel: Kernel, direct: bool, otherwise: Oper
 
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
-            return store(args, kwargs)
+            return store(args, dict(kwargs))
         except Declined:
             return otherwise(*args, **kwargs)
+
+    return run
+
+
+def _one_tensor(signature: Signature, kernel: Kernel, otherwise: Operator) -> Operator:
+    """The common case in one function, which is what a small operator costs."""
+    gather = gatherer(signature)
+    keep_strides = signature.pointwise
+    entry = tally(signature.functional, Kind.NUMPY)
+    cube = cube_operator(signature.op._schema.name)
+
+    def run(*args: Any, **kwargs: Any) -> torch.Tensor:
+        start = perf_counter()
+        values = list(args)
+        named = dict(kwargs) if kwargs else kwargs
+        try:
+            index = gather(values, named)
+            if cube is not None:
+                check_cube_dtypes(cube, values)
+            result = kernel(*values, **named)
+        except (NoArrayError, NotImplementedError):
+            return otherwise(*args, **kwargs)  # type: ignore[no-any-return]
+        tensor = on_npu(fresh(result, values, keep_strides), index)
+        entry[0] += 1
+        entry[1] += perf_counter() - start
+        return tensor
 
     return run
 
@@ -67,15 +93,14 @@ def _compute(signature: Signature, kernel: Kernel) -> Compute:
         start = perf_counter()
         try:
             index = gather(args, kwargs)
-        except TypeError as error:
+        except NoArrayError as error:
             raise Declined from error
         if random:
             add_generator(kwargs, index)
         elif cube is not None:
             check_cube_dtypes(cube, args)
         try:
-            with np.errstate(all="ignore"):
-                result = kernel(*args, **kwargs)
+            result = kernel(*args, **kwargs)
         except NotImplementedError as error:
             raise Declined from error
         entry[0] += 1
@@ -83,17 +108,6 @@ def _compute(signature: Signature, kernel: Kernel) -> Compute:
         return result, index
 
     return compute
-
-
-def _single_result(signature: Signature, compute: Compute) -> Store:
-    keep_strides = signature.pointwise
-
-    def store(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        values = list(args)
-        result, index = compute(values, kwargs)
-        return on_npu(fresh(result, values, keep_strides), index)
-
-    return store
 
 
 def _results(signature: Signature, compute: Compute) -> Store:
@@ -104,9 +118,7 @@ def _results(signature: Signature, compute: Compute) -> Store:
         result, index = compute(values, kwargs)
         if len(kinds) == 1:
             return wrap(result, kinds[0], index, values, keep_strides)
-        return tuple(
-            wrap(value, kind, index, values, keep_strides) for value, kind in zip(result, kinds, strict=True)
-        )
+        return tuple(wrap(value, kind, index, values, keep_strides) for value, kind in zip(result, kinds, strict=True))
 
     return store
 

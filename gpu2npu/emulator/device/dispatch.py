@@ -34,7 +34,9 @@ _operators: dict[OpOverload, Callable[..., Any]] = {}
 def install() -> None:
     """Register everything but the kernels, which wait for the first npu tensor."""
     for name, function in storage_ops.OWN.items():
-        _aten.impl(name, _initializing(function) if name in ("empty.memory_format", "empty_strided") else function, _KEY)
+        _aten.impl(
+            name, _initializing(function) if name in ("empty.memory_format", "empty_strided") else function, _KEY
+        )
     for name in _CARRY_BITS:
         for bit in ("Conjugate", "Negative"):
             _aten.impl(name, torch.library.fallthrough_kernel, bit)

@@ -21,10 +21,9 @@ _SEGMENT = 2 * 1024 * 1024  # bytes; it reserves memory from the driver in segme
 class _Pool:
     """The memory of one NPU; all sizes in bytes."""
 
-    __slots__ = ("allocated", "allocations", "blocks", "freed", "peak", "peak_reserved", "reserved")
+    __slots__ = ("allocated", "allocations", "freed", "peak", "peak_reserved", "reserved")
 
     def __init__(self) -> None:
-        self.blocks: set[_Block] = set()
         self.allocated = self.peak = 0
         self.reserved = self.peak_reserved = 0
         self.allocations = self.freed = 0
@@ -33,15 +32,18 @@ class _Pool:
 class _Block(weakref.ref):  # type: ignore[type-arg]
     """A live block: forgets itself when its array dies."""
 
-    __slots__ = ("pool", "size")
-    # A weak reference hashes its array, and arrays have no hash.
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
+    __slots__ = ("dtype", "key", "pool", "shape", "size")
     pool: _Pool
     size: int
+    key: int
+    # Of a C-contiguous array; None for others.
+    shape: tuple[int, ...] | None
+    dtype: torch.dtype
 
 
 _pools: dict[int, _Pool] = {}
+# The live blocks of all NPUs by host address, where a tensor finds its array again; empty ones have a key of their own.
+blocks: dict[int, _Block] = {}
 
 
 def _pool(index: int) -> _Pool:
@@ -53,13 +55,23 @@ def _pool(index: int) -> _Pool:
 
 def _free(block: _Block) -> None:
     pool = block.pool
-    pool.blocks.discard(block)
+    del blocks[block.key]
     pool.allocated -= block.size
     pool.freed += 1
 
 
-def hold(values: np.ndarray[Any, Any], index: int) -> None:
-    """Count the array's bytes as allocated on npu:`index` for as long as it lives."""
+def hold(values: np.ndarray[Any, Any], address: int, dtype: torch.dtype, index: int) -> None:
+    """Count the array's bytes as allocated on npu:`index` for as long as it lives.
+
+    Args:
+        values: Owns the memory.
+        address: Where it begins.
+        dtype: What a tensor over it has.
+        index: The NPU.
+
+    Raises:
+        torch.OutOfMemoryError: The NPU has no room for them.
+    """
     size = -(-values.nbytes // _GRANULE) * _GRANULE
     pool = _pool(index)
     allocated = pool.allocated + size
@@ -67,16 +79,16 @@ def hold(values: np.ndarray[Any, Any], index: int) -> None:
         if allocated > current_soc().memory:
             raise out_of_memory(values.nbytes, index)
         pool.peak = allocated
-        if allocated > pool.reserved:
-            pool.reserved = -(-allocated // _SEGMENT) * _SEGMENT
-            pool.peak_reserved = max(pool.peak_reserved, pool.reserved)
-    elif allocated > pool.reserved:
+    if allocated > pool.reserved:
         pool.reserved = -(-allocated // _SEGMENT) * _SEGMENT
         pool.peak_reserved = max(pool.peak_reserved, pool.reserved)
     block = _Block(values, _free)
     block.pool = pool
     block.size = size
-    pool.blocks.add(block)
+    block.shape = values.shape if values.flags.c_contiguous else None
+    block.dtype = dtype
+    block.key = key = address if size else -id(block)
+    blocks[key] = block
     pool.allocated = allocated
     pool.allocations += 1
 
@@ -142,9 +154,10 @@ reset_max_memory_cached = reset_peak_memory_stats
 
 
 def reset_accumulated_memory_stats(device: ordinal.DeviceLike = None) -> None:
-    """Start the counts of allocations again from zero."""
+    """Start the counts of allocations again from what is live now."""
     pool = _pool(ordinal.index_of(device))
-    pool.allocations = pool.freed = 0
+    pool.allocations -= pool.freed
+    pool.freed = 0
 
 
 def empty_cache() -> None:
@@ -179,7 +192,7 @@ def memory_stats(device: ordinal.DeviceLike = None) -> dict[str, int]:
     for name, (current, peak) in stats.items():
         result[f"{name}.all.current"] = current
         result[f"{name}.all.peak"] = peak
-    result["allocation.all.current"] = len(pool.blocks)
+    result["allocation.all.current"] = pool.allocations - pool.freed
     result["allocation.all.allocated"] = pool.allocations
     result["allocation.all.freed"] = pool.freed
     return result
@@ -195,5 +208,5 @@ def memory_summary(device: ordinal.DeviceLike = None, abbreviated: bool = False)
         f"Reserved memory: {_readable(pool.reserved)} (peak {_readable(pool.peak_reserved)})",
     ]
     if not abbreviated:
-        lines.append(f"Allocations: {len(pool.blocks)} live, {pool.allocations} made, {pool.freed} freed")
+        lines.append(f"Allocations: {pool.allocations - pool.freed} live, {pool.allocations} made, {pool.freed} freed")
     return "\n".join(lines)

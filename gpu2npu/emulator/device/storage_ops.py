@@ -21,6 +21,14 @@ aten = torch.ops.aten
 _CPU = torch._C.DispatchKey.CPU
 _META = torch._C.DispatchKey.Meta
 
+_as_strided = aten.as_strided.default._op_dk
+_view = aten.view.default._op_dk
+_reshape_alias = aten._reshape_alias.default._op_dk
+_unfold = aten.unfold.default._op_dk
+_view_as_real = aten.view_as_real.default._op_dk
+_view_as_complex = aten.view_as_complex.default._op_dk
+_set_storage = aten.set_.source_Storage_storage_offset._op_dk
+
 NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
     torch.float32: np.dtype(np.float32),
     torch.float64: np.dtype(np.float64),
@@ -88,6 +96,12 @@ def empty_strided(
 ) -> torch.Tensor:
     index = _target(device)
     dtype = dtype or torch.get_default_dtype()
+    if dtype in NUMPY_DTYPES and min(stride, default=1) >= 0:
+        kind = NUMPY_DTYPES[dtype]
+        extent = 1 + sum((length - 1) * step for length, step in zip(size, stride, strict=True)) if all(size) else 0
+        memory.check_room(extent * kind.itemsize, index)
+        strides = tuple(step * kind.itemsize for step in stride)
+        return on_npu(np.ndarray(size, kind, np.empty(extent, kind), strides=strides), index)
     memory.check_room(math.prod(size) * dtype.itemsize, index)
     return adopt(torch.empty_strided(size, stride, dtype=dtype, device="cpu"), index)
 
@@ -121,32 +135,32 @@ def _resolved(tensor: torch.Tensor) -> torch.Tensor:
 def as_strided(
     tensor: torch.Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> torch.Tensor:
-    return aten.as_strided.default._op_dk(_META, tensor, size, stride, storage_offset)
+    return _as_strided(_META, tensor, size, stride, storage_offset)
 
 
 @_own("view")
 def view(tensor: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
-    return aten.view.default._op_dk(_META, tensor, size)
+    return _view(_META, tensor, size)
 
 
 @_own("_reshape_alias")
 def reshape_alias(tensor: torch.Tensor, size: Sequence[int], stride: Sequence[int]) -> torch.Tensor:
-    return aten._reshape_alias.default._op_dk(_META, tensor, size, stride)
+    return _reshape_alias(_META, tensor, size, stride)
 
 
 @_own("unfold")
 def unfold(tensor: torch.Tensor, dimension: int, size: int, step: int) -> torch.Tensor:
-    return aten.unfold.default._op_dk(_META, tensor, dimension, size, step)
+    return _unfold(_META, tensor, dimension, size, step)
 
 
 @_own("view_as_real")
 def view_as_real(tensor: torch.Tensor) -> torch.Tensor:
-    return aten.view_as_real.default._op_dk(_META, tensor)
+    return _view_as_real(_META, tensor)
 
 
 @_own("view_as_complex")
 def view_as_complex(tensor: torch.Tensor) -> torch.Tensor:
-    return aten.view_as_complex.default._op_dk(_META, tensor)
+    return _view_as_complex(_META, tensor)
 
 
 @_own("set_.source_Storage_storage_offset")
@@ -157,7 +171,7 @@ def set_from_storage(
     size: Sequence[int],
     stride: Sequence[int] = (),
 ) -> torch.Tensor:
-    return aten.set_.source_Storage_storage_offset._op_dk(_CPU, tensor, source, storage_offset, size, stride)
+    return _set_storage(_CPU, tensor, source, storage_offset, size, stride)
 
 
 @_own("set_.source_Storage")

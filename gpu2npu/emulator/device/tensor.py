@@ -4,7 +4,8 @@ An npu tensor is an ordinary `torch.Tensor` of PyTorch's PrivateUse1 backend ove
 DLPack capsule whose device field says "extension device"; rewriting that one field of the capsule is the whole bridge.
 Storage, strides, views and version counters are then PyTorch's own C++ code.
 
-Layout of the capsule (DLPack 0.x, `DLTensor`): a data pointer, then `int32 device_type, int32 device_id`.
+Layout of the capsule (DLPack 0.x, `DLTensor`): a data pointer, `int32 device_type, int32 device_id`, the number of
+dimensions (int32), then the dtype: its kind in one byte, its bits in the next.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from gpu2npu.emulator.device import memory
+from gpu2npu.emulator.device.memory import blocks as _blocks
+from gpu2npu.emulator.device.memory import hold
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -25,13 +27,20 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _to_dlpack = torch._C._to_dlpack
 _from_dlpack = torch._C._from_dlpack
 _word_at = ctypes.c_int64.from_address
+_byte_at = ctypes.c_uint8.from_address
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype = ctypes.c_void_p
 _pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 _DEVICE_FIELD = ctypes.sizeof(ctypes.c_void_p)
+_DTYPE_FIELD = _DEVICE_FIELD + 12  # after the device and the int32 number of dimensions
+_BFLOAT = 4  # kDLBfloat
 _CPU = 1  # kDLCPU, index 0
 _NPU = tuple(12 | index << 32 for index in range(128))  # kDLExtDev, which torch reads as PrivateUse1
+
+
+class NoArrayError(TypeError):
+    """NumPy has no arrays of a tensor's dtype."""
 
 
 def host(tensor: torch.Tensor) -> torch.Tensor:
@@ -50,17 +59,26 @@ def array(tensor: torch.Tensor) -> Array:
     """The NumPy array over the same bytes; bfloat16 as `ml_dtypes.bfloat16`.
 
     Raises:
-        TypeError: NumPy has no such dtype (float8, quantized).
+        NoArrayError: NumPy has no such dtype (float8, quantized).
     """
+    block = _blocks.get(tensor.data_ptr())
+    if (
+        block is not None
+        and block.shape == tensor.shape
+        and block.dtype is tensor.dtype
+        and tensor.is_contiguous()
+        and (values := block()) is not None
+    ):
+        return values  # type: ignore[no-any-return]
     capsule = _to_dlpack(tensor)
     _word_at(_pointer(capsule, b"dltensor") + _DEVICE_FIELD).value = _CPU
     alias = _from_dlpack(capsule)
+    if alias.dtype is torch.bfloat16:
+        return alias.view(torch.int16).numpy().view(BFLOAT16)  # type: ignore[no-any-return]
     try:
         return alias.numpy()  # type: ignore[no-any-return]
-    except TypeError:
-        if alias.dtype is not torch.bfloat16:
-            raise
-    return alias.view(torch.int16).numpy().view(BFLOAT16)  # type: ignore[no-any-return]
+    except TypeError as error:
+        raise NoArrayError(str(error)) from error
 
 
 def on_npu(values: Array, index: int) -> torch.Tensor:
@@ -71,14 +89,21 @@ def on_npu(values: Array, index: int) -> torch.Tensor:
     Raises:
         torch.OutOfMemoryError: The NPU has no room for it.
     """
-    memory.hold(values, index)
-    if values.dtype == BFLOAT16:
-        plain = torch.from_numpy(values.view(np.int16)).view(torch.bfloat16)
-    else:
-        plain = torch.from_numpy(values)
-    capsule = _to_dlpack(plain)
-    _word_at(_pointer(capsule, b"dltensor") + _DEVICE_FIELD).value = _NPU[index]
-    return _from_dlpack(capsule)  # type: ignore[no-any-return]
+    try:
+        capsule = values.__dlpack__()
+        is_bfloat16 = False
+    except BufferError:
+        if values.dtype != BFLOAT16:
+            raise
+        capsule = values.view(np.int16).__dlpack__()
+        is_bfloat16 = True
+    address = _pointer(capsule, b"dltensor")
+    _word_at(address + _DEVICE_FIELD).value = _NPU[index]
+    if is_bfloat16:
+        _byte_at(address + _DTYPE_FIELD).value = _BFLOAT
+    tensor: torch.Tensor = _from_dlpack(capsule)
+    hold(values, tensor.data_ptr(), tensor.dtype, index)
+    return tensor
 
 
 def adopt(tensor: torch.Tensor, index: int) -> torch.Tensor:
@@ -88,7 +113,7 @@ def adopt(tensor: torch.Tensor, index: int) -> torch.Tensor:
         torch.OutOfMemoryError: The NPU has no room for it.
     """
     block = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()).numpy()
-    memory.hold(block, index)
+    hold(block, tensor.untyped_storage().data_ptr(), torch.uint8, index)
     storage = torch.from_numpy(block).untyped_storage()
     plain = torch.empty(0, dtype=tensor.dtype).set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
     capsule = _to_dlpack(plain)

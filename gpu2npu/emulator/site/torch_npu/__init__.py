@@ -1,7 +1,6 @@
 """torch_npu as scripts import it, over the emulated NPU of gpu2npu."""
 
 
-
 def _autoload() -> None:
     """What `import torch` calls at its end (entry point `torch.backends`), perhaps while this module is being imported.
 
