@@ -190,7 +190,7 @@ def main() -> NoReturn:
     except OutputError as error:
         _exit(str(error), EXIT_OUTPUT)
     except (click.Abort, KeyboardInterrupt):
-        _exit("Interrupted; no output was written.", EXIT_INTERRUPTED)
+        _exit("Interrupted.", EXIT_INTERRUPTED)
     except _BugError as error:
         _exit(str(error), EXIT_BUG)
     except Exception as error:

@@ -30,23 +30,19 @@ def staged(destination: Path, replace: bool) -> Iterator[Path]:
     Makes the parents of `destination`, and removes those it made if the block fails. With `replace`, the folder that is
     there before is removed after the new one has taken its place. Raises OutputError where the file system refuses.
     """
-    made = _make_folders(destination.parent)
+    made = [path for path in (destination.parent, *destination.parent.parents) if not path.exists()]
     try:
-        with contextlib.ExitStack() as stack:
-            try:
-                _remove_stale(destination)
-                folder = stack.enter_context(_locked_folder(destination))
-            except OSError as error:
-                raise _output_error(destination, error) from error
-            try:
-                yield folder
-                _move_into_place(folder, destination, replace)
-            except OSError as error:
-                raise _output_error(destination, error) from error
-    except BaseException:
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        _remove_stale(destination)
+        with _locked_folder(destination) as folder:
+            yield folder
+            _move_into_place(folder, destination, replace)
+    except BaseException as error:
         for parent in made:
             with contextlib.suppress(OSError):
                 parent.rmdir()
+        if isinstance(error, OSError):
+            raise _output_error(destination, error) from error
         raise
 
 
@@ -57,42 +53,26 @@ def _output_error(destination: Path, error: OSError) -> OutputError:
     )
 
 
-def _make_folders(folder: Path) -> list[Path]:
-    """Makes a folder and its parents; returns those that were missing, innermost first."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _output_error(folder, error) from error
-    return missing
-
-
 @contextlib.contextmanager
 def _locked_folder(destination: Path) -> Iterator[Path]:
     """A new hidden folder beside the destination; whatever is in it at the end is removed."""
-    folder, lock = _new_folder(destination)
-    try:
-        yield folder
-    finally:
-        # What cannot be removed now, the next run removes.
-        with contextlib.suppress(OSError):
-            remove_tree(folder)
-        os.close(lock)
-
-
-def _new_folder(destination: Path) -> tuple[Path, int]:
-    """A new hidden folder, and the descriptor that holds its lock."""
-    while True:
-        folder = destination.parent / f"{_prefix(destination)}{secrets.token_hex(4)}"
+    folder = destination.parent / f"{_prefix(destination)}{secrets.token_hex(4)}"
+    with contextlib.ExitStack() as stack:
+        # Registered before the folder is made: an interrupt may come between any two lines.
+        stack.callback(_remove_if_possible, folder)
         folder.mkdir()
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        stack.callback(os.close, lock)
         # Where the file system has no locks, no run removes another's folder.
         with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Another run may have taken the folder for a stale one before it was locked.
-        if folder.exists():
-            return folder, descriptor
-        os.close(descriptor)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield folder
+
+
+def _remove_if_possible(folder: Path) -> None:
+    """What cannot be removed now, the next run removes."""
+    with contextlib.suppress(OSError):
+        remove_tree(folder)
 
 
 def _prefix(destination: Path) -> str:
@@ -121,7 +101,7 @@ def _move_into_place(folder: Path, destination: Path, replace: bool) -> None:
         old = destination.parent / f"{_prefix(destination)}{secrets.token_hex(4)}"
         destination.rename(old)
         folder.rename(destination)
-        remove_tree(old)
+        _remove_if_possible(old)
 
 
 def _exchange(one: Path, other: Path) -> bool:

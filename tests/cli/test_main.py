@@ -1,0 +1,234 @@
+import errno
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gpu2npu
+from gpu2npu.cli.main import main
+
+HEAVY = {"libcst", "jedi", "pandas", "torch", "numpy", "rich", "jsonschema", "multiprocessing", "gpu2npu.engine"}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "proj"
+    folder.mkdir()
+    (folder / "train.py").write_bytes(b"import torch\r\n\r\nx = torch.zeros(1).cuda()")
+    (folder / "other.py").write_bytes(b"import os\n")
+    return folder
+
+
+class Result:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]):
+    """Runs the command in this process."""
+
+    def run_command(*arguments: str) -> Result:
+        monkeypatch.setattr(sys, "argv", ["gpu2npu", *arguments])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        out, err = capfdbinary.readouterr()
+        return Result(int(caught.value.code or 0), out.decode(), err.decode())
+
+    return run_command
+
+
+@pytest.fixture(autouse=True)
+def signals_restored():
+    import signal
+
+    saved = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in saved.items():
+        signal.signal(number, handler)
+
+
+def modules_loaded_by(*arguments: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "gpu2npu", *arguments], capture_output=True, text=True, check=True
+    )
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-V"], []])
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    loaded = modules_loaded_by(*arguments)
+    assert "gpu2npu.cli.main" in loaded
+    assert not loaded & HEAVY
+
+
+def test_help(run) -> None:
+    helped = run("--help")
+    assert helped.code == 0 and helped.err == ""
+    for option in ("input", "output", "version", "rule", "diff", "jobs", "force", "quiet", "log-level"):
+        assert f"--{option}" in helped.out
+    assert "gpu2npu -i resnet -o migrated -v 2.1.0" in helped.out
+    assert "  run " in helped.out
+    assert run("-h").out == run().out == helped.out
+
+
+def test_own_version(run) -> None:
+    assert run("-V").out == f"gpu2npu {gpu2npu.__version__}\n"
+
+
+def test_a_migration(run, project: Path) -> None:
+    done = run("-i", "proj", "-o", "out", "-v", "2.1.0")
+    assert done.code == 0
+    assert (project.parent / "out" / "proj_msft" / "train.py").read_bytes() == (
+        b"import torch\r\nimport torch_npu\r\n\r\nx = torch.zeros(1).npu()"
+    )
+    assert "Python files: 2\n  migrated: 1\n  unchanged: 1\n" in done.out
+    assert "2 of 2 Python files done\n" in done.err
+
+
+def test_long_names_and_module_form(project: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "gpu2npu",
+        "--input",
+        ".",
+        "--output",
+        "../out",
+        "--version",
+        "2.14.0",
+        "--jobs",
+        "1",
+    ]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (project.parent / "out" / "proj_msft" / "train.py").exists()
+
+
+def test_a_file_that_cannot_be_migrated(run, project: Path) -> None:
+    (project / "broken.py").write_text("torch.cuda(\n")
+    done = run("-i", "proj", "-o", "out", "-v", "2.1.0", "-q")
+    assert done.code == 1
+    assert done.out == ""
+    assert done.err.startswith("Error: broken.py: ") and done.err.count("\n") == 1
+    assert (project.parent / "out" / "proj_msft" / "broken.py").read_text() == "torch.cuda(\n"
+
+
+def test_quiet_says_nothing(run, project: Path) -> None:
+    done = run("-i", "proj", "-o", "out", "-v", "2.1.0", "--quiet")
+    assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def test_a_diff_that_git_applies(run, project: Path) -> None:
+    done = run("-i", "proj", "-v", "2.1.0", "--diff")
+    assert done.code == 0
+    assert {path.name for path in project.parent.iterdir()} == {"proj"}
+    assert done.out.startswith("--- a/train.py\n+++ b/train.py\n") and "Python files: 2" in done.err
+    subprocess.run(["git", "apply", "-"], cwd=project, input=done.out.encode(), check=True)
+    assert (project / "train.py").read_bytes() == (b"import torch\r\nimport torch_npu\r\n\r\nx = torch.zeros(1).npu()")
+
+
+def test_user_rules_come_before_the_built_in_ones(run, project: Path) -> None:
+    (project.parent / "bad.json").write_text('{"rules": [{"id": 7}]}')
+    done = run("-i", "proj", "-o", "out", "-v", "2.1.0", "-r", "bad.json")
+    assert done.code == 2 and "bad.json" in done.err and done.err.count("\n") == 1
+
+
+def test_log_level(run, project: Path) -> None:
+    run("-i", "proj", "-o", "out", "-v", "2.1.0", "--log-level", "ERROR")
+    log = (project.parent / "out" / "proj_msft" / "msFmkTranspltlog.txt").read_text()
+    assert log.count("\n") == 1 and "'proj', written for PyTorch 2.1.0" in log
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-i", "proj", "-v", "2.1.0"], "-o/--output is missing"),
+        (["-i", "proj", "-o", "out"], "-v/--version is missing"),
+        (["-o", "out", "-v", "2.1.0"], "-i/--input is missing"),
+        (["--diff"], "-i/--input is missing"),
+        (["-i", "proj", "-o", "out", "-v", "1.8.0"], "1.11.0, 2.1.0, 2.2.0"),
+        (["-i", "nowhere", "-o", "out", "-v", "2.1.0"], "'nowhere' does not exist"),
+        (["-i", "proj", "-o", "proj/out", "-v", "2.1.0"], "inside the input"),
+        (["-i", "proj", "-o", "out", "-v", "2.1.0", "-j", "0"], "--jobs"),
+        (["-i", "proj", "-o", "out", "-v", "2.1.0", "--log-level", "loud"], "loud"),
+        (["-i", "proj", "-o", "out", "-v", "2.1.0", "run", "true"], "before 'run'"),
+        (["-i"], "-i"),
+        (["-s"], "-s"),
+        (["-sim"], "-s"),
+        (["-a"], "-a"),
+        (["-m"], "-m"),
+        (["-i", "proj", "-o", "out", "-v", "2.1.0", "distributed", "-m", "train.py"], "distributed"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(run, project: Path, arguments: list[str], said: str) -> None:
+    done = run(*arguments)
+    assert done.code == 2
+    assert said in done.err and done.err.startswith("Error: ") and done.err.count("\n") == 1
+    assert done.out == ""
+    assert not (project.parent / "out").exists()
+
+
+def test_an_existing_output(run, project: Path) -> None:
+    arguments = ("-i", "proj", "-o", "out", "-v", "2.1.0")
+    assert run(*arguments).code == 0
+    refused = run(*arguments)
+    assert refused.code == 2 and "--force" in refused.err
+    assert run(*arguments, "--force").code == 0
+
+
+def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def fail(*args: object) -> None:
+        raise error
+
+    monkeypatch.setattr("gpu2npu.project.migration.mirror", fail)
+
+
+def test_a_full_disk(run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, OSError(errno.ENOSPC, "No space left on device"))
+    done = run("-i", "proj", "-o", "out", "-v", "2.1.0", "-q")
+    assert done.code == 74
+    assert "No space left on device" in done.err and done.err.count("\n") == 1
+    assert not (project.parent / "out").exists()
+
+
+def test_a_bug_is_one_sentence_and_its_traceback_is_in_a_file(
+    run, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(project.parent))
+    fail_with(monkeypatch, KeyError("x"))
+    done = run("-i", "proj", "-o", "out", "-v", "2.1.0", "-q")
+    assert done.code == 70
+    assert "KeyError: 'x'" in done.err and "--log-level debug" in done.err and done.err.count("\n") == 1
+    done = run("-i", "proj", "-o", "out", "-v", "2.1.0", "-q", "--log-level", "debug")
+    (file,) = project.parent.glob("gpu2npu-*.log")
+    assert str(file) in done.err and "Traceback" not in done.err
+    assert "Traceback" in file.read_text()
+
+
+def test_an_interrupt_leaves_nothing(run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, KeyboardInterrupt())
+    done = run("-i", "proj", "-o", "out", "-v", "2.1.0", "-q")
+    assert done.code == 130
+    assert done.err.strip() == "Error: Interrupted."
+    assert not (project.parent / "out").exists()
+
+
+def test_a_closed_pipe_is_no_error(project: Path) -> None:
+    """`gpu2npu --diff | head -0`"""
+    (project / "many.py").write_text("import torch\n" + "torch.cuda.synchronize()\n" * 3_000)
+    diff = subprocess.Popen(
+        [sys.executable, "-m", "gpu2npu", "-i", "proj", "-v", "2.1.0", "--diff", "-q"],
+        cwd=project.parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert diff.stdout is not None and diff.stderr is not None
+    diff.stdout.close()
+    assert diff.stderr.read() == b""
+    diff.stderr.close()
+    assert diff.wait(timeout=60) != 0
