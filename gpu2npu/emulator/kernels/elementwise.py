@@ -23,6 +23,7 @@ from gpu2npu.emulator.kernels.promotion import (
     operands,
     result_type,
     rounded,
+    wide,
 )
 from gpu2npu.emulator.kernels.registry import kernel
 
@@ -146,7 +147,8 @@ def floor_divide(self: Operand, other: Operand) -> Array:
 def _trunc_divide(self: Operand, other: Operand) -> Array:
     a, b, dtype = operands(self, other)
     if not is_integral(dtype):
-        return rounded(np.trunc(np.divide(a, b)), dtype)
+        # torch rounds a half quotient to its dtype before it truncates, on every device.
+        return rounded(np.trunc(wide(rounded(np.asarray(np.divide(a, b)), dtype))), dtype)
     _check_divisor(b)
     quotient = np.floor_divide(a, b)
     inexact_negative = (quotient < 0) & (quotient * b != a)

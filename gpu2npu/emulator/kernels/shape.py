@@ -1,0 +1,239 @@
+"""Joining, repeating, moving and cutting, and the gradients of views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpu2npu.emulator.kernels.promotion import BOOL, Array, Number, cast, promote_types, result_type, rounded, wide
+from gpu2npu.emulator.kernels.registry import kernel
+
+Sizes = Sequence[int]
+
+
+@kernel("aten::cat")
+def cat(tensors: Sequence[Array], dim: int = 0) -> Array:
+    """Joined along a dimension, in the promoted dtype; empty 1-D tensors are left out.
+
+    Raises:
+        RuntimeError: There is nothing to join, or sizes do not fit.
+    """
+    if not tensors:
+        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+    dtype = result_type(*tensors)
+    kept = [cast(each, dtype) for each in tensors if each.shape != (0,)]
+    if not kept:
+        return np.empty(0, dtype)
+    try:
+        return np.concatenate(kept, axis=dim)
+    except ValueError as error:
+        raise RuntimeError(f"Sizes of tensors must match except in dimension {dim}: {error}") from None
+
+
+@kernel("aten::stack")
+def stack(tensors: Sequence[Array], dim: int = 0) -> Array:
+    """Joined along a new dimension, in the promoted dtype."""
+    dtype = result_type(*tensors)
+    return np.stack([cast(each, dtype) for each in tensors], axis=dim)
+
+
+@kernel("aten::flip")
+def flip(self: Array, dims: Sizes) -> Array:
+    """Reversed along dimensions."""
+    return np.flip(self, tuple(dims)).copy() if self.ndim else self.copy()
+
+
+@kernel("aten::rot90")
+def rot90(self: Array, k: int = 1, dims: Sizes = (0, 1)) -> Array:
+    """Rotated k quarter turns in the plane of two dimensions."""
+    return np.rot90(self, k, (dims[0], dims[1])).copy()
+
+
+@kernel("aten::roll")
+def roll(self: Array, shifts: Sizes | int, dims: Sizes | int = ()) -> Array:
+    """Shifted along dimensions, or in row-major order without any; what leaves comes in at the other end."""
+    moves = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+    axes = (dims,) if isinstance(dims, int) else tuple(dims)
+    if not axes or not self.ndim:
+        return np.roll(self, moves[0])
+    return np.roll(self, moves, axes)
+
+
+@kernel("aten::repeat")
+def repeat(self: Array, repeats: Sizes) -> Array:
+    """Tiled; more repeats than dimensions add dimensions in front."""
+    return np.tile(self, tuple(repeats)) if len(repeats) else self.copy()
+
+
+def _triangle(self: Array, diagonal: int, lower: bool) -> Array:
+    rows, columns = self.shape[-2:]
+    inside = np.tri(rows, columns, diagonal if lower else diagonal - 1, dtype=BOOL)
+    return np.where(inside if lower else ~inside, self, self.dtype.type(0))
+
+
+@kernel("aten::tril")
+def tril(self: Array, diagonal: int = 0) -> Array:
+    """The lower triangle of each matrix, zeros above."""
+    return _triangle(self, diagonal, True)
+
+
+@kernel("aten::triu")
+def triu(self: Array, diagonal: int = 0) -> Array:
+    """The upper triangle of each matrix, zeros below."""
+    return _triangle(self, diagonal, False)
+
+
+@kernel("aten::diag_embed")
+def diag_embed(self: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
+    """The last dimension as the diagonal of matrices in dimensions dim1 and dim2."""
+    size = self.shape[-1] + abs(offset)
+    out = np.zeros((*self.shape[:-1], size, size), self.dtype)
+    at = np.arange(self.shape[-1])
+    out[..., at + max(-offset, 0), at + max(offset, 0)] = self
+    return np.moveaxis(out, (-2, -1), (dim1, dim2)).copy()
+
+
+def _span(size: int, start: int | None, end: int | None, step: int) -> slice:
+    """A slice as torch clamps it."""
+    first = 0 if start is None else min(max(start + size if start < 0 else start, 0), size)
+    last = size if end is None else min(max(end + size if end < 0 else end, 0), size)
+    return slice(first, max(first, last), step)
+
+
+def _at(dim: int, ndim: int, place: slice | int) -> tuple[slice | int, ...]:
+    return (*(slice(None),) * (dim % ndim), place)
+
+
+@kernel("aten::slice_backward")
+def slice_backward(grad_output: Array, input_sizes: Sizes, dim: int, start: int, end: int, step: int) -> Array:
+    """Zeros with the gradient in the slice."""
+    out = np.zeros(tuple(input_sizes), grad_output.dtype)
+    out[_at(dim, out.ndim, _span(out.shape[dim], start, end, step))] = grad_output
+    return out
+
+
+@kernel("aten::slice_scatter")
+def slice_scatter(
+    self: Array, src: Array, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Array:
+    """A copy of self with src in the slice."""
+    out = self.copy()
+    out[_at(dim, out.ndim, _span(out.shape[dim], start, end, step))] = src
+    return out
+
+
+@kernel("aten::select_backward")
+def select_backward(grad_output: Array, input_sizes: Sizes, dim: int, index: int) -> Array:
+    """Zeros with the gradient at one index of a dimension."""
+    out = np.zeros(tuple(input_sizes), grad_output.dtype)
+    out[_at(dim, out.ndim, index)] = grad_output
+    return out
+
+
+@kernel("aten::select_scatter")
+def select_scatter(self: Array, src: Array, dim: int, index: int) -> Array:
+    """A copy of self with src at one index of a dimension."""
+    out = self.copy()
+    out[_at(dim, out.ndim, index)] = src
+    return out
+
+
+def _diagonal(x: Array, offset: int, dim1: int, dim2: int) -> Array:
+    """A view of the diagonal, last, that can be written."""
+    view = np.diagonal(x, offset, dim1, dim2)
+    view.flags.writeable = True
+    return view
+
+
+@kernel("aten::diagonal_backward")
+def diagonal_backward(grad_output: Array, input_sizes: Sizes, offset: int, dim1: int, dim2: int) -> Array:
+    """Zeros with the gradient on the diagonal."""
+    out = np.zeros(tuple(input_sizes), grad_output.dtype)
+    _diagonal(out, offset, dim1, dim2)[...] = grad_output
+    return out
+
+
+@kernel("aten::diagonal_scatter")
+def diagonal_scatter(self: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
+    """A copy of self with src on the diagonal."""
+    out = self.copy()
+    _diagonal(out, offset, dim1, dim2)[...] = src
+    return out
+
+
+@kernel("aten::unfold_backward")
+def unfold_backward(grad_in: Array, input_sizes: Sizes, dim: int, size: int, step: int) -> Array:
+    """The gradient of Tensor.unfold: windows added up where they came from."""
+    grad = wide(grad_in)
+    out = np.zeros(tuple(input_sizes), grad.dtype)
+    if not out.ndim:
+        return rounded(np.asarray(grad.sum()), grad_in.dtype)
+    count = grad.shape[dim]
+    for tap in range(size):
+        out[_at(dim, out.ndim, slice(tap, tap + step * (count - 1) + 1, step))] += grad[..., tap]
+    return rounded(out, grad_in.dtype)
+
+
+@kernel("aten::constant_pad_nd")
+def constant_pad(self: Array, pad: Sizes, value: Number = 0) -> Array:
+    """Padded with a constant; `pad` gives (before, after) from the last dimension on; negative ones crop."""
+    pairs = [(0, 0)] * (self.ndim - len(pad) // 2) + [
+        (pad[each], pad[each + 1]) for each in range(len(pad) - 2, -1, -2)
+    ]
+    shape = [size + before + after for size, (before, after) in zip(self.shape, pairs, strict=True)]
+    if min(shape, default=0) < 0:
+        raise RuntimeError(f"The input size {list(self.shape)}, plus padding {list(pad)}, is negative")
+    out = np.full(tuple(shape), cast(value, self.dtype), self.dtype)
+    source = tuple(
+        slice(max(-before, 0), size - max(-after, 0)) for size, (before, after) in zip(self.shape, pairs, strict=True)
+    )
+    target = tuple(
+        slice(max(before, 0), size - max(after, 0)) for size, (before, after) in zip(shape, pairs, strict=True)
+    )
+    out[target] = self[source]
+    return out
+
+
+@kernel("aten::pixel_shuffle")
+def pixel_shuffle(self: Array, upscale_factor: int) -> Array:
+    """(*, C * r * r, H, W) -> (*, C, H * r, W * r)."""
+    r = upscale_factor
+    *lead, channels, height, width = self.shape
+    x = self.reshape(*lead, channels // (r * r), r, r, height, width)
+    n = len(lead)
+    x = x.transpose(*range(n + 1), n + 3, n + 1, n + 4, n + 2)
+    return x.reshape(*lead, channels // (r * r), height * r, width * r)
+
+
+@kernel("aten::pixel_unshuffle")
+def pixel_unshuffle(self: Array, downscale_factor: int) -> Array:
+    """(*, C, H * r, W * r) -> (*, C * r * r, H, W)."""
+    r = downscale_factor
+    *lead, channels, height, width = self.shape
+    x = self.reshape(*lead, channels, height // r, r, width // r, r)
+    n = len(lead)
+    x = x.transpose(*range(n + 1), n + 2, n + 4, n + 1, n + 3)
+    return x.reshape(*lead, channels * r * r, height // r, width // r)
+
+
+@kernel("aten::channel_shuffle")
+def channel_shuffle(self: Array, groups: int) -> Array:
+    """Channels (groups, n) reordered to (n, groups)."""
+    n, channels = self.shape[:2]
+    return self.reshape(n, groups, channels // groups, *self.shape[2:]).swapaxes(1, 2).reshape(self.shape)
+
+
+@kernel("aten::block_diag")
+def block_diag(tensors: Sequence[Array]) -> Array:
+    """A matrix with the tensors along its diagonal."""
+    blocks = [np.atleast_2d(each) for each in tensors]
+    dtype = blocks[0].dtype
+    for block in blocks:
+        dtype = promote_types(dtype, block.dtype)
+    out = np.zeros((sum(b.shape[0] for b in blocks), sum(b.shape[1] for b in blocks)), dtype)
+    row = column = 0
+    for block in blocks:
+        out[row : row + block.shape[0], column : column + block.shape[1]] = block
+        row, column = row + block.shape[0], column + block.shape[1]
+    return out
