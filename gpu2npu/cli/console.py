@@ -3,6 +3,7 @@ terminal."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,15 +11,12 @@ from typing import TYPE_CHECKING, TextIO
 
 from gpu2npu.records import Outcome
 from gpu2npu.report.summary import problem_lines, summary_rows
+from gpu2npu.report.text import one_line
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 _PLAIN_LINES = 10  # how many progress lines a pipe gets at most
-
-
-def error(message: str) -> None:
-    print(f"Error: {message}", file=sys.stderr)
 
 
 @contextmanager
@@ -74,21 +72,19 @@ def show_outcome(outcome: Outcome, place: str, stream: TextIO, quiet: bool) -> N
             print(f"Note: {line}", file=sys.stderr)
     if quiet:
         return
-    title = f"{outcome.name} -> {place}"
+    print(one_line(f"{outcome.name} -> {place}"), file=stream)
     if stream.isatty():
-        _show_table(outcome, title, stream)
+        _show_table(outcome, stream)
     else:
-        print(title, file=stream)
         for label, value in summary_rows(outcome):
             print(f"{label}: {value}", file=stream)
 
 
-def _show_table(outcome: Outcome, title: str, stream: TextIO) -> None:
+def _show_table(outcome: Outcome, stream: TextIO) -> None:
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=escape(title), title_justify="left", show_header=False)
+    table = Table(show_header=False)
     table.add_column("what")
     table.add_column("number", justify="right")
     for label, value in summary_rows(outcome):
@@ -105,6 +101,8 @@ def write_diff(diff: bytes, encoding: str) -> None:
     import click
 
     colours = {"+": "green", "-": "red", "@": "cyan"}
-    for line in diff.decode(encoding, "replace").split("\n")[:-1]:
-        bold = line.startswith(("--- ", "+++ "))
-        click.secho(line.rstrip("\r"), fg=None if bold else colours.get(line[:1]), bold=bold)
+    plain = bool(os.environ.get("NO_COLOR"))  # https://no-color.org
+    header = 2
+    for number, line in enumerate(diff.decode(encoding, "replace").split("\n")[:-1]):
+        style = {"bold": True} if number < header else {"fg": colours.get(line[:1])}
+        click.echo(line if plain else click.style(line, **style))

@@ -5,6 +5,7 @@ Nothing heavy is imported here: `gpu2npu --help` has to be instant.
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -181,6 +182,10 @@ def _write_traceback(error: Exception) -> str:
 
 def main() -> NoReturn:
     """The entry point: every way to fail is one sentence on stderr and an exit code of its own."""
+    for stream in (sys.stdout, sys.stderr):
+        # A path that the terminal's encoding cannot show is no reason to fail.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         result = cli.main(prog_name="gpu2npu", standalone_mode=False)
     except click.ClickException as error:

@@ -40,7 +40,9 @@ def show_diff(request: Request, quiet: bool) -> int:
 def _end_cleanly_when_asked() -> None:
     """A signal that ends the process becomes an exception, so that a half-written output is removed."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _end)
+        # Under nohup a signal is ignored, and stays so.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
 
 
 def _end(number: int, frame: FrameType | None) -> None:

@@ -124,10 +124,11 @@ def _one_pool(migrate: Migrate, sources: Mapping[str, bytes], paths: list[str], 
                 futures[pool.submit(_in_worker, sources[path], path)] = path
         broken.extend(paths[len(futures) :])
         for future in as_completed(futures):
-            if isinstance(future.exception(), BrokenExecutor):
+            error = future.exception()
+            if isinstance(error, BrokenExecutor):
                 broken.append(futures[future])
             else:
-                yield future.result()
+                yield future.result() if error is None else _crashed(futures[future], error)
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         for child in set(multiprocessing.active_children()) - others:
@@ -154,7 +155,8 @@ def _start_worker(migrate: Migrate) -> None:
     _installed = migrate
     # Ctrl-C goes to the whole process group; the parent decides what happens.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     gc.disable()
     gc.freeze()
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -9,6 +9,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from gpu2npu.records import MigratedFile, Outcome
+from gpu2npu.report.text import one_line
 
 LOG_NAME = "msFmkTranspltlog.txt"
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -18,7 +19,6 @@ LOG_LINE = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} gpu2npu ")
 # Under 1 MiB with room for the last line, whose length logging counts in characters.
 _PART_BYTES = 1_000_000
 _PARTS = 10
-_LONGEST_MESSAGE = 2_000
 
 _Entry = tuple[int, str]
 
@@ -33,17 +33,11 @@ def write_log(outcome: Outcome, file: Path, level: str, opening: str) -> None:
     logger.addHandler(handler)
     try:
         # Whatever the level: a log without a line could not be told from a file of the project's own.
-        handler.handle(logger.makeRecord("gpu2npu", logging.INFO, "", 0, _one_line(opening), (), None))
+        handler.handle(logger.makeRecord("gpu2npu", logging.INFO, "", 0, one_line(opening), (), None))
         for severity, message in _entries(outcome):
-            logger.log(severity, "%s", _one_line(message))
+            logger.log(severity, "%s", one_line(message))
     finally:
         handler.close()
-
-
-def _one_line(message: str) -> str:
-    if len(message) > _LONGEST_MESSAGE:
-        message = message[:_LONGEST_MESSAGE] + "..."
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in message)
 
 
 def _entries(outcome: Outcome) -> Iterator[_Entry]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from gpu2npu.records import FindingKind, Outcome
+from gpu2npu.report.text import one_line
 
 _FINDING_LABELS = {
     FindingKind.UNSUPPORTED: "Findings: unsupported on the NPU",
@@ -37,4 +38,4 @@ def problem_lines(outcome: Outcome) -> list[tuple[str, bool]]:
         *((note.path, note.reason, note.failed) for note in outcome.notes),
         *((file.path, file.failure, True) for file in outcome.files if file.failure is not None),
     ]
-    return [(f"{path}: {reason}", failed) for path, reason, failed in sorted(problems)]
+    return [(one_line(f"{path}: {reason}"), failed) for path, reason, failed in sorted(problems)]

@@ -1,4 +1,6 @@
+import contextlib
 import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -130,6 +132,42 @@ def test_a_diff_that_git_applies(run, project: Path) -> None:
     assert done.out.startswith("--- a/train.py\n+++ b/train.py\n") and "Python files: 2" in done.err
     subprocess.run(["git", "apply", "-"], cwd=project, input=done.out.encode(), check=True)
     assert (project / "train.py").read_bytes() == (b"import torch\r\nimport torch_npu\r\n\r\nx = torch.zeros(1).npu()")
+
+
+def on_a_terminal(*arguments: str) -> str:
+    """What the command shows on a terminal of its own."""
+    terminal, its_end = os.openpty()
+    with subprocess.Popen([sys.executable, "-m", "gpu2npu", *arguments], stdout=its_end, stderr=its_end):
+        os.close(its_end)
+        shown = b""
+        with contextlib.suppress(OSError), os.fdopen(terminal, "rb", buffering=0) as reader:
+            while chunk := reader.read(10_000):
+                shown += chunk
+    return shown.decode()
+
+
+def test_a_terminal_gets_a_bar_and_a_table(project: Path) -> None:
+    shown = on_a_terminal("-i", "proj", "-o", "out", "-v", "2.1.0")
+    assert "Migrating" in shown and "100%" in shown
+    assert "proj -> " in shown and "│   migrated" in shown
+
+
+def test_a_terminal_gets_a_coloured_diff(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    coloured = "\x1b[32m+import torch_npu"
+    assert coloured in on_a_terminal("-i", "proj", "-v", "2.1.0", "--diff")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert coloured not in on_a_terminal("-i", "proj", "-v", "2.1.0", "--diff")
+
+
+def test_names_that_no_terminal_can_show(project: Path) -> None:
+    for name in ("caf\udce9.py", "\u6a21\u578b.py", "new\nline.py"):
+        (project / name).write_text("torch.cuda(\n")
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "gpu2npu", "-i", "proj", "-o", "out", "-v", "2.1.0"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "Error: caf\\udce9.py: " in done.stderr and "Error: \\u6a21\\u578b.py: " in done.stderr
+    assert "Error: new\\nline.py: " in done.stderr
 
 
 def test_user_rules_come_before_the_built_in_ones(run, project: Path) -> None:

@@ -1,0 +1,12 @@
+"""Text that comes from file names and sources, made fit for one line of a log or terminal."""
+
+from __future__ import annotations
+
+_LONGEST = 2_000
+
+
+def one_line(text: str) -> str:
+    """The text with line ends and other unprintable characters escaped, cut if it is very long."""
+    if len(text) > _LONGEST:
+        text = text[:_LONGEST] + "..."
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
