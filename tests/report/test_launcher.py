@@ -22,7 +22,7 @@ def launcher(tmp_path: Path) -> Path:
 
 
 def environment(**variables: str) -> dict[str, str]:
-    ours = {"NPUS", "ASCEND_RT_VISIBLE_DEVICES", "LOG_DIR", *NAMES}
+    ours = {"NPUS", "GPU2NPU_NPUS", "ASCEND_RT_VISIBLE_DEVICES", "LOG_DIR", *NAMES}
     return {name: value for name, value in os.environ.items() if name not in ours} | variables
 
 
@@ -55,6 +55,12 @@ def test_one_rank_for_each_visible_npu(launcher: Path) -> None:
     done = start(launcher, "true", ASCEND_RT_VISIBLE_DEVICES="0,3,5", LOG_DIR="here")
     assert done.returncode == 0, done.stderr
     assert set(logs(launcher, "here")) == {"rank_0.log", "rank_1.log", "rank_2.log"}
+
+
+def test_one_rank_for_each_emulated_npu(launcher: Path) -> None:
+    done = start(launcher, "true", GPU2NPU_NPUS="3")
+    assert done.returncode == 0, done.stderr
+    assert len(logs(launcher)) == 3
 
 
 def test_arguments_are_passed_exactly(launcher: Path) -> None:

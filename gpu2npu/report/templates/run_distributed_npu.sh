@@ -35,14 +35,17 @@ fi
 
 visible_npus() {
     local devices
+    shopt -s nullglob
+    devices=(/dev/davinci[0-9]*)
     if [[ -n "${ASCEND_RT_VISIBLE_DEVICES:-}" ]]; then
         IFS=',' read -r -a devices <<<"$ASCEND_RT_VISIBLE_DEVICES"
+        echo "${#devices[@]}"
+    elif ((${#devices[@]} > 0)); then
+        echo "${#devices[@]}"
     else
-        shopt -s nullglob
-        devices=(/dev/davinci[0-9]*)
+        # No NPU in this machine: as many as `gpu2npu run --npus` emulates.
+        echo "${GPU2NPU_NPUS:-8}"
     fi
-    # No device file: an emulated machine, which has 8 NPUs as a server has.
-    echo "$((${#devices[@]} > 0 ? ${#devices[@]} : 8))"
 }
 
 VISIBLE=$(visible_npus)
