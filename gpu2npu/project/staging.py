@@ -47,10 +47,8 @@ def staged(destination: Path, replace: bool) -> Iterator[Path]:
 
 
 def _output_error(destination: Path, error: OSError) -> OutputError:
-    place = f" at '{error.filename}'" if error.filename else ""
-    return OutputError(
-        f"The output '{destination}' could not be written: {error.strerror or error}{place}; nothing of it is left."
-    )
+    reason = error.strerror or error
+    return OutputError(f"The output '{destination}' could not be written: {reason}; nothing of it is left.")
 
 
 @contextlib.contextmanager
