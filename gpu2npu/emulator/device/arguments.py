@@ -11,10 +11,12 @@ import torch
 
 from gpu2npu.emulator.device import ordinal, randomness
 from gpu2npu.emulator.device.signature import Signature
-from gpu2npu.emulator.device.storage_ops import NUMPY_DTYPES, TORCH_DTYPES
-from gpu2npu.emulator.device.tensor import Array, array, on_npu
+from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, TORCH_DTYPES, Array, array, on_npu
 
 _UNSEEN = -2
+
+# What may stand where the schema says Tensor: nothing, or a Python number, which promotes types as numbers do.
+_NOT_TENSORS = frozenset({type(None), float, int, bool, complex})
 
 # Besides pointwise operators, those that take a CPU tensor beside NPU tensors: torch moves indices itself, and reads
 # 0-dim values on the host.
@@ -41,11 +43,11 @@ def gatherer(signature: Signature, convert: Callable[[torch.Tensor], Any] = arra
             if position >= count:
                 break
             tensor = args[position]
-            if tensor is None:
+            if tensor.__class__ in _NOT_TENSORS:
                 continue
             at = tensor.get_device()
             if at != index:
-                index = at if index == _UNSEEN else _reconcile(signature, index, at, tensor)
+                index = _settled(signature, index, at, tensor, args)
             args[position] = convert(tensor)
         for position in lists:
             if position >= count:
@@ -54,10 +56,10 @@ def gatherer(signature: Signature, convert: Callable[[torch.Tensor], Any] = arra
                 continue
             converted: list[Any] = []
             for tensor in args[position]:
-                if tensor is not None:
+                if tensor.__class__ not in _NOT_TENSORS:
                     at = tensor.get_device()
                     if at != index:
-                        index = at if index == _UNSEEN else _reconcile(signature, index, at, tensor)
+                        index = _settled(signature, index, at, tensor, args)
                     tensor = convert(tensor)
                 converted.append(tensor)
             args[position] = converted
@@ -70,18 +72,18 @@ def gatherer(signature: Signature, convert: Callable[[torch.Tensor], Any] = arra
                 if position < count:
                     args[position] = None
         if kwargs:
-            index = gather_named(kwargs, index)
+            index = gather_named(args, kwargs, index)
         return index if index >= 0 else ordinal.current_device()
 
-    def gather_named(kwargs: dict[str, Any], index: int) -> int:
+    def gather_named(args: list[Any], kwargs: dict[str, Any], index: int) -> int:
         for name in named & kwargs.keys():
             value = kwargs[name]
-            if value is None:
+            if value.__class__ in _NOT_TENSORS:
                 continue
             for tensor in (value,) if name in signature.named_tensors else value:
                 at = tensor.get_device()
                 if at != index:
-                    index = at if index == _UNSEEN else _reconcile(signature, index, at, tensor)
+                    index = _settled(signature, index, at, tensor, args)
             kwargs[name] = convert(value) if name in signature.named_tensors else [convert(tensor) for tensor in value]
         device = kwargs.pop("device", None)
         if index < 0 and device is not None:
@@ -95,18 +97,20 @@ def gatherer(signature: Signature, convert: Callable[[torch.Tensor], Any] = arra
     return gather
 
 
-def _reconcile(signature: Signature, index: int, at: int, tensor: torch.Tensor) -> int:
-    """The NPU's number when a tensor on another device is one that torch takes there; its own error otherwise."""
-    if index >= 0 and at >= 0:
-        raise different_devices(f"npu:{index}", f"npu:{at}")
-    if index >= 0:
-        if not _takes_from_host(signature, tensor.dim()):
-            raise different_devices(f"npu:{index}", "cpu")
-        return index
-    # A CPU tensor came first; all that were seen so far are on the CPU.
-    if not _takes_from_host(signature, 0):
-        raise different_devices(f"npu:{at}", "cpu")
-    return at
+def _settled(signature: Signature, index: int, at: int, tensor: torch.Tensor, args: list[Any]) -> int:
+    """The NPU's number after one more tensor, which is elsewhere than those before; torch's error if it may not be."""
+    if at >= 0:
+        if index >= 0:
+            raise different_devices(f"npu:{index}", f"npu:{at}")
+        return at
+    if not _takes_from_host(signature, tensor.dim()):
+        raise different_devices(f"npu:{index if index >= 0 else _first_npu(args)}", "cpu")
+    return index
+
+
+def _first_npu(args: list[Any]) -> int:
+    tensors = [value for arg in args for value in (arg if isinstance(arg, (list, tuple)) else (arg,))]
+    return next((t.get_device() for t in tensors if isinstance(t, torch.Tensor) and t.get_device() >= 0), 0)
 
 
 def _takes_from_host(signature: Signature, dimensions: int) -> bool:

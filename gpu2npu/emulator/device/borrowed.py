@@ -64,10 +64,12 @@ def operator(signature: Signature) -> Operator:
             kwargs["generator"] = randomness.torch_generator(kwargs.get("generator"), index)
         if cube is not None:
             check_cube_dtypes(cube, values)
+        result = _run(signature, values, kwargs, outs)
         if outs:
-            result = _run_out(signature, values, kwargs, outs, index)
+            filled = _fill(result, outs, index)
+            result = filled if signature.returns else None
         else:
-            result = _returned(signature, _run(signature, values, kwargs), args, values, index)
+            result = _returned(signature, result, args, values, index)
         entry[0] += 1
         entry[1] += perf_counter() - start
         return result
@@ -81,17 +83,19 @@ def _refusal(name: str, kind: Kind) -> str:
     return f"strict mode: the emulator has no NumPy kernel for the operator '{name}' and would borrow torch's CPU code"
 
 
-def _run(signature: Signature, values: list[Any], kwargs: dict[str, Any]) -> Any:
+def _run(signature: Signature, values: list[Any], kwargs: dict[str, Any], outs: dict[str, Any]) -> Any:
     """Call torch's CPU code; where it lacks a 16-bit float that the NPU has, in float32 and rounded."""
+    scratch = _scratch(outs)
     try:
-        return signature.op(*values, **kwargs)
+        result = signature.op(*values, **kwargs, **scratch)
+        return result if signature.returns else tuple(scratch.values())
     except RuntimeError as error:
         lacks_dtype = "not implemented for 'Half'" in str(error) or "not implemented for 'BFloat16'" in str(error)
         narrow = next((v.dtype for v in values if isinstance(v, torch.Tensor) and v.dtype in _NARROW), None)
-        if not lacks_dtype or narrow is None or signature.op._schema.is_mutable:
+        if not lacks_dtype or narrow is None or signature.writes:
             raise
     wide = [v.float() if isinstance(v, torch.Tensor) and v.dtype in _NARROW else v for v in values]
-    result = signature.op(*wide, **kwargs)
+    result = signature.op(*wide, **kwargs, **_scratch(outs, torch.float32))
 
     def rounded(value: Any) -> Any:
         return value.to(narrow) if isinstance(value, torch.Tensor) and value.dtype is torch.float32 else value
@@ -99,29 +103,29 @@ def _run(signature: Signature, values: list[Any], kwargs: dict[str, Any]) -> Any
     return tuple(map(rounded, result)) if isinstance(result, tuple) else rounded(result)
 
 
-def _run_out(signature: Signature, values: list[Any], kwargs: dict[str, Any], outs: dict[str, Any], index: int) -> Any:
-    """Compute into new host tensors (torch cannot resize ours), then fill the given ones."""
-    scratch = {
-        name: torch.empty(0, dtype=out.dtype)
-        if isinstance(out, torch.Tensor)
-        else [torch.empty(0, dtype=item.dtype) for item in out]
-        for name, out in outs.items()
-    }
-    signature.op(*values, **kwargs, **scratch)
-    for name, out in outs.items():
-        result = scratch[name]
-        pairs = ((out, result),) if isinstance(out, torch.Tensor) else zip(out, result, strict=True)
-        for target, source in pairs:
-            if target.shape == source.shape:
-                host(target).copy_(source)
+def _scratch(outs: dict[str, Any], narrow_as: torch.dtype | None = None) -> dict[str, Any]:
+    """New host tensors in place of `out=` tensors, since torch cannot resize ours."""
+
+    def empty(out: torch.Tensor) -> torch.Tensor:
+        return torch.empty(0, dtype=narrow_as if narrow_as and out.dtype in _NARROW else out.dtype)
+
+    return {name: empty(out) if isinstance(out, torch.Tensor) else list(map(empty, out)) for name, out in outs.items()}
+
+
+def _fill(result: Any, outs: dict[str, Any], index: int) -> Any:
+    """Store what was computed into new host tensors in the `out=` tensors."""
+    targets = list(outs.values())
+    results = list(result) if isinstance(result, tuple) else [result]
+    for target, source in zip(targets, results, strict=True):
+        pairs = ((target, source),) if isinstance(target, torch.Tensor) else zip(target, source, strict=True)
+        for each, values in pairs:
+            if each.shape == values.shape:
+                host(each).copy_(values)
                 continue
-            if target.numel():
-                warn_resized(target, source.shape)
-            target.data = adopt(source, index)
-    if not signature.returns:
-        return None
-    targets = tuple(outs.values())
-    return targets[0] if len(targets) == 1 else targets
+            if each.numel():
+                warn_resized(each, values.shape)
+            each.data = adopt(values, index)
+    return targets[0] if len(targets) == 1 else tuple(targets)
 
 
 def _returned(signature: Signature, result: Any, args: tuple[Any, ...], values: list[Any], index: int) -> Any:

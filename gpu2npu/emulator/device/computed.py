@@ -36,7 +36,7 @@ def operator(signature: Signature, kernel: Kernel, direct: bool, otherwise: Oper
     compute = _compute(signature, kernel)
     if signature.outs:
         store = _into_outs(signature, compute)
-    elif not signature.op._schema.is_mutable:
+    elif not signature.op._schema.is_mutable or (direct and signature.returns and not signature.returns_written):
         store = _results(signature, compute)
     elif direct:
         store = _in_place_by_kernel(signature, compute)

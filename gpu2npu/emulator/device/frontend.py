@@ -1,6 +1,6 @@
 """What PyTorch's Python functions cannot know of a Python backend, taught to them when the device is installed.
 
-- C++ believes that the current device of such a backend is number 0, so a bare "npu" in `to` and `tensor` is completed here.
+- C++ believes that the current device of such a backend is number 0: a bare "npu" in `to` and `tensor` is completed.
 - Pinned memory needs an allocator in C++. Host memory is the NPU's memory here, so pinned is a mark on a copy.
 - Printing formats values on the host, where a real NPU would run a dozen small operators.
 """
@@ -13,13 +13,18 @@ from typing import Any
 
 import torch
 from torch import _tensor_str
+from torch.utils import _device
 
 from gpu2npu.emulator.device import ordinal, randomness, streams
 
 
 def install() -> None:
     """Change torch's functions, once a process."""
-    torch.Tensor.to = _completing(torch.Tensor.to)  # type: ignore[method-assign, assignment]
+    # `with torch.device(...)` knows factories by identity: let it learn them before they are changed.
+    _device._device_constructors()
+    for name in _PINNING:
+        setattr(torch, name, _pinning(getattr(torch, name)))
+    torch.Tensor.to = _completing(torch.Tensor.to, makes_tensors=False)  # type: ignore[method-assign, assignment]
     for name in ("tensor", "as_tensor", "asarray"):
         setattr(torch, name, _completing(getattr(torch, name)))
     torch.Tensor.type = _typing(torch.Tensor.type)  # type: ignore[method-assign, assignment]
@@ -42,23 +47,31 @@ def _complete(value: Any) -> Any:
     return torch.device("npu", ordinal.current_device()) if isinstance(value, str) and value == "npu" else value
 
 
-def _completing(function: Callable[..., Any]) -> Callable[..., Any]:
+def _completing(function: Callable[..., Any], makes_tensors: bool = True) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if ordinal.current_device():
             args = tuple(map(_complete, args))
             if "device" in kwargs:
                 kwargs["device"] = _complete(kwargs["device"])
-            elif function in _FACTORIES:
-                default = torch.get_default_device()
-                if default.type == "npu" and default.index is None:
-                    kwargs["device"] = _complete(default)
+            elif makes_tensors and _device.CURRENT_DEVICE is not None:  # within `with torch.device("npu")`
+                kwargs["device"] = _complete(_device.CURRENT_DEVICE)
         return function(*args, **kwargs)
 
     return call
 
 
-_FACTORIES = (torch.tensor, torch.as_tensor, torch.asarray)
+_PINNING = ("empty", "empty_like", "zeros", "zeros_like", "ones", "ones_like", "full", "rand", "randn", "tensor")
+
+
+def _pinning(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.pop("pin_memory", False):
+            return function(*args, **kwargs).pin_memory()
+        return function(*args, **kwargs)
+
+    return call
 
 
 def _typing(function: Callable[..., Any]) -> Callable[..., Any]:

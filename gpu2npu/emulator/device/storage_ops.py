@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from gpu2npu.emulator.device import memory, ordinal
-from gpu2npu.emulator.device.tensor import BFLOAT16, adopt, host, on_npu
+from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, adopt, host, on_npu
 
 aten = torch.ops.aten
 _CPU = torch._C.DispatchKey.CPU
@@ -28,25 +28,6 @@ _unfold = aten.unfold.default._op_dk
 _view_as_real = aten.view_as_real.default._op_dk
 _view_as_complex = aten.view_as_complex.default._op_dk
 _set_storage = aten.set_.source_Storage_storage_offset._op_dk
-
-NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
-    torch.float32: np.dtype(np.float32),
-    torch.float64: np.dtype(np.float64),
-    torch.float16: np.dtype(np.float16),
-    torch.bfloat16: BFLOAT16,
-    torch.int64: np.dtype(np.int64),
-    torch.int32: np.dtype(np.int32),
-    torch.int16: np.dtype(np.int16),
-    torch.int8: np.dtype(np.int8),
-    torch.uint8: np.dtype(np.uint8),
-    torch.uint16: np.dtype(np.uint16),
-    torch.uint32: np.dtype(np.uint32),
-    torch.uint64: np.dtype(np.uint64),
-    torch.bool: np.dtype(np.bool_),
-    torch.complex64: np.dtype(np.complex64),
-    torch.complex128: np.dtype(np.complex128),
-}
-TORCH_DTYPES = {value: key for key, value in NUMPY_DTYPES.items()}
 
 OWN: dict[str, Callable[..., Any]] = {}
 
@@ -104,6 +85,37 @@ def empty_strided(
         return on_npu(np.ndarray(size, kind, np.empty(extent, kind), strides=strides), index)
     memory.check_room(math.prod(size) * dtype.itemsize, index)
     return adopt(torch.empty_strided(size, stride, dtype=dtype, device="cpu"), index)
+
+
+@_own("_efficientzerotensor")
+def zeros(
+    size: Sequence[int],
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+) -> torch.Tensor:
+    """Zeros that take their memory: the efficient ones have none, and exist for the CPU and CUDA alone."""
+    return zero(empty(size, dtype, layout, device, pin_memory))
+
+
+@_own("_to_copy")
+def to_copy(
+    tensor: torch.Tensor,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+    non_blocking: bool = False,
+    memory_format: torch.memory_format | None = None,
+) -> torch.Tensor:
+    """To another dtype or device; PyTorch's own would pin what it copies to the host without blocking."""
+    copied: torch.Tensor = aten._to_copy.default(_resolved(tensor), dtype=dtype, memory_format=memory_format)
+    if device is None:
+        return adopt(copied, tensor.get_device())
+    if device.type == "npu":
+        return adopt(copied, _target(device))
+    return copied if device.type == "cpu" else copied.to(device)
 
 
 @_own("_copy_from")

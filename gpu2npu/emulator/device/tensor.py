@@ -39,6 +39,26 @@ _CPU = 1  # kDLCPU, index 0
 _NPU = tuple(12 | index << 32 for index in range(128))  # kDLExtDev, which torch reads as PrivateUse1
 
 
+NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
+    torch.float32: np.dtype(np.float32),
+    torch.float64: np.dtype(np.float64),
+    torch.float16: np.dtype(np.float16),
+    torch.bfloat16: BFLOAT16,
+    torch.int64: np.dtype(np.int64),
+    torch.int32: np.dtype(np.int32),
+    torch.int16: np.dtype(np.int16),
+    torch.int8: np.dtype(np.int8),
+    torch.uint8: np.dtype(np.uint8),
+    torch.uint16: np.dtype(np.uint16),
+    torch.uint32: np.dtype(np.uint32),
+    torch.uint64: np.dtype(np.uint64),
+    torch.bool: np.dtype(np.bool_),
+    torch.complex64: np.dtype(np.complex64),
+    torch.complex128: np.dtype(np.complex128),
+}
+TORCH_DTYPES = {value: key for key, value in NUMPY_DTYPES.items()}
+
+
 class NoArrayError(TypeError):
     """NumPy has no arrays of a tensor's dtype."""
 
@@ -112,6 +132,10 @@ def adopt(tensor: torch.Tensor, index: int) -> torch.Tensor:
     Raises:
         torch.OutOfMemoryError: The NPU has no room for it.
     """
+    if tensor.dtype in NUMPY_DTYPES and tensor.dtype is not torch.bfloat16:
+        return on_npu(tensor.numpy(), index)
+    if tensor.dtype is torch.bfloat16:
+        return on_npu(tensor.view(torch.int16).numpy().view(BFLOAT16), index)
     block = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()).numpy()
     hold(block, tensor.untyped_storage().data_ptr(), torch.uint8, index)
     storage = torch.from_numpy(block).untyped_storage()

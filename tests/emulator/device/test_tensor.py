@@ -1,0 +1,138 @@
+import copy
+
+import numpy as np
+import pytest
+import torch
+from gpu2npu.emulator.device.tensor import array, host
+
+
+def test_a_tensor_moves_and_says_where_it_is():
+    x = torch.arange(6.0).view(2, 3)
+    n = x.npu()
+    assert type(n) is torch.Tensor
+    assert n.device == torch.device("npu:0")
+    assert n.is_npu
+    assert not x.is_npu
+    assert repr(n[0]) == "tensor([0., 1., 2.], device='npu:0')"
+    assert n.type() == "torch.npu.FloatTensor"
+    assert torch.equal(n.cpu(), x)
+    assert x.to("npu:3").get_device() == 3
+    assert n.to("npu:0") is n
+    assert n.npu() is n
+    assert n.tolist() == x.tolist()
+    assert n[1, 2].item() == 5.0
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int8, torch.uint8, torch.bool]
+    + [torch.complex64, torch.float8_e4m3fn],
+)
+def test_every_dtype_survives_the_way_there_and_back(dtype):
+    x = torch.tensor([[0.0, 1.0, -2.0], [3.0, 0.5, 1.0]]).to(dtype)
+    back = x.npu().cpu()
+    assert back.dtype is dtype
+    assert torch.equal(back.view(torch.uint8), x.view(torch.uint8))
+
+
+def test_host_and_array_share_the_bytes():
+    n = torch.zeros(2, 3).npu()
+    host(n)[0, 1] = 5
+    assert n[0, 1].item() == 5
+    array(n)[1, 2] = 7
+    assert n[1, 2].item() == 7
+    view = n.t()[1:]
+    assert host(view).stride() == view.stride()
+    assert array(view)[0, 0] == 5
+    assert array(torch.ones(2).npu().bfloat16()).dtype.name == "bfloat16"
+
+
+def test_writes_are_seen_through_every_view():
+    n = torch.zeros(4, 4, device="npu")
+    row, flat, diagonal = n[1], n.view(-1), n.diagonal()
+    row.add_(1)
+    assert flat[4:8].tolist() == [1.0] * 4
+    flat.mul_(3)
+    assert diagonal.tolist() == [0.0, 3.0, 0.0, 0.0]
+    n[:, 2] = 9
+    assert row.tolist() == [3.0, 3.0, 9.0, 3.0]
+    n.t_()
+    assert n.is_contiguous() is False
+    assert n[2].tolist() == [9.0] * 4
+    assert row._version == n._version
+
+
+def test_an_array_is_found_again_only_for_the_tensor_it_belongs_to():
+    n = torch.arange(6.0, device="npu").view(2, 3)
+    assert (n + 0).tolist() == [[0, 1, 2], [3, 4, 5]]
+    square = torch.arange(4.0).view(2, 2).npu()
+    square.t_()
+    assert (square + 0).tolist() == [[0, 2], [1, 3]]
+    square.data = torch.full((3,), 8.0).npu()
+    assert (square + 0).tolist() == [8, 8, 8]
+    assert (n.view(torch.int32) + 0).dtype is torch.int32
+
+
+def test_version_counters_protect_saved_tensors():
+    x = torch.ones(3, device="npu", requires_grad=True)
+    y = x.exp()
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_conjugated_and_negated_views_are_resolved():
+    c = torch.tensor([1 + 2j, 3 - 1j])
+    n = c.npu()
+    assert torch.equal(n.conj().cpu(), c.conj())
+    assert torch.equal((n.conj() + 0).cpu(), c.conj() + 0)
+    assert torch.equal(n.conj().imag.cpu(), c.conj().imag)
+    assert n.conj()[0].item() == 1 - 2j
+
+
+def test_memory_formats_and_strides_survive():
+    x = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    n = x.npu()
+    assert n.stride() == x.stride()
+    assert n.clone().is_contiguous(memory_format=torch.channels_last)
+    assert n.contiguous().stride() == x.contiguous().stride()
+    assert n.half().stride() == x.stride()
+    assert (n.permute(0, 2, 3, 1) * 2).view(-1).shape == (120,)
+    assert torch.equal(n.permute(3, 1, 0, 2).cpu(), x.permute(3, 1, 0, 2))
+
+
+def test_resize_and_set():
+    n = torch.arange(4.0, device="npu")
+    n.resize_(2, 4)
+    assert n.shape == (2, 4)
+    assert n[0].tolist() == [0, 1, 2, 3]
+    other = torch.zeros(3, device="npu")
+    other.set_(n.untyped_storage(), 2, (2,), (1,))
+    assert other.tolist() == [2, 3]
+    assert other.is_set_to(n.view(-1)[2:4])
+
+
+def test_deepcopy_of_tensors_and_modules_is_a_copy_on_the_same_npu():
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)).to("npu:1")
+    twin = copy.deepcopy(module)
+    assert {p.device for p in twin.parameters()} == {torch.device("npu:1")}
+    assert isinstance(twin[0].weight, torch.nn.Parameter)
+    with torch.no_grad():
+        twin[0].weight.zero_()
+    assert module[0].weight.abs().sum().item() > 0
+    tensor = torch.ones(2, device="npu")
+    assert torch.equal(copy.deepcopy(tensor).cpu(), tensor.cpu())
+
+
+def test_numpy_refuses_in_torchs_words():
+    with pytest.raises(TypeError, match="can't convert npu:0 device type tensor to numpy"):
+        torch.ones(2, device="npu").numpy()
+    with pytest.raises(TypeError, match="can't convert npu:0 device type tensor to numpy"):
+        np.asarray(torch.ones(2, device="npu"))
+
+
+def test_zero_sized_and_zero_dimensional_tensors():
+    assert torch.zeros(0, 3, device="npu").sum().item() == 0
+    assert torch.zeros((), device="npu").shape == ()
+    assert (torch.ones((), device="npu") + 1).item() == 2
+    assert torch.cat([torch.zeros(0, 2).npu(), torch.ones(1, 2).npu()]).tolist() == [[1, 1]]
