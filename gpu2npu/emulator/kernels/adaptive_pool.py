@@ -11,6 +11,7 @@ import numpy as np
 from gpu2npu.emulator.kernels.pool import scattered
 from gpu2npu.emulator.kernels.promotion import I64, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.kernels.separable import applied
 
 
 def _cells(size: int, out: int) -> list[tuple[int, int]]:
@@ -26,13 +27,6 @@ def _averaging(size: int, out: int) -> Array:
     return matrix
 
 
-def _applied(x: Array, matrices: Sequence[Array]) -> Array:
-    """One matrix to each of the last dimensions."""
-    for axis, matrix in zip(range(x.ndim - len(matrices), x.ndim), matrices, strict=True):
-        x = np.moveaxis(np.matmul(np.moveaxis(x, axis, -1), matrix.T.astype(x.dtype, copy=False)), -1, axis)
-    return x
-
-
 def _whole(output_size: Sequence[int]) -> bool:
     return all(size == 1 for size in output_size)
 
@@ -45,7 +39,7 @@ def adaptive_average_pool(self: Array, output_size: Sequence[int]) -> Array:
         axes = tuple(range(x.ndim - count, x.ndim))
         return rounded(np.mean(x, axis=axes, keepdims=True), self.dtype)
     matrices = [_averaging(size, out) for size, out in zip(x.shape[x.ndim - count :], output_size, strict=True)]
-    return rounded(np.ascontiguousarray(_applied(x, matrices)), self.dtype)
+    return rounded(applied(x, matrices), self.dtype)
 
 
 def _average_backward(grad_output: Array, self: Array, count: int) -> Array:
@@ -56,7 +50,7 @@ def _average_backward(grad_output: Array, self: Array, count: int) -> Array:
             np.ascontiguousarray(np.broadcast_to(grad / grad.dtype.type(prod(spatial)), self.shape)), self.dtype
         )
     matrices = [_averaging(size, each).T for size, each in zip(spatial, out, strict=True)]
-    return rounded(np.ascontiguousarray(_applied(grad, matrices)), self.dtype)
+    return rounded(applied(grad, matrices), self.dtype)
 
 
 @kernel("aten::_adaptive_avg_pool2d_backward")

@@ -29,7 +29,7 @@ from gpu2npu.emulator.kernels.registry import kernel
 
 
 def _scaled(b: Array, alpha: Number) -> Array:
-    return b if alpha == 1 else b * b.dtype.type(alpha)
+    return b if alpha == 1 else b * cast(alpha, b.dtype)
 
 
 @kernel("aten::add.Tensor", "aten::add.Scalar")

@@ -94,7 +94,7 @@ def index_add(self: Array, dim: int, index: Array, source: Array, *, alpha: Numb
     target = out if out.ndim else out.reshape(1)
     addend = wide(source) if source.ndim else wide(source).reshape(1)
     if alpha != 1:
-        addend = addend * addend.dtype.type(alpha)
+        addend = addend * cast(alpha, addend.dtype)
     np.add.at(target, _line(dim % target.ndim, index), addend)  # type: ignore[arg-type]
     return rounded(out, self.dtype)
 

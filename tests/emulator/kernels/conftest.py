@@ -138,8 +138,8 @@ class Differential(TorchDispatchMode):
         mutated = [i for i, a in enumerate(func._schema.arguments) if a.alias_info and a.alias_info.is_write]
         functional = base[:-1] + (f".{overload}" if overload else "") if base.endswith("_") and mutated else name
         found = KERNELS.get(name) or KERNELS.get(functional)
-        sparse = any(isinstance(a, torch.Tensor) and a.layout != torch.strided for a in args)
-        if random or sparse or found is None:
+        foreign = any(isinstance(a, torch.Tensor) and not _has_array(a) for a in args)
+        if random or foreign or found is None:
             if not func.is_view:
                 self.missing[name] += found is None
             return func(*args, **kwargs)
@@ -152,6 +152,9 @@ class Differential(TorchDispatchMode):
         problem: str | None
         try:
             result = found(*arrays, **options)
+        except NotImplementedError:  # declined: the device computes it another way
+            self.missing[name] += 1
+            return func(*args, **kwargs)
         except Exception as error:
             result, problem = None, f"{type(error).__name__}: {error}"
         else:
@@ -177,6 +180,11 @@ class Differential(TorchDispatchMode):
         if problem:
             self.failures.setdefault(name, f"{problem}; called with {_describe(args)} {_describe(kwargs)}")
         return expected
+
+
+def _has_array(tensor: torch.Tensor) -> bool:
+    """NumPy has neither sparse arrays nor complex numbers of float16."""
+    return tensor.layout == torch.strided and tensor.dtype != torch.complex32
 
 
 def _copies(value: Any) -> Any:

@@ -1,0 +1,139 @@
+"""Random kernels have no values to compare: their distributions, dtypes, bounds and reproducibility."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+SIZE = 20000
+DTYPES = [np.float32, np.float16, ml_dtypes.bfloat16, np.float64]
+
+
+@pytest.fixture
+def draw(kernels_of):
+    def run(name, *args, seed=0, **kwargs):
+        return kernels_of[f"aten::{name}"](*args, generator=np.random.default_rng(seed), **kwargs)
+
+    return run
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_uniform_stays_below_its_bound(draw, dtype):
+    values = draw("uniform_", np.empty(SIZE, dtype), 2.0, 4.0)
+    assert values.dtype == dtype
+    wide = values.astype(np.float64)
+    assert wide.min() >= 2
+    assert wide.max() < 4
+    assert abs(wide.mean() - 3) < 0.05
+
+
+def test_uniform_takes_its_bounds_by_name(draw):
+    assert draw("uniform_", np.empty(100, np.float32), **{"from": -1.0, "to": 0.0}).max() < 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_normal(draw, dtype):
+    values = draw("normal_", np.empty((100, 200), dtype), 1.0, 2.0)
+    assert values.dtype == dtype
+    assert values.shape == (100, 200)
+    assert abs(values.astype(np.float64).mean() - 1) < 0.1
+    assert abs(values.astype(np.float64).std() - 2) < 0.1
+
+
+def test_normal_of_tensors(draw):
+    mean, std = np.full((SIZE, 1), 3, np.float32), np.array([1, 5], np.float32)
+    values = draw("normal.Tensor_Tensor", mean, std)
+    assert values.shape == (SIZE, 2)
+    assert np.allclose(values.std(axis=0), std, rtol=0.05)
+    assert draw("normal.Tensor_float", mean, 0.0).tolist() == mean.tolist()
+    assert draw("normal.float_Tensor", 2.0, std).shape == (2,)
+
+
+def test_negative_deviation_is_refused(draw):
+    with pytest.raises(RuntimeError, match="std >= 0"):
+        draw("normal_", np.empty(3, np.float32), 0.0, -1.0)
+
+
+def test_random_integers(draw):
+    values = draw("random_.from", np.empty(SIZE, np.int64), -2, 3)
+    assert set(values.tolist()) == {-2, -1, 0, 1, 2}
+    assert set(draw("random_.to", np.empty(SIZE, np.uint8), 3).tolist()) == {0, 1, 2}
+    assert set(draw("random_", np.empty(SIZE, bool)).tolist()) == {True, False}
+    assert draw("random_", np.empty(SIZE, np.int8)).min() == 0
+    assert draw("random_", np.empty(SIZE, np.float32)).max() <= 2**24
+    with pytest.raises(RuntimeError, match="less than"):
+        draw("random_.from", np.empty(1, np.int64), 3, 3)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
+def test_bernoulli(draw, p):
+    for name, args in (
+        ("bernoulli_.float", (np.empty(SIZE, np.float32), p)),
+        ("bernoulli_.Tensor", (np.empty(SIZE, np.float32), np.full(SIZE, p, np.float32))),
+        ("bernoulli", (np.full(SIZE, p, np.float32),)),
+    ):
+        values = draw(name, *args)
+        assert set(values.tolist()) <= {0.0, 1.0}
+        assert abs(values.mean() - p) < 0.02
+
+
+def test_bernoulli_refuses_what_is_no_probability(draw):
+    with pytest.raises(RuntimeError, match="p_in"):
+        draw("bernoulli", np.array([0.5, np.nan], np.float32))
+
+
+@pytest.mark.parametrize("p", [0.0, 0.25, 1.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_dropout_keeps_the_mean_and_its_mask(draw, kernels_of, p, dtype):
+    x = np.ones((100, 200), dtype)
+    out, mask = draw("native_dropout", x, p, True)
+    assert out.dtype == dtype
+    assert mask.dtype == bool
+    assert abs(mask.mean() - (1 - p)) < 0.02
+    scale = 0.0 if p == 1 else 1 / (1 - p)
+    assert np.allclose(out.astype(np.float32), mask * scale, rtol=0.01)
+    assert kernels_of["aten::native_dropout_backward"](x, mask, scale).tolist() == out.tolist()
+
+
+def test_dropout_in_evaluation_copies(draw):
+    x = np.arange(4, dtype=np.float32)
+    out, mask = draw("native_dropout", x, 0.5, False)
+    assert out.tolist() == x.tolist()
+    assert mask.all()
+    assert not np.shares_memory(out, x)
+
+
+def test_multinomial_draws_by_weight(draw):
+    weights = np.array([[0, 1, 3], [1, 1, 0]], np.float32)
+    values = draw("multinomial", weights, SIZE, True)
+    assert values.shape == (2, SIZE)
+    assert np.allclose(np.bincount(values[0], minlength=3) / SIZE, [0, 0.25, 0.75], atol=0.02)
+    assert sorted(draw("multinomial", np.ones(5, np.float32), 5).tolist()) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("weights", [[-1.0, 2.0], [np.nan, 1.0], [0.0, 0.0]])
+def test_multinomial_refuses_bad_weights(draw, weights):
+    with pytest.raises(RuntimeError):
+        draw("multinomial", np.array(weights, np.float32), 1)
+
+
+def test_permutations(draw):
+    values = draw("randperm", 100)
+    assert values.dtype == np.int64
+    assert sorted(values.tolist()) == list(range(100))
+
+
+def test_other_distributions(draw):
+    empty = np.empty(SIZE, np.float32)
+    assert abs(draw("exponential_", empty, 2.0).mean() - 0.5) < 0.02
+    assert draw("exponential_", empty).min() > 0
+    assert abs(np.log(draw("log_normal_", empty, 0.5, 1.0)).mean() - 0.5) < 0.05
+    assert abs(np.median(draw("cauchy_", empty, 1.0, 1.0)) - 1) < 0.1
+    assert abs(draw("geometric_", empty, 0.5).mean() - 2) < 0.1
+    assert abs(draw("poisson", np.full(SIZE, 3, np.float32)).mean() - 3) < 0.1
+
+
+def test_the_same_generator_state_gives_the_same_numbers(draw):
+    for name in ("uniform_", "normal_", "exponential_", "random_"):
+        first, again, other = (draw(name, np.empty(50, np.float32), seed=seed).tolist() for seed in (1, 1, 2))
+        assert first == again
+        assert first != other
