@@ -7,6 +7,7 @@ equal states draw equal numbers, bit for bit.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,10 @@ from gpu2npu.emulator.device import ordinal
 
 _CpuGenerator = torch._C.Generator
 _DRAW_LIMIT = 1 << 53
+
+
+# Operators are handed a new Python object over the same C++ state; its address leads back to ours.
+_by_state: weakref.WeakValueDictionary[int, Generator] = weakref.WeakValueDictionary()
 
 
 class _GeneratorType(type(_CpuGenerator)):  # type: ignore[misc]
@@ -39,6 +44,7 @@ class Generator(_CpuGenerator, metaclass=_GeneratorType):
             return self
         self = super().__new__(cls, "cpu")
         self._npu = ordinal.index_of(wanted)
+        _by_state[self._cdata] = self
         return self
 
     @property
@@ -95,9 +101,10 @@ def torch_generator(given: torch.Generator | None, index: int) -> torch.Generato
     """The generator that an operator on npu:`index` draws from."""
     if given is None:
         return default_generator(index)
-    if given.device.type != "npu":
+    own = _by_state.get(given._cdata)
+    if own is None:
         raise RuntimeError(f"Expected a 'npu' device type for generator but found '{given.device.type}'")
-    return given
+    return own
 
 
 def numpy_generator(given: torch.Generator | None, index: int) -> np.random.Generator:

@@ -42,6 +42,12 @@ is_initialized = _lifecycle.is_initialized
 _is_in_bad_fork = _lifecycle.is_in_bad_fork
 
 
+def __getattr__(name: str) -> _Any:
+    if name == "_initialized":  # torch.utils.checkpoint asks for it by this name
+        return is_initialized()
+    raise AttributeError(f"module 'torch.npu' has no attribute {name!r}")
+
+
 def is_available() -> bool:
     """Whether an NPU is visible."""
     return device_count() > 0

@@ -1,0 +1,88 @@
+import gc
+
+import pytest
+import torch
+from gpu2npu.emulator.device import memory
+from gpu2npu.emulator.soc import current_soc
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def npu():
+    """An NPU of which no other test holds memory."""
+    gc.collect()
+    torch.npu.reset_peak_memory_stats(5)
+    base = torch.npu.memory_allocated(5)
+    return torch.device("npu:5"), base
+
+
+def test_live_storages_are_counted_and_forgotten(npu):
+    device, base = npu
+    x = torch.zeros(MIB // 4, device=device)
+    assert torch.npu.memory_allocated(device) == base + MIB
+    view = x.view(2, -1)[1]
+    del x
+    assert torch.npu.memory_allocated(device) == base + MIB
+    del view
+    assert torch.npu.memory_allocated(device) == base
+    assert torch.npu.max_memory_allocated(5) == base + MIB
+
+
+def test_blocks_are_rounded_as_the_caching_allocator_rounds_them(npu):
+    device, base = npu
+    kept = [torch.ones(1, device=device), torch.ones(129, device=device)]
+    assert torch.npu.memory_allocated(device) == base + 512 + 1024
+    assert len(kept) == 2
+
+
+def test_results_borrowed_results_and_gradients_are_counted(npu):
+    device, base = npu
+    x = torch.ones(MIB // 4, device=device, requires_grad=True)
+    y = torch.special.airy_ai(x.detach())
+    assert torch.npu.memory_allocated(device) == base + 2 * MIB
+    (x * 2).sum().backward()
+    assert torch.npu.memory_allocated(device) == base + 3 * MIB
+    del x, y
+    gc.collect()
+    assert torch.npu.memory_allocated(device) == base
+
+
+def test_reserved_memory_stays_until_the_cache_is_emptied(npu):
+    device, _ = npu
+    torch.npu.empty_cache()
+    x = torch.zeros(16 * MIB, device=device)
+    reserved = torch.npu.memory_reserved(device)
+    del x
+    assert torch.npu.memory_reserved(device) == torch.npu.memory_cached(device) == reserved >= 64 * MIB
+    free, total = torch.npu.mem_get_info(device)
+    assert (free, total) == (current_soc().memory - reserved, current_soc().memory)
+    torch.npu.empty_cache()
+    assert torch.npu.memory_reserved(device) < reserved
+    assert torch.npu.max_memory_reserved(device) == torch.npu.max_memory_cached(device) >= reserved
+
+
+def test_statistics_and_summary(npu):
+    device, base = npu
+    before = torch.npu.memory_stats(device)
+    x = torch.zeros(MIB // 4, device=device)
+    stats = torch.npu.memory_stats(device)
+    assert stats["allocated_bytes.all.current"] == base + MIB
+    assert stats["allocation.all.current"] == before["allocation.all.current"] + 1
+    assert "NPU memory summary, device ID 5" in torch.npu.memory_summary(device)
+    assert torch.npu.memory_allocated("npu:5") == torch.npu.memory_allocated(5)
+    del x
+
+
+def test_memory_runs_out_at_the_chips_size():
+    with pytest.raises(torch.OutOfMemoryError, match=r"NPU out of memory. Tried to allocate 65.00 GiB \(NPU 0; 64.00 GiB"):
+        torch.empty(65 << 30, dtype=torch.uint8, device="npu:0")
+
+
+def test_a_result_too_large_runs_out_too(monkeypatch, npu):
+    device, base = npu
+    x = torch.ones(MIB, device=device)
+    monkeypatch.setattr(memory, "current_soc", lambda: type("Small", (), {"memory": base + 6 * MIB}))
+    with pytest.raises(torch.OutOfMemoryError, match="NPU out of memory"):
+        x + x
+    assert torch.npu.memory_allocated(device) == base + 4 * MIB

@@ -1,0 +1,83 @@
+import io
+
+import pytest
+import torch
+
+
+def saved(value):
+    file = io.BytesIO()
+    torch.save(value, file)
+    file.seek(0)
+    return file
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_checkpoints_come_back_where_they_are_asked_to(weights_only):
+    def load(map_location):
+        return torch.load(saved(state), map_location=map_location, weights_only=weights_only)
+
+    base = torch.arange(6.0, device="npu:1").view(2, 3)
+    state = {"a": base, "view": base.t()[1:], "half": base.bfloat16(), "cpu": torch.ones(2)}
+    back = load(None)
+    assert [t.device for t in back.values()] == [*[torch.device("npu:1")] * 3, torch.device("cpu")]
+    assert back["a"].tolist() == base.tolist()
+    assert back["view"].tolist() == base.t()[1:].tolist()
+    assert back["view"].untyped_storage().data_ptr() == back["a"].untyped_storage().data_ptr()
+    back["a"][0, 1] = 9
+    assert back["view"][0, 0].item() == 9
+    assert {t.device.type for t in load("cpu").values()} == {"cpu"}
+    assert {t.device for t in load("npu:3").values()} == {torch.device("npu:3")}
+    assert {t.device for t in load(torch.device("npu", 2)).values()} == {torch.device("npu:2")}
+    mapped = load({"npu:1": "npu:0", "cpu": "npu:4"})
+    assert [t.get_device() for t in mapped.values()] == [0, 0, 0, 4]
+    moved = load(lambda storage, location: storage)
+    assert {t.device.type for t in moved.values()} == {"cpu"}
+    assert load("npu")["a"].get_device() == torch.npu.current_device()
+
+
+def test_a_checkpoint_names_the_npu_as_a_real_one_does():
+    import zipfile
+
+    with zipfile.ZipFile(saved(torch.ones(2, device="npu:1"))) as archive:
+        pickled = next(archive.read(name) for name in archive.namelist() if name.endswith("data.pkl"))
+    assert b"npu:1" in pickled
+    assert b"FloatStorage" in pickled
+    assert b"gpu2npu" not in pickled
+
+
+def test_a_checkpoint_of_a_larger_machine_says_what_to_do():
+    file = saved(torch.ones(2, device="npu:7"))
+    broken = io.BytesIO(file.getvalue().replace(b"npu:7", b"npu:9"))
+    with pytest.raises(RuntimeError, match=r"deserialize object on NPU device 9 but torch.npu.device_count\(\) is 8"):
+        torch.load(broken, weights_only=False)
+
+
+def test_training_state_survives():
+    model = torch.nn.Linear(3, 2).npu()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    model(torch.ones(4, 3).npu()).sum().backward()
+    optimizer.step()
+    file = saved({"model": model.state_dict(), "optimizer": optimizer.state_dict()})
+    state = torch.load(file, map_location="cpu")
+    twin = torch.nn.Linear(3, 2)
+    twin.load_state_dict(state["model"])
+    twin.npu()
+    restored = torch.optim.AdamW(twin.parameters(), lr=0.1)
+    restored.load_state_dict(state["optimizer"])
+    assert restored.state[twin.weight]["exp_avg"].device.type == "npu"
+    for each, its_optimizer in ((model, optimizer), (twin, restored)):
+        its_optimizer.zero_grad()
+        each(torch.ones(4, 3).npu()).sum().backward()
+        its_optimizer.step()
+    assert torch.equal(model.weight, twin.weight)
+
+
+def test_storages():
+    storage = torch.UntypedStorage(8, device="npu:1")
+    assert storage.device == torch.device("npu:1")
+    assert storage.nbytes() == 8
+    tensor = torch.arange(3.0, device="npu")
+    assert tensor.untyped_storage().cpu().device.type == "cpu"
+    assert tensor.untyped_storage().clone().device == torch.device("npu:0")
+    assert tensor.untyped_storage().data_ptr() == tensor.data_ptr() != 0
+    assert tensor.storage().tolist() == [0, 1, 2]
