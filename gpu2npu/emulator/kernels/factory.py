@@ -109,7 +109,9 @@ def zero(self: Array) -> Array:
 
 @kernel("aten::complex")
 def make_complex(real: Array, imag: Array) -> Array:
-    """real + imag * i, complex64 of float32 and complex128 of float64."""
+    """real + imag * i, complex64 of float32 and complex128 of float64; halves are declined."""
+    if real.dtype not in (F32, F64):
+        raise NotImplementedError("NumPy has no complex numbers of float16")
     out = np.empty(np.broadcast_shapes(real.shape, imag.shape), np.complex64 if real.dtype == F32 else np.complex128)
     out.real, out.imag = real, imag
     return out
