@@ -25,6 +25,7 @@ from torch._C._distributed_c10d import (
 )
 
 from gpu2npu.emulator.device.tensor import host
+from gpu2npu.emulator.distributed import pinned
 from gpu2npu.emulator.distributed.work import HcclSend, HcclWork
 
 Tensors = Sequence[torch.Tensor]
@@ -213,6 +214,7 @@ def register() -> None:
     dist.Backend.register_backend("hccl", _create, extended_api=True, devices=["npu"])
     dist.ProcessGroupHCCL = ProcessGroupHCCL
     dist.is_hccl_available = lambda: True
+    pinned.register()
 
 
 def _create(options: Any, pg_options: Any) -> ProcessGroupHCCL:

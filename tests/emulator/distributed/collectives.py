@@ -8,6 +8,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from torch.nn.parallel import DistributedDataParallel
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 INTEGERS = (torch.int8, torch.int32, torch.int64)
@@ -240,31 +241,72 @@ def names(rank):
 
 
 def ddp_averages_as_one_process_would(rank):
-    """Gradients, synchronised buffers and weights after two steps equal a single process on the whole batch."""
-    from torch.nn.parallel import DistributedDataParallel
-
-    torch.manual_seed(rank)  # ranks start apart: DDP has to bring them together
-    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2)).to(f"npu:{rank}")
-    model = DistributedDataParallel(model, device_ids=[rank])
-    torch.manual_seed(0)
-    alone = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2)).to(f"npu:{rank}")
-    data = torch.randn(3, 6, 4, generator=torch.Generator().manual_seed(5)).to(f"npu:{rank}")
-    optimizers = [torch.optim.SGD(m.parameters(), lr=0.5) for m in (model, alone)]
-    for batch in data:
-        for optimizer, module, inputs in zip(optimizers, (model, alone), (batch[rank::2], batch), strict=True):
-            optimizer.zero_grad()
-            module(inputs).pow(2).mean().backward()
+    """Gradients and weights of every step equal those of a single process on the whole batch."""
+    for options in ({}, {"gradient_as_bucket_view": True}, {"find_unused_parameters": True}, {"static_graph": True}):
+        torch.manual_seed(rank)  # ranks start apart: DDP has to bring them together
+        model = DistributedDataParallel(small_net().to(f"npu:{rank}"), device_ids=[rank], **options)
+        torch.manual_seed(0)
+        alone = small_net().to(f"npu:{rank}")
+        optimizers = [torch.optim.SGD(m.parameters(), lr=0.5) for m in (model, alone)]
+        for batch in torch.randn(3, 6, 4, generator=torch.Generator().manual_seed(5)).to(f"npu:{rank}"):
+            for optimizer, module, inputs in zip(optimizers, (model, alone), (batch[rank::2], batch), strict=True):
+                optimizer.zero_grad()
+                module(inputs).pow(2).mean().backward()
+            for averaged, whole in zip(model.parameters(), alone.parameters(), strict=True):
+                torch.testing.assert_close(averaged.grad.cpu(), whole.grad.cpu(), rtol=1e-5, atol=1e-6)
+            for optimizer in optimizers:
+                optimizer.step()
         for averaged, whole in zip(model.parameters(), alone.parameters(), strict=True):
-            torch.testing.assert_close(averaged.grad.cpu(), whole.grad.cpu(), rtol=1e-5, atol=1e-6)
-        for optimizer in optimizers:
-            optimizer.step()
-    for averaged, whole in zip(model.parameters(), alone.parameters(), strict=True):
-        torch.testing.assert_close(averaged.cpu(), whole.cpu(), rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(averaged.cpu(), whole.cpu(), rtol=1e-5, atol=1e-6)
+
+
+def small_net():
+    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+
+
+def ddp_accumulates_without_synchronising(rank):
+    model = DistributedDataParallel(torch.nn.Linear(2, 1, bias=False).to(f"npu:{rank}"))
+    with model.no_sync():
+        model(npu([[2.0 * rank, 4.0]])).sum().backward()
+    same(model.module.weight.grad, [[2.0 * rank, 4.0]])
+    model(npu([[2.0 * rank, 4.0]])).sum().backward()
+    same(model.module.weight.grad, [[2.0, 8.0]])
+
+
+def ddp_broadcasts_buffers(rank):
+    module = torch.nn.Linear(2, 1).to(f"npu:{rank}")
+    module.register_buffer("seen", npu([0.0]))
+    model = DistributedDataParallel(module)
+    module.seen.fill_(5.0 + rank)
+    model(npu([[1.0, 1.0]])).sum().backward()
+    same(module.seen, [5.0])
+
+
+class Branches(torch.nn.Module):
+    """Each rank uses another of two branches."""
+
+    def __init__(self):
+        super().__init__()
+        self.branches = torch.nn.ModuleList(torch.nn.Linear(1, 1, bias=False) for _ in range(2))
+
+    def forward(self, x):
+        return self.branches[dist.get_rank()](x)
+
+
+def ddp_finds_unused_parameters(rank):
+    model = DistributedDataParallel(Branches().to(f"npu:{rank}"), find_unused_parameters=True)
+    for _ in range(2):
+        model.zero_grad()
+        model(npu([[6.0]])).sum().backward()
+        for branch in model.module.branches:
+            same(branch.weight.grad, [[3.0]])
+    assert torch.empty_strided((2, 3), (1, 2)).stride() == (1, 2)
+    assert torch.ones(2).pin_memory().is_pinned()
+    assert not torch.ones(2).is_pinned()
 
 
 def ddp_communication_hook(rank):
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
-    from torch.nn.parallel import DistributedDataParallel
 
     model = DistributedDataParallel(torch.nn.Linear(2, 1, bias=False).to(f"npu:{rank}"))
     model.register_comm_hook(None, fp16_compress_hook)
@@ -276,6 +318,10 @@ def mixed_group_takes_both_devices(rank):
     for tensor in (torch.ones(2), npu([1.0, 1.0])):
         dist.all_reduce(tensor)
         assert tensor.cpu().tolist() == [2.0, 2.0]
+
+
+def gloo_alone_refuses_npu_tensors(rank):
+    refuses(RuntimeError, "device type npu", lambda: dist.all_reduce(npu([1.0])))
 
 
 def default_backend_of_the_npu_is_hccl(rank):
@@ -313,10 +359,14 @@ CHECKS = {
         what_hccl_refuses,
         names,
         ddp_averages_as_one_process_would,
+        ddp_finds_unused_parameters,
+        ddp_accumulates_without_synchronising,
+        ddp_broadcasts_buffers,
         ddp_communication_hook,
     ],
     "cpu:gloo,npu:hccl": [mixed_group_takes_both_devices, objects],
     "npu:hccl,cpu:gloo": [mixed_group_takes_both_devices],
+    "gloo": [gloo_alone_refuses_npu_tensors],
     None: [default_backend_of_the_npu_is_hccl],
 }
 
