@@ -34,9 +34,10 @@ def install(module: ModuleType) -> None:
         ) from None
     _setup_privateuseone_for_python_backend("npu", backend_module=module)
 
-    from gpu2npu.emulator.device import backward, dispatch, frontend, storages, tally
+    from gpu2npu.emulator.device import autocast, backward, dispatch, frontend, storages, tally
 
     dispatch.install()
+    autocast.install()
     backward.install()
     frontend.install()
     storages.install()

@@ -73,7 +73,7 @@ def register(name: str, kernel: Kernel) -> None:
     Raises:
         ValueError: PyTorch has no such overload.
     """
-    op = overload(name)
+    op = signature.overload(name)
     if _is_composite(op):
         return
     _implement(op, kernel, direct=True)
@@ -82,20 +82,6 @@ def register(name: str, kernel: Kernel) -> None:
     for other in signature.mutable_overloads(op):
         if other.name() not in kernels.KERNELS and not _is_composite(other):
             _implement(other, kernel, direct=False)
-
-
-def overload(name: str) -> OpOverload:
-    """The overload that a name such as `aten::add.Tensor` means.
-
-    Raises:
-        ValueError: PyTorch has no such overload.
-    """
-    namespace, _, rest = name.partition("::")
-    packet, _, which = rest.partition(".")
-    try:
-        return getattr(getattr(getattr(torch.ops, namespace), packet), which or "default")  # type: ignore[no-any-return]
-    except AttributeError:
-        raise ValueError(f"torch {torch.__version__} has no operator {name}") from None
 
 
 def _is_composite(op: OpOverload) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import _tensor_str
+from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _device
 
 from gpu2npu.emulator.device import ordinal, randomness, streams
@@ -54,8 +55,10 @@ def _completing(function: Callable[..., Any], makes_tensors: bool = True) -> Cal
             args = tuple(map(_complete, args))
             if "device" in kwargs:
                 kwargs["device"] = _complete(kwargs["device"])
-            elif makes_tensors and _device.CURRENT_DEVICE is not None:  # within `with torch.device("npu")`
-                kwargs["device"] = _complete(_device.CURRENT_DEVICE)
+            elif makes_tensors and torch._C._len_torch_function_stack():  # perhaps within `with torch.device("npu")`
+                for mode in _get_current_function_mode_stack():
+                    if isinstance(mode, _device.DeviceContext):
+                        kwargs["device"] = _complete(mode.device)
         return function(*args, **kwargs)
 
     return call

@@ -39,6 +39,20 @@ class Signature:
         return functional_name(self.op) or self.name
 
 
+def overload(name: str) -> OpOverload:
+    """The overload that a name such as `aten::add.Tensor` means.
+
+    Raises:
+        ValueError: PyTorch has no such overload.
+    """
+    namespace, _, rest = name.partition("::")
+    packet, _, which = rest.partition(".")
+    try:
+        return getattr(getattr(getattr(torch.ops, namespace), packet), which or "default")  # type: ignore[no-any-return]
+    except AttributeError:
+        raise ValueError(f"torch {torch.__version__} has no operator {name}") from None
+
+
 def read(op: OpOverload) -> Signature:
     """Read the schema of an operator overload."""
     schema = op._schema

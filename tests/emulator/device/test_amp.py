@@ -1,6 +1,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from gpu2npu.emulator.device import autocast
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -37,7 +38,9 @@ def test_autocast_under_its_other_names():
         assert (x @ x).dtype is torch.float32
 
 
-@pytest.mark.parametrize("make", [lambda **k: torch.amp.GradScaler("npu", **k), lambda **k: torch.npu.amp.GradScaler(**k)])
+@pytest.mark.parametrize(
+    "make", [lambda **k: torch.amp.GradScaler("npu", **k), lambda **k: torch.npu.amp.GradScaler(**k)]
+)
 def test_grad_scaler_scales_skips_infinite_steps_and_grows(make):
     scaler = make(init_scale=4.0, growth_interval=2)
     weight = torch.nn.Parameter(torch.tensor([1.0, 2.0], device="npu"))
@@ -77,3 +80,49 @@ def test_a_static_scale_stays():
     scaler.update()
     assert scaler.get_scale() == 8.0
     assert weight.item() == 0.5
+
+
+def test_the_lists_are_pytorchs_own():
+    ours = [
+        *autocast.LOWER_PRECISION,
+        *autocast.FLOAT32,
+        *autocast.FLOAT32_BY_DTYPE,
+        *autocast.FLOAT32_BY_OVERLOAD,
+        *autocast.WIDEST,
+        *autocast.BANNED,
+    ]
+    theirs = set(torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCUDA"))
+    theirs -= {"aten::cudnn_convolution", "aten::cudnn_convolution_transpose"}
+    assert sorted(f"aten::{name}" for name in ours) == sorted(theirs)
+
+
+def test_every_kind_of_operator_takes_its_dtype():
+    half, single = torch.ones(3, 3, device="npu").half(), torch.ones(3, 3, device="npu")
+    with torch.autocast("npu"):
+        assert half.exp().dtype is torch.float32
+        assert half.sum().dtype is torch.float32
+        assert half.sum(0, dtype=torch.float16).dtype is torch.float16
+        assert half.cumsum(0).dtype is torch.float32
+        assert torch.ops.aten.norm.Scalar(half, 2).dtype is torch.float32
+        assert half.norm(2, 0).dtype is torch.float32
+        assert torch.dot(half[0], single[0]).dtype is torch.float32
+        assert torch.dot(half[0], half[0]).dtype is torch.float16
+        assert (half + single).dtype is torch.float32
+        assert torch.einsum("ij,jk->ik", single, single).dtype is torch.float16
+        assert single.double().exp().dtype is torch.float64
+        assert torch.ones(2).exp().dtype is torch.float32
+        with pytest.raises(RuntimeError, match="unsafe to autocast"):
+            F.binary_cross_entropy(single, single)
+
+
+def test_a_weight_is_cast_once_a_region():
+    weight = torch.nn.Parameter(torch.ones(3, 3, device="npu"))
+    x = torch.ones(3, 3, device="npu").half()
+    with torch.autocast("npu"):
+        with torch.no_grad():
+            assert (x @ weight).dtype is torch.float16
+        y = x @ weight + x @ weight
+        assert len(autocast._weights) == 1
+    assert not autocast._weights
+    y.sum().backward()
+    assert weight.grad.tolist() == [[6] * 3] * 3

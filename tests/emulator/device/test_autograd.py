@@ -66,7 +66,7 @@ def test_checkpointing_repeats_the_same_dropout(reentrant):
     assert 0 < (y == 0).sum().item() < 64
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def failing():
     """An operator whose gradient, another operator, has a kernel that fails."""
     library = torch.library.Library("gpu2npu_test_grad", "FRAGMENT")

@@ -75,7 +75,9 @@ def test_statistics_and_summary(npu):
 
 
 def test_memory_runs_out_at_the_chips_size():
-    with pytest.raises(torch.OutOfMemoryError, match=r"NPU out of memory. Tried to allocate 65.00 GiB \(NPU 0; 64.00 GiB"):
+    with pytest.raises(
+        torch.OutOfMemoryError, match=r"NPU out of memory. Tried to allocate 65.00 GiB \(NPU 0; 64.00 GiB"
+    ):
         torch.empty(65 << 30, dtype=torch.uint8, device="npu:0")
 
 

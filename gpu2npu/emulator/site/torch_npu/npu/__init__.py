@@ -48,6 +48,11 @@ def __getattr__(name: str) -> _Any:
     raise AttributeError(f"module 'torch.npu' has no attribute {name!r}")
 
 
+def _get_generator(device: _torch.device) -> _torch.Generator:
+    """The device's own generator, as torch.distributed asks for it."""
+    return default_generators[_get_device_index(device)]
+
+
 def is_available() -> bool:
     """Whether an NPU is visible."""
     return device_count() > 0

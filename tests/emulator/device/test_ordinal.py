@@ -1,0 +1,50 @@
+import threading
+
+import pytest
+from gpu2npu.emulator.device import ordinal
+
+
+@pytest.mark.parametrize(
+    ("npus", "visible", "expected"),
+    [
+        (None, None, tuple(range(8))),
+        ("2", None, (0, 1)),
+        ("0", None, ()),
+        ("4", "1,3", (1, 3)),
+        ("4", " 2 , 0", (2, 0)),
+        ("4", "3,9,1", (3,)),
+        ("4", "1,1,2", (1,)),
+        ("4", "", ()),
+        ("4", "-1", ()),
+    ],
+)
+def test_the_environment_limits_and_renumbers(monkeypatch, npus, visible, expected):
+    for name, value in (("GPU2NPU_NPUS", npus), ("ASCEND_RT_VISIBLE_DEVICES", visible)):
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    assert ordinal.visible_npus() == expected
+
+
+@pytest.mark.parametrize("npus", ["many", "-1", "129", "2.5"])
+def test_a_number_of_npus_that_is_none_is_an_error(monkeypatch, npus):
+    monkeypatch.setenv("GPU2NPU_NPUS", npus)
+    with pytest.raises(RuntimeError, match="give the number of emulated NPUs, 0 to 128"):
+        ordinal.visible_npus()
+
+
+def test_the_current_device_belongs_to_the_thread():
+    seen = []
+
+    def work():
+        seen.append(ordinal.current_device())
+        ordinal.set_device(3)
+        seen.append(ordinal.current_device())
+
+    with ordinal.device(5):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert ordinal.current_device() == 5
+    assert seen == [0, 3]
+    assert ordinal.current_device() == 0

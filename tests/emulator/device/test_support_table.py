@@ -1,0 +1,37 @@
+import json
+
+import pytest
+from gpu2npu.emulator.device import support_table
+
+
+@pytest.fixture
+def table(monkeypatch, tmp_path):
+    """Writes the table that the environment names."""
+    support_table._supported.cache_clear()
+    path = tmp_path / "table.json"
+    monkeypatch.setenv("GPU2NPU_SUPPORT_TABLE", str(path))
+    yield lambda content: path.write_text(content)
+    support_table._supported.cache_clear()
+
+
+def test_any_overload_of_an_operator_supports_it(table):
+    table(json.dumps({"operators": {"supported": ["aten::exp.out", "aten::add_.Tensor", "aten::max.dim_out"]}}))
+    for name in ("aten::exp", "aten::add.Tensor", "aten::max.dim"):
+        assert support_table.is_supported(name)
+    for name in ("aten::airy", "aten::add.Scalar", "aten::max"):
+        assert not support_table.is_supported(name)
+    assert support_table.is_supported("torchvision::nms")
+
+
+def test_without_a_table_all_is_supported(monkeypatch):
+    support_table._supported.cache_clear()
+    monkeypatch.delenv("GPU2NPU_SUPPORT_TABLE", raising=False)
+    assert support_table.is_supported("aten::anything")
+    support_table._supported.cache_clear()
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"operators": {"supported": 5}}'])
+def test_what_is_no_table_is_an_error_that_names_the_file(table, content):
+    table(content)
+    with pytest.raises(RuntimeError, match=r"GPU2NPU_SUPPORT_TABLE: .*table.json is not a table of operators"):
+        support_table.is_supported("aten::add.Tensor")

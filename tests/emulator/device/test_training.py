@@ -1,0 +1,100 @@
+"""Whole models train on the npu as they train on the CPU."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Cnn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(8, 12, 3, stride=2, bias=False), nn.BatchNorm2d(12), nn.LeakyReLU(0.1), nn.AdaptiveAvgPool2d(2),
+        )  # fmt: skip
+        self.head = nn.Linear(48, 5)
+
+    def forward(self, x):
+        return F.log_softmax(self.head(self.features(x).flatten(1)), dim=1)
+
+
+class Transformer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokens = nn.Embedding(11, 16)
+        self.positions = nn.Parameter(torch.zeros(6, 16))
+        layer = nn.TransformerEncoderLayer(16, 4, 32, dropout=0.0, activation="gelu", batch_first=True, norm_first=True)
+        self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(16, 11)
+
+    def forward(self, x):
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1], device=x.device)
+        return self.head(self.layers(self.tokens(x) + self.positions, mask=mask, is_causal=True))
+
+
+def train(model, batches, loss_of, optimizer_of, device):
+    model = copy.deepcopy(model).to(device)
+    optimizer = optimizer_of(model.parameters())
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss = loss_of(model(x.to(device)), y.to(device))
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, [parameter.detach().cpu() for parameter in model.parameters()]
+
+
+OPTIMIZERS = {
+    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=1e-3, nesterov=True),
+    "adam": lambda parameters: torch.optim.Adam(parameters, lr=0.01),
+    "adamw": lambda parameters: torch.optim.AdamW(parameters, lr=0.01, foreach=False),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_cnn_trains_to_the_cpus_losses(name):
+    torch.manual_seed(0)
+    model, batches = Cnn(), [(torch.randn(6, 1, 12, 12), torch.randint(0, 5, (6,))) for _ in range(8)]
+    expected, weights = train(model, batches, F.nll_loss, OPTIMIZERS[name], "cpu")
+    losses, ours = train(model, batches, F.nll_loss, OPTIMIZERS[name], "npu:1")
+    assert losses == pytest.approx(expected, rel=1e-4)
+    if name == "sgd":
+        for weight, own in zip(weights, ours, strict=True):
+            torch.testing.assert_close(own, weight, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["adamw", "sgd"])
+def test_a_transformer_trains_to_the_cpus_losses(name):
+    torch.manual_seed(1)
+    model, batches = Transformer(), [(torch.randint(0, 11, (4, 6)), torch.randint(0, 11, (4, 6))) for _ in range(8)]
+
+    def loss_of(logits, target):
+        return F.cross_entropy(logits.flatten(0, 1), target.flatten())
+
+    expected, _ = train(model, batches, loss_of, OPTIMIZERS[name], "cpu")
+    losses, _ = train(model, batches, loss_of, OPTIMIZERS[name], "npu")
+    assert losses == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_mixed_precision_trains(dtype):
+    torch.manual_seed(2)
+    model = Transformer().npu()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    scaler = torch.amp.GradScaler("npu", enabled=dtype is torch.float16)
+    x = torch.randint(0, 11, (4, 6), device="npu")
+    losses = []
+    for _ in range(12):
+        optimizer.zero_grad()
+        with torch.autocast("npu", dtype=dtype):
+            loss = F.cross_entropy(model(x).flatten(0, 1), x.flatten())
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    assert losses[-1] < 0.7 * losses[0]

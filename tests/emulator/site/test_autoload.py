@@ -1,0 +1,160 @@
+"""Each test is a Python process of its own, as a user starts it."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SITE = Path(__file__).parents[3] / "gpu2npu" / "emulator" / "site"
+
+
+def python(code, **environment):
+    settings = {key: value for key, value in os.environ.items() if not key.startswith(("GPU2NPU", "ASCEND"))}
+    settings |= {"PYTHONPATH": str(SITE), "OMP_NUM_THREADS": "1"} | {
+        k: v for k, v in environment.items() if v is not None
+    }
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=settings, capture_output=True, text=True, timeout=120, check=False
+    )
+    result.lines = result.stdout.splitlines()
+    return result
+
+
+def test_plain_import_torch_gives_the_npu():
+    result = python(
+        "import torch\n"
+        "print(torch.npu.is_available(), torch.ones(2, device='npu'))\n"
+        "import torch_npu, importlib.metadata\n"
+        "print(torch_npu.npu is torch.npu, importlib.metadata.version('torch_npu'))"
+    )
+    assert result.stderr == ""
+    assert result.lines[0] == "True tensor([1., 1.], device='npu:0')"
+    assert result.lines[1].startswith("True 2.")
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import torch_npu.npu.amp, torch",
+        "from torch_npu.npu import amp\nimport torch_npu, torch",
+        "from torch.npu.amp import autocast, GradScaler\nfrom torch.npu import amp, memory\nimport torch, torch.npu",
+    ],
+)
+def test_every_order_of_imports_works(imports):
+    result = python(f"{imports}\nprint(torch.zeros(1).npu().device)")
+    assert (result.stderr, result.stdout) == ("", "npu:0\n")
+
+
+def test_without_autoload_torch_npu_is_imported_by_hand():
+    result = python(
+        "import torch\nprint(hasattr(torch, 'npu'))\nimport torch_npu\nprint(torch.zeros(1).npu().device)",
+        TORCH_DEVICE_BACKEND_AUTOLOAD="0",
+    )
+    assert (result.stderr, result.stdout) == ("", "False\nnpu:0\n")
+
+
+def test_a_python_without_gpu2npu_is_told_in_one_sentence():
+    hide = "import sys\nsys.modules['gpu2npu'] = None\n"
+    result = python(hide + "import torch")
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1
+    assert "install gpu2npu[emulator]" in result.stderr
+
+
+def test_an_invisible_npu_cannot_be_used():
+    result = python(
+        "import torch\n"
+        "for use in (lambda: torch.ones(1).npu(1), lambda: torch.npu.set_device(1)):\n"
+        "    try: use()\n"
+        "    except RuntimeError as error: print(error)",
+        GPU2NPU_NPUS="8",
+        ASCEND_RT_VISIBLE_DEVICES="5",
+    )
+    assert len(result.lines) == 2
+    assert all("Invalid NPU device ordinal: npu:1" in line for line in result.lines)
+
+
+BORROWING = "import torch\nx = torch.ones(2, device='npu')\ny = x + x\nprint(torch.special.airy_ai(y).shape)\n"
+
+
+def test_strict_mode_refuses_to_borrow():
+    result = python(
+        "import torch\nx = torch.ones(2, 2, device='npu', requires_grad=True)\n"
+        "(x * x).sum().backward()\n"
+        "try: torch.special.airy_ai(x.detach())\n"
+        "except RuntimeError as error: print(error)\n",
+        GPU2NPU_STRICT="1",
+    )
+    assert result.lines == [
+        "strict mode: the emulator has no NumPy kernel for the operator 'aten::special_airy_ai' and would borrow torch's "
+        "CPU code"
+    ]
+
+
+def test_what_the_npu_lacks_falls_back_with_torch_npus_warning(tmp_path):
+    table = tmp_path / "table.json"
+    table.write_text(json.dumps({"operators": {"supported": ["aten::add.Tensor"]}}))
+    report = tmp_path / "report.csv"
+    result = python(
+        BORROWING + "torch.special.airy_ai(y)", GPU2NPU_SUPPORT_TABLE=str(table), GPU2NPU_OP_REPORT=str(report)
+    )
+    assert (
+        result.stderr.count("CAUTION: The operator 'aten::special_airy_ai' is not currently supported on the NPU") == 1
+    )
+    kinds = {row["operator"]: (row["kind"], row["calls"]) for row in csv.DictReader(report.open())}
+    assert kinds["aten::special_airy_ai"] == ("fallback", "2")
+
+
+PROCESSES = """
+import torch
+import torch.multiprocessing as mp
+
+def work(rank):
+    x = torch.ones(2, device=f"npu:{rank}")
+    for _ in range(10):
+        x = x + x
+    torch.special.airy_ai(x)
+
+if __name__ == "__main__":
+    mp.spawn(work, nprocs=3)
+    torch.ones(2, device="npu") + 1
+    mp.start_processes(lambda rank: None, nprocs=2, start_method="fork")
+"""
+
+
+def test_the_reports_of_several_processes_add_up(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(PROCESSES)
+    report = tmp_path / "report.csv"
+    environment = {**os.environ, "PYTHONPATH": str(SITE), "GPU2NPU_OP_REPORT": str(report), "OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, str(script)], env=environment, check=True, timeout=120)
+    rows = {row["operator"]: row for row in csv.DictReader(report.open())}
+    assert list(next(iter(rows.values()))) == ["operator", "calls", "seconds", "kind"]
+    assert rows["aten::add.Tensor"]["calls"] == "31"
+    assert rows["aten::add.Tensor"]["kind"] == "numpy"
+    assert float(rows["aten::add.Tensor"]["seconds"]) > 0
+    assert rows["aten::special_airy_ai"]["calls"] == "3"
+    assert rows["aten::special_airy_ai"]["kind"] == "borrowed"
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_forked_child_may_use_the_npu_only_if_its_parent_did_not():
+    result = python(
+        "import os, torch\n"
+        "def child():\n"
+        "    if os.fork() == 0:\n"
+        "        torch.manual_seed(1)\n"
+        "        try: print(torch.ones(2, device='npu').sum().item(), flush=True)\n"
+        "        except RuntimeError as error: print(str(error)[:45], flush=True)\n"
+        "        os._exit(0)\n"
+        "    os.wait()\n"
+        "child()\n"
+        "x = torch.ones(2, device='npu')\n"
+        "child()\n"
+        "print(x.tolist())"
+    )
+    assert result.lines == ["2.0", "Cannot re-initialize NPU in forked subprocess", "[1.0, 1.0]"]
