@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 import libcst as cst
 from libcst._nodes.internal import CodegenState
 
+from gpu2npu.engine.tree import children
 from gpu2npu.records import Span
 
 _NEWLINE = re.compile(r"\r\n?|\n")
@@ -39,10 +41,12 @@ class RoundTripError(ValueError):
 class _Recorder(CodegenState):
     """A code generation that remembers between which tokens the wanted nodes lie."""
 
-    def __init__(self, module: cst.Module, wanted: frozenset[int]) -> None:
+    def __init__(self, module: cst.Module, wanted: frozenset[int], indentation: str = "") -> None:
         super().__init__(default_indent=module.default_indent, default_newline=module.default_newline)
         self.wanted = wanted
         self.ranges: dict[int, tuple[int, int]] = {}
+        if indentation:
+            self.increase_indent(indentation)
 
     def before_codegen(self, node: cst.CSTNode) -> None:
         if id(node) in self.wanted:
@@ -73,23 +77,120 @@ class Positions:
         return line, offset - self.line_starts[line - 1]
 
 
-def locate(module: cst.Module, text: str, nodes: Iterable[cst.CSTNode]) -> Positions:
+def locate(
+    module: cst.Module,
+    parsed: ast.Module | None,
+    text: str,
+    nodes: Iterable[cst.CSTNode],
+    above: frozenset[int],
+) -> Positions:
     """Find the offsets of nodes in the text that the module was parsed from.
+
+    `above` holds the ids of all nodes above the wanted ones. LibCST's nodes do not know where they are: code has to
+    be generated to find out, which costs half as much as the parse. Where Python's own parser could read the file
+    (`parsed`), it gives the lines of statements, and only those that hold a wanted node are generated.
 
     Raises:
         RoundTripError: The tree's code is not the text.
     """
-    state = _Recorder(module, frozenset(map(id, nodes)))
-    module._codegen(state)
-    if "".join(state.tokens) != text:
-        raise RoundTripError("the parser does not reproduce this file byte for byte")
-    starts = [0, *accumulate(map(len, state.tokens))]
-    last = len(starts) - 1
-    offsets = {
-        node: _trim(text, starts[min(first, last)], starts[min(end, last)])
-        for node, (first, end) in state.ranges.items()
-    }
-    return Positions(text, offsets, _line_starts(text))
+    locator = _Locator(module, text, frozenset(map(id, nodes)), above, _line_starts(text))
+    try:
+        locator.body(module.body, parsed.body if parsed is not None else [], "")
+    except _MisalignedError:
+        locator.whole()
+    return Positions(text, locator.offsets, locator.line_starts)
+
+
+class _MisalignedError(Exception):
+    """The two parsers do not agree about a statement."""
+
+
+@dataclass(eq=False)
+class _Locator:
+    module: cst.Module
+    text: str
+    wanted: frozenset[int]
+    above: frozenset[int]
+    line_starts: list[int]
+    offsets: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def body(self, statements: Sequence[cst.CSTNode], parsed: Sequence[ast.stmt], indentation: str) -> None:
+        """Locate what is wanted inside the statements of one block, given the same block of Python's parser."""
+        index = 0
+        for statement in statements:
+            if index >= len(parsed):
+                raise _MisalignedError
+            twin = parsed[index]
+            index += len(statement.body) if isinstance(statement, cst.SimpleStatementLine) else 1
+            if id(statement) in self.above or id(statement) in self.wanted:
+                self.statement(statement, twin, indentation)
+        if index != len(parsed):
+            raise _MisalignedError
+
+    def statement(self, statement: cst.CSTNode, twin: ast.stmt, indentation: str) -> None:
+        head, blocks = _parts(statement, twin)
+        if blocks and not any(id(part) in self.above or id(part) in self.wanted for part in head):
+            for block, parsed in blocks:
+                deeper = self.module.default_indent if block.indent is None else block.indent
+                self.body(block.body, parsed, indentation + deeper)
+        else:
+            self.generate(statement, twin, indentation)
+
+    def generate(self, statement: cst.CSTNode, twin: ast.stmt, indentation: str) -> None:
+        leading = _Recorder(self.module, frozenset(), indentation)
+        for line in getattr(statement, "leading_lines", ()):
+            line._codegen(leading)
+        state = _Recorder(self.module, self.wanted, indentation)
+        statement._codegen(state)
+        first = min([twin.lineno, *(part.lineno for part in getattr(twin, "decorator_list", ()))])
+        start = self.line_starts[first - 1] - len("".join(leading.tokens))
+        code = "".join(state.tokens)
+        if not self.text.startswith(code, start) and self.text[start:] + self.module.default_newline != code:
+            raise _MisalignedError
+        self.record(state, start)
+
+    def whole(self) -> None:
+        """Locate by generating the code of the whole module."""
+        state = _Recorder(self.module, self.wanted)
+        self.module._codegen(state)
+        if "".join(state.tokens) != self.text:
+            raise RoundTripError("the parser does not reproduce this file byte for byte")
+        self.record(state, 0)
+
+    def record(self, state: _Recorder, start: int) -> None:
+        starts = [start, *(start + length for length in accumulate(map(len, state.tokens)))]
+        last = len(starts) - 1
+        for node, (first, end) in state.ranges.items():
+            span = starts[min(first, last)], min(starts[min(end, last)], len(self.text))
+            self.offsets[node] = _trim(self.text, *span)
+
+
+def _parts(
+    statement: cst.CSTNode, twin: ast.AST
+) -> tuple[list[cst.CSTNode], list[tuple[cst.IndentedBlock, list[ast.stmt]]]]:
+    """What stands in the head lines of a compound statement, and its blocks with those of Python's parser."""
+    bodies: list[tuple[cst.CSTNode, list[ast.stmt]]] = []
+    head: list[cst.CSTNode] = []
+    parts = [(statement, twin)]
+    while parts:
+        part, its_twin = parts.pop()
+        body = getattr(part, "body", None)
+        if not isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite)):
+            return [], []
+        bodies.append((body, getattr(its_twin, "body", [])))
+        for child in children(part):
+            if isinstance(child, (cst.Else, cst.Finally)):
+                name = "orelse" if isinstance(child, cst.Else) else "finalbody"
+                bodies.append((child.body, getattr(its_twin, name, [])))
+            elif isinstance(child, cst.If) and child is getattr(part, "orelse", None):  # elif
+                parts += [(child, its_elif) for its_elif in getattr(its_twin, "orelse", [])]
+            elif isinstance(child, (cst.ExceptHandler, cst.ExceptStarHandler)):
+                index = list(getattr(part, "handlers", ())).index(child)
+                parts.append((child, getattr(its_twin, "handlers", [])[index]))
+            elif child is not body:
+                head.append(child)
+    blocks = [(body, parsed) for body, parsed in bodies if isinstance(body, cst.IndentedBlock)]
+    return head + [body for body, _ in bodies if not isinstance(body, cst.IndentedBlock)], blocks
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import sys
+import warnings
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 import libcst as cst
@@ -10,16 +14,21 @@ from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.edits import Edit, Positions, RoundTripError, locate, splice
 from gpu2npu.engine.imports import ImportSite, anchor, binds_module, imports_package
 from gpu2npu.engine.inference import infer_kinds
-from gpu2npu.engine.match import Doubt, Found, Matches, find_matches
+from gpu2npu.engine.match import find_matches
+from gpu2npu.engine.matches import Doubt, Found, Matches
 from gpu2npu.engine.names import Names
 from gpu2npu.engine.receivers import OWN, UNKNOWN
 from gpu2npu.engine.scopes import collect_scopes
 from gpu2npu.engine.source import SourceError, SourceFile, read_source
 from gpu2npu.engine.table import RuleTable, rule_table
+from gpu2npu.engine.tree import children
 from gpu2npu.records import Change, Finding, FindingKind, MigratedFile, Operation
 from gpu2npu.rulebook.rule import Rulebook
 
 Replacement = tuple[int, int, str]
+
+# A long chain of `elif` is that deep a tree; the walks recurse twice a level.
+_RECURSION_LIMIT = 10_000
 
 
 def has_trigger(source: bytes, rulebook: Rulebook, version: str) -> bool:
@@ -32,33 +41,61 @@ def migrate_source(source: bytes, path: str, rulebook: Rulebook, context: Projec
     table = rule_table(rulebook, context.version)
     if table.trigger.search(source) is None:
         return MigratedFile(path)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
     try:
         file = read_source(source, path)
+        parsed = _python_parse(file.text)
         module = cst.parse_module(file.text)
         names = Names(path, collect_scopes(module), context)
-        return _rewrite(file, module, names, table)
+        return _rewrite(file, module, parsed, names, table)
     except cst.ParserSyntaxError as error:
         return MigratedFile(path, failure=f"syntax error at line {error.raw_line}: {_first_line(error.message)}")
     except (SourceError, RoundTripError) as error:
         return MigratedFile(path, failure=str(error))
-    except RecursionError:
+    except (RecursionError, MemoryError):
         return MigratedFile(path, failure="its expressions are nested too deeply to be parsed")
     except UnicodeEncodeError as error:
         return MigratedFile(path, failure=f"the result does not fit its encoding {error.encoding}")
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _python_parse(text: str) -> ast.Module | None:
+    """The file as Python's own parser sees it; None where the syntax is not this Python's.
+
+    It comes before LibCST's parser, which it takes a tenth of the time of, because that one crashes on nesting so deep
+    that this one refuses it.
+
+    Raises:
+        RecursionError, MemoryError: The nesting is too deep.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the user's escapes and literals
+        try:
+            return ast.parse(text)
+        except SyntaxError as error:
+            if "too many nested" in str(error.msg):
+                raise RecursionError from error
+            return None
+        except ValueError:  # null bytes
+            return None
 
 
 def _first_line(text: str) -> str:
     return text.strip().partition("\n")[0]
 
 
-def _rewrite(file: SourceFile, module: cst.Module, names: Names, table: RuleTable) -> MigratedFile:
+def _rewrite(
+    file: SourceFile, module: cst.Module, parsed: ast.Module | None, names: Names, table: RuleTable
+) -> MigratedFile:
     matches = find_matches(module, names, table)
     if not (matches.edits or matches.found or matches.doubts):
         return MigratedFile(file.path, traits=frozenset(matches.traits))
-    positions = locate(module, file.text, _wanted(matches))
+    positions = locate(module, parsed, file.text, _wanted(matches), frozenset(matches.above))
     for doubt in matches.doubts:
         _settle(doubt, matches, names, positions)
-    replacements = [_replacement(edit, positions) for edit in matches.edits]
+    replacements = sorted(_replacement(edit, positions) for edit in matches.edits)
     changes = [_change(edit, positions, replacements) for edit in matches.edits]
     for insertion in _insertions(matches, names, positions, table, module.default_newline):
         replacements.append(insertion[0])
@@ -113,7 +150,7 @@ def _settle(doubt: Doubt, matches: Matches, names: Names, positions: Positions) 
 
 def _callee_end(receiver: cst.CSTNode, positions: Positions) -> int:
     """Where the name of a called receiver ends, `Kit` in `Kit(1)`; its start where that is not plain."""
-    start, end = positions.of(receiver)
+    start, _ = positions.of(receiver)
     if not isinstance(receiver, cst.Call):
         return start
     code = cst.Module(()).code_for_node(receiver.func)
@@ -122,7 +159,7 @@ def _callee_end(receiver: cst.CSTNode, positions: Positions) -> int:
 
 def _replacement(edit: Edit, positions: Positions) -> Replacement:
     start, end = positions.of(edit.node)
-    if isinstance(edit.node, cst.Name):  # without the parentheses that may be around it
+    if isinstance(edit.node, (cst.Name, cst.SimpleString)):  # without the parentheses that may be around it
         start = positions.text.index(edit.node.value, start, end)
         end = start + len(edit.node.value)
     text = edit.text
@@ -142,7 +179,8 @@ def _indentation(text: str, offset: int) -> str:
 
 def _change(edit: Edit, positions: Positions, replacements: list[Replacement]) -> Change:
     start, end = positions.of(edit.shown or edit.node)
-    inside = [(s - start, e - start, new) for s, e, new in replacements if start <= s and e <= end]
+    near = replacements[bisect_left(replacements, (start,)) : bisect_right(replacements, (end, end, "\U0010ffff"))]
+    inside = [(first - start, last - start, new) for first, last, new in near if last <= end]
     before = positions.text[start:end]
     span = positions.span(*positions.of(edit.node))
     return Change(span, edit.rule, Operation.MODIFY, edit.message, before, splice(before, inside))
@@ -190,16 +228,12 @@ def _places(sites: list[ImportSite], edits: list[Edit], positions: Positions) ->
 
 
 def _contains(outer: cst.CSTNode, inner: cst.CSTNode) -> bool:
-    from gpu2npu.engine.tree import children
-
     pending = [outer]
     while pending:
         node = pending.pop()
         if node is inner:
             return True
-        pending.extend(children(node))
-        if isinstance(node, cst.Attribute):
-            pending.append(node.attr)
+        pending += children(node)
     return False
 
 

@@ -22,7 +22,7 @@ class Names:
     path: str
     scopes: Scopes
     context: ProjectContext
-    _open: set[int] = field(default_factory=set)
+    _meanings: dict[tuple[int, str], str | None] = field(default_factory=dict)
 
     def qualified(self, node: cst.CSTNode, scope: Scope) -> str | None:
         """`torch.cuda.amp.autocast` for an expression that means it, whatever it is spelled; else None."""
@@ -39,11 +39,16 @@ class Names:
         if found is None:
             # A free name can only come from a star import, or from a cell or module this file is run in.
             return self.through_stars(name) or (name if name == "torch" else None)
-        return self.meaning(*found)
+        owner, bindings = found
+        key = (id(owner), name)
+        if key not in self._meanings:
+            self._meanings[key] = None  # x = x
+            self._meanings[key] = self.meaning(owner, bindings)
+        return self._meanings[key]
 
     def meaning(self, scope: Scope, bindings: list[Binding]) -> str | None:
         """What several bindings of one name agree on; an import wins over a None that stands in for it."""
-        meanings = []
+        meanings: list[str | None] = []
         for binding in bindings:
             if isinstance(binding, Imported):
                 meanings.append(self.follow(binding.qualified))
@@ -56,13 +61,7 @@ class Names:
     def assigned(self, binding: Assigned, scope: Scope) -> str | None:
         value = binding.value
         if isinstance(value, (cst.Name, cst.Attribute)):
-            if id(binding) in self._open:  # x = x
-                return None
-            self._open.add(id(binding))
-            try:
-                return self.qualified(value, scope)
-            finally:
-                self._open.discard(id(binding))
+            return self.qualified(value, scope)
         if isinstance(value, cst.Call) and value.args and last_name(value.func) in _IMPORTERS:
             return string_value(value.args[0].value)
         return None

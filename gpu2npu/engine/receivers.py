@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from gpu2npu.engine.names import Names
-from gpu2npu.engine.scopes import Assigned, Defined, Parameter, Scope
+from gpu2npu.engine.scopes import Assigned, Binding, Defined, Parameter, Scope
 from gpu2npu.engine.tree import dotted_name, string_value
 
 TENSOR = "tensor"
@@ -24,6 +24,8 @@ _FLUENT = frozenset(
 )  # fmt: skip
 _TENSOR_BASES = frozenset({"torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 _MODULE_BASES = frozenset({"torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"})
+# How many steps of assignments, calls and files are followed before the answer is "unknown".
+_MAX_DEPTH = 30
 # Members of torch that are no tensor factories.
 _NOT_TENSORS = frozenset({"device", "dtype", "load", "compile", "Generator", "Size", "finfo", "iinfo"})
 
@@ -33,19 +35,24 @@ class Receivers:
     """Tells the kind of an expression that a member is looked up on."""
 
     names: Names
-    _open: set[int] = field(default_factory=set)
+    _known: dict[tuple[int, str, str], frozenset[str]] = field(default_factory=dict)
+    _depth: int = 0
 
     def kinds(self, node: cst.CSTNode, scope: Scope, member: str) -> frozenset[str]:
         """Every kind the expression may be; {"unknown"} when nothing tells."""
-        if id(node) in self._open or len(self._open) > 8:
-            return frozenset({UNKNOWN})
-        self._open.add(id(node))
-        try:
-            return self._kinds(node, scope, member)
-        finally:
-            self._open.discard(id(node))
+        return self._expression(node, scope, member) or frozenset({UNKNOWN})
 
-    def _kinds(self, node: cst.CSTNode, scope: Scope, member: str) -> frozenset[str]:
+    def _expression(self, node: cst.CSTNode, scope: Scope, member: str) -> frozenset[str]:
+        """The same, and nothing for an expression that says nothing new, such as None."""
+        if self._depth > _MAX_DEPTH:
+            return frozenset({UNKNOWN})
+        self._depth += 1
+        try:
+            return self._by_form(node, scope, member)
+        finally:
+            self._depth -= 1
+
+    def _by_form(self, node: cst.CSTNode, scope: Scope, member: str) -> frozenset[str]:
         if isinstance(node, cst.Call):
             return self._called(node, scope, member)
         if isinstance(node, cst.Name):
@@ -53,9 +60,9 @@ class Receivers:
         if isinstance(node, cst.Attribute):
             return self._attribute(node, scope, member)
         if isinstance(node, cst.IfExp):
-            return self.kinds(node.body, scope, member) | self.kinds(node.orelse, scope, member)
+            return self._expression(node.body, scope, member) | self._expression(node.orelse, scope, member)
         if isinstance(node, (cst.Await, cst.NamedExpr)):
-            return self.kinds(node.expression if isinstance(node, cst.Await) else node.value, scope, member)
+            return self._expression(node.expression if isinstance(node, cst.Await) else node.value, scope, member)
         return frozenset({UNKNOWN})
 
     def _name(self, name: str, scope: Scope, member: str) -> frozenset[str]:
@@ -66,6 +73,13 @@ class Receivers:
         if name in ("self", "cls") and any(isinstance(binding, Parameter) for binding in bindings):
             cls = owner.enclosing_class()
             return self.class_kind(self.names, cls, member) if cls is not None else frozenset({UNKNOWN})
+        key = (id(owner), name, member)
+        if key not in self._known:
+            self._known[key] = frozenset()  # x = x.float() says nothing new about x
+            self._known[key] = self._bound(bindings, owner, member)
+        return self._known[key]
+
+    def _bound(self, bindings: list[Binding], owner: Scope, member: str) -> frozenset[str]:
         kinds: set[str] = set()
         for binding in bindings:
             if isinstance(binding, Parameter):
@@ -76,7 +90,7 @@ class Receivers:
                 kinds |= self.class_kind(self.names, binding.scope, member)
             else:
                 kinds.add(UNKNOWN)
-        return frozenset(kinds) or frozenset({UNKNOWN})
+        return frozenset(kinds)
 
     def _assigned(self, binding: Assigned, scope: Scope, member: str) -> frozenset[str]:
         if binding.annotation is not None:
@@ -85,7 +99,7 @@ class Receivers:
             return frozenset({UNKNOWN})
         if isinstance(binding.value, cst.Name) and binding.value.value == "None":
             return frozenset()
-        return self.kinds(binding.value, scope, member)
+        return self._expression(binding.value, scope, member)
 
     def _attribute(self, node: cst.Attribute, scope: Scope, member: str) -> frozenset[str]:
         cls = scope.enclosing_class()
@@ -134,7 +148,7 @@ class Receivers:
             # The override itself is the user's; what super() reaches is the base's.
             return kinds if MODULE in kinds else frozenset({UNKNOWN})
         if isinstance(function, cst.Attribute) and function.attr.value in _FLUENT:
-            return self.kinds(function.value, scope, member)
+            return self._expression(function.value, scope, member)
         return self._instance(function, scope, member)
 
     def _instance(self, function: cst.CSTNode, scope: Scope, member: str) -> frozenset[str]:
@@ -146,7 +160,7 @@ class Receivers:
             names, defined = definition
             if isinstance(defined.node, cst.ClassDef):
                 return self.class_kind(names, defined.scope, member)
-            return Receivers(names, self._open)._returned(defined, member)
+            return Receivers(names, _depth=self._depth + 1)._returned(defined, member)
         qualified = self.names.qualified(function, scope) or ""
         if qualified in _TENSOR_BASES:
             return frozenset({TENSOR})
@@ -165,7 +179,7 @@ class Receivers:
             return self._annotated(node.returns.annotation, outer, member)
         kinds: set[str] = set()
         for value in _return_values(node.body):
-            kinds |= self.kinds(value, function.scope, member)
+            kinds |= self._expression(value, function.scope, member)
         return frozenset(kinds) or frozenset({UNKNOWN})
 
     def class_kind(self, names: Names, cls: Scope, member: str, depth: int = 10) -> frozenset[str]:

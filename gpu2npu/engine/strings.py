@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import libcst as cst
 
@@ -75,7 +76,7 @@ def is_word(name: str | None, role: Role) -> bool:
 def _tokens(name: str) -> set[str]:
     parts = name.split("_")
     singles = {part.rstrip("0123456789") for part in parts}
-    return singles | {part.removesuffix("s") for part in singles} | {f"{a}_{b}" for a, b in zip(parts, parts[1:])}  # noqa: B905
+    return singles | {part.removesuffix("s") for part in singles} | {f"{a}_{b}" for a, b in pairwise(parts)}
 
 
 def holds(node: cst.CSTNode, role: Role) -> bool:
@@ -149,8 +150,7 @@ def _element(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, 
         return verdict
     assignment = place.above[depth - 2]
     if isinstance(assignment, cst.Assign) and isinstance(display, cst.Tuple):
-        index = [element.value for element in display.elements].index(child)
-        return _unpacked(assignment, index, role)
+        return _unpacked(assignment, list(elements(display)).index(child), role)
     return None
 
 

@@ -6,8 +6,7 @@ LibCST's own visitors look at every white-space node and copy as they go; this w
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -23,27 +22,36 @@ _LAYOUT = frozenset(
 )  # fmt: skip
 
 
-@cache
-def _code_fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
-    fields = [field.name for field in dataclasses.fields(kind)]
-    return tuple(
-        name
-        for name in fields
-        if name not in _LAYOUT
-        and not name.startswith("whitespace")
-        and not (name in ("value", "operator") and issubclass(kind, (cst.Name, cst.BaseNumber, cst.SimpleString)))
-        and not (name == "operator" and kind is not cst.ComparisonTarget)
-    )
+class _CodeFields(dict[type[cst.CSTNode], tuple[str, ...]]):
+    """For each kind of node, its fields that hold nodes which carry code; worked out when first asked."""
+
+    def __missing__(self, kind: type[cst.CSTNode]) -> tuple[str, ...]:
+        self[kind] = tuple(
+            field.name
+            for field in dataclasses.fields(kind)
+            if field.name not in _LAYOUT
+            and not field.name.startswith("whitespace")
+            and not (field.name == "value" and issubclass(kind, _TOKENS))
+            and not (field.name == "operator" and kind is not cst.ComparisonTarget)
+        )
+        return self[kind]
 
 
-def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+# Leaves whose `value` is text.
+_TOKENS = (cst.Name, cst.BaseNumber, cst.SimpleString, cst.FormattedStringText, cst.NotEqual)
+_CODE_FIELDS = _CodeFields()
+
+
+def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """The child nodes that carry code."""
-    for name in _code_fields(type(node)):
+    found: list[cst.CSTNode] = []
+    for name in _CODE_FIELDS[type(node)]:
         value = getattr(node, name)
         if isinstance(value, cst.CSTNode):
-            yield value
+            found.append(value)
         elif isinstance(value, (list, tuple)):
-            yield from value
+            found += value
+    return found
 
 
 def dotted_name(node: cst.CSTNode) -> str | None:

@@ -53,9 +53,8 @@ def load_rulebook(user_files: Sequence[Path] = ()) -> Rulebook:
     documents = [(path, _read_user_file(path)) for path in user_files]
     # The built-in files are checked against the schema by the tests, not on every run: importing jsonschema
     # takes longer than migrating a small project.
-    for path in sorted(builtin_rules_dir().glob("*.json")):
-        if path.name != SCHEMA_NAME:
-            documents.append((path, json.loads(path.read_text(encoding="utf-8"))))
+    built_in = sorted(path for path in builtin_rules_dir().glob("*.json") if path.name != SCHEMA_NAME)
+    documents += [(path, json.loads(path.read_text(encoding="utf-8"))) for path in built_in]
     rules: list[Rule] = []
     roles: dict[str, Role] = {}
     seen: dict[str, Path] = {}
@@ -165,9 +164,7 @@ def _example(entry: dict[str, Any]) -> Example:
 
 
 def _role(entry: dict[str, Any]) -> Role:
-    sets = {
-        key: frozenset(entry.get(key, ())) for key in ("words", "siblings", "callables", "methods", "attributes")
-    }
+    sets = {key: frozenset(entry.get(key, ())) for key in ("words", "siblings", "callables", "methods", "attributes")}
     return Role(**sets, suffix=entry.get("suffix"))
 
 

@@ -47,7 +47,10 @@ CHANGED = {
         "cu = torch.npu\namp = cu.amp",
     ),
     "in a function": ("def f():\n    import torch as t\n    t.cuda.synchronize()\n", "t.npu.synchronize()"),
-    "use before a later import": ("def f(): return torch.cuda.synchronize()\nimport torch\n", "torch.npu.synchronize()"),
+    "use before a later import": (
+        "def f(): return torch.cuda.synchronize()\nimport torch\n",
+        "torch.npu.synchronize()",
+    ),
     "optional import": (
         "try:\n    import torch\nexcept ImportError:\n    torch = None\ntorch.cuda.synchronize()\n",
         "torch.npu.synchronize()",
@@ -59,12 +62,18 @@ CHANGED = {
     ),
     "in a cell of unknown origin": ("torch.cuda.synchronize()\n", "torch.npu.synchronize()"),
     "inside an f-string": ("import torch\nf'cuda:{torch.cuda.current_device()}'\n", "npu.current_device()"),
-    "inside an f-string in print": ("import torch\nprint(f'on {torch.cuda.current_device()}')\n", "npu.current_device()"),
+    "inside an f-string in print": (
+        "import torch\nprint(f'on {torch.cuda.current_device()}')\n",
+        "npu.current_device()",
+    ),
     "a decorator": ("import torch\n@torch.cuda.amp.autocast()\ndef f(): ...\n", "@torch.npu.amp.autocast()"),
     "an annotation": ("import torch\ndef f(s: torch.cuda.Stream): ...\n", "s: torch.npu.Stream"),
     "a base class": ("import torch\nclass S(torch.cuda.Stream): ...\n", "class S(torch.npu.Stream)"),
     "a default": ("import torch\ndef f(n=torch.cuda.device_count()): ...\n", "n=torch.npu.device_count()"),
-    "parentheses and line breaks": ("import torch\n(torch\n .cuda\n .synchronize)()\n", "(torch\n .npu\n .synchronize)()"),
+    "parentheses and line breaks": (
+        "import torch\n(torch\n .cuda\n .synchronize)()\n",
+        "(torch\n .npu\n .synchronize)()",
+    ),
     "a local alias's local name": (
         "def f():\n    from torch import cuda\n    cuda.synchronize()\n",
         "    from torch import npu\n    npu.synchronize()",

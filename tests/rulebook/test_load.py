@@ -17,7 +17,10 @@ RULE = {
     "match": {"name": "fastlib.gpu.fuse"},
     "then": {"rename": "fastlib.npu.fuse"},
     "examples": [
-        {"before": "import fastlib.gpu\nfastlib.gpu.fuse(x)\n", "after": "import fastlib.gpu\nimport fastlib.npu\nfastlib.npu.fuse(x)\n"}
+        {
+            "before": "import fastlib.gpu\nfastlib.gpu.fuse(x)\n",
+            "after": "import fastlib.gpu\nimport fastlib.npu\nfastlib.npu.fuse(x)\n",
+        }
     ],
 }
 

@@ -1,0 +1,263 @@
+"""Rules about qualified names: what they do to references and to import statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from gpu2npu.engine.edits import Edit
+from gpu2npu.engine.imports import (
+    ImportSite,
+    Renamed,
+    has_comment,
+    leaf,
+    may_rename_local,
+    parent,
+    split_from_import,
+)
+from gpu2npu.engine.matches import Found, Matches
+from gpu2npu.engine.names import Names
+from gpu2npu.engine.scopes import Assigned, Imported, Scope, import_module
+from gpu2npu.engine.table import RuleTable
+from gpu2npu.engine.tree import dotted_name
+from gpu2npu.records import FindingKind
+from gpu2npu.rulebook.rule import Rule
+from gpu2npu.support.tables import has_cuda_name, has_npu_name, table_for
+
+
+class Renames:
+    """Applies name rules in one module. `above` is the walk's own list of the nodes above the current one."""
+
+    def __init__(self, names: Names, table: RuleTable, matches: Matches, above: list[cst.CSTNode]) -> None:
+        self.names = names
+        self.table = table
+        self.matches = matches
+        self.above = above
+        self.release = table_for(names.context.version)
+        self.anchors = {"torch"}  # local names beside whose import a further import belongs
+        self.renamed_locals: dict[tuple[int, str], str] = {}
+        self.interesting = self._interesting_names()
+        self._plan_local_renames()
+
+    def _interesting_names(self) -> frozenset[str]:
+        """Identifiers that a matching reference must contain: rule leaves, and local names that stand for them."""
+        interesting = set(self.table.leaves)
+        for _ in range(2):  # an alias of an alias
+            for scope in self._scopes():
+                for name, bindings in scope.bindings.items():
+                    if any(self._stands_for(binding, interesting) for binding in bindings):
+                        interesting.add(name)
+        return frozenset(interesting)
+
+    def _stands_for(self, binding: object, interesting: set[str]) -> bool:
+        if isinstance(binding, Imported):
+            return not interesting.isdisjoint(binding.qualified.split("."))
+        if isinstance(binding, Assigned) and binding.value is not None:
+            dotted = dotted_name(binding.value)
+            return dotted is not None and not interesting.isdisjoint(dotted.split("."))
+        return False
+
+    def _scopes(self) -> Iterator[Scope]:
+        return iter(self.names.scopes.by_node.values())
+
+    def _plan_local_renames(self) -> None:
+        """Decide before the walk which imported names get a new local name, since uses may come first."""
+        context, path = self.names.context, self.names.path
+        for scope in self._scopes():
+            for name, bindings in scope.bindings.items():
+                binding = bindings[0]
+                if not isinstance(binding, Imported) or not isinstance(binding.statement, cst.ImportFrom):
+                    continue
+                target = self._target(binding.qualified)
+                if target is None or leaf(target) == name:
+                    continue
+                stem = path.removesuffix("/__init__.py").removesuffix(".py").rpartition("/")[2]
+                taken = not context.taken_names.isdisjoint({name, f"{stem}*"})
+                public = scope.kind == "module" and (taken or path.endswith("__init__.py"))
+                if may_rename_local(binding, leaf(target), scope, self.names.scopes, public):
+                    self.renamed_locals[id(scope), name] = leaf(target)
+
+    def _target(self, qualified: str) -> str | None:
+        """Where a rename rule moves a qualified name; None when none does or the release lacks the new name."""
+        matched = self.table.rule_for(qualified)
+        if matched is None or matched[0].then.keep or matched[0].then.rename is None:
+            return None
+        target = matched[0].then.rename + qualified[len(matched[1]) :]
+        return None if self._is_missing(matched[0], target) else target
+
+    def _is_missing(self, rule: Rule, target: str) -> bool:
+        return rule.then.needs_target and not has_npu_name(self.release, target)
+
+    def reference(self, node: cst.Name | cst.Attribute, scope: Scope) -> None:
+        chain: list[cst.BaseExpression] = []
+        part: cst.BaseExpression = node
+        relevant = False
+        while isinstance(part, cst.Attribute):
+            chain.append(part)
+            relevant = relevant or part.attr.value in self.interesting
+            part = part.value
+        if not isinstance(part, cst.Name):
+            return
+        if not relevant and part.value not in self.interesting:
+            return
+        chain.append(part)
+        chain.reverse()
+        qualified = self.names.qualified(node, scope)
+        if qualified is not None and qualified.startswith("torch."):
+            self.anchors.add(part.value)
+        matched = self.table.rule_for(qualified) if qualified is not None else None
+        if qualified is not None and matched is not None:
+            self.apply_name(*matched, qualified, chain, scope)
+
+    def apply_name(
+        self, rule: Rule, prefix: str, qualified: str, chain: list[cst.BaseExpression], scope: Scope
+    ) -> None:
+        then = rule.then
+        if then.keep:
+            return
+        self.matches.note(rule, chain[-1], qualified, self.above)
+        if then.rename is None:
+            return
+        root = chain[0]
+        assert isinstance(root, cst.Name)
+        index = len(chain) - 1 - qualified[len(prefix) :].count(".")
+        target = then.rename + qualified[len(prefix) :]
+        missing = self._is_missing(rule, target)
+        if missing:
+            self.report_missing(rule, chain[-1], qualified, target)
+        if index < 0:
+            return
+        if index == 0:
+            found = scope.lookup(root.value)
+            local = self.renamed_locals.get((id(found[0]), root.value)) if found is not None else None
+            if local is not None:
+                self.edit(root, local, rule, chain[-1])
+        elif not missing and self.names.qualified(chain[index - 1], scope) == parent(prefix):
+            node = chain[index]
+            assert isinstance(node, cst.Attribute)
+            if parent(then.rename) == parent(prefix):
+                self.edit(node.attr, leaf(then.rename), rule, chain[-1])
+            else:
+                self.respell(node, then.rename, rule, chain[:index], scope)
+
+    def respell(
+        self, node: cst.Attribute, name: str, rule: Rule, owners: list[cst.BaseExpression], scope: Scope
+    ) -> None:
+        """Write a name that lives elsewhere, through what the file has imported already where that leads to it."""
+        text, known = name, ""
+        for owner in owners:
+            qualified = self.names.qualified(owner, scope) or ""
+            if name.startswith(f"{qualified}."):
+                text, known = f"{dotted_name(owner)}{name[len(qualified) :]}", qualified
+        needs = parent(name) if rule.then.imports is None and parent(name) != known else None
+        self.matches.add(Edit(node, text, rule.id, rule.why, needs=needs), self.above)
+        self.anchors.add(dotted_name(owners[0]) or "")
+
+    def report_missing(self, rule: Rule, node: cst.CSTNode, qualified: str, target: str) -> None:
+        release = self.release.release
+        if has_cuda_name(qualified):
+            kind, message = FindingKind.UNSUPPORTED, f"torch_npu {release} has no {target}; left as it is."
+        else:
+            kind = FindingKind.UNKNOWN
+            message = f"Neither PyTorch's documented API nor torch_npu {release} has this name; left as it is."
+        self.matches.add(Found(node, rule.id, kind, qualified, message), self.above)
+
+    def edit(self, node: cst.CSTNode, text: str, rule: Rule, shown: cst.CSTNode | None = None) -> None:
+        self.matches.add(Edit(node, text, rule.id, rule.why, shown), self.above)
+
+    def import_(self, node: cst.Import, scope: Scope) -> None:
+        edited = False
+        for alias in node.names:
+            old = dotted_name(alias.name) or ""
+            matched = self.table.rule_for(old)
+            if matched is None or matched[0].then.keep:
+                continue
+            rule, prefix = matched
+            if rule.then.rename is None:
+                self.matches.note(rule, node, old, self.above)
+                continue
+            new = rule.then.rename + old[len(prefix) :]
+            if self._is_missing(rule, new):
+                self.report_missing(rule, alias, old, new)
+            elif alias.asname is not None or new.partition(".")[0] == old.partition(".")[0]:
+                self.edit(alias.name, new, rule, node)
+                edited = True
+        self.site(node, scope, edited)
+
+    def import_from(self, node: cst.ImportFrom, scope: Scope) -> None:
+        module = import_module(node)
+        if isinstance(node.names, cst.ImportStar):
+            matched = self.table.rule_for(module)
+            edited = matched is not None and self._target(module) is not None and not matched[0].then.keep
+            if matched is not None and edited:
+                assert node.module is not None
+                self.edit(node.module, self._target(module) or "", matched[0], node)
+            self.site(node, scope, edited)
+            return
+        followed = [] if node.relative else [self._imported(alias, module, node) for alias in node.names]
+        if any(item.new is not None for item in followed):
+            self.rewrite_from(node, module, followed, scope)
+        self.site(node, scope, any(item.new is not None for item in followed))
+
+    def _imported(self, alias: cst.ImportAlias, module: str, node: cst.ImportFrom) -> Renamed:
+        old = f"{module}.{dotted_name(alias.name)}"
+        matched = self.table.rule_for(old)
+        if matched is None or matched[0].then.keep:
+            return Renamed(alias, old, None)
+        rule, prefix = matched
+        if rule.then.trait is not None:
+            self.matches.traits.add(rule.then.trait)
+        if rule.then.rename is None:
+            return Renamed(alias, old, None)
+        new = rule.then.rename + old[len(prefix) :]
+        if self._is_missing(rule, new):
+            self.report_missing(rule, alias, old, new)
+            return Renamed(alias, old, None)
+        return Renamed(alias, old, new)
+
+    def rewrite_from(self, node: cst.ImportFrom, module: str, followed: list[Renamed], scope: Scope) -> None:
+        rules = [matched[0] for item in followed if item.new and (matched := self.table.rule_for(item.old))]
+        rule = next((rule for rule in rules if rule.then.imports is not None), rules[0])
+        keep = {id(item.alias): self._keeps_local(item, scope) for item in followed}
+        homes = {parent(item.new) if item.new else module for item in followed}
+        assert node.module is not None
+        if len(homes) > 1:
+            if has_comment(node):
+                message = "Some of these names move to another module; split the statement by hand."
+                self.matches.add(Found(node, rule.id, FindingKind.REVIEW, module, message), self.above)
+                return
+            self.edit(node, split_from_import(node, module, followed, keep), rule)
+            return
+        home = homes.pop()
+        if home != module:
+            self.edit(node.module, home, rule, node)
+        for item in followed:
+            if item.new is not None and leaf(item.new) != leaf(item.old):
+                suffix = f" as {leaf(item.old)}" if keep[id(item.alias)] else ""
+                self.edit(item.alias.name, leaf(item.new) + suffix, rule, node)
+
+    def _keeps_local(self, item: Renamed, scope: Scope) -> bool:
+        """Whether an imported name needs an `as` to stay what the file, or another one, calls it."""
+        if item.new is None or item.alias.asname is not None or leaf(item.new) == leaf(item.old):
+            return False
+        found = scope.lookup(leaf(item.old))
+        return found is None or (id(found[0]), leaf(item.old)) not in self.renamed_locals
+
+    def site(self, node: cst.Import | cst.ImportFrom, scope: Scope, edited: bool) -> None:
+        """Remember a statement that may bring torch into the file."""
+        if isinstance(node, cst.Import):
+            roots = {(dotted_name(alias.name) or "").partition(".")[0] for alias in node.names}
+            names = frozenset(roots | {alias.evaluated_alias or "" for alias in node.names})
+            plain = any(dotted_name(alias.name) == "torch" for alias in node.names)
+        else:
+            root = import_module(node).partition(".")[0]
+            aliases = () if isinstance(node.names, cst.ImportStar) else node.names
+            names = frozenset(alias.evaluated_alias or alias.evaluated_name for alias in aliases) | {root}
+            plain = False
+        typing_only = any(isinstance(above, cst.If) and _is_type_checking(above.test) for above in self.above)
+        self.matches.add(ImportSite(node, self.above[-1], scope, names, plain, edited, typing_only), self.above)
+
+
+def _is_type_checking(test: cst.CSTNode) -> bool:
+    return (dotted_name(test) or "").rpartition(".")[2] == "TYPE_CHECKING"

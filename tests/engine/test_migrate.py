@@ -1,0 +1,165 @@
+"""What is not edited stays to the byte, in every encoding and layout; what cannot be migrated says why."""
+
+from __future__ import annotations
+
+import ast
+import codecs
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpu2npu.engine import ProjectContext, migrate_source
+from gpu2npu.records import MigratedFile, Operation
+from gpu2npu.rulebook import load_rulebook
+
+RULEBOOK = load_rulebook()
+
+
+def run(source: bytes, path: str = "a.py") -> MigratedFile:
+    return migrate_source(source, path, RULEBOOK, ProjectContext())
+
+
+BYTES = {
+    "CRLF": (b"import torch\r\nx.cuda()\r\n", b"import torch\r\nimport torch_npu\r\nx.npu()\r\n"),
+    "old Mac line ends": (b"import torch\rx.cuda()\r", b"import torch\rimport torch_npu\rx.npu()\r"),
+    "mixed line ends": (b"a = 1\r\nx.cuda()\nb = 2\r\n", b"a = 1\r\nx.npu()\nb = 2\r\n"),
+    "tabs": (
+        b"def f():\n\timport torch\n\tif x:\n\t\tx.cuda()\n",
+        b"def f():\n\timport torch\n\timport torch_npu\n\tif x:\n\t\tx.npu()\n",
+    ),
+    "byte order mark": (codecs.BOM_UTF8 + b"x.cuda()\n", codecs.BOM_UTF8 + b"x.npu()\n"),
+    "no final newline": (b"x.cuda()", b"x.npu()"),
+    "an import without final newline": (b"if x.cuda(): import torch", b"if x.npu(): import torch; import torch_npu"),
+    "import as the last line": (b"x.cuda()\nimport torch", b"x.npu()\nimport torch\nimport torch_npu"),
+    "gbk": (
+        "# -*- coding: gbk -*-\ns = '显卡'  # 设备\nx.cuda()\n".encode("gbk"),
+        "# -*- coding: gbk -*-\ns = '显卡'  # 设备\nx.npu()\n".encode("gbk"),
+    ),
+    "latin-1": (b"# coding: latin-1\ns = '\xe9'\nx.cuda()\n", b"# coding: latin-1\ns = '\xe9'\nx.npu()\n"),
+    "form feed and trailing blanks": (b"x.cuda()  \n\x0c\n\n  \ny = 1 \n", b"x.npu()  \n\x0c\n\n  \ny = 1 \n"),
+    "backslashes": (b"x = y \\\n  .cuda( )  # go\n", b"x = y \\\n  .npu( )  # go\n"),
+    "odd spaces": (b"torch . cuda . is_available ( )\n", b"torch . npu . is_available ( )\n"),
+    "semicolons": (b"x.cuda() ; y.cuda();\n", b"x.npu() ; y.npu();\n"),
+    "string prefixes": (b"x.to(u\"cuda\"); y.to(R'cuda:0')\n", b"x.to(u\"npu\"); y.to(R'npu:0')\n"),
+    "triple quotes": (b"x.to('''cuda''')\n", b"x.to('''npu''')\n"),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), BYTES.values(), ids=BYTES)
+def test_all_other_bytes_stay(before: bytes, after: bytes) -> None:
+    result = run(before)
+    assert (result.failure, result.content) == (None, after)
+    assert run(after).content is None
+
+
+PLUGIN = {
+    "after the docstring and __future__": (
+        '"""Doc."""\nfrom __future__ import annotations\n\nimport torch  # here\n\nx.cuda()\n',
+        '"""Doc."""\nfrom __future__ import annotations\n\nimport torch  # here\nimport torch_npu\n\nx.npu()\n',
+    ),
+    "already there": ("import torch\nimport torch_npu\nx.cuda()\n", "import torch\nimport torch_npu\nx.npu()\n"),
+    "part of it already there": (
+        "import torch\nfrom torch_npu.contrib import transfer_to_npu\nx.cuda()\n",
+        "import torch\nfrom torch_npu.contrib import transfer_to_npu\nx.npu()\n",
+    ),
+    "below import torch, not below what is first": (
+        "from torch import nn\nimport torch\nx.cuda()\n",
+        "from torch import nn\nimport torch\nimport torch_npu\nx.npu()\n",
+    ),
+    "above what needs it": (
+        "from torch.cuda import Stream\nimport torch\nx.cuda()\n",
+        "import torch_npu\nfrom torch.npu import Stream\nimport torch\nx.npu()\n",
+    ),
+    "inside try": (
+        "try:\n    import torch\nexcept ImportError:\n    pass\nx.cuda()\n",
+        "try:\n    import torch\n    import torch_npu\nexcept ImportError:\n    pass\nx.npu()\n",
+    ),
+    "not where types alone are imported": (
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\nx.cuda()\n",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\nx.npu()\n",
+    ),
+    "in the function that imports torch": (
+        "def f():\n    import torch\n    torch.cuda.init()\ndef g():\n    import torch\n",
+        "def f():\n    import torch\n    import torch_npu\n    torch.npu.init()\ndef g():\n    import torch\n",
+    ),
+    "not in a file without torch": ("batch.cuda()\n", "batch.npu()\n"),
+    "not in a file that does not change": ("import torch\nprint('cuda')\n", "import torch\nprint('cuda')\n"),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), PLUGIN.values(), ids=PLUGIN)
+def test_import_torch_npu_once_where_it_is_needed(before: str, after: str) -> None:
+    result = run(before.encode())
+    assert (result.content or before.encode()).decode() == after
+    assert run(after.encode()).content is None
+
+
+FAILURES = {
+    "syntax error": (b"x.cuda()\nprint 'cuda'\n", "syntax error at line 2"),
+    "unknown encoding": (b"# coding: klingon\nx.cuda()\n", "unknown encoding"),
+    "wrong encoding": (b"x.cuda()\n# \xff\n", "byte 11 is not utf-8"),
+    "nested too deeply": (b"x.cuda()\ny = " + b"(" * 3000 + b"1" + b")" * 3000 + b"\n", "too deeply"),
+}
+
+
+@pytest.mark.parametrize(("source", "reason"), FAILURES.values(), ids=FAILURES)
+def test_a_file_that_cannot_be_migrated_says_why(source: bytes, reason: str) -> None:
+    result = run(source)
+    assert result.content is None
+    assert result.failure is not None
+    assert reason in result.failure
+    assert "\n" not in result.failure
+
+
+def test_a_file_without_a_trigger_is_not_even_parsed() -> None:
+    assert run(b"print 'Python 2'\n") == MigratedFile("a.py")
+
+
+def test_changes_tell_where_what_and_why() -> None:
+    changes = run(b"import torch\n\nif x:\n    torch.cuda.manual_seed_all(1); y.cuda()\n").changes
+    assert [(c.span.start_line, c.rule, c.operation, c.before, c.after) for c in changes] == [
+        (1, "torch-cuda", Operation.INSERT, "", "import torch_npu"),
+        (4, "torch-cuda", Operation.MODIFY, "torch.cuda.manual_seed_all", "torch.npu.manual_seed_all"),
+        (4, "cuda-method", Operation.MODIFY, "cuda", "npu"),
+    ]
+    assert changes[1].span.start_column == 10
+
+
+def test_traits_of_a_program_that_trains_on_several_cards() -> None:
+    assert run(b"import torch.distributed as dist\ndist.init_process_group('gloo')\n").traits == {"multi-card"}
+    assert run(b"import torch\ntorch.nn.DataParallel(m)\n").traits == {"multi-card"}
+    assert run(b"x.cuda()\n").traits == frozenset()
+
+
+SNIPPETS = [
+    "import torch", "import torch as T", "from torch import cuda", "from torch import cuda, nn",
+    "import torch.cuda as tc",
+    "from torch.cuda import nvtx, Stream", "from torch.cuda.amp import autocast as ac", "cu = torch.cuda", "cuda = 1",
+    "torch.cuda.synchronize()", "T.cuda.empty_cache()", "cuda.device_count()", "x = x.cuda(0)", "y = 'cuda'",
+    "device = 'cuda:0' if cuda else \"cpu\"", "print('cuda', f'cuda:{x}')", "x.to(f'cuda:{x}')", "# cuda", "",
+    "if x.is_cuda: x.cuda()", "torch.nn.DataParallel(x)", "def f(device='cuda', torch=None): return torch.cuda.x",
+    "class A:\n    def cuda(self): return self", "A().cuda()", "import torch_npu", "s = '''cuda\ncuda'''",
+    "try:\n    import torch\nexcept ImportError:\n    torch = None", "dist.init_process_group('nccl')", "del cuda",
+    "with torch.cuda.stream(s): pass", "lambda: torch.cuda", "global_ = torch.cuda.amp", "torch.cuda.nosuch()",
+]  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from(SNIPPETS), max_size=8), st.sampled_from(["\n", "\r\n"]), st.booleans())
+def test_any_program_stays_a_program_and_a_second_migration_changes_nothing(
+    snippets: list[str], newline: str, final: bool
+) -> None:
+    text = newline.join(part.replace("\n", newline) for part in snippets) + (newline if final else "")
+    result = run(text.encode())
+    assert result.failure is None
+    after = text if result.content is None else result.content.decode()
+    ast.parse(after)
+    assert run(after.encode()).content is None
+    if not result.changes:
+        assert after == text
+    assert without_triggers(after) == without_triggers(text)
+
+
+def without_triggers(text: str) -> list[str]:
+    return [line for line in text.splitlines() if not any(word in line for word in ("cuda", "nccl", "npu", "hccl"))]

@@ -1,0 +1,122 @@
+"""`.cuda()` is edited on tensors, modules and unknown objects, and left on objects of the user's own classes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpu2npu.engine import migrate_source, scan_project
+
+KIT = "class Kit:\n    def cuda(self): ...\n"
+OWN = {
+    "an instance": "Kit().cuda()",
+    "a variable": "kit = Kit()\nkit.cuda()",
+    "an annotated parameter": "def f(kit: Kit):\n    kit.cuda()",
+    "a quoted annotation": "def f(kit: 'Kit'):\n    kit.cuda()",
+    "an optional annotation": "def f(kit: Optional[Kit] = None):\n    kit.cuda()",
+    "a union annotation": "def f(kit: Kit | None = None):\n    kit.cuda()",
+    "an annotated variable": "kit: Kit = make()\nkit.cuda()",
+    "an attribute of self": (
+        "class A:\n    def __init__(self):\n        self.kit = Kit()\n    def f(self):\n        self.kit.cuda()"
+    ),
+    "a parameter kept on self": (
+        "class A:\n    def __init__(self, kit: Kit):\n        self.kit = kit\n    def f(self):\n        self.kit.cuda()"
+    ),
+    "a factory": "def make():\n    return Kit()\nmake().cuda()",
+    "an annotated factory": "def make() -> Kit: ...\nmake().cuda()",
+    "a subclass": "class Small(Kit): ...\nSmall().cuda()",
+    "a conditional": "kit = Kit() if a else Kit()\nkit.cuda()",
+    "a method of its own": "class B(Kit):\n    def f(self):\n        self.cuda()",
+}
+
+
+@pytest.mark.parametrize("use", OWN.values(), ids=OWN)
+def test_own_classes_keep_their_method(migrate, use: str) -> None:
+    text = f"{KIT}{use}\n"
+    assert migrate(text) == text
+
+
+EDITED = {
+    "a tensor": "import torch\nt = torch.zeros(2)\nt.cuda()",
+    "a module": "import torch.nn as nn\nnet = nn.Linear(1, 2)\nnet.cuda()",
+    "a module of the project": "import torch\nclass Net(torch.nn.Module): ...\nNet().cuda()",
+    "a subclass of it": "from torch.nn import Module\nclass A(Module): ...\nclass B(A): ...\nB().eval().cuda()",
+    "self in a module": "import torch\nclass Net(torch.nn.Module):\n    def f(self):\n        return self.cuda()",
+    "an annotated tensor": "from torch import Tensor\ndef f(t: Tensor):\n    t.cuda()",
+    "an unknown object": "batch.cuda()",
+}
+
+
+@pytest.mark.parametrize("use", EDITED.values(), ids=EDITED)
+def test_tensors_modules_and_the_unknown_are_edited(rulebook, use: str) -> None:
+    source = f"{KIT}{use}\n"
+    data = {"a.py": source.encode()}
+    context = scan_project(data, rulebook, "2.1.0")
+    content = migrate_source(data["a.py"], "a.py", rulebook, context).content
+    assert content is not None
+    assert b".npu()" in content
+    assert KIT.encode() in content
+
+
+def test_an_unknown_object_is_reported_where_a_class_of_the_project_has_the_method(rulebook) -> None:
+    data = {"a.py": f"{KIT}batch.cuda()\n".encode()}
+    result = migrate_source(data["a.py"], "a.py", rulebook, scan_project(data, rulebook, "2.1.0"))
+    assert [finding.kind.value for finding in result.findings] == ["review"]
+
+
+def test_modules_that_are_imported_have_functions_not_methods(migrate) -> None:
+    text = "import cupyx\ncupyx.cuda()\n"
+    assert migrate(text) == text
+
+
+def test_flags_of_the_user_and_stored_attributes_stay(migrate) -> None:
+    text = "if args.is_cuda: ...\nself.args.is_cuda\nself.is_cuda = True\n"
+    assert migrate(text) == text
+    assert migrate("if x.is_cuda and y[0].is_cuda: ...") == "if x.is_npu and y[0].is_npu: ..."
+
+
+def test_an_override_in_a_module_is_renamed_with_its_callers(migrate) -> None:
+    before = (
+        "from torch import nn\nclass Net(nn.Module):\n    def cuda(self, d=None):\n        self.t = self.t.cuda(d)\n"
+    )
+    assert "    def npu(self, d=None):\n        self.t = self.t.npu(d)\n" in migrate(before)
+
+
+def test_an_override_over_a_base_of_unknown_kind_is_reported(rulebook) -> None:
+    data = {"a.py": b"from lib import Base\nclass Net(Base):\n    def cuda(self): ...\n"}
+    result = migrate_source(data["a.py"], "a.py", rulebook, scan_project(data, rulebook, "2.1.0"))
+    assert result.content is None
+    assert [finding.api for finding in result.findings] == ["Net.cuda"]
+
+
+FILES = {
+    "pkg/__init__.py": "",
+    "pkg/kit.py": f"{KIT}\ndef make():\n    return Kit()\n",
+    "pkg/nets.py": "import torch\nclass Net(torch.nn.Module): ...\n",
+    "pkg/use.py": (
+        "from .kit import Kit, make\n"
+        "from .nets import Net\n"
+        "Kit().cuda()\n"
+        "make().cuda()\n"
+        "for kit in [Kit(), Kit()]:\n"
+        "    kit.cuda()\n"
+        "a, b = make(), Net()\n"
+        "a.cuda()\n"
+        "b.cuda()\n"
+        "table = {'x': Kit()}\n"
+        "table['x'].cuda()\n"
+    ),
+}
+
+
+def test_classes_of_other_files_are_found_by_imports_and_by_inference(rulebook, tmp_path: Path) -> None:
+    for path, text in FILES.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    data = {path: text.encode() for path, text in FILES.items()}
+    context = scan_project(data, rulebook, "2.1.0", read=data.__getitem__, root=tmp_path)
+    result = migrate_source(data["pkg/use.py"], "pkg/use.py", rulebook, context)
+    assert result.content is not None
+    changed = [line for line in result.content.decode().splitlines() if "npu" in line]
+    assert (changed, result.findings) == (["b.npu()"], ())

@@ -1,0 +1,151 @@
+"""A string is a device where its use says so; elsewhere it stays, and what is doubtful is reported."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpu2npu.engine import ProjectContext, migrate_source
+
+DEVICES = [
+    "x.to('cuda')",
+    "x.to(device='cuda:1', non_blocking=True)",
+    'torch.zeros(2, device="cuda")',
+    "torch.load(f, 'cuda:0')",
+    "torch.load(f, map_location=r'cuda')",
+    "torch.load(f, map_location={'cuda:0': 'cuda:1'})",
+    "torch.autocast('cuda', enabled=True)",
+    "torch.autocast(device_type='cuda')",
+    "torch.Generator('cuda')",
+    "torch.set_default_device('cuda')",
+    "if device == 'cuda' and n > 1: ...",
+    "if 'cuda' in device: ...",
+    "if 'cuda' in str(args.device): ...",
+    "if x.device.type != 'cuda': ...",
+    "if args.device in ('cpu', 'cuda'): ...",
+    "if device.split(':')[0] == 'cuda': ...",
+    "if cfg['device'] == 'cuda': ...",
+    "if get_device() == 'cuda': ...",
+    "def f(x, *, device='cuda'): ...",
+    "f = lambda device='cuda': device",
+    "class C:\n    device: str = 'cuda'",
+    "class C:\n    device: str = field(default='cuda')",
+    "DEVICE = 'cuda'",
+    "self.target_device = 'cuda:0'",
+    "teacher_device, student_device = 'cuda:0', 'cuda:1'",
+    "os.environ['DEVICE'] = 'cuda'",
+    "device = 'cuda' if ok else 'cpu'",
+    "device = ok and 'cuda' or 'cpu'",
+    "device = device or 'cuda'",
+    "x = 'cpu' if no else ('cuda')",
+    "def pick():\n    if ok:\n        return 'cuda'\n    return 'cpu'",
+    "def default_device():\n    return 'cuda'",
+    "parser.add_argument('--dev', default='cuda')",
+    "parser.add_argument('--where', choices=('cpu', 'cuda'))",
+    "@click.option('--device', default='cuda')\ndef main(device): ...",
+    "getattr(args, 'device', 'cuda')",
+    "args.get('device', 'cuda')",
+    "kwargs.setdefault('device', 'cuda')",
+    "config = dict(device='cuda')",
+    "config = {'model': 1, 'device': 'cuda'}",
+    "move_to_device(batch, 'cuda')",
+    "def place(x, where, device): ...\nplace(1, 2, 'cuda')",
+    "class Net:\n    def __init__(self, n, device): ...\nNet(1, 'cuda')",
+    "@pytest.mark.parametrize('device', ['cuda'])\ndef test(device): ...",
+    "for device in ['cpu', 'cuda']: ...",
+    "Kind = Literal['cpu', 'cuda']",
+    "match device:\n    case 'cuda': ...",
+    "x.to(f'cuda:{rank}')",
+    "x.to(f'cuda:{rank % n}')",
+    "gpu = 'cuda:' + str(rank)",
+    'gpu = "cuda:{}".format(rank)',
+    "gpu = 'cuda:{rank}'.format(rank=rank)",
+    "gpu = 'cuda:%d' % rank",
+    "anything('cuda:0')",
+    "names = ['cuda:%d' % i for i in range(n)]",
+]
+
+
+@pytest.mark.parametrize("text", DEVICES)
+def test_devices(migrate, text: str) -> None:
+    assert migrate(text) == text.replace("cuda", "npu")
+
+
+KEPT = [
+    "'''Runs on cuda.'''",
+    "'cuda'",
+    "print('cuda')",
+    "logger.info('cuda')",
+    "log.debug('cuda:0')",
+    "raise ValueError('cuda')",
+    "assert ok, 'cuda'",
+    "path = os.path.join(root, 'csrc', 'cuda', 'nms.cu')",
+    "files = glob.glob('csrc/cuda/*.cu')",
+    "importlib.import_module('cuda')",
+    "parser.add_argument('--no-cuda', action='store_true', help='cuda')",
+    "parser.add_argument('cuda')",
+    "args.cuda = not args.no_cuda",
+    "f'cuda version {v}'",
+    "f'cuda: {v}'",
+    "b'cuda'",
+    "'cuda extension'.split()",
+    "x = 'cudnn'",
+    "if device.type in ['cuda', 'npu', 'cpu']: ...",
+    "d = {'cuda': 1, 'npu': 2}",
+    "# device = 'cuda'",
+]
+
+
+@pytest.mark.parametrize("text", KEPT)
+def test_what_is_no_device_stays_without_a_word(rulebook, text: str) -> None:
+    result = migrate_source(text.encode(), "a.py", rulebook, ProjectContext())
+    assert (result.content, result.findings) == (None, ())
+
+
+DOUBTFUL = [
+    "mode = 'cuda'",
+    "run_on('cuda')",
+    "results['cuda'] = 1",
+    "d = {'cuda': 1}",
+    "build(kind='cuda')",
+    "if kind == 'cuda': ...",
+    "def kind():\n    return 'cuda'",
+    "parser.add_argument('--engine', default='cuda')",
+    "comm = 'nccl'",
+]
+
+
+@pytest.mark.parametrize("text", DOUBTFUL)
+def test_what_is_doubtful_stays_and_is_reported(rulebook, text: str) -> None:
+    result = migrate_source(text.encode(), "a.py", rulebook, ProjectContext())
+    assert result.content is None
+    assert [finding.kind.value for finding in result.findings] == ["review"]
+
+
+BACKENDS = [
+    "dist.init_process_group(backend='nccl')",
+    "import torch.distributed as dist\ndist.init_process_group('nccl', 'env://')",
+    "import torch.distributed as dist\ndist.new_group(ranks, backend='nccl')",
+    "from torch.distributed import init_process_group as init\ninit('nccl')",
+    "parser.add_argument('--dist-backend', default='nccl', type=str)",
+    "parser.add_argument('--backend', choices=['nccl', 'gloo'], default='nccl')",
+    "backend = 'nccl' if gpu else 'gloo'",
+    "if args.dist_backend == 'nccl': ...",
+    "if dist.get_backend() == 'nccl': ...",
+    "if backend in {'nccl', 'gloo'}: ...",
+    "class Args:\n    ddp_backend: str = 'nccl'",
+]
+
+
+@pytest.mark.parametrize("text", BACKENDS)
+def test_backends(migrate, text: str) -> None:
+    assert text.replace("nccl", "hccl").splitlines()[-1] in migrate(text).splitlines()
+
+
+def test_a_parameter_in_another_file_tells(project) -> None:
+    files = {
+        "lib/place.py": "def put(x, device): ...\nclass Holder:\n    def __init__(self, mode): ...\n",
+        "run.py": "from lib.place import put, Holder\nput(x, 'cuda')\nHolder('cuda')\n",
+    }
+    result = project(files)["run.py"]
+    assert result.content == b"from lib.place import put, Holder\nput(x, 'npu')\nHolder('cuda')\n"
+    assert [finding.span.start_line for finding in result.findings] == [3]
