@@ -1,4 +1,4 @@
-"""What a kernel is handed and what its results become: tensors to arrays, arrays to tensors, checked as torch checks."""
+"""What a kernel is handed and what its results become: tensors to arrays and back, checked as torch checks."""
 
 from __future__ import annotations
 
@@ -197,9 +197,9 @@ def write_out(target: torch.Tensor, values: Any, index: int) -> None:
 def warn_resized(target: torch.Tensor, shape: Sequence[int]) -> None:
     """The warning of torch's `resize_output`, in its words."""
     warnings.warn(
-        f"An output with one or more elements was resized since it had shape {list(target.shape)}, which does not match "
-        f"the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch release outputs "
-        "will not be resized unless they have zero elements.",
+        f"An output with one or more elements was resized since it had shape {list(target.shape)}, which does not "
+        f"match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch release "
+        "outputs will not be resized unless they have zero elements.",
         UserWarning,
         stacklevel=4,
     )

@@ -43,8 +43,8 @@ def operator(signature: Signature) -> Operator:
             raise RuntimeError(_refusal(name, kind))
         if kind is Kind.FALLBACK and not entry[0]:
             warnings.warn(
-                f"CAUTION: The operator '{name}' is not currently supported on the NPU backend and will fall back to run "
-                "on the CPU. This may have performance implications.",
+                f"CAUTION: The operator '{name}' is not currently supported on the NPU backend and will fall back to "
+                "run on the CPU. This may have performance implications.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -18,7 +18,7 @@ from gpu2npu.emulator.kernels.registry import Kernel
 Operator = Callable[..., Any]
 
 
-class Declined(Exception):
+class DeclinedError(Exception):
     """A kernel does not do this case (it raised NotImplementedError, or NumPy lacks the dtype)."""
 
 
@@ -46,7 +46,7 @@ def operator(signature: Signature, kernel: Kernel, direct: bool, otherwise: Oper
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
             return store(args, dict(kwargs))
-        except Declined:
+        except DeclinedError:
             return otherwise(*args, **kwargs)
 
     return run
@@ -94,7 +94,7 @@ def _compute(signature: Signature, kernel: Kernel) -> Compute:
         try:
             index = gather(args, kwargs)
         except NoArrayError as error:
-            raise Declined from error
+            raise DeclinedError from error
         if random:
             add_generator(kwargs, index)
         elif cube is not None:
@@ -102,7 +102,7 @@ def _compute(signature: Signature, kernel: Kernel) -> Compute:
         try:
             result = kernel(*args, **kwargs)
         except NotImplementedError as error:
-            raise Declined from error
+            raise DeclinedError from error
         entry[0] += 1
         entry[1] += perf_counter() - start
         return result, index

@@ -1,4 +1,4 @@
-"""Operators that an Ascend chip runs on its cube unit, which multiplies float16, bfloat16 and float32 and nothing wider."""
+"""Operators of an Ascend chip's cube unit, which multiplies float16, bfloat16 and float32 and nothing wider."""
 
 from __future__ import annotations
 
@@ -46,6 +46,6 @@ def check_cube_dtypes(operator: str, values: Sequence[Any]) -> None:
         if isinstance(value, (np.ndarray, torch.Tensor)) and value.dtype in (_TOO_WIDE, torch.float64):
             raise RuntimeError(
                 f"call aclnn{operator} failed, detail:EZ1001: Tensor not implemented for DT_DOUBLE, should be in dtype "
-                f"support list [DT_FLOAT,DT_FLOAT16,DT_BFLOAT16,]. The cube unit of the NPU has no float64: convert the "
-                "tensors to float32."
+                f"support list [DT_FLOAT,DT_FLOAT16,DT_BFLOAT16,]. The cube unit of the NPU has no float64: convert "
+                "the tensors to float32."
             )

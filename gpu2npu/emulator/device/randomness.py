@@ -16,7 +16,7 @@ import torch
 
 from gpu2npu.emulator.device import ordinal
 
-_CpuGenerator = torch._C.Generator
+_CpuGenerator: Any = torch._C.Generator
 _DRAW_LIMIT = 1 << 53
 
 
@@ -29,7 +29,7 @@ class _GeneratorType(type(_CpuGenerator)):  # type: ignore[misc]
         return isinstance(instance, _CpuGenerator)
 
 
-class Generator(_CpuGenerator, metaclass=_GeneratorType):
+class Generator(_CpuGenerator, metaclass=_GeneratorType):  # type: ignore[misc]
     """`torch.Generator`, which also knows the npu device."""
 
     _npu: int | None
@@ -101,7 +101,7 @@ def torch_generator(given: torch.Generator | None, index: int) -> torch.Generato
     """The generator that an operator on npu:`index` draws from."""
     if given is None:
         return default_generator(index)
-    own = _by_state.get(given._cdata)
+    own = _by_state.get(given._cdata)  # type: ignore[attr-defined]
     if own is None:
         raise RuntimeError(f"Expected a 'npu' device type for generator but found '{given.device.type}'")
     return own

@@ -1,8 +1,8 @@
 """The operators that only allocate, copy, alias or read memory: the device's own, none of them arithmetic.
 
 Views run PyTorch's own C++ code: the kernels of the Meta and CPU keys that compute only sizes and strides work on any
-tensor, so they are called by that key. What PyTorch composes from these (`clone`, `contiguous`, `_to_copy`, `transpose`,
-`expand`, `select`, ...) needs nothing here.
+tensor, so they are called by that key. What PyTorch composes from these (`clone`, `contiguous`, `transpose`, `expand`,
+`select`, ...) needs nothing here.
 """
 
 from __future__ import annotations

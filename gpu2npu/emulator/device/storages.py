@@ -40,16 +40,16 @@ def _tag(storage: Any) -> str | None:
     return None
 
 
-def _restore(storage: torch.UntypedStorage, location: str) -> torch.UntypedStorage | None:
+def _restore(storage: Any, location: str) -> torch.UntypedStorage | None:
     match = re.fullmatch(r"npu(?::(\d+))?", location)
     if match is None:
         return None
     index = ordinal.current_device() if match[1] is None else int(match[1])
     if not ordinal.device_count():
         raise RuntimeError(
-            "Attempting to deserialize object on a NPU device but torch.npu.is_available() is False. If you are running "
-            "on a CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your storages to "
-            "the CPU."
+            "Attempting to deserialize object on a NPU device but torch.npu.is_available() is False. If you are "
+            "running on a CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your "
+            "storages to the CPU."
         )
     if index >= ordinal.device_count():
         raise RuntimeError(

@@ -12,7 +12,7 @@ import torch
 
 from gpu2npu.emulator.device import ordinal
 
-_PRIVATEUSE1 = int(torch._C._autograd.DeviceType.PrivateUse1)
+_PRIVATEUSE1 = torch._C._autograd.DeviceType.PrivateUse1.value
 _numbers = itertools.count(1)
 
 
@@ -20,8 +20,8 @@ class Stream(torch.Stream):
     """A queue of work on one NPU."""
 
     def __new__(cls, device: ordinal.DeviceLike = None, priority: int = 0, **kwargs: Any) -> Stream:
-        number = kwargs.get("stream_id", None)
-        index = kwargs.get("device_index", None)
+        number = kwargs.get("stream_id")
+        index = kwargs.get("device_index")
         return super().__new__(  # type: ignore[call-overload, no-any-return]
             cls,
             stream_id=next(_numbers) if number is None else number,

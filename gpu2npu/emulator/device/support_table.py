@@ -22,7 +22,7 @@ def _supported() -> frozenset[str] | None:
 
 
 def is_supported(name: str) -> bool:
-    """Whether the NPU has the operator, in any of its functional, in-place or `out=` overloads; True without a table."""
+    """Whether the NPU has the operator, as a function, in place or with `out=`; True without a table."""
     supported = _supported()
     if supported is None or not name.startswith("aten::"):
         return True

@@ -12,7 +12,7 @@ GIB = 1 << 30
 
 @dataclass(frozen=True)
 class Soc:
-    """One chip as the runtime describes it. `memory` and `l2_cache` are in bytes; `cube_cores` and `vector_cores` are counts.
+    """One chip as the runtime describes it; `memory` and `l2_cache` are in bytes, cores are counted.
 
     Facts: the Ascend product pages and CANN's `platform_config/*.ini` (`soc_info`, `memory_size`).
     """

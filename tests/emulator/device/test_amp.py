@@ -1,6 +1,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+
 from gpu2npu.emulator.device import autocast
 
 

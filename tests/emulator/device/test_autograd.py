@@ -1,7 +1,8 @@
 import pytest
 import torch
-from gpu2npu.emulator.device import dispatch
 from torch.utils.checkpoint import checkpoint
+
+from gpu2npu.emulator.device import dispatch
 
 NPU = torch.device("npu:0")
 
@@ -113,7 +114,7 @@ def test_an_error_of_the_npu_in_a_built_in_gradient_is_raised_as_it_is():
     grad = torch.ones(2, 2, dtype=torch.float64)
     with pytest.raises(RuntimeError, match="DT_DOUBLE"):
         y @ y
-    with pytest.raises(RuntimeError, match="expected device|same device|device"):
+    with pytest.raises(RuntimeError, match="device"):
         y.backward(grad)
     (x + 1).sum().backward()
     assert x.grad.tolist() == [[1, 1], [1, 1]]

@@ -2,6 +2,7 @@ import gc
 
 import pytest
 import torch
+
 from gpu2npu.emulator.device import memory
 from gpu2npu.emulator.soc import current_soc
 

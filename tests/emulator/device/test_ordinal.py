@@ -1,6 +1,7 @@
 import threading
 
 import pytest
+
 from gpu2npu.emulator.device import ordinal
 
 

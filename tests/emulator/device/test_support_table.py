@@ -1,6 +1,7 @@
 import json
 
 import pytest
+
 from gpu2npu.emulator.device import support_table
 
 

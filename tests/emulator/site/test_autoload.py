@@ -90,8 +90,8 @@ def test_strict_mode_refuses_to_borrow():
         GPU2NPU_STRICT="1",
     )
     assert result.lines == [
-        "strict mode: the emulator has no NumPy kernel for the operator 'aten::special_airy_ai' and would borrow torch's "
-        "CPU code"
+        "strict mode: the emulator has no NumPy kernel for the operator 'aten::special_airy_ai' and would borrow "
+        "torch's CPU code"
     ]
 
 

@@ -4,6 +4,7 @@ import time
 import pytest
 import torch
 import torch_npu
+
 from gpu2npu.emulator.soc import SOCS
 
 

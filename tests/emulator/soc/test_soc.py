@@ -1,4 +1,5 @@
 import pytest
+
 from gpu2npu.emulator.soc import DEFAULT_SOC, SOCS, current_soc
 
 

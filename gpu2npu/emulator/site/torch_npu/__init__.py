@@ -17,10 +17,10 @@ def _install() -> None:
         from gpu2npu.emulator.device import backend
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"the emulated torch_npu has no module {error.name!r}: install gpu2npu[emulator] in the Python that runs the "
-            "script, or start the script with `gpu2npu run`"
+            f"the emulated torch_npu has no module {error.name!r}: install gpu2npu[emulator] in the Python that runs "
+            "the script, or start the script with `gpu2npu run`"
         ) from None
-    from torch_npu import npu
+    from . import npu
 
     backend.install(npu)
 
@@ -35,6 +35,6 @@ if torch._is_device_backend_autoload_enabled():
 else:
     _install()
 
-from torch_npu import distributed, npu  # noqa: E402
+from . import distributed, npu  # noqa: E402
 
 __all__ = ["distributed", "npu"]

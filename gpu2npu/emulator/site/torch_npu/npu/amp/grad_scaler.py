@@ -1,7 +1,8 @@
 """torch.npu.amp.grad_scaler."""
 
 import torch
-from torch_npu.npu.amp.common import amp_definitely_not_available
+
+from .common import amp_definitely_not_available
 
 __all__ = ["GradScaler", "amp_definitely_not_available"]
 

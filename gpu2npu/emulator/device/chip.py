@@ -1,0 +1,81 @@
+"""What `torch.npu` says about the chip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from gpu2npu.emulator.device.ordinal import DeviceLike, device_count, index_of
+from gpu2npu.emulator.soc import current_soc
+
+
+def is_available() -> bool:
+    """Whether an NPU is visible."""
+    return device_count() > 0
+
+
+def is_compiled() -> bool:
+    """Whether torch was built for the NPU, as checkpoints of random state ask."""
+    return True
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether the chip computes in bfloat16."""
+    return current_soc().bfloat16
+
+
+def get_amp_supported_dtype() -> list[torch.dtype]:
+    """The dtypes that `torch.autocast("npu")` takes."""
+    return [torch.float16, torch.bfloat16] if is_bf16_supported() else [torch.float16]
+
+
+def get_device_name(device: DeviceLike = None) -> str:
+    """The chip's name."""
+    return get_device_properties(device).name
+
+
+@dataclass(frozen=True)
+class _NPUDeviceProperties:
+    """One NPU, as torch_npu describes it; memory in bytes."""
+
+    name: str
+    total_memory: int
+    cube_core_num: int
+    vector_core_num: int
+    L2_cache_size: int
+    multi_processor_count: int
+
+
+def get_device_properties(device: DeviceLike = None) -> _NPUDeviceProperties:
+    """Name, memory and cores of the device."""
+    index_of(device)
+    soc = current_soc()
+    return _NPUDeviceProperties(
+        name=soc.name,
+        total_memory=soc.memory,
+        cube_core_num=soc.cube_cores,
+        vector_core_num=soc.vector_cores,
+        L2_cache_size=soc.l2_cache,
+        multi_processor_count=soc.cube_cores,
+    )
+
+
+def get_device_capability(device: DeviceLike = None) -> None:
+    """None, as on Ascend: chips have no compute capability."""
+    index_of(device)
+
+
+def can_device_access_peer(device_id: DeviceLike, peer_device_id: DeviceLike) -> bool:
+    """Whether one NPU reads the other's memory: all of a server's do, and none its own as a peer."""
+    return index_of(device_id) != index_of(peer_device_id)
+
+
+def ipc_collect() -> None:
+    """Nothing to collect: emulated memory is not shared between processes."""
+
+
+def utilization(device: DeviceLike = None) -> int:
+    """Percent of time the device computes; 0, since nothing is queued when this is asked."""
+    index_of(device)
+    return 0

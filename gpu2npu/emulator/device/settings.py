@@ -1,0 +1,67 @@
+"""What scripts set on `torch.npu`: autocast's state, and switches of a real NPU that change nothing here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def current_blas_handle() -> None:
+    """None, as on Ascend."""
+
+
+def get_sync_debug_mode() -> int:
+    """0: no warnings about synchronization, of which there is none."""
+    return 0
+
+
+def set_sync_debug_mode(debug_mode: int | str) -> None:
+    """Accepted; the emulated NPU never waits."""
+
+
+def is_current_stream_capturing() -> bool:
+    """False: there are no graphs to capture."""
+    return False
+
+
+def set_compile_mode(jit_compile: bool = False) -> None:
+    """Accepted; kernels are NumPy functions and never compiled."""
+
+
+def set_option(option: dict[str, Any]) -> None:
+    """Accepted when it is a dict, as torch_npu checks; there is nothing to tune."""
+    if not isinstance(option, dict):
+        raise TypeError("npu option must be a dict.")
+
+
+def get_autocast_dtype() -> torch.dtype:
+    """The dtype of `torch.autocast("npu")` unless it is given one."""
+    return torch.get_autocast_dtype("npu")
+
+
+def is_autocast_enabled() -> bool:
+    """Whether autocast is on for the NPU."""
+    return torch.is_autocast_enabled("npu")
+
+
+def set_autocast_enabled(enabled: bool) -> None:
+    """Switch autocast for the NPU."""
+    torch.set_autocast_enabled("npu", enabled)
+
+
+def set_autocast_dtype(dtype: torch.dtype) -> None:
+    """Set the dtype of autocast for the NPU."""
+    torch.set_autocast_dtype("npu", dtype)
+
+
+class Switches:
+    """Attributes that scripts set and that change nothing here."""
+
+    def __init__(self, **values: bool) -> None:
+        self.__dict__.update(values)
+
+
+matmul = Switches(allow_hf32=False)
+conv = Switches(allow_hf32=True)
+config = Switches(allow_internal_format=False)
