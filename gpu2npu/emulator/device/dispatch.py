@@ -19,6 +19,7 @@ from gpu2npu.emulator.device import borrowed, computed, lifecycle, signature, st
 from gpu2npu.emulator.kernels.registry import Kernel
 
 _KEY = "PrivateUse1"
+_ALLOCATING = ("empty.memory_format", "empty_strided", "_efficientzerotensor", "_to_copy")
 # A copy carries lazy conjugation and negation bits over itself; resolving them first would copy, and so on for ever.
 _CARRY_BITS = ("_copy_from", "_copy_from_and_resize")
 
@@ -34,9 +35,7 @@ _operators: dict[OpOverload, Callable[..., Any]] = {}
 def install() -> None:
     """Register everything but the kernels, which wait for the first npu tensor."""
     for name, function in storage_ops.OWN.items():
-        _aten.impl(
-            name, _initializing(function) if name in ("empty.memory_format", "empty_strided") else function, _KEY
-        )
+        _aten.impl(name, _initializing(function) if name in _ALLOCATING else function, _KEY)
     for name in _CARRY_BITS:
         for bit in ("Conjugate", "Negative"):
             _aten.impl(name, torch.library.fallthrough_kernel, bit)
