@@ -8,6 +8,7 @@ import numpy as np
 
 from gpu2npu.emulator.kernels.promotion import F32, Array, cast, compute_dtype, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.kernels.select import chosen, kept
 from gpu2npu.emulator.kernels.special import erf
 
 _SQRT_HALF = math.sqrt(0.5)
@@ -46,23 +47,22 @@ def threshold(self: Array, threshold: float, value: float) -> Array:
 @kernel("aten::threshold_backward")
 def threshold_backward(grad_output: Array, self: Array, threshold: float) -> Array:
     """The gradient where self > threshold, 0 elsewhere; self may be the activation's result."""
-    if grad_output.dtype is F32 and self.dtype is F32:
-        return np.where(self <= np.float32(threshold), np.float32(0), grad_output)
-    return np.where(wide(self) <= threshold, grad_output.dtype.type(0), grad_output)
+    x = wide(self)
+    return kept(~np.less_equal(x, x.dtype.type(threshold)), grad_output)
 
 
 @kernel("aten::leaky_relu")
 def leaky_relu(self: Array, negative_slope: float = 0.01) -> Array:
     """self where positive, negative_slope * self elsewhere."""
     x = wide(self)
-    return rounded(np.where(x > 0, x, x * x.dtype.type(negative_slope)), self.dtype)
+    return rounded(chosen(x > 0, x, x * x.dtype.type(negative_slope)), self.dtype)
 
 
 @kernel("aten::leaky_relu_backward")
 def leaky_relu_backward(grad_output: Array, self: Array, negative_slope: float, self_is_result: bool) -> Array:
     """The gradient, scaled by negative_slope where self <= 0."""
     grad = wide(grad_output)
-    return rounded(np.where(wide(self) > 0, grad, grad * grad.dtype.type(negative_slope)), grad_output.dtype)
+    return rounded(chosen(wide(self) > 0, grad, grad * grad.dtype.type(negative_slope)), grad_output.dtype)
 
 
 @kernel("aten::_prelu_kernel")
@@ -187,7 +187,7 @@ def hardtanh(self: Array, min_val: float = -1, max_val: float = 1) -> Array:
 def hardtanh_backward(grad_output: Array, self: Array, min_val: float, max_val: float) -> Array:
     """The gradient strictly inside the bounds, 0 elsewhere."""
     x = wide(self)
-    return np.where((x <= min_val) | (x >= max_val), grad_output.dtype.type(0), grad_output)
+    return kept(~((x <= min_val) | (x >= max_val)), grad_output)
 
 
 @kernel("aten::hardsigmoid")
@@ -201,7 +201,7 @@ def hardsigmoid(self: Array) -> Array:
 def hardsigmoid_backward(grad_output: Array, self: Array) -> Array:
     """A sixth of the gradient within (-3, 3), 0 elsewhere."""
     x, grad = wide(self), wide(grad_output)
-    return rounded(np.where((x > -3) & (x < 3), grad / 6, grad.dtype.type(0)), grad_output.dtype)
+    return rounded(kept((x > -3) & (x < 3), grad / 6), grad_output.dtype)
 
 
 @kernel("aten::hardswish")

@@ -19,6 +19,7 @@ from gpu2npu.emulator.kernels.promotion import (
     wide,
 )
 from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.kernels.select import chosen
 
 
 def _compare(ufunc: np.ufunc, name: str) -> None:
@@ -188,15 +189,10 @@ def clamp_max(self: Array, max: Operand) -> Array:  # noqa: A002
 def where(condition: Array, self: Operand, other: Operand) -> Array:
     """`self` where the condition holds, `other` elsewhere, in their promoted dtype."""
     dtype = result_type(self, other)
-    return np.where(cast(condition, BOOL), cast(self, dtype), cast(other, dtype))
+    return chosen(cast(condition, BOOL), cast(self, dtype), cast(other, dtype))
 
 
 @kernel("aten::masked_fill.Scalar", "aten::masked_fill.Tensor")
 def masked_fill(self: Array, mask: Array, value: Number | Array) -> Array:
     """A copy of `self` with `value` where the mask is set; mask and tensor broadcast."""
-    filler = cast(value, self.dtype)
-    if mask.ndim <= self.ndim and np.broadcast_shapes(self.shape, mask.shape) == self.shape:
-        out = self.copy()
-        np.copyto(out, filler, where=cast(mask, BOOL))
-        return out
-    return np.where(cast(mask, BOOL), filler, self)
+    return chosen(cast(mask, BOOL), cast(value, self.dtype), self)

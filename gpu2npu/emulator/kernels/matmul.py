@@ -140,8 +140,11 @@ def addr(self: Array, vec1: Array, vec2: Array, *, beta: Number = 1, alpha: Numb
 @kernel("aten::linear")
 def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:  # noqa: A002
     """(..., in) with weight (out, in) -> (..., out)."""
-    product = _product(input, weight.T)
-    return rounded(product if bias is None else product + wide(bias), input.dtype)
+    # One product of two matrices: NumPy would multiply a batch matrix by matrix.
+    product = _product(input.reshape(-1, input.shape[-1]), weight.T)
+    if bias is not None:
+        product += wide(bias)
+    return rounded(product, input.dtype).reshape(*input.shape[:-1], *weight.shape[:-1])
 
 
 @kernel("aten::linear_backward")
@@ -149,9 +152,8 @@ def linear_backward(
     self: Array, grad_output: Array, weight: Array, output_mask: list[bool]
 ) -> tuple[Array | None, Array | None, Array | None]:
     """Gradients for input, weight and bias, each where its mask is set."""
-    grad, rows = wide(grad_output), wide(self)
-    flat = grad.reshape(-1, grad.shape[-1])
-    grad_self = rounded(grad @ wide(weight), self.dtype) if output_mask[0] else None
+    flat, rows = wide(grad_output).reshape(-1, grad_output.shape[-1]), wide(self)
+    grad_self = rounded(flat @ wide(weight), self.dtype).reshape(self.shape) if output_mask[0] else None
     grad_weight = rounded(flat.T @ rows.reshape(-1, rows.shape[-1]), weight.dtype) if output_mask[1] else None
     grad_bias = rounded(flat.sum(axis=0), weight.dtype) if output_mask[2] else None
     return grad_self, grad_weight, grad_bias

@@ -73,6 +73,14 @@ def _plane_position(coordinates: Sequence[Array], spatial: Sizes) -> Array:
     return position
 
 
+def _offset(coordinates: Sizes, spatial: Sizes) -> int:
+    """The distance within a plane that coordinates stand for."""
+    offset = 0
+    for at, size in zip(coordinates, spatial, strict=True):
+        offset = offset * size + at
+    return offset
+
+
 def _max_pool(
     self: Array, count: int, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
 ) -> tuple[Array, Array]:
@@ -85,19 +93,24 @@ def _max_pool(
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     frame = _framed(x, window, stride, padding, dilation, out, lowest)
     starts = [np.arange(o) * s - p for o, s, p in zip(out, stride, padding, strict=True)]
-    # A window in which nothing exceeds -inf names its first element inside the plane.
-    first = [np.where(start < 0, start % d, start) for start, d in zip(starts, dilation, strict=True)]
-    best = np.full((x.shape[0], *out), lowest, x.dtype)
-    indices = np.broadcast_to(_plane_position(first, spatial), best.shape).copy()
     may_be_nan = x.dtype.kind == "f" and not np.isfinite(np.sum(x))
-    for tap in np.ndindex(*window):
+    taps = list(np.ndindex(*window))
+    best = np.array(frame[_tap(taps[0], stride, dilation, out)])
+    # The number of the tap that won: a later one overrides an earlier one, so that a maximum records it.
+    number = np.zeros(best.shape, np.uint8 if len(taps) <= 256 else np.uint32)
+    for each, tap in enumerate(taps[1:], 1):
         candidate = frame[_tap(tap, stride, dilation, out)]
         better = candidate > best
         if may_be_nan:
             better |= np.isnan(candidate)
-        np.copyto(best, candidate, where=better)
-        at = [start + t * d for start, t, d in zip(starts, tap, dilation, strict=True)]
-        np.copyto(indices, _plane_position(at, spatial), where=better)
+        np.maximum(best, candidate, out=best)
+        np.maximum(number, better.view(np.uint8) * number.dtype.type(each), out=number)
+    offsets = [_offset([t * d for t, d in zip(tap, dilation, strict=True)], spatial) for tap in taps]
+    indices = np.array(offsets, I64)[number] + _plane_position(starts, spatial)
+    if any(padding):
+        # A window in which nothing exceeds the padding names its first element inside the plane.
+        first = [np.where(start < 0, start % d, start) for start, d in zip(starts, dilation, strict=True)]
+        np.copyto(indices, _plane_position(first, spatial), where=best == lowest)
     shape = (*self.shape[: self.ndim - count], *out)
     return rounded(best, self.dtype).reshape(shape), indices.reshape(shape)
 
@@ -108,10 +121,22 @@ def scattered(values: Array, indices: Array, planes: int, plane: int) -> Array:
     return np.bincount(offset.ravel(), weights=wide(values).ravel(), minlength=planes * plane).reshape(planes, plane)
 
 
-def _max_backward(grad_output: Array, self: Array, indices: Array, count: int) -> Array:
-    planes = prod(self.shape[: self.ndim - count])
-    grad = scattered(grad_output, indices, planes, prod(self.shape[self.ndim - count :]))
+def _max_backward(grad_output: Array, self: Array, indices: Array, count: int, apart: bool) -> Array:
+    """The gradient added up at the indices; windows that lie apart have nothing to add."""
+    planes, plane = prod(self.shape[: self.ndim - count]), prod(self.shape[self.ndim - count :])
+    if apart:
+        out = np.zeros((planes, plane), grad_output.dtype)
+        np.put_along_axis(out, indices.reshape(planes, -1), grad_output.reshape(planes, -1), axis=1)
+        return out.reshape(self.shape)
+    grad = scattered(grad_output, indices, planes, plane)
     return grad.reshape(self.shape).astype(grad_output.dtype)
+
+
+def _apart(kernel_size: Sizes, stride: Sizes, dilation: Sizes, count: int) -> bool:
+    """Whether no two windows share an element."""
+    window, dilation = _per_dimension(kernel_size, count), _per_dimension(dilation, count)
+    steps = _per_dimension(stride, count) if stride else window
+    return all(s >= d * (k - 1) + 1 for s, d, k in zip(steps, dilation, window, strict=True))
 
 
 @kernel("aten::max_pool2d_with_indices")
@@ -152,7 +177,7 @@ def max_pool2d_backward(
     indices: Array,
 ) -> Array:
     """The gradient of each window's maximum, added up where the maxima came from."""
-    return _max_backward(grad_output, self, indices, 2)
+    return _max_backward(grad_output, self, indices, 2, _apart(kernel_size, stride, dilation, 2))
 
 
 @kernel("aten::max_pool3d_with_indices_backward")
@@ -167,7 +192,7 @@ def max_pool3d_backward(
     indices: Array,
 ) -> Array:
     """The gradient of each window's maximum, added up where the maxima came from."""
-    return _max_backward(grad_output, self, indices, 3)
+    return _max_backward(grad_output, self, indices, 3, _apart(kernel_size, stride, dilation, 3))
 
 
 def _divisors(

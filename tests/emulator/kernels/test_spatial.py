@@ -1,0 +1,110 @@
+"""Convolution, pooling and resizing at the corners: geometry, NaN, padding, half precision."""
+
+import pytest
+import torch
+
+aten = torch.ops.aten
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("stride", "padding", "dilation"), [([1], [0], [1]), ([2], [1], [1]), ([1, 2], [2, 1], [2, 1]), ([3], [0], [2])]
+)
+def test_convolution_and_its_gradients(transposed, groups, stride, padding, dilation, check):
+    torch.manual_seed(0)
+    x = torch.randn(3, 4, 9, 11)
+    weight = torch.randn(4, 8 // groups, 3, 2) if transposed else torch.randn(8, 4 // groups, 3, 2)
+    extra = [1 if transposed and stride[0] > 1 else 0]
+    geometry = (stride, padding, dilation, transposed, extra, groups)
+    check(aten.convolution.default, x, weight, torch.randn(8), *geometry)
+    check(aten.convolution.default, x.bfloat16(), weight.bfloat16(), None, *geometry, scale=4)
+    y = torch.convolution(x, weight, None, *geometry)
+    check(
+        aten.convolution_backward.default, torch.randn_like(y), x, weight, [8], *geometry, [True, True, True], scale=4
+    )
+    check(aten.convolution_backward.default, y, x, weight, None, *geometry, [False, True, False], scale=10)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_convolution_of_every_dimension(dimensions, check):
+    x, weight = torch.randn(2, 3, *(6,) * dimensions), torch.randn(4, 3, *(2,) * dimensions)
+    ones, zeros = [1] * dimensions, [0] * dimensions
+    check(aten.convolution.default, x, weight, torch.randn(4), ones, ones, ones, False, zeros, 1)
+
+
+def test_pointwise_convolution_of_channels_last_memory(check):
+    x = torch.randn(2, 6, 5, 5).to(memory_format=torch.channels_last)
+    check(aten.convolution.default, x, torch.randn(4, 6, 1, 1), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+
+
+def test_convolution_refuses_what_does_not_fit(kernels_of):
+    import numpy as np
+
+    convolution, x = kernels_of["aten::convolution"], np.ones((1, 3, 4, 4), np.float32)
+    geometry = ([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+    with pytest.raises(RuntimeError, match="channels"):
+        convolution(x, np.ones((2, 5, 3, 3), np.float32), None, *geometry)
+    with pytest.raises(RuntimeError, match="same"):
+        convolution(x, np.ones((2, 3, 3, 3), np.float16), None, *geometry)
+    with pytest.raises(RuntimeError, match="smaller than the kernel"):
+        convolution(x, np.ones((2, 3, 5, 5), np.float32), None, *geometry)
+
+
+POOLS = [([2, 2], [], [0, 0], [1, 1]), ([3, 3], [2, 2], [1, 1], [1, 1]), ([2, 3], [1, 2], [1, 1], [2, 2])]
+
+
+@pytest.mark.parametrize("geometry", POOLS, ids=str)
+@pytest.mark.parametrize("ceil_mode", [False, True])
+def test_max_pool_and_its_gradient(geometry, ceil_mode, check):
+    x = torch.randn(2, 3, 9, 10)
+    x[0, 0, 2, 3], x[0, 1], x[1, 2, :4, :4] = NAN, -INF, INF
+    check(aten.max_pool2d_with_indices.default, x, *geometry, ceil_mode)
+    check(aten.max_pool2d_with_indices.default, x[0].bfloat16(), *geometry, ceil_mode)
+    y, indices = aten.max_pool2d_with_indices(x, *geometry, ceil_mode)
+    check(aten.max_pool2d_with_indices_backward.default, torch.randn_like(y), x, *geometry, ceil_mode, indices)
+
+
+def test_max_pool_with_more_taps_than_a_byte_counts(check):
+    check(aten.max_pool2d_with_indices.default, torch.randn(1, 2, 20, 20), [17, 17], [1, 1])
+
+
+@pytest.mark.parametrize("geometry", [each[:3] for each in POOLS], ids=str)
+@pytest.mark.parametrize("include_pad", [False, True])
+@pytest.mark.parametrize("divisor", [None, 3])
+def test_average_pool_and_its_gradient(geometry, include_pad, divisor, check):
+    x = torch.randn(2, 3, 9, 10)
+    for ceil_mode in (False, True):
+        options = (*geometry, ceil_mode, include_pad, divisor)
+        check(aten.avg_pool2d.default, x, *options)
+        y = torch.randn_like(aten.avg_pool2d(x, *options))
+        check(aten.avg_pool2d_backward.default, y, x, *options)
+
+
+@pytest.mark.parametrize("size", [[1, 1], [3, 4], [7, 7]], ids=str)
+def test_adaptive_pools(size, check):
+    x = torch.randn(2, 3, 7, 9)
+    check(aten._adaptive_avg_pool2d.default, x, size)
+    check(aten._adaptive_avg_pool2d_backward.default, torch.randn(2, 3, *size), x)
+    check(aten.adaptive_max_pool2d.default, x, size)
+    y, indices = aten.adaptive_max_pool2d(x, size)
+    check(aten.adaptive_max_pool2d_backward.default, torch.randn_like(y), x, indices)
+
+
+@pytest.mark.parametrize("size", [[3, 4], [9, 13], [5, 6]], ids=str)
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_resizing(size, align_corners, check):
+    x, grad = torch.randn(2, 3, 5, 6), torch.randn(2, 3, *size)
+    for name in ("upsample_bilinear2d", "upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"):
+        check(getattr(aten, name).default, x, size, align_corners, scale=4)
+        check(getattr(aten, f"{name}_backward").default, grad, size, [2, 3, 5, 6], align_corners, scale=4)
+    for name in ("upsample_nearest2d", "_upsample_nearest_exact2d"):
+        check(getattr(aten, name).default, x, size)
+        check(getattr(aten, f"{name}_backward").default, grad, size, [2, 3, 5, 6])
+
+
+def test_resizing_by_factors(check):
+    x = torch.randn(1, 2, 5, 6)
+    check(aten.upsample_nearest2d.default, x, [8, 9], 1.7, 1.6)
+    check(aten.upsample_bilinear2d.default, x, [8, 9], False, 1.7, 1.6)
