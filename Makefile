@@ -4,12 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench docs clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[emulator,dev]'
 	touch $@
+
+demo: $(INSTALLED)
+	$(BIN)/gpu2npu -i fixtures/mnist_cnn -v 2.1.0 --diff
+	$(BIN)/gpu2npu -i fixtures/mnist_cnn -o demo-output -v 2.1.0 --force
+	cd demo-output/mnist_cnn_msft && ../../$(BIN)/gpu2npu run train.py
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto
@@ -22,6 +27,9 @@ lint: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks
+
+docs: $(INSTALLED)
+	$(BIN)/python -m gpu2npu.rulebook.reference > docs/rules.md
 
 clean:
 	rm -rf $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
