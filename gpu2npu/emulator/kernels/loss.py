@@ -188,7 +188,7 @@ def nll_loss(
     weights = _class_weights(weight, chosen, counted, rows.dtype)
     loss = -rows[np.arange(chosen.size), chosen] * weights
     loss = np.where(counted, loss, rows.dtype.type(0))
-    if reduction == 0:
+    if reduction == 0 and self.ndim > 1:
         return rounded(loss.reshape(target.shape), self.dtype), np.zeros((), self.dtype)
     total, count = np.sum(loss), np.sum(weights)
     result = total / count if reduction == MEAN else total

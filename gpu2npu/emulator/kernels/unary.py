@@ -129,6 +129,22 @@ def sign(self: Array) -> Array:
     return rounded(np.subtract(x > 0, x < 0, dtype=np.int8), self.dtype)
 
 
+@kernel("aten::conj_physical")
+def conjugate(self: Array) -> Array:
+    """The complex conjugate."""
+    return np.conj(self) if is_complex(self.dtype) else self.copy()
+
+
+@kernel("aten::angle")
+def angle(self: Array) -> Array:
+    """The angle of complex numbers; of real ones 0 or pi, NaN for NaN."""
+    if is_complex(self.dtype):
+        return np.angle(self)
+    x = wide_float(self)
+    turned = np.where(x < 0, x.dtype.type(np.pi), x.dtype.type(0))
+    return rounded(np.where(np.isnan(x), x, turned), float_dtype(self.dtype))
+
+
 @kernel("aten::round.decimals")
 def round_decimals(self: Array, *, decimals: int) -> Array:
     """Rounded half to even at `decimals` digits after the point (before it where negative)."""
