@@ -73,7 +73,7 @@ def hold(values: np.ndarray[Any, Any], address: int, dtype: torch.dtype, index: 
         torch.OutOfMemoryError: The NPU has no room for them.
     """
     size = -(-values.nbytes // _GRANULE) * _GRANULE
-    pool = _pool(index)
+    pool = _pools.get(index) or _pool(index)
     allocated = pool.allocated + size
     if allocated > pool.peak:
         if allocated > current_soc().memory:
