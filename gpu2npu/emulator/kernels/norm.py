@@ -24,9 +24,9 @@ def _rows(x: Array, width: int) -> Array:
 
 def _standardised(rows: Array, eps: float) -> tuple[Array, Array, Array]:
     """Rows less their mean and over their deviation; the mean and the inverse deviation of each row, (rows, 1)."""
-    mean = np.mean(rows, axis=1, keepdims=True, dtype=rows.dtype)
-    centred = np.subtract(rows, mean)
     width = rows.dtype.type(max(rows.shape[1], 1))
+    mean = np.add.reduce(rows, axis=1, keepdims=True) / width
+    centred = np.subtract(rows, mean)
     variance = np.einsum("ij,ij->i", centred, centred)[:, None] / width
     rstd = 1 / np.sqrt(variance + rows.dtype.type(eps))
     centred *= rstd
@@ -61,7 +61,7 @@ def _standardised_gradient(g: Array, standard: Array, rstd: Array) -> Array:
     """The gradient for rows that were standardised: g less its part along the mean and along the deviation."""
     width = g.dtype.type(max(g.shape[1], 1))
     along = np.einsum("ij,ij->i", g, standard)[:, None] / width
-    grad = g - np.sum(g, axis=1, keepdims=True) / width
+    grad = g - np.add.reduce(g, axis=1, keepdims=True) / width
     grad -= standard * along
     grad *= rstd
     return grad

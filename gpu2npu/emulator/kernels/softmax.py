@@ -12,7 +12,7 @@ def _shifted(self: Array, dim: int) -> Array:
     x = wide_float(self)
     if not x.ndim or not x.size:
         return x - x
-    largest = np.max(x, axis=dim, keepdims=True)
+    largest = np.maximum.reduce(x, axis=dim, keepdims=True)
     return np.subtract(x, largest)
 
 
@@ -25,7 +25,7 @@ def softmax(self: Array, dim: int, half_to_float: bool = False) -> Array:
     """exp(self) over its sum along `dim`; float32 of a half input where `half_to_float`."""
     y = np.asarray(_shifted(self, dim))
     np.exp(y, out=y)
-    y /= np.sum(y, axis=_axis(y, dim), keepdims=True)
+    y /= np.add.reduce(y, axis=_axis(y, dim), keepdims=True)
     return y if half_to_float else rounded(y, self.dtype)
 
 
@@ -43,7 +43,7 @@ def safe_softmax(self: Array, dim: int, dtype: np.dtype | None = None) -> Array:
 def log_softmax(self: Array, dim: int, half_to_float: bool = False) -> Array:
     """The logarithm of softmax along `dim`; float32 of a half input where `half_to_float`."""
     y = np.asarray(_shifted(self, dim))
-    y -= np.log(np.sum(np.exp(y), axis=_axis(y, dim), keepdims=True))
+    y -= np.log(np.add.reduce(np.exp(y), axis=_axis(y, dim), keepdims=True))
     return y if half_to_float else rounded(y, self.dtype)
 
 
@@ -52,7 +52,7 @@ def softmax_backward(grad_output: Array, output: Array, dim: int, input_dtype: n
     """output * (grad - sum(grad * output)), in the input's dtype."""
     y = np.asarray(wide(output))
     result = np.asarray(wide(grad_output) * y)
-    result -= y * np.sum(result, axis=_axis(y, dim), keepdims=True)
+    result -= y * np.add.reduce(result, axis=_axis(y, dim), keepdims=True)
     return rounded(result, input_dtype)
 
 
@@ -61,5 +61,5 @@ def log_softmax_backward(grad_output: Array, output: Array, dim: int, input_dtyp
     """grad - exp(output) * sum(grad), in the input's dtype."""
     grad = wide(grad_output)
     result = np.asarray(np.exp(wide(output)))
-    result *= np.sum(grad, axis=_axis(grad, dim), keepdims=True)
+    result *= np.add.reduce(grad, axis=_axis(grad, dim), keepdims=True)
     return rounded(np.subtract(grad, result), input_dtype)

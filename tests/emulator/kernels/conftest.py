@@ -214,7 +214,7 @@ def check(operator: Any, *args: Any, scale: float = 1.0, **kwargs: Any) -> None:
     assert not mode.failures, mode.failures
 
 
-@pytest.fixture(name="check")
+@pytest.fixture(name="check", scope="session")
 def check_fixture() -> Callable[..., None]:
     """`check(torch.ops.aten.add.Tensor, a, b)`: the kernel agrees with torch on the CPU."""
     return check

@@ -89,14 +89,12 @@ DTYPES = st.sampled_from(
     SHAPES, SHAPES, DTYPES, DTYPES, st.sampled_from([aten.add.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.lt.Tensor])
 )
 @settings(max_examples=300, deadline=None)
-def test_mixed_dtypes_and_broadcast_shapes(one, other, first, second, operator):
-    from tests.emulator.kernels import conftest  # loaded by pytest under this name
-
+def test_mixed_dtypes_and_broadcast_shapes(check, one, other, first, second, operator):
     try:
         torch.broadcast_shapes(one, other)
     except RuntimeError:
         return
-    conftest.check(operator, torch.ones(one, dtype=first), torch.full(other, 3, dtype=second), scale=4)
+    check(operator, torch.ones(one, dtype=first), torch.full(other, 3, dtype=second), scale=4)
 
 
 def test_non_contiguous_operands(check):

@@ -8,7 +8,16 @@ from torch.nn import functional as F
 # What the device does by itself: allocation, copies, numbers of the host.
 DEVICES_OWN = {
     *("clone", "copy_", "_to_copy", "detach", "_local_scalar_dense", "_unsafe_view", "scalar_tensor"),
-    *("empty.memory_format", "empty_like", "new_empty_strided", "zeros", "zeros_like", "new_zeros", "ones_like"),
+    *(
+        "empty.memory_format",
+        "empty_like",
+        "new_empty_strided",
+        "ones",
+        "zeros",
+        "zeros_like",
+        "new_zeros",
+        "ones_like",
+    ),
     *(
         "empty_strided",
         "resize_",
