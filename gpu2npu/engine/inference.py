@@ -20,11 +20,16 @@ def infer_kinds(names: Names, text: str, line: int, column: int, called: bool, m
     if root is None:
         return frozenset({UNKNOWN})
     import jedi
+    from jedi.api.environment import InterpreterEnvironment
+
+    class Sandbox(InterpreterEnvironment):
+        """jedi imports compiled modules it finds on this path to look into them: there is none."""
+
+        def get_sys_path(self) -> list[str]:
+            return []
 
     project = jedi.Project(root, sys_path=[str(root), str((root / names.path).parent)], smart_sys_path=False)
-    script = jedi.Script(
-        text, path=root / names.path, project=project, environment=jedi.api.environment.InterpreterEnvironment()
-    )
+    script = jedi.Script(text, path=root / names.path, project=project, environment=Sandbox())
     try:
         found = script.infer(line, column)
         objects = [result for name in found for result in (name.execute() if called else [name])]
