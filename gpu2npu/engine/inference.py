@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ def infer_kinds(names: Names, text: str, line: int, column: int, called: bool, m
     import jedi
     from jedi.api.environment import InterpreterEnvironment
 
-    class Sandbox(InterpreterEnvironment):
+    class Sandbox(InterpreterEnvironment):  # type: ignore[misc]  # jedi has no types
         """jedi imports compiled modules it finds on this path to look into them: there is none."""
 
         def get_sys_path(self) -> list[str]:
@@ -31,8 +32,10 @@ def infer_kinds(names: Names, text: str, line: int, column: int, called: bool, m
     project = jedi.Project(root, sys_path=[str(root), str((root / names.path).parent)], smart_sys_path=False)
     script = jedi.Script(text, path=root / names.path, project=project, environment=Sandbox())
     try:
-        found = script.infer(line, column)
-        objects = [result for name in found for result in (name.execute() if called else [name])]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the compiled modules it does not find
+            found = script.infer(line, column)
+            objects = [result for name in found for result in (name.execute() if called else [name])]
     except Exception:  # jedi raises what its parser, its caches and its inference raise; an answer is optional
         return frozenset({UNKNOWN})
     kinds: set[str] = set()
