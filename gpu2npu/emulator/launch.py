@@ -14,6 +14,8 @@ SITE = Path(__file__).parent / "site"  # holds the emulator's torch_npu
 REQUIREMENTS = ("torch", "numpy", "ml_dtypes")  # the extra `emulator` in pyproject.toml
 NPUS = 8  # cards of one Atlas 800 server
 
+_OURS = frozenset({"GPU2NPU_NPUS", "GPU2NPU_STRICT", "GPU2NPU_OP_REPORT", "GPU2NPU_SUPPORT_TABLE"})
+
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # exit codes, as a shell gives them
 
 
@@ -48,9 +50,11 @@ def emulating(
     `python`'s folder comes first on PATH, so that the `python` and `torchrun` of a shell script are its neighbours,
     whether a virtual environment is activated or not. `support_table` is the JSON table of the torch_npu release to
     imitate. ASCEND_RT_VISIBLE_DEVICES stays as the user set it: the emulated device reads it as the real one does.
-    GPU2NPU_* variables of an outer run do not leak into this one.
+    What an outer run has set does not leak into this one. OPENBLAS_NUM_THREADS, unless set, shares the cores out among
+    the NPUs: ranks that each take all of them spend most of their time waiting for each other.
     """
-    result = {name: value for name, value in environment.items() if not name.startswith("GPU2NPU_")}
+    result = {name: value for name, value in environment.items() if name not in _OURS}
+    result.setdefault("OPENBLAS_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // npus)))
     result["PYTHONPATH"] = _first(str(SITE), environment.get("PYTHONPATH"))
     result["PATH"] = _first(str(Path(python).parent), environment.get("PATH", os.defpath))
     result["GPU2NPU_NPUS"] = str(npus)

@@ -120,3 +120,14 @@ def test_an_editable_torch_npu_is_found_by_its_metadata(tmp_path):
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch-npu\nVersion: 2.1.0\n")
     assert real_torch_npu([str(tmp_path)]) == tmp_path / "torch_npu"
+
+
+def test_ranks_share_the_cores_and_the_users_own_choices_stay() -> None:
+    shared = emulating(
+        {"PATH": "/bin", "GPU2NPU_STRICT": "1", "GPU2NPU_SOC": "Ascend310P"}, python="/v/bin/python", npus=10**6
+    )
+    assert shared["OPENBLAS_NUM_THREADS"] == "1"
+    assert "GPU2NPU_STRICT" not in shared
+    assert shared["GPU2NPU_SOC"] == "Ascend310P"
+    own = emulating({"PATH": "/bin", "OPENBLAS_NUM_THREADS": "7"}, python="/v/bin/python")
+    assert own["OPENBLAS_NUM_THREADS"] == "7"
