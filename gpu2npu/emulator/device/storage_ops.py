@@ -214,6 +214,17 @@ def is_set_to(tensor: torch.Tensor, other: torch.Tensor) -> bool:
     )
 
 
+@_own("_has_compatible_shallow_copy_type")
+def has_compatible_shallow_copy_type(tensor: torch.Tensor, source: torch.Tensor) -> bool:
+    """Whether `tensor.data = source` works: between the CPU and the NPU too, as torch_npu has it.
+
+    torch_npu overrides this operator for every key ("_has_compatible_shallow_copy_type" in `torch_npu/csrc/aten`).
+    `Module.to` and `Module.npu` therefore keep Parameter objects: tied weights stay tied, and an optimizer made before
+    the move trains the moved parameters.
+    """
+    return all(each.device.type in ("cpu", "npu") and each.layout is torch.strided for each in (tensor, source))
+
+
 @_own("resize_")
 def resize_(
     tensor: torch.Tensor, size: Sequence[int], memory_format: torch.memory_format | None = None

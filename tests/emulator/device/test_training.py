@@ -98,3 +98,33 @@ def test_mixed_precision_trains(dtype):
         scaler.update()
         losses.append(loss.item())
     assert losses[-1] < 0.7 * losses[0]
+
+
+def test_moving_a_module_keeps_its_parameters_tied_and_known_to_an_optimizer():
+    model = nn.Sequential(nn.Embedding(7, 4), nn.Linear(4, 7, bias=False))
+    model[1].weight = model[0].weight
+    weight = model[0].weight
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    before = weight.detach().clone()
+    for move, place in (
+        (lambda: model.npu(), "npu:0"),
+        (lambda: model.to("npu:1"), "npu:1"),
+        (lambda: model.cpu(), "cpu"),
+    ):
+        move()
+        assert model[0].weight is model[1].weight is weight
+        assert str(weight.device) == place
+        optimizer.zero_grad()
+        model(torch.arange(7, device=place)).pow(2).sum().backward()
+        assert str(weight.grad.device) == place
+        optimizer.step()
+        assert not torch.equal(weight.detach().cpu(), before)
+        before = weight.detach().cpu().clone()
+
+
+def test_data_may_come_from_the_other_device_but_not_from_nowhere():
+    x = torch.ones(2)
+    x.data = torch.full((3,), 2.0, device="npu:1")
+    assert str(x.device) == "npu:1" and x.tolist() == [2.0, 2.0, 2.0]
+    with pytest.raises(RuntimeError, match="incompatible tensor type"):
+        x.data = torch.ones(2, device="meta")
