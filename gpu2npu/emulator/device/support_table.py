@@ -9,23 +9,31 @@ from pathlib import Path
 
 
 @functools.cache
-def _supported() -> frozenset[str] | None:
-    """Operator names without the namespace; None without a table."""
+def _operators(kind: str) -> frozenset[str] | None:
+    """Names without the namespace: the "supported" operators of aten, the "custom" ones of torch_npu. None: no table."""
     path = os.environ.get("GPU2NPU_SUPPORT_TABLE")
     if not path:
         return None
     try:
         table = json.loads(Path(path).read_text(encoding="utf-8"))
-        return frozenset(name.removeprefix("aten::") for name in table["operators"]["supported"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return frozenset(name.rpartition("::")[2] for name in table["operators"][kind])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RuntimeError(f"GPU2NPU_SUPPORT_TABLE: {path} is not a table of operators ({error!r})") from error
 
 
 def is_supported(name: str) -> bool:
     """Whether the NPU has the operator, as a function, in place or with `out=`; True without a table."""
-    supported = _supported()
+    supported = _operators("supported")
     if supported is None or not name.startswith("aten::"):
         return True
     base, _, overload = name.removeprefix("aten::").partition(".")
     forms = {base, f"{base}_", f"{base}.out", f"{base}.{overload}", f"{base}_.{overload}", f"{base}.{overload}_out"}
     return not forms.isdisjoint(supported)
+
+
+def is_custom(name: str) -> bool:
+    """Whether torch_npu adds an operator of this name, such as `npu_fusion_attention`; without a table, any `npu_*`."""
+    custom = _operators("custom")
+    if custom is None:
+        return name.startswith("npu_")
+    return any(operator.partition(".")[0] == name for operator in custom)

@@ -8,11 +8,11 @@ from gpu2npu.emulator.device import support_table
 @pytest.fixture
 def table(monkeypatch, tmp_path):
     """Writes the table that the environment names."""
-    support_table._supported.cache_clear()
+    support_table._operators.cache_clear()
     path = tmp_path / "table.json"
     monkeypatch.setenv("GPU2NPU_SUPPORT_TABLE", str(path))
     yield lambda content: path.write_text(content)
-    support_table._supported.cache_clear()
+    support_table._operators.cache_clear()
 
 
 def test_any_overload_of_an_operator_supports_it(table):
@@ -25,10 +25,10 @@ def test_any_overload_of_an_operator_supports_it(table):
 
 
 def test_without_a_table_all_is_supported(monkeypatch):
-    support_table._supported.cache_clear()
+    support_table._operators.cache_clear()
     monkeypatch.delenv("GPU2NPU_SUPPORT_TABLE", raising=False)
     assert support_table.is_supported("aten::anything")
-    support_table._supported.cache_clear()
+    support_table._operators.cache_clear()
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"operators": {"supported": 5}}'])
@@ -36,3 +36,10 @@ def test_what_is_no_table_is_an_error_that_names_the_file(table, content):
     table(content)
     with pytest.raises(RuntimeError, match=r"GPU2NPU_SUPPORT_TABLE: .*table.json is not a table of operators"):
         support_table.is_supported("aten::add.Tensor")
+
+
+def test_torch_npus_own_operators(table):
+    table(json.dumps({"operators": {"supported": [], "custom": ["npu::npu_rotary_mul", "npu::npu_dtype_cast.out"]}}))
+    assert support_table.is_custom("npu_rotary_mul")
+    assert support_table.is_custom("npu_dtype_cast")
+    assert not support_table.is_custom("npu_fusion_attention")

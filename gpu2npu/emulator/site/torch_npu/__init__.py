@@ -25,6 +25,22 @@ def _install() -> None:
     backend.install(npu)
 
 
+def __getattr__(name: str) -> object:
+    """Libraries import torch_npu's own operators at their top, and call them only when asked to."""
+    from gpu2npu.emulator.device.support_table import is_custom
+
+    if "npu_" not in name or not is_custom(name):  # the import system asks for submodules here
+        raise AttributeError(f"module 'torch_npu' has no attribute {name!r}")
+
+    def refuse(*args: object, **kwargs: object) -> object:
+        raise NotImplementedError(
+            f"torch_npu.{name}: the emulated NPU has none of torch_npu's own operators; use PyTorch's"
+        )
+
+    refuse.__name__ = refuse.__qualname__ = name
+    return refuse
+
+
 # Nothing above needs torch.
 import torch  # noqa: E402
 
