@@ -127,7 +127,9 @@ def test_ranks_share_the_cores_and_the_users_own_choices_stay() -> None:
         {"PATH": "/bin", "GPU2NPU_STRICT": "1", "GPU2NPU_SOC": "Ascend310P"}, python="/v/bin/python", npus=10**6
     )
     assert shared["OPENBLAS_NUM_THREADS"] == "1"
+    assert shared["OMP_WAIT_POLICY"] == "PASSIVE"
     assert "GPU2NPU_STRICT" not in shared
     assert shared["GPU2NPU_SOC"] == "Ascend310P"
-    own = emulating({"PATH": "/bin", "OPENBLAS_NUM_THREADS": "7"}, python="/v/bin/python")
+    own = emulating({"PATH": "/bin", "OPENBLAS_NUM_THREADS": "7", "OMP_WAIT_POLICY": "ACTIVE"}, python="/v/bin/python")
     assert own["OPENBLAS_NUM_THREADS"] == "7"
+    assert own["OMP_WAIT_POLICY"] == "ACTIVE"
