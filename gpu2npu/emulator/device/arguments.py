@@ -103,7 +103,10 @@ def _settled(signature: Signature, index: int, at: int, tensor: torch.Tensor, ar
         if index >= 0:
             raise different_devices(f"npu:{index}", f"npu:{at}")
         return at
-    if not _takes_from_host(signature, tensor.dim()):
+    if signature.op._schema.name in _TAKES_HOST_INDICES and tensor is args[0]:
+        raise RuntimeError("indices should be either on cpu or on the same device as the indexed tensor (cpu)")
+    written = any(position < len(args) and args[position] is tensor for position in signature.writes)
+    if written or not _takes_from_host(signature, tensor.dim()):
         raise different_devices(f"npu:{index if index >= 0 else _first_npu(args)}", "cpu")
     return index
 

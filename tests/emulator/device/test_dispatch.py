@@ -27,6 +27,14 @@ def test_mixing_devices_raises_torchs_own_words():
         torch.nn.functional.linear(n, x)
 
 
+def test_what_is_written_or_indexed_must_be_on_the_npu():
+    n, total = torch.ones((), device="npu"), torch.tensor(0.0)
+    with pytest.raises(RuntimeError, match=SAME_DEVICE.format("npu:0", "cpu")):
+        total += n
+    with pytest.raises(RuntimeError, match=r"on the same device as the indexed tensor \(cpu\)"):
+        torch.ones(3)[torch.tensor([0], device="npu")]
+
+
 def test_a_zero_dimensional_cpu_tensor_may_join_where_torch_lets_it():
     n = torch.ones(2, device="npu")
     assert (n * torch.tensor(3.0)).tolist() == [3, 3]
