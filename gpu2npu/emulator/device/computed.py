@@ -10,6 +10,7 @@ import torch
 
 from gpu2npu.emulator.device.arguments import add_generator, fresh, gatherer, wrap, write, write_out
 from gpu2npu.emulator.device.cube import check_cube_dtypes, cube_operator
+from gpu2npu.emulator.device.memory import exhausted
 from gpu2npu.emulator.device.signature import Signature
 from gpu2npu.emulator.device.tally import Kind, tally
 from gpu2npu.emulator.device.tensor import NoArrayError, on_npu
@@ -70,6 +71,8 @@ def _one_tensor(signature: Signature, kernel: Kernel, otherwise: Operator) -> Op
             result = kernel(*values, **named)
         except (NoArrayError, NotImplementedError):
             return otherwise(*args, **kwargs)  # type: ignore[no-any-return]
+        except MemoryError as error:
+            raise exhausted(error, index) from None
         tensor = on_npu(fresh(result, values, keep_strides), index)
         entry[0] += 1
         entry[1] += perf_counter() - start
@@ -103,6 +106,8 @@ def _compute(signature: Signature, kernel: Kernel) -> Compute:
             result = kernel(*args, **kwargs)
         except NotImplementedError as error:
             raise DeclinedError from error
+        except MemoryError as error:
+            raise exhausted(error, index) from None
         entry[0] += 1
         entry[1] += perf_counter() - start
         return result, index

@@ -5,6 +5,7 @@ Every block of an NPU is a NumPy array whose life is its storage's life, so a we
 
 from __future__ import annotations
 
+import math
 import weakref
 from typing import Any
 
@@ -109,6 +110,16 @@ def out_of_memory(size: int, index: int) -> torch.OutOfMemoryError:
         f"{_readable(max(total - pool.allocated, 0))} free; {_readable(pool.reserved)} reserved in total by PyTorch) "
         "If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation."
     )
+
+
+def exhausted(error: MemoryError, index: int) -> torch.OutOfMemoryError:
+    """What NumPy's lack of host memory means for npu:`index`: more than the chip has, or than this machine has."""
+    shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
+    if shape is not None and dtype is not None:
+        size = math.prod(shape) * dtype.itemsize
+        if _pool(index).allocated + size > current_soc().memory:
+            return out_of_memory(size, index)
+    return torch.OutOfMemoryError(f"NPU out of memory: the emulated NPU {index} lives in host memory. {error}")
 
 
 def _readable(size: int) -> str:

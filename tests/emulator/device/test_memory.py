@@ -1,5 +1,6 @@
 import gc
 
+import numpy as np
 import pytest
 import torch
 
@@ -89,3 +90,17 @@ def test_a_result_too_large_runs_out_too(monkeypatch, npu):
     with pytest.raises(torch.OutOfMemoryError, match="NPU out of memory"):
         x + x
     assert torch.npu.memory_allocated(device) == base + 4 * MIB
+
+
+@pytest.mark.parametrize("compute", [lambda x: x + 1, lambda x: x.exp(), lambda x: torch.add(x, 1, out=x[:0])])
+def test_a_result_too_large_for_the_host_runs_out_too(compute):
+    spread = torch.ones(1, 1, device="npu").expand(1 << 30, 1 << 30)
+    with pytest.raises(torch.OutOfMemoryError, match=r"NPU out of memory\. Tried to allocate 4294967296\.00 GiB"):
+        compute(spread)
+
+
+def test_memory_that_the_chip_has_and_the_host_has_not():
+    with pytest.raises(MemoryError) as refused:
+        np.empty(1 << 60, np.uint8)
+    refused.value.shape = (1 << 20,)
+    assert str(memory.exhausted(refused.value, 0)).startswith("NPU out of memory: the emulated NPU 0 lives in host mem")
