@@ -146,6 +146,11 @@ def _returned(signature: Signature, result: Any, args: tuple[Any, ...], values: 
             return type(value)(map(placed, value)) if type(value) in (list, tuple) else tuple(map(placed, value))
         if not isinstance(value, torch.Tensor):
             return value
+        if value.is_nested:
+            raise NotImplementedError(
+                f"{signature.name}: the NPU has no nested tensors; an nn.TransformerEncoder makes none with "
+                "enable_nested_tensor=False"
+            )
         if value.layout is not torch.strided:
             raise NotImplementedError(f"{signature.name}: the NPU has no tensors of layout {value.layout}")
         base = bases.get(value.untyped_storage().data_ptr()) if value.numel() else None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -28,7 +30,21 @@ def install() -> None:
         return _moved(base.__new__(cls, *args), ordinal.index_of(device))
 
     torch.UntypedStorage.__new__ = staticmethod(new)  # type: ignore[assignment, method-assign]
+    for name in ("_share_fd_cpu_", "_share_filename_cpu_"):
+        setattr(torch.UntypedStorage, name, _unshared(getattr(torch.UntypedStorage, name)))
     torch.serialization.register_package(_PRIORITY, _tag, _restore)
+
+
+def _unshared(share: Callable[..., Any]) -> Callable[..., Any]:
+    """What pickles a storage for another process of torch.multiprocessing, with words for those on an NPU."""
+
+    @functools.wraps(share)
+    def call(self: torch.UntypedStorage, *args: Any, **kwargs: Any) -> Any:
+        if self.device.type == "npu":
+            raise RuntimeError("the emulated NPU shares no memory between processes: send tensor.cpu()")
+        return share(self, *args, **kwargs)
+
+    return call
 
 
 def _moved(storage: torch.UntypedStorage, index: int) -> torch.UntypedStorage:

@@ -1,4 +1,5 @@
 import io
+from multiprocessing.reduction import ForkingPickler
 
 import pytest
 import torch
@@ -80,3 +81,10 @@ def test_storages():
     assert tensor.untyped_storage().cpu().device.type == "cpu"
     assert tensor.untyped_storage().clone().device == torch.device("npu:0")
     assert tensor.untyped_storage().data_ptr() == tensor.data_ptr() != 0
+
+
+def test_sharing_between_processes_is_refused_in_clear_words():
+    with pytest.raises(RuntimeError, match=r"shares no memory between processes: send tensor.cpu\(\)"):
+        ForkingPickler.dumps(torch.ones(2, device="npu"))
+    assert torch.ones(2, device="npu").share_memory_().is_npu  # nothing to do, as for CUDA
+    assert ForkingPickler.dumps(torch.ones(2))

@@ -128,3 +128,17 @@ def test_data_may_come_from_the_other_device_but_not_from_nowhere():
     assert str(x.device) == "npu:1" and x.tolist() == [2.0, 2.0, 2.0]
     with pytest.raises(RuntimeError, match="incompatible tensor type"):
         x.data = torch.ones(2, device="meta")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_encoder_for_nested_tensors_says_what_to_do():
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    x, padding = torch.ones(2, 3, 8), torch.tensor([[False, False, False], [False, True, True]])
+    nested = nn.TransformerEncoder(layer, 1).npu().eval()
+    with torch.no_grad(), pytest.raises(NotImplementedError, match="enable_nested_tensor=False"):
+        nested(x.npu(), src_key_padding_mask=padding.npu())
+    plain = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False).eval()
+    with torch.no_grad():
+        expected = plain(x, src_key_padding_mask=padding)
+        actual = plain.npu()(x.npu(), src_key_padding_mask=padding.npu()).cpu()
+    torch.testing.assert_close(actual[~padding], expected[~padding])
