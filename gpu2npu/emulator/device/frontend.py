@@ -29,6 +29,7 @@ def install() -> None:
     for name in ("tensor", "as_tensor", "asarray"):
         setattr(torch, name, _completing(getattr(torch, name)))
     torch.Tensor.type = _typing(torch.Tensor.type)  # type: ignore[method-assign, assignment]
+    torch.set_default_tensor_type = _defaulting(torch.set_default_tensor_type)
     torch.Tensor.pin_memory = _pin_memory  # type: ignore[method-assign, assignment]
     torch.Tensor.is_pinned = _is_pinned  # type: ignore[method-assign, assignment]
     torch.Generator = randomness.Generator  # type: ignore[misc, assignment]
@@ -85,6 +86,28 @@ def _typing(function: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(dtype, str) and dtype.startswith("torch.npu.") and tensor.device.type != "npu":
             tensor = tensor.to(torch.device("npu", ordinal.current_device()))
         return function(tensor, dtype, non_blocking, **kwargs)
+
+    return call
+
+
+def _defaulting(function: Callable[..., None]) -> Callable[..., None]:
+    """`torch.set_default_tensor_type` with the types of `torch.npu`, for which C++ has no type objects."""
+    on_npu = False
+
+    @functools.wraps(function)
+    def call(kind: Any) -> None:
+        nonlocal on_npu
+        if isinstance(kind, str):
+            kind = LEGACY_TYPES.get(kind.removeprefix("torch.npu."), kind) if "torch.npu." in kind else kind
+        if isinstance(kind, LegacyTensorType):
+            torch.set_default_dtype(kind.dtype)
+            torch.set_default_device("npu")
+            on_npu = True
+            return
+        if on_npu:
+            torch.set_default_device(None)
+            on_npu = False
+        function(kind)
 
     return call
 

@@ -49,6 +49,11 @@ class Stream(torch.Stream):
         """Wait for all work."""
 
     @property
+    def priority(self) -> int:
+        """0 whatever was asked for: nothing waits, so nothing is first."""
+        return 0
+
+    @property
     def npu_stream(self) -> int:
         """The stream's number, where a real one has a pointer."""
         return int(self.stream_id)

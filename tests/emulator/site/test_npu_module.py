@@ -119,6 +119,7 @@ def test_streams_and_events():
         assert torch.npu.current_device() == 1
     assert torch.npu.current_device() == 0
     assert stream.query()
+    assert other.priority == 0
     stream.synchronize()
     torch.npu.synchronize()
     assert x.tolist() == [2, 2, 2]
@@ -186,3 +187,23 @@ def test_a_data_loader_pins_its_batches():
         loader = torch.utils.data.DataLoader(data, batch_size=4, pin_memory=True, num_workers=workers)
         batches = [(x.npu(non_blocking=True), y.npu()) for x, y in loader]
         assert torch.cat([x for x, _ in batches]).tolist() == list(range(8))
+
+
+def test_libraries_may_import_torch_npus_own_operators():
+    from torch_npu import npu_fusion_attention
+
+    with pytest.raises(NotImplementedError, match=r"torch_npu\.npu_fusion_attention: the emulated NPU has none"):
+        npu_fusion_attention(1, 2)
+    assert not hasattr(torch_npu, "fusion_attention")
+
+
+@pytest.mark.filterwarnings("ignore:torch.set_default_tensor_type")
+@pytest.mark.parametrize("kind", [torch.npu.HalfTensor, "torch.npu.HalfTensor"])
+def test_the_default_tensor_type_may_be_the_npus(kind):
+    torch.set_default_tensor_type(kind)
+    try:
+        made = torch.rand(2)
+    finally:
+        torch.set_default_tensor_type(torch.FloatTensor)
+    assert made.type() == "torch.npu.HalfTensor"
+    assert torch.rand(2).type() == "torch.FloatTensor"
