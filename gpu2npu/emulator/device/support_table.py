@@ -10,7 +10,7 @@ from pathlib import Path
 
 @functools.cache
 def _operators(kind: str) -> frozenset[str] | None:
-    """Names without the namespace: the "supported" operators of aten, the "custom" ones of torch_npu. None: no table."""
+    """Names without namespaces: the "supported" operators of aten, the "custom" ones of torch_npu. None: no table."""
     path = os.environ.get("GPU2NPU_SUPPORT_TABLE")
     if not path:
         return None
