@@ -48,6 +48,17 @@ def test_host_and_array_share_the_bytes():
     assert array(torch.ones(2).npu().bfloat16()).dtype.name == "bfloat16"
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool, torch.complex64])
+def test_arrays_of_views_are_views_of_the_same_bytes(dtype):
+    x = torch.arange(24).to(dtype).npu().view(2, 3, 4)
+    views = (x.permute(2, 0, 1), x[1], x[:, 1:, ::2], x[..., None].expand(2, 3, 4, 5), x[1:1], x[0, 0, 3], x.diagonal())
+    for view in views:
+        assert array(view).shape == view.shape
+        assert array(view).tolist() == host(view).tolist()
+    array(x[1])[...] = 1
+    assert bool((x[1] == 1).all())
+
+
 def test_writes_are_seen_through_every_view():
     n = torch.zeros(4, 4, device="npu")
     row, flat, diagonal = n[1], n.view(-1), n.diagonal()
