@@ -12,7 +12,7 @@ from gpu2npu.engine.names import Names
 from gpu2npu.engine.receivers import ANY_RECEIVER, MODULE, OWN, TENSOR, UNKNOWN, Receivers
 from gpu2npu.engine.renames import Renames
 from gpu2npu.engine.scopes import Imported, Scope
-from gpu2npu.engine.strings import NO, UNSURE, YES, Place, judge
+from gpu2npu.engine.strings import NO, UNSURE, YES, Place, Texts, judge
 from gpu2npu.engine.table import RuleTable, StringRule
 from gpu2npu.engine.tree import children, dotted_name
 from gpu2npu.records import FindingKind
@@ -36,6 +36,9 @@ class _Walk:
         self.names = names
         self.table = table
         self.receivers = Receivers(names)
+        self.imported: dict[tuple[int, str], bool] = {}
+        self.own: dict[str, bool] = {}
+        self.texts = Texts()
         self.matches = Matches()
         self.above: list[cst.CSTNode] = []
         self.renames = Renames(names, table, self.matches, self.above)
@@ -135,17 +138,25 @@ class _Walk:
 
     def _has_own(self, member: str) -> bool:
         """Whether some class of the project, or of this file, defines the member itself."""
-        return member in self.names.context.own_members or any(
-            scope.kind == "class" and (member in scope.bindings or member in scope.attributes)
-            for scope in self.names.scopes.by_node.values()
-        )
+        if member not in self.own:
+            self.own[member] = member in self.names.context.own_members or any(
+                scope.kind == "class" and (member in scope.bindings or member in scope.attributes)
+                for scope in self.names.scopes.by_node.values()
+            )
+        return self.own[member]
 
     def _is_import(self, node: cst.CSTNode, scope: Scope) -> bool:
         """Whether the expression is a module that was imported, whose members are functions, not methods."""
         found = scope.lookup(node.value) if isinstance(node, cst.Name) else None
-        return found is not None and any(
-            isinstance(binding, Imported) and isinstance(binding.statement, cst.Import) for binding in found[1]
-        )
+        if found is None or not isinstance(node, cst.Name):
+            return False
+        owner, bindings = found
+        key = (id(owner), node.value)
+        if key not in self.imported:
+            self.imported[key] = any(
+                isinstance(binding, Imported) and isinstance(binding.statement, cst.Import) for binding in bindings
+            )
+        return self.imported[key]
 
     # Definitions.
 
@@ -237,7 +248,7 @@ class _Walk:
     ) -> None:
         rule = candidate.rule
         new = rule.then.rename or candidate.text
-        verdict = judge(Place(whole or node, self.above, scope, self.names, new), candidate.role)
+        verdict = judge(Place(whole or node, self.above, scope, self.names, new, self.texts), candidate.role)
         if verdict == UNSURE and suffix:
             verdict = YES
         if verdict == NO or rule.then.keep:
@@ -250,7 +261,3 @@ class _Walk:
         if rule.then.rename is not None:
             text = opening + new + node.value[len(opening) + len(candidate.text) :]
             self.matches.add(Edit(node, text, rule.id, rule.why, whole), self.above)
-
-
-def _is_type_checking(test: cst.CSTNode) -> bool:
-    return (dotted_name(test) or "").rpartition(".")[2] == "TYPE_CHECKING"

@@ -50,7 +50,7 @@ def migrate_source(source: bytes, path: str, rulebook: Rulebook, context: Projec
         names = Names(path, collect_scopes(module), context)
         return _rewrite(file, module, parsed, names, table)
     except cst.ParserSyntaxError as error:
-        return MigratedFile(path, failure=f"syntax error at line {error.raw_line}: {_first_line(error.message)}")
+        return MigratedFile(path, failure=_syntax_error(file.text, error))
     except (SourceError, RoundTripError) as error:
         return MigratedFile(path, failure=str(error))
     except (RecursionError, MemoryError):
@@ -82,8 +82,17 @@ def _python_parse(text: str) -> ast.Module | None:
             return None
 
 
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0]
+def _syntax_error(text: str, error: cst.ParserSyntaxError) -> str:
+    """What is wrong in Python's own words, where this Python agrees: LibCST lists every token it could have taken."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except SyntaxError as own:
+        return f"syntax error at line {own.lineno}: {own.msg}"
+    except ValueError as own:
+        return f"syntax error: {own}"
+    return f"syntax error at line {error.raw_line}: this syntax is not known to the parser"
 
 
 def _rewrite(
@@ -194,13 +203,18 @@ def _insertions(
     matches: Matches, names: Names, positions: Positions, table: RuleTable, newline: str
 ) -> list[tuple[Replacement, Change]]:
     """The import of each module that the file's edits need, once: in the module, or in each function that needs it."""
-    needed: dict[str, list[Edit]] = {}
+    plugins: dict[str, list[Edit]] = {}
+    spelled: dict[str, list[Edit]] = {}
     for edit in matches.edits:
         plugin = table.imports.get(edit.rule)
-        if plugin is not None and not imports_package(names.scopes, plugin):
-            needed.setdefault(plugin, []).append(edit)
-        if edit.needs is not None and not binds_module(names.scopes, edit.needs):
-            needed.setdefault(edit.needs, []).append(edit)
+        if plugin is not None:
+            plugins.setdefault(plugin, []).append(edit)
+        if edit.needs is not None:
+            spelled.setdefault(edit.needs, []).append(edit)
+    needed = {plugin: edits for plugin, edits in plugins.items() if not imports_package(names.scopes, plugin)}
+    for module, edits in spelled.items():
+        if not binds_module(names.scopes, module):
+            needed[module] = [*needed.get(module, ()), *edits]
     sites = sorted(matches.sites, key=lambda site: positions.of(site.statement))
     insertions = []
     for module, edits in needed.items():
@@ -218,20 +232,23 @@ def _places(sites: list[ImportSite], edits: list[Edit], positions: Positions) ->
     if at_module is not None:
         return [at_module]
     places = []
-    scopes = {id(site.scope): site.scope for site in sites}
-    for key, scope in scopes.items():
-        inside = [site for site in sites if id(site.scope) == key]
+    edited = frozenset(id(edit.node) for edit in edits)
+    by_scope: dict[int, list[ImportSite]] = {}
+    for site in sites:
+        by_scope.setdefault(id(site.scope), []).append(site)
+    for inside in by_scope.values():
         place = anchor(inside)
-        if place is not None and any(_contains(scope.node, edit.node) for edit in edits):
+        if place is not None and _contains(inside[0].scope.node, edited):
             places.append(place)
     return places
 
 
-def _contains(outer: cst.CSTNode, inner: cst.CSTNode) -> bool:
+def _contains(outer: cst.CSTNode, wanted: frozenset[int]) -> bool:
+    """Whether one of the wanted nodes, given by their ids, lies under `outer`."""
     pending = [outer]
     while pending:
         node = pending.pop()
-        if node is inner:
+        if id(node) in wanted:
             return True
         pending += children(node)
     return False

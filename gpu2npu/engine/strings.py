@@ -40,6 +40,33 @@ _FLAGS = frozenset({"add_argument", "add_option", "option"})
 _PROSE_KEYWORDS = frozenset({"help", "description", "msg", "message", "metadata", "doc", "epilog", "prog", "title"})
 
 
+class Texts:
+    """The strings directly inside displays and functions; remembered, since each of them may be asked for them all."""
+
+    def __init__(self) -> None:
+        self._inside: dict[int, frozenset[str]] = {}
+        self._order: dict[int, dict[int, int]] = {}
+
+    def inside(self, node: cst.CSTNode) -> frozenset[str]:
+        """The strings that a list, tuple or set has as elements, a dict as keys, a function as returned values."""
+        if id(node) not in self._inside:
+            nodes: Sequence[cst.CSTNode]
+            if isinstance(node, cst.Dict):
+                nodes = [element.key for element in node.elements if isinstance(element, cst.DictElement)]
+            elif isinstance(node, cst.FunctionDef):
+                nodes = list(_returned_values(node.body))
+            else:
+                nodes = elements(node)
+            self._inside[id(node)] = _strings(nodes)
+        return self._inside[id(node)]
+
+    def index(self, parts: Sequence[cst.CSTNode], part: cst.CSTNode, owner: cst.CSTNode) -> int:
+        """Which of the parts of its owner, elements or arguments, one is."""
+        if id(owner) not in self._order:
+            self._order[id(owner)] = {id(part): index for index, part in enumerate(parts)}
+        return self._order[id(owner)][id(part)]
+
+
 @dataclass(frozen=True)
 class Place:
     """A string's place: the nodes above it, outermost first, and the scope it is in."""
@@ -49,6 +76,7 @@ class Place:
     scope: Scope
     names: Names
     replaced_by: str
+    texts: Texts
 
 
 def judge(place: Place, role: Role) -> str:
@@ -112,9 +140,8 @@ def _subscript_key(node: cst.Subscript) -> str | None:
     return string_value(node.slice[0].slice.value)
 
 
-def _beside(nodes: Sequence[cst.CSTNode], place: Place, role: Role) -> str | None:
+def _beside(values: frozenset[str], place: Place, role: Role) -> str | None:
     """YES when a sibling has the role; NO when the replacement stands there already: the code knows the NPU."""
-    values = {value for value in map(string_value, nodes) if value is not None}
     if place.replaced_by in values:
         return NO
     return YES if values & role.siblings else None
@@ -145,12 +172,12 @@ def _either(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, d
 
 def _element(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str | None:
     display = place.above[depth - 1]
-    verdict = _beside(elements(display), place, role)
+    verdict = _beside(place.texts.inside(display), place, role)
     if verdict is not None or depth < 2:
         return verdict
     assignment = place.above[depth - 2]
     if isinstance(assignment, cst.Assign) and isinstance(display, cst.Tuple):
-        return _unpacked(assignment, list(elements(display)).index(child), role)
+        return _unpacked(assignment, place.texts.index(display.elements, parent, display), role)
     return None
 
 
@@ -166,9 +193,8 @@ def _dictionary(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Rol
     assert isinstance(parent, cst.DictElement)
     display = place.above[depth - 1]
     assert isinstance(display, cst.Dict)
-    pairs = [element for element in display.elements if isinstance(element, cst.DictElement)]
     if child is parent.key:
-        return _beside([pair.key for pair in pairs], place, role) or UNSURE
+        return _beside(place.texts.inside(display), place, role) or UNSURE
     if is_word(string_value(parent.key), role) or holds(parent.key, role):
         return YES
     return YES if string_value(parent.key) in role.siblings else UNSURE
@@ -179,7 +205,7 @@ def _subscript(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role
     if child is parent.value:
         return None
     indexes = [element.slice.value for element in parent.slice if isinstance(element.slice, cst.Index)]
-    return _beside(indexes, place, role) or UNSURE
+    return _beside(_strings(indexes), place, role) or UNSURE
 
 
 def _comparison(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str:
@@ -208,17 +234,15 @@ def _returned(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role,
         return UNSURE
     if is_word(function.name.value, role):
         return YES
-    return YES if any(value in role.siblings for value in _returned_strings(function.body)) else UNSURE
+    return YES if place.texts.inside(function) & role.siblings else UNSURE
 
 
-def _returned_strings(body: cst.CSTNode) -> Iterator[str]:
+def _returned_values(body: cst.CSTNode) -> Iterator[cst.CSTNode]:
     for node in children(body):
         if isinstance(node, cst.Return) and node.value is not None:
-            value = string_value(node.value)
-            if value is not None:
-                yield value
+            yield node.value
         elif not isinstance(node, (cst.FunctionDef, cst.ClassDef)):
-            yield from _returned_strings(node)
+            yield from _returned_values(node)
 
 
 def _case(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str | None:
@@ -273,7 +297,11 @@ def _flag(call: cst.Call, argument: cst.Arg, place: Place, role: Role) -> str:
         return YES
     values = [arg.value for arg in call.args if arg.keyword is not None]
     choices = [choice for value in values for choice in elements(value)]
-    return _beside([*values, *choices], place, role) or UNSURE
+    return _beside(_strings([*values, *choices]), place, role) or UNSURE
+
+
+def _strings(nodes: Sequence[cst.CSTNode]) -> frozenset[str]:
+    return frozenset(value for value in map(string_value, nodes) if value is not None)
 
 
 def _by_signature(call: cst.Call, argument: cst.Arg, place: Place, role: Role) -> str:
@@ -289,7 +317,7 @@ def _by_signature(call: cst.Call, argument: cst.Arg, place: Place, role: Role) -
     params = [param.name.value for param in every_param(function.params)]
     if isinstance(found[1].node, cst.ClassDef):
         params = params[1:]
-    index = list(call.args).index(argument)
+    index = place.texts.index(call.args, argument, call)
     return YES if index < len(params) and is_word(params[index], role) else UNSURE
 
 

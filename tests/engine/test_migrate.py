@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import codecs
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -96,7 +97,7 @@ def test_import_torch_npu_once_where_it_is_needed(before: str, after: str) -> No
 
 
 FAILURES = {
-    "syntax error": (b"x.cuda()\nprint 'cuda'\n", "syntax error at line 2"),
+    "syntax error": (b"x.cuda()\nprint 'cuda'\n", "syntax error at line 2: Missing parentheses in call to 'print'"),
     "unknown encoding": (b"# coding: klingon\nx.cuda()\n", "unknown encoding"),
     "wrong encoding": (b"x.cuda()\n# \xff\n", "byte 11 is not utf-8"),
     "nested too deeply": (b"x.cuda()\ny = " + b"(" * 3000 + b"1" + b")" * 3000 + b"\n", "too deeply"),
@@ -163,3 +164,30 @@ def test_any_program_stays_a_program_and_a_second_migration_changes_nothing(
 
 def without_triggers(text: str) -> list[str]:
     return [line for line in text.splitlines() if not any(word in line for word in ("cuda", "nccl", "npu", "hccl"))]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x = x.cuda()\n",
+        "y = {'a': ['cuda:0', 'cpu', 'cuda:1']}\n",
+        "def f(x):\n    import torch\n    return x.cuda()\n",
+    ],
+    ids=["one name bound often", "many displays", "many imports"],
+)
+def test_twice_the_file_takes_about_twice_the_time(line: str) -> None:
+    def seconds(source: bytes) -> float:
+        start = time.process_time()
+        run(source)
+        return time.process_time() - start
+
+    once, fourfold = line.encode() * 400, line.encode() * 1600
+    run(once)
+    assert min(seconds(fourfold) for _ in range(3)) < 9 * min(seconds(once) for _ in range(3))
+
+
+def test_a_long_list_of_devices_takes_no_longer_than_as_many_lists() -> None:
+    start = time.process_time()
+    result = run(b"names = [" + b"'cuda', " * 4000 + b"]\n")
+    assert len(result.findings) == 4000
+    assert time.process_time() - start < 20  # quadratic: minutes
