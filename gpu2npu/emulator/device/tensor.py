@@ -105,7 +105,7 @@ def array(tensor: torch.Tensor) -> Array:
 
 
 def _view_of_block(tensor: torch.Tensor) -> Array | None:
-    """The array of a view, made from its block's in a fifth of the time that a capsule takes; None if that cannot be."""
+    """The array of a view, made from its block's in a third of a capsule's time; None if that cannot be."""
     block = _blocks.get(tensor.untyped_storage().data_ptr())
     if block is None or block.shape is None or block.dtype is not tensor.dtype:
         return None
