@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -13,10 +13,12 @@ from gpu2npu.emulator.device.cube import check_cube_dtypes, cube_operator
 from gpu2npu.emulator.device.memory import exhausted
 from gpu2npu.emulator.device.signature import Signature
 from gpu2npu.emulator.device.tally import Kind, tally
-from gpu2npu.emulator.device.tensor import NoArrayError, on_npu
+from gpu2npu.emulator.device.tensor import NoArrayError, host, on_npu
 from gpu2npu.emulator.kernels.registry import Kernel
 
 Operator = Callable[..., Any]
+
+_NUMPY_ERRORS = (ValueError, TypeError, IndexError)
 
 
 class DeclinedError(Exception):
@@ -49,8 +51,29 @@ def operator(signature: Signature, kernel: Kernel, direct: bool, otherwise: Oper
             return store(args, dict(kwargs))
         except DeclinedError:
             return otherwise(*args, **kwargs)
+        except _NUMPY_ERRORS as error:
+            raise _in_torchs_words(signature, args, kwargs) or error from None
 
     return run
+
+
+def _in_torchs_words(signature: Signature, args: Sequence[Any], kwargs: dict[str, Any]) -> Exception | None:
+    """What torch says to the same arguments, which NumPy or a kernel refused: its CPU code is asked, on copies."""
+
+    def copied(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return host(value).clone()
+        if isinstance(value, (list, tuple)):
+            return [copied(item) for item in value]
+        return torch.device("cpu") if isinstance(value, torch.device) else value
+
+    try:
+        signature.op(*map(copied, args), **{name: copied(value) for name, value in kwargs.items()})
+    except NotImplementedError:
+        return None
+    except Exception as error:
+        return error
+    return None
 
 
 def _one_tensor(signature: Signature, kernel: Kernel, otherwise: Operator) -> Operator:
@@ -73,6 +96,8 @@ def _one_tensor(signature: Signature, kernel: Kernel, otherwise: Operator) -> Op
             return otherwise(*args, **kwargs)  # type: ignore[no-any-return]
         except MemoryError as error:
             raise exhausted(error, index) from None
+        except _NUMPY_ERRORS as error:
+            raise _in_torchs_words(signature, args, kwargs) or error from None
         tensor = on_npu(fresh(result, values, keep_strides), index)
         entry[0] += 1
         entry[1] += perf_counter() - start

@@ -27,6 +27,26 @@ def test_mixing_devices_raises_torchs_own_words():
         torch.nn.functional.linear(n, x)
 
 
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda on: torch.ones(3, device=on) + torch.ones(4, device=on),
+        lambda on: torch.ones(3, device=on).mul_(torch.ones(4, device=on)),
+        lambda on: torch.nn.functional.linear(torch.ones(2, 4, device=on), torch.ones(3, 3, device=on)),
+        lambda on: torch.stack([torch.ones(2, device=on), torch.ones(3, device=on)]),
+        lambda on: torch.where(torch.ones(2, device=on) > 0, torch.ones(3, device=on), 0.0),
+        lambda on: torch.ones(2, 3, device=on).sum(5),
+        lambda on: torch.ones(3, device=on)[torch.tensor([5], device=on)],
+    ],
+)
+def test_mistakes_are_told_in_torchs_words(mistake):
+    with pytest.raises((RuntimeError, IndexError)) as on_cpu:
+        mistake("cpu")
+    with pytest.raises(type(on_cpu.value)) as on_npu:
+        mistake("npu")
+    assert str(on_npu.value) == str(on_cpu.value)
+
+
 def test_what_is_written_or_indexed_must_be_on_the_npu():
     n, total = torch.ones((), device="npu"), torch.tensor(0.0)
     with pytest.raises(RuntimeError, match=SAME_DEVICE.format("npu:0", "cpu")):
