@@ -17,28 +17,28 @@ from gpu2npu.emulator.kernels.registry import kernel
 Triple = tuple[Array, Array, Array]
 
 
-def _per_channel(values: Array, ndim: int) -> Array:
+def per_channel(values: Array, ndim: int) -> Array:
     return values.reshape(1, -1, *(1,) * (ndim - 2))
 
 
-def _channel_axes(x: Array) -> tuple[int, ...]:
+def channel_axes(x: Array) -> tuple[int, ...]:
     return (0, *range(2, x.ndim))
 
 
-def _batch_statistics(x: Array) -> tuple[Array, Array]:
+def batch_statistics(x: Array) -> tuple[Array, Array]:
     """Mean and biased variance of each channel."""
-    axis = _channel_axes(x)
+    axis = channel_axes(x)
     mean = np.asarray(np.mean(x, axis=axis, dtype=F64))
-    deviation = np.subtract(x, _per_channel(mean, x.ndim), dtype=x.dtype, casting="same_kind")
+    deviation = np.subtract(x, per_channel(mean, x.ndim), dtype=x.dtype, casting="same_kind")
     np.multiply(deviation, deviation, out=deviation)
     return mean.astype(x.dtype), np.mean(deviation, axis=axis, dtype=F64).astype(x.dtype)
 
 
-def _affine(x: Array, mean: Array, invstd: Array, weight: Array | None, bias: Array | None) -> Array:
+def affine(x: Array, mean: Array, invstd: Array, weight: Array | None, bias: Array | None) -> Array:
     scale = invstd if weight is None else invstd * wide(weight)
     shift = -mean * scale if bias is None else wide(bias) - mean * scale
-    y = np.multiply(x, _per_channel(scale, x.ndim))
-    y += _per_channel(shift, x.ndim)
+    y = np.multiply(x, per_channel(scale, x.ndim))
+    y += per_channel(shift, x.ndim)
     return y
 
 
@@ -56,11 +56,11 @@ def _batch_norm(
     if not training:
         assert running is not None
         mean, variance = wide(running[0]), wide(running[1])
-        y = _affine(x, mean, 1 / np.sqrt(variance + x.dtype.type(eps)), weight, bias)
+        y = affine(x, mean, 1 / np.sqrt(variance + x.dtype.type(eps)), weight, bias)
         empty = np.empty(0, mean.dtype)
         return rounded(y, input.dtype), empty, empty.copy(), running
     count = x.size // max(x.shape[1], 1)
-    mean, variance = _batch_statistics(x)
+    mean, variance = batch_statistics(x)
     invstd = 1 / np.sqrt(variance + x.dtype.type(eps))
     if running is not None:
         unbiased = variance * x.dtype.type(count / max(count - 1, 1))
@@ -69,7 +69,7 @@ def _batch_norm(
             wide(running[1]) * (1 - momentum) + unbiased * momentum,
         )
         running = (updated[0].astype(running[0].dtype), updated[1].astype(running[1].dtype))
-    return rounded(_affine(x, mean, invstd, weight, bias), input.dtype), mean, invstd, running
+    return rounded(affine(x, mean, invstd, weight, bias), input.dtype), mean, invstd, running
 
 
 def _pair(mean: Array | None, variance: Array | None) -> tuple[Array, Array] | None:
@@ -191,7 +191,7 @@ def batch_norm_backward(
 ) -> tuple[Array | None, Array | None, Array | None]:
     """Gradients for input, weight and bias, each where its mask is set."""
     g, x = wide(grad_out), wide(input)
-    axis, kind = _channel_axes(x), x.dtype.type
+    axis, kind = channel_axes(x), x.dtype.type
     if train:
         assert save_mean is not None and save_invstd is not None
         mean, invstd = wide(save_mean), wide(save_invstd)
@@ -199,19 +199,19 @@ def batch_norm_backward(
         assert running_mean is not None and running_var is not None
         mean, invstd = wide(running_mean), 1 / np.sqrt(wide(running_var) + kind(eps))
     grad_bias = parameter_sum(g, axis)
-    centred = np.subtract(x, _per_channel(mean, x.ndim))
+    centred = np.subtract(x, per_channel(mean, x.ndim))
     grad_weight = parameter_sum(g * centred, axis) * invstd
     grad_input = None
     if output_mask[0]:
         scale = invstd if weight is None else invstd * wide(weight)
         if train:
             count = kind(x.size // max(x.shape[1], 1))
-            centred *= _per_channel(grad_weight * invstd / count, x.ndim)
-            centred += _per_channel(grad_bias / count, x.ndim)
+            centred *= per_channel(grad_weight * invstd / count, x.ndim)
+            centred += per_channel(grad_bias / count, x.ndim)
             grad_input = np.subtract(g, centred, out=centred)
-            grad_input *= _per_channel(scale, x.ndim)
+            grad_input *= per_channel(scale, x.ndim)
         else:
-            grad_input = g * _per_channel(scale, x.ndim)
+            grad_input = g * per_channel(scale, x.ndim)
         grad_input = rounded(grad_input, input.dtype)
     dtype = input.dtype if weight is None else weight.dtype
     return (

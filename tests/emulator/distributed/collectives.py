@@ -305,6 +305,22 @@ def ddp_finds_unused_parameters(rank):
     assert not torch.ones(2).is_pinned()
 
 
+def synchronised_batch_norm(rank):
+    """Each rank's share of a batch is normalised as the whole batch is by one process."""
+    torch.manual_seed(0)
+    batch, alone = torch.randn(6, 3, 4), torch.nn.BatchNorm1d(3)
+    module = torch.nn.SyncBatchNorm.convert_sync_batchnorm(torch.nn.BatchNorm1d(3)).to(f"npu:{rank}")
+    shares = batch.split((2, 4))
+    model = DistributedDataParallel(module, device_ids=[rank])
+    actual = model(shares[rank].to(f"npu:{rank}"))
+    expected = alone(batch)
+    torch.testing.assert_close(actual.cpu(), expected.split((2, 4))[rank])
+    actual.pow(3).sum().backward()
+    expected.pow(3).sum().backward()
+    torch.testing.assert_close(module.weight.grad.cpu() * 2, alone.weight.grad)  # averaged over two ranks
+    torch.testing.assert_close(module.running_var.cpu(), alone.running_var)
+
+
 def ddp_communication_hook(rank):
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 
@@ -362,6 +378,7 @@ CHECKS = {
         ddp_finds_unused_parameters,
         ddp_accumulates_without_synchronising,
         ddp_broadcasts_buffers,
+        synchronised_batch_norm,
         ddp_communication_hook,
     ],
     "cpu:gloo,npu:hccl": [mixed_group_takes_both_devices, objects],
