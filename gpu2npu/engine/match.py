@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import libcst as cst
@@ -223,7 +224,7 @@ class _Walk:
             whole = candidate.literal.fullmatch(node.raw_value)
             if whole is not None:
                 opening = node.value[: len(node.prefix) + len(node.quote)]
-                self.literal(node, opening, whole.group("suffix"), candidate, scope)
+                self.literal(node, opening, whole, candidate, scope)
                 return
 
     def formatted(self, node: cst.FormattedString, scope: Scope) -> None:
@@ -233,7 +234,7 @@ class _Walk:
             for candidate in self.table.strings:
                 whole = candidate.literal.fullmatch(first.value) if rest_is_code else None
                 if whole is not None and (len(node.parts) == 1) != bool(whole.group("suffix")):
-                    self.literal(first, "", whole.group("suffix"), candidate, scope, node)
+                    self.literal(first, "", whole, candidate, scope, node)
                     break
         self.descend(node, scope)
 
@@ -241,17 +242,21 @@ class _Walk:
         self,
         node: cst.SimpleString | cst.FormattedStringText,
         opening: str,
-        suffix: str | None,
+        matched: re.Match[str],
         candidate: StringRule,
         scope: Scope,
         whole: cst.FormattedString | None = None,
     ) -> None:
         rule = candidate.rule
         new = rule.then.rename or candidate.text
+        prefix, suffix = matched.group("prefix") or "", matched.group("suffix") or ""
         verdict = judge(Place(whole or node, self.above, scope, self.names, new, self.texts), candidate.role)
-        if verdict == UNSURE and suffix:
+        if verdict == UNSURE and (prefix or suffix):
             verdict = YES
         if verdict == NO or rule.then.keep:
+            return
+        if self.renames.is_missing(rule, new + suffix):
+            self.renames.report_missing(rule, node, matched.group(), new + suffix)
             return
         if verdict == UNSURE:
             message = f"May mean '{new}' on the NPU; left as it is because its use does not say so."
@@ -259,5 +264,5 @@ class _Walk:
             return
         self.matches.note(rule, node, node.value, self.above)
         if rule.then.rename is not None:
-            text = opening + new + node.value[len(opening) + len(candidate.text) :]
+            text = opening + prefix + new + node.value[len(opening + prefix + candidate.text) :]
             self.matches.add(Edit(node, text, rule.id, rule.why, whole), self.above)

@@ -84,9 +84,9 @@ class Renames:
         if matched is None or matched[0].then.keep or matched[0].then.rename is None:
             return None
         target = matched[0].then.rename + qualified[len(matched[1]) :]
-        return None if self._is_missing(matched[0], target) else target
+        return None if self.is_missing(matched[0], target) else target
 
-    def _is_missing(self, rule: Rule, target: str) -> bool:
+    def is_missing(self, rule: Rule, target: str) -> bool:
         return rule.then.needs_target and not has_npu_name(self.release, target)
 
     def reference(self, node: cst.Name | cst.Attribute, scope: Scope) -> None:
@@ -123,7 +123,7 @@ class Renames:
         assert isinstance(root, cst.Name)
         index = len(chain) - 1 - qualified[len(prefix) :].count(".")
         target = then.rename + qualified[len(prefix) :]
-        missing = self._is_missing(rule, target)
+        missing = self.is_missing(rule, target)
         if missing:
             self.report_missing(rule, chain[-1], qualified, target)
         if index < 0:
@@ -178,7 +178,7 @@ class Renames:
                 self.matches.note(rule, node, old, self.above)
                 continue
             new = rule.then.rename + old[len(prefix) :]
-            if self._is_missing(rule, new):
+            if self.is_missing(rule, new):
                 self.report_missing(rule, alias, old, new)
             elif alias.asname is not None or new.partition(".")[0] == old.partition(".")[0]:
                 self.edit(alias.name, new, rule, node)
@@ -211,7 +211,7 @@ class Renames:
         if rule.then.rename is None:
             return Renamed(alias, old, None)
         new = rule.then.rename + old[len(prefix) :]
-        if self._is_missing(rule, new):
+        if self.is_missing(rule, new):
             self.report_missing(rule, alias, old, new)
             return Renamed(alias, old, None)
         return Renamed(alias, old, new)

@@ -36,6 +36,7 @@ _TRANSPARENT = frozenset(
     {"str", "format", "lower", "upper", "strip", "split", "partition", "cast", "field", "Field", "Option", "attrib"}
 )  # fmt: skip
 _TESTS = frozenset({"startswith", "endswith", "__eq__", "__contains__"})
+_CONTAINERS = frozenset({"append", "appendleft", "add", "insert", "extend", "remove", "discard"})
 _FLAGS = frozenset({"add_argument", "add_option", "option"})
 _PROSE_KEYWORDS = frozenset({"help", "description", "msg", "message", "metadata", "doc", "epilog", "prog", "title"})
 
@@ -81,8 +82,23 @@ class Place:
 
 def judge(place: Place, role: Role) -> str:
     """YES when the string certainly has the role, NO when it certainly has not, else UNSURE."""
-    child = place.node
-    for depth in range(len(place.above) - 1, -1, -1):
+    for depth in range(len(place.above) - 1, 0, -1):
+        if isinstance(place.above[depth], cst.FormattedStringExpression) and _is_glued(place, depth):
+            return NO if _climb(place, role, place.above[depth - 1], depth - 2) == NO else UNSURE
+    return _climb(place, role, place.node, len(place.above) - 1)
+
+
+def _is_glued(place: Place, depth: int) -> bool:
+    """Whether more than a device's number stands beside the braces that the string is in: f"{'cuda'}_time"."""
+    whole = place.above[depth - 1]
+    assert isinstance(whole, cst.FormattedString)
+    index = place.texts.index(whole.parts, place.above[depth], whole)
+    after = whole.parts[index + 1] if index + 1 < len(whole.parts) else None
+    return index > 0 or (after is not None and not (isinstance(after, cst.FormattedStringText) and after.value == ":"))
+
+
+def _climb(place: Place, role: Role, child: cst.CSTNode, start: int) -> str:
+    for depth in range(start, -1, -1):
         parent = place.above[depth]
         handler = _HANDLERS.get(type(parent))
         verdict = handler(parent, child, place, role, depth) if handler is not None else UNSURE
@@ -120,7 +136,8 @@ def holds(node: cst.CSTNode, role: Role) -> bool:
             inner = node.func.value if isinstance(node.func, cst.Attribute) else inner
             return inner is not None and holds(inner, role)
         if name in ("getattr", "get", "pop") and node.args:
-            return any(is_word(string_value(arg.value), role) for arg in node.args[:2])
+            keys = [string_value(arg.value) for arg in node.args[:2]]
+            return any(is_word(key, role) or (name == "getattr" and key in role.attributes) for key in keys)
         return is_word(name, role)
     if isinstance(node, cst.Subscript):
         key = _subscript_key(node)
@@ -131,6 +148,8 @@ def holds(node: cst.CSTNode, role: Role) -> bool:
         return holds(node.body, role) or holds(node.orelse, role)
     if isinstance(node, cst.NamedExpr):
         return holds(node.target, role) or holds(node.value, role)
+    if isinstance(node, (cst.List, cst.Tuple, cst.Set)):
+        return any(holds(element, role) for element in elements(node))
     return False
 
 
@@ -144,6 +163,8 @@ def _beside(values: frozenset[str], place: Place, role: Role) -> str | None:
     """YES when a sibling has the role; NO when the replacement stands there already: the code knows the NPU."""
     if place.replaced_by in values:
         return NO
+    if values & role.strangers:
+        return None
     return YES if values & role.siblings else None
 
 
@@ -270,7 +291,7 @@ def _argument(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role,
     if isinstance(call.func, cst.Attribute) and not qualified.startswith("torch."):
         if callee in role.methods:
             return YES
-        if callee in _TESTS:
+        if callee in _TESTS or callee in _CONTAINERS:
             return YES if holds(call.func.value, role) else UNSURE
         if callee == "join" or "logg" in (last_name(call.func.value) or "").lower():
             return NO

@@ -83,8 +83,10 @@ def rule_table(rulebook: Rulebook, version: str) -> RuleTable:
 
 
 def _string_rule(rule: Rule, match: StringMatch, role: Role) -> StringRule:
-    suffix = f"(?P<suffix>{role.suffix})?" if role.suffix else "(?P<suffix>(?!))?"
-    return StringRule(rule, match.string, role, re.compile(re.escape(match.string) + suffix))
+    prefix, suffix = (
+        f"(?P<{name}>{text or '(?!)'})?" for name, text in (("prefix", role.prefix), ("suffix", role.suffix))
+    )
+    return StringRule(rule, match.string, role, re.compile(prefix + re.escape(match.string) + suffix))
 
 
 def _any_of(words: Iterable[str]) -> str:

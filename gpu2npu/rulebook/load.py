@@ -164,8 +164,9 @@ def _example(entry: dict[str, Any]) -> Example:
 
 
 def _role(entry: dict[str, Any]) -> Role:
-    sets = {key: frozenset(entry.get(key, ())) for key in ("words", "siblings", "callables", "methods", "attributes")}
-    return Role(**sets, suffix=entry.get("suffix"))
+    kinds = ("words", "siblings", "callables", "methods", "attributes", "strangers")
+    sets = {key: frozenset(entry.get(key, ())) for key in kinds}
+    return Role(**sets, prefix=entry.get("prefix"), suffix=entry.get("suffix"))
 
 
 def _merge(first: Role, second: Role) -> Role:
@@ -175,5 +176,7 @@ def _merge(first: Role, second: Role) -> Role:
         callables=first.callables | second.callables,
         methods=first.methods | second.methods,
         attributes=first.attributes | second.attributes,
+        strangers=first.strangers | second.strangers,
+        prefix=first.prefix or second.prefix,
         suffix=first.suffix or second.suffix,
     )

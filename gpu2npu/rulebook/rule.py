@@ -98,7 +98,9 @@ class Role:
     `siblings`: strings that stand beside it, in a list or the other branch of a condition.
     `callables`: qualified names whose arguments are such values. `methods`: method names likewise.
     `attributes`: attributes that hold one on any object (`device.type`).
-    `suffix`: a regular expression for what may follow in the same string (`:0`); with a suffix the meaning is certain.
+    `strangers`: strings beside which the siblings prove nothing, since their list is of something else.
+    `prefix`, `suffix`: regular expressions for what may stand before and follow in the same string (`:0`); with one of
+    them the meaning is certain.
     """
 
     words: frozenset[str] = frozenset()
@@ -106,6 +108,8 @@ class Role:
     callables: frozenset[str] = frozenset()
     methods: frozenset[str] = frozenset()
     attributes: frozenset[str] = frozenset()
+    strangers: frozenset[str] = frozenset()
+    prefix: str | None = None
     suffix: str | None = None
 
 

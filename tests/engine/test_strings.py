@@ -62,6 +62,15 @@ DEVICES = [
     "gpu = 'cuda:%d' % rank",
     "anything('cuda:0')",
     "names = ['cuda:%d' % i for i in range(n)]",
+    "available_devices.append('cuda')",
+    "self.devices.insert(0, 'cuda')",
+    "devices += ['cuda']",
+    "if 'cuda' in (device_from, device_to): ...",
+    "if getattr(device, 'type', None) == 'cuda': ...",
+    "if kind in ('cuda', 'cpu', 'auto'): ...",
+    "key = f\"{'cuda' if ok else 'cpu'}:{rank}\"",
+    "where = f\"{'cuda' if ok else 'cpu'}\"",
+    "if device in ('gpu', 'cuda'): ...",
 ]
 
 
@@ -92,6 +101,8 @@ KEPT = [
     "if device.type in ['cuda', 'npu', 'cpu']: ...",
     "d = {'cuda': 1, 'npu': 2}",
     "# device = 'cuda'",
+    "print(f\"on {'cuda' if ok else 'cpu'}\")",
+    "raise ValueError('torch.cuda.is_available() is false')",
 ]
 
 
@@ -111,6 +122,12 @@ DOUBTFUL = [
     "def kind():\n    return 'cuda'",
     "parser.add_argument('--engine', default='cuda')",
     "comm = 'nccl'",
+    "names.append('cuda')",
+    "rng_state['torch.cuda']",
+    "ACCELERATORS = ('cpu', 'gpu', 'cuda', 'tpu')",
+    "if accelerator in ('cuda', 'gpu', 'mps'): ...",
+    "key = f\"{'cuda' if ok else 'cpu'}_time_total\"",
+    "text = f\"on {'cuda' if ok else 'cpu'}\"",
 ]
 
 
@@ -134,6 +151,28 @@ BACKENDS = [
     "if backend in {'nccl', 'gloo'}: ...",
     "class Args:\n    ddp_backend: str = 'nccl'",
 ]
+BACKEND_MAPS = [
+    "dist.init_process_group('cpu:gloo,cuda:nccl')",
+    "init(backend='cuda:nccl')",
+    "name = 'cuda:nccl,cpu:gloo'",
+]
+
+
+@pytest.mark.parametrize("text", BACKEND_MAPS)
+def test_a_backend_for_each_device(migrate, text: str) -> None:
+    assert migrate(text) == text.replace("cuda:nccl", "npu:hccl")
+
+
+REFERENCES = [
+    "if x.type() == 'torch.cuda.FloatTensor': ...",
+    "monkeypatch.setattr('torch.cuda.is_available', lambda: True)",
+    "KEYS = {'torch.cuda.FloatTensor': 1}",
+]
+
+
+@pytest.mark.parametrize("text", REFERENCES)
+def test_names_of_the_api_in_strings(migrate, text: str) -> None:
+    assert migrate(text) == text.replace("cuda", "npu")
 
 
 @pytest.mark.parametrize("text", BACKENDS)

@@ -52,9 +52,9 @@ def test_the_schema_is_a_schema() -> None:
 
 
 def test_roles_have_patterns_that_compile() -> None:
-    assert RULEBOOK.roles.keys() == {"device", "backend"}
+    assert RULEBOOK.roles.keys() == {"device", "backend", "reference"}
     for role in RULEBOOK.roles.values():
-        re.compile(role.suffix or "")
+        re.compile((role.prefix or "") + (role.suffix or ""))
 
 
 def test_no_two_rules_match_the_same_name() -> None:
