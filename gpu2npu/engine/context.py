@@ -21,7 +21,7 @@ class ProjectContext:
 
     `version` is the source's PyTorch version. `files` are the project's Python files, relative, with forward slashes,
     and `read` gives the bytes of one. `root` is where they lie on disk (None: nowhere, and jedi is not asked).
-    `own_members` are members that rules match, such as `cuda`, that some class of the project defines itself.
+    `own_members` has, for members that rules match, such as `cuda`, the files in which some class seems to define them.
     `taken_names` are names that some file imports from another module of the project: they must go on existing.
     """
 
@@ -29,7 +29,7 @@ class ProjectContext:
     files: frozenset[str] = frozenset()
     read: Callable[[str], bytes] = _nothing
     root: Path | None = None
-    own_members: frozenset[str] = frozenset()
+    own_members: Mapping[str, frozenset[str]] = field(default_factory=dict)
     taken_names: frozenset[str] = frozenset()
     parsed: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # a cache, for Names
 
@@ -61,15 +61,15 @@ def scan_project(
     root: Path | None = None,
 ) -> ProjectContext:
     """Gather the context from the bytes of the project's Python files, by a few searches and no parsing."""
-    members = {rule.match.method for rule in rulebook.rules if isinstance(rule.match, MethodMatch)}
-    members |= {rule.match.attribute for rule in rulebook.rules if isinstance(rule.match, AttributeMatch)}
+    methods = {rule.match.method for rule in rulebook.rules if isinstance(rule.match, MethodMatch)}
+    attributes = {rule.match.attribute for rule in rulebook.rules if isinstance(rule.match, AttributeMatch)}
     leaves = {rule.match.name.rpartition(".")[2] for rule in rulebook.rules if isinstance(rule.match, NameMatch)}
     return ProjectContext(
         version=version,
         files=frozenset(files),
         read=read,
         root=root,
-        own_members=_own_members(_either(members), files),
+        own_members=_own_members(_either(methods | attributes), _either(attributes), files),
         taken_names=_taken_names(leaves, files),
     )
 
@@ -78,10 +78,14 @@ def _either(words: set[str]) -> str:
     return "|".join(map(re.escape, sorted(words))) or r"(?!)"
 
 
-def _own_members(either: str, files: Mapping[str, bytes]) -> frozenset[str]:
-    pattern = re.compile(rf"\bdef[ \t]+({either})[ \t]*\(|\bself\.({either})[ \t]*[=:](?!=)".encode())
-    groups = (group for data in files.values() for groups in pattern.findall(data) for group in groups)
-    return frozenset(group.decode() for group in groups if group)
+def _own_members(defined: str, assigned: str, files: Mapping[str, bytes]) -> dict[str, frozenset[str]]:
+    pattern = re.compile(rf"\bdef[ \t]+({defined})[ \t]*\(|\bself\.({assigned})[ \t]*[=:](?!=)".encode())
+    members: dict[str, set[str]] = {}
+    for path, data in files.items():
+        for groups in pattern.findall(data):
+            for group in filter(None, groups):
+                members.setdefault(group.decode(), set()).add(path)
+    return {member: frozenset(paths) for member, paths in members.items()}
 
 
 def _taken_names(leaves: set[str], files: Mapping[str, bytes]) -> frozenset[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import re
+import sys
 from collections.abc import Callable
 
 import libcst as cst
@@ -15,7 +17,7 @@ from gpu2npu.engine.renames import Renames
 from gpu2npu.engine.scopes import Imported, Scope
 from gpu2npu.engine.strings import NO, UNSURE, YES, Place, Texts, judge
 from gpu2npu.engine.table import RuleTable, StringRule
-from gpu2npu.engine.tree import children, dotted_name
+from gpu2npu.engine.tree import children
 from gpu2npu.records import FindingKind
 from gpu2npu.rulebook.rule import Rule
 
@@ -83,15 +85,17 @@ class _Walk:
         self.above.append(node)
         while isinstance(part, cst.Attribute):
             rule = self.table.attributes.get(part.attr.value)
-            if rule is not None and not self._is_stored(part):
+            if rule is not None and not self._is_stored_or_called(part):
                 self.member(part, rule, scope)
             part = part.value
         if not isinstance(part, cst.Name):
             self.visit(part, scope)
         self.above.pop()
 
-    def _is_stored(self, node: cst.Attribute) -> bool:
+    def _is_stored_or_called(self, node: cst.Attribute) -> bool:
         holder = self.above[-2] if len(self.above) > 1 else None
+        if isinstance(holder, cst.Call):  # the method of some other object
+            return holder.func is node
         return isinstance(holder, cst.AssignTarget) and holder.target is node
 
     def member(self, node: cst.Attribute, rule: Rule, scope: Scope) -> None:
@@ -100,16 +104,20 @@ class _Walk:
         name = holder.attr.value if isinstance(holder, cst.Attribute) else getattr(holder, "value", None)
         if name in _FLAG_HOLDERS:
             return
-        if self._has_own(node.attr.value) and OWN in self.receivers.kinds(holder, scope, node.attr.value):
-            return
-        self.apply_leaf(node.attr, rule, f"{node.attr.value}")
-
-    def apply_leaf(self, node: cst.Name, rule: Rule, api: str) -> None:
         if rule.then.keep:
             return
-        self.matches.note(rule, node, api, self.above)
+        member = node.attr.value
+        if self._has_own(member, read=True):
+            kinds = self.receivers.kinds(holder, scope, member)
+            if kinds == {OWN}:
+                return
+            if rule.then.rename is not None and not kinds & {MODULE, TENSOR}:
+                edit = Edit(node.attr, rule.then.rename, rule.id, rule.why)
+                self.matches.add(Doubt(holder, member, edit), self.above)
+                return
+        self.matches.note(rule, node.attr, member, self.above)
         if rule.then.rename is not None:
-            self.renames.edit(node, rule.then.rename, rule)
+            self.renames.edit(node.attr, rule.then.rename, rule)
 
     # Calls of methods.
 
@@ -126,7 +134,7 @@ class _Walk:
         name = node.attr.value
         edit = Edit(node.attr, rule.then.rename, rule.id, rule.why)
         accepted: frozenset[str] = getattr(rule.match, "receiver", frozenset())
-        own = self._has_own(name)
+        own = self._has_own(name, read=False)
         if own or accepted != ANY_RECEIVER:  # else every receiver would do, and asking costs time
             kinds = self.receivers.kinds(node.value, scope, name)
             if kinds == {OWN} or not kinds & accepted:
@@ -137,12 +145,12 @@ class _Walk:
         self.matches.note(rule, node.attr, name, self.above)
         self.matches.add(edit, self.above)
 
-    def _has_own(self, member: str) -> bool:
-        """Whether some class of the project, or of this file, defines the member itself."""
+    def _has_own(self, member: str, read: bool) -> bool:
+        """Whether some class of the project, or of this file, that is no Module or Tensor defines the member itself."""
         if member not in self.own:
-            self.own[member] = member in self.names.context.own_members or any(
-                scope.kind == "class" and (member in scope.bindings or member in scope.attributes)
-                for scope in self.names.scopes.by_node.values()
+            others = (self.names.by_path(path) for path in sorted(self.names.context.own_members.get(member, ())))
+            self.own[member] = self.receivers.own_classes(member, read) or any(
+                Receivers(other).own_classes(member, read) for other in others if other is not None
             )
         return self.own[member]
 
@@ -205,7 +213,12 @@ class _Walk:
 
     def _is_foreign(self, base: cst.CSTNode, scope: Scope) -> bool:
         outer = scope.parent or scope
-        return dotted_name(base) != "object" and self.names.definition(base, outer) is None
+        if isinstance(base, cst.Subscript):  # Generic[T]
+            base = base.value
+        if isinstance(base, cst.Name) and hasattr(builtins, base.value) and outer.lookup(base.value) is None:
+            return False
+        root = (self.names.qualified(base, outer) or "").partition(".")[0]
+        return root not in sys.stdlib_module_names and self.names.definition(base, outer) is None
 
     def class_(self, node: cst.ClassDef, scope: Scope) -> None:
         inner = self.names.scopes.by_node[id(node)]

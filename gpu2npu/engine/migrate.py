@@ -151,7 +151,7 @@ def _settle(doubt: Doubt, matches: Matches, names: Names, positions: Positions) 
     matches.edits.append(doubt.edit)
     if OWN in kinds or kinds == {UNKNOWN}:
         message = (
-            f"Classes of this project define {doubt.member}() themselves, and the type of this object is not certain: "
+            f"Classes of this project define {doubt.member} themselves, and the type of this object is not certain: "
             f"check that it is a tensor or module."
         )
         matches.found.append(Found(doubt.edit.node, doubt.edit.rule, FindingKind.REVIEW, doubt.member, message))

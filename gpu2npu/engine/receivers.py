@@ -8,7 +8,7 @@ import libcst as cst
 
 from gpu2npu.engine.names import Names
 from gpu2npu.engine.scopes import Assigned, Binding, Defined, Parameter, Scope
-from gpu2npu.engine.tree import dotted_name, string_value
+from gpu2npu.engine.tree import children, dotted_name, last_name, string_value
 
 TENSOR = "tensor"
 MODULE = "module"
@@ -182,10 +182,25 @@ class Receivers:
             kinds |= self._expression(value, function.scope, member)
         return frozenset(kinds) or frozenset({UNKNOWN})
 
+    def own_classes(self, member: str, read: bool) -> bool:
+        """Whether some class of this file that is no Module or Tensor defines the member: as a method that is called,
+        or, with `read`, as anything that can be read."""
+        for cls in self.names.scopes.by_node.values():
+            if cls.kind != "class":
+                continue
+            called = any(
+                isinstance(binding, Defined) and not is_property(binding) for binding in cls.bindings.get(member, ())
+            )
+            if (called or (read and holds_data(cls, member))) and self.class_kind(self.names, cls, member) == {OWN}:
+                return True
+        return False
+
     def class_kind(self, names: Names, cls: Scope, member: str, depth: int = 10) -> frozenset[str]:
         """Module, tensor, own (the class or a base in the project defines the member), or unknown."""
         node = cls.node
         assert isinstance(node, cst.ClassDef)
+        if holds_data(cls, member):
+            return frozenset({OWN})
         kinds: set[str] = set()
         for base in node.bases:
             qualified = names.qualified(base.value, cls.parent or cls) or ""
@@ -207,10 +222,21 @@ class Receivers:
         return frozenset({UNKNOWN})
 
 
+def holds_data(cls: Scope, member: str) -> bool:
+    """Whether a class has a property or an attribute of that name: the user's, even where the class is a Module."""
+    return member in cls.attributes or any(
+        isinstance(binding, Defined) and is_property(binding) for binding in cls.bindings.get(member, ())
+    )
+
+
+def is_property(binding: Defined) -> bool:
+    """Whether a function is decorated to be read like an attribute."""
+    names = (last_name(decorator.decorator) or "" for decorator in binding.node.decorators)
+    return any(name.endswith("property") for name in names)
+
+
 def _return_values(body: cst.CSTNode) -> list[cst.BaseExpression]:
     """The values of a function's own return statements."""
-    from gpu2npu.engine.tree import children
-
     found: list[cst.BaseExpression] = []
     pending = [body]
     while pending:

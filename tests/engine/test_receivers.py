@@ -120,3 +120,48 @@ def test_classes_of_other_files_are_found_by_imports_and_by_inference(rulebook, 
     assert result.content is not None
     changed = [line for line in result.content.decode().splitlines() if "npu" in line]
     assert (changed, result.findings) == (["b.npu()"], ())
+
+
+PLAIN = {
+    "a module that overrides it": "import torch\nclass Net(torch.nn.Module):\n    def cuda(self): ...\n",
+    "a flag": "class Trainer:\n    def __init__(self, use):\n        self.cuda = use\n",
+    "a property": "class Case:\n    @property\n    def cuda(self): ...\n",
+    "a function": "def cuda(x): ...\n",
+}
+
+
+@pytest.mark.parametrize("other", PLAIN.values(), ids=PLAIN)
+def test_only_a_method_of_a_class_of_the_users_makes_a_call_doubtful(project, other: str) -> None:
+    result = project({"other.py": other, "use.py": "batch.cuda()\n"})["use.py"]
+    assert (result.content, result.findings) == (b"batch.npu()\n", ())
+
+
+def test_a_property_of_the_users_own(project) -> None:
+    data = "class Data:\n    @property\n    def is_cuda(self): ...\n"
+    use = "from data import Data\nfrom torch import Tensor\n{}\n"
+    uses = {
+        "own.py": "def f(data: Data): return data.is_cuda",
+        "tensor.py": "def f(x: Tensor): return x.is_cuda",
+        "unknown.py": "def f(x): return x.is_cuda",
+        "called.py": "def f(x): return x.is_cuda()",
+    }
+    results = project({"data.py": data, **{name: use.format(text) for name, text in uses.items()}})
+    edited = [name for name, result in results.items() if result.content is not None]
+    assert edited == ["tensor.py", "unknown.py"]
+    assert [name for name, result in results.items() if result.findings] == ["unknown.py"]
+
+
+def test_a_module_reads_its_own_property(migrate) -> None:
+    text = (
+        "import torch\nclass Net(torch.nn.Module):\n    @property\n    def is_cuda(self): return True\n"
+        "    def f(self): return self.is_cuda\n"
+    )
+    assert migrate(text) == text
+
+
+@pytest.mark.parametrize("base", ["Mapping", "Generic[T]", "dict", "object", "abc.ABC"])
+def test_a_base_from_the_standard_library_is_no_module(rulebook, base: str) -> None:
+    source = f"import abc\nfrom collections.abc import Mapping\nfrom typing import Generic\nclass Kit({base}):\n"
+    source += "    def cuda(self): ...\n"
+    result = migrate_source(source.encode(), "a.py", rulebook, scan_project({}, rulebook, "2.1.0"))
+    assert (result.content, result.findings) == (None, ())
