@@ -57,8 +57,11 @@ class _Walk:
             cst.ImportFrom: self.renames.import_from,
             cst.SimpleString: self.string,
             cst.FormattedString: self.formatted,
-            cst.ConcatenatedString: self.skip,
+            cst.ConcatenatedString: self.concatenated,
             cst.AsName: self.skip,
+            cst.AssignTarget: self.assigned,
+            cst.AnnAssign: self.assigned,
+            cst.NamedExpr: self.assigned,
         }
 
     def visit(self, node: cst.CSTNode, scope: Scope) -> None:
@@ -76,6 +79,14 @@ class _Walk:
 
     def skip(self, node: cst.CSTNode, scope: Scope) -> None:
         """Nothing under the node is a reference."""
+
+    def assigned(self, node: cst.AssignTarget | cst.AnnAssign | cst.NamedExpr, scope: Scope) -> None:
+        """A name that is bound refers to nothing yet."""
+        self.above.append(node)
+        for child in children(node):
+            if child is not node.target or not isinstance(child, cst.Name):
+                self.visit(child, scope)
+        self.above.pop()
 
     # References: names and dotted expressions.
 
@@ -250,6 +261,16 @@ class _Walk:
                     self.literal(first, "", whole, candidate, scope, node)
                     break
         self.descend(node, scope)
+
+    def concatenated(self, node: cst.ConcatenatedString, scope: Scope) -> None:
+        """Its parts are no whole strings, but there may be code in them."""
+        self.above.append(node)
+        for part in (node.left, node.right):
+            if isinstance(part, cst.ConcatenatedString):
+                self.concatenated(part, scope)
+            elif isinstance(part, cst.FormattedString):
+                self.descend(part, scope)
+        self.above.pop()
 
     def literal(
         self,

@@ -256,11 +256,14 @@ def _contains(outer: cst.CSTNode, wanted: frozenset[int]) -> bool:
 
 def _import_line(module: str, site: ImportSite, above: bool, positions: Positions, newline: str) -> Replacement:
     text = positions.text
-    start, _ = positions.of(site.statement)
+    start, end = positions.of(site.statement)
     line_start, line_end = positions.of(site.line)
-    if not isinstance(site.line, cst.SimpleStatementLine):  # try: import torch
-        _, end = positions.of(site.statement)
-        return (start, start, f"import {module}; ") if above else (end, end, f"; import {module}")
+    own_line = isinstance(site.line, cst.SimpleStatementLine)  # not try: import torch
+    if above and not own_line:
+        return start, start, f"import {module}; "
+    if not above and not (own_line and children(site.line)[-1] is site.statement):  # what follows may need it already
+        end = start + len(text[start:end].rstrip("; \t\f"))
+        return end, end, f"; import {module}"
     indentation = _indentation(text, line_start)
     if above:
         return line_start, line_start, f"import {module}{newline}{indentation}"

@@ -21,10 +21,10 @@ YES = "yes"
 NO = "no"
 UNSURE = "unsure"
 
-# Calls whose strings are read by people, or name files, modules, attributes or environment variables.
+# Calls whose strings are read by people, or name files, modules or environment variables.
 _PROSE = frozenset(
     {"print", "pprint", "warn", "info", "debug", "warning", "error", "exception", "critical", "log", "echo", "write",
-     "import_module", "__import__", "getattr", "hasattr", "setattr", "delattr", "Path", "PurePath", "open", "glob",
+     "import_module", "__import__", "Path", "PurePath", "open", "glob",
      "joinpath", "exists", "find_spec", "importorskip", "getenv", "compile", "which", "system", "popen", "run",
      "check_output", "check_call", "Popen", "namedtuple", "Extension", "add_subparsers", "add_parser", "fail", "skip",
      "TypeVar", "add_scalar", "set_description", "set_postfix", "set_title", "title", "sub", "search", "match",

@@ -76,6 +76,14 @@ PLUGIN = {
         "try:\n    import torch\nexcept ImportError:\n    pass\nx.cuda()\n",
         "try:\n    import torch\n    import torch_npu\nexcept ImportError:\n    pass\nx.npu()\n",
     ),
+    "before what follows on the line": (
+        "import torch; x.cuda()\nimport os; import torch\n",
+        "import torch; import torch_npu; x.npu()\nimport os; import torch\n",
+    ),
+    "in a body on one line": (
+        "def f(): import torch ; return torch.cuda.is_available()\n",
+        "def f(): import torch; import torch_npu ; return torch.npu.is_available()\n",
+    ),
     "not where types alone are imported": (
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\nx.cuda()\n",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\nx.npu()\n",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gpu2npu.engine import ProjectContext, migrate_source
+
 KEPT = {
     "parameter shadows torch": "import torch\ndef f(torch):\n    return torch.cuda.is_available()\n",
     "other package as torch": "import numpy as torch\ntorch.cuda.is_available()\n",
@@ -140,3 +142,11 @@ def test_a_comment_inside_a_split_import_is_not_lost(project) -> None:
     result = project({"a.py": source})["a.py"]
     assert result.content is None
     assert "review" in {finding.kind.value for finding in result.findings}
+
+
+def test_a_name_that_is_bound_is_no_use(rulebook) -> None:
+    source = (
+        b"import torch\nError = torch.cuda.nosuch\nother: T = torch.cuda.nosuch\nif (third := torch.cuda.nosuch): ...\n"
+    )
+    findings = migrate_source(source, "a.py", rulebook, ProjectContext()).findings
+    assert [(finding.span.start_line, finding.span.start_column) for finding in findings] == [(2, 8), (3, 11), (4, 13)]

@@ -123,6 +123,8 @@ DOUBTFUL = [
     "parser.add_argument('--engine', default='cuda')",
     "comm = 'nccl'",
     "names.append('cuda')",
+    "getattr(torch, 'cuda').empty_cache()",
+    "if hasattr(model, 'cuda'): ...",
     "rng_state['torch.cuda']",
     "ACCELERATORS = ('cpu', 'gpu', 'cuda', 'tpu')",
     "if accelerator in ('cuda', 'gpu', 'mps'): ...",
@@ -188,3 +190,8 @@ def test_a_parameter_in_another_file_tells(project) -> None:
     result = project(files)["run.py"]
     assert result.content == b"from lib.place import put, Holder\nput(x, 'npu')\nHolder('cuda')\n"
     assert [finding.span.start_line for finding in result.findings] == [3]
+
+
+def test_code_inside_parts_of_a_string(migrate) -> None:
+    text = "print('torch.cuda: ' f'{torch.cuda.device_count()} ' 'cuda' f'cuda {x.cuda()}')\n"
+    assert migrate(text) == "print('torch.cuda: ' f'{torch.npu.device_count()} ' 'cuda' f'cuda {x.npu()}')\n"
