@@ -32,6 +32,21 @@ class ProjectContext:
     own_members: Mapping[str, frozenset[str]] = field(default_factory=dict)
     taken_names: frozenset[str] = frozenset()
     parsed: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # a cache, for Names
+    answers: dict[tuple[object, ...], Any] = field(default_factory=dict, compare=False, repr=False)  # see `once`
+
+    def once(self, question: tuple[object, ...], ask: Callable[[], Any]) -> Any:
+        """The answer to a question that leads to others, perhaps in a circle: a module that imports from one that
+        imports from it. Until the outermost is answered, each is asked once; asked again within itself, it is None."""
+        if question in self.answers:
+            return self.answers[question]
+        outermost = not self.answers
+        self.answers[question] = None
+        try:
+            self.answers[question] = answer = ask()
+        finally:
+            if outermost:
+                self.answers.clear()
+        return answer
 
     def module_path(self, module: str, importer: str) -> str | None:
         """The project file that `module` (dotted, relative with leading dots) means in `importer`, or None."""

@@ -89,7 +89,7 @@ def _syntax_error(text: str, error: cst.ParserSyntaxError) -> str:
             warnings.simplefilter("ignore")
             ast.parse(text)
     except SyntaxError as own:
-        return f"syntax error at line {own.lineno}: {own.msg}"
+        return f"syntax error at line {own.lineno or 1}: {own.msg}"
     except ValueError as own:
         return f"syntax error: {own}"
     return f"syntax error at line {error.raw_line}: this syntax is not known to the parser"

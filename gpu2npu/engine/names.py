@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import libcst as cst
 
@@ -23,6 +24,7 @@ class Names:
     scopes: Scopes
     context: ProjectContext
     _meanings: dict[tuple[int, str], str | None] = field(default_factory=dict)
+    _starred: dict[str, str | None] = field(default_factory=dict)
 
     def qualified(self, node: cst.CSTNode, scope: Scope) -> str | None:
         """`torch.cuda.amp.autocast` for an expression that means it, whatever it is spelled; else None."""
@@ -76,6 +78,7 @@ class Names:
         return qualified
 
     def one_step(self, qualified: str) -> str | None:
+        meaning: str | None
         if not self.context.files or qualified.startswith("torch."):
             return None
         leading = qualified[: len(qualified) - len(qualified.lstrip("."))]
@@ -87,15 +90,30 @@ class Names:
             other = self.module(module)
             if other is None or other is self:
                 continue
-            bindings = other.scopes.module.bindings.get(parts[split])
-            meaning = other.meaning(other.scopes.module, bindings) if bindings else other.through_stars(parts[split])
+            meaning = self.context.once(("meaning", other.path, parts[split]), partial(other.global_name, parts[split]))
             if meaning is None or meaning.startswith("."):
                 return None
             return ".".join((meaning, *parts[split + 1 :]))
         return None
 
+    def global_name(self, name: str) -> str | None:
+        """What a name of this module means to a module that imports it."""
+        bindings = self.scopes.module.bindings.get(name)
+        return self.meaning(self.scopes.module, bindings) if bindings else self.through_stars(name)
+
     def through_stars(self, name: str) -> str | None:
         """What a free name means when a star import of a project module (or of torch itself) brings it in."""
+        if not self.scopes.star_imports:
+            return None
+        if name not in self._starred:
+            complete = not self.context.answers  # an answer given within a circle may lack what the circle leads to
+            meaning: str | None = self.context.once(("star", self.path, name), lambda: self._through_stars(name))
+            if not complete:
+                return meaning
+            self._starred[name] = meaning
+        return self._starred[name]
+
+    def _through_stars(self, name: str) -> str | None:
         for module in self.scopes.star_imports:
             if module == "torch" or module.startswith("torch."):
                 if name in ("cuda", "nn", "distributed"):
@@ -145,20 +163,26 @@ class Names:
                     return binding.qualified
         return None
 
-    def exported(self, qualified: str, depth: int = 20) -> tuple[Names, Defined] | None:
+    def exported(self, qualified: str) -> tuple[Names, Defined] | None:
         """The definition behind a dotted path into the project, through re-exports."""
+        found: tuple[Names, Defined] | None = self.context.once(
+            ("exported", self.path, qualified), lambda: self._exported(qualified)
+        )
+        return found
+
+    def _exported(self, qualified: str) -> tuple[Names, Defined] | None:
         leading = qualified[: len(qualified) - len(qualified.lstrip("."))]
         head, _, last = qualified.lstrip(".").rpartition(".")
-        other = self.module(leading + head) if (leading or head) and depth else None
+        other = self.module(leading + head) if leading or head else None
         if other is None:
             return None
         for binding in other.scopes.module.bindings.get(last, ()):
             if isinstance(binding, Defined):
                 return other, binding
             if isinstance(binding, Imported):
-                return other.exported(binding.qualified, depth - 1)
+                return other.exported(binding.qualified)
         for star in other.scopes.star_imports:
-            found = other.exported(f"{star}{'' if star.endswith('.') else '.'}{last}", depth - 1)
+            found = other.exported(f"{star}{'' if star.endswith('.') else '.'}{last}")
             if found is not None:
                 return found
         return None

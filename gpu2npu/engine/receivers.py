@@ -160,7 +160,9 @@ class Receivers:
             names, defined = definition
             if isinstance(defined.node, cst.ClassDef):
                 return self.class_kind(names, defined.scope, member)
-            return Receivers(names, _depth=self._depth + 1)._returned(defined, member)
+            inner = Receivers(names, _depth=self._depth + 1)
+            question = ("returned", id(defined.node), member)
+            return names.context.once(question, lambda: inner._returned(defined, member)) or frozenset()
         qualified = self.names.qualified(function, scope) or ""
         if qualified in _TENSOR_BASES:
             return frozenset({TENSOR})

@@ -43,6 +43,8 @@ def read_source(data: bytes, path: str) -> SourceFile:
         text = data[len(bom) :].decode(encoding)
     except UnicodeDecodeError as error:
         raise SourceError(f"byte {error.start + len(bom)} is not {encoding} ({error.reason})") from error
+    except (LookupError, UnicodeError) as error:  # rot13 is a codec, but not of text
+        raise SourceError(f"its encoding {encoding} cannot be read") from error
     if text.encode(encoding) != data[len(bom) :]:
         raise SourceError(f"its {encoding} bytes have more than one spelling and would not survive a rewrite")
     return SourceFile(path, text, encoding, bom)

@@ -5,16 +5,15 @@ The judgement climbs from the string to what uses it: an argument, a comparison,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import libcst as cst
 
 from gpu2npu.engine.names import Names
 from gpu2npu.engine.scopes import Defined, Scope, every_param
 from gpu2npu.engine.tree import children, elements, last_name, string_value
+from gpu2npu.engine.words import TRANSPARENT, holds, is_word, mentions
 from gpu2npu.rulebook.rule import Role
 
 YES = "yes"
@@ -30,10 +29,6 @@ _PROSE = frozenset(
      "TypeVar", "add_scalar", "set_description", "set_postfix", "set_title", "title", "sub", "search", "match",
      "fullmatch", "findall", "replace", "find", "rfind", "count", "index", "strip", "lstrip", "rstrip",
      "removeprefix", "removesuffix"}
-)  # fmt: skip
-# Calls that hand a string on: what their result means, the string means.
-_TRANSPARENT = frozenset(
-    {"str", "format", "lower", "upper", "strip", "split", "partition", "cast", "field", "Field", "Option", "attrib"}
 )  # fmt: skip
 _TESTS = frozenset({"startswith", "endswith", "__eq__", "__contains__"})
 _CONTAINERS = frozenset({"append", "appendleft", "add", "insert", "extend", "remove", "discard"})
@@ -82,9 +77,11 @@ class Place:
 
 def judge(place: Place, role: Role) -> str:
     """YES when the string certainly has the role, NO when it certainly has not, else UNSURE."""
-    for depth in range(len(place.above) - 1, 0, -1):
-        if isinstance(place.above[depth], cst.FormattedStringExpression) and _is_glued(place, depth):
-            return NO if _climb(place, role, place.above[depth - 1], depth - 2) == NO else UNSURE
+    depth = len(place.above) - 1
+    while depth > 0 and isinstance(place.above[depth], (cst.IfExp, cst.BooleanOperation)):
+        depth -= 1
+    if depth > 0 and isinstance(place.above[depth], cst.FormattedStringExpression) and _is_glued(place, depth):
+        return NO if _climb(place, role, place.above[depth - 1], depth - 2) == NO else UNSURE
     return _climb(place, role, place.node, len(place.above) - 1)
 
 
@@ -106,57 +103,6 @@ def _climb(place: Place, role: Role, child: cst.CSTNode, start: int) -> str:
             return verdict
         child = parent
     return UNSURE
-
-
-def is_word(name: str | None, role: Role) -> bool:
-    """Whether a name says that it holds such a value: `map_location`, `teacher_device`, `DEVICE`, `deviceType`."""
-    if not name:
-        return False
-    parts = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower().replace("-", "_").strip("_")
-    # A trailing number or plural s changes nothing: device2, devices.
-    return any(word == parts or word in _tokens(parts) for word in role.words)
-
-
-def _tokens(name: str) -> set[str]:
-    parts = name.split("_")
-    singles = {part.rstrip("0123456789") for part in parts}
-    return singles | {part.removesuffix("s") for part in singles} | {f"{a}_{b}" for a, b in pairwise(parts)}
-
-
-def holds(node: cst.CSTNode, role: Role) -> bool:
-    """Whether an expression's own words say that its value has the role."""
-    if isinstance(node, cst.Name):
-        return is_word(node.value, role)
-    if isinstance(node, cst.Attribute):
-        return is_word(node.attr.value, role) or node.attr.value in role.attributes
-    if isinstance(node, cst.Call):
-        name = last_name(node.func)
-        if name in _TRANSPARENT:
-            inner = node.args[0].value if isinstance(node.func, cst.Name) and node.args else None
-            inner = node.func.value if isinstance(node.func, cst.Attribute) else inner
-            return inner is not None and holds(inner, role)
-        if name in ("getattr", "get", "pop") and node.args:
-            keys = [string_value(arg.value) for arg in node.args[:2]]
-            return any(is_word(key, role) or (name == "getattr" and key in role.attributes) for key in keys)
-        return is_word(name, role)
-    if isinstance(node, cst.Subscript):
-        key = _subscript_key(node)
-        return is_word(key, role) if key is not None else holds(node.value, role)
-    if isinstance(node, (cst.BooleanOperation, cst.BinaryOperation)):
-        return holds(node.left, role) or holds(node.right, role)
-    if isinstance(node, cst.IfExp):
-        return holds(node.body, role) or holds(node.orelse, role)
-    if isinstance(node, cst.NamedExpr):
-        return holds(node.target, role) or holds(node.value, role)
-    if isinstance(node, (cst.List, cst.Tuple, cst.Set)):
-        return any(holds(element, role) for element in elements(node))
-    return False
-
-
-def _subscript_key(node: cst.Subscript) -> str | None:
-    if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
-        return None
-    return string_value(node.slice[0].slice.value)
 
 
 def _beside(values: frozenset[str], place: Place, role: Role) -> str | None:
@@ -295,7 +241,7 @@ def _argument(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role,
             return YES if holds(call.func.value, role) else UNSURE
         if callee == "join" or "logg" in (last_name(call.func.value) or "").lower():
             return NO
-    if callee in _TRANSPARENT:
+    if callee in TRANSPARENT:
         return None
     # d.get("device", "cuda"), getattr(args, "device", "cuda"), parametrize("device", ["cuda"])
     key = call.args[1 if callee in ("getattr", "setattr") and len(call.args) > 2 else 0]
@@ -303,7 +249,7 @@ def _argument(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role,
         return YES
     if callee in _PROSE or callee.endswith(("Error", "Exception", "Warning")):
         return NO
-    if parent.keyword is None and is_word(callee, role):
+    if parent.keyword is None and mentions(callee, role):
         return YES
     return _by_signature(call, parent, place, role)
 

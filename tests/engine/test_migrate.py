@@ -106,6 +106,8 @@ def test_import_torch_npu_once_where_it_is_needed(before: str, after: str) -> No
 
 FAILURES = {
     "syntax error": (b"x.cuda()\nprint 'cuda'\n", "syntax error at line 2: Missing parentheses in call to 'print'"),
+    "null bytes": (b"x.cuda()\n\0\n", "null bytes"),
+    "no encoding of text": (b"# coding: rot13\nx.cuda()\n", "its encoding rot13 cannot be read"),
     "unknown encoding": (b"# coding: klingon\nx.cuda()\n", "unknown encoding"),
     "wrong encoding": (b"x.cuda()\n# \xff\n", "byte 11 is not utf-8"),
     "nested too deeply": (b"x.cuda()\ny = " + b"(" * 3000 + b"1" + b")" * 3000 + b"\n", "too deeply"),

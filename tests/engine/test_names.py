@@ -150,3 +150,34 @@ def test_a_name_that_is_bound_is_no_use(rulebook) -> None:
     )
     findings = migrate_source(source, "a.py", rulebook, ProjectContext()).findings
     assert [(finding.span.start_line, finding.span.start_column) for finding in findings] == [(2, 8), (3, 11), (4, 13)]
+
+
+CIRCLES = {
+    "names": {"a.py": "from b import x\nx.cuda()\n", "b.py": "from a import x\n"},
+    "stars": {"a.py": "from b import *\nx.cuda()\ncuda.init()\n", "b.py": "from a import *\nfrom torch import cuda\n"},
+    "many stars": {
+        f"m{i}.py": "".join(f"from m{j} import *\n" for j in range(12) if j != i) + "Kit().cuda()\nx.cuda()\n"
+        for i in range(12)
+    },
+    "functions": {
+        "a.py": "class Kit:\n    def cuda(self): ...\n"
+        + "".join(f"def f{i}(a):\n" + "".join(f"    if a: return f{j}(a)\n" for j in range(9)) for i in range(9))
+        + "f0(1).cuda()\n"
+    },
+}
+
+
+@pytest.mark.parametrize("files", CIRCLES.values(), ids=CIRCLES)
+def test_circles_end(project, files: dict[str, str]) -> None:
+    results = project(files)
+    assert all(result.failure is None for result in results.values())
+    assert any(b".npu()" in (result.content or b"") for result in results.values())
+
+
+def test_a_name_is_found_through_a_circle_of_stars(project) -> None:
+    files = {
+        "a.py": "from b import *\ncuda.nosuch()\n",
+        "b.py": "from a import *\nfrom c import *\n",
+        "c.py": "from b import *\nfrom torch import cuda as cuda\n",
+    }
+    assert [finding.api for finding in project(files)["a.py"].findings] == ["torch.cuda.nosuch"]

@@ -1,0 +1,88 @@
+"""What the words of the code itself say about a value: the name it has, the call it comes from."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from gpu2npu.engine.tree import elements, last_name, string_value
+from gpu2npu.rulebook.rule import Role
+
+# Calls that hand a string on: what their result means, the string means.
+TRANSPARENT = frozenset(
+    {"str", "format", "lower", "upper", "strip", "split", "partition", "cast", "field", "Field", "Option", "attrib"}
+)  # fmt: skip
+# Words that may follow the one that says what a name holds: `device_type`, `device_to_use`.
+_TAILS = frozenset(
+    {"type", "types", "name", "names", "str", "string", "id", "ids", "idx", "list", "map", "arg", "args", "option",
+     "options", "choice", "choices", "default", "spec", "key", "keys", "value", "values", "kind", "index", "param",
+     "params", "set", "tuple", "module", "opt", "info", ""}
+)  # fmt: skip
+_LINKS = frozenset({"to", "for", "in", "on", "of", "from", "with", "without", "or", "and", "used", "requested"})
+
+
+def is_word(name: str | None, role: Role) -> bool:
+    """Whether a name says that it holds such a value: `map_location`, `teacher_device`, `DEVICE`, `deviceType`.
+
+    The last word says what a thing is: a `device_dir` is no device; but a `device_type` is as good as one.
+    """
+    if name and "," in name:  # pytest's parametrize("device, dtype", ...)
+        return any(is_word(part.strip(), role) for part in name.split(","))
+    words = _words(name)
+    while len(words) > 1 and words[-1] in _TAILS:
+        words.pop()
+    ends = [index for index, word in enumerate(words) if index and word in _LINKS] + [len(words)]
+    return any(_names_role(words[:end][-length:], role) for end in ends for length in (1, 2))
+
+
+def mentions(name: str | None, role: Role) -> bool:
+    """Whether such a value is what a function is about: `move_to_device`, `device_count`."""
+    words = _words(name)
+    return any(_names_role(words[start : start + length], role) for start in range(len(words)) for length in (1, 2))
+
+
+def _words(name: str | None) -> list[str]:
+    split = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name or "").lower().replace("-", "_")
+    return [word.rstrip("0123456789") for word in split.strip("_").split("_")]
+
+
+def _names_role(words: list[str], role: Role) -> bool:
+    joined = "_".join(words)
+    return joined in role.words or joined.removesuffix("s") in role.words
+
+
+def holds(node: cst.CSTNode, role: Role) -> bool:
+    """Whether an expression's own words say that its value has the role."""
+    if isinstance(node, cst.Name):
+        return is_word(node.value, role)
+    if isinstance(node, cst.Attribute):
+        return is_word(node.attr.value, role) or node.attr.value in role.attributes
+    if isinstance(node, cst.Call):
+        name = last_name(node.func)
+        if name in TRANSPARENT:
+            inner = node.args[0].value if isinstance(node.func, cst.Name) and node.args else None
+            inner = node.func.value if isinstance(node.func, cst.Attribute) else inner
+            return inner is not None and holds(inner, role)
+        if name in ("getattr", "get", "pop") and node.args:
+            keys = [string_value(arg.value) for arg in node.args[:2]]
+            return any(is_word(key, role) or (name == "getattr" and key in role.attributes) for key in keys)
+        return mentions(name, role)
+    if isinstance(node, cst.Subscript):
+        key = _subscript_key(node)
+        return is_word(key, role) if key is not None else holds(node.value, role)
+    if isinstance(node, (cst.BooleanOperation, cst.BinaryOperation)):
+        return holds(node.left, role) or holds(node.right, role)
+    if isinstance(node, cst.IfExp):
+        return holds(node.body, role) or holds(node.orelse, role)
+    if isinstance(node, cst.NamedExpr):
+        return holds(node.target, role) or holds(node.value, role)
+    if isinstance(node, (cst.List, cst.Tuple, cst.Set)):
+        return any(holds(element, role) for element in elements(node))
+    return False
+
+
+def _subscript_key(node: cst.Subscript) -> str | None:
+    if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
+        return None
+    return string_value(node.slice[0].slice.value)
