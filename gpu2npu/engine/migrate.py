@@ -17,6 +17,7 @@ from gpu2npu.engine.inference import infer_kinds
 from gpu2npu.engine.match import find_matches
 from gpu2npu.engine.matches import Doubt, Found, Matches
 from gpu2npu.engine.names import Names
+from gpu2npu.engine.prose import without_prose
 from gpu2npu.engine.receivers import OWN, UNKNOWN
 from gpu2npu.engine.scopes import collect_scopes
 from gpu2npu.engine.source import SourceError, SourceFile, read_source
@@ -46,6 +47,8 @@ def migrate_source(source: bytes, path: str, rulebook: Rulebook, context: Projec
     try:
         file = read_source(source, path)
         parsed = _python_parse(file.text)
+        if parsed is not None and table.trigger.search(without_prose(file.text, parsed)) is None:
+            return MigratedFile(path)
         module = cst.parse_module(file.text)
         names = Names(path, collect_scopes(module), context)
         return _rewrite(file, module, parsed, names, table)

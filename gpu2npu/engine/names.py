@@ -142,9 +142,14 @@ class Names:
 
     def definition(self, node: cst.CSTNode, scope: Scope) -> tuple[Names, Defined] | None:
         """The class or function of the project that an expression names, and the module it is in."""
+        names, binding = self.binding(node, scope) or (self, None)
+        return (names, binding) if isinstance(binding, Defined) else None
+
+    def binding(self, node: cst.CSTNode, scope: Scope) -> tuple[Names, Defined | Assigned] | None:
+        """The definition, or the only assignment, that an expression names in the project, and the module it is in."""
         if isinstance(node, cst.Name):
             found = scope.lookup(node.value)
-            if found is not None and len(found[1]) == 1 and isinstance(found[1][0], Defined):
+            if found is not None and len(found[1]) == 1 and isinstance(found[1][0], (Defined, Assigned)):
                 return self, found[1][0]
         qualified = dotted_name(node) and self.import_path(node, scope)
         if not qualified:
@@ -163,21 +168,22 @@ class Names:
                     return binding.qualified
         return None
 
-    def exported(self, qualified: str) -> tuple[Names, Defined] | None:
-        """The definition behind a dotted path into the project, through re-exports."""
-        found: tuple[Names, Defined] | None = self.context.once(
+    def exported(self, qualified: str) -> tuple[Names, Defined | Assigned] | None:
+        """The definition or only assignment behind a dotted path into the project, through re-exports."""
+        found: tuple[Names, Defined | Assigned] | None = self.context.once(
             ("exported", self.path, qualified), lambda: self._exported(qualified)
         )
         return found
 
-    def _exported(self, qualified: str) -> tuple[Names, Defined] | None:
+    def _exported(self, qualified: str) -> tuple[Names, Defined | Assigned] | None:
         leading = qualified[: len(qualified) - len(qualified.lstrip("."))]
         head, _, last = qualified.lstrip(".").rpartition(".")
         other = self.module(leading + head) if leading or head else None
         if other is None:
             return None
-        for binding in other.scopes.module.bindings.get(last, ()):
-            if isinstance(binding, Defined):
+        bindings = other.scopes.module.bindings.get(last, ())
+        for binding in bindings:
+            if isinstance(binding, Defined) or (isinstance(binding, Assigned) and len(bindings) == 1):
                 return other, binding
             if isinstance(binding, Imported):
                 return other.exported(binding.qualified)

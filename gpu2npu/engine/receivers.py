@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import libcst as cst
 
 from gpu2npu.engine.names import Names
 from gpu2npu.engine.scopes import Assigned, Binding, Defined, Parameter, Scope
-from gpu2npu.engine.tree import children, dotted_name, last_name, string_value
+from gpu2npu.engine.tree import children, last_name, string_value
 
 TENSOR = "tensor"
 MODULE = "module"
@@ -134,10 +135,17 @@ class Receivers:
         if isinstance(annotation, cst.Name) and annotation.value == "None":
             return frozenset()
         if isinstance(annotation, cst.Subscript):
-            if dotted_name(annotation.value) in ("Optional", "typing.Optional"):
-                index = annotation.slice[0].slice
-                return self._annotated(index.value if isinstance(index, cst.Index) else None, scope, member)
-            return frozenset({UNKNOWN})
+            if last_name(annotation.value) not in ("Optional", "Union"):
+                return frozenset({UNKNOWN})
+            choices = (part.slice.value for part in annotation.slice if isinstance(part.slice, cst.Index))
+            return frozenset().union(*(self._annotated(choice, scope, member) for choice in choices))
+        alias = self.names.binding(annotation, scope)
+        if alias is not None and isinstance(alias[1], Assigned):  # Adj = Union[Tensor, Kit]
+            names, value = alias[0], alias[1].value
+            inner = Receivers(names, _depth=self._depth + 1)
+            question = ("alias", id(value), member)
+            ask = partial(inner._annotated, value, names.scopes.module, member)
+            return names.context.once(question, ask) or frozenset({UNKNOWN})
         return self._instance(annotation, scope, member)
 
     def _called(self, node: cst.Call, scope: Scope, member: str) -> frozenset[str]:
@@ -185,15 +193,15 @@ class Receivers:
         return frozenset(kinds) or frozenset({UNKNOWN})
 
     def own_classes(self, member: str, read: bool) -> bool:
-        """Whether some class of this file that is no Module or Tensor defines the member: as a method that is called,
-        or, with `read`, as anything that can be read."""
+        """Whether some class of this file that is no Module or Tensor defines the member: as a method, or, with `read`,
+        as an attribute or property."""
         for cls in self.names.scopes.by_node.values():
             if cls.kind != "class":
                 continue
             called = any(
                 isinstance(binding, Defined) and not is_property(binding) for binding in cls.bindings.get(member, ())
             )
-            if (called or (read and holds_data(cls, member))) and self.class_kind(self.names, cls, member) == {OWN}:
+            if (holds_data(cls, member) if read else called) and self.class_kind(self.names, cls, member) == {OWN}:
                 return True
         return False
 

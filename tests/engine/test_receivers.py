@@ -44,6 +44,7 @@ EDITED = {
     "a subclass of it": "from torch.nn import Module\nclass A(Module): ...\nclass B(A): ...\nB().eval().cuda()",
     "self in a module": "import torch\nclass Net(torch.nn.Module):\n    def f(self):\n        return self.cuda()",
     "an annotated tensor": "from torch import Tensor\ndef f(t: Tensor):\n    t.cuda()",
+    "a union with a tensor": "from torch import Tensor\ndef f(t: Union[Kit, Tensor]):\n    t.cuda()",
     "an unknown object": "batch.cuda()",
 }
 
@@ -165,3 +166,13 @@ def test_a_base_from_the_standard_library_is_no_module(rulebook, base: str) -> N
     source += "    def cuda(self): ...\n"
     result = migrate_source(source.encode(), "a.py", rulebook, scan_project({}, rulebook, "2.1.0"))
     assert (result.content, result.findings) == (None, ())
+
+
+def test_an_alias_of_types_in_another_file(project) -> None:
+    files = {
+        "kinds.py": f"from torch import Tensor\nfrom typing import Union\n{KIT}Both = Union[Tensor, Kit]\nOnly = Kit\n",
+        "use.py": "from kinds import Both, Only\ndef f(b: Both, o: Only):\n    b.cuda()\n    o.cuda()\n",
+    }
+    result = project(files)["use.py"]
+    assert result.content == files["use.py"].replace("b.cuda", "b.npu").encode()
+    assert result.findings == ()
