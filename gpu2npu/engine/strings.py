@@ -178,7 +178,8 @@ def _subscript(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role
 def _comparison(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str:
     assert isinstance(parent, cst.Comparison)
     sides = [parent.left, *(target.comparator for target in parent.comparisons)]
-    return YES if any(holds(side, role) for side in sides if side is not child) else UNSURE
+    others = [part for side in sides if side is not child for part in (side, *elements(side))]  # in (device, other)
+    return YES if any(holds(part, role) for part in others) else UNSURE
 
 
 def _assignment(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str:

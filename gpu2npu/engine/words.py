@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-from gpu2npu.engine.tree import elements, last_name, string_value
+from gpu2npu.engine.tree import last_name, string_value
 from gpu2npu.rulebook.rule import Role
 
 # Calls that hand a string on: what their result means, the string means.
@@ -77,8 +77,6 @@ def holds(node: cst.CSTNode, role: Role) -> bool:
         return holds(node.body, role) or holds(node.orelse, role)
     if isinstance(node, cst.NamedExpr):
         return holds(node.target, role) or holds(node.value, role)
-    if isinstance(node, (cst.List, cst.Tuple, cst.Set)):
-        return any(holds(element, role) for element in elements(node))
     return False
 
 

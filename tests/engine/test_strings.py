@@ -131,6 +131,7 @@ DOUBTFUL = [
     "names.append('cuda')",
     "getattr(torch, 'cuda').empty_cache()",
     "device_dir = root / 'cuda'",
+    "name, device = 'cuda', pick()",
     "DEVICE_LIBS = ['cuda', 'cudnn']",
     "device_kernels = {'a': 'cuda'}",
     "if hasattr(model, 'cuda'): ...",
