@@ -116,7 +116,7 @@ def _taken_names(leaves: set[str], files: Mapping[str, bytes]) -> frozenset[str]
     statement = re.compile(rb"^[ \t]*from[ \t]+(?!torch\b)([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)", re.MULTILINE)
     taken: set[str] = set()
     for data in files.values():
-        if b"*" not in data and not word.search(data):
+        if b"import *" not in data and not word.search(data):
             continue
         for module, names in statement.findall(data):
             if names.strip().startswith(b"*"):
