@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu2npu.project.errors import UsageError
-
-# The versions of PyTorch that a torch_npu release exists for.
-TORCH_VERSIONS = ("1.11.0", *(f"2.{minor}.0" for minor in range(1, 15)))
+from gpu2npu.support.tables import VERSIONS
 
 
 @dataclass(frozen=True)
@@ -39,8 +37,8 @@ class Place:
 
 def check_request(request: Request) -> Place:
     """Raises UsageError with the first reason why the request cannot be carried out."""
-    if request.version not in TORCH_VERSIONS:
-        raise UsageError(f"PyTorch version {request.version!r} is not known; use one of {', '.join(TORCH_VERSIONS)}.")
+    if request.version not in VERSIONS:
+        raise UsageError(f"PyTorch version {request.version!r} is not known; use one of {', '.join(VERSIONS)}.")
     for rule_file in request.rules:
         if not rule_file.is_file():
             raise UsageError(f"The rule file '{rule_file}' does not exist or is not a file.")

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from gpu2npu.project.errors import UsageError
-from gpu2npu.project.request import TORCH_VERSIONS, Request, check_request
+from gpu2npu.project.request import Request, check_request
+from gpu2npu.support.tables import VERSIONS
 
 
 @pytest.fixture
@@ -43,9 +44,9 @@ def test_the_folder_is_named_after_what_it_is(project: Path, monkeypatch: pytest
 
 
 def test_versions(project: Path) -> None:
-    assert TORCH_VERSIONS[:2] == ("1.11.0", "2.1.0") and TORCH_VERSIONS[-1] == "2.14.0" and len(TORCH_VERSIONS) == 15
+    assert VERSIONS[:2] == ("1.11.0", "2.1.0") and VERSIONS[-1] == "2.14.0" and len(VERSIONS) == 15
     message = refusal(Request(project, "2.0.0"))
-    assert all(version in message for version in TORCH_VERSIONS)
+    assert all(version in message for version in VERSIONS)
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.15.0", "2.1.1", "latest", ""])
