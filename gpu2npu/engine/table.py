@@ -67,7 +67,7 @@ def rule_table(rulebook: Rulebook, version: str) -> RuleTable:
         elif isinstance(match, AttributeMatch):
             attributes.setdefault(match.attribute, rule)
             words.add(match.attribute)
-        else:
+        elif isinstance(match, StringMatch) and match.role is not None:
             strings.append(_string_rule(rule, match, rulebook.roles[match.role]))
             words.add(match.string)
     return RuleTable(

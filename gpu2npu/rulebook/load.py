@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from gpu2npu.records import FindingKind
 from gpu2npu.rulebook.rule import (
+    ArgumentMatch,
     AttributeMatch,
+    CallMatch,
+    CommandMatch,
+    EnvironmentMatch,
     Example,
+    ImportMatch,
     Match,
     MethodMatch,
     NameMatch,
+    PatternMatch,
     Report,
     Role,
     Rule,
     Rulebook,
     StringMatch,
     Then,
+    Where,
 )
 
 SCHEMA_NAME = "rule.schema.json"
@@ -133,6 +140,8 @@ def _rule(entry: dict[str, Any], builtin: bool) -> Rule:
         match=_match(entry["match"]),
         then=Then(
             rename=then.get("rename"),
+            replace=then.get("replace"),
+            remove=then.get("remove", False),
             needs_target=then.get("needs_target", False),
             imports=then.get("imports"),
             report=Report(FindingKind(report["kind"]), report["message"]) if report else None,
@@ -142,25 +151,42 @@ def _rule(entry: dict[str, Any], builtin: bool) -> Rule:
         examples=tuple(_example(example) for example in entry["examples"]),
         since=entry.get("since"),
         until=entry.get("until"),
+        where=_where(entry.get("where", {})),
         builtin=builtin,
     )
 
 
+def _where(entry: dict[str, Any]) -> Where:
+    return Where(frozenset(entry.get("files", ())), frozenset(entry.get("imports", ())))
+
+
 def _match(entry: dict[str, Any]) -> Match:
-    if "name" in entry:
-        return NameMatch(entry["name"])
-    if "method" in entry:
-        return MethodMatch(entry["method"], frozenset(entry.get("receiver", ("tensor", "module", "unknown"))))
-    if "attribute" in entry:
-        return AttributeMatch(entry["attribute"])
-    return StringMatch(entry["string"], entry["role"])
+    return next(read(entry) for key, read in _MATCHES.items() if key in entry)
+
+
+# By the key that only this kind of match has.
+_MATCHES: dict[str, Callable[[dict[str, Any]], Match]] = {
+    "name": lambda entry: NameMatch(entry["name"]),
+    "method": lambda entry: MethodMatch(
+        entry["method"], frozenset(entry.get("receiver", ("tensor", "module", "unknown")))
+    ),
+    "attribute": lambda entry: AttributeMatch(entry["attribute"]),
+    "string": lambda entry: StringMatch(entry["string"], entry.get("role")),
+    "pattern": lambda entry: PatternMatch(entry["pattern"]),
+    "call": lambda entry: CallMatch(entry["call"]),
+    "argument": lambda entry: ArgumentMatch(
+        entry["argument"], entry["of"], entry.get("value"), frozenset(entry.get("unless", ()))
+    ),
+    "import": lambda entry: ImportMatch(entry["import"], frozenset(entry.get("distributions", ()))),
+    "environment": lambda entry: EnvironmentMatch(entry["environment"]),
+    "command": lambda entry: CommandMatch(entry["command"]),
+}
 
 
 def _example(entry: dict[str, Any]) -> Example:
     reports = FindingKind(entry["reports"]) if "reports" in entry else None
-    if "keep" in entry:
-        return Example(entry["keep"], entry["keep"], reports)
-    return Example(entry["before"], entry["after"], reports)
+    before = entry["keep"] if "keep" in entry else entry["before"]
+    return Example(before, entry.get("after", before), reports, entry.get("version"), entry.get("file", "example.py"))
 
 
 def _role(entry: dict[str, Any]) -> Role:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu2npu.rulebook.load import load_rulebook
-from gpu2npu.rulebook.rule import AttributeMatch, Example, Match, MethodMatch, NameMatch, Role, Rule
+from gpu2npu.rulebook.rule import AttributeMatch, Example, Match, MethodMatch, NameMatch, Role, Rule, StringMatch
 
 _HEAD = """\
 # Rule reference
@@ -52,7 +52,9 @@ def _match(match: Match) -> str:
         return f"calls of `.{match.method}()` on: {', '.join(sorted(match.receiver))}"
     if isinstance(match, AttributeMatch):
         return f"reads of `.{match.attribute}`"
-    return f"the string `{match.string}` where it means a {match.role}"
+    if isinstance(match, StringMatch):
+        return f"the string `{match.string}`" + (f" where it means a {match.role}" if match.role else "")
+    return ""
 
 
 def _example(example: Example) -> str:

@@ -32,13 +32,84 @@ class AttributeMatch:
 
 @dataclass(frozen=True)
 class StringMatch:
-    """A string that stands where its role says it has the meaning, such as a device."""
+    """A string that stands where its role says it has the meaning, such as a device; without a role, anywhere."""
 
     string: str
-    role: str
+    role: str | None = None
 
 
-Match = NameMatch | MethodMatch | AttributeMatch | StringMatch
+@dataclass(frozen=True)
+class PatternMatch:
+    """A part of any string that a regular expression finds."""
+
+    pattern: str
+
+
+@dataclass(frozen=True)
+class CallMatch:
+    """A call of a function, by its qualified name; `*.move` is any function or method that is called `move`."""
+
+    call: str
+
+
+@dataclass(frozen=True)
+class ArgumentMatch:
+    """An argument of a call of `of`: by keyword, or by position counted from 0.
+
+    With `value`, only where it is that string. Arguments written as one of `unless` are left alone.
+    """
+
+    argument: str | int
+    of: str
+    value: str | None = None
+    unless: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class ImportMatch:
+    """An import of a module or of something under it. `distributions` are the names that pip knows it by."""
+
+    module: str
+    distributions: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class EnvironmentMatch:
+    """An environment variable, in Python and elsewhere; a final `*` stands for any rest of the name."""
+
+    variable: str
+
+
+@dataclass(frozen=True)
+class CommandMatch:
+    """A program that a script or a subprocess call runs."""
+
+    command: str
+
+
+Match = (
+    NameMatch
+    | MethodMatch
+    | AttributeMatch
+    | StringMatch
+    | PatternMatch
+    | CallMatch
+    | ArgumentMatch
+    | ImportMatch
+    | EnvironmentMatch
+    | CommandMatch
+)
+
+
+@dataclass(frozen=True)
+class Where:
+    """The files a rule is for: those whose path fits one of the patterns, and that import one of the modules.
+
+    An empty set sets no limit.
+    """
+
+    files: frozenset[str] = frozenset()
+    imports: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -54,12 +125,15 @@ class Then:
     """What to do with a match; several fields may be set together.
 
     `rename` replaces the matched (part of the) name or string. With `needs_target` that happens only where the
-    torch_npu release has the new name; elsewhere the place is left and reported. `imports` is a module that the
-    changed file must import. `trait` is a fact about the program, noted for the reports. `keep` ends the search:
-    later rules do not see the place.
+    torch_npu release has the new name; elsewhere the place is left and reported. `replace` is code for the whole
+    matched call or argument, with placeholders (see rulebook/template.py). `remove` takes an import or an argument out.
+    `imports` is a module that the changed file must import. `trait` is a fact about the program, noted for the
+    reports. `keep` ends the search: later rules do not see the place.
     """
 
     rename: str | None = None
+    replace: str | None = None
+    remove: bool = False
     needs_target: bool = False
     imports: str | None = None
     report: Report | None = None
@@ -69,11 +143,16 @@ class Then:
 
 @dataclass(frozen=True)
 class Example:
-    """One executed example: `before` becomes `after` (the same text when kept), with a finding of kind `reports`."""
+    """One executed example: `before` becomes `after` (the same text when kept), with a finding of kind `reports`.
+
+    `file` is the name of the file it stands in; `version` the PyTorch version, the rule's first one unless given.
+    """
 
     before: str
     after: str
     reports: FindingKind | None = None
+    version: str | None = None
+    file: str = "example.py"
 
 
 @dataclass(frozen=True)
@@ -87,6 +166,7 @@ class Rule:
     examples: tuple[Example, ...]
     since: str | None = None
     until: str | None = None
+    where: Where = Where()
     builtin: bool = True
 
 

@@ -24,7 +24,8 @@ RULE_FILES = [path for path in sorted(builtin_rules_dir().glob("*.json")) if pat
 
 @pytest.mark.parametrize(("rule", "example"), EXAMPLES)
 def test_example(rule: Rule, example: Example) -> None:
-    result = migrate_source(example.before.encode(), "example.py", RULEBOOK, ProjectContext())
+    context = ProjectContext(version=example.version or rule.since or "2.1.0")
+    result = migrate_source(example.before.encode(), example.file, RULEBOOK, context)
     after = example.before if result.content is None else result.content.decode()
     assert (result.failure, after) == (None, example.after)
     reported = {finding.kind for finding in result.findings if finding.rule == rule.id}
