@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -13,25 +13,49 @@ import libcst as cst
 from libcst._nodes.internal import CodegenState
 
 from gpu2npu.engine.tree import children
-from gpu2npu.records import Span
+from gpu2npu.records import Operation, Span
 
 _NEWLINE = re.compile(r"\r\n?|\n")
+
+
+# A piece of new code: text, the code of a node of the file, or all from one node to another, as edited themselves.
+Code = str | cst.CSTNode | tuple[cst.CSTNode, cst.CSTNode]
+# The start (0) or the end (1) of a node.
+Bound = tuple[cst.CSTNode, int]
 
 
 @dataclass(frozen=True)
 class Edit:
     """Replace the text of `node` because of a rule.
 
-    `shown` is the larger expression the change is reported as, `node` itself unless given. `needs` is a module that
-    the new text spells out and that must be imported.
+    `text` may be made of pieces of the file. `shown` is the larger expression the change is reported as, `node` itself
+    unless given. `needs` is a module that the new text spells out and that must be imported. `start` and `end` widen
+    what is replaced, to the comma of an argument that is taken out.
     """
 
     node: cst.CSTNode
-    text: str
+    text: str | tuple[Code, ...]
     rule: str
     message: str
     shown: cst.CSTNode | None = None
     needs: str | None = None
+    operation: Operation = Operation.MODIFY
+    start: Bound | None = None
+    end: Bound | None = None
+
+    def nodes(self) -> Iterator[cst.CSTNode]:
+        """All nodes whose positions the edit depends on."""
+        yield self.node
+        if self.shown is not None:
+            yield self.shown
+        for bound in (self.start, self.end):
+            if bound is not None:
+                yield bound[0]
+        for piece in () if isinstance(self.text, str) else self.text:
+            if isinstance(piece, cst.CSTNode):
+                yield piece
+            elif isinstance(piece, tuple):
+                yield from piece
 
 
 class RoundTripError(ValueError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from gpu2npu.engine.scopes import Imported, Scope, Scopes
+from gpu2npu.engine.scopes import Imported, Scope, Scopes, import_module
 from gpu2npu.engine.tree import dotted_name, elements, string_value
 
 
@@ -88,16 +88,23 @@ class ImportSite:
     typing_only: bool
 
 
-def imports_package(scopes: Scopes, package: str) -> bool:
-    """Whether the file imports `package`, or something of it, anywhere already: enough to have it loaded."""
+def imported_modules(scopes: Scopes) -> frozenset[str]:
+    """The modules the file may load: of `from a import b`, both `a` and `a.b`."""
+    modules: set[str] = set()
     for statement, _ in scopes.imports:
         if isinstance(statement, cst.Import):
-            names = [dotted_name(alias.name) or "" for alias in statement.names]
-        else:
-            names = [] if statement.relative or statement.module is None else [dotted_name(statement.module) or ""]
-        if any(name.partition(".")[0] == package for name in names):
-            return True
-    return False
+            modules.update(dotted_name(alias.name) or "" for alias in statement.names)
+        elif not statement.relative:
+            module = import_module(statement)
+            modules.add(module)
+            if not isinstance(statement.names, cst.ImportStar):
+                modules.update(f"{module}.{dotted_name(alias.name)}" for alias in statement.names)
+    return frozenset(modules)
+
+
+def imports_package(scopes: Scopes, package: str) -> bool:
+    """Whether the file imports `package`, or something of it, anywhere already: enough to have it loaded."""
+    return any(module.partition(".")[0] == package for module in imported_modules(scopes))
 
 
 def binds_module(scopes: Scopes, module: str) -> bool:

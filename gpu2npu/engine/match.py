@@ -9,25 +9,31 @@ from collections.abc import Callable
 
 import libcst as cst
 
+from gpu2npu.engine.calls import Calls
 from gpu2npu.engine.edits import Edit
+from gpu2npu.engine.literals import Literals
 from gpu2npu.engine.matches import Doubt, Found, Matches
 from gpu2npu.engine.names import Names
+from gpu2npu.engine.packages import Packages
 from gpu2npu.engine.receivers import ANY_RECEIVER, MODULE, OWN, TENSOR, UNKNOWN, Receivers
 from gpu2npu.engine.renames import Renames
 from gpu2npu.engine.scopes import Imported, Scope
+from gpu2npu.engine.skips import Skips
 from gpu2npu.engine.strings import NO, UNSURE, YES, Place, Texts, judge
 from gpu2npu.engine.table import RuleTable, StringRule
 from gpu2npu.engine.tree import children
 from gpu2npu.records import FindingKind
 from gpu2npu.rulebook.rule import Rule
 
+# Functions whose second argument is a name as a string.
+_BY_STRING = frozenset({"getattr", "hasattr", "setattr", "delattr"})
 # Objects that hold the user's own command line flags: `args.is_cuda` is not the attribute of a tensor.
 _FLAG_HOLDERS = frozenset({"args", "opt", "opts", "options", "flags", "FLAGS", "cfg", "config", "conf", "hparams"})
 
 
-def find_matches(module: cst.Module, names: Names, table: RuleTable) -> Matches:
-    """Every edit and finding that the rules of the table have for the module."""
-    walk = _Walk(names, table)
+def find_matches(module: cst.Module, text: str, names: Names, table: RuleTable, skips: Skips) -> Matches:
+    """Every edit and finding that the rules of the table have for the module, whose text is `text`."""
+    walk = _Walk(text, names, table, may_rename=not skips.lines)
     walk.visit(module, names.scopes.module)
     matches = walk.matches
     matches.sites = [site for site in matches.sites if not site.names.isdisjoint(walk.renames.anchors)]
@@ -35,7 +41,7 @@ def find_matches(module: cst.Module, names: Names, table: RuleTable) -> Matches:
 
 
 class _Walk:
-    def __init__(self, names: Names, table: RuleTable) -> None:
+    def __init__(self, text: str, names: Names, table: RuleTable, may_rename: bool) -> None:
         self.names = names
         self.table = table
         self.receivers = Receivers(names)
@@ -44,7 +50,10 @@ class _Walk:
         self.texts = Texts()
         self.matches = Matches()
         self.above: list[cst.CSTNode] = []
-        self.renames = Renames(names, table, self.matches, self.above)
+        self.renames = Renames(names, table, self.matches, self.above, may_rename)
+        self.calls = Calls(names, table, self.matches, self.above)
+        self.packages = Packages(names, table, self.matches, self.above)
+        self.literals = Literals(text, table, self.matches, self.above)
         self.handlers: dict[type[cst.CSTNode], Callable[..., None]] = {
             cst.Name: self.renames.reference,
             cst.Attribute: self.attribute,
@@ -53,8 +62,8 @@ class _Walk:
             cst.Param: self.parameter,
             cst.FunctionDef: self.function,
             cst.ClassDef: self.class_,
-            cst.Import: self.renames.import_,
-            cst.ImportFrom: self.renames.import_from,
+            cst.Import: self.import_,
+            cst.ImportFrom: self.import_,
             cst.SimpleString: self.string,
             cst.FormattedString: self.formatted,
             cst.ConcatenatedString: self.concatenated,
@@ -130,14 +139,40 @@ class _Walk:
         if rule.then.rename is not None:
             self.renames.edit(node.attr, rule.then.rename, rule)
 
-    # Calls of methods.
+    def import_(self, node: cst.Import | cst.ImportFrom, scope: Scope) -> None:
+        if self.packages.statement(node):
+            return
+        if isinstance(node, cst.Import):
+            self.renames.import_(node, scope)
+        else:
+            self.renames.import_from(node, scope)
+
+    # Calls.
 
     def call(self, node: cst.Call, scope: Scope) -> None:
+        self.packages.call(node)
+        self.calls.arguments(node, scope)
+        if self.calls.call(node, scope):  # the callee's own name is settled, not what it is a method of
+            self.above.append(node)
+            if isinstance(node.func, cst.Attribute):
+                self.visit(node.func.value, scope)
+            for arg in node.args:
+                self.visit(arg, scope)
+            self.above.pop()
+            return
+        named = False
         if isinstance(node.func, cst.Attribute):
             rule = self.table.methods.get(node.func.attr.value)
             if rule is not None:
                 self.method(node.func, rule, scope)
-        self.descend(node, scope)
+        elif isinstance(node.func, cst.Name) and node.func.value in _BY_STRING and len(node.args) > 1:
+            named = self.renames.by_string(node, scope)
+        self.above.append(node)
+        self.visit(node.func, scope)
+        for index, arg in enumerate(node.args):
+            if not (named and index == 1):
+                self.visit(arg, scope)
+        self.above.pop()
 
     def method(self, node: cst.Attribute, rule: Rule, scope: Scope) -> None:
         if self._is_import(node.value, scope) or rule.then.keep or rule.then.rename is None:
@@ -181,6 +216,7 @@ class _Walk:
     # Definitions.
 
     def argument(self, node: cst.Arg, scope: Scope) -> None:
+        self.literals.keyword(node)
         self.above.append(node)
         self.visit(node.value, scope)
         self.above.pop()
@@ -241,8 +277,20 @@ class _Walk:
 
     # Strings.
 
+    def _is_in_annotation(self) -> bool:
+        """Whether a string is a type, somewhere inside an annotation: `Optional["torch.cuda.Stream"]`."""
+        for node in reversed(self.above):
+            if isinstance(node, cst.Annotation):
+                return True
+            if not isinstance(node, (cst.Subscript, cst.SubscriptElement, cst.Index, cst.BinaryOperation)):
+                return False
+        return False
+
     def string(self, node: cst.SimpleString, scope: Scope) -> None:
-        if self.table.literal.search(node.value) is None or "b" in node.prefix.lower():
+        if "b" in node.prefix.lower() or self.literals.text(node) or self.table.literal.search(node.value) is None:
+            return
+        if isinstance(self.above[-1], cst.Annotation) or self._is_in_annotation():
+            self.renames.quoted(node, scope)
             return
         for candidate in self.table.strings:
             whole = candidate.literal.fullmatch(node.raw_value)
@@ -252,6 +300,11 @@ class _Walk:
                 return
 
     def formatted(self, node: cst.FormattedString, scope: Scope) -> None:
+        self.above.append(node)
+        for part in node.parts:
+            if isinstance(part, cst.FormattedStringText):
+                self.literals.text(part)
+        self.above.pop()
         first = node.parts[0] if node.parts else None
         if isinstance(first, cst.FormattedStringText) and self.table.literal.search(first.value):
             rest_is_code = not any(isinstance(part, cst.FormattedStringText) for part in node.parts[1:])

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 import libcst as cst
 
 from gpu2npu.engine.context import ProjectContext
-from gpu2npu.engine.edits import Edit, Positions, RoundTripError, locate, splice
-from gpu2npu.engine.imports import ImportSite, anchor, binds_module, imports_package
+from gpu2npu.engine.edits import Code, Edit, Positions, RoundTripError, locate, splice
+from gpu2npu.engine.imports import ImportSite, anchor, binds_module, imported_modules, imports_package
 from gpu2npu.engine.inference import infer_kinds
 from gpu2npu.engine.match import find_matches
 from gpu2npu.engine.matches import Doubt, Found, Matches
@@ -20,8 +20,9 @@ from gpu2npu.engine.names import Names
 from gpu2npu.engine.prose import without_prose
 from gpu2npu.engine.receivers import OWN, UNKNOWN
 from gpu2npu.engine.scopes import collect_scopes
+from gpu2npu.engine.skips import Skips, find_skips
 from gpu2npu.engine.source import SourceError, SourceFile, read_source
-from gpu2npu.engine.table import RuleTable, rule_table
+from gpu2npu.engine.table import RuleTable, outside, rule_table
 from gpu2npu.engine.tree import children
 from gpu2npu.records import Change, Finding, FindingKind, MigratedFile, Operation
 from gpu2npu.rulebook.rule import Rulebook
@@ -34,24 +35,27 @@ _RECURSION_LIMIT = 10_000
 
 def has_trigger(source: bytes, rulebook: Rulebook, version: str) -> bool:
     """Whether a file contains a word that some rule could be for; without one it stays as it is."""
-    return rule_table(rulebook, version).trigger.search(source) is not None
+    return rule_table(rulebook, version).trigger.is_in(source)
 
 
 def migrate_source(source: bytes, path: str, rulebook: Rulebook, context: ProjectContext) -> MigratedFile:
     """Apply the rules to one file. A file that cannot be migrated comes back with the reason as its failure."""
-    table = rule_table(rulebook, context.version)
-    if table.trigger.search(source) is None:
+    if not rule_table(rulebook, context.version).trigger.is_in(source):
         return MigratedFile(path)
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
     try:
         file = read_source(source, path)
+        skips = find_skips(file.text)
+        table = rule_table(rulebook, context.version, outside(rulebook, path, skips.file))
         parsed = _python_parse(file.text)
-        if parsed is not None and table.trigger.search(without_prose(file.text, parsed)) is None:
+        if not table.trigger.is_in(source if parsed is None else without_prose(file.text, parsed)):
             return MigratedFile(path)
         module = cst.parse_module(file.text)
-        names = Names(path, collect_scopes(module), context)
-        return _rewrite(file, module, parsed, names, table)
+        scopes = collect_scopes(module)
+        without = outside(rulebook, path, skips.file, imported_modules(scopes))
+        table = rule_table(rulebook, context.version, without)
+        return _rewrite(file, module, parsed, Names(path, scopes, context), table, skips)
     except cst.ParserSyntaxError as error:
         return MigratedFile(path, failure=_syntax_error(file.text, error))
     except (SourceError, RoundTripError) as error:
@@ -99,15 +103,16 @@ def _syntax_error(text: str, error: cst.ParserSyntaxError) -> str:
 
 
 def _rewrite(
-    file: SourceFile, module: cst.Module, parsed: ast.Module | None, names: Names, table: RuleTable
+    file: SourceFile, module: cst.Module, parsed: ast.Module | None, names: Names, table: RuleTable, skips: Skips
 ) -> MigratedFile:
-    matches = find_matches(module, names, table)
+    matches = find_matches(module, file.text, names, table, skips)
     if not (matches.edits or matches.found or matches.doubts):
         return MigratedFile(file.path, traits=frozenset(matches.traits))
     positions = locate(module, parsed, file.text, _wanted(matches), frozenset(matches.above))
     for doubt in matches.doubts:
         _settle(doubt, matches, names, positions)
-    replacements = sorted(_replacement(edit, positions) for edit in matches.edits)
+    _apply_skips(matches, skips, positions)
+    replacements = _replacements(matches.edits, positions)
     changes = [_change(edit, positions, replacements) for edit in matches.edits]
     for insertion in _insertions(matches, names, positions, table, module.default_newline):
         replacements.append(insertion[0])
@@ -125,9 +130,7 @@ def _rewrite(
 
 def _wanted(matches: Matches) -> Iterable[cst.CSTNode]:
     for edit in matches.edits:
-        yield edit.node
-        if edit.shown is not None:
-            yield edit.shown
+        yield from edit.nodes()
     for found in matches.found:
         yield found.node
     for doubt in matches.doubts:
@@ -169,15 +172,61 @@ def _callee_end(receiver: cst.CSTNode, positions: Positions) -> int:
     return start + len(code) if positions.text.startswith(code, start) else start
 
 
-def _replacement(edit: Edit, positions: Positions) -> Replacement:
+def _apply_skips(matches: Matches, skips: Skips, positions: Positions) -> None:
+    """Drop what the file's own comments switch off."""
+
+    def is_kept(item: Edit | Found) -> bool:
+        span = positions.span(*positions.of(item.node))
+        return not skips.covers(item.rule, span.start_line, span.end_line)
+
+    if skips.lines:
+        matches.edits = [edit for edit in matches.edits if is_kept(edit)]
+        matches.found = [found for found in matches.found if is_kept(found)]
+
+
+def _replacements(edits: Iterable[Edit], positions: Positions) -> list[Replacement]:
+    """Where each edit's text goes, sorted. Small ones come first: larger ones may be made of code they are in."""
+    done: list[Replacement] = []
+    for edit in sorted(edits, key=lambda edit: _length(edit, positions)):
+        start, end = _extent(edit, positions)
+        if isinstance(edit.text, str):
+            text = edit.text
+        else:
+            text = "".join(_code(piece, positions, done) for piece in edit.text)
+        if "\n" in text and isinstance(edit.text, str):  # one statement became several
+            text = text.replace("\n", _newline(positions.text) + _indentation(positions.text, start))
+        done.append((start, end, text))
+    return sorted(done)
+
+
+def _length(edit: Edit, positions: Positions) -> int:
+    start, end = positions.of(edit.node)
+    return end - start
+
+
+def _extent(edit: Edit, positions: Positions) -> tuple[int, int]:
     start, end = positions.of(edit.node)
     if isinstance(edit.node, (cst.Name, cst.SimpleString)):  # without the parentheses that may be around it
         start = positions.text.index(edit.node.value, start, end)
         end = start + len(edit.node.value)
-    text = edit.text
-    if "\n" in text:  # one statement became several
-        text = text.replace("\n", _newline(positions.text) + _indentation(positions.text, start))
-    return start, end, text
+    if isinstance(edit.node, cst.FormattedStringText):  # with the white space it begins with
+        start = end - len(edit.node.value)
+    if isinstance(edit.node, cst.SimpleStatementLine):  # with its indentation
+        start -= len(_indentation(positions.text, start))
+    if edit.start is not None:
+        start = positions.of(edit.start[0])[edit.start[1]]
+    if edit.end is not None:
+        end = positions.of(edit.end[0])[edit.end[1]]
+    return start, end
+
+
+def _code(piece: Code, positions: Positions, done: list[Replacement]) -> str:
+    if isinstance(piece, str):
+        return piece
+    first, last = piece if isinstance(piece, tuple) else (piece, piece)
+    start, end = positions.of(first)[0], positions.of(last)[1]
+    inside = [(begin - start, until - start, new) for begin, until, new in done if start <= begin and until <= end]
+    return splice(positions.text[start:end], inside)
 
 
 def _newline(text: str) -> str:
@@ -194,8 +243,9 @@ def _change(edit: Edit, positions: Positions, replacements: list[Replacement]) -
     near = replacements[bisect_left(replacements, (start,)) : bisect_right(replacements, (end, end, "\U0010ffff"))]
     inside = [(first - start, last - start, new) for first, last, new in near if last <= end]
     before = positions.text[start:end]
+    after = "" if isinstance(edit.node, cst.SimpleStatementLine) else splice(before, inside)
     span = positions.span(*positions.of(edit.node))
-    return Change(span, edit.rule, Operation.MODIFY, edit.message, before, splice(before, inside))
+    return Change(span, edit.rule, edit.operation, edit.message, before, after)
 
 
 def _finding(found: Found, positions: Positions) -> Finding:
@@ -209,7 +259,7 @@ def _insertions(
     plugins: dict[str, list[Edit]] = {}
     spelled: dict[str, list[Edit]] = {}
     for edit in matches.edits:
-        plugin = table.imports.get(edit.rule)
+        plugin = table.plugins.get(edit.rule)
         if plugin is not None:
             plugins.setdefault(plugin, []).append(edit)
         if edit.needs is not None:

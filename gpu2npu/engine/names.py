@@ -33,6 +33,10 @@ class Names:
         if isinstance(node, cst.Attribute):
             owner = self.qualified(node.value, scope)
             return self.follow(f"{owner}.{node.attr.value}") if owner is not None else None
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "getattr":
+            attribute = string_value(node.args[1].value) if len(node.args) > 1 else None
+            owner = self.qualified(node.args[0].value, scope) if attribute is not None else None
+            return self.follow(f"{owner}.{attribute}") if owner is not None else None
         return None
 
     def name(self, name: str, scope: Scope) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -20,7 +21,7 @@ from gpu2npu.engine.matches import Found, Matches
 from gpu2npu.engine.names import Names
 from gpu2npu.engine.scopes import Assigned, Imported, Scope, import_module
 from gpu2npu.engine.table import RuleTable
-from gpu2npu.engine.tree import dotted_name
+from gpu2npu.engine.tree import dotted_name, string_value
 from gpu2npu.records import FindingKind
 from gpu2npu.rulebook.rule import Rule
 from gpu2npu.support.tables import has_cuda_name, has_npu_name, table_for
@@ -29,7 +30,9 @@ from gpu2npu.support.tables import has_cuda_name, has_npu_name, table_for
 class Renames:
     """Applies name rules in one module. `above` is the walk's own list of the nodes above the current one."""
 
-    def __init__(self, names: Names, table: RuleTable, matches: Matches, above: list[cst.CSTNode]) -> None:
+    def __init__(
+        self, names: Names, table: RuleTable, matches: Matches, above: list[cst.CSTNode], may_rename: bool
+    ) -> None:
         self.names = names
         self.table = table
         self.matches = matches
@@ -38,7 +41,8 @@ class Renames:
         self.anchors = {"torch"}  # local names beside whose import a further import belongs
         self.renamed_locals: dict[tuple[int, str], str] = {}
         self.interesting = self._interesting_names()
-        self._plan_local_renames()
+        if may_rename:  # not where comments keep some lines as they are, which may use the old name
+            self._plan_local_renames()
 
     def _interesting_names(self) -> frozenset[str]:
         """Identifiers that a matching reference must contain: rule leaves, and local names that stand for them."""
@@ -154,6 +158,55 @@ class Renames:
         self.matches.add(Edit(node, text, rule.id, rule.why, needs=needs), self.above)
         self.anchors.add(dotted_name(owners[0]) or "")
 
+    def by_string(self, node: cst.Call, scope: Scope) -> bool:
+        """`getattr(torch, "cuda")`, and hasattr, setattr and delattr likewise; tells whether a rule knows the name."""
+        name = node.args[1].value
+        attribute = string_value(name)
+        owner = self.names.qualified(node.args[0].value, scope)
+        if attribute is None or owner is None or not isinstance(name, cst.SimpleString):
+            return False
+        qualified = f"{owner}.{attribute}"
+        matched = self.table.rule_for(qualified)
+        if matched is None or matched[0].then.keep:
+            return False
+        rule, prefix = matched
+        above = [*self.above, node, *node.args]
+        self.matches.note(rule, name, qualified, above)
+        target = (rule.then.rename or prefix) + qualified[len(prefix) :]
+        if rule.then.rename is None or target == qualified:
+            return True
+        if self.is_missing(rule, target):
+            if not _is_asked(node):
+                self.report_missing(rule, name, qualified, target)
+        elif parent(target) == owner:
+            text = f"{name.prefix}{name.quote}{leaf(target)}{name.quote}"
+            self.matches.add(Edit(name, text, rule.id, rule.why), above)
+        return True
+
+    def quoted(self, node: cst.SimpleString, scope: Scope) -> None:
+        """The names in an annotation that is a string: `"torch.cuda.Stream"`."""
+        text = node.raw_value
+        for dotted in sorted(set(_DOTTED.findall(text)), key=len, reverse=True):
+            qualified = self.names.qualified(_expression(dotted), scope)
+            matched = self.table.rule_for(qualified) if qualified is not None else None
+            if qualified is None or matched is None or matched[0].then.keep:
+                continue
+            rule, prefix = matched
+            self.matches.note(rule, node, qualified, self.above)
+            if rule.then.rename is None:
+                continue
+            rest = qualified[len(prefix) :]
+            owner = parent(dotted.removesuffix(rest))
+            if self.is_missing(rule, rule.then.rename + rest):
+                self.report_missing(rule, node, qualified, rule.then.rename + rest)
+            elif self.names.qualified(_expression(owner), scope) == parent(rule.then.rename):
+                new = f"{owner}.{leaf(rule.then.rename)}{rest}"
+                text = re.sub(rf"(?<![\w.]){re.escape(dotted)}(?![\w.])", new, text)
+                self.anchors.add(owner.partition(".")[0])
+                self.matches.add(
+                    Edit(node, f"{node.prefix}{node.quote}{text}{node.quote}", rule.id, rule.why), self.above
+                )
+
     def report_missing(self, rule: Rule, node: cst.CSTNode, qualified: str, target: str) -> None:
         release = self.release.release
         if has_cuda_name(qualified):
@@ -257,6 +310,18 @@ class Renames:
             plain = False
         typing_only = any(isinstance(above, cst.If) and _is_type_checking(above.test) for above in self.above)
         self.matches.add(ImportSite(node, self.above[-1], scope, names, plain, edited, typing_only), self.above)
+
+
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+
+
+def _expression(dotted: str) -> cst.BaseExpression:
+    return cst.parse_expression(dotted) if dotted else cst.Name("_")
+
+
+def _is_asked(node: cst.Call) -> bool:
+    """Whether the program has an answer for a name that does not exist: `hasattr`, `getattr` with a default."""
+    return isinstance(node.func, cst.Name) and (node.func.value == "hasattr" or len(node.args) > 2)
 
 
 def _is_type_checking(test: cst.CSTNode) -> bool:

@@ -20,16 +20,20 @@ YES = "yes"
 NO = "no"
 UNSURE = "unsure"
 
-# Calls whose strings are read by people, or name files, modules or environment variables.
-_PROSE = frozenset(
+# Calls whose strings are read by people.
+_SPOKEN = frozenset(
     {"print", "pprint", "warn", "info", "debug", "warning", "error", "exception", "critical", "log", "echo", "write",
-     "import_module", "__import__", "Path", "PurePath", "open", "glob",
-     "joinpath", "exists", "find_spec", "importorskip", "getenv", "compile", "which", "system", "popen", "run",
-     "check_output", "check_call", "Popen", "namedtuple", "Extension", "add_subparsers", "add_parser", "fail", "skip",
-     "TypeVar", "add_scalar", "set_description", "set_postfix", "set_title", "title", "sub", "search", "match",
-     "fullmatch", "findall", "replace", "find", "rfind", "count", "index", "strip", "lstrip", "rstrip",
-     "removeprefix", "removesuffix"}
+     "fail", "skip", "set_description", "set_postfix", "set_title", "title", "add_scalar"}
 )  # fmt: skip
+# Calls whose strings name files, modules or environment variables, or are looked for in texts.
+_LOOKED_UP = frozenset(
+    {"import_module", "__import__", "Path", "PurePath", "open", "glob", "joinpath", "exists", "find_spec",
+     "importorskip", "getenv", "compile", "which", "system", "popen", "run", "check_output", "check_call", "Popen",
+     "namedtuple", "Extension", "add_subparsers", "add_parser", "TypeVar", "sub", "search", "match", "fullmatch",
+     "findall", "replace", "find", "rfind", "count", "index", "strip", "lstrip", "rstrip", "removeprefix",
+     "removesuffix"}
+)  # fmt: skip
+_PROSE = _SPOKEN | _LOOKED_UP
 _TESTS = frozenset({"startswith", "endswith", "__eq__", "__contains__"})
 _CONTAINERS = frozenset({"append", "appendleft", "add", "insert", "extend", "remove", "discard"})
 _FLAGS = frozenset({"add_argument", "add_option", "option"})
@@ -92,6 +96,23 @@ def _is_glued(place: Place, depth: int) -> bool:
     index = place.texts.index(whole.parts, place.above[depth], whole)
     after = whole.parts[index + 1] if index + 1 < len(whole.parts) else None
     return index > 0 or (after is not None and not (isinstance(after, cst.FormattedStringText) and after.value == ":"))
+
+
+def is_spoken(above: Sequence[cst.CSTNode]) -> bool:
+    """Whether a string under these nodes is prose: a docstring, the text of an error, what is printed or logged."""
+    for depth in range(len(above) - 1, -1, -1):
+        node = above[depth]
+        if isinstance(node, (cst.Raise, cst.Expr)):
+            return depth == len(above) - 1 or isinstance(node, cst.Raise)
+        if isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value in _PROSE_KEYWORDS:
+            return True
+        if isinstance(node, cst.Call):
+            callee = last_name(node.func) or ""
+            if callee in _SPOKEN or callee.endswith(("Error", "Exception", "Warning")):
+                return True
+        if isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+            return False
+    return False
 
 
 def _climb(place: Place, role: Role, child: cst.CSTNode, start: int) -> str:

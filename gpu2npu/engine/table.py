@@ -3,11 +3,50 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import lru_cache
+from typing import Any
 
-from gpu2npu.rulebook.rule import AttributeMatch, MethodMatch, NameMatch, Role, Rule, Rulebook, StringMatch
+from gpu2npu.engine.skips import EVERY_RULE
+from gpu2npu.rulebook.rule import (
+    ArgumentMatch,
+    AttributeMatch,
+    CallMatch,
+    CommandMatch,
+    EnvironmentMatch,
+    ImportMatch,
+    Match,
+    MethodMatch,
+    NameMatch,
+    PatternMatch,
+    Role,
+    Rule,
+    Rulebook,
+    StringMatch,
+    Where,
+)
+
+_WORD = re.compile(rb"\w+")
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """What a file must have for any rule to matter: one of the words, a word with one of the beginnings, a pattern."""
+
+    words: frozenset[bytes]
+    beginnings: tuple[bytes, ...]
+    patterns: tuple[re.Pattern[bytes], ...]
+
+    def is_in(self, source: bytes) -> bool:
+        """Whether the bytes of a file have it; the cost does not depend on the number of rules."""
+        found = _WORD.findall(source)
+        if not self.words.isdisjoint(found):
+            return True
+        if self.beginnings and any(word.startswith(self.beginnings) for word in set(found)):
+            return True
+        return any(pattern.search(source) for pattern in self.patterns)
 
 
 @dataclass(frozen=True)
@@ -22,16 +61,29 @@ class StringRule:
 
 @dataclass(frozen=True)
 class RuleTable:
-    """Rules by what they match. `leaves` are the last parts of all rule names: cheap evidence that a name matters."""
+    """Rules by what they match.
 
-    names: dict[str, tuple[Rule, ...]]
-    methods: dict[str, Rule]
-    attributes: dict[str, Rule]
-    strings: tuple[StringRule, ...]
-    imports: dict[str, str]  # rule id -> the module its edits need
+    `calls` and `arguments` are found by the last name of what is called, arguments of any call under `*`; `families`
+    are environment variables by their beginning. `plugins` tells for a rule's id which module its edits need. `leaves`
+    are the last parts of all rule names: cheap evidence that a name matters.
+    """
+
     leaves: frozenset[str]
-    trigger: re.Pattern[bytes]
+    trigger: Trigger
     literal: re.Pattern[str]
+    plugins: dict[str, str]
+    names: dict[str, list[Rule]] = field(default_factory=dict)
+    methods: dict[str, Rule] = field(default_factory=dict)
+    attributes: dict[str, Rule] = field(default_factory=dict)
+    strings: list[StringRule] = field(default_factory=list)
+    texts: dict[str, Rule] = field(default_factory=dict)
+    patterns: list[tuple[re.Pattern[str], Rule]] = field(default_factory=list)
+    calls: dict[str, list[Rule]] = field(default_factory=dict)
+    arguments: dict[str, list[Rule]] = field(default_factory=dict)
+    packages: dict[str, Rule] = field(default_factory=dict)
+    variables: dict[str, Rule] = field(default_factory=dict)
+    families: dict[str, Rule] = field(default_factory=dict)
+    commands: dict[str, Rule] = field(default_factory=dict)
 
     def rule_for(self, qualified: str) -> tuple[Rule, str] | None:
         """The rule for a qualified name and the part of the name it matches: users' rules first, then the longest."""
@@ -46,47 +98,97 @@ class RuleTable:
             prefix = prefix.rpartition(".")[0]
         return best
 
+    def package_rule(self, module: str) -> Rule | None:
+        """The import rule for a module, or for the nearest package above it."""
+        while module:
+            if module in self.packages:
+                return self.packages[module]
+            module = module.rpartition(".")[0]
+        return None
 
-@lru_cache(maxsize=8)
-def rule_table(rulebook: Rulebook, version: str) -> RuleTable:
-    """The table of the rules that are for a source of PyTorch `version`."""
-    rules = [rule for rule in rulebook.rules if _is_for(rule, version)]
-    names: dict[str, list[Rule]] = {}
-    methods: dict[str, Rule] = {}
-    attributes: dict[str, Rule] = {}
-    strings: list[StringRule] = []
-    words: set[str] = set()
+    def variable_rule(self, name: str) -> Rule | None:
+        """The rule for an environment variable: its own, else that of the longest family it belongs to."""
+        if name in self.variables:
+            return self.variables[name]
+        families = (family for family in self.families if name.startswith(family))
+        longest = max(families, key=len, default=None)
+        return self.families[longest] if longest is not None else None
+
+
+@lru_cache(maxsize=64)
+def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = frozenset()) -> RuleTable:
+    """The table of the rules that are for a source of PyTorch `version`, `without` those of some ids."""
+    rules = [rule for rule in rulebook.rules if _is_for(rule, version) and rule.id not in without]
+    matches = [rule.match for rule in rules]
+    table = RuleTable(
+        leaves=frozenset(_leaf(match.name) for match in matches if isinstance(match, NameMatch)),
+        trigger=_trigger(matches),
+        literal=re.compile(_any_of(match.string for match in matches if isinstance(match, StringMatch) and match.role)),
+        plugins={rule.id: rule.then.imports for rule in rules if rule.then.imports is not None},
+    )
     for rule in rules:
-        match = rule.match
-        if isinstance(match, NameMatch):
-            names.setdefault(match.name, []).append(rule)
-            words.add(match.name.rpartition(".")[2])
-        elif isinstance(match, MethodMatch):
-            methods.setdefault(match.method, rule)
-            words.add(match.method)
-        elif isinstance(match, AttributeMatch):
-            attributes.setdefault(match.attribute, rule)
-            words.add(match.attribute)
-        elif isinstance(match, StringMatch) and match.role is not None:
-            strings.append(_string_rule(rule, match, rulebook.roles[match.role]))
-            words.add(match.string)
-    return RuleTable(
-        names={name: tuple(found) for name, found in names.items()},
-        methods=methods,
-        attributes=attributes,
-        strings=tuple(strings),
-        imports={rule.id: rule.then.imports for rule in rules if rule.then.imports is not None},
-        leaves=frozenset(name.rpartition(".")[2] for name in names),
-        trigger=re.compile(_any_of(words).encode()),
-        literal=re.compile(_any_of(found.text for found in strings)),
-    )
+        _ENTER[type(rule.match)](table, rule, rule.match, rulebook)
+    return table
 
 
-def _string_rule(rule: Rule, match: StringMatch, role: Role) -> StringRule:
+def outside(
+    rulebook: Rulebook, path: str, skipped: frozenset[str], imported: frozenset[str] | None = None
+) -> frozenset[str]:
+    """The ids of the rules that are not for a file: its comments skip them, or their `where` leaves it out.
+
+    `imported` are the modules the file imports, None while they are not known.
+    """
+    if EVERY_RULE in skipped:
+        return frozenset(rule.id for rule in rulebook.rules)
+    return skipped.union(rule.id for rule in rulebook.limited if not _is_in(rule.where, path, imported))
+
+
+def _is_in(where: Where, path: str, imported: frozenset[str] | None) -> bool:
+    if where.files and not any(fnmatchcase(path, pattern) for pattern in where.files):
+        return False
+    if not where.imports or imported is None:
+        return True
+    return any(module == wanted or module.startswith(f"{wanted}.") for module in imported for wanted in where.imports)
+
+
+def _enter_string(table: RuleTable, rule: Rule, match: StringMatch, rulebook: Rulebook) -> None:
+    if match.role is None:
+        table.texts.setdefault(match.string, rule)
+    else:
+        table.strings.append(_string_rule(rule, match.string, rulebook.roles[match.role]))
+
+
+def _enter_variable(table: RuleTable, rule: Rule, match: EnvironmentMatch, rulebook: Rulebook) -> None:
+    if match.variable.endswith("*"):
+        table.families.setdefault(match.variable[:-1], rule)
+    else:
+        table.variables.setdefault(match.variable, rule)
+
+
+# Where two rules match the same thing, the first one counts: users' rules come first in a rulebook.
+_ENTER: dict[type[Match], Callable[..., object]] = {
+    NameMatch: lambda table, rule, match, _: table.names.setdefault(match.name, []).append(rule),
+    MethodMatch: lambda table, rule, match, _: table.methods.setdefault(match.method, rule),
+    AttributeMatch: lambda table, rule, match, _: table.attributes.setdefault(match.attribute, rule),
+    StringMatch: _enter_string,
+    PatternMatch: lambda table, rule, match, _: table.patterns.append((re.compile(match.pattern), rule)),
+    CallMatch: lambda table, rule, match, _: table.calls.setdefault(_leaf(match.call), []).append(rule),
+    ArgumentMatch: lambda table, rule, match, _: table.arguments.setdefault(_leaf(match.of), []).append(rule),
+    ImportMatch: lambda table, rule, match, _: table.packages.setdefault(match.module, rule),
+    EnvironmentMatch: _enter_variable,
+    CommandMatch: lambda table, rule, match, _: table.commands.setdefault(match.command, rule),
+}
+
+
+def _leaf(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _string_rule(rule: Rule, text: str, role: Role) -> StringRule:
     prefix, suffix = (
-        f"(?P<{name}>{text or '(?!)'})?" for name, text in (("prefix", role.prefix), ("suffix", role.suffix))
+        f"(?P<{name}>{pattern or '(?!)'})?" for name, pattern in (("prefix", role.prefix), ("suffix", role.suffix))
     )
-    return StringRule(rule, match.string, role, re.compile(prefix + re.escape(match.string) + suffix))
+    return StringRule(rule, text, role, re.compile(prefix + re.escape(text) + suffix))
 
 
 def _any_of(words: Iterable[str]) -> str:
@@ -96,6 +198,39 @@ def _any_of(words: Iterable[str]) -> str:
         if not any(short in word for short in kept):
             kept.append(word)
     return "|".join(map(re.escape, kept)) or r"(?!)"
+
+
+def _trigger(matches: Iterable[Match]) -> Trigger:
+    words: set[bytes] = set()
+    beginnings: list[bytes] = []
+    patterns: list[re.Pattern[bytes]] = []
+    for match in matches:
+        text = _EVIDENCE[type(match)](match).encode()
+        found = _WORD.findall(text)
+        if isinstance(match, PatternMatch):
+            patterns.append(re.compile(text))
+        elif text.endswith(b"*"):
+            beginnings.append(text[:-1])
+        elif found:
+            words.add(found[-1])
+        else:
+            patterns.append(re.compile(re.escape(text)))
+    return Trigger(frozenset(words), tuple(beginnings), tuple(patterns))
+
+
+# Text without whose last word a file cannot have a match.
+_EVIDENCE: dict[type[Match], Callable[[Any], str]] = {
+    NameMatch: lambda match: match.name,
+    MethodMatch: lambda match: match.method,
+    AttributeMatch: lambda match: match.attribute,
+    StringMatch: lambda match: match.string,
+    PatternMatch: lambda match: match.pattern,
+    CallMatch: lambda match: match.call,
+    ArgumentMatch: lambda match: match.of if match.of != "*" else match.value or str(match.argument),
+    ImportMatch: lambda match: match.module,
+    EnvironmentMatch: lambda match: match.variable,
+    CommandMatch: lambda match: match.command,
+}
 
 
 def _is_for(rule: Rule, version: str) -> bool:

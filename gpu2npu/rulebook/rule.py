@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from gpu2npu.records import FindingKind
 
@@ -56,13 +57,15 @@ class CallMatch:
 class ArgumentMatch:
     """An argument of a call of `of`: by keyword, or by position counted from 0.
 
-    With `value`, only where it is that string. Arguments written as one of `unless` are left alone.
+    With `value`, only where it is that string. Arguments written as one of `unless` are left alone, and so are those in
+    whose code the regular expression `unless_found` finds something, in any case.
     """
 
     argument: str | int
     of: str
     value: str | None = None
     unless: frozenset[str] = frozenset()
+    unless_found: str | None = None
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,10 @@ class Example:
 
 @dataclass(frozen=True)
 class Rule:
-    """One piece of migration knowledge. `since` and `until` bound the source's PyTorch version, both included."""
+    """One piece of migration knowledge. `since` and `until` bound the source's PyTorch version, both included.
+
+    `file` is the rule file it stands in: the name of a built-in one, the path of a user's.
+    """
 
     id: str
     why: str
@@ -168,6 +174,7 @@ class Rule:
     until: str | None = None
     where: Where = Where()
     builtin: bool = True
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -199,3 +206,8 @@ class Rulebook:
 
     rules: tuple[Rule, ...]
     roles: Mapping[str, Role]
+
+    @cached_property
+    def limited(self) -> tuple[Rule, ...]:
+        """The rules that are not for every file."""
+        return tuple(rule for rule in self.rules if rule.where != Where())

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +27,19 @@ def migrate(rulebook: Rulebook) -> Callable[[str], str]:
         result = migrate_source(text.encode(), "train.py", rulebook, ProjectContext())
         assert result.failure is None, result.failure
         return text if result.content is None else result.content.decode()
+
+    return run
+
+
+@pytest.fixture
+def migrate_with(tmp_path: Path) -> Callable[..., MigratedFile]:
+    """Rules as they stand in a file, then a text: what becomes of it under these rules before the built-in ones."""
+
+    def run(rules: list[dict[str, Any]], text: str, path: str = "train.py") -> MigratedFile:
+        document = [{"why": "Because.", "examples": [{"keep": ""}], **rule} for rule in rules]
+        file = tmp_path / "own.json"
+        file.write_text(json.dumps({"rules": document}), encoding="utf-8")
+        return migrate_source(text.encode(), path, load_rulebook([file]), ProjectContext())
 
     return run
 

@@ -129,7 +129,6 @@ DOUBTFUL = [
     "parser.add_argument('--engine', default='cuda')",
     "comm = 'nccl'",
     "names.append('cuda')",
-    "getattr(torch, 'cuda').empty_cache()",
     "device_dir = root / 'cuda'",
     "name, device = 'cuda', pick()",
     "DEVICE_LIBS = ['cuda', 'cudnn']",

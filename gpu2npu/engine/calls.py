@@ -1,0 +1,215 @@
+"""Rules about calls and their arguments: templates filled with the code of the call, values, removals, findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+
+import libcst as cst
+
+from gpu2npu.engine.edits import Bound, Code, Edit
+from gpu2npu.engine.matches import Found, Matches
+from gpu2npu.engine.names import Names
+from gpu2npu.engine.scopes import Scope
+from gpu2npu.engine.table import RuleTable
+from gpu2npu.engine.tree import last_name, string_value
+from gpu2npu.records import FindingKind, Operation
+from gpu2npu.rulebook.rule import ArgumentMatch, CallMatch, Rule
+from gpu2npu.rulebook.template import Piece, parse_template
+
+# Expressions that need no parentheses wherever they are put.
+_ATOMS = (
+    cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.SimpleString, cst.FormattedString, cst.Integer, cst.Float,
+    cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp, cst.SetComp,
+)  # fmt: skip
+
+
+# What holds a whole expression, so that no operator beside it can take a part of it.
+_LOOSE = (cst.Expr, cst.Assign, cst.AnnAssign, cst.Return, cst.Arg)
+
+
+class Calls:
+    """Applies call and argument rules in one module. `above` is the walk's own list of nodes above the current one."""
+
+    def __init__(self, names: Names, table: RuleTable, matches: Matches, above: list[cst.CSTNode]) -> None:
+        self.names = names
+        self.table = table
+        self.matches = matches
+        self.above = above
+
+    def call(self, node: cst.Call, scope: Scope) -> bool:
+        """Apply the first rule for the call itself; tells whether the callee's own name is settled by that."""
+        callee = last_name(node.func) if isinstance(node.func, (cst.Name, cst.Attribute)) else None
+        if callee is None:
+            return False
+        for rule in self.table.calls.get(callee, ()):
+            assert isinstance(rule.match, CallMatch)
+            if self._is(node, rule.match.call, scope):
+                return self.apply(rule, node, scope)
+        return False
+
+    def _is(self, node: cst.Call, wanted: str, scope: Scope) -> bool:
+        if wanted.startswith("*"):
+            return True
+        return self.names.qualified(node.func, scope) == wanted
+
+    def apply(self, rule: Rule, node: cst.Call, scope: Scope) -> bool:
+        then = rule.then
+        if then.keep:
+            return True
+        api = self.names.qualified(node.func, scope) or last_name(node.func) or ""
+        self.matches.note(rule, node.func, api, self.above)
+        if then.replace is not None:
+            code = _fill(parse_template(then.replace), lambda piece: _part_of_call(piece, node))
+            if code is None:
+                self._misfit(rule, node, api)
+                return False
+            if not (_is_atom(then.replace) or isinstance(self.above[-1], _LOOSE)):
+                code = ("(", *code, ")")
+            inside = [node, *node.args, *_chain(node.func)]
+            self.matches.add(Edit(node, code, rule.id, rule.why), [*self.above, *inside])
+            return True
+        if then.rename is not None:
+            name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
+            self.matches.add(Edit(name, then.rename, rule.id, rule.why), self.above)
+            return True
+        return False
+
+    def arguments(self, node: cst.Call, scope: Scope) -> None:
+        """Apply the rules for the arguments of the call."""
+        callee = last_name(node.func) or ""
+        removed: dict[int, Rule] = {}
+        for rule in (*self.table.arguments.get(callee, ()), *self.table.arguments.get("*", ())):
+            assert isinstance(rule.match, ArgumentMatch)
+            index = _argument_index(node.args, rule.match)
+            if index is None or index in removed or not self._accepts(rule.match, node, index, scope):
+                continue
+            if rule.then.remove:
+                removed[index] = rule
+            self.argument(rule, node.args[index])
+        for first, last in _runs(sorted(removed)):
+            self._remove(removed[first], node, first, last)
+
+    def _accepts(self, match: ArgumentMatch, node: cst.Call, index: int, scope: Scope) -> bool:
+        value = node.args[index].value
+        if match.value is not None and string_value(value) != match.value:
+            return False
+        if match.unless and cst.Module(()).code_for_node(value) in match.unless:
+            return False
+        return self._is(node, match.of, scope)
+
+    def argument(self, rule: Rule, arg: cst.Arg) -> None:
+        then = rule.then
+        if then.keep:
+            return
+        shown = arg.keyword.value if arg.keyword is not None else cst.Module(()).code_for_node(arg.value)
+        self.matches.note(rule, arg, shown, [*self.above, arg])
+        if then.replace is not None:
+            code = _fill(parse_template(then.replace), lambda piece: arg.value if piece.field == "value" else None)
+            if code is None:
+                self._misfit(rule, arg, shown)
+            else:
+                place = arg if _has_keyword(then.replace) else arg.value
+                edit = Edit(place, code, rule.id, rule.why, shown=arg, end=(arg.value, 1))
+                self.matches.add(edit, [*self.above, arg])
+        elif then.rename is not None and isinstance(arg.value, cst.SimpleString):
+            opening = arg.value.prefix + arg.value.quote
+            text = f"{opening}{then.rename}{arg.value.quote}"
+            self.matches.add(Edit(arg.value, text, rule.id, rule.why, shown=arg), [*self.above, arg])
+
+    def _remove(self, rule: Rule, node: cst.Call, first: int, last: int) -> None:
+        """Take arguments out with the comma that goes with them: the one behind, or at the end the one before."""
+        args = node.args
+        start: Bound | None = None
+        end: Bound = (args[last], 1)
+        if last + 1 < len(args):
+            end = (args[last + 1], 0)
+        elif first:
+            start, end = (args[first - 1].value, 1), (args[last].value, 1)
+        edit = Edit(args[first], "", rule.id, rule.why, node, operation=Operation.DELETE, start=start, end=end)
+        self.matches.add(edit, [*self.above, node, *args])
+
+    def _misfit(self, rule: Rule, node: cst.CSTNode, api: str) -> None:
+        message = f"{rule.why} This call lacks an argument that the rule's replacement needs: change it by hand."
+        self.matches.add(Found(node, rule.id, FindingKind.REVIEW, api, message), self.above)
+
+
+def _argument_index(args: Sequence[cst.Arg], match: ArgumentMatch) -> int | None:
+    if isinstance(match.argument, int):
+        plain = match.argument < len(args) and not any(arg.star for arg in args[: match.argument + 1])
+        return match.argument if plain and args[match.argument].keyword is None else None
+    for index, arg in enumerate(args):
+        if arg.keyword is not None and arg.keyword.value == match.argument:
+            return index
+    return None
+
+
+def _runs(indexes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The runs of neighbours in a sorted list, as their first and last: one removal each."""
+    start = 0
+    for place, index in enumerate(indexes):
+        if place + 1 == len(indexes) or indexes[place + 1] != index + 1:
+            yield indexes[start], index
+            start = place + 1
+
+
+def _part_of_call(piece: Piece, node: cst.Call) -> cst.CSTNode | Sequence[cst.Arg] | None:
+    """What a placeholder stands for in a call; None when the call has no such thing."""
+    if piece.field == "args":
+        return node.args
+    if piece.field == "receiver":
+        return node.func.value if isinstance(node.func, cst.Attribute) else None
+    plain = [arg for arg in node.args if arg.keyword is None and not arg.star]
+    if isinstance(piece.field, int):
+        return plain[piece.field].value if piece.field < len(plain) else None
+    named = (arg.value for arg in node.args if arg.keyword is not None and arg.keyword.value == piece.field)
+    return next(named, None)
+
+
+def _fill(
+    pieces: Sequence[Piece], part: Callable[[Piece], cst.CSTNode | Sequence[cst.Arg] | None]
+) -> tuple[Code, ...] | None:
+    code: list[Code] = []
+    for index, piece in enumerate(pieces):
+        if piece.text is not None:
+            code.append(piece.text)
+            continue
+        found = part(piece)
+        if found is None:
+            return None
+        if not isinstance(found, cst.CSTNode):
+            if found:
+                code.append((found[0], found[-1].value))
+        elif isinstance(found, _ATOMS) or getattr(found, "lpar", None) or _is_enclosed(pieces, index):
+            code.append(found)
+        else:
+            code += ["(", found, ")"]
+    return tuple(code)
+
+
+def _is_enclosed(pieces: Sequence[Piece], index: int) -> bool:
+    """Whether brackets or commas keep what is put here apart from its neighbours."""
+    before = (pieces[index - 1].text or "").rstrip() if index else ""
+    after = (pieces[index + 1].text or "").lstrip() if index + 1 < len(pieces) else ""
+    return before.endswith(("(", "[", "{", ",", "=")) and after.startswith((")", "]", "}", ","))
+
+
+@lru_cache
+def _is_atom(template: str) -> bool:
+    """Whether what the template gives is one operand, whatever it is filled with."""
+    text = "".join(piece.text if piece.text is not None else "x" for piece in parse_template(template))
+    return isinstance(cst.parse_expression(text), _ATOMS)
+
+
+@lru_cache
+def _has_keyword(template: str) -> bool:
+    """Whether the template of an argument says its keyword itself."""
+    text = "".join(piece.text if piece.text is not None else "x" for piece in parse_template(template))
+    call = cst.parse_expression(f"f({text})")
+    return isinstance(call, cst.Call) and any(arg.keyword is not None for arg in call.args)
+
+
+def _chain(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    while isinstance(node, cst.Attribute):
+        yield node
+        node = node.value

@@ -1,0 +1,108 @@
+"""Rules about imported packages: a finding at the import, or the import taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from gpu2npu.engine.edits import Edit
+from gpu2npu.engine.matches import Found, Matches
+from gpu2npu.engine.names import Names
+from gpu2npu.engine.scopes import import_module
+from gpu2npu.engine.table import RuleTable
+from gpu2npu.engine.tree import children, dotted_name, last_name, string_value
+from gpu2npu.records import FindingKind, Operation
+from gpu2npu.rulebook.rule import Rule
+
+_IMPORTERS = frozenset({"import_module", "__import__", "importorskip"})
+_CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+
+
+class Packages:
+    """Applies import rules in one module. `above` is the walk's own list of the nodes above the current one."""
+
+    def __init__(self, names: Names, table: RuleTable, matches: Matches, above: list[cst.CSTNode]) -> None:
+        self.names = names
+        self.table = table
+        self.matches = matches
+        self.above = above
+
+    def statement(self, node: cst.Import | cst.ImportFrom) -> bool:
+        """Judge an import statement; tells whether it is taken out as a whole."""
+        if not self.table.packages or (isinstance(node, cst.ImportFrom) and node.relative):
+            return False
+        matched = [(alias, self.rule(name)) for alias, name in _imported(node)]
+        for rule in dict.fromkeys(rule for _, rule in matched if rule is not None):
+            aliases = [alias for alias, found in matched if found is rule]
+            module = next(name for alias, name in _imported(node) if alias is aliases[0])
+            self.report(rule, node, module)
+            if rule.then.remove and len(aliases) == len(matched):
+                self.remove(rule, node)
+                return True
+        return False
+
+    def rule(self, module: str) -> Rule | None:
+        """The rule for a module, unless the project has one of that name itself."""
+        rule = self.table.package_rule(module)
+        if rule is None or self.names.context.module_path(module.partition(".")[0], self.names.path) is not None:
+            return None
+        return rule
+
+    def call(self, node: cst.Call) -> None:
+        """`importlib.import_module("flash_attn")` and its like."""
+        if node.args and last_name(node.func) in _IMPORTERS:
+            module = string_value(node.args[0].value)
+            rule = self.rule(module) if module is not None else None
+            if rule is not None:
+                self.report(rule, node.args[0].value, module or "")
+
+    def report(self, rule: Rule, node: cst.CSTNode, module: str) -> None:
+        if rule.then.trait is not None:
+            self.matches.traits.add(rule.then.trait)
+        report = rule.then.report
+        if report is None or rule.then.keep:
+            return
+        kind, message = report.kind, report.message
+        if kind is not FindingKind.REVIEW and self.is_optional():
+            kind, message = FindingKind.REVIEW, f"{message} The import is optional here: the program has another way."
+        self.matches.add(Found(node, rule.id, kind, module, message), self.above)
+
+    def is_optional(self) -> bool:
+        """Whether the program goes on without the import: it catches the error, or asks first."""
+        for node, below in zip(self.above, [*self.above[1:], None], strict=True):
+            if isinstance(node, cst.Try) and below is node.body and any(map(_catches, node.handlers)):
+                return True
+            if isinstance(node, cst.If) and below is node.body and "available" in (last_name(node.test) or "").lower():
+                return True
+        return False
+
+    def remove(self, rule: Rule, node: cst.Import | cst.ImportFrom) -> None:
+        """Take the statement out with its line; where the block would be empty, `pass` stands in for it."""
+        line = self.above[-1]
+        block = self.above[-2] if len(self.above) > 1 else line
+        alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
+        if alone and len(children(block)) > 1 and isinstance(block, (cst.Module, cst.IndentedBlock)):
+            edit = Edit(line, "", rule.id, rule.why, shown=node, operation=Operation.DELETE)
+        else:
+            edit = Edit(node, "pass", rule.id, rule.why)
+        self.matches.add(edit, self.above)
+
+
+def _imported(node: cst.Import | cst.ImportFrom) -> list[tuple[cst.CSTNode, str]]:
+    """What a statement imports, with the whole dotted name of each."""
+    if isinstance(node, cst.Import):
+        return [(alias, dotted_name(alias.name) or "") for alias in node.names]
+    module = import_module(node)
+    if isinstance(node.names, cst.ImportStar):
+        return [(node.names, module)]
+    return [(alias, f"{module}.{dotted_name(alias.name)}") for alias in node.names]
+
+
+def _catches(handler: cst.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    kinds: Sequence[cst.CSTNode] = [handler.type]
+    if isinstance(handler.type, cst.Tuple):
+        kinds = [element.value for element in handler.type.elements]
+    return any(last_name(kind) in _CAUGHT for kind in kinds)

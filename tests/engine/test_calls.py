@@ -1,0 +1,117 @@
+"""Call and argument rules: templates, values, removals."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpu2npu.records import FindingKind, Operation
+
+MOVE = {"id": "move", "match": {"call": "house.gpu.move"}, "then": {"replace": "{0}.npu({device})", "imports": "house"}}
+
+
+def text_of(result, before: str) -> str:
+    assert result.failure is None
+    return before if result.content is None else result.content.decode()
+
+
+def test_a_call_is_replaced_by_its_template_with_its_arguments_migrated(migrate_with) -> None:
+    before = "from house.gpu import move\ny = move(x.cuda(), device=torch.cuda.current_device())\n"
+    result = migrate_with([MOVE], before)
+    assert text_of(result, before).splitlines()[-1] == "y = x.npu().npu(torch.npu.current_device())"
+    assert "move" in {change.rule for change in result.changes}
+
+
+@pytest.mark.parametrize(
+    ("template", "call", "after"),
+    [
+        ("{0}.npu()", "f(a + b)", "(a + b).npu()"),
+        ("g({0})", "f(a + b)", "g(a + b)"),
+        ("g({args})", "f(a, *b, c=1)", "g(a, *b, c=1)"),
+        ("g({args})", "f()", "g()"),
+        ("g({1}, {0})", "f(a, b if c else d)", "g(b if c else d, a)"),
+        ("{0} + 1", "f(a) * 2", "(a + 1) * 2"),
+        ("{0} + 1", "f(a)", "a + 1"),
+        ("{0}", "f(a + b) * 2", "(a + b) * 2"),
+        ("dict({{}}, k={k})", "f(k=1)", "dict({}, k=1)"),
+        ("g({0})", "f(\n    a,  # first\n)", "g(a)"),
+    ],
+)
+def test_templates_keep_the_meaning(migrate_with, template: str, call: str, after: str) -> None:
+    rule = {"id": "f", "match": {"call": "house.f"}, "then": {"replace": template}}
+    before = f"from house import f\nx = {call}\n"
+    assert text_of(migrate_with([rule], before), before) == f"from house import f\nx = {after}\n"
+
+
+def test_a_method_of_any_object_is_matched_by_a_star(migrate_with) -> None:
+    rule = {"id": "push", "match": {"call": "*.to_gpu"}, "then": {"replace": "{receiver}.npu({args})"}}
+    before = "y = (a or b).to_gpu(0).cuda()\n"
+    assert text_of(migrate_with([rule], before), before) == "y = (a or b).npu(0).npu()\n"
+
+
+def test_a_renamed_call_keeps_the_rest(migrate_with) -> None:
+    rule = {"id": "r", "match": {"call": "*.gpu_info"}, "then": {"rename": "npu_info"}}
+    before = "gpu_info(1); torch.cuda.Stream().gpu_info(x.cuda())\n"
+    assert text_of(migrate_with([rule], before), before) == "npu_info(1); torch.npu.Stream().npu_info(x.npu())\n"
+
+
+def test_a_call_without_the_argument_that_a_template_needs_is_reported(migrate_with) -> None:
+    result = migrate_with([MOVE], "from house.gpu import move\nmove(x)\n")
+    assert result.content is None
+    assert [(finding.rule, finding.kind) for finding in result.findings] == [("move", FindingKind.REVIEW)]
+
+
+def test_a_function_of_the_same_name_elsewhere_is_another(migrate_with) -> None:
+    assert migrate_with([MOVE], "from other import move\nmove(x, device=1)\n").content is None
+
+
+ARGUMENT = {"id": "arg", "match": {"argument": "engine", "of": "house.Trainer", "value": "gpu"}}
+
+
+@pytest.mark.parametrize(
+    ("then", "call", "after"),
+    [
+        ({"rename": "npu"}, "Trainer(1, engine='gpu')", "Trainer(1, engine='npu')"),
+        ({"rename": "npu"}, "Trainer(1, engine='cpu')", "Trainer(1, engine='cpu')"),
+        ({"replace": "pick({value})"}, "Trainer(engine='gpu')", "Trainer(engine=pick('gpu'))"),
+        ({"replace": "device='npu'"}, "Trainer(engine='gpu')", "Trainer(device='npu')"),
+        ({"remove": True}, "Trainer(1, engine='gpu')", "Trainer(1)"),
+        ({"remove": True}, "Trainer(engine='gpu', n=1)", "Trainer(n=1)"),
+        ({"remove": True}, "Trainer(engine='gpu',)", "Trainer()"),
+        ({"remove": True}, "Trainer(\n    1,\n    engine='gpu',\n)", "Trainer(\n    1,\n)"),
+    ],
+)
+def test_argument_rules(migrate_with, then, call: str, after: str) -> None:
+    before = f"from house import Trainer\nt = {call}\n"
+    result = migrate_with([{**ARGUMENT, "then": then}], before)
+    assert text_of(result, before) == f"from house import Trainer\nt = {after}\n"
+    if "remove" in then:
+        assert [change.operation for change in result.changes] == [Operation.DELETE]
+
+
+def test_neighbouring_arguments_go_together(migrate_with) -> None:
+    rules = [
+        {"id": name, "match": {"argument": name, "of": "*.run"}, "then": {"remove": True}} for name in ("a", "b", "d")
+    ]
+    before = "run(0, a=1, b=2, c=3, d=4)\nrun(a=1, b=2)\n"
+    assert text_of(migrate_with(rules, before), before) == "run(0, c=3)\nrun()\n"
+
+
+def test_arguments_by_position_and_the_white_list(migrate_with) -> None:
+    rule = {
+        "id": "p",
+        "match": {"argument": 1, "of": "*.put", "unless": ["'keep'"]},
+        "then": {"replace": "'npu'"},
+    }
+    before = "put(x, where)\nput(x, 'keep')\nput(x)\nput(*x, y)\nput(x, w=1)\n"
+    after = "put(x, 'npu')\nput(x, 'keep')\nput(x)\nput(*x, y)\nput(x, w=1)\n"
+    assert text_of(migrate_with([rule], before), before) == after
+
+
+def test_a_keyword_of_any_call(migrate_with) -> None:
+    rule = {
+        "id": "attention",
+        "match": {"argument": "attn", "of": "*", "value": "flash"},
+        "then": {"report": {"kind": "review", "message": "Look."}},
+    }
+    result = migrate_with([rule], "load(1, attn='flash')\nload(attn='eager')\n")
+    assert [(finding.span.start_line, finding.rule) for finding in result.findings] == [(1, "attention")]

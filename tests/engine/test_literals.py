@@ -1,0 +1,77 @@
+"""Rules about texts, patterns, environment variables and commands in Python code."""
+
+from __future__ import annotations
+
+import pytest
+
+RULES = [
+    {"id": "visible", "match": {"environment": "GPU_SET"}, "then": {"rename": "NPU_SET"}},
+    {
+        "id": "family",
+        "match": {"environment": "GPUX_*"},
+        "then": {"report": {"kind": "review", "message": "No counterpart."}},
+    },
+    {"id": "tool", "match": {"command": "gpu-smi"}, "then": {"rename": "npu-smi info"}},
+    {"id": "text", "match": {"string": "gpu://pool"}, "then": {"rename": "npu://pool"}},
+    {"id": "pattern", "match": {"pattern": r"tesla-(\w+)"}, "then": {"rename": r"ascend-\1"}},
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("os.environ['GPU_SET'] = '0'", "os.environ['NPU_SET'] = '0'"),
+        ("n = os.getenv('GPU_SET', '')", "n = os.getenv('NPU_SET', '')"),
+        ("env = dict(os.environ, GPU_SET='0')", "env = dict(os.environ, NPU_SET='0')"),
+        ("os.system('GPU_SET=0 python a.py')", "os.system('NPU_SET=0 python a.py')"),
+        ("os.system(f'GPU_SET={i} python $GPU_SET')", "os.system(f'NPU_SET={i} python $NPU_SET')"),
+        ("os.system(f'{a}  # $GPU_SET')", "os.system(f'{a}  # $NPU_SET')"),
+        ("os.system('echo ${GPU_SET}')", "os.system('echo ${NPU_SET}')"),
+        ("run('export MY_GPU_SET=1 GPU_SET=2')", "run('export MY_GPU_SET=1 NPU_SET=2')"),
+        ("if 'GPU_SET' in os.environ: ...", "if 'NPU_SET' in os.environ: ..."),
+        ("pool = connect('gpu://pool')", "pool = connect('npu://pool')"),
+        ("kind = 'on tesla-v100'", "kind = 'on ascend-v100'"),
+    ],
+)  # fmt: skip
+def test_strings_are_renamed(migrate_with, before: str, after: str) -> None:
+    result = migrate_with(RULES, before)
+    assert (result.content or before.encode()).decode() == after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""Set GPU_SET=1 before."""',
+        "print('GPU_SET=1 helps')",
+        "raise ValueError('GPU_SET')",
+        "parser.add_argument('-x', help='like GPU_SET=1')",
+        "x = 'MY_GPU_SET'",
+        "x = 'gpu-smith'",
+        "logger.info('gpu-smi not found')",
+        "x = 'see gpu://pool'",
+    ],
+)
+def test_prose_and_other_names_stay_in_silence(migrate_with, text: str) -> None:
+    result = migrate_with(RULES, text)
+    assert (result.content, result.findings) == (None, ())
+
+
+def test_a_family_and_a_command_are_reported(migrate_with) -> None:
+    text = "os.environ['GPUX_DEBUG'] = '1'\nsubprocess.run(['gpu-smi', '-L'])\nos.popen('/usr/bin/gpu-smi -q')\n"
+    result = migrate_with(RULES, text)
+    assert result.content is None
+    assert [finding.rule for finding in result.findings] == ["family", "tool", "tool"]
+
+
+def test_a_file_that_knows_the_new_variable_is_left_and_reported(migrate_with) -> None:
+    text = "key = 'NPU_SET' if npu else 'GPU_SET'\n"
+    result = migrate_with(RULES, text)
+    assert result.content is None
+    assert [finding.rule for finding in result.findings] == ["visible"]
+
+
+def test_a_replacement_that_would_end_the_string_is_reported(migrate_with) -> None:
+    rule = {"id": "quote", "match": {"pattern": "gpu"}, "then": {"rename": "n'pu"}}
+    result = migrate_with([rule], "x = 'gpu'\n")
+    assert result.content is None
+    assert [finding.rule for finding in result.findings] == ["quote"]

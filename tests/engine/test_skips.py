@@ -1,0 +1,56 @@
+"""Comments and limits that keep rules away."""
+
+from __future__ import annotations
+
+from gpu2npu.engine.skips import EVERY_RULE, find_skips
+
+
+def after(migrate_with, text: str, path: str = "train.py", rules=()) -> str:
+    result = migrate_with(list(rules), text, path)
+    assert result.failure is None
+    return text if result.content is None else result.content.decode()
+
+
+def test_a_line_is_skipped(migrate_with) -> None:
+    text = "a = x.cuda()  # gpu2npu: skip\nb = x.cuda()\n# gpu2npu: skip\nc = x.cuda()\nd = x.cuda()\n"
+    assert after(migrate_with, text) == (
+        "a = x.cuda()  # gpu2npu: skip\nb = x.npu()\n# gpu2npu: skip\nc = x.cuda()\nd = x.npu()\n"
+    )
+
+
+def test_findings_are_skipped_too(migrate_with) -> None:
+    assert migrate_with([], "mode = 'cuda'\n").findings
+    assert migrate_with([], "mode = 'cuda'  # gpu2npu: skip\n").findings == ()
+
+
+def test_one_rule_is_skipped(migrate_with) -> None:
+    text = "a = x.cuda().to('cuda')  # gpu2npu: skip=cuda-method\n"
+    assert after(migrate_with, text) == "a = x.cuda().to('npu')  # gpu2npu: skip=cuda-method\n"
+
+
+def test_a_file_is_skipped(migrate_with) -> None:
+    text = "#!/usr/bin/env python\n# gpu2npu: skip\n\nimport torch\nx.cuda()\n"
+    assert after(migrate_with, text) == text
+
+
+def test_a_skipped_use_keeps_the_import_it_needs(migrate_with) -> None:
+    text = "from torch import cuda\ncuda.synchronize()\ncuda.empty_cache()  # gpu2npu: skip\n"
+    assert "npu as cuda" in after(migrate_with, text)
+
+
+def test_where_the_rules_are_off() -> None:
+    skips = find_skips("# gpu2npu: skip=a, b\nx = 1  # gpu2npu: skip # and more\n\n# gpu2npu: skip=c\ny = 2\n")
+    assert skips.file == {"a", "b"}
+    assert skips.lines == {2: {EVERY_RULE}, 5: {"c"}}
+
+
+def test_a_rule_can_be_limited_by_file_and_by_import(migrate_with) -> None:
+    rule = {"match": {"call": "*.f"}, "then": {"rename": "g"}}
+    rules = [
+        {**rule, "id": "by-file", "where": {"files": ["tools/*.py"]}},
+        {**rule, "match": {"call": "*.h"}, "id": "by-import", "where": {"imports": ["house.gpu"]}},
+    ]
+    assert after(migrate_with, "f()\n", "tools/a/b.py", rules) == "g()\n"
+    assert after(migrate_with, "f()\n", "train.py", rules) == "f()\n"
+    assert after(migrate_with, "from house import gpu\nh()\n", rules=rules) == "from house import gpu\ng()\n"
+    assert after(migrate_with, "import house\nh()\n", rules=rules) == "import house\nh()\n"
