@@ -1,6 +1,7 @@
 """Rule files in, checked rules out."""
 
-from gpu2npu.rulebook.load import RuleError, load_rulebook
+from gpu2npu.rulebook.errors import RuleError
+from gpu2npu.rulebook.load import load_rulebook
 from gpu2npu.rulebook.rule import Rule, Rulebook
 
 __all__ = ["Rule", "RuleError", "Rulebook", "load_rulebook"]

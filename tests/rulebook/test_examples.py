@@ -10,7 +10,8 @@ import pytest
 
 from gpu2npu.engine import ProjectContext, migrate_source
 from gpu2npu.rulebook import Rule, load_rulebook
-from gpu2npu.rulebook.load import SCHEMA_NAME, builtin_rules_dir, check_document, schema
+from gpu2npu.rulebook.builtin import builtin_files, schema
+from gpu2npu.rulebook.check import check_document
 from gpu2npu.rulebook.rule import Example, NameMatch
 
 RULEBOOK = load_rulebook()
@@ -19,7 +20,7 @@ EXAMPLES = [
     for rule in RULEBOOK.rules
     for index, example in enumerate(rule.examples)
 ]
-RULE_FILES = [path for path in sorted(builtin_rules_dir().glob("*.json")) if path.name != SCHEMA_NAME]
+RULE_FILES = builtin_files()
 
 
 @pytest.mark.parametrize(("rule", "example"), EXAMPLES)

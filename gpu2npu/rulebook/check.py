@@ -1,0 +1,188 @@
+"""What a rule file must fulfil beyond being JSON: the schema, and that its parts make sense together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from gpu2npu.rulebook.builtin import schema
+from gpu2npu.rulebook.decode import match_kind
+from gpu2npu.rulebook.errors import RuleError
+from gpu2npu.rulebook.regex import compile_problem, search_problem
+from gpu2npu.rulebook.template import TemplateError, check_template
+
+# What can be done with each kind of match, besides what can be done with any: report, trait, keep.
+_ACTIONS: dict[str, tuple[str, ...]] = {
+    "name": ("rename", "needs_target", "imports"),
+    "method": ("rename", "imports"),
+    "attribute": ("rename", "imports"),
+    "string": ("rename", "needs_target", "imports"),
+    "pattern": ("rename", "imports"),
+    "call": ("rename", "replace", "imports"),
+    "argument": ("rename", "replace", "remove", "imports"),
+    "import": ("remove",),
+    "environment": ("rename",),
+    "command": ("rename",),
+}
+_EDITS = ("rename", "replace", "remove")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+# What the new name of a match must look like; any text elsewhere.
+_NEW_NAMES = {
+    "name": (re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"), "a qualified name"),
+    "method": (_IDENTIFIER, "an identifier"),
+    "attribute": (_IDENTIFIER, "an identifier"),
+    "call": (_IDENTIFIER, "an identifier"),
+    "environment": (_IDENTIFIER, "the name of an environment variable"),
+}
+
+
+def check_document(document: object, path: Path) -> None:
+    """Check a parsed rule file.
+
+    Raises:
+        RuleError: The sentence names the file, the JSON path of the first place that is wrong, and the rule.
+    """
+    import jsonschema
+
+    try:
+        errors = list(jsonschema.Draft202012Validator(schema()).iter_errors(document))
+    except RecursionError as error:
+        raise RuleError(f"{path}: is nested too deeply for a rule file.") from error
+    if errors:
+        worst = _most_telling(errors)
+        raise _error(path, worst.json_path, _named_rule(document, worst.absolute_path), _reason(worst))
+    assert isinstance(document, dict)
+    for index, entry in enumerate(document.get("rules", ())):
+        for place, reason in _problems(entry):
+            raise _error(path, f"$.rules[{index}].{place}", entry["id"], reason)
+    for name, role in document.get("roles", {}).items():
+        for key in ("prefix", "suffix"):
+            if key in role and (problem := compile_problem(role[key]) or search_problem(role[key])):
+                raise _error(path, f"$.roles.{name}.{key}", None, problem)
+
+
+def _error(path: Path, place: str, rule: str | None, reason: str) -> RuleError:
+    of_rule = f" (rule '{rule}')" if rule else ""
+    return RuleError(f"{path}: {place}{of_rule}: {' '.join(reason.split())}.")
+
+
+def _named_rule(document: object, path: Iterable[str | int]) -> str | None:
+    """The id of the rule that a path in the document leads into, if it can be told."""
+    steps = list(path)
+    if len(steps) < 2 or steps[0] != "rules" or not isinstance(document, dict):
+        return None
+    entry = document["rules"][steps[1]]
+    found = entry.get("id") if isinstance(entry, dict) else None
+    return found if isinstance(found, str) and len(steps) > 2 and steps[2] != "id" else None
+
+
+# The schema, in sentences.
+
+
+def _most_telling(errors: Iterable[Any]) -> Any:
+    """Of the errors, the deepest: in a choice, that is the alternative the author meant."""
+    error = min(errors, key=lambda e: [(isinstance(step, str), step) for step in e.absolute_path])
+    while error.context:
+        error = max(error.context, key=lambda e: (len(e.absolute_path), _is_near(e)))
+    return error
+
+
+def _is_near(error: Any) -> tuple[int, bool]:
+    """How much of what the alternative wants is there."""
+    wanted = error.schema.get("required", ()) if isinstance(error.schema, dict) else ()
+    present = sum(key in error.instance for key in wanted) if isinstance(error.instance, dict) else 0
+    return present, error.validator != "required"
+
+
+def _reason(error: Any) -> str:
+    shown = repr(error.instance)
+    message = str(error.message)
+    limit = 100
+    if len(shown) > limit:
+        message = message.replace(shown, shown[:limit] + "...")
+    if error.validator == "additionalProperties":
+        return f"{message}; allowed here: {', '.join(sorted(error.schema.get('properties', {})))}"
+    if error.validator == "oneOf":
+        return f"{message}; see the schema"
+    return message
+
+
+# What the schema cannot say.
+
+
+def _problems(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Where, below the rule, something is wrong, and what."""
+    kind, then = match_kind(entry["match"]), entry["then"]
+    yield from _misfits(kind, then)
+    if kind == "pattern":
+        yield from _pattern_problems(entry)
+    if kind == "argument" and "rename" in then and "value" not in entry["match"]:
+        yield "then.rename", "renames the value of an argument, so the match must say which: give 'value'"
+    if "rename" in then and kind in _NEW_NAMES:
+        wanted, called = _NEW_NAMES[kind]
+        if wanted.fullmatch(then["rename"]) is None:
+            yield "then.rename", f"{then['rename']!r} is not {called}, as a match of '{kind}' needs"
+    if "replace" in then:
+        yield from _template_problems(kind, then["replace"])
+    if "since" in entry and "until" in entry and _numbers(entry["since"]) > _numbers(entry["until"]):
+        yield "until", f"PyTorch {entry['until']} comes before {entry['since']}, so the rule is for no version"
+    for index, example in enumerate(entry["examples"]):
+        if "version" in example and not _is_for(entry, example["version"]):
+            yield f"examples[{index}].version", f"the rule is not for PyTorch {example['version']}"
+
+
+def _misfits(kind: str, then: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for action in then:
+        if action not in ("report", "trait", "keep", *_ACTIONS[kind]):
+            known = ", ".join(f"'{known}'" for known in sorted(("report", "trait", "keep", *_ACTIONS[kind])))
+            yield f"then.{action}", f"'{action}' cannot be done with a match of '{kind}'; possible: {known}"
+    edits = [action for action in _EDITS if action in then]
+    if len(edits) > 1:
+        yield "then", f"{' and '.join(map(repr, edits))} are two edits of one place; choose one"
+    if "keep" in then and len(then) > 1:
+        yield "then.keep", "a place that is kept has nothing else done to it; leave the other keys out"
+    if "needs_target" in then and "rename" not in then:
+        yield "then.needs_target", "has a meaning only beside 'rename'"
+    if "imports" in then and not edits:
+        yield "then.imports", "has a meaning only beside 'rename', 'replace' or 'remove'"
+
+
+def _pattern_problems(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    pattern = entry["match"]["pattern"]
+    problem = compile_problem(pattern)
+    if problem is None and re.search(pattern, "") is not None:
+        problem = "also finds nothing at all, the empty text, and so would match every string"
+    if problem is None:
+        texts = (example.get("before", example.get("keep")) for example in entry["examples"])
+        problem = search_problem(pattern, texts)
+    if problem is not None:
+        yield "match.pattern", f"{pattern!r} {problem}"
+    elif "rename" in entry["then"]:
+        try:
+            re.sub(pattern, entry["then"]["rename"], "")
+        except (re.error, IndexError) as error:
+            yield "then.rename", f"{entry['then']['rename']!r} cannot stand for what the pattern finds ({error})"
+
+
+def _template_problems(kind: str, template: str) -> Iterator[tuple[str, str]]:
+    try:
+        pieces = check_template(template, argument=kind == "argument")
+    except TemplateError as error:
+        yield "then.replace", str(error)
+        return
+    for piece in pieces:
+        if kind == "argument" and piece.field not in (None, "value"):
+            yield "then.replace", f"the field {{{piece.field}}} is none of an argument; use {{value}}"
+
+
+def _is_for(entry: dict[str, Any], version: str) -> bool:
+    since, until = entry.get("since"), entry.get("until")
+    return (since is None or _numbers(since) <= _numbers(version)) and (
+        until is None or _numbers(version) <= _numbers(until)
+    )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))

@@ -1,0 +1,112 @@
+"""Checked entries of a rule file -> Rule and Role objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpu2npu.records import FindingKind
+from gpu2npu.rulebook.rule import (
+    ArgumentMatch,
+    AttributeMatch,
+    CallMatch,
+    CommandMatch,
+    EnvironmentMatch,
+    Example,
+    ImportMatch,
+    Match,
+    MethodMatch,
+    NameMatch,
+    PatternMatch,
+    Report,
+    Role,
+    Rule,
+    StringMatch,
+    Then,
+    Where,
+)
+
+
+def decode_rule(entry: dict[str, Any], *, builtin: bool, file: str) -> Rule:
+    """One entry of `rules`; `file` is the file it stands in, as messages name it."""
+    then = entry["then"]
+    report = then.get("report")
+    return Rule(
+        id=entry["id"],
+        why=entry["why"],
+        match=_match(entry["match"]),
+        then=Then(
+            rename=then.get("rename"),
+            replace=then.get("replace"),
+            remove=then.get("remove", False),
+            needs_target=then.get("needs_target", False),
+            imports=then.get("imports"),
+            report=Report(FindingKind(report["kind"]), report["message"]) if report else None,
+            trait=then.get("trait"),
+            keep=then.get("keep", False),
+        ),
+        examples=tuple(_example(example) for example in entry["examples"]),
+        since=entry.get("since"),
+        until=entry.get("until"),
+        where=_where(entry.get("where", {})),
+        builtin=builtin,
+        file=file,
+    )
+
+
+def match_kind(match: dict[str, Any]) -> str:
+    """The kind of match an entry is, by the key that only this kind has."""
+    return next(key for key in _MATCHES if key in match)
+
+
+def _where(entry: dict[str, Any]) -> Where:
+    return Where(frozenset(entry.get("files", ())), frozenset(entry.get("imports", ())))
+
+
+def _match(entry: dict[str, Any]) -> Match:
+    return _MATCHES[match_kind(entry)](entry)
+
+
+_MATCHES: dict[str, Callable[[dict[str, Any]], Match]] = {
+    "name": lambda entry: NameMatch(entry["name"]),
+    "method": lambda entry: MethodMatch(
+        entry["method"], frozenset(entry.get("receiver", ("tensor", "module", "unknown")))
+    ),
+    "attribute": lambda entry: AttributeMatch(entry["attribute"]),
+    "string": lambda entry: StringMatch(entry["string"], entry.get("role")),
+    "pattern": lambda entry: PatternMatch(entry["pattern"]),
+    "call": lambda entry: CallMatch(entry["call"]),
+    "argument": lambda entry: ArgumentMatch(
+        entry["argument"], entry["of"], entry.get("value"), frozenset(entry.get("unless", ()))
+    ),
+    "import": lambda entry: ImportMatch(entry["import"], frozenset(entry.get("distributions", ()))),
+    "environment": lambda entry: EnvironmentMatch(entry["environment"]),
+    "command": lambda entry: CommandMatch(entry["command"]),
+}
+
+
+def _example(entry: dict[str, Any]) -> Example:
+    reports = FindingKind(entry["reports"]) if "reports" in entry else None
+    before = entry["keep"] if "keep" in entry else entry["before"]
+    return Example(before, entry.get("after", before), reports, entry.get("version"), entry.get("file", "example.py"))
+
+
+def decode_role(entry: dict[str, Any]) -> Role:
+    """One value of `roles`."""
+    kinds = ("words", "siblings", "callables", "methods", "attributes", "strangers")
+    sets = {key: frozenset(entry.get(key, ())) for key in kinds}
+    return Role(**sets, prefix=entry.get("prefix"), suffix=entry.get("suffix"))
+
+
+def merge_roles(first: Role, second: Role) -> Role:
+    """A role that two files say something about."""
+    return Role(
+        words=first.words | second.words,
+        siblings=first.siblings | second.siblings,
+        callables=first.callables | second.callables,
+        methods=first.methods | second.methods,
+        attributes=first.attributes | second.attributes,
+        strangers=first.strangers | second.strangers,
+        prefix=first.prefix or second.prefix,
+        suffix=first.suffix or second.suffix,
+    )

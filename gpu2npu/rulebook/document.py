@@ -1,0 +1,91 @@
+"""The JSON of a rule file that anyone may have written: read with limits, so that no file can do harm."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any, NoReturn
+
+from gpu2npu.rulebook.errors import RuleError
+
+MAX_BYTES = 4 * 1024 * 1024  # all built-in rules together are a hundredth of it
+
+
+def read_document(path: Path) -> Any:
+    """The value that a JSON file holds.
+
+    Raises:
+        RuleError: It is no ordinary file of at most MAX_BYTES, or not UTF-8, or not JSON with each key once in its
+            object.
+    """
+    data = _read_bytes(path)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RuleError(f"{path}: is not UTF-8 (byte {error.start}); save the rule file as UTF-8.") from error
+    try:
+        document = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+        json.dumps(document, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        raise RuleError(f"{path}:{error.lineno}:{error.colno}: is not JSON ({error.msg}).") from error
+    except _RepeatedKeyError as error:
+        where = _second_line(text, error.key)
+        raise RuleError(
+            f"{path}{where}: the key '{error.key}' stands twice in one object; keep one of them."
+        ) from error
+    except UnicodeEncodeError as error:
+        raise RuleError(
+            f"{path}: a text has half of a surrogate pair (\\ud800 to \\udfff), which is no character."
+        ) from error
+    except RecursionError as error:
+        raise RuleError(f"{path}: is nested too deeply for a rule file.") from error
+    except ValueError as error:  # numbers that are none, or of more digits than Python converts
+        raise RuleError(f"{path}: has a number that cannot be used ({error}).") from error
+    return document
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise RuleError(f"{path}: is a folder; give the path of a JSON rule file.")
+        if not stat.S_ISREG(status.st_mode):  # a pipe would block, a device might never end
+            raise RuleError(f"{path}: is not an ordinary file; give the path of a JSON rule file.")
+        if status.st_size > MAX_BYTES:
+            size, limit = status.st_size / 2**20, MAX_BYTES // 2**20
+            raise RuleError(f"{path}: is too large for a rule file ({size:.1f} MiB; the limit is {limit} MiB).")
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)[:MAX_BYTES]
+    except OSError as error:
+        raise RuleError(f"{path}: cannot be read ({error.strerror}); give the path of a JSON rule file.") from error
+    except ValueError as error:
+        if isinstance(error, RuleError):
+            raise
+        raise RuleError(f"{str(path)!r}: cannot be read ({error}); give the path of a JSON rule file.") from error
+
+
+class _RepeatedKeyError(ValueError):
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _RepeatedKeyError(key)
+        found[key] = value
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _second_line(text: str, key: str) -> str:
+    """The line of the key's second appearance, where it has just two: else which one is meant is not known."""
+    spelled = f"{json.dumps(key, ensure_ascii=False)}:"
+    lines = [number for number, line in enumerate(text.split("\n"), 1) if spelled in line.replace(" ", "")]
+    return f":{lines[1]}" if len(lines) == 2 else ""

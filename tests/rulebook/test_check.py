@@ -1,0 +1,129 @@
+"""Rules whose parts do not fit together: each is refused with its place."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu2npu.rulebook import RuleError
+from gpu2npu.rulebook.builtin import builtin_files
+from gpu2npu.rulebook.check import check_document
+
+KEEP = {"keep": "x = 1\n"}
+RULE: dict[str, Any] = {
+    "id": "mine",
+    "why": "So.",
+    "match": {"name": "lib.gpu"},
+    "then": {"rename": "lib.npu"},
+    "examples": [KEEP],
+}
+MATCHES: dict[str, dict[str, Any]] = {
+    "name": {"name": "lib.gpu"},
+    "method": {"method": "cuda"},
+    "attribute": {"attribute": "is_cuda"},
+    "string": {"string": "cuda", "role": "device"},
+    "pattern": {"pattern": "cu(\\d+)"},
+    "call": {"call": "lib.load"},
+    "argument": {"argument": "device", "of": "lib.load", "value": "cuda"},
+    "import": {"import": "lib"},
+    "environment": {"environment": "LIB_*"},
+    "command": {"command": "nvidia-smi"},
+}
+FITTING = {
+    "rename": {"name", "method", "attribute", "string", "pattern", "call", "argument", "environment", "command"},
+    "replace": {"call", "argument"},
+    "remove": {"import", "argument"},
+    "report": set(MATCHES),
+    "trait": set(MATCHES),
+    "keep": set(MATCHES),
+}
+ACTIONS: dict[str, Any] = {
+    "rename": "new",
+    "replace": "[1]",
+    "remove": True,
+    "report": {"kind": "review", "message": "Look."},
+    "trait": "multi-card",
+    "keep": True,
+}
+
+
+def refusal(**change: Any) -> str:
+    with pytest.raises(RuleError) as caught:
+        check_document({"rules": [{**RULE, **change}]}, Path("mine.json"))
+    message = str(caught.value)
+    assert message.startswith("mine.json: $.rules[0]") and message.endswith(".") and "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize("kind", MATCHES)
+@pytest.mark.parametrize("action", ACTIONS)
+def test_what_can_be_done_with_each_match(kind: str, action: str) -> None:
+    document = {"rules": [{**RULE, "match": MATCHES[kind], "then": {action: ACTIONS[action]}}]}
+    if kind in FITTING[action]:
+        check_document(document, Path("mine.json"))
+        return
+    with pytest.raises(RuleError) as caught:
+        check_document(document, Path("mine.json"))
+    assert f"$.rules[0].then.{action} (rule 'mine'): '{action}' cannot be done with a match of '{kind}'" in str(
+        caught.value
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"then": {"rename": "a b"}}, "then.rename (rule 'mine'): 'a b' is not a qualified name"),
+        ({"match": MATCHES["method"], "then": {"rename": "a.b"}}, "'a.b' is not an identifier"),
+        ({"match": MATCHES["environment"], "then": {"rename": "A-B"}}, "the name of an environment variable"),
+        ({"match": {"argument": 0, "of": "f"}, "then": {"rename": "npu"}}, "the match must say which: give 'value'"),
+        ({"match": MATCHES["call"], "then": {"replace": "f({0}"}}, "then.replace (rule 'mine'): 'f({0}' is not Python"),
+        ({"match": MATCHES["argument"], "then": {"replace": "f({0})"}}, "the field {0} is none of an argument"),
+        ({"match": MATCHES["argument"], "then": {"replace": "1, 2"}}, "is not one argument"),
+        ({"match": MATCHES["argument"], "then": {"replace": "1", "remove": True}}, "are two edits of one place"),
+        ({"then": {"keep": True, "rename": "x"}}, "then.keep (rule 'mine'): a place that is kept"),
+        ({"then": {"needs_target": True, "trait": "x"}}, "only beside 'rename'"),
+        ({"then": {"imports": "x", "trait": "x"}}, "only beside 'rename', 'replace' or 'remove'"),
+        ({"match": {"pattern": "(a"}}, "match.pattern (rule 'mine'): '(a' is not a regular expression"),
+        ({"match": {"pattern": "\\u00e9"}}, "is not a regular expression"),
+        ({"match": {"pattern": "a*"}}, "would match every string"),
+        ({"match": {"pattern": "(a+)+!"}}, "takes more than 3 s to search 3000 characters"),
+        ({"match": {"pattern": "cu(\\d+)"}, "then": {"rename": "\\2"}}, "cannot stand for what the pattern finds"),
+        ({"since": "2.3.0", "until": "2.2.0"}, "until (rule 'mine'): PyTorch 2.2.0 comes before 2.3.0"),
+        ({"since": "2.3.0", "examples": [{**KEEP, "version": "2.1.0"}]}, "examples[0].version"),
+        ({"then": {"renmae": "x"}}, "then (rule 'mine'): Additional properties are not allowed ('renmae'"),
+        ({"match": {"nmae": "lib"}}, "$.rules[0].match"),
+        ({"match": {"name": "a", "method": "b"}}, "$.rules[0].match"),
+        ({"examples": [{"before": "x"}]}, "'after' is a required property"),
+        ({"where": {}}, "$.rules[0].where"),
+        ({"why": 3}, "why (rule 'mine'): 3 is not of type 'string'"),
+    ],
+)
+def test_refusals(change: dict[str, Any], reason: str) -> None:
+    assert reason in refusal(**change)
+
+
+@pytest.mark.parametrize("document", [None, [], 3, "rules", {"rule": []}, {"rules": 3}, {"rules": [3]}])
+def test_what_is_no_rule_file(document: object) -> None:
+    with pytest.raises(RuleError, match=r"^mine\.json: \$"):
+        check_document(document, Path("mine.json"))
+
+
+def test_long_values_are_not_repeated_in_full() -> None:
+    assert len(refusal(why=["x" * 100_000])) < 400
+
+
+def test_a_role_with_a_pattern_that_does_not_compile() -> None:
+    with pytest.raises(RuleError, match=r"\$\.roles\.device\.suffix: is not a regular expression"):
+        check_document({"roles": {"device": {"suffix": "("}}}, Path("mine.json"))
+
+
+@pytest.mark.parametrize("path", builtin_files(), ids=lambda path: path.name)
+def test_the_built_in_files_pass(path: Path) -> None:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    before = copy.deepcopy(document)
+    check_document(document, path)
+    assert document == before
