@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
@@ -96,6 +97,10 @@ class Calls:
             return False
         if match.unless and cst.Module(()).code_for_node(value) in match.unless:
             return False
+        if match.unless_found is not None:
+            code = cst.Module(()).code_for_node(node.args[index])
+            if re.search(match.unless_found, code, re.IGNORECASE) is not None:
+                return False
         return self._is(node, match.of, scope)
 
     def argument(self, rule: Rule, arg: cst.Arg) -> None:
