@@ -27,8 +27,12 @@ OPERATOR_FILES = (
     "torch_npu/csrc/aten/npu_native_functions.yaml",
     "torch_npu/csrc/aten/npu_native_functions_by_codegen.yaml",
 )
+# The parts of torch whose names are CUDA's, which programs written for GPUs use.
+CUDA_PACKAGES = ("torch.cuda", "torch.backends.cuda", "torch.backends.cudnn")
 # The parts of torch_npu that programs import besides torch_npu.npu.
 TORCH_NPU_PACKAGES = ("contrib", "distributed", "optim", "profiler")
+# The library that raises torch_npu's errors. An exception class it uses is named among its symbols.
+LIBRARY = "torch_npu/lib/libtorch_npu.so"
 # torch_npu copies these operators from torch.ops.npu into its own namespace.
 EXPOSED_OPERATORS = "torch_npu/utils/exposed_api.py"
 
@@ -46,9 +50,11 @@ def extract_npu_table(wheel: Path) -> dict[str, Any]:
     with zipfile.ZipFile(wheel) as archive:
         operators = _read_operators(archive, wheel)
         sources = _python_sources(archive, "torch_npu/")
+        library = archive.read(LIBRARY) if LIBRARY in archive.namelist() else b""
     return {
         "release": _release(wheel),
         "wheel": _provenance(wheel),
+        "out_of_memory": "torch.OutOfMemoryError" if b"OutOfMemoryError" in library else "RuntimeError",
         "operators": operators,
         "torch.npu": _as_lists(_surface(sources, "torch_npu.npu", wheel), "torch_npu.npu", "torch.npu"),
         "torch_npu": _torch_npu_names(sources, wheel),
@@ -56,19 +62,21 @@ def extract_npu_table(wheel: Path) -> dict[str, Any]:
 
 
 def extract_cuda_table(wheels: Iterable[Path]) -> dict[str, Any]:
-    """The table of torch.cuda: every name of any of these torch wheels, as programs are written for old and new."""
-    modules: set[str] = set()
-    names: set[str] = set()
+    """The table of CUDA_PACKAGES: every name of any of these torch wheels, as programs are written for old and new."""
+    modules: dict[str, set[str]] = {package: set() for package in CUDA_PACKAGES}
+    names: dict[str, set[str]] = {package: set() for package in CUDA_PACKAGES}
     wheels = sorted(wheels, key=_version)
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as archive:
-            surface = _surface(_python_sources(archive, "torch/cuda/"), "torch.cuda", wheel)
-        modules |= surface.modules
-        names |= surface.names
-    return {
-        "wheels": [_provenance(wheel) for wheel in wheels],
-        "torch.cuda": {"modules": sorted(modules), "names": sorted(names - modules)},
+            for package in CUDA_PACKAGES:
+                surface = _surface(_python_sources(archive, package.replace(".", "/") + "/"), package, wheel)
+                modules[package] |= surface.modules
+                names[package] |= surface.names
+    surfaces = {
+        package: {"modules": sorted(modules[package]), "names": sorted(names[package] - modules[package])}
+        for package in CUDA_PACKAGES
     }
+    return {"wheels": [_provenance(wheel) for wheel in wheels], **surfaces}
 
 
 def write_tables(wheel_dir: Path, data: Path = DATA) -> list[Path]:
@@ -170,7 +178,7 @@ def _as_lists(surface: Surface, package: str, spelling: str) -> dict[str, list[s
     def respelt(names: frozenset[str]) -> list[str]:
         return sorted(spelling + name.removeprefix(package) for name in names)
 
-    return {"modules": respelt(surface.modules), "names": respelt(surface.names)}
+    return {"modules": respelt(surface.modules), "names": respelt(surface.names), "inert": respelt(surface.inert)}
 
 
 def main(arguments: list[str]) -> int:

@@ -3,7 +3,8 @@
 A wheel of torch_npu cannot be imported where there is no Ascend driver, so its surface is read with `ast`. A name
 counts when the module defines it, imports it from the same package, or exports it through `__all__`; what a module
 imports from elsewhere (`os`, `Optional`) is not its own. Names with one leading underscore count only as functions,
-classes and modules: programs do call `torch.cuda._sleep` and `torch.cuda.memory._record_memory_history`.
+classes and modules: programs do call `torch.cuda._sleep` and `torch.cuda.memory._record_memory_history`. A class of
+nothing but static methods, such as `torch_npu.npu.mstx`, is read as a module.
 """
 
 from __future__ import annotations
@@ -15,17 +16,26 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Surface:
-    """Qualified names: `modules` are the package and its submodules, `names` everything else they offer."""
+    """Qualified names: `modules` are the package and its submodules, `names` everything else they offer.
+
+    `inert` are those of the public names that are functions which do nothing but warn and return a constant.
+    """
 
     modules: frozenset[str]
     names: frozenset[str]
+    inert: frozenset[str] = frozenset()
 
 
 @dataclass
 class _Module:
-    """What one module's top level says. `objects` maps an imported name to the module of the package it comes from."""
+    """What one module's top level says. `objects` maps an imported name to the module of the package it comes from.
+
+    `namespaces` are the classes of nothing but static methods, with these; `inert` the functions that do nothing.
+    """
 
     callables: set[str] = field(default_factory=set)
+    namespaces: dict[str, set[str]] = field(default_factory=dict)
+    inert: set[str] = field(default_factory=set)
     variables: set[str] = field(default_factory=set)
     objects: dict[str, str] = field(default_factory=dict)
     stars: list[str] = field(default_factory=list)
@@ -48,8 +58,21 @@ def read_surface(sources: Mapping[str, str], package: str) -> Surface:
     root = parsed[package]
     # `from .mstx import mstx` hides the submodule behind the object of the same name.
     modules = {name for name in parsed if root.objects.get(name.removeprefix(package + ".")) != name}
-    names = {f"{name}.{offered}" for name in modules for offered in _offered(name, parsed, frozenset())}
-    return Surface(frozenset(modules), frozenset(names - modules))
+    names: set[str] = set()
+    inert: set[str] = set()
+    namespaces: set[str] = set()
+    for module in modules:
+        for name in _offered(module, parsed, frozenset()):
+            qualified = f"{module}.{name}"
+            names.add(qualified)
+            home = _home(module, name, parsed, frozenset())
+            if home is not None and name in home.inert and "._" not in qualified:
+                inert.add(qualified)
+            if home is not None and name in home.namespaces:
+                namespaces.add(qualified)
+                names.update(f"{qualified}.{member}" for member in home.namespaces[name])
+    modules |= namespaces
+    return Surface(frozenset(modules), frozenset(names - modules), frozenset(inert))
 
 
 def _read_module(tree: ast.Module, name: str, is_package: bool, package: str) -> _Module:
@@ -57,6 +80,12 @@ def _read_module(tree: ast.Module, name: str, is_package: bool, package: str) ->
     for statement in _top_level(tree.body):
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             module.callables.add(statement.name)
+            if isinstance(statement, ast.ClassDef):
+                members = _static_methods(statement)
+                if members:
+                    module.namespaces[statement.name] = members
+            elif _does_nothing(statement):
+                module.inert.add(statement.name)
         elif isinstance(statement, ast.ImportFrom):
             origin = _origin(statement, name, is_package)
             inside = origin == package or origin.startswith(package + ".")
@@ -73,7 +102,54 @@ def _read_module(tree: ast.Module, name: str, is_package: bool, package: str) ->
             exported = _exported(statement)
             module.exported.update(exported)
             module.variables.update(() if exported else _assigned(statement))
+            for owner, member in _attributes(statement):
+                module.namespaces.get(owner, set()).add(member)
     return module
+
+
+def _static_methods(statement: ast.ClassDef) -> set[str]:
+    """The methods of a class without bases whose methods are all static; empty for any other class."""
+    methods = [each for each in statement.body if isinstance(each, ast.FunctionDef)]
+    static = {
+        method.name
+        for method in methods
+        if any(isinstance(each, ast.Name) and each.id == "staticmethod" for each in method.decorator_list)
+    }
+    return static if len(static) == len(methods) and not statement.bases else set()
+
+
+def _does_nothing(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether the body is nothing but a docstring, warnings, `pass` and the return of a constant."""
+
+    def is_idle(statement: ast.stmt) -> bool:
+        if isinstance(statement, ast.Return):
+            return statement.value is None or isinstance(statement.value, ast.Constant)
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            return ast.unparse(statement.value.func) in ("warn", "warnings.warn")
+        return isinstance(statement, ast.Pass) or (
+            isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        )
+
+    return all(map(is_idle, function.body))
+
+
+def _attributes(statement: ast.stmt) -> Iterator[tuple[str, str]]:
+    """Owner and name of each attribute that an assignment sets: `mstx.annotate = annotate`."""
+    for target in statement.targets if isinstance(statement, ast.Assign) else ():
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+            yield target.value.id, target.attr
+
+
+def _home(name: str, offered: str, parsed: Mapping[str, _Module], seen: frozenset[str]) -> _Module | None:
+    """The module that defines what module `name` offers, if it is a function or class of the package."""
+    module = parsed.get(name)
+    if module is None or name in seen:
+        return None
+    if offered in module.callables:
+        return module
+    origins = [module.objects[offered]] if offered in module.objects else module.stars
+    homes = (_home(origin, offered, parsed, seen | {name}) for origin in origins)
+    return next((home for home in homes if home is not None), None)
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:

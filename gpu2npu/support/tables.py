@@ -21,9 +21,10 @@ class SupportTable:
     """One release of torch_npu.
 
     `version` is the PyTorch version that was asked for; `release` the minor release whose `wheel` (a file name on PyPI)
-    the facts come from. `npu_names` are qualified ("torch.npu.amp.autocast") and include `npu_modules`. Operators are
-    overloads: "aten::add.Tensor" in `supported`, "npu::npu_format_cast" in `custom`, and in `autograd` the aten ones
-    with a backward of torch_npu's own.
+    the facts come from. `npu_names` are qualified ("torch.npu.amp.autocast") and include `npu_modules`; `inert` are
+    those of them that do nothing but warn and return a constant. `out_of_memory` is the exception that is raised when
+    the device's memory runs out. Operators are overloads: "aten::add.Tensor" in `supported`, "npu::npu_format_cast" in
+    `custom`, and in `autograd` the aten ones with a backward of torch_npu's own.
     """
 
     version: str
@@ -31,7 +32,9 @@ class SupportTable:
     wheel: str
     npu_modules: frozenset[str]
     npu_names: frozenset[str]
+    inert: frozenset[str]
     torch_npu_names: frozenset[str]
+    out_of_memory: str
     supported: frozenset[str]
     custom: frozenset[str]
     autograd: frozenset[str]
@@ -68,7 +71,9 @@ def table_for(version: str) -> SupportTable:
         wheel=content["wheel"]["filename"],
         npu_modules=modules,
         npu_names=modules.union(content["torch.npu"]["names"]),
+        inert=frozenset(content["torch.npu"]["inert"]),
         torch_npu_names=frozenset(content["torch_npu"]),
+        out_of_memory=content["out_of_memory"],
         supported=frozenset(operators["supported"]),
         custom=frozenset(operators["custom"]),
         autograd=frozenset(operators["autograd"]),
@@ -76,16 +81,23 @@ def table_for(version: str) -> SupportTable:
 
 
 def cuda_names() -> frozenset[str]:
-    """torch.cuda, its submodules and their names, in PyTorch 1.11 to 2.14 (CUDA_TABLE lists the wheels)."""
+    """torch.cuda, torch.backends.cuda and cudnn, their submodules and names, in PyTorch 1.11 to 2.14.
+
+    CUDA_TABLE lists the wheels they are read from.
+    """
     return _cuda()[1]
 
 
 def has_npu_name(table: SupportTable, name: str) -> bool:
-    """Whether `name` ("torch.npu.amp.autocast") can be read in this release.
+    """Whether `name` ("torch.npu.amp.autocast", "torch_npu.profiler.profile") can be read in this release.
 
     Modules count, and so does every attribute of a name that is no module, such as a method of a class: tables do
-    not look inside objects.
+    not look inside objects. torch_npu.npu is torch.npu.
     """
+    if name == "torch_npu.npu" or name.startswith("torch_npu.npu."):
+        name = f"torch.npu{name.removeprefix('torch_npu.npu')}"
+    if name.startswith("torch_npu."):
+        return _can_read(name, table.torch_npu_names, frozenset({"torch_npu"}))
     return _can_read(name, table.npu_names, table.npu_modules)
 
 
@@ -105,9 +117,9 @@ def _can_read(name: str, names: frozenset[str], modules: frozenset[str]) -> bool
 
 @cache
 def _cuda() -> tuple[frozenset[str], frozenset[str]]:
-    content = _read(CUDA_TABLE)["torch.cuda"]
-    modules = frozenset(content["modules"])
-    return modules, modules.union(content["names"])
+    surfaces = [value for key, value in _read(CUDA_TABLE).items() if key != "wheels"]
+    modules = frozenset(name for surface in surfaces for name in surface["modules"])
+    return modules, modules.union(*(surface["names"] for surface in surfaces))
 
 
 def _read(path: Path) -> Any:

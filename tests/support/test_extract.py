@@ -35,6 +35,7 @@ supported:
 NPU_FILES = {
     ATEN + "npu_native_functions.yaml": BY_HAND,
     ATEN + "npu_native_functions_by_codegen.yaml": BY_CODEGEN,
+    "torch_npu/lib/libtorch_npu.so": "\x7fELF\0_ZTIN3c1016OutOfMemoryErrorE\0",
     "torch_npu/__init__.py": "raise RuntimeError('a wheel is read, never imported')",
     "torch_npu/npu/__init__.py": "__all__ = ['FloatTensor']\nfrom .amp import autocast\ndef is_available(): ...\n",
     "torch_npu/npu/amp/__init__.py": "class autocast: ...\n",
@@ -61,6 +62,7 @@ def test_a_wheel_becomes_a_table(tmp_path):
             "version": "2.3.1.post2",
             "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest(),
         },
+        "out_of_memory": "torch.OutOfMemoryError",
         "operators": {
             "supported": ["aten::add.Tensor", "aten::clone", "aten::view"],
             "custom": ["npu::copy_memory_", "npu::npu_format_cast"],
@@ -74,14 +76,16 @@ def test_a_wheel_becomes_a_table(tmp_path):
                 "torch.npu.autocast",
                 "torch.npu.is_available",
             ],
+            "inert": ["torch.npu.is_available"],
         },
         "torch_npu": ["torch_npu.npu_format_cast", "torch_npu.npu_linear", "torch_npu.optim.NpuFusedSGD"],
     }
 
 
 def test_one_operator_list_is_enough(tmp_path):
-    files = {member: text for member, text in NPU_FILES.items() if not member.endswith("codegen.yaml")}
+    files = {member: text for member, text in NPU_FILES.items() if not member.endswith(("codegen.yaml", ".so"))}
     table = extract_npu_table(write_wheel(tmp_path, "torch_npu-2.1.0-cp38-cp38-any.whl", files))
+    assert table["out_of_memory"] == "RuntimeError"  # there is no library that raises anything else
     assert table["operators"] == {"supported": ["aten::clone", "aten::view"], "custom": [], "autograd": []}
 
 
@@ -95,12 +99,22 @@ def test_a_wheel_without_operators_or_without_the_package_is_refused(tmp_path):
 
 def test_the_cuda_table_joins_old_and_new_torch(tmp_path):
     wheels = [
-        write_wheel(tmp_path, f"torch-{version}-cp310-none-any.whl", {"torch/cuda/__init__.py": f"def {name}(): ..."})
+        write_wheel(
+            tmp_path,
+            f"torch-{version}-cp310-none-any.whl",
+            {
+                "torch/cuda/__init__.py": f"def {name}(): ...",
+                "torch/backends/cuda/__init__.py": "def is_built(): ...",
+                "torch/backends/cudnn/__init__.py": "",
+            },
+        )
         for version, name in [("2.13.0", "new"), ("2.1.0", "old")]
     ]
     table = extract_cuda_table(wheels)
     assert [wheel["version"] for wheel in table["wheels"]] == ["2.1.0", "2.13.0"]
     assert table["torch.cuda"] == {"modules": ["torch.cuda"], "names": ["torch.cuda.new", "torch.cuda.old"]}
+    assert table["torch.backends.cuda"]["names"] == ["torch.backends.cuda.is_built"]
+    assert table["torch.backends.cudnn"]["modules"] == ["torch.backends.cudnn"]
 
 
 def test_the_lowest_version_of_a_minor_release_makes_its_table(tmp_path):

@@ -63,6 +63,30 @@ def test_an_object_hides_the_submodule_it_comes_from():
     assert names == {"pkg.acc.mstx"}
 
 
+def test_a_class_of_static_methods_is_a_module_of_them():
+    modules, names = surface_of(
+        init="from .mstx import mstx",
+        mstx="class mstx:\n    @staticmethod\n    def mark(): ...\nclass annotate: ...\nmstx.annotate = annotate\n",
+    )
+    assert modules == {"pkg.acc", "pkg.acc.mstx"}
+    assert names == {"pkg.acc.mstx.mark", "pkg.acc.mstx.annotate"}
+
+
+@pytest.mark.parametrize("member", ["def mark(self): ...", "mark = 1"])
+def test_other_classes_stay_objects(member):
+    assert surface_of(init=f"class mstx:\n    {member}\n")[1] == {"pkg.acc.mstx"}
+
+
+def test_functions_that_only_warn_and_return_a_constant_are_inert():
+    sources = {
+        "pkg/acc/__init__.py": "from .parts import *\nfrom .parts import none\n__all__ = ['idle', 'none', '_own']\n",
+        "pkg/acc/parts.py": 'def idle():\n    "Does nothing."\n    warnings.warn("no")\n    return None\n'
+        "def none():\n    pass\ndef _own():\n    pass\ndef works():\n    return read()\n",
+    }
+    inert = read_surface(sources, "pkg.acc").inert
+    assert inert == {"pkg.acc.idle", "pkg.acc.none", "pkg.acc.parts.idle", "pkg.acc.parts.none"}
+
+
 def test_names_under_conditions_count_but_not_those_for_type_checkers():
     source = "try:\n    x = 1\nexcept ImportError:\n    y = 1\nif TYPE_CHECKING:\n    z = 1\nelse:\n    w = 1\n"
     assert surface_of(init=source)[1] == {"pkg.acc.x", "pkg.acc.y", "pkg.acc.w"}

@@ -85,6 +85,12 @@ def test_an_unknown_version_lists_the_known_ones():
         ("torch.npu.nccl.version", False),
         ("torch.npu.amp.no_such_name", False),
         ("torch.npu.no_such_name", False),
+        ("torch_npu.npu.amp.autocast", True),
+        ("torch_npu.npu.no_such_name", False),
+        ("torch_npu.profiler.ProfilerActivity.NPU", True),
+        ("torch_npu.profiler.record_function", False),
+        ("torch_npu.npu_format_cast", True),
+        ("torch_npu.no_such_name", False),
         ("torch", False),
         ("torch.nn", False),
     ],
@@ -100,4 +106,22 @@ def test_cuda_names_of_old_and_new_pytorch():
     assert has_cuda_name("torch.cuda.memory._record_memory_history")
     assert has_cuda_name("torch.cuda.Event.elapsed_time")
     assert not has_cuda_name("torch.cuda.getDeviceIdListForCard")
+    assert {"torch.backends.cuda.matmul", "torch.backends.cudnn.flags"} <= names
     assert not has_cuda_name("torch.cuda.os")
+
+
+def test_mstx_is_read_method_by_method():
+    old, new = table_for("2.10.0"), table_for("2.11.0")
+    assert has_npu_name(old, "torch_npu.npu.mstx.mark")
+    assert not has_npu_name(old, "torch_npu.npu.mstx.range_push")
+    assert has_npu_name(new, "torch_npu.npu.mstx.range_push")
+    assert has_npu_name(new, "torch_npu.npu.mstx.annotate")
+
+
+def test_what_does_nothing_and_what_is_raised_without_memory():
+    assert "torch.npu.get_device_capability" in table_for("2.9.0").inert
+    assert "torch.npu.get_device_capability" not in table_for("2.10.0").inert  # it reads an environment variable
+    assert all("torch.npu.current_blas_handle" in table_for(release).inert for release in RELEASES)
+    assert all(table_for(release).inert < table_for(release).npu_names for release in RELEASES)
+    raised = [table_for(release).out_of_memory for release in RELEASES]
+    assert raised == ["RuntimeError"] * 9 + ["torch.OutOfMemoryError"] * 5
