@@ -21,7 +21,7 @@ from gpu2npu.engine.scopes import Imported, Scope
 from gpu2npu.engine.skips import Skips
 from gpu2npu.engine.strings import NO, UNSURE, YES, Place, Texts, judge
 from gpu2npu.engine.table import RuleTable, StringRule
-from gpu2npu.engine.tree import children
+from gpu2npu.engine.tree import children, string_value
 from gpu2npu.records import FindingKind
 from gpu2npu.rulebook.rule import Rule
 
@@ -35,9 +35,8 @@ def find_matches(module: cst.Module, text: str, names: Names, table: RuleTable, 
     """Every edit and finding that the rules of the table have for the module, whose text is `text`."""
     walk = _Walk(text, names, table, may_rename=not skips.lines)
     walk.visit(module, names.scopes.module)
-    matches = walk.matches
-    matches.sites = [site for site in matches.sites if not site.names.isdisjoint(walk.renames.anchors)]
-    return matches
+    walk.matches.anchors = walk.renames.anchors
+    return walk.matches
 
 
 class _Walk:
@@ -317,6 +316,9 @@ class _Walk:
 
     def concatenated(self, node: cst.ConcatenatedString, scope: Scope) -> None:
         """Its parts are no whole strings, but there may be code in them."""
+        whole = string_value(node)
+        if whole is not None and not isinstance(self.above[-1], cst.ConcatenatedString):
+            self.spelled_in_parts(node, whole, scope)
         self.above.append(node)
         for part in (node.left, node.right):
             if isinstance(part, cst.ConcatenatedString):
@@ -324,6 +326,19 @@ class _Walk:
             elif isinstance(part, cst.FormattedString):
                 self.descend(part, scope)
         self.above.pop()
+
+    def spelled_in_parts(self, node: cst.ConcatenatedString, whole: str, scope: Scope) -> None:
+        """`"cuda" ":0"`: too rare to be edited, but not to be passed over."""
+        if self.table.literal.search(whole) is None:
+            return
+        for candidate in self.table.strings:
+            if candidate.literal.fullmatch(whole) and candidate.rule.then.rename is not None:
+                place = Place(node, self.above, scope, self.names, candidate.rule.then.rename, self.texts)
+                if judge(place, candidate.role) != NO:
+                    message = f"Written in parts: if it means '{candidate.rule.then.rename}' on the NPU, change it."
+                    found = Found(node, candidate.rule.id, FindingKind.REVIEW, whole, message)
+                    self.matches.add(found, self.above)
+                return
 
     def literal(
         self,

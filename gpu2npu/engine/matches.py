@@ -40,6 +40,7 @@ class Matches:
     found: list[Found] = field(default_factory=list)
     doubts: list[Doubt] = field(default_factory=list)
     sites: list[ImportSite] = field(default_factory=list)
+    anchors: set[str] = field(default_factory=set)  # names beside whose import a further one belongs
     traits: set[str] = field(default_factory=set)
     above: set[int] = field(default_factory=set)  # ids of all nodes above those that edits and findings are about
 

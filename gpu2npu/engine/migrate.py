@@ -29,6 +29,7 @@ from gpu2npu.rulebook.rule import Rulebook
 
 Replacement = tuple[int, int, str]
 
+_PLUGIN = "torch_npu"
 # A long chain of `elif` is that deep a tree; the walks recurse twice a level.
 _RECURSION_LIMIT = 10_000
 
@@ -268,9 +269,12 @@ def _insertions(
     for module, edits in spelled.items():
         if not binds_module(names.scopes, module):
             needed[module] = [*needed.get(module, ()), *edits]
-    sites = sorted(matches.sites, key=lambda site: positions.of(site.statement))
+    everywhere = sorted(matches.sites, key=lambda site: positions.of(site.statement))
+    beside_torch = [site for site in everywhere if not site.names.isdisjoint(matches.anchors)]
     insertions = []
     for module, edits in needed.items():
+        # The plugin is of use only where torch is; any other module goes to what the file imports.
+        sites = everywhere if module != _PLUGIN and not beside_torch else beside_torch
         for site, above in _places(sites, edits, positions):
             replacement = _import_line(module, site, above, positions, newline)
             at = positions.span(*positions.of(site.statement))

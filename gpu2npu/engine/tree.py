@@ -68,6 +68,9 @@ def dotted_name(node: cst.CSTNode) -> str | None:
 
 def string_value(node: cst.CSTNode) -> str | None:
     """The value of a plain (not byte, not formatted) string literal, else None."""
+    if isinstance(node, cst.ConcatenatedString):
+        left, right = string_value(node.left), string_value(node.right)
+        return None if left is None or right is None else left + right
     if not isinstance(node, cst.SimpleString) or "b" in node.prefix.lower():
         return None
     value = node.evaluated_value

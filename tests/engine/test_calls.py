@@ -115,3 +115,10 @@ def test_a_keyword_of_any_call(migrate_with) -> None:
     }
     result = migrate_with([rule], "load(1, attn='flash')\nload(attn='eager')\n")
     assert [(finding.span.start_line, finding.rule) for finding in result.findings] == [(1, "attention")]
+
+
+def test_the_module_that_a_rule_needs_is_imported_without_torch_too(migrate_with) -> None:
+    before = "import os\nimport house.gpu as hg\ny = hg.move(x, device=1)\n"
+    rule = {**MOVE, "then": {"replace": "npukit.move({0})", "imports": "npukit"}}
+    after = "import os\nimport npukit\nimport house.gpu as hg\ny = npukit.move(x)\n"
+    assert text_of(migrate_with([rule], before), before) == after

@@ -130,6 +130,7 @@ DOUBTFUL = [
     "comm = 'nccl'",
     "names.append('cuda')",
     "device_dir = root / 'cuda'",
+    "device = 'cuda' ':0'",
     "name, device = 'cuda', pick()",
     "DEVICE_LIBS = ['cuda', 'cudnn']",
     "device_kernels = {'a': 'cuda'}",
