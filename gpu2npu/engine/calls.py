@@ -45,6 +45,8 @@ class Calls:
             return False
         for rule in self.table.calls.get(callee, ()):
             assert isinstance(rule.match, CallMatch)
+            if rule.match.arguments not in (None, len(node.args)):
+                continue
             if self._is(node, rule.match.call, scope):
                 return self.apply(rule, node, scope)
         return False

@@ -140,8 +140,13 @@ class Renames:
         elif not missing and self.names.qualified(chain[index - 1], scope) == parent(prefix):
             node = chain[index]
             assert isinstance(node, cst.Attribute)
+            owner_rule = self.table.rule_for(parent(prefix))
             if parent(then.rename) == parent(prefix):
                 self.edit(node.attr, leaf(then.rename), rule, chain[-1])
+            elif owner_rule is not None and parent(then.rename) == self._target(parent(prefix)):
+                if leaf(then.rename) != leaf(prefix):
+                    self.edit(node.attr, leaf(then.rename), rule, chain[-1])
+                self.apply_name(*owner_rule, parent(prefix), chain[:index], scope)
             else:
                 self.respell(node, then.rename, rule, chain[:index], scope)
 
@@ -154,7 +159,11 @@ class Renames:
             qualified = self.names.qualified(owner, scope) or ""
             if name.startswith(f"{qualified}."):
                 text, known = f"{dotted_name(owner)}{name[len(qualified) :]}", qualified
-        needs = parent(name) if rule.then.imports is None and parent(name) != known else None
+        needs = None
+        if rule.then.imports is None and parent(name) != known:
+            needs = parent(name)
+        elif not known and name.partition(".")[0] != rule.then.imports:
+            needs = name.partition(".")[0]
         self.matches.add(Edit(node, text, rule.id, rule.why, needs=needs), self.above)
         self.anchors.add(dotted_name(owners[0]) or "")
 

@@ -48,9 +48,13 @@ class PatternMatch:
 
 @dataclass(frozen=True)
 class CallMatch:
-    """A call of a function, by its qualified name; `*.move` is any function or method that is called `move`."""
+    """A call of a function, by its qualified name; `*.move` is any function or method that is called `move`.
+
+    With `arguments`, only where it is called with so many.
+    """
 
     call: str
+    arguments: int | None = None
 
 
 @dataclass(frozen=True)
@@ -175,6 +179,17 @@ class Rule:
     where: Where = Where()
     builtin: bool = True
     file: str = ""
+
+    def applies_to(self, version: str) -> bool:
+        """Whether the rule is for a source of PyTorch `version`."""
+        source = _numbers(version)
+        return (self.since is None or _numbers(self.since) <= source) and (
+            self.until is None or source <= _numbers(self.until)
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 @dataclass(frozen=True)

@@ -122,3 +122,9 @@ def test_the_module_that_a_rule_needs_is_imported_without_torch_too(migrate_with
     rule = {**MOVE, "then": {"replace": "npukit.move({0})", "imports": "npukit"}}
     after = "import os\nimport npukit\nimport house.gpu as hg\ny = npukit.move(x)\n"
     assert text_of(migrate_with([rule], before), before) == after
+
+
+def test_the_number_of_arguments_can_tell_two_calls_apart(migrate_with) -> None:
+    rule = {"id": "n", "match": {"call": "house.on", "arguments": 0}, "then": {"replace": "npu_on()"}}
+    before = "import house\na = house.on()\nb = house.on('cpu')\n"
+    assert text_of(migrate_with([rule], before), before) == "import house\na = npu_on()\nb = house.on('cpu')\n"

@@ -95,7 +95,7 @@ KEPT = [
     "assert ok, 'cuda'",
     "path = os.path.join(root, 'csrc', 'cuda', 'nms.cu')",
     "files = glob.glob('csrc/cuda/*.cu')",
-    "importlib.import_module('cuda')",
+    "importlib.import_module('ext.cuda')",
     "parser.add_argument('--no-cuda', action='store_true', help='cuda')",
     "parser.add_argument('cuda')",
     "args.cuda = not args.no_cuda",

@@ -1,0 +1,38 @@
+"""Name rules whose targets live elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+ACTIVITY = [
+    {"id": "kind", "match": {"name": "torch.profiler.Kind"}, "then": {"rename": "torch_npu.profiler.Kind"}},
+    {"id": "gpu", "match": {"name": "torch.profiler.Kind.GPU"}, "then": {"rename": "torch_npu.profiler.Kind.NPU"}},
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "from torch.profiler import Kind\nkinds = [Kind.CPU, Kind.GPU]\n",
+            "from torch_npu.profiler import Kind\nkinds = [Kind.CPU, Kind.NPU]\n",
+        ),
+        (
+            "import torch\nkinds = [torch.profiler.Kind.GPU]\n",
+            "import torch\nimport torch_npu.profiler\nkinds = [torch_npu.profiler.Kind.NPU]\n",
+        ),
+    ],
+)
+def test_a_renamed_member_of_a_renamed_owner(migrate_with, before: str, after: str) -> None:
+    assert migrate_with(ACTIVITY, before).content.decode() == after
+
+
+def test_a_target_under_torch_binds_torch(migrate_with) -> None:
+    rule = {
+        "id": "switch",
+        "match": {"name": "torch.backends.x.allow"},
+        "then": {"rename": "torch.npu.x.allow", "imports": "torch_npu"},
+    }
+    result = migrate_with([rule], "import torch.backends.x as x\nx.allow = True\n")
+    assert "torch.npu.x.allow = True" in result.content.decode()
+    assert {"import torch", "import torch_npu"} <= set(result.content.decode().splitlines())
