@@ -12,13 +12,15 @@ from typing import NoReturn
 import click
 
 from gpu2npu.emulator.launch import NPUS, Launch, LaunchError, emulating, missing_requirements, prepare, real_torch_npu
-from gpu2npu.support.tables import RELEASES, table_path
+from gpu2npu.emulator.soc import DEFAULT_SOC, soc_named
+from gpu2npu.support.tables import RELEASES, table_for, table_path
 
 EPILOG = """
 \b
 Examples:
   gpu2npu run train.py --epochs 1
   gpu2npu run --npus 2 --strict -m torch.distributed.run --nproc_per_node 2 train.py
+  gpu2npu run --soc Ascend910A --torch-npu 2.1.0 train.py
   gpu2npu run --op-report operators.csv bash run_distributed_npu.sh
 
 Options of gpu2npu come before CMD, and everything after CMD's first word belongs to CMD. The exit code is CMD's, 2 when
@@ -36,6 +38,19 @@ the options are wrong, 127 when CMD is not found and 126 when it may not be exec
     "--npus", type=click.IntRange(min=1), default=NPUS, show_default=True, metavar="N", help="How many NPUs CMD sees."
 )
 @click.option(
+    "--soc",
+    envvar="GPU2NPU_SOC",
+    default=DEFAULT_SOC,
+    show_default=True,
+    metavar="NAME",
+    help="Which Ascend chip they are, such as Ascend910A.",
+)
+@click.option(
+    "--torch-npu",
+    metavar="VERSION",
+    help="Which release of torch_npu they have: 2.1.0 to 2.14.0; torch's own unless set.",
+)
+@click.option(
     "--op-report",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
@@ -44,7 +59,15 @@ the options are wrong, 127 when CMD is not found and 126 when it may not be exec
 @click.option("--strict", is_flag=True, help="Make an operator without a NumPy kernel an error.")
 @click.option("--hide-real", is_flag=True, help="Emulate even though a real torch_npu is installed.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="CMD...")
-def run(npus: int, op_report: Path | None, strict: bool, hide_real: bool, command: tuple[str, ...]) -> None:
+def run(
+    npus: int,
+    soc: str,
+    torch_npu: str | None,
+    op_report: Path | None,
+    strict: bool,
+    hide_real: bool,
+    command: tuple[str, ...],
+) -> None:
     """Run CMD with emulated Ascend NPUs.
 
     CMD is a Python script, `-m module`, or any command. Scripts, modules and `python` run under the interpreter that
@@ -54,6 +77,11 @@ def run(npus: int, op_report: Path | None, strict: bool, hide_real: bool, comman
         raise click.UsageError("Missing CMD: name a script, `-m module` or a command to run.")
     if command[0].startswith("-") and command[0] not in ("-m", "-c"):
         raise click.NoSuchOption(command[0])
+    try:
+        soc_named(soc)
+    except ValueError as error:
+        raise click.UsageError(f"--soc: {error}.") from None
+    chosen = None if torch_npu is None else chosen_table(torch_npu)
     _check_installation(hide_real)
     if op_report is not None:
         _make_room(op_report)
@@ -61,9 +89,10 @@ def run(npus: int, op_report: Path | None, strict: bool, hide_real: bool, comman
         os.environ,
         python=sys.executable,
         npus=npus,
+        soc=soc,
         strict=strict,
         op_report=op_report,
-        support_table=support_table(version("torch")),
+        support_table=chosen or support_table(version("torch")),
     )
     try:
         launch = prepare(command, environment, python=sys.executable)
@@ -85,6 +114,21 @@ def _check_installation(hide_real: bool) -> None:
         raise click.UsageError(
             f"A real torch_npu is installed in {real}: run CMD without `gpu2npu run`, or hide it with --hide-real."
         )
+
+
+def chosen_table(torch_npu_version: str) -> Path:
+    """The table of the torch_npu release that a user names: "2.6", "2.6.0" and "2.3.1" all name one.
+
+    Raises:
+        click.UsageError: There is no such release.
+    """
+    for release in RELEASES:
+        table = table_path(release)
+        if torch_npu_version in (release, release.removesuffix(".0"), table_for(release).wheel.split("-")[1]):
+            return table
+    raise click.UsageError(
+        f"--torch-npu: there is no table for {torch_npu_version!r}: choose one of {', '.join(RELEASES)}."
+    )
 
 
 def support_table(torch_version: str) -> Path:

@@ -41,6 +41,7 @@ def emulating(
     *,
     python: str,
     npus: int = NPUS,
+    soc: str | None = None,
     strict: bool = False,
     op_report: Path | None = None,
     support_table: Path | None = None,
@@ -48,11 +49,12 @@ def emulating(
     """The environment in which `import torch` and `import torch_npu` find the emulated NPU, in every child too.
 
     `python`'s folder comes first on PATH, so that the `python` and `torchrun` of a shell script are its neighbours,
-    whether a virtual environment is activated or not. `support_table` is the JSON table of the torch_npu release to
-    imitate. ASCEND_RT_VISIBLE_DEVICES stays as the user set it: the emulated device reads it as the real one does.
-    What an outer run has set does not leak into this one. OPENBLAS_NUM_THREADS, unless set, shares the cores out among
-    the NPUs: ranks that each take all of them spend most of their time waiting for each other. OMP_WAIT_POLICY has
-    torch's idle CPU threads sleep: spinning, they take the core that the next one needs.
+    whether a virtual environment is activated or not. `soc` names the chip, which
+    GPU2NPU_SOC does otherwise. `support_table` is the JSON table of the
+    torch_npu release to imitate. ASCEND_RT_VISIBLE_DEVICES stays as the user set it: the emulated device reads it as
+    the real one does. What an outer run has set does not leak into this one. OPENBLAS_NUM_THREADS, unless set, shares
+    the cores out among the NPUs: ranks that each take all of them spend most of their time waiting for each other.
+    OMP_WAIT_POLICY has torch's idle CPU threads sleep: spinning, they take the core that the next one needs.
     """
     result = {name: value for name, value in environment.items() if name not in _OURS}
     result.setdefault("OPENBLAS_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // npus)))
@@ -60,6 +62,8 @@ def emulating(
     result["PYTHONPATH"] = _first(str(SITE), environment.get("PYTHONPATH"))
     result["PATH"] = _first(str(Path(python).parent), environment.get("PATH", os.defpath))
     result["GPU2NPU_NPUS"] = str(npus)
+    if soc is not None:
+        result["GPU2NPU_SOC"] = soc
     if strict:
         result["GPU2NPU_STRICT"] = "1"
     if op_report is not None:

@@ -7,7 +7,7 @@ import time
 import pytest
 from click.testing import CliRunner
 
-from gpu2npu.cli.run import run, support_table
+from gpu2npu.cli.run import chosen_table, run, support_table
 from gpu2npu.emulator.launch import SITE
 
 RUN = [sys.executable, "-m", "gpu2npu", "run"]
@@ -87,6 +87,8 @@ def test_an_old_operator_report_is_removed_first(gpu2npu_run, tmp_path):
         (["--npus", "0", "x.py"], 2, "'--npus': 0"),
         (["--npus", "many", "x.py"], 2, "'--npus'"),
         (["--npu", "2", "x.py"], 2, "No such option '--npu'"),
+        (["--soc", "H100", "x.py"], 2, "--soc: 'H100' is no chip that the emulator knows: choose one of Ascend910B"),
+        (["--torch-npu", "2.0.0", "x.py"], 2, "there is no table for '2.0.0': choose one of 2.1.0, 2.2.0"),
         (["no-such-command"], 127, "no-such-command"),
         (["no_such_script.py"], 127, "no_such_script.py"),
         (["--op-report", "/no/such/folder/ops.csv", "x.py"], 2, "/no/such/folder"),
@@ -134,3 +136,27 @@ def test_help_shows_an_example():
     result = CliRunner().invoke(run, ["--help"])
     assert result.exit_code == 0
     assert "gpu2npu run train.py" in result.output
+
+
+def test_the_chip_and_the_release_are_chosen(gpu2npu_run):
+    code = (
+        "import torch, torch_npu, warnings\n"
+        "print(torch_npu.__version__, torch.npu.get_device_name())\n"
+        "x = torch.ones(2).npu()\n"
+        "with warnings.catch_warnings(record=True) as warned:\n"
+        "    warnings.simplefilter('always')\n"
+        "    torch.lgamma(x), torch.lgamma(x)\n"
+        "print([(str(w.message)[:39], w.filename) for w in warned])"
+    )
+    ran = gpu2npu_run("--torch-npu", "2.3", "--soc", "Ascend910B4", "-c", code)
+    assert ran.stdout.splitlines() == [
+        "2.3.1 Ascend910B4",
+        "[(\"CAUTION: The operator 'aten::lgamma.out\", '<string>')]",
+    ]
+    same = gpu2npu_run("-c", "import torch_npu; print(torch_npu.npu.get_device_name())", GPU2NPU_SOC="Ascend910A")
+    assert same.stdout == "Ascend910A\n"
+
+
+@pytest.mark.parametrize(("asked", "release"), [("2.6", "2.6.0"), ("2.6.0", "2.6.0"), ("2.3.1", "2.3.0")])
+def test_a_release_has_several_names(asked, release):
+    assert chosen_table(asked).name == f"torch_npu-{release}.json"

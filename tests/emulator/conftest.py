@@ -1,5 +1,6 @@
 """Makes the emulated NPU of the test process, as PYTHONPATH does for a script."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -7,5 +8,8 @@ SITE = Path(__file__).parents[2] / "gpu2npu" / "emulator" / "site"
 
 if str(SITE) not in sys.path:
     sys.path.insert(0, str(SITE))
+
+# Tests compare with the CPU, which has no HF32; test_cube.py switches it on.
+os.environ["GPU2NPU_CONV_HF32"] = "0"
 
 import torch_npu  # noqa: E402, F401

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import torch
 
-from gpu2npu.emulator.device import randomness, storage_ops
+from gpu2npu.emulator.device import generation, randomness, storage_ops
 from gpu2npu.emulator.device.arguments import gatherer, warn_resized
+from gpu2npu.emulator.device.blame import blame
 from gpu2npu.emulator.device.cube import check_cube_dtypes, cube_operator
 from gpu2npu.emulator.device.signature import Signature
-from gpu2npu.emulator.device.support_table import is_supported
 from gpu2npu.emulator.device.tally import Kind, tally
 from gpu2npu.emulator.device.tensor import adopt, host
+from gpu2npu.emulator.soc import saturates
 
 Operator = Callable[..., Any]
 
+_MACHINERY = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
 _NARROW = (torch.float16, torch.bfloat16)
 
 
@@ -31,7 +35,7 @@ def is_strict() -> bool:
 def operator(signature: Signature) -> Operator:
     """The function that PyTorch calls for an overload that no kernel computes."""
     name = signature.functional
-    kind = Kind.BORROWED if is_supported(name) else Kind.FALLBACK
+    kind = Kind.FALLBACK if signature.fallback else Kind.BORROWED
     entry = tally(name, kind)
     gather = gatherer(signature, host)
     cube = cube_operator(signature.op._schema.name)
@@ -39,15 +43,16 @@ def operator(signature: Signature) -> Operator:
     strict = is_strict()
 
     def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return compute(args, dict(kwargs))
+        except Exception as error:
+            raise blame(error, signature.name, args, kwargs)  # noqa: B904
+
+    def compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if strict:
             raise RuntimeError(_refusal(name, kind))
         if kind is Kind.FALLBACK and not entry[0]:
-            warnings.warn(
-                f"CAUTION: The operator '{name}' is not currently supported on the NPU backend and will fall back to "
-                "run on the CPU. This may have performance implications.",
-                UserWarning,
-                stacklevel=2,
-            )
+            warn_of_fallback(signature)
         start = perf_counter()
         outs = {out: kwargs.pop(out) for out in signature.outs}
         if outs and not signature.tensors and not signature.lists:
@@ -65,6 +70,8 @@ def operator(signature: Signature) -> Operator:
         if cube is not None:
             check_cube_dtypes(cube, values)
         result = _run(signature, values, kwargs, outs)
+        if saturates():
+            _saturate(result)
         if outs:
             filled = _fill(result, outs, index)
             result = filled if signature.returns else None
@@ -75,6 +82,24 @@ def operator(signature: Signature) -> Operator:
         return result
 
     return run
+
+
+def warn_of_fallback(signature: Signature) -> None:
+    """torch_npu's warning about an operator that the NPU lacks (`npu_cpu_fallback` in VariableFallbackKernel.cpp)."""
+    warnings.warn(
+        f"CAUTION: The operator '{signature.fallback}' is not currently supported on the NPU backend and will fall "
+        "back to run on the CPU. This may have performance implications.",
+        UserWarning,
+        stacklevel=_level_of_user(),
+    )
+
+
+def _level_of_user() -> int:
+    """How far above the caller of this function's caller the script is: past our frames and torch's."""
+    level, frame = 0, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_MACHINERY):
+        level, frame = level + 1, frame.f_back
+    return level + 1
 
 
 def _refusal(name: str, kind: Kind) -> str:
@@ -101,6 +126,14 @@ def _run(signature: Signature, values: list[Any], kwargs: dict[str, Any], outs: 
         return value.to(narrow) if isinstance(value, torch.Tensor) and value.dtype is torch.float32 else value
 
     return tuple(map(rounded, result)) if isinstance(result, tuple) else rounded(result)
+
+
+def _saturate(result: Any) -> None:
+    if isinstance(result, (list, tuple)):
+        for value in result:
+            _saturate(value)
+    elif isinstance(result, torch.Tensor) and result.dtype is torch.float16:
+        generation.saturate(result.numpy())
 
 
 def _scratch(outs: dict[str, Any], narrow_as: torch.dtype | None = None) -> dict[str, Any]:

@@ -9,7 +9,10 @@ from typing import Any
 import torch
 
 from gpu2npu.emulator.device.arguments import add_generator, fresh, gatherer, wrap, write, write_out
-from gpu2npu.emulator.device.cube import check_cube_dtypes, cube_operator
+from gpu2npu.emulator.device.blame import blame
+from gpu2npu.emulator.device.borrowed import warn_of_fallback
+from gpu2npu.emulator.device.cube import preparation
+from gpu2npu.emulator.device.generation import restrained
 from gpu2npu.emulator.device.memory import exhausted
 from gpu2npu.emulator.device.signature import Signature
 from gpu2npu.emulator.device.tally import Kind, tally
@@ -34,8 +37,9 @@ def operator(signature: Signature, kernel: Kernel, direct: bool, otherwise: Oper
         direct: Whether the kernel is registered under the overload's own name.
         otherwise: Computes the operator when the kernel declines.
     """
+    kernel = restrained(signature.name, kernel, signature.writes)
     if signature.returns == ("Tensor",) and not (signature.op._schema.is_mutable or signature.random):
-        return _one_tensor(signature, kernel, otherwise)
+        return _warning(signature, _one_tensor(signature, kernel, otherwise))
     compute = _compute(signature, kernel)
     if signature.outs:
         store = _into_outs(signature, compute)
@@ -52,9 +56,29 @@ def operator(signature: Signature, kernel: Kernel, direct: bool, otherwise: Oper
         except DeclinedError:
             return otherwise(*args, **kwargs)
         except _NUMPY_ERRORS as error:
-            raise _in_torchs_words(signature, args, kwargs) or error from None
+            raise blame(_in_torchs_words(signature, args, kwargs) or error, signature.name, args, kwargs)  # noqa: B904
+        except Exception as error:
+            raise blame(error, signature.name, args, kwargs)  # noqa: B904
 
-    return run
+    return _warning(signature, run)
+
+
+def _warning(signature: Signature, run: Operator) -> Operator:
+    """An operator that the NPU lacks is computed here all the same, with torch_npu's warning at its first call."""
+    if signature.fallback is None:
+        return run
+    entry = tally(signature.functional, Kind.FALLBACK)
+
+    def warn_and_run(*args: Any, **kwargs: Any) -> Any:
+        if not entry[0]:
+            warn_of_fallback(signature)
+        return run(*args, **kwargs)
+
+    return warn_and_run
+
+
+def _kind(signature: Signature) -> Kind:
+    return Kind.FALLBACK if signature.fallback else Kind.NUMPY
 
 
 def _in_torchs_words(signature: Signature, args: Sequence[Any], kwargs: dict[str, Any]) -> Exception | None:
@@ -80,8 +104,8 @@ def _one_tensor(signature: Signature, kernel: Kernel, otherwise: Operator) -> Op
     """The common case in one function, which is what a small operator costs."""
     gather = gatherer(signature)
     keep_strides = signature.pointwise
-    entry = tally(signature.functional, Kind.NUMPY)
-    cube = cube_operator(signature.op._schema.name)
+    entry = tally(signature.functional, _kind(signature))
+    prepare = preparation(signature.op._schema.name)
 
     def run(*args: Any, **kwargs: Any) -> torch.Tensor:
         start = perf_counter()
@@ -89,15 +113,17 @@ def _one_tensor(signature: Signature, kernel: Kernel, otherwise: Operator) -> Op
         named = dict(kwargs) if kwargs else kwargs
         try:
             index = gather(values, named)
-            if cube is not None:
-                check_cube_dtypes(cube, values)
+            if prepare is not None:
+                prepare(values)
             result = kernel(*values, **named)
         except (NoArrayError, NotImplementedError):
             return otherwise(*args, **kwargs)  # type: ignore[no-any-return]
         except MemoryError as error:
-            raise exhausted(error, index) from None
+            raise blame(exhausted(error, index), signature.name, args, kwargs)  # noqa: B904
         except _NUMPY_ERRORS as error:
-            raise _in_torchs_words(signature, args, kwargs) or error from None
+            raise blame(_in_torchs_words(signature, args, kwargs) or error, signature.name, args, kwargs)  # noqa: B904
+        except Exception as error:
+            raise blame(error, signature.name, args, kwargs)  # noqa: B904
         tensor = on_npu(fresh(result, values, keep_strides), index)
         entry[0] += 1
         entry[1] += perf_counter() - start
@@ -113,9 +139,9 @@ Store = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 def _compute(signature: Signature, kernel: Kernel) -> Compute:
     """Turn the arguments into arrays in place and run the kernel: its result, and the number of the NPU."""
     gather = gatherer(signature)
-    entry = tally(signature.functional, Kind.NUMPY)
+    entry = tally(signature.functional, _kind(signature))
     random = signature.random
-    cube = cube_operator(signature.op._schema.name)
+    prepare = preparation(signature.op._schema.name)
 
     def compute(args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, int]:
         start = perf_counter()
@@ -125,8 +151,8 @@ def _compute(signature: Signature, kernel: Kernel) -> Compute:
             raise DeclinedError from error
         if random:
             add_generator(kwargs, index)
-        elif cube is not None:
-            check_cube_dtypes(cube, args)
+        elif prepare is not None:
+            prepare(args)
         try:
             result = kernel(*args, **kwargs)
         except NotImplementedError as error:

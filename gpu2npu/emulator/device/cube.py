@@ -1,39 +1,88 @@
-"""Operators of an Ascend chip's cube unit, which multiplies float16, bfloat16 and float32 and nothing wider."""
+"""Operators of an Ascend chip's cube unit, which multiplies float16, bfloat16 and float32 and nothing wider.
+
+float16 and bfloat16 are accumulated in float32 and rounded once, by the kernels. float32 is multiplied as it is, as
+HF32, or (on chips of the first generation, which cannot do either) as float16: the meanings of `cubeMathType` 0 and 1
+in CANN's documents of aclnnConvolution and aclnnMatmul, of which torch_npu passes 1 where `allow_hf32` is set.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-# The name of the CANN operator that the error of a real NPU names.
-_CUBE = {
-    "mm": "Mm",
-    "bmm": "BatchMatMul",
-    "addmm": "Addmm",
-    "addmm_": "Addmm",
-    "baddbmm": "Baddbmm",
-    "addbmm": "Addbmm",
-    "addmv": "Addmv",
-    "mv": "Mv",
-    "dot": "Dot",
-    "vdot": "Dot",
-    "matmul": "Matmul",
-    "linear": "Matmul",
-    "convolution": "Convolution",
-    "convolution_overrideable": "Convolution",
-    "_convolution": "Convolution",
-    "convolution_backward": "ConvolutionBackward",
-    "convolution_backward_overrideable": "ConvolutionBackward",
+from gpu2npu.emulator.device import settings
+from gpu2npu.emulator.soc import current_soc
+
+Array = np.ndarray[Any, Any]
+Prepare = Callable[[list[Any]], None]
+
+# By aten name: the CANN operator that the error of a real NPU names, and which arguments are multiplied.
+_MATMUL: dict[str, tuple[str, tuple[int, ...]]] = {
+    "mm": ("Mm", (0, 1)),
+    "bmm": ("BatchMatMul", (0, 1)),
+    "addmm": ("Addmm", (1, 2)),
+    "addmm_": ("Addmm", (1, 2)),
+    "_addmm_activation": ("Addmm", (1, 2)),
+    "baddbmm": ("Baddbmm", (1, 2)),
+    "baddbmm_": ("Baddbmm", (1, 2)),
+    "addbmm": ("Addbmm", (1, 2)),
+    "addbmm_": ("Addbmm", (1, 2)),
+    "addmv": ("Addmv", (1, 2)),
+    "addmv_": ("Addmv", (1, 2)),
+    "mv": ("Mv", (0, 1)),
+    "dot": ("Dot", ()),
+    "vdot": ("Dot", ()),
+    "matmul": ("Matmul", (0, 1)),
+    "linear": ("Matmul", (0, 1)),
+    "linear_backward": ("Matmul", (0, 1, 2)),
+}
+_CONV: dict[str, tuple[str, tuple[int, ...]]] = {
+    "convolution": ("Convolution", (0, 1)),
+    "convolution_overrideable": ("Convolution", (0, 1)),
+    "_convolution": ("Convolution", (0, 1)),
+    "convolution_backward": ("ConvolutionBackward", (0, 1, 2)),
+    "convolution_backward_overrideable": ("ConvolutionBackward", (0, 1, 2)),
 }
 _TOO_WIDE = np.dtype(np.float64)
+_FLOAT32 = np.dtype(np.float32)
+_HF32_DROPPED = 12  # bits: float32 has 23 of mantissa, HF32 keeps 11
+_BLOCK = 1 << 15  # elements rounded at a time, so that the passes over them stay in the cache
 
 
 def cube_operator(name: str) -> str | None:
     """The CANN operator behind an aten operator of the cube unit, by its schema name; None for all others."""
-    return _CUBE.get(name.removeprefix("aten::"))
+    name = name.removeprefix("aten::")
+    found = _MATMUL.get(name) or _CONV.get(name)
+    return found[0] if found else None
+
+
+def preparation(name: str) -> Prepare | None:
+    """What the cube unit does to the arrays it is given, as a function that replaces them in the list of arguments.
+
+    None for operators that are not the cube unit's. The function raises `check_cube_dtypes`' error.
+    """
+    name = name.removeprefix("aten::")
+    found, switch = _MATMUL.get(name), settings.matmul
+    if found is None:
+        found, switch = _CONV.get(name), settings.conv
+    if found is None:
+        return None
+    operator, multiplied = found
+    has_hf32 = current_soc().hf32
+
+    def prepare(values: list[Any]) -> None:
+        check_cube_dtypes(operator, values)
+        if has_hf32 and not switch.allow_hf32:
+            return
+        for position in multiplied:
+            if position < len(values) and getattr(values[position], "dtype", None) == _FLOAT32:
+                values[position] = hf32(values[position]) if has_hf32 else _as_float16(values[position])
+
+    return prepare
 
 
 def check_cube_dtypes(operator: str, values: Sequence[Any]) -> None:
@@ -49,3 +98,30 @@ def check_cube_dtypes(operator: str, values: Sequence[Any]) -> None:
                 f"support list [DT_FLOAT,DT_FLOAT16,DT_BFLOAT16,]. The cube unit of the NPU has no float64: convert "
                 "the tensors to float32."
             )
+
+
+def hf32(values: Array) -> Array:
+    """float32 rounded to HF32: the range of float32, and 11 bits of mantissa (CANN's document of `--allow_hf32`).
+
+    Ties go to even, one of the two modes of the hardware (AscendC's SetHF32TransMode) and the one that CANN's
+    convolutions choose; its matrix products may choose the other. The result is in C order; `values` is not written.
+    """
+    result = np.array(values, _FLOAT32, order="C")
+    flat = result.reshape(-1)
+    bits = flat.view(np.uint32)
+    for start in range(0, len(bits), _BLOCK):
+        part = bits[start : start + _BLOCK]
+        odd = part >> np.uint32(_HF32_DROPPED)
+        odd &= np.uint32(1)
+        odd += np.uint32((1 << (_HF32_DROPPED - 1)) - 1)
+        if math.isnan(flat[start : start + _BLOCK].max()):
+            odd[np.isnan(flat[start : start + _BLOCK])] = 0  # a carry would leave the NaNs' exponent
+        part += odd
+        part &= np.uint32(0xFFFFFFFF << _HF32_DROPPED & 0xFFFFFFFF)
+    return result
+
+
+def _as_float16(values: Array) -> Array:
+    """float32 rounded to float16's mantissa and range, as the first generation's cube unit takes it, saturated."""
+    limit = np.float32(np.finfo(np.float16).max)
+    return np.clip(values, -limit, limit).astype(np.float16).astype(np.float32)

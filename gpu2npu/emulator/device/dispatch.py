@@ -16,6 +16,7 @@ from torch._ops import OpOverload
 
 from gpu2npu.emulator import kernels
 from gpu2npu.emulator.device import borrowed, computed, lifecycle, signature, storage_ops
+from gpu2npu.emulator.device.blame import blame
 from gpu2npu.emulator.kernels.registry import Kernel
 
 _KEY = "PrivateUse1"
@@ -35,14 +36,14 @@ _operators: dict[OpOverload, Callable[..., Any]] = {}
 def install() -> None:
     """Register everything but the kernels, which wait for the first npu tensor."""
     for name, function in storage_ops.OWN.items():
-        _aten.impl(name, _initializing(function) if name in _ALLOCATING else function, _KEY)
+        _aten.impl(name, _initializing(name, function) if name in _ALLOCATING else function, _KEY)
     for name in _CARRY_BITS:
         for bit in ("Conjugate", "Negative"):
             _aten.impl(name, torch.library.fallthrough_kernel, bit)
     _every.fallback(_fallback, _KEY)
 
 
-def _initializing(allocate: Callable[..., Any]) -> Callable[..., Any]:
+def _initializing(name: str, allocate: Callable[..., Any]) -> Callable[..., Any]:
     """Every npu tensor's life starts with an allocation, so this is where the kernels are first needed."""
 
     @functools.wraps(allocate)
@@ -50,7 +51,10 @@ def _initializing(allocate: Callable[..., Any]) -> Callable[..., Any]:
         if not (_loaded and lifecycle.is_initialized()):
             lifecycle.init()
             load_kernels()
-        return allocate(*args, **kwargs)
+        try:
+            return allocate(*args, **kwargs)
+        except Exception as error:
+            raise blame(error, f"aten::{name}", args, kwargs)  # noqa: B904
 
     return run
 

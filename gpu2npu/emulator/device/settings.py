@@ -1,7 +1,8 @@
-"""What scripts set on `torch.npu`: autocast's state, and switches of a real NPU that change nothing here."""
+"""What scripts set on `torch.npu`: autocast's state, HF32, and switches of a real NPU that change nothing here."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
@@ -62,6 +63,23 @@ class Switches:
         self.__dict__.update(values)
 
 
-matmul = Switches(allow_hf32=False)
-conv = Switches(allow_hf32=True)
+class CubePrecision:
+    """Whether the cube unit may multiply float32 as HF32: `torch.npu.matmul` or `torch.npu.conv`.
+
+    Setting `allow_hf32` to what is no bool raises torch_npu's TypeError.
+    """
+
+    def __init__(self, allow_hf32: bool) -> None:
+        self.allow_hf32 = allow_hf32
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "allow_hf32" and not isinstance(value, bool):
+            raise TypeError(f"allow_hf32 must be a bool, but got {type(value).__name__}")
+        super().__setattr__(name, value)
+
+
+# torch_npu's defaults (its documents of `torch_npu.npu.matmul.allow_hf32` and `torch_npu.npu.conv.allow_hf32`).
+# GPU2NPU_CONV_HF32=0 lets convolutions begin with full float32, to compare a run with one on the CPU.
+matmul = CubePrecision(allow_hf32=False)
+conv = CubePrecision(allow_hf32=os.environ.get("GPU2NPU_CONV_HF32", "1") != "0")
 config = Switches(allow_internal_format=False)

@@ -8,8 +8,13 @@ from functools import cached_property
 import torch
 from torch._ops import OpOverload
 
+from gpu2npu.emulator.device.support_table import is_supported
+
 _TENSOR = ("Tensor", "Optional[Tensor]")
 _TENSORS = ("List[Tensor]", "List[Optional[Tensor]]", "Optional[List[Tensor]]")
+# Kernels of PyTorch that compose an operator of others, or of its own `out=` overload.
+_COMPOSED = ("CompositeExplicitAutograd", "CompositeImplicitAutograd")
+_STRUCTURED = "CompositeExplicitAutogradNonFunctional"
 # Arguments that say where and how to allocate: the device's business, not the kernel's.
 _PLACEMENT = ("device", "layout", "pin_memory", "memory_format", "non_blocking")
 
@@ -32,6 +37,26 @@ class Signature:
     returns_written: bool
     random: bool
     pointwise: bool
+
+    @cached_property
+    def fallback(self) -> str | None:
+        """The name under which torch_npu says that the operator runs on the CPU; None when the NPU does it.
+
+        The NPU has an operator that the support table lists in any form, or that PyTorch composes of others above the
+        device. A structured operator reaches the device as its `out=` overload, so that is the name torch_npu gives
+        ("aten::special_entr.out").
+        """
+        functional = overload(self.functional)
+        forms = [functional, *mutable_overloads(functional)]
+        if any(is_supported(form.name()) for form in forms):
+            return None
+        has = torch._C._dispatch_has_kernel_for_dispatch_key
+        if any(has(form.name(), key) for form in (self.op, functional) for key in _COMPOSED):
+            return None
+        if not has(functional.name(), _STRUCTURED):
+            return self.functional
+        out = next(form.name() for form in forms[1:] if any(argument.is_out for argument in form._schema.arguments))
+        return None if any(has(out, key) for key in _COMPOSED) else out
 
     @cached_property
     def functional(self) -> str:

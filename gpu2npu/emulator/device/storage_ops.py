@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from gpu2npu.emulator.device import memory, ordinal
+from gpu2npu.emulator.device import generation, memory, ordinal
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, adopt, host, on_npu
+from gpu2npu.emulator.soc import saturates
 
 aten = torch.ops.aten
 _CPU = torch._C.DispatchKey.CPU
@@ -110,7 +111,11 @@ def to_copy(
     memory_format: torch.memory_format | None = None,
 ) -> torch.Tensor:
     """To another dtype or device; PyTorch's own would pin what it copies to the host without blocking."""
+    if tensor.get_device() >= 0:
+        generation.check_cast(dtype)
     copied: torch.Tensor = aten._to_copy.default(_resolved(tensor), dtype=dtype, memory_format=memory_format)
+    if dtype is torch.float16 and saturates():
+        generation.saturate(copied.numpy())
     if device is None:
         return adopt(copied, tensor.get_device())
     if device.type == "npu":
@@ -122,6 +127,8 @@ def to_copy(
 def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     """Between host and device, device and device, and one dtype and another."""
     _resolved(target).copy_(_resolved(source))
+    if target.dtype is torch.float16 and source.dtype is not torch.float16 and saturates():
+        generation.saturate(host(target).numpy())
     return target
 
 

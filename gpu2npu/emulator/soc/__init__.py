@@ -1,4 +1,8 @@
-"""What differs between Ascend chips."""
+"""What differs between Ascend chips.
+
+Names are those of torch_npu's `socVersionMap` (Ascend/pytorch, `torch_npu/csrc/core/npu/NpuVariables.cpp`), where the
+bare "Ascend910B" is a chip of the first generation; here it means what people mean by it, the family of B1 to B4.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,9 @@ GIB = 1 << 30
 class Soc:
     """One chip as the runtime describes it; `memory` and `l2_cache` are in bytes, cores are counted.
 
-    Facts: the Ascend product pages and CANN's `platform_config/*.ini` (`soc_info`, `memory_size`).
+    `second_generation` chips (Ascend910B1 and later, Ascend910_93) compute in bfloat16, keep infinities and NaN, and
+    have HF32; the others saturate and give their cube unit float32 as float16 (`IsBF16Supported` and `IsSupportInfNan`
+    in NpuVariables.cpp; `cubeMathType` in the aclnnConvolution and aclnnMatmul documents of CANN).
     """
 
     name: str
@@ -22,20 +28,65 @@ class Soc:
     cube_cores: int
     vector_cores: int
     l2_cache: int
-    bfloat16: bool
+    second_generation: bool
+    source: str
+
+    @property
+    def bfloat16(self) -> bool:
+        """Whether the chip computes in bfloat16."""
+        return self.second_generation
+
+    @property
+    def hf32(self) -> bool:
+        """Whether the cube unit has HF32; without, it multiplies float32 as float16."""
+        return self.second_generation
 
 
+_CONFIG = "CANN's platform_config/{}.ini"
+_HAMI = "the device table of Project-HAMi's Ascend plugin"
+_LIKE = "assumption: as {}"
+
+# Those of the first generation have AI cores alone, without vector cores of their own (torchair's guide to core
+# numbers); Ascend310P3.ini nevertheless counts seven.
 SOCS = {
     soc.name: soc
     for soc in (
-        Soc("Ascend910A", 32 * GIB, cube_cores=32, vector_cores=32, l2_cache=32 * MIB, bfloat16=False),
-        Soc("Ascend910B", 64 * GIB, cube_cores=24, vector_cores=48, l2_cache=192 * MIB, bfloat16=True),
-        Soc("Ascend910_93", 64 * GIB, cube_cores=24, vector_cores=48, l2_cache=192 * MIB, bfloat16=True),
-        Soc("Ascend310P", 24 * GIB, cube_cores=8, vector_cores=8, l2_cache=16 * MIB, bfloat16=False),
+        Soc("Ascend910A", 32 * GIB, 30, 0, 32 * MIB, False, f"{_HAMI}; assumption: L2 cache"),
+        Soc("Ascend910B1", 64 * GIB, 24, 48, 192 * MIB, True, "cores: Ascend910B1.ini; assumption: rest as B2"),
+        Soc("Ascend910B2", 64 * GIB, 24, 48, 192 * MIB, True, _CONFIG.format("Ascend910B2")),
+        Soc("Ascend910B3", 64 * GIB, 20, 40, 192 * MIB, True, f"{_HAMI}; torch_npu 2.13 `device_props.py`"),
+        Soc("Ascend910B4", 32 * GIB, 20, 40, 96 * MIB, True, _CONFIG.format("Ascend910B4")),
+        Soc("Ascend910B4-1", 64 * GIB, 20, 40, 96 * MIB, True, f"{_HAMI}; assumption: L2 cache as B4"),
+        Soc("Ascend910_9391", 64 * GIB, 24, 48, 192 * MIB, True, _LIKE.format("Ascend910_9392")),
+        Soc("Ascend910_9392", 64 * GIB, 24, 48, 192 * MIB, True, "cores: Ascend910_9392.ini; assumption: rest as B2"),
+        Soc("Ascend910_9381", 64 * GIB, 24, 48, 192 * MIB, True, _LIKE.format("Ascend910_9392")),
+        Soc("Ascend910_9382", 64 * GIB, 24, 48, 192 * MIB, True, _LIKE.format("Ascend910_9392")),
+        Soc("Ascend910_9372", 64 * GIB, 20, 40, 192 * MIB, True, _LIKE.format("Ascend910_9362")),
+        Soc("Ascend910_9362", 64 * GIB, 20, 40, 192 * MIB, True, f"{_HAMI}; assumption: L2 cache as B2"),
+        Soc("Ascend310P1", 24 * GIB, 8, 7, 16 * MIB, False, _LIKE.format("Ascend310P3")),
+        Soc("Ascend310P3", 24 * GIB, 8, 7, 16 * MIB, False, f"{_HAMI}; Ascend310P3.ini; assumption: L2 cache"),
     )
 }
 
+# Families, and the member that stands for each.
+FAMILIES = {
+    "Ascend910B": "Ascend910B2",
+    "Ascend910_93": "Ascend910_9392",
+    "Ascend310P": "Ascend310P3",
+}
 DEFAULT_SOC = "Ascend910B"
+
+
+def soc_named(name: str) -> Soc:
+    """The chip of a name, or the member that stands for a family's name.
+
+    Raises:
+        ValueError: There is no such chip; the message lists those there are.
+    """
+    soc = SOCS.get(FAMILIES.get(name, name))
+    if soc is None:
+        raise ValueError(f"{name!r} is no chip that the emulator knows: choose one of {', '.join([*FAMILIES, *SOCS])}")
+    return soc
 
 
 @functools.cache
@@ -43,9 +94,31 @@ def current_soc() -> Soc:
     """The chip that GPU2NPU_SOC names, Ascend910B unless set.
 
     Raises:
-        RuntimeError: It names a chip that is not in `SOCS`.
+        RuntimeError: It names a chip that is not known.
     """
-    name = os.environ.get("GPU2NPU_SOC", DEFAULT_SOC)
-    if name not in SOCS:
-        raise RuntimeError(f"GPU2NPU_SOC is {name!r}: known chips are {', '.join(SOCS)}")
-    return SOCS[name]
+    try:
+        return soc_named(os.environ.get("GPU2NPU_SOC", DEFAULT_SOC))
+    except ValueError as error:
+        raise RuntimeError(f"GPU2NPU_SOC: {error}") from None
+
+
+@functools.cache
+def saturates() -> bool:
+    """Whether float16 that overflows becomes the largest number (and NaN 0) in place of inf and NaN.
+
+    Chips of the first generation can do nothing else; the others do so where INF_NAN_MODE_ENABLE is 0 and
+    INF_NAN_MODE_FORCE_DISABLE is 1 (the environment variables of the Ascend Extension for PyTorch).
+
+    Raises:
+        RuntimeError: Only the first variable asks for it, in torch_npu's words.
+    """
+    if not current_soc().second_generation:
+        return True
+    if os.environ.get("INF_NAN_MODE_FORCE_DISABLE", "0") == "1":
+        return True
+    if os.environ.get("INF_NAN_MODE_ENABLE", "1") == "0":
+        raise RuntimeError(
+            "INF_NAN_MODE_ENABLE shouldn't be set to 0 on the current device. If you want to disable inf-nan mode, "
+            "please export INF_NAN_MODE_FORCE_DISABLE=1"
+        )
+    return False

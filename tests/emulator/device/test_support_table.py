@@ -2,17 +2,24 @@ import json
 
 import pytest
 
-from gpu2npu.emulator.device import support_table
+from gpu2npu.emulator.device import signature, support_table
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    support_table._operators.cache_clear()
+    support_table._table.cache_clear()
+    yield
+    support_table._operators.cache_clear()
+    support_table._table.cache_clear()
 
 
 @pytest.fixture
 def table(monkeypatch, tmp_path):
     """Writes the table that the environment names."""
-    support_table._operators.cache_clear()
     path = tmp_path / "table.json"
     monkeypatch.setenv("GPU2NPU_SUPPORT_TABLE", str(path))
-    yield lambda content: path.write_text(content)
-    support_table._operators.cache_clear()
+    return lambda content: path.write_text(content)
 
 
 def test_any_overload_of_an_operator_supports_it(table):
@@ -25,10 +32,30 @@ def test_any_overload_of_an_operator_supports_it(table):
 
 
 def test_without_a_table_all_is_supported(monkeypatch):
-    support_table._operators.cache_clear()
     monkeypatch.delenv("GPU2NPU_SUPPORT_TABLE", raising=False)
     assert support_table.is_supported("aten::anything")
-    support_table._operators.cache_clear()
+    assert support_table.release() is None
+
+
+def test_a_table_names_the_release_it_was_made_from(table):
+    table(json.dumps({"operators": {"supported": []}, "wheel": {"version": "2.3.1"}}))
+    assert support_table.release() == "2.3.1"
+
+
+@pytest.mark.parametrize(
+    ("operator", "name"),
+    [
+        ("aten::lgamma", "aten::lgamma.out"),  # structured: the device sees its out= overload
+        ("aten::nonzero_static", "aten::nonzero_static"),
+        ("aten::exp", None),
+        ("aten::softplus_backward", None),  # listed as softplus_backward.grad_input
+        ("aten::square", None),  # PyTorch multiplies
+        ("aten::select_backward", None),  # PyTorch composes it of views
+    ],
+)
+def test_what_the_npu_lacks_has_the_name_that_torch_npu_gives_it(table, operator, name):
+    table(json.dumps({"operators": {"supported": ["aten::exp.out", "aten::softplus_backward.grad_input"]}}))
+    assert signature.read(signature.overload(operator)).fallback == name
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"operators": {"supported": 5}}'])

@@ -1,0 +1,44 @@
+"""Errors name the operator that raised them, and what it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import torch
+
+E = TypeVar("E", bound=Exception)
+
+_OPENING = "raised by the operator "
+
+
+class OperatorError(RuntimeError):
+    """What an operator was given: the cause of an error, in tracebacks of Python 3.10, which knows no notes."""
+
+
+def blame(error: E, operator: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> E:
+    """The error, with a note below its message that names the operator and the dtypes, shapes and devices it got.
+
+    The message itself stays torch's. An error that passes through several operators keeps the innermost one's name.
+    """
+    if any(note.startswith(_OPENING) for note in getattr(error, "__notes__", ())):
+        return error
+    given = [_described(value) for value in args]
+    given += [f"{name}={_described(value)}" for name, value in kwargs.items()]
+    note = f"{_OPENING}{operator}({', '.join(given)})"
+    error.__suppress_context__ = True  # NumPy's error, where torch's words took its place
+    if hasattr(error, "add_note"):
+        error.add_note(note)
+    elif not isinstance(error.__cause__, OperatorError):
+        error.__cause__ = OperatorError(note)
+    return error
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)} on {value.device}"
+    if isinstance(value, (list, tuple)) and any(isinstance(item, torch.Tensor) for item in value):
+        shown = [_described(item) for item in value[:4]]
+        return f"[{', '.join(shown)}{', ...' if len(value) > 4 else ''}]"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,120 @@
+"""What chips of the first generation (Ascend910A, Ascend310P) do otherwise: no bfloat16, and float16 that saturates."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from gpu2npu.emulator.device.tensor import BFLOAT16, Array
+from gpu2npu.emulator.kernels.registry import Kernel
+from gpu2npu.emulator.soc import current_soc, saturates
+
+_FLOAT16 = np.dtype(np.float16)
+_LARGEST = float(np.finfo(np.float16).max)
+_UNSCALE = "aten::_amp_foreach_non_finite_check_and_unscale_"
+
+_overflowed = False
+
+
+def restrained(name: str, kernel: Kernel, writes: Sequence[int]) -> Kernel:
+    """The kernel as the chip in use computes it: itself, where the chip can do all.
+
+    Args:
+        name: The operator's, as errors name it.
+        kernel: A function of arrays.
+        writes: Positions of the arguments that it may write.
+    """
+    if current_soc().bfloat16 and not saturates():
+        return kernel
+    has_bfloat16, is_saturating = current_soc().bfloat16, saturates()
+
+    @functools.wraps(kernel)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if not has_bfloat16 and any(value.dtype == BFLOAT16 for value in _arrays(args)):
+            raise no_bfloat16(name)
+        if not is_saturating:
+            return kernel(*args, **kwargs)
+        finite = _all_finite(args)
+        result = _saturated(kernel(*args, **kwargs), finite)
+        for written in _arrays(args[position] for position in writes if position < len(args)):
+            saturate(written, finite)
+        if name == _UNSCALE:
+            _tell_scaler(args[1])
+        return result
+
+    return run
+
+
+def no_bfloat16(name: str) -> RuntimeError:
+    """The error of an operator that is given bfloat16 on a chip without, in the words of CANN."""
+    operator = "".join(word.capitalize() for word in name.rpartition("::")[2].partition(".")[0].split("_"))
+    return RuntimeError(
+        f"call aclnn{operator} failed, detail:EZ1001: Tensor self not implemented for DT_BFLOAT16, should be in dtype "
+        f"support list [DT_FLOAT,DT_FLOAT16,DT_DOUBLE,DT_INT8,DT_INT16,DT_INT32,DT_INT64,DT_UINT8,DT_BOOL,]. "
+        f"{current_soc().name} has no bfloat16: use float16."
+    )
+
+
+def saturate(values: Array, counts: bool = True) -> None:
+    """Make the largest numbers of infinities and 0 of NaN in a float16 array, in place.
+
+    Source: the document of INF_NAN_MODE_ENABLE in CANN's reference of environment variables ("Inf becomes max, NaN
+    becomes 0"). `counts`: whether it is an overflow, one that `has_overflowed` tells.
+    """
+    saturated = _saturated(values, counts)
+    if saturated is not values:
+        np.copyto(values, saturated)
+
+
+def _saturated(result: Any, counts: bool) -> Any:
+    """A kernel's result, saturated; the arrays themselves, which may be views of arguments, are not written."""
+    global _overflowed
+    if isinstance(result, (list, tuple)):
+        return type(result)(_saturated(value, counts) for value in result)
+    if not isinstance(result, np.ndarray) or result.dtype != _FLOAT16 or np.isfinite(result).all():
+        return result
+    _overflowed = _overflowed or counts
+    return np.nan_to_num(result, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)
+
+
+def has_overflowed() -> bool:
+    """Whether finite numbers overflowed since the last `clear_overflow`: the float status register of the process."""
+    return _overflowed
+
+
+def clear_overflow() -> None:
+    """Clear the float status."""
+    global _overflowed
+    _overflowed = False
+
+
+def _tell_scaler(found_inf: Array) -> None:
+    """Where nothing is ever infinite, the gradient scaler learns of overflow from the float status, and clears it."""
+    if _overflowed:
+        found_inf[...] = 1
+    clear_overflow()
+
+
+def _arrays(values: Iterable[Any]) -> Iterable[Array]:
+    for value in values:
+        if isinstance(value, np.ndarray):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _arrays(value)
+
+
+def _all_finite(args: Sequence[Any]) -> bool:
+    """Whether the operator was given neither infinities nor NaN, which are no overflow of its own."""
+    if any(isinstance(value, float) and not np.isfinite(value) for value in args):
+        return False
+    return all(np.isfinite(value).all() for value in _arrays(args) if value.dtype.kind == "f")
+
+
+def check_cast(dtype: torch.dtype | None) -> None:
+    """Raise when a tensor is converted to bfloat16 on a chip that has none."""
+    if dtype is torch.bfloat16 and not current_soc().bfloat16:
+        raise no_bfloat16("aten::cast")
