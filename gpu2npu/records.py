@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -24,8 +24,12 @@ class Operation(str, Enum):
 
 @dataclass(frozen=True, order=True)
 class Span:
-    """A place in the *source* file: lines count from 1, columns from 0 in characters; the end is exclusive."""
+    """A place in the *source* file: lines count from 1, columns from 0 in characters; the end is exclusive.
 
+    In a notebook, `cell` counts all its cells from 1, and lines count within the cell; elsewhere it is 0.
+    """
+
+    cell: int = field(default=0, kw_only=True)
     start_line: int
     start_column: int
     end_line: int
@@ -57,7 +61,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class MigratedFile:
-    """The outcome for one Python file.
+    """The outcome for one file: each Python file, and each other file that has something to migrate or to report.
 
     `path` is relative to the project, with forward slashes. `content` is None when the file stays as it is, byte for
     byte. `failure` is the reason why the file could not be migrated (then there is no content, change or finding).
@@ -94,8 +98,8 @@ class PathNote:
 class Outcome:
     """What one migration did to a whole project. Every tuple is sorted by path.
 
-    `copied` are the files that are not Python, copied as they are; `skipped` the folders left out by design. `seconds`
-    is wall-clock time.
+    `copied` are the files that are not among `files`, copied as they are; `skipped` the folders left out by design.
+    `seconds` is wall-clock time.
     """
 
     name: str

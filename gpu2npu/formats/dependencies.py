@@ -1,0 +1,142 @@
+"""The requirements that configurations hold: pyproject.toml, setup.cfg, Pipfile, conda's environment.yml."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from gpu2npu.formats.knowledge import Knowledge, normalised
+from gpu2npu.formats.marks import Edit, Mark, Note
+from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar, entry
+from gpu2npu.formats.packages import (
+    ADDED,
+    TORCH_NPU,
+    Required,
+    missing_release,
+    npu_requirement,
+    requirement,
+    requirement_marks,
+)
+from gpu2npu.records import FindingKind
+
+# Where pyproject.toml has lists, or tables of lists, of requirements; `build-system.requires` installs no runtime.
+_LISTS = (("project", "dependencies"), ("tool", "uv", "dev-dependencies"), ("tool", "pdm", "dev-dependencies"))
+_TABLES_OF_LISTS = (("project", "optional-dependencies"), ("dependency-groups",))
+_TABLES = (("tool", "poetry", "dependencies"), ("tool", "poetry", "dev-dependencies"), ("packages",))
+
+
+def toml_dependencies(root: Node, text: str, knowledge: Knowledge) -> list[Mark]:
+    """The requirements of a pyproject.toml or Pipfile."""
+    lists = [entry(root, *path) for path in _LISTS]
+    for path in _TABLES_OF_LISTS:
+        table = entry(root, *path)
+        lists += [value for _, value in table.entries] if isinstance(table, Mapping) else []
+    marks = _listed(lists, text, knowledge)
+    tables = [entry(root, *path) for path in _TABLES]
+    groups = entry(root, "tool", "poetry", "group")
+    if isinstance(groups, Mapping):
+        tables += [entry(group, "dependencies") for _, group in groups.entries]
+    for table in tables:
+        if isinstance(table, Mapping):
+            marks += _table_marks(table, text, knowledge)
+    return marks
+
+
+def setup_cfg_dependencies(root: Node, text: str, knowledge: Knowledge) -> list[Mark]:
+    """The requirements of a setup.cfg."""
+    extras = entry(root, "options.extras_require")
+    lists = [entry(root, "options", "install_requires")]
+    lists += [value for _, value in extras.entries] if isinstance(extras, Mapping) else []
+    return _listed([Items((node,)) if isinstance(node, Scalar) else node for node in lists], text, knowledge)
+
+
+def conda_dependencies(root: Node, text: str, knowledge: Knowledge) -> list[Mark]:
+    """The requirements of a conda environment: those of conda itself, and the list under pip."""
+    dependencies = entry(root, "dependencies")
+    if not isinstance(dependencies, Items):
+        return []
+    under_pip = [entry(item, "pip") for item in dependencies.items]
+    pip = [node for node in under_pip if isinstance(node, Items)]
+    marks = _listed(pip, text, knowledge)
+    required = list(_required(_strings(dependencies)))
+    for one, written in required:
+        marks += requirement_marks(one, written, knowledge)
+    found = [one for one, _ in required]
+    wanted = npu_requirement([*found, *(one for node in pip for one, _ in _required(_strings(node)))], knowledge)
+    if wanted is not None and wanted[0] in found:
+        torch, new = wanted
+        message = f"{ADDED} Add {new} to the packages under pip."
+        marks.append(Note(torch.start, torch.end, TORCH_NPU, FindingKind.REVIEW, torch.name, message))
+    return marks + missing_release(found, knowledge)
+
+
+def _strings(node: Node | None) -> list[Scalar]:
+    items = node.items if isinstance(node, Items) else ()
+    return [item for item in items if isinstance(item, Scalar) and item.value and item.exact and item.places is None]
+
+
+def _required(scalars: Iterable[Scalar]) -> Iterator[tuple[Required, str]]:
+    for scalar in scalars:
+        written = re.sub(r"^[\w./-]+::", lambda match: " " * len(match[0]), scalar.value or "")  # conda's channel::name
+        one = requirement(written, scalar.start)
+        if one is not None:
+            yield one, written
+
+
+def _listed(lists: Iterable[Node | None], text: str, knowledge: Knowledge) -> list[Mark]:
+    marks: list[Mark] = []
+    for node in lists:
+        scalars = _strings(node)
+        required = list(_required(scalars))
+        for one, written in required:
+            marks += requirement_marks(one, written, knowledge)
+        found = [one for one, _ in required]
+        marks += missing_release(found, knowledge)
+        wanted = npu_requirement(found, knowledge)
+        if wanted is not None:
+            torch, new = wanted
+            place = next(scalar for scalar in scalars if scalar.start <= torch.start <= scalar.end)
+            marks.append(_new_item(text, place, new + torch.marker))
+    return marks
+
+
+def _new_item(text: str, item: Scalar, new: str) -> Edit:
+    """An item of its own after `item`, written as that one is: quoted or not, on a line of its own or not."""
+    quote = text[item.start - 1] if text[item.start - 1 : item.start] in ("'", '"') else ""
+    end = item.end + len(quote)
+    line_start = text.rfind("\n", 0, item.start) + 1
+    opening = text[line_start : item.start - len(quote)]
+    newline = "\r\n" if "\r\n" in text else "\n"
+    after = re.compile(r"[ \t]*(,?)[ \t]*(?:#[^\r\n]*)?(?=\r?\n|$)").match(text, end)
+    if after is None or opening.strip() not in ("", "-"):
+        if "=" in opening and not quote:  # setup.cfg: install_requires = torch
+            return Edit(end, end, f"{newline}    {new}", TORCH_NPU, ADDED)
+        return Edit(end, end, f", {quote}{new}{quote}", TORCH_NPU, ADDED)
+    if quote and not opening.strip() and not after[1]:
+        return Edit(end, end, f",{newline}{opening}{quote}{new}{quote}", TORCH_NPU, ADDED)
+    return Edit(after.end(), after.end(), f"{newline}{opening}{quote}{new}{quote}{after[1]}", TORCH_NPU, ADDED)
+
+
+def _table_marks(table: Mapping, text: str, knowledge: Knowledge) -> list[Mark]:
+    """Requirements as keys: `torch = "^2.1"`, `torch = {version = "2.1.0"}`."""
+    marks: list[Mark] = []
+    found = []
+    for key, value in table.entries:
+        version = value if isinstance(value, Scalar) else entry(value, "version")
+        written = (version.value or "") if isinstance(version, Scalar) else ""
+        specifier = f"=={written}" if re.fullmatch(r"\d[\w.+]*", written) else written
+        one = Required(key.start, key.end, normalised(key.value or ""), specifier, "")
+        found.append(one)
+        marks += requirement_marks(one, key.value or "", knowledge)
+    marks += missing_release(found, knowledge)
+    wanted = npu_requirement(found, knowledge)
+    if wanted is not None:
+        torch, new = wanted
+        end = text.find("\n", torch.end)
+        value = next(value for key, value in table.entries if key.start == torch.start)
+        if end < 0 or not isinstance(value, Scalar):
+            message = f"{ADDED} Add {new}."
+            return [*marks, Note(torch.start, torch.end, TORCH_NPU, FindingKind.REVIEW, torch.name, message)]
+        line = f'torch-npu = "{new.partition("==")[2]}"' + ("\r\n" if text[end - 1 : end] == "\r" else "\n")
+        marks.append(Edit(end + 1, end + 1, line, TORCH_NPU, ADDED))
+    return marks

@@ -1,0 +1,152 @@
+"""One file of any kind in, a MigratedFile out. No I/O."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from gpu2npu.engine import ProjectContext, has_trigger, migrate_source
+from gpu2npu.engine.skips import Skips, find_skips
+from gpu2npu.engine.table import outside
+from gpu2npu.formats import kinds
+from gpu2npu.formats.dependencies import conda_dependencies, setup_cfg_dependencies, toml_dependencies
+from gpu2npu.formats.dockerfile import dockerfile_marks
+from gpu2npu.formats.ini_reader import read_ini
+from gpu2npu.formats.json_reader import read_json
+from gpu2npu.formats.kinds import Kind, kind_of
+from gpu2npu.formats.knowledge import Knowledge, knowledge_for
+from gpu2npu.formats.marks import Edit, Lines, Mark, records, resolved, review, spliced
+from gpu2npu.formats.nodes import FormatError, Items, entry
+from gpu2npu.formats.requirements import requirements_marks
+from gpu2npu.formats.settings import settings_marks
+from gpu2npu.formats.shell import makefile_marks, shell_marks
+from gpu2npu.formats.toml_reader import read_toml
+from gpu2npu.formats.yaml_reader import read_yaml
+from gpu2npu.records import MigratedFile
+from gpu2npu.rulebook.rule import Rulebook
+
+# A larger file is data and no configuration: it is not parsed, only searched.
+LARGEST = 5_000_000
+
+
+def may_concern(source: bytes, path: str, rulebook: Rulebook, version: str) -> bool:
+    """Whether a file contains a word that some rule could be for; without one it stays as it is."""
+    kind = kind_of(path, source[: kinds.HEAD_BYTES])
+    if kind is None:
+        return False
+    if kind is Kind.PYTHON:
+        return has_trigger(source, rulebook, version)
+    if kind is Kind.NOTEBOOK and has_trigger(source, rulebook, version):
+        return True
+    if kind in _INSTALLING and b"torch" in source:
+        return True
+    return knowledge_for(rulebook, version).trigger.search(source) is not None
+
+
+def migrate_file(source: bytes, path: str, rulebook: Rulebook, context: ProjectContext) -> MigratedFile:
+    """Apply the rules to one file, of the kind that its path says."""
+    kind = kind_of(path, source[: kinds.HEAD_BYTES])
+    if kind is Kind.PYTHON:
+        return migrate_source(source, path, rulebook, context)
+    if kind is None or not may_concern(source, path, rulebook, context.version):
+        return MigratedFile(path)
+    bom = codecs.BOM_UTF8 if source.startswith(codecs.BOM_UTF8) else b""
+    try:
+        text = source[len(bom) :].decode("utf-8")
+    except UnicodeDecodeError as error:
+        return MigratedFile(path, failure=f"byte {error.start + len(bom)} is not utf-8 ({error.reason})")
+    skips = find_skips(text) if kind is not Kind.JSON else Skips()
+    knowledge = _knowledge(text, rulebook, context.version, outside(rulebook, path, skips.file, frozenset()))
+    marks = _marks(text, path, kind, knowledge)
+    lines = Lines(text)
+    spans = ((mark, lines.span(mark.start, mark.end)) for mark in marks)
+    marks = resolved(mark for mark, span in spans if not skips.covers(mark.rule, span.start_line, span.end_line))
+    return _file(text, path, marks, bom, rulebook)
+
+
+def _file(text: str, path: str, marks: list[Mark], bom: bytes, rulebook: Rulebook) -> MigratedFile:
+    changes, findings = records(text, marks)
+    edited = {mark.rule for mark in marks if isinstance(mark, Edit)}
+    traits = {rule.then.trait for rule in rulebook.rules if rule.id in edited and rule.then.trait is not None}
+    content = bom + spliced(text, marks).encode("utf-8") if changes else None
+    return MigratedFile(path, content, changes, findings, traits=frozenset(traits))
+
+
+def _knowledge(text: str, rulebook: Rulebook, version: str, without: frozenset[str]) -> Knowledge:
+    knowledge = knowledge_for(rulebook, version, without)
+    targets = {rule.then.rename for rule in knowledge.table.variables.values() if rule.then.rename is not None}
+    taken = frozenset(target for target in targets if re.search(rf"\b{target}\b", text) is not None)
+    return replace(knowledge, taken=taken) if taken else knowledge
+
+
+def _marks(text: str, path: str, kind: Kind, knowledge: Knowledge) -> list[Mark]:
+    if len(text) > LARGEST:
+        return _unread(text, knowledge, "it is too large for a configuration and was not read")
+    try:
+        return _READERS[kind](text, path, knowledge)
+    except FormatError as error:
+        return _unread(text, knowledge, str(error))
+
+
+def _unread(text: str, knowledge: Knowledge, reason: str) -> list[Mark]:
+    """A file that cannot be read is told only if it mentions a device or backend where a value may stand."""
+    for rule in knowledge.table.strings:
+        mention = re.search(rf"[:=\[,][ \t]*[\"']?(?P<value>{re.escape(rule.text)})[\"':]?[ \t]*(?=[,\]\n}}])", text)
+        if mention is not None and rule.role.words:
+            message = f"The file stays as it is: {reason}. Look for this and the like in it."
+            return [review(rule.rule, mention.start("value"), mention.end("value"), mention["value"], message)]
+    return []
+
+
+def _shell(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
+    return makefile_marks(text, knowledge) if kinds.is_makefile(path) else shell_marks(text, knowledge)
+
+
+def _yaml(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
+    marks: list[Mark] = []
+    for document in read_yaml(text):
+        marks += settings_marks(document, knowledge)
+        if isinstance(entry(document, "dependencies"), Items):
+            marks += conda_dependencies(document, text, knowledge)
+    return marks
+
+
+def _json(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
+    return settings_marks(read_json(text), knowledge)
+
+
+def _toml(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
+    root = read_toml(text)
+    return settings_marks(root, knowledge) + toml_dependencies(root, text, knowledge)
+
+
+def _ini(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
+    root = read_ini(text)
+    marks = settings_marks(root, knowledge)
+    if path.rpartition("/")[2] == "setup.cfg":
+        marks += setup_cfg_dependencies(root, text, knowledge)
+    return marks
+
+
+def _requirements(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
+    return requirements_marks(text, knowledge, installs="constraint" not in path.rpartition("/")[2].lower())
+
+
+def _dockerfile(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
+    return dockerfile_marks(text, knowledge)
+
+
+_Reader = Callable[[str, str, Knowledge], list[Mark]]
+_READERS: dict[Kind, _Reader] = {
+    Kind.SHELL: _shell,
+    Kind.YAML: _yaml,
+    Kind.JSON: _json,
+    Kind.TOML: _toml,
+    Kind.INI: _ini,
+    Kind.REQUIREMENTS: _requirements,
+    Kind.DOCKERFILE: _dockerfile,
+}
+# Kinds in which a torch that is installed asks for a torch-npu beside it.
+_INSTALLING = frozenset({Kind.REQUIREMENTS, Kind.TOML, Kind.INI, Kind.YAML})

@@ -1,0 +1,71 @@
+"""Dockerfiles: base images, variables, and the shell of their commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpu2npu.formats.knowledge import Knowledge
+from gpu2npu.formats.marks import Mark, shifted
+from gpu2npu.formats.shell import shell_marks
+
+# An instruction with the lines that continue it; comment lines may stand between those.
+_INSTRUCTION = re.compile(
+    r"^[ \t]*(?P<name>[A-Za-z]+)[ \t]+"
+    r"(?P<rest>(?:[^\n\\]|\\(?![ \t]*\r?\n)|\\[ \t]*\r?\n(?:[ \t]*#[^\n]*\n|[ \t]*\n)*)*)",
+    re.MULTILINE,
+)
+_HEREDOC = re.compile(r"<<-?[\"']?(?P<delimiter>\w+)[\"']?")
+_COMMENT = re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE)
+_READ = re.compile(r"\$\{?(?P<name>[A-Za-z_]\w*)")
+_SHELL = frozenset({"RUN", "CMD", "ENTRYPOINT", "HEALTHCHECK", "ONBUILD"})
+
+
+def dockerfile_marks(text: str, knowledge: Knowledge) -> list[Mark]:
+    """What to change in a Dockerfile."""
+    marks: list[Mark] = []
+    at = 0
+    while (match := _INSTRUCTION.search(text, at)) is not None:
+        at = match.end()
+        line_start = text.rfind("\n", 0, match.start("name")) + 1
+        if text[line_start : match.start("name")].strip():
+            continue
+        heredoc = _HEREDOC.search(match["rest"])
+        end = match.end()
+        if heredoc is not None and match["name"].upper() in ("RUN", "COPY"):
+            closing = re.compile(rf"^{heredoc['delimiter']}\r?$", re.MULTILINE).search(text, end)
+            end = at = closing.end() if closing is not None else len(text)
+        marks += _instruction(match["name"].upper(), text[match.start("rest") : end], match.start("rest"), knowledge)
+    return marks
+
+
+def _instruction(name: str, rest: str, start: int, knowledge: Knowledge) -> Iterator[Mark]:
+    if name in _SHELL:
+        yield from shifted(shell_marks(_without_comments(rest), knowledge), start)
+        return
+    if name in ("ENV", "ARG"):
+        yield from shifted(_variables(rest, knowledge), start)
+    for match in _READ.finditer(rest):
+        yield from knowledge.variable(match["name"], start + match.start("name"))
+    yield from knowledge.patterns(rest, start)
+
+
+def _without_comments(rest: str) -> str:
+    """The shell text that Docker hands on, of the same length: a comment line is followed by more of the command."""
+    first = rest.find("\n")
+    if first < 0 or _HEREDOC.search(rest) is not None:
+        return rest
+    blanked = _COMMENT.sub(lambda match: " " * (len(match[0]) - 1) + "\\", rest[first:])
+    return rest[:first] + blanked
+
+
+def _variables(rest: str, knowledge: Knowledge) -> Iterator[Mark]:
+    """`ENV NAME=value NAME2=value2`, or the old `ENV NAME value`."""
+    old = re.match(r"(?P<name>[A-Za-z_]\w*)[ \t]+(?P<value>[^\s=]\S*)[ \t]*$", rest)
+    if old is not None:
+        yield from knowledge.variable(old["name"], 0)
+        yield from knowledge.value(old["name"], old["value"], old.start("value"))
+        return
+    yield from shell_marks(rest, knowledge)
+    for match in re.finditer(r"^(?P<name>[A-Za-z_]\w*)[ \t]*$", rest):  # ARG NAME
+        yield from knowledge.variable(match["name"], match.start("name"))

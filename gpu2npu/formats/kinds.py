@@ -1,0 +1,81 @@
+"""Which kind a file is of, told by its name and, where the name says nothing, by its first line."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+
+class Kind(str, Enum):
+    """What is migrated. All but Python can be switched off; a file of no kind is copied as it is."""
+
+    PYTHON = "python"
+    SHELL = "shell"
+    YAML = "yaml"
+    JSON = "json"
+    TOML = "toml"
+    INI = "ini"
+    REQUIREMENTS = "requirements"
+    DOCKERFILE = "dockerfile"
+    NOTEBOOK = "notebook"
+
+
+# How much of a file `kind_of` may want to see.
+HEAD_BYTES = 128
+
+_BY_SUFFIX = {
+    Kind.PYTHON: ("py",),
+    Kind.SHELL: ("sh", "bash", "zsh", "ksh", "slurm", "sbatch", "pbs", "env", "mk"),
+    Kind.YAML: ("yaml", "yml"),
+    Kind.JSON: ("json", "jsonc", "json5"),
+    Kind.TOML: ("toml",),
+    Kind.INI: ("cfg", "ini"),
+    Kind.DOCKERFILE: ("dockerfile",),
+    Kind.NOTEBOOK: ("ipynb",),
+}
+_SUFFIXES = {suffix: kind for kind, suffixes in _BY_SUFFIX.items() for suffix in suffixes}
+_NAMES = {
+    "Dockerfile": Kind.DOCKERFILE,
+    "Containerfile": Kind.DOCKERFILE,
+    "Makefile": Kind.SHELL,
+    "makefile": Kind.SHELL,
+    "GNUmakefile": Kind.SHELL,
+    "Pipfile": Kind.TOML,
+    ".env": Kind.SHELL,
+}
+# What a package manager writes and reads: an edit would make it inconsistent.
+_LOCKS = frozenset({"package-lock.json", "pnpm-lock.yaml", "conda-lock.yml", "conda-lock.yaml", "composer.lock"})
+_REQUIREMENTS = re.compile(r"(?:.*[-_.])?(?:requirements?|constraints?)(?:[-_.].*)?\.(?:txt|in|pip)", re.IGNORECASE)
+_SHELL_LINE = re.compile(rb"#!.*\b(?:ba|z|k|da)?sh\b")
+_MAKEFILE = re.compile(r"(?:GNUm|M|m)akefile(?:\..*)?|.*\.mk")
+
+
+def kind_of(path: str, head: bytes = b"") -> Kind | None:
+    """The kind of the file at `path` (forward slashes), whose first bytes are `head`; None for a file of no kind."""
+    folder, _, name = path.rpartition("/")
+    if name in _LOCKS or path.endswith(".py"):
+        return Kind.PYTHON if path.endswith(".py") else None
+    if name in _NAMES:
+        return _NAMES[name]
+    stem, dot, suffix = name.rpartition(".")
+    suffix = suffix.lower() if dot else ""
+    listed = folder.rpartition("/")[2] == "requirements" and suffix in ("txt", "in")
+    if listed or _REQUIREMENTS.fullmatch(name):
+        return Kind.REQUIREMENTS
+    if stem and suffix in _SUFFIXES and suffix != "py":
+        return _SUFFIXES[suffix]
+    if re.match(r"(?:Docker|Container)file[._-]", name):
+        return Kind.DOCKERFILE
+    if not suffix and _SHELL_LINE.match(head.split(b"\n", 1)[0]):
+        return Kind.SHELL
+    return None
+
+
+def needs_head(path: str) -> bool:
+    """Whether the name says nothing, so that the kind may be in the first line."""
+    return "." not in path.rpartition("/")[2]
+
+
+def is_makefile(path: str) -> bool:
+    """Whether a file of the kind shell is a makefile, whose recipes are shell."""
+    return _MAKEFILE.fullmatch(path.rpartition("/")[2]) is not None

@@ -1,0 +1,196 @@
+"""The rules as files that are not Python need them: by variable, command, key and value, pattern, distribution."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gpu2npu.engine.table import RuleTable, StringRule, rule_table
+from gpu2npu.engine.words import is_word
+from gpu2npu.formats.marks import Mark, applied, edit, reported, review
+from gpu2npu.rulebook.rule import ArgumentMatch, ImportMatch, Rule, Rulebook
+
+# What stands in a value for something known later: $RANK, ${rank}, {{ rank }}, %(rank)s.
+_PLACEHOLDER = re.compile(r"\$\{[^{}]*\}|\$\{\{.*?\}\}|\{\{.*?\}\}|\$\w+|%\(\w+\)s|\$\(\w+\)")
+# Keys whose values are words about a thing, or names of files and images, and no settings.
+_SPOKEN = frozenset(
+    {"keywords", "keyword", "classifiers", "topics", "topic", "tags", "tag", "labels", "label", "name", "title", "id",
+     "description", "markers", "help", "doc", "comment", "text", "summary", "message", "channels", "image", "container",
+     "from", "repo", "repository", "uses", "url", "path", "paths", "file", "files", "exclude", "include", "ignore",
+     "display_name", "language", "words"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """The rules for one file. `distributions` are import rules by the normalised names of what pip installs;
+    `options` are argument rules by their argument; `taken` the variables that the file has already under the names
+    that rules would give them."""
+
+    table: RuleTable
+    version: str
+    distributions: Mapping[str, Rule]
+    options: Mapping[str, tuple[Rule, ...]]
+    trigger: re.Pattern[bytes]
+    taken: frozenset[str] = frozenset()
+
+    def variable(self, name: str, start: int) -> list[Mark]:
+        """What is to be done to an environment variable whose name stands at `start`."""
+        rule = self.table.variable_rule(name)
+        if rule is None or rule.then.keep:
+            return []
+        end = start + len(name)
+        if rule.then.rename in self.taken:
+            message = f"This file knows {rule.then.rename} already; left as it is."
+            return [review(rule, start, end, name, message)]
+        return applied(rule, start, end, name)
+
+    def value(self, key: str | None, value: str, start: int, others: Iterable[str] = ()) -> list[Mark]:
+        """What is to be done to a value that stands at `start` under `key`, beside `others` in a list."""
+        option = self.option(key, "*", value, start)
+        if option is not None:
+            return option
+        masked = _PLACEHOLDER.sub(lambda match: "{" + "_" * (len(match[0]) - 2) + "}", value)
+        last = (key or "").rpartition(".")[2].lstrip("-+~")
+        beside = set(others)
+        for rule in self.table.strings:
+            target = rule.rule.then.rename
+            whole = rule.literal.fullmatch(masked)
+            if whole is None and not ("," in masked and is_word(last, rule.role)):
+                continue
+            parts = [(0, whole)] if whole is not None else list(_parts(masked, rule))
+            if not parts or target in beside or target in {masked[at:].partition(",")[0] for at, _ in parts}:
+                continue
+            if not self._is_meant(rule, last, whole):
+                bare = whole is not None and masked == rule.text and last.lower() not in _SPOKEN and bool(last)
+                return [self._doubt(rule, start, value)] if bare else []
+            return [mark for at, match in parts for mark in _rewritten(rule, match, start + at)]
+        return []
+
+    def _is_meant(self, rule: StringRule, key: str, whole: re.Match[str] | None) -> bool:
+        if is_word(key, rule.role):
+            return True
+        formed = whole is not None and any(whole.groupdict().values())
+        return formed and key.lower() not in _SPOKEN
+
+    def _doubt(self, rule: StringRule, start: int, value: str) -> Mark:
+        message = f"This may mean the {rule.text} that {rule.rule.then.rename} replaces: check it."
+        return review(rule.rule, start, start + len(value), value, message)
+
+    def option(self, key: str | None, of: str, value: str | None, start: int) -> list[Mark] | None:
+        """What argument rules say of a key (of a command, or `*` for any) and its value; None if none is for it."""
+        name = (key or "").rpartition(".")[2].lstrip("-+~").replace("-", "_")
+        for rule in self.options.get(name, ()):
+            match = rule.match
+            assert isinstance(match, ArgumentMatch)
+            if match.of != of or (match.value is not None and match.value != value) or value in match.unless:
+                continue
+            shown = name if value is None else value
+            end = start + len(shown)
+            if rule.then.rename is not None and match.value is not None:
+                return applied(rule, start, end, shown)
+            if rule.then.rename is None and rule.then.report is None and not rule.then.keep:
+                message = f"{rule.why} Change it by hand."
+                return [review(rule, start, end, shown, message)]
+            return reported(rule, start, end, shown)
+        return None
+
+    def patterns(self, text: str, start: int) -> list[Mark]:
+        """What pattern rules, and rules for strings anywhere, do in a piece of text that stands at `start`."""
+        marks: list[Mark] = []
+        for pattern, rule in self.table.patterns:
+            for match in pattern.finditer(text):
+                new = match.expand(rule.then.rename) if rule.then.rename is not None else None
+                new = None if new == match[0] else new
+                marks += applied(rule, start + match.start(), start + match.end(), match[0], new)
+        if text in self.table.texts:
+            marks += applied(self.table.texts[text], start, start + len(text), text)
+        return marks
+
+    def command(self, name: str, start: int, alone: bool) -> list[Mark]:
+        """What is to be done to a command whose name stands at `start`; `alone`: it has no arguments."""
+        rule = self.table.commands.get(name)
+        if rule is None or rule.then.keep:
+            return []
+        end = start + len(name)
+        if rule.then.rename is not None and not alone:
+            message = f"{rule.why} Its options and its output are others than those of {name}: change it by hand."
+            return [review(rule, start, end, name, message)]
+        return applied(rule, start, end, name)
+
+    def mentions(self, text: str) -> re.Match[str] | None:
+        """The first mention of a device or backend that a rule renames, in text that is not read any closer."""
+        return re.search(rf"(?<![\w-])(?:{self.table.literal.pattern})(?![\w-])", text)
+
+
+def _parts(masked: str, rule: StringRule) -> Iterator[tuple[int, re.Match[str]]]:
+    """The places of a list `cuda:0,cuda:1` that match the rule."""
+    at = 0
+    for part in masked.split(","):
+        match = rule.literal.fullmatch(part)
+        if match is not None:
+            yield at, match
+        at += len(part) + 1
+
+
+def _rewritten(rule: StringRule, match: re.Match[str], start: int) -> list[Mark]:
+    first = start + len(match.group("prefix") or "")
+    last = first + len(rule.text)
+    target = rule.rule.then.rename
+    edits: list[Mark] = [edit(rule.rule, first, last, target)] if target is not None else []
+    return edits + reported(rule.rule, first, last, match[0])
+
+
+@lru_cache(maxsize=16)
+def knowledge_for(rulebook: Rulebook, version: str, without: frozenset[str] = frozenset()) -> Knowledge:
+    """The knowledge for a project of PyTorch `version`, without the rules of some ids."""
+    table = rule_table(rulebook, version, without)
+    active = [rule for rule in rulebook.rules if rule.id not in without and _is_in(table, rule)]
+    distributions: dict[str, Rule] = {}
+    options: dict[str, tuple[Rule, ...]] = {}
+    for rule in active:
+        if isinstance(rule.match, ImportMatch):
+            for name in rule.match.distributions:
+                distributions.setdefault(normalised(name), rule)
+        elif isinstance(rule.match, ArgumentMatch) and isinstance(rule.match.argument, str):
+            options[rule.match.argument] = (*options.get(rule.match.argument, ()), rule)
+    return Knowledge(table, version, distributions, options, _trigger(table, distributions, options))
+
+
+def _is_in(table: RuleTable, rule: Rule) -> bool:
+    """Whether the table, which knows versions, took the rule in."""
+    match = rule.match
+    if isinstance(match, ImportMatch):
+        return table.packages.get(match.module) is rule
+    if isinstance(match, ArgumentMatch):
+        return any(rule in rules for rules in table.arguments.values())
+    return True
+
+
+def normalised(distribution: str) -> str:
+    """The name of a distribution as PEP 503 compares it."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def _trigger(
+    table: RuleTable, distributions: Mapping[str, Rule], options: Mapping[str, tuple[Rule, ...]]
+) -> re.Pattern[bytes]:
+    words = {rule.text for rule in table.strings if rule.role.words}
+    words.update(table.variables, table.families, table.commands, table.texts)
+    for name in distributions:
+        words.update({name, name.replace("-", "_")})
+    for rules in options.values():
+        words.update(_evidence(rule) for rule in rules if isinstance(rule.match, ArgumentMatch))
+    whole = [re.escape(word) for word in sorted(words) if word]
+    patterns = [f"(?:{pattern.pattern})" for pattern, _ in table.patterns]
+    return re.compile("|".join([*whole, *patterns]).encode() or rb"(?!)")
+
+
+def _evidence(rule: Rule) -> str:
+    match = rule.match
+    assert isinstance(match, ArgumentMatch) and isinstance(match.argument, str)
+    if match.value is not None:
+        return match.value
+    return match.argument.partition("_")[0]  # a script writes `--gpus-per-node`

@@ -1,0 +1,53 @@
+"""A configuration as a tree in which every scalar knows its exact place: what YAML, JSON and TOML have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class FormatError(ValueError):
+    """A text is not what its name says; the message is for the user."""
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A value, or a key. From `start` to `end` stands its text, without quotes.
+
+    `value` is the string it means, None where it is a number or the like. `places` gives the offset of each character
+    of the value, and of its end, where escapes make them irregular; it is None where the text is the value itself.
+    `exact` is False where the places are not known. `block` tells a text of several lines.
+    """
+
+    start: int
+    end: int
+    value: str | None
+    places: Sequence[int] | None = None
+    exact: bool = True
+    block: bool = False
+
+    def place(self, index: int) -> int:
+        """The offset of a character of the value."""
+        return self.start + index if self.places is None else self.places[index]
+
+
+@dataclass(frozen=True)
+class Mapping:
+    entries: tuple[tuple[Scalar, Node], ...]
+
+
+@dataclass(frozen=True)
+class Items:
+    items: tuple[Node, ...]
+
+
+Node = Scalar | Mapping | Items
+
+
+def entry(node: Node | None, *keys: str) -> Node | None:
+    """What is under a path of keys, or None."""
+    for key in keys:
+        if not isinstance(node, Mapping):
+            return None
+        node = next((value for name, value in node.entries if name.value == key), None)
+    return node

@@ -1,0 +1,151 @@
+"""Requirements: what pip and conda are asked to install, in whatever file they are asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from gpu2npu.formats.knowledge import Knowledge, normalised
+from gpu2npu.formats.marks import Mark, Note
+from gpu2npu.records import FindingKind
+from gpu2npu.support.tables import RELEASES, table_for
+
+# No rule of a rule file: what matches is every torch, and what it becomes depends on the version asked for.
+TORCH_NPU = "torch-npu-requirement"
+ADDED = "PyTorch reaches the NPU through torch-npu, whose version belongs to that of torch."
+
+_REQUIREMENT = re.compile(
+    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[[^\]]*\])?\s*"
+    r"(?P<specifier>\(?\s*(?:[=<>!~]=?=?\s*[^\s;#,'\"()]+\s*,?\s*)*\)?)(?P<marker>\s*;[^#\n]*?)?\s*(?:#|$|--|\\)"
+)
+_CLAUSE = re.compile(r"(?P<operator>===|==|>=|<=|!=|~=|=|>|<)\s*(?P<version>[^\s,;()]+)")
+_TORCH = frozenset({"torch", "pytorch"})
+_INSTALLERS = frozenset({"install", "add", "create"})
+# Options of pip and conda that take the next word.
+_TAKING = frozenset(
+    {"-r", "-c", "-i", "-f", "-e", "-t", "-n", "-p", "--requirement", "--constraint", "--index-url",
+     "--extra-index-url", "--find-links", "--editable", "--target", "--name", "--prefix", "--channel", "--platform",
+     "--python-version", "--abi", "--trusted-host", "--root", "--src", "--cache-dir", "--index", "--torch-backend"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Required:
+    """One requirement of a file: where it starts, its normalised name, and its marker as it is written."""
+
+    start: int
+    end: int
+    name: str
+    specifier: str
+    marker: str
+
+
+def requirement(text: str, start: int = 0) -> Required | None:
+    """The requirement in `text`, which stands at `start`; None where it is none, but an option, a path or a URL."""
+    stripped = text.strip()
+    at = start + len(text) - len(text.lstrip())
+    match = _REQUIREMENT.match(stripped)
+    if match is None:
+        url = re.match(r"(?P<name>[A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*@\s*\S", stripped)
+        return Required(at, at + url.end("name"), normalised(url["name"]), "", "") if url is not None else None
+    specifier = match["specifier"].strip().rstrip(",")
+    return Required(at, at + match.end("name"), normalised(match["name"]), specifier, (match["marker"] or "").rstrip())
+
+
+def requirement_marks(required: Required, text: str, knowledge: Knowledge) -> list[Mark]:
+    """What is to be said of one requirement. `text` is how it is written, from its start."""
+    rule = knowledge.distributions.get(required.name)
+    if rule is not None and not rule.then.keep:
+        report = rule.then.report
+        kind, message = (report.kind, report.message) if report else (FindingKind.REVIEW, rule.why)
+        return [Note(required.start, required.end, rule.id, kind, required.name, message)]
+    if required.name in _TORCH and not allows(required.specifier, torch_of(knowledge.version)):
+        wanted = torch_of(knowledge.version)
+        written = f"{required.name}{required.specifier}"
+        message = f"The migration is for PyTorch {wanted}, which this excludes; torch-npu needs just that one."
+        return [Note(required.start, required.end, TORCH_NPU, FindingKind.REVIEW, written, message)]
+    return []
+
+
+def npu_requirement(found: Iterable[Required], knowledge: Knowledge) -> tuple[Required, str] | None:
+    """The requirement of torch after which one of torch-npu is to stand, and that one's text without a marker; None
+    where none is wanted."""
+    requirements = list(found)
+    torch = next((one for one in requirements if one.name in _TORCH), None)
+    if torch is None or any(one.name == "torch-npu" for one in requirements):
+        return None
+    if knowledge.version not in RELEASES or not allows(torch.specifier, torch_of(knowledge.version)):
+        return None
+    return torch, f"torch-npu=={torch_of(knowledge.version)}"
+
+
+def missing_release(found: Iterable[Required], knowledge: Knowledge) -> list[Mark]:
+    """That no torch-npu for the version can be required, since there is none on PyPI."""
+    if knowledge.version in RELEASES:
+        return []
+    message = f"PyPI has no torch-npu for PyTorch {knowledge.version}: install the wheel of Ascend's own release."
+    return [
+        Note(one.start, one.end, TORCH_NPU, FindingKind.REVIEW, one.name, message)
+        for one in found
+        if one.name in _TORCH
+    ]
+
+
+def torch_of(version: str) -> str:
+    """The PyTorch that torch-npu for `version` is made for: the patch release that its first wheel on PyPI names."""
+    if version not in RELEASES:
+        return version
+    return table_for(version).wheel.split("-")[1]
+
+
+def allows(specifier: str, version: str) -> bool:
+    """Whether a version specifier (PEP 440, or conda's `=2.1`) leaves room for a release such as 2.1.0."""
+    wanted = _numbers(version)
+    return all(_allows(clause["operator"], clause["version"], wanted) for clause in _CLAUSE.finditer(specifier))
+
+
+def _allows(operator: str, written: str, wanted: tuple[int, ...]) -> bool:
+    numbers = _numbers(written.partition("+")[0])
+    if not numbers:
+        return True
+    same = wanted[: len(numbers)] == numbers
+    if operator == "=" or (operator in ("==", "!=") and ".*" in written):
+        return same if operator != "!=" else not same
+    padded = numbers + (0,) * (len(wanted) - len(numbers))
+    if operator in ("==", "==="):
+        return padded == wanted
+    if operator == "!=":
+        return padded != wanted
+    if operator == "~=":
+        return padded <= wanted and wanted[: len(numbers) - 1] == numbers[:-1]
+    return {">=": wanted >= padded, "<=": wanted <= padded, ">": wanted > padded, "<": wanted < padded}[operator]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    match = re.match(r"v?(\d+(?:\.\d+)*)", version)
+    return tuple(map(int, match[1].split("."))) if match is not None else ()
+
+
+def installed(program: str, arguments: Sequence[tuple[int, str]], knowledge: Knowledge) -> Iterator[Mark]:
+    """What is to be said of the packages that a command installs; `arguments` are places and values of its words."""
+    words = [value for _, value in arguments]
+    if not program.startswith(("pip", "uv", "conda", "mamba", "micromamba")) and words[:2] != ["-m", "pip"]:
+        return
+    verb = next((index for index, word in enumerate(words) if word in _INSTALLERS), None)
+    if verb is None:
+        return
+    taken = False
+    found = []
+    for start, value in arguments[verb + 1 :]:
+        required = None if taken or value.startswith("-") else requirement(value, start)
+        taken = value in _TAKING
+        if required is not None:
+            found.append(required)
+            yield from requirement_marks(required, value, knowledge)
+    wanted = npu_requirement(found, knowledge)
+    if wanted is not None:
+        torch, text = wanted
+        message = f"{ADDED} Install {text} too."
+        yield Note(torch.start, torch.end, TORCH_NPU, FindingKind.REVIEW, torch.name, message)
+    yield from missing_release(found, knowledge)

@@ -1,0 +1,73 @@
+"""requirements.txt and constraints files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpu2npu.formats.knowledge import Knowledge
+from gpu2npu.formats.marks import Edit, Mark, Note
+from gpu2npu.formats.packages import (
+    ADDED,
+    TORCH_NPU,
+    missing_release,
+    npu_requirement,
+    requirement,
+    requirement_marks,
+)
+from gpu2npu.records import FindingKind
+
+# A line with those that continue it.
+_LINE = re.compile(r"(?:[^\\\n]|\\(?!\r?\n)|\\\r?\n)+")
+_COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
+
+
+def requirements_marks(text: str, knowledge: Knowledge, installs: bool = True) -> list[Mark]:
+    """What to change in a requirements file. One that installs nothing, a constraints file, gets no new line."""
+    found = []
+    marks: list[Mark] = []
+    for start, line in _lines(text):
+        marks += knowledge.patterns(line, start)
+        required = requirement(line, start)
+        if required is not None:
+            found.append(required)
+            marks += requirement_marks(required, line, knowledge)
+    hashed = "--hash" in text
+    marks += _hashed_edits(text, marks) if hashed else []
+    marks += missing_release(found, knowledge)
+    wanted = npu_requirement(found, knowledge)
+    if wanted is None or not installs:
+        return marks
+    torch, new = wanted
+    if hashed:
+        message = f"{ADDED} Add {new} with its hash: pip checks hashes for this file."
+        return [*marks, Note(torch.start, torch.end, TORCH_NPU, FindingKind.REVIEW, torch.name, message)]
+    return [*marks, _new_line(text, torch.start, new + torch.marker)]
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Each logical line with its place, without its comment."""
+    for match in _LINE.finditer(text):
+        line = _COMMENT.sub("", match[0])
+        if line.strip():
+            yield match.start(), line
+
+
+def _hashed_edits(text: str, marks: list[Mark]) -> list[Mark]:
+    notes: list[Mark] = []
+    for mark in marks:
+        line_end = next((m.end() for m in _LINE.finditer(text) if m.start() <= mark.start < m.end()), len(text))
+        if isinstance(mark, Edit) and "--hash" in text[mark.start : line_end]:
+            message = "The hashes beside this requirement are those of its old version: replace them."
+            notes.append(Note(mark.start, mark.end, mark.rule, FindingKind.REVIEW, "--hash", message))
+    return notes
+
+
+def _new_line(text: str, after: int, line: str) -> Edit:
+    newline = "\r\n" if "\r\n" in text else "\n"
+    logical = next(match for match in _LINE.finditer(text) if match.start() <= after < match.end())
+    end = logical.end() - (text[: logical.end()].endswith("\r"))
+    if text.startswith(("\n", "\r\n"), end):
+        at = end + len(newline if text.startswith("\r\n", end) else "\n")
+        return Edit(at, at, line + newline, TORCH_NPU, ADDED)
+    return Edit(end, end, newline + line, TORCH_NPU, ADDED)

@@ -1,0 +1,106 @@
+"""What the keys and values of a configuration mean, whatever format it is written in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from gpu2npu.formats.knowledge import Knowledge
+from gpu2npu.formats.marks import Mark, Note, moved
+from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar
+from gpu2npu.formats.shell import shell_marks
+from gpu2npu.records import FindingKind
+
+# Keys under which a string is a command line.
+_COMMANDS = frozenset(
+    {"run", "script", "scripts", "command", "commands", "cmd", "entrypoint", "before_script", "after_script", "setup",
+     "postcreatecommand", "commands_pre", "commands_post", "install_command", "entry", "before_install"}
+)  # fmt: skip
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+_SETTING = re.compile(r"(?P<key>(?:--?|\+\+?|~)?[A-Za-z_][\w.\-/@]*)=(?P<value>.*)", re.DOTALL)
+_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
+# Variables in a text that some program expands: $NAME, ${NAME, ${oc.env:NAME, ${{ env.NAME.
+_READ = re.compile(r"\$(?:\{?(?:oc\.env:|env:|env\.)?|\{\{\s*env\.)(?P<name>[A-Z][A-Z0-9_]*)\b")
+
+
+def settings_marks(root: Node, knowledge: Knowledge) -> list[Mark]:
+    """What to change in a configuration."""
+    return list(_marks(root, (), knowledge))
+
+
+def _marks(node: Node, keys: tuple[str, ...], knowledge: Knowledge) -> Iterator[Mark]:
+    if isinstance(node, Mapping):
+        for key, value in node.entries:
+            name = key.value or ""
+            yield from _placed(key, _key_marks(name, knowledge))
+            if not isinstance(value, Scalar) or value.value is None:
+                yield from _option_marks(key, name, value, knowledge)
+            yield from _marks(value, (*keys, name), knowledge)
+    elif isinstance(node, Items):
+        yield from _item_marks(node, keys, knowledge)
+    elif node.value:
+        yield from _placed(node, _value_marks(node.value, keys, (), knowledge, node.block))
+
+
+def _key_marks(name: str, knowledge: Knowledge) -> list[Mark]:
+    if _VARIABLE.fullmatch(name):
+        return knowledge.variable(name, 0)
+    return knowledge.patterns(name, 0)
+
+
+def _option_marks(key: Scalar, name: str, value: Node, knowledge: Knowledge) -> list[Mark]:
+    """Settings that a rule knows by their key alone, with a value that is no string: `cudnn_benchmark: true`."""
+    if not isinstance(value, Scalar):
+        return []
+    return _placed(key, [mark for mark in knowledge.option(name, "*", None, 0) or () if isinstance(mark, Note)])
+
+
+def _item_marks(node: Items, keys: tuple[str, ...], knowledge: Knowledge) -> Iterator[Mark]:
+    """Values beside each other, of which one may be an option and the next its argument: `[--device, cuda]`."""
+    strings = [item.value for item in node.items if isinstance(item, Scalar) and item.value]
+    option: str | None = None
+    for item in node.items:
+        if not isinstance(item, Scalar):
+            yield from _marks(item, keys, knowledge)
+            option = None
+        elif item.value:
+            under = (*keys, option) if option is not None else keys
+            yield from _placed(item, _value_marks(item.value, under, strings, knowledge, item.block))
+            option = item.value if _OPTION.fullmatch(item.value) else None
+
+
+def _value_marks(
+    value: str, keys: tuple[str, ...], others: Iterable[str], knowledge: Knowledge, block: bool
+) -> list[Mark]:
+    key = keys[-1] if keys else None
+    if any(name.lower() in _COMMANDS for name in keys[-2:]) and (block or " " in value):
+        return shell_marks(value, knowledge)
+    if _VARIABLE.fullmatch(value):
+        return knowledge.variable(value, 0)
+    marks: list[Mark] = []
+    for match in _READ.finditer(value):
+        marks += knowledge.variable(match["name"], match.start("name"))
+    setting = _SETTING.fullmatch(value)
+    if setting is not None:
+        name, start = setting["key"], setting.start("value")
+        if _VARIABLE.fullmatch(name):
+            marks += knowledge.variable(name, 0)
+        marks += knowledge.value(name, setting["value"], start)
+    elif not block:
+        marks += knowledge.value(key, value, 0, (other for other in others if other != value))
+    return marks + knowledge.patterns(value, 0)
+
+
+def _placed(scalar: Scalar, marks: Iterable[Mark]) -> list[Mark]:
+    """Marks of a scalar's value as marks of the text. Where the value's place is not known they are only told."""
+    if scalar.exact:
+        return moved(marks, scalar.place)
+    return [_told(mark, scalar) for mark in marks]
+
+
+def _told(mark: Mark, scalar: Scalar) -> Mark:
+    if isinstance(mark, Note):
+        return replace(mark, start=scalar.start, end=scalar.end)
+    message = f"{mark.message} It is written with escapes or over several lines: change it by hand."
+    return Note(scalar.start, scalar.end, mark.rule, FindingKind.REVIEW, (scalar.value or "")[:80], message)

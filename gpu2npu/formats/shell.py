@@ -1,0 +1,330 @@
+"""Shell scripts, job files of schedulers, and command lines in other files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from gpu2npu.formats.knowledge import Knowledge
+from gpu2npu.formats.marks import Mark, Note, applied, reported, review, shifted
+from gpu2npu.formats.packages import installed
+from gpu2npu.formats.shell_lexer import Command, Heredoc, Script, Word, lex
+
+# $NAME, ${NAME, ${#NAME and ${!NAME.
+_READ = re.compile(r"\$\{?[#!]?(?P<name>[A-Za-z_]\w*)")
+_DEFAULT = re.compile(r"\$\{(?P<name>[A-Za-z_]\w*):?[-=](?P<value>[\w:.,]+)\}")
+_ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=")
+# An argument that begins with, or is, a variable's name: `export NAME`, `-e NAME=1`, `ALL,NAME=1`.
+_NAMED = re.compile(r"(?:^|(?<=[,='\"]))(?P<name>[A-Z][A-Z0-9_]*)(?==|$|,)")
+_OPTION = re.compile(r"(?P<key>(?:--?|\+\+?|~)?[A-Za-z_][\w.\-/@]*)(?P<equals>=)?")
+_DIRECTIVE = re.compile(r"#(?P<scheduler>SBATCH|PBS|BSUB)\s")
+_SCHEDULERS = {"SBATCH": "sbatch", "PBS": "qsub", "BSUB": "bsub"}
+# Commands whose options mean the same.
+_SAME_OPTIONS = {"srun": "sbatch", "salloc": "sbatch", "podman": "docker", "nerdctl": "docker"}
+_CONTROL = frozenset({"if", "then", "else", "elif", "while", "until", "do", "!", "time", "{", "@", "-", "@-", "-@"})
+# Programs that run the program that follows.
+_WRAPPERS = frozenset(
+    {"sudo", "env", "nohup", "exec", "command", "nice", "ionice", "timeout", "watch", "xargs", "stdbuf", "srun",
+     "mpirun", "mpiexec", "numactl", "taskset", "strace", "builtin", "setsid", "chrt", "bsub", "pdsh"}
+)  # fmt: skip
+_PRINTERS = frozenset({"echo", "printf", "print", "log", "info", "warn", "error", "die", "grep", "egrep", "sed", "awk",
+                       "logger", "read", "cat", "tee"})  # fmt: skip
+_SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "ssh", "eval", "sbatch"})
+_PYTHON = re.compile(r"(?:.*/)?(?:python|pypy|ipython)[\d.]*|\$\{?PYTHON\}?|\$\(PYTHON\)")
+_FINDERS = frozenset({"which", "type", "hash", "whereis"})
+_COMPARISONS = frozenset({"=", "==", "!=", "=~"})
+_OPERAND = re.compile(r"[\"']?\$\{?(?P<name>[A-Za-z_]\w*)[^\"']*[\"']?")
+_MAKE_VARIABLE = re.compile(r"\s*(?:export\s+|override\s+)?(?P<name>[A-Za-z_]\w*)\s*(?:[:?+]?=\s*(?P<value>\S*)|$)")
+_SCRIPT_NAME = re.compile(r".*\.(?:sh|bash|zsh|slurm|sbatch|pbs)")
+_MAX_DEPTH = 6
+
+
+def shell_marks(text: str, knowledge: Knowledge) -> list[Mark]:
+    """What to change in a script."""
+    return _Reader(text, knowledge, 0, spoken=False).marks()
+
+
+def makefile_marks(text: str, knowledge: Knowledge) -> list[Mark]:
+    """What to change in a makefile: its variables, and the shell lines of its recipes."""
+    marks: list[Mark] = []
+    for match in re.finditer(r"(?:[^\n\\]|\\.|\\\n)+", text):
+        line = match[0]
+        if line.startswith("\t"):
+            body = line.lstrip("\t @-")
+            marks += shifted(shell_marks(body, knowledge), match.end() - len(body))
+            continue
+        variable = _MAKE_VARIABLE.match(line)
+        if variable is not None:
+            marks += shifted(knowledge.variable(variable["name"], variable.start("name")), match.start())
+            if variable["value"]:
+                found = knowledge.value(variable["name"], variable["value"], variable.start("value"))
+                marks += shifted(found, match.start())
+    for match in re.finditer(r"\$\$?[{(]?(?P<name>[A-Za-z_]\w*)", text):
+        marks += knowledge.variable(match["name"], match.start("name"))
+    return marks
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads one piece of shell. `spoken`: it is text that may only be shown, so that nothing uncertain is told."""
+
+    text: str
+    knowledge: Knowledge
+    depth: int
+    spoken: bool
+
+    def marks(self) -> list[Mark]:
+        script = lex(self.text)
+        if script.unclosed:
+            return self._unclosed()
+        marks = list(self._reads(script))
+        subject: str | None = None
+        for command in script.commands:
+            if command.pattern:
+                marks += self._case(command, subject)
+                continue
+            subject = _case_subject(command) or subject
+            marks += self._command(command)
+        for start, end in script.comments:
+            marks += self._directive(start, end)
+        return marks
+
+    def _unclosed(self) -> list[Mark]:
+        if self.spoken:
+            return []
+        mention = self.knowledge.mentions(self.text)
+        rules = [rule.rule for rule in self.knowledge.table.strings if mention and rule.text in mention[0]]
+        if mention is None or not rules:
+            return []
+        message = "A quote in this script has no end that gpu2npu can find: migrate the script by hand."
+        return [review(rules[0], mention.start(), mention.end(), mention[0], message)]
+
+    def _reads(self, script: Script) -> Iterator[Mark]:
+        """Variables, wherever they expand, and the defaults that expansions give."""
+        dead = sorted(script.dead)
+        at = 0
+        for match in _READ.finditer(self.text):
+            while at < len(dead) and dead[at][1] <= match.start():
+                at += 1
+            if (at < len(dead) and dead[at][0] <= match.start()) or _escaped(self.text, match.start()):
+                continue
+            yield from self.knowledge.variable(match["name"], match.start("name"))
+            default = _DEFAULT.match(self.text, match.start())
+            if default is not None:
+                yield from self.knowledge.value(default["name"], default["value"], default.start("value"))
+
+    def _command(self, command: Command) -> Iterator[Mark]:
+        words = command.words
+        if command.array:
+            yield from self._arguments(words, None)
+            return
+        at = yield from self._assignments(words)
+        head = words[at] if at < len(words) else None
+        name = _basename(head) if head is not None else None
+        yield from self._wrapped(words[:at])
+        if head is not None and name is not None:
+            yield from self._head(head, name, words[at + 1 :])
+            if name in _PRINTERS and command.targets:  # it writes a file, perhaps a script
+                yield from self._arguments(words[at + 1 :], name)
+        for heredoc in command.heredocs:
+            yield from self._heredoc(heredoc, command, name)
+
+    def _assignments(self, words: Sequence[Word]) -> Generator[Mark, None, int]:
+        """The variables set before a command; returns the index of the word that names the command."""
+        at = 0
+        wrapped = False
+        while at < len(words):
+            text = words[at].text
+            assigned = _ASSIGNMENT.match(text)
+            if assigned is not None:
+                yield from self._assignment(words[at], assigned)
+            elif text in _CONTROL:
+                pass
+            elif text == "command" and at + 1 < len(words) and words[at + 1].text in ("-v", "-V"):
+                break
+            elif _basename(words[at]) in _WRAPPERS:
+                wrapped = True
+            elif not (wrapped and (text.startswith("-") or re.fullmatch(r"[\d.]+[smhd]?", text))):
+                break
+            at += 1
+        return at
+
+    def _assignment(self, word: Word, assigned: re.Match[str]) -> Iterator[Mark]:
+        yield from self.knowledge.variable(assigned["name"], word.start)
+        start, end, quote = word.inside(word.start + assigned.end())
+        value = self.text[start:end]
+        found = self.knowledge.value(assigned["name"], value, start)
+        yield from self._certain(found)
+        yield from self.knowledge.patterns(value, start)
+        if quote and " " in value and not found:
+            yield from self._within(start, end, spoken=True)
+
+    def _wrapped(self, words: Sequence[Word]) -> Iterator[Mark]:
+        """The options of programs such as srun that run another."""
+        for index, word in enumerate(words):
+            program = _SAME_OPTIONS.get(_basename(word) or "", _basename(word) or "")
+            if program in ("sbatch", "docker"):
+                yield from self._options(words[index + 1 :], program)
+
+    def _head(self, head: Word, name: str, arguments: Sequence[Word]) -> Iterator[Mark]:
+        if not self.spoken:
+            at = head.end - len(name) if not head.quoted else head.text.index(name) + head.start
+            yield from self.knowledge.command(name, at, alone=not arguments)
+        if name in _PRINTERS:
+            return
+        if name in ("[", "[[", "test"):
+            yield from self._comparisons(arguments)
+        if name in _FINDERS or (name == "command" and arguments):
+            yield from self._sought(arguments)
+        program = _SAME_OPTIONS.get(name, name)
+        yield from self._options(arguments, program)
+        yield from self._inner(name, arguments)
+        if not self.spoken:
+            pieces = [(word.inside(word.start)[0], self._value(word)) for word in arguments]
+            yield from installed(name, pieces, self.knowledge)
+        yield from self._arguments(arguments, name)
+
+    def _value(self, word: Word) -> str:
+        start, end, _ = word.inside(word.start)
+        return self.text[start:end]
+
+    def _arguments(self, words: Sequence[Word], name: str | None) -> Iterator[Mark]:
+        """Options with their values, variables that are named, and patterns anywhere."""
+        key: str | None = None
+        for word in words:
+            for named in _NAMED.finditer(word.text):
+                yield from self.knowledge.variable(named["name"], word.start + named.start("name"))
+            start, end, quote = word.inside(word.start)
+            value = self.text[start:end]
+            yield from self.knowledge.patterns(value, start)
+            option = _OPTION.match(word.text)
+            if option is not None and option["equals"]:
+                start, end, quote = word.inside(word.start + option.end())
+                key, value = option["key"], self.text[start:end]
+                yield from self._certain(self.knowledge.value(key, value, start))
+                key = None
+            elif option is not None and option["key"].startswith("-") and option.end() == len(word.text):
+                key = option["key"]
+            elif key is not None:
+                yield from self._certain(self.knowledge.value(key, value, start))
+            elif value == "cuda" or value.startswith("cuda:"):
+                yield from self._certain(self.knowledge.value("argument", value, start))
+            if quote and " " in value and name not in _SHELLS:
+                yield from self._within(start, end, spoken=True)
+
+    def _certain(self, marks: list[Mark]) -> list[Mark]:
+        return [mark for mark in marks if not (self.spoken and isinstance(mark, Note))]
+
+    def _options(self, words: Sequence[Word], program: str) -> Iterator[Mark]:
+        """Options that rules know by the program they are for."""
+        for word in words:
+            option = _OPTION.match(word.text)
+            if option is None or not option["key"].startswith("-"):
+                continue
+            start, end, _ = word.inside(word.start + option.end())
+            value = self.text[start:end] if option["equals"] else None
+            found = self.knowledge.option(option["key"], program, value, start if value is not None else word.start)
+            yield from self._certain(found or [])
+
+    def _inner(self, name: str, arguments: Sequence[Word]) -> Iterator[Mark]:
+        """Programs within arguments: `bash -c '...'` is shell again, `python -c '...'` is told."""
+        after_c = [later for word, later in pairwise(arguments) if word.text in ("-c", "-lc", "-ec", "-exc")]
+        if _PYTHON.fullmatch(name):
+            for word in after_c:
+                yield from self._python(word.start, word.end)
+        elif name in _SHELLS:
+            for word in after_c if name not in ("ssh", "eval", "sbatch") else arguments:
+                start, end, quote = word.inside(word.start)
+                if quote:
+                    yield from self._within(start, end, spoken=self.spoken)
+
+    def _within(self, start: int, end: int, spoken: bool) -> list[Mark]:
+        """What is to be done to shell text inside a word; not where backslashes make it another text."""
+        inner = self.text[start:end]
+        if self.depth >= _MAX_DEPTH or "\\" in inner.replace("\\\n", ""):
+            return []
+        return shifted(_Reader(inner, self.knowledge, self.depth + 1, spoken).marks(), start)
+
+    def _python(self, start: int, end: int) -> Iterator[Mark]:
+        mention = self.knowledge.mentions(self.text[start:end])
+        if mention is None or self.spoken:
+            return
+        rule = next(rule.rule for rule in self.knowledge.table.strings if rule.text in mention[0])
+        message = "Python code inside a shell script is not migrated: change it by hand, or move it into a .py file."
+        yield review(rule, start + mention.start(), start + mention.end(), mention[0], message)
+
+    def _heredoc(self, heredoc: Heredoc, command: Command, name: str | None) -> Iterator[Mark]:
+        body = self.text[heredoc.start : heredoc.end]
+        writes_script = any(_SCRIPT_NAME.fullmatch(self._value(target)) for target in command.targets)
+        if name in _SHELLS or writes_script or re.match(r"#!.*sh\b", body):
+            if "\\" not in body.replace("\\\n", "") or heredoc.raw:
+                yield from shifted(_Reader(body, self.knowledge, self.depth + 1, self.spoken).marks(), heredoc.start)
+        elif name is not None and not self.spoken:
+            yield from self._python(heredoc.start, heredoc.end)
+
+    def _comparisons(self, words: Sequence[Word]) -> Iterator[Mark]:
+        """`[ "$DEVICE" = cuda ]`: the variable's name says what the word means."""
+        for left, operator, right in zip(words, words[1:], words[2:], strict=False):
+            if operator.text not in _COMPARISONS:
+                continue
+            for operand, other in ((left, right), (right, left)):
+                named = _OPERAND.fullmatch(operand.text)
+                if named is not None:
+                    yield from self._compared(named["name"], other)
+
+    def _compared(self, name: str, word: Word) -> list[Mark]:
+        start, end, _ = word.inside(word.start)
+        return self._certain(self.knowledge.value(name, self.text[start:end].rstrip("*"), start))
+
+    def _case(self, command: Command, subject: str | None) -> Iterator[Mark]:
+        for word in command.words:
+            if subject is not None:
+                yield from self._compared(subject, word)
+
+    def _sought(self, words: Sequence[Word]) -> Iterator[Mark]:
+        """`command -v nvidia-smi`: a program that is looked for, by name alone."""
+        for word in words:
+            rule = self.knowledge.table.commands.get(word.text)
+            if rule is not None and rule.then.rename is not None:
+                yield from applied(rule, word.start, word.end, word.text, rule.then.rename.partition(" ")[0])
+            elif rule is not None:
+                yield from reported(rule, word.start, word.end, word.text)
+
+    def _directive(self, start: int, end: int) -> Iterator[Mark]:
+        """`#SBATCH --gres=gpu:4`: options of the scheduler that reads the script."""
+        directive = _DIRECTIVE.match(self.text, start, end)
+        if directive is None or self.spoken:
+            return
+        inner = lex(self.text[directive.end() : end])
+        reader = _Reader(self.text[directive.end() : end], self.knowledge, self.depth, self.spoken)
+        for command in inner.commands:
+            yield from shifted(reader._options(command.words, _SCHEDULERS[directive["scheduler"]]), directive.end())
+            for word in command.words:
+                for named in _NAMED.finditer(word.text):
+                    at = directive.end() + word.start + named.start("name")
+                    yield from self.knowledge.variable(named["name"], at)
+
+
+def _basename(word: Word | None) -> str | None:
+    """The program that a word runs, without its folder; None where that is only known at run time."""
+    if word is None:
+        return None
+    text = word.text.strip("\"'")
+    return text.rpartition("/")[2] or None
+
+
+def _case_subject(command: Command) -> str | None:
+    words = command.words
+    if len(words) < 3 or words[0].text != "case":
+        return None
+    named = _OPERAND.fullmatch(words[1].text)
+    return named["name"] if named is not None else None
+
+
+def _escaped(text: str, index: int) -> bool:
+    backslashes = 0
+    while index - 1 - backslashes >= 0 and text[index - 1 - backslashes] == "\\":
+        backslashes += 1
+    return backslashes % 2 == 1

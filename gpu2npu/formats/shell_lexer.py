@@ -1,0 +1,324 @@
+"""A shell script -> its simple commands, with the exact place of every word.
+
+It reads what bash, zsh and dash have in common: quotes, expansions, substitutions, comments, here-documents,
+redirections, `case`. It runs nothing and expands nothing. Control words such as `if` are words of a command like any
+other. A script that ends within a quote is read up to there and marked as unclosed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+_ENDS_WORD = frozenset(" \t\n;&|()<>")
+_PLAIN = re.compile(r"[^\s;&|()<>'\"`\\$]+")
+_NAME_AND_EQUALS = re.compile(r"[A-Za-z_]\w*(?:\[[^\]\n]*\])?\+?=")
+_IN_BRACES = re.compile(r"[^'\"`\\$}]+")
+_IN_DOUBLE = re.compile(r"[^\"`\\$]+")
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word from `start` to `end`. `value_start` and `value_end` are inside its quotes where it is quoted as a whole
+    or, after `name=` or `--name=`, from there on. `quote` is that quote, empty where there is none."""
+
+    start: int
+    end: int
+    text: str
+    quoted: tuple[tuple[int, int, str], ...] = ()  # the quoted parts, without their quotes
+
+    def inside(self, start: int) -> tuple[int, int, str]:
+        """The place of the word's rest from `start` on, inside its quotes where those are around it all; the quote."""
+        for first, last, quote in self.quoted:
+            opening = 2 if quote == "$'" else 1
+            if first - opening == start and last + 1 == self.end:
+                return first, last, quote
+        return start, self.end, ""
+
+
+@dataclass(frozen=True)
+class Heredoc:
+    """A here-document's text. `raw`: its delimiter is quoted, and nothing is expanded."""
+
+    start: int
+    end: int
+    raw: bool
+
+
+@dataclass
+class Command:
+    """Words up to the end of a simple command. `pattern`: they are a pattern of `case`. `array`: the items of one."""
+
+    words: list[Word] = field(default_factory=list)
+    targets: list[Word] = field(default_factory=list)
+    heredocs: list[Heredoc] = field(default_factory=list)
+    pattern: bool = False
+    array: bool = False
+
+
+@dataclass
+class Script:
+    """All commands, those in substitutions too, in no particular order. `dead` are places where nothing expands."""
+
+    commands: list[Command] = field(default_factory=list)
+    comments: list[tuple[int, int]] = field(default_factory=list)
+    dead: list[tuple[int, int]] = field(default_factory=list)
+    unclosed: bool = False
+
+
+def lex(text: str) -> Script:
+    """Read a whole script. Takes time in proportion to its length and fails on nothing."""
+    lexer = _Lexer(text)
+    while lexer.at < len(text):
+        lexer.commands("")
+        lexer.at += 1  # a closing parenthesis that nothing opened
+    return lexer.script
+
+
+class _Lexer:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.script = Script()
+        self.depth = 0
+        self.waiting: list[tuple[str, bool, bool, Command]] = []  # here-documents that begin after this line
+
+    def commands(self, closer: str) -> None:
+        """Read commands up to an unmatched `closer`, and stop before it."""
+        text, size = self.text, len(self.text)
+        command = Command()
+        parentheses = cases = 0
+        while self.at < size:
+            character = text[self.at]
+            if character in " \t\r":
+                self.at += 1
+            elif text.startswith(("\\\n", "\\\r\n"), self.at):
+                self.at = text.index("\n", self.at) + 1
+            elif character == "#":
+                end = self._line_end()
+                self.script.comments.append((self.at, end))
+                self.script.dead.append((self.at, end))
+                self.at = end
+            elif closer == character == "`":
+                break
+            elif character == "(":
+                parentheses += 1
+                command = self._ended(command)
+                self.at += 1
+            elif character == ")":
+                if parentheses:
+                    parentheses -= 1
+                elif cases:
+                    command.pattern = True
+                else:
+                    break
+                command = self._ended(command)
+                self.at += 1
+            elif character in "<>" and not text.startswith(("<(", ">("), self.at):
+                self._redirection(command)
+            elif text.startswith("&>", self.at):
+                self.at += 1
+            elif character in "\n;&|":
+                command.pattern = bool(cases) and character == "|" and len(command.words) == 1
+                command = self._ended(command)
+                self.at += 1
+                if character == "\n":
+                    self._heredocs()
+            else:
+                word = self._word(command)
+                if not (word.text.isdigit() and text.startswith(("<", ">"), self.at)):
+                    command.words.append(word)
+                if word.text == "in" and command.words[0].text == "case":
+                    cases += 1
+                    command = self._ended(command)
+                elif word.text == "esac" and cases and len(command.words) == 1:
+                    cases -= 1
+        self._ended(command)
+
+    def _ended(self, command: Command) -> Command:
+        if command.words or command.heredocs:
+            self.script.commands.append(command)
+        return Command()
+
+    def _line_end(self) -> int:
+        end = self.text.find("\n", self.at)
+        return len(self.text) if end < 0 else end
+
+    def _redirection(self, command: Command) -> None:
+        text = self.text
+        if text.startswith("<<", self.at) and not text.startswith("<<<", self.at):
+            self.at += 2
+            strips = text.startswith("-", self.at)
+            self.at += strips
+            while text.startswith((" ", "\t"), self.at):
+                self.at += 1
+            word = self._word(command)
+            raw = any(mark in word.text for mark in "'\"\\")
+            self.waiting.append((re.sub(r"['\"\\]", "", word.text), strips, raw, command))
+            return
+        while text.startswith(("<", ">", "&", "|"), self.at):
+            self.at += 1
+        while text.startswith((" ", "\t"), self.at):
+            self.at += 1
+        if self.at < len(text) and text[self.at] not in _ENDS_WORD:
+            command.targets.append(self._word(command))
+
+    def _heredocs(self) -> None:
+        """The here-documents that begin here; each is its command's, which may have ended before."""
+        for delimiter, strips, raw, command in self.waiting:
+            start = self.at
+            while self.at < len(self.text):
+                end = self._line_end()
+                line = self.text[self.at : end].rstrip("\r")
+                if (line.lstrip("\t") if strips else line) == delimiter:
+                    break
+                self.at = min(end + 1, len(self.text))
+            command.heredocs.append(Heredoc(start, self.at, raw))
+            if raw:
+                self.script.dead.append((start, self.at))
+            self.at = min(self._line_end() + 1, len(self.text))
+        self.waiting.clear()
+
+    def _word(self, command: Command) -> Word:
+        text, start = self.text, self.at
+        quoted: list[tuple[int, int, str]] = []
+        while self.at < len(text):
+            character = text[self.at]
+            plain = _PLAIN.match(text, self.at)
+            if plain:
+                self.at = plain.end()
+            elif character == "\\":
+                self.at = min(self.at + 2, len(text))
+            elif character == "'" or text.startswith("$'", self.at):
+                quoted.append(self._single())
+            elif character == '"' or text.startswith('$"', self.at):
+                quoted.append(self._double())
+            elif character == "$" or character == "`" or text.startswith(("<(", ">("), self.at):
+                self._expansion()
+            elif character == "(" and _NAME_AND_EQUALS.fullmatch(text, start, self.at):
+                self._array()
+            elif character in _ENDS_WORD or character.isspace():
+                break
+            else:
+                self.at += 1
+        if self.at == start:
+            self.at += 1
+        return Word(start, self.at, text[start : self.at], tuple(quoted))
+
+    def _single(self) -> tuple[int, int, str]:
+        quote = "$'" if self.text[self.at] == "$" else "'"
+        self.at += len(quote)
+        start = self.at
+        end = self.text.find("'", start)
+        while quote == "$'" and end > 0 and _is_escaped(self.text, end):
+            end = self.text.find("'", end + 1)
+        if end < 0:
+            self.script.unclosed = True
+            end = len(self.text)
+        self.at = min(end + 1, len(self.text))
+        self.script.dead.append((start, end))
+        return start, end, quote
+
+    def _double(self) -> tuple[int, int, str]:
+        self.at += 1 if self.text[self.at] == '"' else 2
+        start = self.at
+        while self.at < len(self.text):
+            plain = _IN_DOUBLE.match(self.text, self.at)
+            if plain:
+                self.at = plain.end()
+            elif self.text[self.at] == "\\":
+                self.at += 2
+            elif self.text[self.at] == '"':
+                self.at += 1
+                return start, self.at - 1, '"'
+            else:
+                self._expansion()
+        self.at = len(self.text)
+        self.script.unclosed = True
+        return start, self.at, '"'
+
+    def _expansion(self) -> None:
+        """`$name`, `${...}`, `$((...))`, `$(...)`, a backquoted command, `<(...)`."""
+        text = self.text
+        self.depth += 1
+        if self.depth > 50:  # no person nests so deep
+            self.script.unclosed = True
+            self.at = len(text)
+        elif text.startswith("${", self.at):
+            self.at += 2
+            self._braces()
+        elif text.startswith("$((", self.at):
+            self.at += 3
+            level = 2
+            while self.at < len(text) and level:
+                level += {"(": 1, ")": -1}.get(text[self.at], 0)
+                self.at += 1
+        elif text.startswith(("$(", "<(", ">("), self.at):
+            self._nested(2, ")")
+        elif text[self.at] == "`":
+            self._nested(1, "`")
+        else:
+            self.at += 1
+        self.depth -= 1
+
+    def _nested(self, opening: int, closer: str) -> None:
+        self.at += opening
+        self.commands(closer)
+        if self.at >= len(self.text):
+            self.script.unclosed = True
+        self.at = min(self.at + 1, len(self.text))
+
+    def _braces(self) -> None:
+        text = self.text
+        while self.at < len(text):
+            plain = _IN_BRACES.match(text, self.at)
+            if plain:
+                self.at = plain.end()
+            elif text[self.at] == "}":
+                self.at += 1
+                return
+            elif text[self.at] == "\\":
+                self.at += 2
+            elif text[self.at] == '"':
+                self._double()
+            elif text[self.at] == "'":
+                self._apostrophe()
+            else:
+                self._expansion()
+        self.at = len(text)
+        self.script.unclosed = True
+
+    def _apostrophe(self) -> None:
+        """In braces an apostrophe is a quote, but within double quotes it is only itself."""
+        end = self.text.find("'", self.at + 1)
+        brace = self.text.find("}", self.at)
+        self.at = end + 1 if 0 < end < brace else self.at + 1
+
+    def _array(self) -> None:
+        """The items of `name=(...)`, as the words of a command of their own."""
+        self.at += 1
+        items = Command(array=True)
+        text = self.text
+        while self.at < len(text) and text[self.at] != ")":
+            if text[self.at].isspace():
+                self.at += 1
+            elif text.startswith("\\\n", self.at):
+                self.at += 2
+            elif text[self.at] == "#":
+                end = self._line_end()
+                self.script.comments.append((self.at, end))
+                self.script.dead.append((self.at, end))
+                self.at = end
+            else:
+                items.words.append(self._word(items))
+        if self.at >= len(text):
+            self.script.unclosed = True
+        self.at = min(self.at + 1, len(text))
+        self._ended(items)
+
+
+def _is_escaped(text: str, index: int) -> bool:
+    backslashes = 0
+    while text[index - 1 - backslashes] == "\\":
+        backslashes += 1
+    return backslashes % 2 == 1

@@ -1,0 +1,52 @@
+"""YAML as trees with places, one for each document; PyYAML finds the places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar
+
+
+def read_yaml(text: str) -> list[Node]:
+    """The documents of a YAML file. Raises FormatError where it is not YAML."""
+    import yaml  # type: ignore[import-untyped]
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        composed = list(yaml.compose_all(text, Loader=loader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark is not None else ""
+        problem = getattr(error, "problem", None) or "it cannot be read"
+        raise FormatError(f"it is not YAML ({where}{problem})") from error
+    except (RecursionError, ValueError) as error:
+        raise FormatError("it is not YAML that can be read (it is nested too deeply, or not text)") from error
+    seen: dict[int, Node] = {}
+    return [_converted(node, text, seen) for node in composed if node is not None]
+
+
+def _converted(node: Any, text: str, seen: dict[int, Node]) -> Node:
+    """An alias is the node of its anchor: it is converted once, and empty where it lies within itself."""
+    import yaml
+
+    if id(node) in seen:
+        return Items(())
+    seen[id(node)] = Items(())
+    if isinstance(node, yaml.MappingNode):
+        entries = [(_converted(key, text, seen), _converted(value, text, seen)) for key, value in node.value]
+        return Mapping(tuple((key, value) for key, value in entries if isinstance(key, Scalar)))
+    if isinstance(node, yaml.SequenceNode):
+        return Items(tuple(_converted(item, text, seen) for item in node.value))
+    return _scalar(node, text)
+
+
+def _scalar(node: Any, text: str) -> Scalar:
+    start, end = node.start_mark.index, node.end_mark.index
+    if node.style in ("|", ">"):
+        body = text.find("\n", start, end) + 1 or end
+        return Scalar(body, end, text[body:end], block=True)
+    if node.style in ("'", '"'):
+        start, end = start + 1, end - 1
+    if not node.style and not node.tag.endswith(":str"):
+        return Scalar(start, end, None)
+    return Scalar(start, end, node.value, exact=text[start:end] == node.value)
