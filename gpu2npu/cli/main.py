@@ -22,6 +22,7 @@ EXIT_OUTPUT = 74  # EX_IOERR
 EXIT_INTERRUPTED = 130
 
 _COMMANDS = {
+    "rules": LazyCommand("gpu2npu.cli.rules", "rules", "Look at the rules, write your own, try them."),
     "run": LazyCommand("gpu2npu.cli.run", "run", "Run a command with an emulated NPU."),
 }
 
@@ -31,6 +32,10 @@ Examples:
   gpu2npu -i resnet -o migrated -v 2.1.0          migrate the folder resnet into migrated/resnet_msft
   gpu2npu -i resnet -v 2.1.0 --diff | less        see the changes first, write nothing
   gpu2npu -i train.py -o migrated -v 2.1.0 -r my_rules.json
+  gpu2npu -i resnet -o migrated -v 2.1.0 --skip-rules nccl-string,data-parallel
+
+A project's own settings are in [tool.gpu2npu] of its pyproject.toml, or in gpu2npu.toml beside it: version, rules,
+skip-rules, exclude, skip-kinds. The command line wins.
 
 \b
 Exit codes:
@@ -77,6 +82,19 @@ Exit codes:
     metavar="RULES.json",
     help="A file of your own rules, applied before the built-in ones. Repeatable.",
 )
+@click.option(
+    "--rules",
+    "only_rules",
+    metavar="ID,...",
+    help="Apply only these rules. `gpu2npu rules list` shows their ids.",
+)
+@click.option("--skip-rules", metavar="ID,...", help="Do not apply these rules.")
+@click.option(
+    "--exclude",
+    multiple=True,
+    metavar="PATTERN",
+    help="Copy what fits PATTERN, such as 'third_party' or 'tests/*.py', as it is. Repeatable.",
+)
 @click.option("--diff", is_flag=True, help="Print the changes as a unified diff and write nothing; needs no -o.")
 @click.option(
     "-j",
@@ -104,6 +122,9 @@ def cli(
     output: Path | None,
     version: str | None,
     rules: tuple[Path, ...],
+    only_rules: str | None,
+    skip_rules: str | None,
+    exclude: tuple[str, ...],
     diff: bool,
     jobs: int | None,
     force: bool,
@@ -126,15 +147,28 @@ def cli(
         raise click.UsageError(
             "The option -o/--output is missing: give the folder to write to, or --diff to write nothing."
         )
-    if version is None:
+
+    from gpu2npu.cli.migrate import migrate, show_diff
+    from gpu2npu.project.config import read_config, with_config
+    from gpu2npu.project.request import Request
+
+    request = Request(
+        source=source,
+        version=version or "",
+        output=None if diff else output,
+        rules=rules,
+        jobs=jobs,
+        force=force,
+        log_level=log_level.lower(),
+        only_rules=_ids(only_rules),
+        skip_rules=_ids(skip_rules),
+        exclude=exclude,
+    )
+    request = with_config(request, read_config(source))
+    if not request.version:
         raise click.UsageError(
             "The option -v/--version is missing: give the PyTorch version the project is written for."
         )
-
-    from gpu2npu.cli.migrate import migrate, show_diff
-    from gpu2npu.project.request import Request
-
-    request = Request(source, version, None if diff else output, rules, jobs, force, log_level.lower())
     try:
         code = show_diff(request, quiet) if diff else migrate(request, quiet)
     except (UsageError, OutputError, BrokenPipeError):
@@ -142,6 +176,11 @@ def cli(
     except Exception as error:
         raise _BugError(error, traceback_wanted=request.log_level == "debug") from error
     ctx.exit(code)
+
+
+def _ids(listed: str | None) -> tuple[str, ...]:
+    """The ids in a list with commas."""
+    return tuple(part.strip() for part in (listed or "").split(",") if part.strip())
 
 
 def _given_options(ctx: click.Context) -> list[str]:

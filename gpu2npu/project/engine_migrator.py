@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu2npu.engine import ProjectContext, has_trigger, migrate_source, scan_project
+from gpu2npu.engine import ProjectContext, has_trigger, migrate_source, scan_project, without_own
 from gpu2npu.project.errors import UsageError
+from gpu2npu.project.rule_examples import check_user_examples
 from gpu2npu.records import MigratedFile
 from gpu2npu.rulebook import Rulebook, RuleError, load_rulebook
+from gpu2npu.rulebook.select import RuleChoice, select_rules
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,12 @@ class EngineMigrator:
         return migrate_source(source, path, self.rulebook, self.context)
 
     @classmethod
-    def load(cls, rules: Sequence[Path], version: str, root: Path, sources: Mapping[str, bytes]) -> EngineMigrator:
-        """Raises UsageError if a rule file cannot be used."""
+    def load(cls, rules: RuleChoice, version: str, root: Path, sources: Mapping[str, bytes]) -> EngineMigrator:
+        """Raises UsageError if a rule file cannot be used, an example in it fails, or a rule's id is unknown."""
         try:
-            rulebook = load_rulebook(rules)
+            whole = load_rulebook(rules.files)
+            check_user_examples(whole)
+            rulebook = without_own(select_rules(whole, rules.only, rules.skip), sources, root.name)
         except RuleError as error:
             raise UsageError(str(error)) from error
         return cls(rulebook, scan_project(sources, rulebook, version, _Reader(root), root))

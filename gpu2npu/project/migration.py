@@ -90,9 +90,11 @@ def _migrate(
 ) -> tuple[Outcome, dict[str, bytes]]:
     """The outcome, without what only writing shows, and the bytes of every Python file that could be read."""
     sources, unread = read_files(place.root, tree.python)
-    migrator = prepare(request.rules, request.version, place.root, sources)
+    migrator = prepare(request.choice, request.version, place.root, sources)
     files = {path: MigratedFile(path) for path in sources}
-    concerned = {path: source for path, source in sources.items() if migrator.concerns(source)}
+    concerned = {
+        path: source for path, source in sources.items() if not request.excludes(path) and migrator.concerns(source)
+    }
     done = len(sources) - len(concerned)
     jobs = request.jobs or available_cpus()
     with closing(migrate_files(migrator, concerned, jobs, executor)) as migrated:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
 from gpu2npu.records import MigratedFile
+from gpu2npu.rulebook.select import RuleChoice
 
 
 class Migrator(Protocol):
@@ -21,10 +22,10 @@ class Migrator(Protocol):
 class Prepare(Protocol):
     """Makes a Migrator for the project whose Python files, by path, are `sources`."""
 
-    def __call__(self, rules: Sequence[Path], version: str, root: Path, sources: Mapping[str, bytes]) -> Migrator: ...
+    def __call__(self, rules: RuleChoice, version: str, root: Path, sources: Mapping[str, bytes]) -> Migrator: ...
 
 
-def prepare_engine(rules: Sequence[Path], version: str, root: Path, sources: Mapping[str, bytes]) -> Migrator:
+def prepare_engine(rules: RuleChoice, version: str, root: Path, sources: Mapping[str, bytes]) -> Migrator:
     """Raises UsageError if a rule file cannot be used."""
     # Importing the engine takes longer than all the checks that come before it.
     from gpu2npu.project.engine_migrator import EngineMigrator

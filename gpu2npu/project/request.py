@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from gpu2npu.project.errors import UsageError
+from gpu2npu.rulebook.select import RuleChoice
 from gpu2npu.support.tables import VERSIONS
 
 
 @dataclass(frozen=True)
 class Request:
     """One migration: a folder or one Python file, written for PyTorch `version`. `output` is None for a diff only.
-    `jobs` is the number of worker processes, None for one a CPU."""
+    `rules` are files of the user's own rules, `only_rules` the ids of the only rules to apply (none: all), `skip_rules`
+    of those not to. What fits a pattern of `exclude`, or is of a kind in `skip_kinds` (see formats/kinds.py), is copied
+    as it is. `jobs` is the number of worker processes, None for one a CPU."""
 
     source: Path
     version: str
@@ -22,6 +26,21 @@ class Request:
     jobs: int | None = None
     force: bool = False
     log_level: str = "info"
+    only_rules: tuple[str, ...] = ()
+    skip_rules: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    skip_kinds: tuple[str, ...] = ()
+
+    @property
+    def choice(self) -> RuleChoice:
+        """The rules to apply."""
+        return RuleChoice(self.rules, self.only_rules, self.skip_rules)
+
+    def excludes(self, path: str) -> bool:
+        """Whether a path in the project, with forward slashes, fits a pattern to exclude, or lies under one that does.
+        `*` also stands for slashes."""
+        patterns = (pattern.rstrip("/") for pattern in self.exclude)
+        return any(fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern}/*") for pattern in patterns)
 
 
 @dataclass(frozen=True)

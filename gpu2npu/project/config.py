@@ -1,0 +1,118 @@
+"""The settings of a project: `[tool.gpu2npu]` in its pyproject.toml, or the file gpu2npu.toml beside it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gpu2npu.project.errors import UsageError
+from gpu2npu.project.request import Request
+from gpu2npu.support.tables import VERSIONS
+
+CONFIG_NAME = "gpu2npu.toml"
+MAX_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a project asks for itself. `file` is where it stands, None if it asks for nothing.
+
+    `rules` are paths, made absolute from the folder of the file. Empty tuples and None mean: not said.
+    """
+
+    file: Path | None = None
+    version: str | None = None
+    rules: tuple[Path, ...] = ()
+    skip_rules: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    skip_kinds: tuple[str, ...] = ()
+
+
+def read_config(source: Path) -> Config:
+    """The settings for a project's folder, or for a file from the folder it is in. gpu2npu.toml wins over pyproject.
+
+    Raises:
+        UsageError: A file cannot be read or is not TOML; a key is unknown; a value is of the wrong type.
+    """
+    folder = source if source.is_dir() else source.parent
+    own = folder / CONFIG_NAME
+    if own.is_file():
+        return _checked(_read_toml(own), own, "")
+    pyproject = folder / "pyproject.toml"
+    if pyproject.is_file() and _mentions_us(pyproject):
+        tools = _read_toml(pyproject).get("tool", {})
+        if isinstance(tools, dict) and "gpu2npu" in tools:
+            return _checked(tools["gpu2npu"], pyproject, "tool.gpu2npu")
+    return Config()
+
+
+def with_config(request: Request, config: Config) -> Request:
+    """The request, filled up with what the project asks for where the command line says nothing."""
+    return replace(
+        request,
+        version=request.version or config.version or "",
+        rules=request.rules or config.rules,
+        skip_rules=request.skip_rules or config.skip_rules,
+        exclude=request.exclude or config.exclude,
+        skip_kinds=request.skip_kinds or config.skip_kinds,
+    )
+
+
+def _mentions_us(pyproject: Path) -> bool:
+    """A cheap look, so that a pyproject.toml that is none of our business can be as wrong as it likes."""
+    try:
+        return b"gpu2npu" in pyproject.read_bytes()[:MAX_BYTES]
+    except OSError as error:
+        raise UsageError(f"{pyproject}: cannot be read: {error.strerror}.") from error
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise UsageError(f"{path}: is too large for a configuration (the limit is 1 MiB).")
+        content: dict[str, Any] = tomllib.loads(data.decode())
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: is not UTF-8 (byte {error.start}).") from error
+    except RecursionError as error:
+        raise UsageError(f"{path}: is nested too deeply.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path}: is not TOML: {error}.") from error
+    return content
+
+
+_TEXTS = "a list of texts"
+_KEYS = {"version": "a text", "rules": _TEXTS, "skip-rules": _TEXTS, "exclude": _TEXTS, "skip-kinds": _TEXTS}
+
+
+def _checked(table: object, path: Path, prefix: str) -> Config:
+    if not isinstance(table, Mapping):
+        raise UsageError(f"{path}: {prefix}: must be a table, [{prefix}].")
+    for key, value in table.items():
+        place = f"{prefix}.{key}".lstrip(".")
+        if key not in _KEYS:
+            raise UsageError(f"{path}: {place}: is an unknown key; known: {', '.join(_KEYS)}.")
+        texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        if not (texts if _KEYS[key] is _TEXTS else isinstance(value, str)):
+            raise UsageError(f"{path}: {place}: must be {_KEYS[key]}.")
+    if table.get("version", VERSIONS[0]) not in VERSIONS:
+        place = f"{prefix}.version".lstrip(".")
+        raise UsageError(f"{path}: {place}: {table['version']!r} is not known; use one of {', '.join(VERSIONS)}.")
+    return Config(
+        file=path,
+        version=table.get("version"),
+        rules=tuple(path.parent / name for name in table.get("rules", ())),
+        skip_rules=tuple(table.get("skip-rules", ())),
+        exclude=tuple(table.get("exclude", ())),
+        skip_kinds=tuple(table.get("skip-kinds", ())),
+    )

@@ -1,0 +1,98 @@
+"""The examples of rules, executed: what the command line and the tests run alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from gpu2npu.engine import ProjectContext, migrate_source
+from gpu2npu.records import FindingKind, MigratedFile
+from gpu2npu.rulebook import Rule, Rulebook, RuleError
+from gpu2npu.rulebook.rule import Example
+from gpu2npu.support.tables import RELEASES, VERSIONS
+
+
+@dataclass(frozen=True)
+class ExampleRun:
+    """One example (counted from 0) and what came of it: the text `after`, and the `problem`, None if all is well."""
+
+    rule: Rule
+    index: int
+    example: Example
+    after: str
+    problem: str | None
+
+
+def run_examples(rules: Iterable[Rule], rulebook: Rulebook) -> Iterator[ExampleRun]:
+    """Run every example of some rules under a rulebook that has them."""
+    for rule in rules:
+        for index, example in enumerate(rule.examples):
+            yield run_example(rule, index, example, rulebook)
+
+
+def run_example(rule: Rule, index: int, example: Example, rulebook: Rulebook) -> ExampleRun:
+    """Migrate the example as a file of its own, by all rules of the rulebook."""
+    version = example.version or _first_version(rule)
+    if version not in VERSIONS:
+        problem = f"PyTorch {version} is not known; use one of {', '.join(VERSIONS)}"
+        return ExampleRun(rule, index, example, example.before, problem)
+    result = _migrate(example, rulebook, version)
+    after = example.before if result.content is None else result.content.decode()
+    return ExampleRun(rule, index, example, after, _problem(rule, example, result, after))
+
+
+def check_user_examples(rulebook: Rulebook) -> None:
+    """Run the examples of all rules that are not built in.
+
+    Raises:
+        RuleError: One fails: its rule cannot be trusted.
+    """
+    for run in run_examples((rule for rule in rulebook.rules if not rule.builtin), rulebook):
+        if run.problem is not None:
+            raise RuleError(example_failure(run))
+
+
+def example_failure(run: ExampleRun) -> str:
+    """One sentence about a failed example."""
+    return (
+        f"{run.rule.file}: example {run.index + 1} of the rule '{run.rule.id}' fails: {run.problem}; "
+        f"`gpu2npu rules test` shows it."
+    )
+
+
+def _first_version(rule: Rule) -> str:
+    """The oldest torch_npu release that the rule is for; what it says itself where there is none."""
+    fitting = (version for version in (*RELEASES, *VERSIONS) if rule.applies_to(version))
+    return next(fitting, rule.since or rule.until or RELEASES[0])
+
+
+def _migrate(example: Example, rulebook: Rulebook, version: str) -> MigratedFile:
+    context = ProjectContext(version=version)
+    try:
+        source = example.before.encode()
+    except UnicodeEncodeError as error:
+        return MigratedFile(example.file, failure=str(error))
+    if example.file.endswith(".py"):
+        return migrate_source(source, example.file, rulebook, context)
+    from gpu2npu.formats import migrate_file
+
+    return migrate_file(source, example.file, rulebook, context)
+
+
+def _problem(rule: Rule, example: Example, result: MigratedFile, after: str) -> str | None:
+    if result.failure is not None:
+        return result.failure
+    if after != example.after:
+        return "the code is changed" if example.before == example.after else "the result is not what it shows"
+    if example.before != example.after and all(change.rule != rule.id for change in result.changes):
+        others = sorted({change.rule for change in result.changes})
+        return f"the change is not made by this rule but by {', '.join(others)}"
+    expected = {example.reports} if example.reports is not None else set()
+    reported = {finding.kind for finding in result.findings if finding.rule == rule.id}
+    if reported != expected:
+        return f"the rule reports {_names(reported)} where the example says {_names(expected)}"
+    return None
+
+
+def _names(kinds: set[FindingKind]) -> str:
+    return " and ".join(sorted(kind.value for kind in kinds)) or "nothing"

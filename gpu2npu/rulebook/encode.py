@@ -1,0 +1,95 @@
+"""Rule objects -> the JSON of a rule file: what decode.py reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu2npu.rulebook.rule import (
+    ArgumentMatch,
+    AttributeMatch,
+    CallMatch,
+    CommandMatch,
+    EnvironmentMatch,
+    Example,
+    ImportMatch,
+    Match,
+    MethodMatch,
+    NameMatch,
+    PatternMatch,
+    Rule,
+    StringMatch,
+    Then,
+)
+
+
+def encode_rule(rule: Rule) -> dict[str, Any]:
+    """A rule as an entry of `rules`; keys that say nothing are left out."""
+    where = {"files": sorted(rule.where.files), "imports": sorted(rule.where.imports)}
+    return _said(
+        {
+            "id": rule.id,
+            "why": rule.why,
+            "since": rule.since,
+            "until": rule.until,
+            "where": _said(where),
+            "match": _match(rule.match),
+            "then": _then(rule.then),
+            "examples": [_example(example) for example in rule.examples],
+        }
+    )
+
+
+def _said(entry: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if value not in (None, False, [], {})}
+
+
+def _match(match: Match) -> dict[str, Any]:
+    if isinstance(match, NameMatch):
+        return {"name": match.name}
+    if isinstance(match, MethodMatch):
+        return {"method": match.method, "receiver": sorted(match.receiver)}
+    if isinstance(match, AttributeMatch):
+        return {"attribute": match.attribute}
+    if isinstance(match, StringMatch):
+        return _said({"string": match.string, "role": match.role})
+    if isinstance(match, PatternMatch):
+        return {"pattern": match.pattern}
+    if isinstance(match, CallMatch):
+        counted = {} if match.arguments is None else {"arguments": match.arguments}
+        return {"call": match.call, **counted}
+    if isinstance(match, ArgumentMatch):
+        rest = {"value": match.value, "unless": sorted(match.unless), "unless_found": match.unless_found}
+        return {"argument": match.argument, "of": match.of, **_said(rest)}
+    if isinstance(match, ImportMatch):
+        return _said({"import": match.module, "distributions": sorted(match.distributions)})
+    if isinstance(match, EnvironmentMatch):
+        return {"environment": match.variable}
+    assert isinstance(match, CommandMatch)
+    return {"command": match.command}
+
+
+def _then(then: Then) -> dict[str, Any]:
+    report = {"kind": then.report.kind.value, "message": then.report.message} if then.report is not None else None
+    entry = _said(
+        {
+            "replace": then.replace,
+            "remove": then.remove,
+            "needs_target": then.needs_target,
+            "imports": then.imports,
+            "report": report,
+            "trait": then.trait,
+            "keep": then.keep,
+        }
+    )
+    return entry if then.rename is None else {"rename": then.rename, **entry}
+
+
+def _example(example: Example) -> dict[str, Any]:
+    kept = example.before == example.after
+    code = {"keep": example.before} if kept else {"before": example.before, "after": example.after}
+    rest = {
+        "version": example.version,
+        "file": example.file if example.file != "example.py" else None,
+        "reports": example.reports.value if example.reports is not None else None,
+    }
+    return {**code, **_said(rest)}

@@ -1,0 +1,43 @@
+"""Which rules of a rulebook are applied: all, only some, or all but some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+
+from gpu2npu.rulebook.errors import RuleError
+from gpu2npu.rulebook.rule import Rulebook
+
+
+@dataclass(frozen=True)
+class RuleChoice:
+    """What a user asks for: `files` of own rules; the ids of the `only` rules to apply (none: all), and of `skip`."""
+
+    files: tuple[Path, ...] = ()
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+
+
+def select_rules(rulebook: Rulebook, only: Iterable[str] = (), skip: Iterable[str] = ()) -> Rulebook:
+    """The rulebook with `only` the rules of some ids (all, if there are none), less those to `skip`.
+
+    Raises:
+        RuleError: An id is unknown; the sentence names those nearest to it.
+    """
+    wanted, unwanted = frozenset(only), frozenset(skip)
+    known = [rule.id for rule in rulebook.rules]
+    for rule_id in sorted((wanted | unwanted).difference(known)):
+        raise RuleError(unknown_rule(rule_id, known))
+    if not wanted and not unwanted:
+        return rulebook
+    kept = (rule for rule in rulebook.rules if rule.id not in unwanted and (not wanted or rule.id in wanted))
+    return replace(rulebook, rules=tuple(kept))
+
+
+def unknown_rule(rule_id: str, known: Iterable[str]) -> str:
+    """The sentence for an id that no rule has."""
+    near = get_close_matches(rule_id, list(known), n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "`gpu2npu rules list` shows them all."
+    return f"No rule is called {rule_id!r}; {hint}"

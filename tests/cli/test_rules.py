@@ -1,0 +1,222 @@
+"""`gpu2npu rules`, and the options of the migration that choose rules."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from gpu2npu.cli.main import cli, main
+from gpu2npu.project.errors import UsageError
+from gpu2npu.rulebook import load_rulebook
+from gpu2npu.rulebook.starter import KINDS
+from gpu2npu.support.tables import VERSIONS
+
+RULE: dict[str, Any] = {
+    "id": "fuse",
+    "why": "The library has an NPU build.",
+    "match": {"name": "fastlib.gpu.fuse"},
+    "then": {"rename": "fastlib.npu.fuse"},
+    "examples": [
+        {"before": "from fastlib.gpu import fuse\nfuse(x)\n", "after": "from fastlib.npu import fuse\nfuse(x)\n"}
+    ],
+}
+BROKEN = {**RULE, "examples": [*RULE["examples"], {"keep": "from fastlib.gpu import fuse\n"}]}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(name: str, *rules: dict[str, Any]) -> str:
+    Path(name).write_text(json.dumps({"rules": list(rules)}), encoding="utf-8")
+    return name
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+def refusal(*arguments: str) -> str:
+    """What a wrong command line says."""
+    done = run(*arguments)
+    if isinstance(done.exception, UsageError):
+        return str(done.exception)
+    assert done.exit_code == 2
+    return done.output
+
+
+def test_help_of_the_group_loads_no_subcommand() -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "gpu2npu", "rules", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert not loaded & {"gpu2npu.rulebook", "gpu2npu.engine", "libcst", "jsonschema", "rich"}
+    for command in ("docs", "explain", "list", "new", "schema", "show", "test", "validate"):
+        assert f"  {command} " in done.stdout
+
+
+def test_list() -> None:
+    lines = run("rules", "list").output.splitlines()
+    rules = load_rulebook().rules
+    assert [line.split()[0] for line in lines] == [rule.id for rule in rules]
+    assert any(line.split() == ["torch-cuda", "torch.cuda", "->", "torch.npu"] for line in lines)
+
+
+def test_list_as_json_is_what_rule_files_say(folder: Path) -> None:
+    listed = json.loads(run("rules", "list", "--json", "-r", write("mine.json", RULE)).output)
+    assert listed[0] == {**RULE, "file": "mine.json", "builtin": False}
+    Path("all.json").write_text(
+        json.dumps({"rules": [{k: v for k, v in rule.items() if k not in ("file", "builtin")} for rule in listed]})
+    )
+    schema = json.loads(run("rules", "schema").output)
+    jsonschema.validate(json.loads(Path("all.json").read_text()), schema)
+
+
+def test_list_for_a_version(folder: Path) -> None:
+    mine = write("mine.json", {**RULE, "since": "2.4.0"})
+    assert "fuse " in run("rules", "list", "-r", mine, "-v", "2.4.0").output
+    assert "fuse " not in run("rules", "list", "-r", mine, "-v", "2.3.0").output
+    assert all(version in refusal("rules", "list", "-v", "9") for version in VERSIONS)
+
+
+def test_show(folder: Path) -> None:
+    mine = write("mine.json", {**RULE, "until": "2.5.0", "where": {"files": ["src/*"]}})
+    shown = run("rules", "show", "fuse", "-r", mine).output
+    for part in ("The library has an NPU build.", "Becomes `fastlib.npu.fuse`.", "For PyTorch 2.5.0 and earlier."):
+        assert part in shown
+    for part in ("`src/*`", "In mine.json.", "- from fastlib.gpu import fuse", "+ from fastlib.npu import fuse"):
+        assert part in shown
+    assert "In the built-in file torch_cuda.json." in run("rules", "show", "torch-cuda").output
+    assert "'torch-cud'; did you mean 'torch-cuda'" in refusal("rules", "show", "torch-cud")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_rule_of_each_kind_works(folder: Path, kind: str) -> None:
+    assert run("rules", "new", "mine", "--match", kind, "-o", "mine.json").exit_code == 0
+    assert "all good" in run("rules", "validate", "mine.json").output
+    assert run("rules", "test", "mine.json").exit_code == 0
+    document = json.loads(Path("mine.json").read_text())
+    jsonschema.validate(document, json.loads((folder / document["$schema"]).read_text()))
+    assert document["rules"][0]["id"] == "mine"
+    assert "$comment" in document and "$comment" in document["rules"][0]
+
+
+def test_new_prints_or_writes_and_never_overwrites(folder: Path) -> None:
+    printed = run("rules", "new").output
+    assert json.loads(printed)["rules"][0]["id"] == "my-rule"
+    assert not any(folder.iterdir())
+    Path("mine.json").write_text("mine")
+    assert "'mine.json' exists" in refusal("rules", "new", "-o", "mine.json")
+    assert Path("mine.json").read_text() == "mine"
+    assert "is no id of a rule" in refusal("rules", "new", "My Rule")
+    assert "cannot be written" in refusal("rules", "new", "-o", "no/where.json")
+
+
+def test_schema_path() -> None:
+    path = run("rules", "schema", "--path").output.strip()
+    assert Path(path).read_text(encoding="utf-8") == run("rules", "schema").output
+
+
+def test_validate(folder: Path) -> None:
+    assert run("rules", "validate", write("mine.json", RULE)).output == "mine.json: 1 rule and 1 example, all good.\n"
+    assert "example 2 of the rule 'fuse' fails" in refusal("rules", "validate", write("bad.json", BROKEN))
+    both = refusal("rules", "validate", "mine.json", "bad.json", "none.json")
+    assert "bad.json" in both and "none.json" in both and "mine.json" not in both
+
+
+def test_validate_tells_which_of_two_rules_counts(folder: Path) -> None:
+    other = {**RULE, "id": "other", "then": {"keep": True}, "examples": [{"keep": "import fastlib.gpu\n"}]}
+    mine = write("mine.json", RULE, other)
+    output = run("rules", "validate", mine).output
+    assert output.splitlines()[1:] == [
+        "Note: where 'fuse' and 'other' both match, 'fuse' counts: both match the same, and it comes first in the "
+        "order of files and rules."
+    ]
+
+
+def test_test(folder: Path) -> None:
+    good = run("rules", "test", write("mine.json", RULE))
+    assert (good.exit_code, good.output) == (0, "mine.json: 1 of 1 example as shown\n")
+    bad = run("rules", "test", write("bad.json", {**BROKEN, "id": "other"}), "mine.json")
+    assert bad.exit_code == 1
+    assert "FAILED other, example 2: the code is changed" in bad.output
+    assert "-from fastlib.gpu import fuse\n+from fastlib.npu import fuse\n" in bad.output
+    assert "bad.json: 1 of 2 examples as shown\n" in bad.output
+
+
+def test_the_diff_is_coloured_on_a_terminal(folder: Path) -> None:
+    done = CliRunner().invoke(cli, ["rules", "test", write("bad.json", BROKEN)], color=True)
+    assert "\x1b[32m+from fastlib.npu import fuse" in done.output
+
+
+# The migration itself.
+
+
+@pytest.fixture
+def project(folder: Path) -> Path:
+    source = folder / "proj"
+    source.mkdir()
+    (source / "train.py").write_text("import torch\nx = torch.zeros(1).cuda()\ntorch.cuda.synchronize()\n")
+    return source
+
+
+def migrate(*arguments: str) -> str:
+    """The migrated train.py."""
+    done = run("-i", "proj", "-o", "out", "--force", *arguments)
+    assert done.exit_code == 0, done.exception
+    return Path("out/proj_msft/train.py").read_text()
+
+
+def test_only_and_skipped_rules(project: Path) -> None:
+    assert migrate("-v", "2.1.0", "--rules", "cuda-method") == (
+        "import torch\nimport torch_npu\nx = torch.zeros(1).npu()\ntorch.cuda.synchronize()\n"
+    )
+    assert migrate("-v", "2.1.0", "--skip-rules", "cuda-method, torch-tensor-cuda") == (
+        "import torch\nimport torch_npu\nx = torch.zeros(1).cuda()\ntorch.npu.synchronize()\n"
+    )
+    message = refusal("-i", "proj", "-o", "new", "-v", "2.1.0", "--skip-rules", "cuda-methd")
+    assert "'cuda-methd'; did you mean 'cuda-method'" in message
+    assert "rules list" in refusal("-i", "proj", "-o", "new", "-v", "2.1.0", "--rules", "zzzzzz")
+    assert not Path("new").exists()
+
+
+def test_the_projects_own_settings(project: Path) -> None:
+    example = {"before": "import torch\ntorch.zeros\n", "after": "import torch\ntorch.ones\n"}
+    rule = {**RULE, "match": {"name": "torch.zeros"}, "then": {"rename": "torch.ones"}, "examples": [example]}
+    write("proj/mine.json", rule)
+    settings = 'version = "2.1.0"\nrules = ["mine.json"]\nskip-rules = ["torch-cuda"]\n'
+    (project / "gpu2npu.toml").write_text(settings)
+    configured = "import torch\nimport torch_npu\nx = torch.ones(1).npu()\ntorch.cuda.synchronize()\n"
+    assert migrate() == configured
+    assert "torch.npu.synchronize" in migrate("--skip-rules", "data-parallel")
+    (project / "gpu2npu.toml").write_text(settings + 'exclude = ["*.py"]\n')
+    assert migrate() == (project / "train.py").read_text()
+    assert migrate("--exclude", "other") == configured
+    (project / "gpu2npu.toml").write_text("verson = 3\n")
+    assert "gpu2npu.toml: verson: is an unknown key" in refusal("-i", "proj", "-o", "new")
+
+
+@pytest.mark.parametrize("content", ["{", "[]", json.dumps({"rules": [BROKEN]}), '{"rules": {"NoSuchRule": []}}'])
+def test_a_bad_rule_file_writes_nothing(
+    project: Path, content: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("bad.json").write_text(content)
+    monkeypatch.setattr(sys, "argv", ["gpu2npu", "-i", "proj", "-o", "out", "-v", "2.1.0", "-r", "bad.json"])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("Error: bad.json") and error.count("\n") == 1
+    assert not Path("out").exists()
