@@ -30,6 +30,7 @@ class Surface:
 class _Module:
     """What one module's top level says. `objects` maps an imported name to the module of the package it comes from.
 
+    `exported` are the names of `__all__`, and `is_closed` tells that there is one: an empty one exports nothing.
     `namespaces` are the classes of nothing but static methods, with these; `inert` the functions that do nothing.
     """
 
@@ -41,6 +42,7 @@ class _Module:
     stars: list[str] = field(default_factory=list)
     foreign: set[str] = field(default_factory=set)
     exported: set[str] = field(default_factory=set)
+    is_closed: bool = False
 
 
 def read_surface(sources: Mapping[str, str], package: str) -> Surface:
@@ -100,8 +102,11 @@ def _read_module(tree: ast.Module, name: str, is_package: bool, package: str) ->
             module.foreign.update(alias.asname or alias.name.split(".")[0] for alias in statement.names)
         else:
             exported = _exported(statement)
-            module.exported.update(exported)
-            module.variables.update(() if exported else _assigned(statement))
+            if exported is None:
+                module.variables.update(_assigned(statement))
+            else:
+                module.exported.update(exported)
+                module.is_closed = True
             for owner, member in _attributes(statement):
                 module.namespaces.get(owner, set()).add(member)
     return module
@@ -174,8 +179,8 @@ def _origin(statement: ast.ImportFrom, name: str, is_package: bool) -> str:
     return ".".join([*parents, *([statement.module] if statement.module else [])])
 
 
-def _exported(statement: ast.stmt) -> set[str]:
-    """The names that `__all__ = [...]`, `__all__ += [...]` or `__all__.extend([...])` states."""
+def _exported(statement: ast.stmt) -> set[str] | None:
+    """The names that `__all__ = [...]`, `__all__ += [...]` or `__all__.extend([...])` states; None for all else."""
     if isinstance(statement, ast.Assign):
         targets: list[ast.expr] = statement.targets
     elif isinstance(statement, (ast.AugAssign, ast.AnnAssign)):
@@ -184,9 +189,9 @@ def _exported(statement: ast.stmt) -> set[str]:
         method = statement.value.func
         targets = [method.value] if isinstance(method, ast.Attribute) else []
     else:
-        return set()
+        return None
     if not any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
-        return set()
+        return None
     return {
         node.value for node in ast.walk(statement) if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
@@ -216,8 +221,11 @@ def _offered(name: str, parsed: Mapping[str, _Module], seen: frozenset[str]) -> 
     starred = set()
     for origin in module.stars:
         offered = _offered(origin, parsed, seen | {name})
-        exports = parsed[origin].exported if origin in parsed else set()
-        starred |= offered & exports if exports else {each for each in offered if not each.startswith("_")}
+        source = parsed.get(origin)
+        if source is not None and source.is_closed:
+            starred |= offered & source.exported
+        else:
+            starred |= {each for each in offered if not each.startswith("_")}
     public = {each for each in module.variables if not each.startswith("_")}
     own = public | starred | {each for each in module.callables | set(module.objects) if not each.startswith("__")}
     # An `__all__` may name what is not there (a missing comma makes one name of two). Only the tensor types, which C++

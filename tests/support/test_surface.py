@@ -41,6 +41,11 @@ def test_star_import_takes_all_or_else_the_public_names():
     assert {name for name in names if name.count(".") == 2} == {"pkg.acc.f", "pkg.acc._g", "pkg.acc.i"}
 
 
+def test_star_import_of_an_empty_all_takes_nothing():
+    _, names = surface_of(init="from .closed import *", closed="__all__ = []\ndef f(): ...\n")
+    assert names == {"pkg.acc.closed.f"}
+
+
 def test_star_imports_in_a_circle_end():
     _, names = surface_of(init="from .a import *", a="from .b import *\nx = 1", b="from .a import *\ny = 1")
     assert {"pkg.acc.x", "pkg.acc.y", "pkg.acc.b.x", "pkg.acc.a.y"} <= names
