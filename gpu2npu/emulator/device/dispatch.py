@@ -15,6 +15,7 @@ import torch
 from torch._ops import OpOverload
 
 from gpu2npu.emulator import kernels
+from gpu2npu.emulator.custom import definition
 from gpu2npu.emulator.device import borrowed, computed, lifecycle, signature, storage_ops
 from gpu2npu.emulator.device.blame import blame
 from gpu2npu.emulator.kernels.registry import Kernel
@@ -105,10 +106,17 @@ def _implement(op: OpOverload, kernel: Kernel, direct: bool) -> None:
     library.impl(op, run, _KEY)
 
 
+def _elsewhere(read: signature.Signature) -> Callable[..., Any]:
+    """What computes an operator without a kernel: torch's CPU code; nothing does if it is torch_npu's own."""
+    if read.op.namespace == definition.NAMESPACE:
+        return definition.refusing(read.op)
+    return borrowed.operator(read)
+
+
 def _lazily_borrowed(read: signature.Signature) -> Callable[..., Any]:
     @functools.cache
     def make() -> Callable[..., Any]:
-        return borrowed.operator(read)
+        return _elsewhere(read)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         return make()(*args, **kwargs)
@@ -120,5 +128,5 @@ def _fallback(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
     run = _operators.get(op)
     if run is None:
         load_kernels()
-        run = _operators.get(op) or _operators.setdefault(op, borrowed.operator(signature.read(op)))
+        run = _operators.get(op) or _operators.setdefault(op, _elsewhere(signature.read(op)))
     return run(*args, **kwargs)

@@ -14,6 +14,7 @@ def _autoload() -> None:
 
 def _install() -> None:
     try:
+        from gpu2npu.emulator.custom import definition
         from gpu2npu.emulator.device import backend
     except ModuleNotFoundError as error:
         raise ImportError(
@@ -23,34 +24,37 @@ def _install() -> None:
     from . import npu
 
     backend.install(npu)
+    definition.install()
 
 
 def __getattr__(name: str) -> object:
-    """Libraries import torch_npu's own operators at their top, and call them only when asked to."""
+    """torch_npu's own operators, as far as the release has them."""
+    import os
+
+    import torch
+
+    from gpu2npu.emulator.custom import definition
     from gpu2npu.emulator.device.support_table import is_custom
 
-    if "npu_" not in name or not is_custom(name):  # the import system asks for submodules here
+    exists = name in definition.names() and (not os.environ.get("GPU2NPU_SUPPORT_TABLE") or is_custom(name))
+    if not exists:  # the import system asks for submodules here
         raise AttributeError(f"module 'torch_npu' has no attribute {name!r}")
-
-    def refuse(*args: object, **kwargs: object) -> object:
-        raise NotImplementedError(
-            f"torch_npu.{name}: the emulated NPU has none of torch_npu's own operators; use PyTorch's"
-        )
-
-    refuse.__name__ = refuse.__qualname__ = name
-    return refuse
+    operator = globals()[name] = getattr(torch.ops.npu, name)
+    return operator
 
 
 # Nothing above needs torch.
 import torch  # noqa: E402
-
-__version__ = torch.__version__.partition("+")[0]
 
 if torch._is_device_backend_autoload_enabled():
     _autoload()
 else:
     _install()
 
+from gpu2npu.emulator.device.support_table import release as _release  # noqa: E402
+
 from . import distributed, npu  # noqa: E402
+
+__version__ = _release() or torch.__version__.partition("+")[0]
 
 __all__ = ["distributed", "npu"]

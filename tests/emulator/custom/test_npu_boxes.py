@@ -1,0 +1,105 @@
+import math
+
+import pytest
+import torch
+import torch_npu
+
+
+def corners(boxes, trans):
+    if not trans:
+        return boxes
+    x, y, w, h = boxes
+    return torch.stack((x - w / 2, y - h / 2, x + w / 2, y + h / 2))
+
+
+def parts(a, b, trans, is_cross):
+    a, b = corners(a, trans), corners(b, trans)
+    if is_cross:
+        a, b = a[:, None, :], b[:, :, None]
+    low, high = torch.maximum(a[:2], b[:2]), torch.minimum(a[2:], b[2:])
+    inner = (high - low).clamp(min=0).prod(0)
+    sizes = a[2:] - a[:2], b[2:] - b[:2]
+    outer = sizes[0].prod(0) + sizes[1].prod(0) - inner
+    around = torch.maximum(a[2:], b[2:]) - torch.minimum(a[:2], b[:2])
+    distance = ((a[:2] + a[2:] - b[:2] - b[2:]) / 2).pow(2).sum(0)
+    return inner / outer, outer, around, distance, sizes
+
+
+def giou(a, b, trans=False, is_cross=False):
+    iou, outer, around, _, _ = parts(a, b, trans, is_cross)
+    y = iou - (around.prod(0) - outer) / around.prod(0)
+    return y if is_cross else y[None]
+
+
+def diou(a, b, trans=False, is_cross=False):
+    iou, _, around, distance, _ = parts(a, b, trans, is_cross)
+    y = iou - distance / around.pow(2).sum(0)
+    return y if is_cross else y[None]
+
+
+def ciou(a, b, trans=False, is_cross=False):
+    iou, _, _, _, ((aw, ah), (bw, bh)) = parts(a, b, trans, is_cross)
+    v = 4 / math.pi**2 * (torch.atan(bw / bh) - torch.atan(aw / ah)) ** 2
+    weight = (v / (1 + v - iou)).detach()
+    y = weight * v
+    return diou(a, b, trans, is_cross) - (y if is_cross else y[None])
+
+
+def boxes(n, trans=True):
+    made = torch.cat((torch.rand(2, n), torch.rand(2, n) + 0.5))
+    return made if trans else corners(made, True)
+
+
+@pytest.mark.parametrize(("name", "formula"), [("npu_giou", giou), ("npu_diou", diou), ("npu_ciou", ciou)])
+@pytest.mark.parametrize("trans", [True, False])
+@pytest.mark.parametrize("is_cross", [True, False])
+def test_losses_of_boxes(agrees, name, formula, trans, is_cross):
+    second = boxes(3 if is_cross else 5, trans)
+    agrees(getattr(torch_npu, name), formula, boxes(5, trans), second, trans=trans, is_cross=is_cross)
+
+
+def test_overlaps_of_all_pairs():
+    a = torch.tensor([[0, 0, 10, 10], [10, 10, 20, 20], [32, 32, 38, 42]]).float()
+    b = torch.tensor([[0, 0, 10, 20], [0, 10, 10, 10], [10, 10, 20, 20], [35, 30, 38, 42]]).float()
+    ours = torch_npu.npu_iou(a.npu(), b.npu()).cpu()
+    assert ours.shape == (4, 3)
+    torch.testing.assert_close(ours[:3], torch.tensor([[0.5, 0, 0], [0, 0, 0], [0, 1.0, 0]]), atol=1e-4, rtol=0)
+    assert ours[3, 2].item() == pytest.approx((30.001) / (60 + 36 - 30 + 0.001), abs=1e-5)
+    assert torch_npu.npu_ptiou(a.npu(), b.npu(), 1).cpu()[3, 2].item() == pytest.approx(30 / 36.001, abs=1e-5)
+    assert torch_npu.npu_iou(a.half().npu(), b.half().npu()).dtype is torch.float16
+
+
+def test_the_documented_example_of_encoding():
+    anchors = torch.tensor([[1.0, 2.0, 3.0, 4.0], [3.0, 4.0, 5.0, 6.0]]).npu()
+    truth = torch.tensor([[5.0, 6.0, 7.0, 8.0], [7.0, 8.0, 9.0, 6.0]]).npu()
+    ours = torch_npu.npu_bounding_box_encode(anchors, truth, 0, 0, 0, 0, 0.1, 0.1, 0.2, 0.2)
+    documented = torch.tensor([[13.3281, 13.3281, 0, 0], [13.3281, 6.6641, 0, -5.4922]])
+    torch.testing.assert_close(ours.cpu(), documented, rtol=1e-3, atol=1e-3)
+
+
+def test_decoding_undoes_encoding_within_the_image():
+    anchors = torch.rand(20, 2) * 40
+    anchors = torch.cat((anchors, anchors + 5 + torch.rand(20, 2) * 20), 1).npu()
+    truth = anchors + torch.rand(20, 4).npu() * 4
+    coder = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+    deltas = torch_npu.npu_bounding_box_encode(anchors, truth, *coder)
+    back = torch_npu.npu_bounding_box_decode(anchors, deltas, *coder, (200, 200), 16 / 1000)
+    torch.testing.assert_close(back, truth, rtol=1e-4, atol=1e-3)
+    clipped = torch_npu.npu_bounding_box_decode(anchors, deltas, *coder, (30, 20), 16 / 1000)
+    assert clipped[:, 0::2].max() <= 19
+    assert clipped[:, 1::2].max() <= 29
+
+
+def test_anchors_respond_where_centres_are():
+    found = torch_npu.npu_anchor_response_flags(
+        torch.tensor([[2.0, 4, 6, 8], [90, 90, 99, 99]]).npu(), [5, 6], [4, 4], 3
+    )
+    assert (found.shape, found.dtype) == ((90,), torch.uint8)
+    assert found.nonzero().flatten().tolist() == [3 * (1 * 6 + 1) + k for k in range(3)]
+
+
+def test_yolo_offsets():
+    anchors = torch.tensor([[0.0, 0.0, 8.0, 8.0]]).npu()
+    truth = torch.tensor([[1.0, 2.0, 9.0, 18.0]]).npu()
+    ours = torch_npu.npu_yolo_boxes_encode(anchors, truth, torch.tensor([16], dtype=torch.int32).npu())
+    torch.testing.assert_close(ours.cpu(), torch.tensor([[0.5 + 1 / 16, 0.5 + 6 / 16, 0.0, math.log(2)]]))
