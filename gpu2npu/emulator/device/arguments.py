@@ -34,6 +34,8 @@ def gatherer(signature: Signature, convert: Callable[[torch.Tensor], Any] = arra
     """
     tensors, lists, dtypes, placements = signature.tensors, signature.lists, signature.dtypes, signature.placements
     to_numpy = convert is array
+    if _keeps_bits(signature):
+        convert = _resolving(convert)
     named = signature.named_tensors | signature.named_lists
 
     def gather(args: list[Any], kwargs: dict[str, Any]) -> int:
@@ -95,6 +97,16 @@ def gatherer(signature: Signature, convert: Callable[[torch.Tensor], Any] = arra
         return index
 
     return gather
+
+
+def _keeps_bits(signature: Signature) -> bool:
+    """Whether torch hands the operator lazily conjugated or negated tensors, as it does to those of BLAS."""
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    return any(has(signature.op.name(), bit) for bit in ("Conjugate", "Negative"))
+
+
+def _resolving(convert: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
+    return lambda tensor: convert(tensor.resolve_conj().resolve_neg())
 
 
 def _settled(signature: Signature, index: int, at: int, tensor: torch.Tensor, args: list[Any]) -> int:

@@ -129,10 +129,16 @@ def sign(self: Array) -> Array:
     return rounded(np.subtract(x > 0, x < 0, dtype=np.int8), self.dtype)
 
 
-@kernel("aten::conj_physical")
+@kernel("aten::conj_physical", "aten::_conj_physical")
 def conjugate(self: Array) -> Array:
     """The complex conjugate."""
     return np.conj(self) if is_complex(self.dtype) else self.copy()
+
+
+@kernel("aten::conj_physical_")
+def conjugate_in_place(self: Array) -> None:
+    """The complex conjugate in its place."""
+    np.conj(self, out=self)
 
 
 @kernel("aten::angle")
