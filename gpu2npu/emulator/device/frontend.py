@@ -26,6 +26,8 @@ def install() -> None:
     for name in _PINNING:
         setattr(torch, name, _pinning(getattr(torch, name)))
     torch.Tensor.to = _completing(torch.Tensor.to, makes_tensors=False)  # type: ignore[method-assign, assignment]
+    # The parameters of lazy modules know by identity what may be called before they have a shape.
+    torch.nn.parameter.UninitializedParameter._allowed_methods.append(torch.Tensor.to)  # type: ignore[attr-defined]
     for name in ("tensor", "as_tensor", "asarray"):
         setattr(torch, name, _completing(getattr(torch, name)))
     torch.Tensor.type = _typing(torch.Tensor.type)  # type: ignore[method-assign, assignment]
