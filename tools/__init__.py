@@ -1,0 +1,1 @@
+"""Tools for the maintainers of this repository; nothing that is installed imports them."""
