@@ -97,7 +97,8 @@ def has_npu_name(table: SupportTable, name: str) -> bool:
     if name == "torch_npu.npu" or name.startswith("torch_npu.npu."):
         name = f"torch.npu{name.removeprefix('torch_npu.npu')}"
     if name.startswith("torch_npu."):
-        return _can_read(name, table.torch_npu_names, frozenset({"torch_npu"}))
+        modules = frozenset(each.rpartition(".")[0] for each in table.torch_npu_names)
+        return _can_read(name, table.torch_npu_names | modules, modules)
     return _can_read(name, table.npu_names, table.npu_modules)
 
 

@@ -91,6 +91,8 @@ def test_an_unknown_version_lists_the_known_ones():
         ("torch_npu.profiler.record_function", False),
         ("torch_npu.npu_format_cast", True),
         ("torch_npu.no_such_name", False),
+        ("torch_npu.optim", True),
+        ("torch_npu.optim.no_such_name", False),
         ("torch", False),
         ("torch.nn", False),
     ],

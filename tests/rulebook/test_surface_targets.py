@@ -1,0 +1,98 @@
+"""What rules say about torch_npu is so in every release they are for, by the tables that come from its wheels."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gpu2npu.rulebook import Rule, load_rulebook
+from gpu2npu.rulebook.rule import NameMatch
+from gpu2npu.support.tables import VERSIONS, has_npu_name, table_for
+
+NPU_NAME = re.compile(r"\b(?:torch_npu|torch\.npu)(?:\.[A-Za-z_]\w*)+")
+RULES = load_rulebook().rules
+TARGETS = [
+    pytest.param(rule, name, id=f"{rule.id}-{name}")
+    for rule in RULES
+    for name in NPU_NAME.findall(f"{rule.then.rename or ''} {rule.then.replace or ''}")
+]
+MESSAGES = [
+    pytest.param(name, id=f"{rule.id}-{name}")
+    for rule in RULES
+    if rule.then.report is not None
+    for name in NPU_NAME.findall(rule.then.report.message)
+]
+# Rules that leave a name of torch.cuda alone and say that the NPU lacks it.
+ABSENT = [
+    rule
+    for rule in RULES
+    if isinstance(rule.match, NameMatch)
+    and rule.match.name.startswith("torch.cuda.")
+    and rule.then.rename is None
+    and not rule.then.keep
+]
+# What lies in modules of the wheels that the tables do not list.
+ELSEWHERE = (
+    "torch_npu.contrib.transfer_to_npu",
+    "torch_npu.profiler._ExperimentalConfig",
+    "torch_npu.utils.cpp_extension.NpuExtension",
+)
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def claimed(rule: Rule) -> list[str]:
+    since, until = numbers(rule.since or VERSIONS[0]), numbers(rule.until or VERSIONS[-1])
+    return [version for version in VERSIONS if since <= numbers(version) <= until]
+
+
+@pytest.mark.parametrize(("rule", "target"), TARGETS)
+def test_the_target_is_in_every_release_of_the_rule(rule: Rule, target: str) -> None:
+    assert claimed(rule)
+    assert [version for version in claimed(rule) if not has_npu_name(table_for(version), target)] == []
+
+
+@pytest.mark.parametrize("rule", ABSENT, ids=lambda rule: rule.id)
+def test_what_is_called_absent_is_in_no_release_of_the_rule(rule: Rule) -> None:
+    assert isinstance(rule.match, NameMatch)
+    name = rule.match.name.replace("torch.cuda", "torch.npu")
+    assert claimed(rule)
+    assert [version for version in claimed(rule) if has_npu_name(table_for(version), name)] == []
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_what_a_message_recommends_exists(name: str) -> None:
+    tables = [table_for(version) for version in VERSIONS]
+    # torch_npu offers its custom operators as functions; a message may name a family of them, "npu_moe_*".
+    operator = f"npu::{name.removeprefix('torch_npu.')}"
+    operators = {each for table in tables for each in table.custom}
+    known = operator in operators or (name.endswith("_") and any(each.startswith(operator) for each in operators))
+    assert known or name in ELSEWHERE or any(has_npu_name(table, name) for table in tables)
+
+
+@pytest.mark.parametrize(
+    "rule", [rule for rule in RULES if rule.id.startswith("cuda-out-of-memory")], ids=lambda r: r.id
+)
+def test_the_exception_for_lack_of_memory_is_the_one_that_is_raised(rule: Rule) -> None:
+    expected = rule.then.rename or "RuntimeError"
+    assert {table_for(version).out_of_memory for version in claimed(rule)} == {expected}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_does_nothing_has_a_finding(version: str) -> None:
+    """A function of torch.npu that only warns and returns a constant must not be taken for its CUDA counterpart."""
+    told = {
+        rule.match.name
+        for rule in RULES
+        if isinstance(rule.match, NameMatch) and rule.then.report is not None and version in claimed(rule)
+    }
+    inert = {name.replace("torch.npu", "torch.cuda") for name in table_for(version).inert}
+    public = {name for name in inert if name.count(".") == 2}
+    assert public <= told
+
+
+def test_there_is_something_to_prove() -> None:
+    assert len(TARGETS) >= 30 and len(ABSENT) > 60 and len(MESSAGES) > 60
