@@ -29,7 +29,7 @@ bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks
 
 docs: $(INSTALLED)
-	$(BIN)/python -m gpu2npu.rulebook.reference > docs/rules.md
+	$(BIN)/gpu2npu rules docs -o docs/rules
 
 clean:
 	rm -rf $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,84 +1,95 @@
-"""The rule reference, docs/rules.md, made from the rules: `python -m gpu2npu.rulebook.reference > docs/rules.md`."""
+"""The rule reference, the pages under docs/rules/: made from the rules by `gpu2npu rules docs`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 
-from gpu2npu.rulebook.load import load_rulebook
-from gpu2npu.rulebook.rule import AttributeMatch, Example, Match, MethodMatch, NameMatch, Role, Rule, StringMatch
+from gpu2npu.rulebook.describe import limit_texts, match_text, one_line, then_texts
+from gpu2npu.rulebook.rule import Example, Role, Rule, Rulebook
+
+INDEX = "index.md"
+ROLES = "roles.md"
 
 _HEAD = """\
 # Rule reference
 
 Made from the files in `rules/` by `make docs`; the examples are executed as tests. Ids are stable: they stand in the
-column Rule of `change_list.csv`.
+column Rule of `change_list.csv`, and `--skip-rules` takes them.
+
+Which rule counts where several match: [the order of rules](../rule-order.md). How to write one:
+[writing rules](../writing-rules.md).
 """
 
 
-def reference() -> str:
-    """The whole page, as Markdown."""
-    rulebook = load_rulebook()
-    parts = [_HEAD, "## Rules\n"]
-    for rule in rulebook.rules:
-        parts += _rule(rule)
-    parts.append("## Roles\n\nWhere a bare string has a certain meaning.\n")
-    for name, role in sorted(rulebook.roles.items()):
-        parts += _role(name, role)
-    return "\n".join(parts)
+def reference(rulebook: Rulebook) -> dict[str, str]:
+    """The pages as Markdown, by their file names: an index, one for each built-in rule file, one for the roles."""
+    pages = {}
+    index = [_HEAD]
+    for file, rules in groupby(sorted(rulebook.rules, key=lambda rule: rule.file), key=lambda rule: rule.file):
+        page = file.removesuffix(".json") + ".md"
+        listed = list(rules)
+        index.append(f"## [{file}]({page})\n")
+        index += [f"- [`{rule.id}`]({page}#{rule.id}): {_code(one_line(rule))}" for rule in listed]
+        index.append("")
+        pages[page] = "\n".join([f"# {file}\n", *(part for rule in listed for part in _rule(rule))])
+    index.append(f"## [Roles]({ROLES})\n\nWhere a bare string has a certain meaning.\n")
+    pages[INDEX] = "\n".join(index)
+    roles = [part for name, role in sorted(rulebook.roles.items()) for part in _role(name, role)]
+    pages[ROLES] = "\n".join(["# Roles\n\nWhere a bare string has a certain meaning.\n", *roles])
+    return pages
 
 
 def _rule(rule: Rule) -> Iterator[str]:
-    yield f"### `{rule.id}`\n\n{rule.why}\n"
-    yield f"- Matches {_match(rule.match)}."
-    then = rule.then
-    if then.rename is not None:
-        condition = (
-            ", where the torch_npu release has it; elsewhere it is left and reported" if then.needs_target else ""
-        )
-        yield f"- Becomes `{then.rename}`{condition}."
-    if then.report is not None:
-        yield f"- Reports ({then.report.kind.value}): {then.report.message}"
-    if then.trait is not None:
-        yield f"- Marks the program as {then.trait}."
+    # The heading's own anchor is the id, on every site that shows Markdown.
+    yield f"## {rule.id}\n\n{rule.why}\n"
+    yield f"- Matches {match_text(rule.match)}."
+    for sentence in (*then_texts(rule.then), *limit_texts(rule)):
+        yield f"- {sentence}"
     yield ""
     for example in rule.examples:
         yield _example(example)
 
 
-def _match(match: Match) -> str:
-    if isinstance(match, NameMatch):
-        return f"the name `{match.name}` and what is under it, however it was imported"
-    if isinstance(match, MethodMatch):
-        return f"calls of `.{match.method}()` on: {', '.join(sorted(match.receiver))}"
-    if isinstance(match, AttributeMatch):
-        return f"reads of `.{match.attribute}`"
-    if isinstance(match, StringMatch):
-        return f"the string `{match.string}`" + (f" where it means a {match.role}" if match.role else "")
-    return ""
-
-
 def _example(example: Example) -> str:
-    note = f"  # reported: {example.reports.value}" if example.reports is not None else ""
+    notes = [f"for PyTorch {example.version}"] if example.version else []
+    if example.file != "example.py":
+        notes.append(f"in `{example.file}`")
+    if example.reports is not None:
+        notes.append(f"reported: {example.reports.value}")
+    note = f", {', '.join(notes)}" if notes else ""
     if example.before == example.after:
-        return f"Stays{note.replace('  # ', ', ')}:\n\n```python\n{example.before.rstrip()}\n```\n"
+        language = "python" if example.file.endswith(".py") else ""
+        return f"Stays{note}:\n\n{_fenced(example.before.rstrip(), language)}\n"
     removed = "\n".join(f"-{line}" for line in example.before.rstrip().split("\n"))
     added = "\n".join(f"+{line}" for line in example.after.rstrip().split("\n"))
-    return f"```diff\n{removed}\n{added}\n```\n"
+    return f"Changes{note}:\n\n{_fenced(f'{removed}{chr(10)}{added}', 'diff')}\n"
+
+
+def _fenced(code: str, language: str) -> str:
+    fence = "```"
+    while fence in code:
+        fence += "`"
+    return f"{fence}{language}\n{code}\n{fence}"
+
+
+def _code(text: str) -> str:
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
 def _role(name: str, role: Role) -> Iterator[str]:
-    yield f"### `{name}`\n"
+    yield f"## {name}\n"
     for label, words in (
         ("Names that hold one", role.words),
         ("Strings beside it", role.siblings),
         ("Callables that take one", role.callables),
         ("Methods that take one", role.methods),
         ("Attributes that are one", role.attributes),
+        ("Strings beside which the siblings prove nothing", role.strangers),
     ):
         if words:
-            yield f"- {label}: {', '.join(f'`{word}`' for word in sorted(words))}"
+            yield f"- {label}: {', '.join(_code(word) for word in sorted(words))}"
+    for label, pattern in (("Before it", role.prefix), ("After it", role.suffix)):
+        if pattern is not None:
+            yield f"- {label} in the same string: {_code(pattern)}"
     yield ""
-
-
-if __name__ == "__main__":
-    print(reference(), end="")

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+import pytest
 
 from gpu2npu.rulebook import load_rulebook
 from gpu2npu.rulebook.reference import reference
 
-
-def test_the_page_is_up_to_date() -> None:
-    page = Path(__file__).parents[2] / "docs" / "rules.md"
-    assert page.read_text(encoding="utf-8") == reference(), "run `make docs`"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = reference(load_rulebook())
 
 
-def test_every_rule_and_role_is_on_it() -> None:
-    text = reference()
+def test_the_pages_are_up_to_date() -> None:
+    written = {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "rules").iterdir()}
+    assert written.keys() == PAGES.keys(), "run `make docs`"
+    assert [name for name, text in PAGES.items() if written[name] != text] == [], "run `make docs`"
+
+
+def test_every_rule_and_role_has_its_place_and_the_index_leads_there() -> None:
     rulebook = load_rulebook()
-    assert all(f"### `{name}`" in text for name in [*rulebook.roles, *(rule.id for rule in rulebook.rules)])
+    for rule in rulebook.rules:
+        page = rule.file.replace(".json", ".md")
+        assert f"\n## {rule.id}\n" in PAGES[page]
+        assert f"]({page}#{rule.id})" in PAGES["index.md"]
+    assert all(f"\n## {name}\n" in PAGES["roles.md"] for name in rulebook.roles)
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda path: path.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / link).exists(), link

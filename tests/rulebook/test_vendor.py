@@ -65,8 +65,8 @@ def test_the_sample_of_the_guide(tmp_path: Path) -> None:
         ({"func_name": "func", "arg_idx": 1, "arg_keyword": "at"}, "func(x, 1)", 'func(x, at="npu:0")'),
         (
             {"func_name": "lib.func", "arg_idx": 0},
-            "from lib import func as f\nf(1)",
-            'from lib import func as f\nf("npu:0")',
+            "from lib import func\nfunc(1)",
+            'from lib import func\nfunc("npu:0")',
         ),
         ({"func_name": "lib.func", "arg_idx": 0}, "import other\nother.func(1)", "import other\nother.func(1)"),
         ({"func_name": "func", "arg_keyword": "at", "white_list": ["CPU"]}, "func(at='cpu')", "func(at='cpu')"),
