@@ -19,6 +19,7 @@ from gpu2npu.formats.kinds import Kind, kind_of
 from gpu2npu.formats.knowledge import Knowledge, knowledge_for
 from gpu2npu.formats.marks import Edit, Lines, Mark, records, resolved, review, spliced
 from gpu2npu.formats.nodes import FormatError, Items, entry
+from gpu2npu.formats.notebook import migrate_notebook
 from gpu2npu.formats.requirements import requirements_marks
 from gpu2npu.formats.settings import settings_marks
 from gpu2npu.formats.shell import makefile_marks, shell_marks
@@ -57,13 +58,23 @@ def migrate_file(source: bytes, path: str, rulebook: Rulebook, context: ProjectC
         text = source[len(bom) :].decode("utf-8")
     except UnicodeDecodeError as error:
         return MigratedFile(path, failure=f"byte {error.start + len(bom)} is not utf-8 ({error.reason})")
-    skips = find_skips(text) if kind is not Kind.JSON else Skips()
+    skips = find_skips(text) if kind not in (Kind.JSON, Kind.NOTEBOOK) else Skips()
     knowledge = _knowledge(text, rulebook, context.version, outside(rulebook, path, skips.file, frozenset()))
+    if kind is Kind.NOTEBOOK:
+        result = _notebook(text, path, rulebook, context, knowledge)
+        return result if result.content is None else replace(result, content=bom + result.content)
     marks = _marks(text, path, kind, knowledge)
     lines = Lines(text)
     spans = ((mark, lines.span(mark.start, mark.end)) for mark in marks)
     marks = resolved(mark for mark, span in spans if not skips.covers(mark.rule, span.start_line, span.end_line))
     return _file(text, path, marks, bom, rulebook)
+
+
+def _notebook(text: str, path: str, rulebook: Rulebook, context: ProjectContext, knowledge: Knowledge) -> MigratedFile:
+    try:
+        return migrate_notebook(text, path, rulebook, context, knowledge)
+    except FormatError as error:
+        return _file(text, path, _unread(text, knowledge, str(error)), b"", rulebook)
 
 
 def _file(text: str, path: str, marks: list[Mark], bom: bytes, rulebook: Rulebook) -> MigratedFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -96,8 +97,7 @@ class Lines:
     """Where the lines of a text start."""
 
     def __init__(self, text: str) -> None:
-        self._starts = [0]
-        self._starts += [index + 1 for index, character in enumerate(text) if character == "\n"]
+        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
     def span(self, start: int, end: int, cell: int = 0) -> Span:
         return Span(*self._position(start), *self._position(end), cell=cell)

@@ -15,6 +15,7 @@ from gpu2npu.formats.shell_lexer import Command, Heredoc, Script, Word, lex
 # $NAME, ${NAME, ${#NAME and ${!NAME.
 _READ = re.compile(r"\$\{?[#!]?(?P<name>[A-Za-z_]\w*)")
 _DEFAULT = re.compile(r"\$\{(?P<name>[A-Za-z_]\w*):?[-=](?P<value>[\w:.,]+)\}")
+_WHOLE_DEFAULT = re.compile(r"\$\{\w+:?[-=][\"']?(?P<value>[\w:.,]+)[\"']?\}")
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=")
 # An argument that begins with, or is, a variable's name: `export NAME`, `-e NAME=1`, `ALL,NAME=1`.
 _NAMED = re.compile(r"(?:^|(?<=[,='\"]))(?P<name>[A-Z][A-Z0-9_]*)(?==|$|,)")
@@ -31,11 +32,13 @@ _WRAPPERS = frozenset(
 )  # fmt: skip
 _PRINTERS = frozenset({"echo", "printf", "print", "log", "info", "warn", "error", "die", "grep", "egrep", "sed", "awk",
                        "logger", "read", "cat", "tee"})  # fmt: skip
+# Programs whose words are names of things of their own.
+_BUILDERS = frozenset({"make", "cmake", "ninja", "cd", "mkdir", "ls", "rm", "cp", "mv", "git", "apt", "apt-get", "yum"})
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "ssh", "eval", "sbatch"})
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy|ipython)[\d.]*|\$\{?PYTHON\}?|\$\(PYTHON\)")
 _FINDERS = frozenset({"which", "type", "hash", "whereis"})
 _COMPARISONS = frozenset({"=", "==", "!=", "=~"})
-_OPERAND = re.compile(r"[\"']?\$\{?(?P<name>[A-Za-z_]\w*)[^\"']*[\"']?")
+_OPERAND = re.compile(r"[\"']?\$\{?(?P<name>\w+)[^\"']*[\"']?")
 _MAKE_VARIABLE = re.compile(r"\s*(?:export\s+|override\s+)?(?P<name>[A-Za-z_]\w*)\s*(?:[:?+]?=\s*(?P<value>\S*)|$)")
 _SCRIPT_NAME = re.compile(r".*\.(?:sh|bash|zsh|slurm|sbatch|pbs)")
 _MAX_DEPTH = 6
@@ -122,6 +125,9 @@ class _Reader:
             return
         at = yield from self._assignments(words)
         head = words[at] if at < len(words) else None
+        if head is not None and head.text.startswith(("-", '"-')) and len(head.text) > 2:  # options in a variable
+            yield from self._arguments(words[at:], None)
+            head = None
         name = _basename(head) if head is not None else None
         yield from self._wrapped(words[:at])
         if head is not None and name is not None:
@@ -157,6 +163,9 @@ class _Reader:
         value = self.text[start:end]
         found = self.knowledge.value(assigned["name"], value, start)
         yield from self._certain(found)
+        default = _WHOLE_DEFAULT.fullmatch(value)
+        if default is not None:
+            yield from self.knowledge.value(assigned["name"], default["value"], start + default.start("value"))
         yield from self.knowledge.patterns(value, start)
         if quote and " " in value and not found:
             yield from self._within(start, end, spoken=True)
@@ -176,6 +185,7 @@ class _Reader:
             return
         if name in ("[", "[[", "test"):
             yield from self._comparisons(arguments)
+            return
         if name in _FINDERS or (name == "command" and arguments):
             yield from self._sought(arguments)
         program = _SAME_OPTIONS.get(name, name)
@@ -208,8 +218,9 @@ class _Reader:
             elif option is not None and option["key"].startswith("-") and option.end() == len(word.text):
                 key = option["key"]
             elif key is not None:
-                yield from self._certain(self.knowledge.value(key, value, start))
-            elif value == "cuda" or value.startswith("cuda:"):
+                found = self.knowledge.value(key, value, start)
+                yield from [] if name in _BUILDERS else self._certain(found)
+            elif name not in _BUILDERS:
                 yield from self._certain(self.knowledge.value("argument", value, start))
             if quote and " " in value and name not in _SHELLS:
                 yield from self._within(start, end, spoken=True)

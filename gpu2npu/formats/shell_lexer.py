@@ -81,11 +81,13 @@ class _Lexer:
         self.at = 0
         self.script = Script()
         self.depth = 0
+        self.closer = ""  # what ends the commands that are being read
         self.waiting: list[tuple[str, bool, bool, Command]] = []  # here-documents that begin after this line
 
     def commands(self, closer: str) -> None:
         """Read commands up to an unmatched `closer`, and stop before it."""
         text, size = self.text, len(self.text)
+        outer, self.closer = self.closer, closer
         command = Command()
         parentheses = cases = 0
         while self.at < size:
@@ -134,6 +136,7 @@ class _Lexer:
                 elif word.text == "esac" and cases and len(command.words) == 1:
                     cases -= 1
         self._ended(command)
+        self.closer = outer
 
     def _ended(self, command: Command) -> Command:
         if command.words or command.heredocs:
@@ -193,7 +196,9 @@ class _Lexer:
                 quoted.append(self._single())
             elif character == '"' or text.startswith('$"', self.at):
                 quoted.append(self._double())
-            elif character == "$" or character == "`" or text.startswith(("<(", ">("), self.at):
+            elif character == self.closer == "`":
+                break
+            elif character in "$`" or text.startswith(("<(", ">("), self.at):
                 self._expansion()
             elif character == "(" and _NAME_AND_EQUALS.fullmatch(text, start, self.at):
                 self._array()
