@@ -2,5 +2,6 @@
 
 from gpu2npu.engine.context import ProjectContext, scan_project
 from gpu2npu.engine.migrate import has_trigger, migrate_source
+from gpu2npu.engine.packages import without_own
 
-__all__ = ["ProjectContext", "has_trigger", "migrate_source", "scan_project"]
+__all__ = ["ProjectContext", "has_trigger", "migrate_source", "scan_project", "without_own"]

@@ -30,7 +30,7 @@ _LOOSE = (cst.Expr, cst.Assign, cst.AnnAssign, cst.Return, cst.Arg)
 
 
 class Calls:
-    """Applies call and argument rules in one module. `above` is the walk's own list of nodes above the current one."""
+    """Applies call and argument rules in one module. `above` is the walk's list of nodes, the call last."""
 
     def __init__(self, names: Names, table: RuleTable, matches: Matches, above: list[cst.CSTNode]) -> None:
         self.names = names
@@ -67,9 +67,9 @@ class Calls:
             if code is None:
                 self._misfit(rule, node, api)
                 return False
-            if not (_is_atom(then.replace) or isinstance(self.above[-1], _LOOSE)):
+            if not (_is_atom(then.replace) or isinstance(self.above[-2], _LOOSE)):
                 code = ("(", *code, ")")
-            inside = [node, *node.args, *_chain(node.func)]
+            inside = [*node.args, *_chain(node.func)]
             self.matches.add(Edit(node, code, rule.id, rule.why), [*self.above, *inside])
             return True
         if then.rename is not None:
@@ -134,7 +134,7 @@ class Calls:
         elif first:
             start, end = (args[first - 1].value, 1), (args[last].value, 1)
         edit = Edit(args[first], "", rule.id, rule.why, node, operation=Operation.DELETE, start=start, end=end)
-        self.matches.add(edit, [*self.above, node, *args])
+        self.matches.add(edit, [*self.above, *args])
 
     def _misfit(self, rule: Rule, node: cst.CSTNode, api: str) -> None:
         message = f"{rule.why} This call lacks an argument that the rule's replacement needs: change it by hand."

@@ -25,8 +25,6 @@ from gpu2npu.engine.tree import children, string_value
 from gpu2npu.records import FindingKind
 from gpu2npu.rulebook.rule import Rule
 
-# Functions whose second argument is a name as a string.
-_BY_STRING = frozenset({"getattr", "hasattr", "setattr", "delattr"})
 # Objects that hold the user's own command line flags: `args.is_cuda` is not the attribute of a tensor.
 _FLAG_HOLDERS = frozenset({"args", "opt", "opts", "options", "flags", "FLAGS", "cfg", "config", "conf", "hparams"})
 
@@ -149,46 +147,42 @@ class _Walk:
     # Calls.
 
     def call(self, node: cst.Call, scope: Scope) -> None:
+        self.above.append(node)
         self.packages.call(node)
         self.calls.arguments(node, scope)
+        named: cst.Arg | None = None
         if self.calls.call(node, scope):  # the callee's own name is settled, not what it is a method of
-            self.above.append(node)
             if isinstance(node.func, cst.Attribute):
                 self.visit(node.func.value, scope)
-            for arg in node.args:
-                self.visit(arg, scope)
-            self.above.pop()
-            return
-        named = False
-        if isinstance(node.func, cst.Attribute):
-            rule = self.table.methods.get(node.func.attr.value)
-            if rule is not None:
+        else:
+            rule = self.table.methods.get(node.func.attr.value) if isinstance(node.func, cst.Attribute) else None
+            if rule is not None and isinstance(node.func, cst.Attribute):
                 self.method(node.func, rule, scope)
-        elif isinstance(node.func, cst.Name) and node.func.value in _BY_STRING and len(node.args) > 1:
-            named = self.renames.by_string(node, scope)
-        self.above.append(node)
-        self.visit(node.func, scope)
-        for index, arg in enumerate(node.args):
-            if not (named and index == 1):
+            elif self.renames.by_string(node, scope):
+                named = node.args[1]
+            self.visit(node.func, scope)
+        for arg in node.args:
+            if arg is not named:
                 self.visit(arg, scope)
         self.above.pop()
 
     def method(self, node: cst.Attribute, rule: Rule, scope: Scope) -> None:
-        if self._is_import(node.value, scope) or rule.then.keep or rule.then.rename is None:
+        if self._is_import(node.value, scope) or rule.then.keep:
             return
         name = node.attr.value
-        edit = Edit(node.attr, rule.then.rename, rule.id, rule.why)
+        edit = Edit(node.attr, rule.then.rename or name, rule.id, rule.why)
         accepted: frozenset[str] = getattr(rule.match, "receiver", frozenset())
         own = self._has_own(name, read=False)
         if own or accepted != ANY_RECEIVER:  # else every receiver would do, and asking costs time
             kinds = self.receivers.kinds(node.value, scope, name)
             if kinds == {OWN} or not kinds & accepted:
                 return
-            if own and not kinds & {MODULE, TENSOR}:
+            if own and not kinds & {MODULE, TENSOR} and rule.then.rename is not None:
                 self.matches.add(Doubt(node.value, name, edit), self.above)
                 return
         self.matches.note(rule, node.attr, name, self.above)
-        self.matches.add(edit, self.above)
+        if rule.then.rename is not None:
+            self.matches.add(edit, self.above)
 
     def _has_own(self, member: str, read: bool) -> bool:
         """Whether some class of the project, or of this file, that is no Module or Tensor defines the member itself."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import libcst as cst
 
@@ -13,10 +13,27 @@ from gpu2npu.engine.scopes import import_module
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.engine.tree import children, dotted_name, last_name, string_value
 from gpu2npu.records import FindingKind, Operation
-from gpu2npu.rulebook.rule import Rule
+from gpu2npu.rulebook.rule import ImportMatch, Rule, Rulebook
 
 _IMPORTERS = frozenset({"import_module", "__import__", "importorskip"})
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+
+
+def without_own(rulebook: Rulebook, files: Iterable[str], root: str) -> Rulebook:
+    """The rulebook without import rules for packages that the project itself is, or has at its top.
+
+    `files` are its Python files, relative; `root` is the name of its folder.
+    """
+    own = {root}
+    for path in files:
+        parts = path.removeprefix("src/").split("/")
+        own.add(parts[0] if len(parts) > 1 else parts[0].removesuffix(".py"))
+    kept = [
+        rule
+        for rule in rulebook.rules
+        if not (isinstance(rule.match, ImportMatch) and rule.match.module.partition(".")[0] in own)
+    ]
+    return Rulebook(tuple(kept), rulebook.roles)
 
 
 class Packages:
@@ -27,6 +44,7 @@ class Packages:
         self.table = table
         self.matches = matches
         self.above = above
+        self.reported: set[tuple[str, FindingKind]] = set()
 
     def statement(self, node: cst.Import | cst.ImportFrom) -> bool:
         """Judge an import statement; tells whether it is taken out as a whole."""
@@ -37,7 +55,7 @@ class Packages:
             aliases = [alias for alias, found in matched if found is rule]
             module = next(name for alias, name in _imported(node) if alias is aliases[0])
             self.report(rule, node, module)
-            if rule.then.remove and len(aliases) == len(matched):
+            if rule.then.remove and len(aliases) == len(matched) and not self.is_optional():
                 self.remove(rule, node)
                 return True
         return False
@@ -66,7 +84,9 @@ class Packages:
         kind, message = report.kind, report.message
         if kind is not FindingKind.REVIEW and self.is_optional():
             kind, message = FindingKind.REVIEW, f"{message} The import is optional here: the program has another way."
-        self.matches.add(Found(node, rule.id, kind, module, message), self.above)
+        if (rule.id, kind) not in self.reported:  # once a file says it
+            self.reported.add((rule.id, kind))
+            self.matches.add(Found(node, rule.id, kind, module, message), self.above)
 
     def is_optional(self) -> bool:
         """Whether the program goes on without the import: it catches the error, or asks first."""

@@ -169,6 +169,8 @@ class Renames:
 
     def by_string(self, node: cst.Call, scope: Scope) -> bool:
         """`getattr(torch, "cuda")`, and hasattr, setattr and delattr likewise; tells whether a rule knows the name."""
+        if not (isinstance(node.func, cst.Name) and node.func.value in _BY_STRING and len(node.args) > 1):
+            return False
         name = node.args[1].value
         attribute = string_value(name)
         owner = self.names.qualified(node.args[0].value, scope)
@@ -179,7 +181,7 @@ class Renames:
         if matched is None or matched[0].then.keep:
             return False
         rule, prefix = matched
-        above = [*self.above, node, *node.args]
+        above = [*self.above, *node.args]
         self.matches.note(rule, name, qualified, above)
         target = (rule.then.rename or prefix) + qualified[len(prefix) :]
         if rule.then.rename is None or target == qualified:
@@ -321,6 +323,8 @@ class Renames:
         self.matches.add(ImportSite(node, self.above[-1], scope, names, plain, edited, typing_only), self.above)
 
 
+# Functions whose second argument is a name as a string.
+_BY_STRING = frozenset({"getattr", "hasattr", "setattr", "delattr"})
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -33,18 +33,22 @@ _WORD = re.compile(rb"\w+")
 
 @dataclass(frozen=True)
 class Trigger:
-    """What a file must have for any rule to matter: one of the words, a word with one of the beginnings, a pattern."""
+    """What a file must have for any rule to matter: one of the words, a word with others that go with it, a word with
+    one of the beginnings, or a pattern."""
 
     words: frozenset[bytes]
+    together: Mapping[bytes, tuple[frozenset[bytes], ...]]
     beginnings: tuple[bytes, ...]
     patterns: tuple[re.Pattern[bytes], ...]
 
     def is_in(self, source: bytes) -> bool:
-        """Whether the bytes of a file have it; the cost does not depend on the number of rules."""
-        found = _WORD.findall(source)
+        """Whether the bytes of a file have it; the cost hardly depends on the number of rules."""
+        found = set(_WORD.findall(source))
         if not self.words.isdisjoint(found):
             return True
-        if self.beginnings and any(word.startswith(self.beginnings) for word in set(found)):
+        if any(others <= found for word in self.together.keys() & found for others in self.together[word]):
+            return True
+        if self.beginnings and any(word.startswith(self.beginnings) for word in found):
             return True
         return any(pattern.search(source) for pattern in self.patterns)
 
@@ -202,31 +206,46 @@ def _any_of(words: Iterable[str]) -> str:
 
 def _trigger(matches: Iterable[Match]) -> Trigger:
     words: set[bytes] = set()
+    together: dict[bytes, list[frozenset[bytes]]] = {}
     beginnings: list[bytes] = []
     patterns: list[re.Pattern[bytes]] = []
     for match in matches:
-        text = _EVIDENCE[type(match)](match).encode()
-        found = _WORD.findall(text)
+        evidence = _EVIDENCE[type(match)](match)
+        found = _WORD.findall(evidence.encode())
         if isinstance(match, PatternMatch):
-            patterns.append(re.compile(text))
-        elif text.endswith(b"*"):
-            beginnings.append(text[:-1])
-        elif found:
-            words.add(found[-1])
+            patterns.append(re.compile(evidence.encode()))
+        elif evidence.endswith("*"):
+            beginnings.append(evidence[:-1].encode())
+        elif not found:
+            patterns.append(re.compile(re.escape(evidence.encode())))
+        elif len(found) == 1:
+            words.add(found[0])
         else:
-            patterns.append(re.compile(re.escape(text)))
-    return Trigger(frozenset(words), tuple(beginnings), tuple(patterns))
+            together.setdefault(found[-1], []).append(frozenset(found[:-1]))
+    return Trigger(
+        frozenset(words), {word: tuple(others) for word, others in together.items()}, tuple(beginnings), tuple(patterns)
+    )
 
 
-# Text without whose last word a file cannot have a match.
+def _last_two(name: str) -> str:
+    """What of a qualified name a file spells that gets at it through another module of the project."""
+    return ".".join(name.split(".")[-2:])
+
+
+def _argument_words(match: ArgumentMatch) -> str:
+    words = (match.argument, match.value, match.of)
+    return " ".join(_leaf(word) for word in words if isinstance(word, str) and word != "*")
+
+
+# Text without all words of which a file cannot have a match.
 _EVIDENCE: dict[type[Match], Callable[[Any], str]] = {
-    NameMatch: lambda match: match.name,
+    NameMatch: lambda match: _last_two(match.name),
     MethodMatch: lambda match: match.method,
     AttributeMatch: lambda match: match.attribute,
     StringMatch: lambda match: match.string,
     PatternMatch: lambda match: match.pattern,
-    CallMatch: lambda match: match.call,
-    ArgumentMatch: lambda match: match.of if match.of != "*" else match.value or str(match.argument),
+    CallMatch: lambda match: _last_two(match.call),
+    ArgumentMatch: _argument_words,
     ImportMatch: lambda match: match.module,
     EnvironmentMatch: lambda match: match.variable,
     CommandMatch: lambda match: match.command,

@@ -202,3 +202,9 @@ def test_a_long_list_of_devices_takes_no_longer_than_as_many_lists() -> None:
     result = run(b"names = [" + b"'cuda', " * 4000 + b"]\n" + targets + b" = " + b"'cuda', " * 2000 + b"\n")
     assert len(result.findings) == 6000
     assert time.process_time() - start < 20  # quadratic: minutes
+
+
+@pytest.mark.parametrize("head", ["if {}:", "while {}:", "for y in {}:", "with {}:", "class A({}):"])
+def test_edits_in_the_heads_of_blocks(migrate, head: str) -> None:
+    for before, after in (("x.cuda()", "x.npu()"), ("torch.device('cuda')", "torch.device('npu')")):
+        assert migrate(f"{head.format(before)}\n    pass\n") == f"{head.format(after)}\n    pass\n"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gpu2npu.engine import without_own
 from gpu2npu.records import FindingKind, Operation
+from gpu2npu.rulebook.rule import ImportMatch
 
 FAST = {
     "id": "fast",
@@ -64,7 +66,7 @@ def test_the_projects_own_module_is_left_alone(rulebook, project) -> None:
     [
         ("import os\nimport amp_D  # fast\nx = 1\n", "import os\nx = 1\n"),
         ("def f():\n    import amp_D\n    return 1\n", "def f():\n    return 1\n"),
-        ("try:\n    import amp_D\nexcept ImportError:\n    x()\n", "try:\n    pass\nexcept ImportError:\n    x()\n"),
+        ("if x:\n    import amp_D\nelse:\n    y()\n", "if x:\n    pass\nelse:\n    y()\n"),
         ("import os; import amp_D\n", "import os; pass\n"),
         ("# head\n\n# about it\nfrom amp_D import a\nb = 2\n", "# head\n\n# about it\nb = 2\n"),
     ],
@@ -76,3 +78,24 @@ def test_an_import_is_taken_out(migrate_with, before: str, after: str) -> None:
         Operation.MODIFY if "pass" in after else Operation.DELETE
     ]
     assert migrate_with([GONE], after).content is None
+
+
+def test_an_optional_import_is_not_taken_out(migrate_with) -> None:
+    text = "try:\n    import amp_D\nexcept ImportError:\n    amp_D = None\n"  # without it nothing would be caught
+    assert migrate_with([GONE], text).content is None
+
+
+def test_rules_for_the_projects_own_packages_are_left_out(rulebook) -> None:
+    def modules(files: list[str], root: str) -> set[str]:
+        rules = without_own(rulebook, files, root).rules
+        return {rule.match.module for rule in rules if isinstance(rule.match, ImportMatch)}
+
+    every = modules(["train.py"], "project")
+    assert {"megatron", "apex", "triton"} <= every
+    assert every - modules(["megatron/core/a.py", "src/apex/b.py"], "triton") == {"megatron", "apex", "triton"}
+    assert modules(["kernels/triton/a.py"], "project") == every
+
+
+def test_a_file_says_it_once(migrate_with) -> None:
+    text = "import fastlib\nfrom fastlib import a\ndef f():\n    import fastlib.b\n"
+    assert [finding.span.start_line for finding in migrate_with([FAST], text).findings] == [1]
