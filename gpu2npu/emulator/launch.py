@@ -52,12 +52,12 @@ def emulating(
     whether a virtual environment is activated or not. `soc` names the chip, which
     GPU2NPU_SOC does otherwise. `support_table` is the JSON table of the
     torch_npu release to imitate. ASCEND_RT_VISIBLE_DEVICES stays as the user set it: the emulated device reads it as
-    the real one does. What an outer run has set does not leak into this one. OPENBLAS_NUM_THREADS, unless set, shares
-    the cores out among the NPUs: ranks that each take all of them spend most of their time waiting for each other.
+    the real one does. What an outer run has set does not leak into this one. OPENBLAS_NUM_THREADS is 1
+    unless set: the kernels cut large products up themselves, and BLAS threads that spin take the cores of other ranks.
     OMP_WAIT_POLICY has torch's idle CPU threads sleep: spinning, they take the core that the next one needs.
     """
     result = {name: value for name, value in environment.items() if name not in _OURS}
-    result.setdefault("OPENBLAS_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // npus)))
+    result.setdefault("OPENBLAS_NUM_THREADS", "1")
     result.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     result["PYTHONPATH"] = _first(str(SITE), environment.get("PYTHONPATH"))
     result["PATH"] = _first(str(Path(python).parent), environment.get("PATH", os.defpath))

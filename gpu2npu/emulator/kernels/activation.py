@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
+from gpu2npu.emulator.kernels.parallel import by_rows
 from gpu2npu.emulator.kernels.promotion import F32, Array, cast, compute_dtype, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 from gpu2npu.emulator.kernels.select import chosen, kept
@@ -108,31 +110,50 @@ def elu_backward(
 def gelu(self: Array, *, approximate: str = "none") -> Array:
     """self * Phi(self); with "tanh", Phi by its tanh approximation."""
     x = np.asarray(wide(self))
+    return rounded(by_rows(partial(_gelu, approximate == "tanh"), np.empty_like(x), x), self.dtype)
+
+
+def _gelu(by_tanh: bool, y: Array, x: Array) -> None:
     kind = x.dtype.type
-    if approximate == "tanh":
-        y = np.multiply(x, x, out=np.empty_like(x))
+    if by_tanh:
+        np.multiply(x, x, out=y)
         y *= kind(_TANH_CUBIC * _SQRT_2_PI)
         y += kind(_SQRT_2_PI)
         y *= x
         np.tanh(y, out=y)
     else:
-        y = erf(np.asarray(x * kind(_SQRT_HALF)))
+        y[...] = erf(np.asarray(x * kind(_SQRT_HALF)))
     y += 1
     y *= x
     y *= kind(0.5)
-    return rounded(y, self.dtype)
 
 
 @kernel("aten::gelu_backward")
 def gelu_backward(grad_output: Array, self: Array, *, approximate: str = "none") -> Array:
     """The gradient of gelu."""
-    grad, x = wide(grad_output), np.asarray(wide(self))
+    x = np.asarray(wide(self))
+    slope = by_rows(partial(_gelu_slope, approximate == "tanh"), np.empty_like(x), x, np.asarray(wide(grad_output)))
+    return rounded(slope, grad_output.dtype)
+
+
+def _gelu_slope(by_tanh: bool, out: Array, x: Array, grad: Array) -> None:
     kind = x.dtype.type
     squared = np.asarray(np.multiply(x, x))
-    if approximate == "tanh":
-        tanh = np.asarray(np.tanh(x * kind(_SQRT_2_PI) * (1 + kind(_TANH_CUBIC) * squared)))
-        inner = kind(_SQRT_2_PI) * (1 + kind(3 * _TANH_CUBIC) * squared)
-        slope = kind(0.5) * (1 + tanh) + kind(0.5) * x * (1 - tanh * tanh) * inner
+    if by_tanh:
+        # 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner = 0.5 * (1 + t) * (1 + x * (1 - t) * inner)
+        tanh = np.multiply(squared, kind(_TANH_CUBIC * _SQRT_2_PI))
+        tanh += kind(_SQRT_2_PI)
+        tanh *= x
+        np.tanh(tanh, out=tanh)
+        slope = squared
+        slope *= kind(3 * _TANH_CUBIC * _SQRT_2_PI)
+        slope += kind(_SQRT_2_PI)
+        slope *= x
+        slope *= 1 - tanh
+        slope += 1
+        tanh += 1
+        slope *= tanh
+        slope *= kind(0.5)
     else:
         slope = erf(np.asarray(x * kind(_SQRT_HALF)))
         slope += 1
@@ -142,7 +163,7 @@ def gelu_backward(grad_output: Array, self: Array, *, approximate: str = "none")
         density *= x
         density *= kind(_INV_SQRT_2PI)
         slope += density
-    return rounded(slope * grad, grad_output.dtype)
+    np.multiply(slope, grad, out=out)
 
 
 @kernel("aten::silu")

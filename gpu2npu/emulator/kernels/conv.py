@@ -9,16 +9,20 @@ six directions.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from gpu2npu.emulator.kernels import parallel
 from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 
 Sizes = Sequence[int]
+
+_COLUMNS = 1 << 18  # elements of unfolded windows at a time: 1 MiB of float32
 
 
 def _per_dimension(sizes: Sizes, count: int) -> tuple[int, ...]:
@@ -85,9 +89,21 @@ def _forward(x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes,
             f"Calculated padded input size is smaller than the kernel: input {list(x.shape[2:])}, padding "
             f"{list(padding)}, kernel {list(window)}, dilation {list(dilation)}"
         )
-    columns = _unfolded(x, groups, window, stride, padding, dilation, out)
     flat = w.reshape(groups, w.shape[0] // groups, -1)
-    return np.matmul(flat[0] if groups == 1 else flat, columns).reshape(x.shape[0], w.shape[0], *out)
+    y = np.empty((x.shape[0], w.shape[0], *out), x.dtype)
+    per_group = y.reshape(x.shape[0], groups, -1, prod(out))
+
+    def compute(part: slice) -> None:
+        columns = _unfolded(x[part], groups, window, stride, padding, dilation, out)
+        np.matmul(flat, columns, out=per_group[part])
+
+    parallel.run(compute, _samples(x.shape[0], x.shape[1], window, out))
+    return y
+
+
+def _samples(count: int, channels: int, window: Sizes, out: Sizes) -> list[slice]:
+    """Blocks of samples whose columns fit into a core's cache."""
+    return parallel.blocks(count, count * channels * prod(window) * prod(out), _COLUMNS)
 
 
 def _input_gradient(
@@ -96,24 +112,39 @@ def _input_gradient(
     """(N, in, *shape) from the gradient (N, out, *out) of a convolution's result."""
     n, out_channels = g.shape[:2]
     window, out = w.shape[2:], g.shape[2:]
-    flat = w.reshape(groups, out_channels // groups, -1)
-    columns = np.matmul(flat.swapaxes(1, 2), g.reshape(n, groups, out_channels // groups, prod(out)))
+    flat = w.reshape(groups, out_channels // groups, -1).swapaxes(1, 2)
     in_channels = w.shape[1] * groups
-    if prod(window) == 1 and all(s == 1 for s in stride) and not any(padding):
-        return columns.reshape(n, in_channels, *shape)
-    return folded(columns.reshape(n, in_channels, *window, *out), shape, window, stride, padding, dilation, out)
+    per_group = g.reshape(n, groups, out_channels // groups, prod(out))
+    pointwise = prod(window) == 1 and all(s == 1 for s in stride) and not any(padding)
+    result = np.empty((n, in_channels, *shape), g.dtype)
+
+    def compute(part: slice) -> None:
+        columns = np.matmul(flat, per_group[part])
+        if pointwise:
+            result[part] = columns.reshape(-1, in_channels, *shape)
+        else:
+            columns = columns.reshape(-1, in_channels, *window, *out)
+            result[part] = folded(columns, shape, window, stride, padding, dilation, out)
+
+    parallel.run(compute, _samples(n, in_channels, window, out))
+    return result
 
 
 def _weight_gradient(
     g: Array, x: Array, weight_shape: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
 ) -> Array:
     n, out_channels = g.shape[:2]
-    out = g.shape[2:]
-    columns = _unfolded(x, groups, weight_shape[2:], stride, padding, dilation, out)
+    window, out = weight_shape[2:], g.shape[2:]
     per_group = g.reshape(n, groups, out_channels // groups, prod(out))
-    if groups == 1:
-        return np.tensordot(per_group[:, 0], columns[:, 0], axes=((0, 2), (0, 2))).reshape(weight_shape)
-    return np.matmul(per_group, columns.swapaxes(2, 3)).sum(axis=0).reshape(weight_shape)
+
+    def compute(part: slice) -> Array:
+        columns = _unfolded(x[part], groups, window, stride, padding, dilation, out)
+        return np.matmul(per_group[part], columns.swapaxes(2, 3)).sum(axis=0)
+
+    parts = parallel.run(compute, _samples(n, x.shape[1], window, out))
+    if not parts:
+        return np.zeros(weight_shape, g.dtype)
+    return functools.reduce(np.add, parts).reshape(weight_shape)
 
 
 def _check(x: Array, weight: Array, transposed: bool, groups: int) -> None:

@@ -6,11 +6,13 @@ The functional form returns a list of fresh arrays; the in-place form writes int
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import repeat
+from typing import Any, TypeVar
 
 import numpy as np
 
-from gpu2npu.emulator.kernels import comparison, elementwise, extrema, reduce, special, unary  # noqa: F401 (they register what is looked up below)
+from gpu2npu.emulator.kernels import comparison, elementwise, extrema, parallel, reduce, special, unary  # noqa: F401 (they register what is looked up below)
 from gpu2npu.emulator.kernels.promotion import F32, Array, Number, Operand, cast, compute_dtype, real_dtype
 from gpu2npu.emulator.kernels.registry import KERNELS, Kernel, kernel
 
@@ -24,6 +26,24 @@ _UNARY = (
 _UFUNCS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
 
 
+T = TypeVar("T")
+
+
+def _each(compute: Callable[..., T], *columns: Iterable[Any]) -> list[T]:
+    """`compute` of every row of the columns, of which the first holds arrays; large lists on several threads."""
+    rows = list(zip(*columns, strict=False))
+    return parallel.run_each(lambda row: compute(*row), rows, sum([row[0].size for row in rows]))
+
+
+def _into(single: Callable[..., Array]) -> Callable[..., None]:
+    """`single`, whose result goes into its first argument."""
+
+    def run(x: Array, *rest: Any) -> None:
+        np.copyto(x, single(x, *rest), casting="unsafe")
+
+    return run
+
+
 def _store(targets: List, values: Iterable[Array]) -> None:
     for target, value in zip(targets, values, strict=True):
         np.copyto(target, value, casting="unsafe")
@@ -34,7 +54,7 @@ def _unary(name: str) -> None:
 
     @kernel(f"aten::_foreach_{name}")
     def functional(self: List) -> list[Array]:
-        return [single(x) for x in self]
+        return _each(single, self)
 
     @kernel(f"aten::_foreach_{name}_")
     def in_place(self: List) -> None:
@@ -42,7 +62,7 @@ def _unary(name: str) -> None:
             for x in self:
                 x.fill(0)
         else:
-            _store(self, functional(self))
+            _each(_into(single), self)
 
 
 for _name in _UNARY:
@@ -58,19 +78,22 @@ def _binary(name: str, single: Kernel, overloads: Sequence[str]) -> None:
     ufunc = _UFUNCS.get(name)
 
     def functional(self: List, other: List | Operand, **scaled: Number) -> list[Array]:
-        return [single(x, y, **scaled) for x, y in zip(self, _seconds(other), strict=False)]
+        return _each(partial(single, **scaled), self, _seconds(other))
 
     def in_place(self: List, other: List | Operand, **scaled: Number) -> None:
-        for x, y in zip(self, _seconds(other), strict=False):
-            plain = scaled.get("alpha", 1) == 1
-            if ufunc is not None and plain and x.dtype is F32:
+        plain = ufunc is not None and scaled.get("alpha", 1) == 1
+
+        def update(x: Array, y: Operand) -> None:
+            if plain and x.dtype is F32:
                 if not isinstance(y, np.ndarray):
-                    ufunc(x, np.float32(y.real), out=x)
-                    continue
+                    ufunc(x, np.float32(y.real), out=x)  # type: ignore[misc]
+                    return
                 if y.dtype is F32:
-                    ufunc(x, y, out=x)
-                    continue
+                    ufunc(x, y, out=x)  # type: ignore[misc]
+                    return
             np.copyto(x, single(x, y, **scaled), casting="unsafe")
+
+        _each(update, self, _seconds(other))
 
     for overload in overloads:
         kernel(f"aten::_foreach_{name}.{overload}")(functional)
@@ -106,15 +129,18 @@ def power_of_scalar(self: Number, exponent: List) -> list[Array]:
 def _fused(name: str, single: Callable[..., Array]) -> None:
     """addcmul and addcdiv: a scalar for all, one for each in a list or in a 1-D tensor."""
 
+    def scaled(x: Array, a: Array, b: Array, value: Number) -> Array:
+        return single(x, a, b, value=value)
+
     def functional(
         self: List, tensor1: List, tensor2: List, value: Number | Sequence[Number] | Array = 1
     ) -> list[Array]:
         values = value.tolist() if isinstance(value, np.ndarray) else value
-        each = zip(self, tensor1, tensor2, _seconds(values), strict=False)
-        return [single(x, a, b, value=v) for x, a, b, v in each]
+        return _each(scaled, self, tensor1, tensor2, _seconds(values))
 
     def in_place(self: List, tensor1: List, tensor2: List, value: Number | Sequence[Number] | Array = 1) -> None:
-        _store(self, functional(self, tensor1, tensor2, value))
+        values = value.tolist() if isinstance(value, np.ndarray) else value
+        _each(_into(scaled), self, tensor1, tensor2, _seconds(values))
 
     for overload in ("Scalar", "ScalarList", "Tensor"):
         kernel(f"aten::_foreach_{name}.{overload}")(functional)
@@ -128,14 +154,13 @@ _fused("addcdiv", KERNELS["aten::addcdiv"])
 @kernel("aten::_foreach_lerp.List", "aten::_foreach_lerp.Scalar", "aten::_foreach_lerp.ScalarList")
 def lerp(self: List, tensors1: List, weight: List | Number | Sequence[Number]) -> list[Array]:
     """lerp of each pair, with one weight for all or one for each."""
-    each = zip(self, tensors1, _seconds(weight), strict=False)
-    return [KERNELS["aten::lerp.Scalar"](x, end, share) for x, end, share in each]
+    return _each(KERNELS["aten::lerp.Scalar"], self, tensors1, _seconds(weight))
 
 
 @kernel("aten::_foreach_lerp_.List", "aten::_foreach_lerp_.Scalar", "aten::_foreach_lerp_.ScalarList")
 def lerp_in_place(self: List, tensors1: List, weight: List | Number | Sequence[Number]) -> None:
     """lerp of each pair, written into the first."""
-    _store(self, lerp(self, tensors1, weight))
+    _each(_into(KERNELS["aten::lerp.Scalar"]), self, tensors1, _seconds(weight))
 
 
 @kernel("aten::_foreach_norm.Scalar")

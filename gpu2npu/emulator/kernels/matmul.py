@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
+from gpu2npu.emulator.kernels import parallel
 from gpu2npu.emulator.kernels.promotion import BOOL, Array, Number, is_integral, promote_types, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
+
+_FEW = 1 << 22  # multiplications: below, a thread's start is not worth it
+_BANDS = 8  # of a matrix, whatever the number of threads
 
 
 def _product(a: Array, b: Array) -> Array:
@@ -13,7 +19,28 @@ def _product(a: Array, b: Array) -> Array:
     if a.dtype != b.dtype:
         names = [each.dtype.name for each in (a, b)]
         raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {names[0]} != {names[1]}")
-    return np.matmul(wide(a), wide(b))
+    return product(wide(a), wide(b))
+
+
+def product(a: Array, b: Array) -> Array:
+    """np.matmul of arrays of one dtype; large ones a band of rows or columns, or some of the batch, at a time."""
+    if a.ndim < 2 or b.ndim != a.ndim or a.dtype.kind != "f" or a.shape[:-2] != b.shape[:-2]:
+        return np.matmul(a, b)
+    rows, inner, columns = a.shape[-2], a.shape[-1], b.shape[-1]
+    work = prod(a.shape[:-2]) * rows * inner * columns
+    if work < 2 * _FEW:
+        return np.matmul(a, b)
+    out = np.empty((*a.shape[:-1], columns), a.dtype)
+    if a.ndim > 2 and len(a) > 1:
+        parts = parallel.blocks(len(a), work, _FEW)
+        parallel.run(lambda part: np.matmul(a[part], b[part], out=out[part]), parts)
+    elif rows >= columns:
+        parts = parallel.blocks(rows, work, max(_FEW, work // _BANDS))
+        parallel.run(lambda part: np.matmul(a[..., part, :], b, out=out[..., part, :]), parts)
+    else:
+        parts = parallel.blocks(columns, work, max(_FEW, work // _BANDS))
+        parallel.run(lambda part: np.matmul(a, b[..., part], out=out[..., part]), parts)
+    return out
 
 
 def _check(a: Array, b: Array, ndim: int, what: str) -> None:
@@ -141,10 +168,10 @@ def addr(self: Array, vec1: Array, vec2: Array, *, beta: Number = 1, alpha: Numb
 def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:  # noqa: A002
     """(..., in) with weight (out, in) -> (..., out)."""
     # One product of two matrices: NumPy would multiply a batch matrix by matrix.
-    product = _product(input.reshape(-1, input.shape[-1]), weight.T)
+    y = _product(input.reshape(-1, input.shape[-1]), weight.T)
     if bias is not None:
-        product += wide(bias)
-    return rounded(product, input.dtype).reshape(*input.shape[:-1], *weight.shape[:-1])
+        y += wide(bias)
+    return rounded(y, input.dtype).reshape(*input.shape[:-1], *weight.shape[:-1])
 
 
 @kernel("aten::linear_backward")
@@ -153,8 +180,8 @@ def linear_backward(
 ) -> tuple[Array | None, Array | None, Array | None]:
     """Gradients for input, weight and bias, each where its mask is set."""
     flat, rows = wide(grad_output).reshape(-1, grad_output.shape[-1]), wide(self)
-    grad_self = rounded(flat @ wide(weight), self.dtype).reshape(self.shape) if output_mask[0] else None
-    grad_weight = rounded(flat.T @ rows.reshape(-1, rows.shape[-1]), weight.dtype) if output_mask[1] else None
+    grad_self = rounded(product(flat, wide(weight)), self.dtype).reshape(self.shape) if output_mask[0] else None
+    grad_weight = rounded(product(flat.T, rows.reshape(-1, rows.shape[-1])), weight.dtype) if output_mask[1] else None
     grad_bias = rounded(flat.sum(axis=0), weight.dtype) if output_mask[2] else None
     return grad_self, grad_weight, grad_bias
 

@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+
+from gpu2npu.emulator.kernels import KERNELS, load, parallel
+
+
+@pytest.fixture(autouse=True)
+def threads(monkeypatch):
+    """Three threads, whatever the machine has."""
+    monkeypatch.setattr(parallel, "thread_count", lambda: 3)
+    monkeypatch.setattr(parallel, "_pools", {})
+    yield
+    for pool in parallel._pools.values():
+        pool.shutdown()
+
+
+@pytest.mark.parametrize(("count", "elements", "block"), [(10, 100, 10), (7, 7000, 10), (3, 3, 100), (0, 0, 4)])
+def test_blocks_cover_everything_once(count, elements, block):
+    covered = [number for part in parallel.blocks(count, elements, block) for number in range(count)[part]]
+    assert covered == list(range(count))
+
+
+def test_results_come_in_order_and_errors_are_raised():
+    parts = parallel.blocks(20, 20, 1)
+    assert parallel.run(lambda part: part.start, parts) == list(range(20))
+
+    def fail(part):
+        if part.start == 7:
+            raise ArithmeticError("block 7")
+
+    with pytest.raises(ArithmeticError, match="block 7"):
+        parallel.run(fail, parts)
+
+
+def test_no_thread_warns_of_infinities():
+    with np.errstate(all="ignore"):
+        x = np.zeros((9, 1 << 16), np.float32)
+        result = parallel.by_rows(lambda out, y: np.divide(1, y, out=out), np.empty_like(x), x)
+    assert np.isposinf(result).all()
+
+
+RANDOM = np.random.default_rng(0)
+
+
+def of(*shape):
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+LARGE = {
+    "conv2d": (
+        "aten::convolution",
+        (of(9, 6, 30, 31), of(8, 3, 3, 3), of(8), [2, 1], [1, 0], [1, 2], False, [0, 0], 2),
+    ),
+    "transposed": (
+        "aten::convolution",
+        (of(9, 6, 30, 31), of(6, 8, 3, 3), None, [2, 1], [1, 0], [1, 1], True, [1, 0], 1),
+    ),
+    "conv2d backward": (
+        "aten::convolution_backward",
+        (of(9, 8, 30, 30), of(9, 6, 30, 30), of(8, 6, 3, 3), [8], [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True] * 3),
+    ),
+    "linear": ("aten::linear", (of(4, 300, 200), of(310, 200), of(310))),
+    "linear backward": ("aten::linear_backward", (of(700, 200), of(700, 310), of(310, 200), [True] * 3)),
+    "mm": ("aten::mm", (of(130, 400), of(400, 600))),
+    "bmm": ("aten::bmm", (of(60, 64, 33), of(60, 33, 70))),
+    "gelu": ("aten::gelu", (of(700, 700),)),
+    "gelu backward": ("aten::gelu_backward", (of(700, 700), of(700, 700))),
+}
+
+
+@pytest.mark.parametrize("case", LARGE)
+def test_large_kernels_give_the_same_bits_on_any_number_of_threads(case, monkeypatch):
+    load()
+    name, arguments = LARGE[case]
+    together = KERNELS[name](*arguments)
+    monkeypatch.setattr(parallel, "thread_count", lambda: 2)
+    fewer = KERNELS[name](*arguments)
+    monkeypatch.setattr(parallel, "thread_count", lambda: 1)
+    alone = KERNELS[name](*arguments)
+    results = [each if isinstance(each, tuple) else (each,) for each in (together, fewer, alone)]
+    for three, two, one in zip(*results, strict=True):
+        np.testing.assert_array_equal(three, two)
+        np.testing.assert_array_equal(three, one)
+
+
+@pytest.mark.parametrize("name", ["add_.List", "mul_.Scalar", "addcmul_.Scalar", "lerp_.Scalar", "sqrt_"])
+def test_lists_of_large_tensors_are_updated_as_small_ones_are(name, monkeypatch):
+    load()
+    kernel = KERNELS[f"aten::_foreach_{name}"]
+    lists = [[np.abs(of(500, 300)) for _ in range(4)] for _ in range(3)]
+    arguments = {"add_.List": 2, "mul_.Scalar": 1, "addcmul_.Scalar": 3, "lerp_.Scalar": 2, "sqrt_": 1}[name]
+    scalars = {"mul_.Scalar": (3.0,), "addcmul_.Scalar": (0.5,), "lerp_.Scalar": (0.25,)}.get(name, ())
+    copies = [[each.copy() for each in column] for column in lists]
+    kernel(*lists[:arguments], *scalars)
+    monkeypatch.setattr(parallel, "thread_count", lambda: 1)
+    kernel(*copies[:arguments], *scalars)
+    for ours, theirs in zip(lists[0], copies[0], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
