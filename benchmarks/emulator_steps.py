@@ -1,0 +1,161 @@
+"""What the emulator's benchmark times: the same step on the CPU and on the emulated NPU, in turns.
+
+Runs as a script under the emulator's environment and prints one JSON object: seconds of every round by workload and
+device. With RANK set it is one of the ranks of the distributed workload.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Step = Callable[[], object]
+Rounds = dict[str, dict[str, list[float]]]
+
+CALLS = 2000  # of the small operator, a round
+
+
+class Cnn(nn.Module):
+    """Three stages over 32 x 32 images in colour."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stages = nn.Sequential(*(self.stage(*width) for width in ((3, 32), (32, 64), (64, 128))))
+        self.head = nn.Linear(128, 10)
+
+    @staticmethod
+    def stage(inward: int, outward: int) -> nn.Module:
+        return nn.Sequential(
+            nn.Conv2d(inward, outward, 3, padding=1, bias=False), nn.BatchNorm2d(outward), nn.ReLU(), nn.MaxPool2d(2)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.stages(x).mean((2, 3)))
+        return logits
+
+
+class Block(nn.Module):
+    """A layer of GPT-2: causal attention and a perceptron, each after a norm."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, t, c = x.shape
+        q, k, v = self.qkv(self.norm1(x)).view(b, t, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, c)
+        x = x + self.out(attended)
+        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class Gpt(nn.Module):
+    """Four layers of 256, over 64 tokens."""
+
+    def __init__(self, vocabulary: int = 1000, width: int = 256, length: int = 64) -> None:
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Parameter(torch.zeros(length, width))
+        self.blocks = nn.Sequential(*(Block(width, 8) for _ in range(4)))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.norm(self.blocks(self.tokens(x) + self.positions))).flatten(0, 1)
+        return logits
+
+
+def small_operator(device: str) -> Step:
+    x, y = torch.ones(8, device=device), torch.ones(8, device=device)
+
+    def calls() -> None:
+        for _ in range(CALLS):
+            x + y
+
+    return calls
+
+
+def training_step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor) -> Step:
+    def step() -> float:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def cnn(device: str) -> Step:
+    torch.manual_seed(0)
+    model, x, y = Cnn(), torch.randn(32, 3, 32, 32), torch.randint(10, (32,))
+    model.to(device)
+    return training_step(model, torch.optim.SGD(model.parameters(), 0.01, momentum=0.9), x.to(device), y.to(device))
+
+
+def gpt(device: str) -> Step:
+    torch.manual_seed(0)
+    model, x, y = Gpt(), torch.randint(1000, (8, 64)), torch.randint(1000, (8 * 64,))
+    model.to(device)
+    return training_step(model, torch.optim.AdamW(model.parameters(), 1e-3), x.to(device), y.to(device))
+
+
+def ddp(device: str) -> Step:
+    from torch import distributed
+    from torch.nn.parallel import DistributedDataParallel
+
+    rank = distributed.get_rank()
+    torch.manual_seed(rank)
+    group = distributed.new_group(backend="gloo" if device == "cpu" else "hccl")
+    place = device if device == "cpu" else f"npu:{rank}"
+    model, x, y = Cnn().to(place), torch.randn(16, 3, 32, 32).to(place), torch.randint(10, (16,)).to(place)
+    parallel = DistributedDataParallel(model, process_group=group)
+    return training_step(parallel, torch.optim.SGD(parallel.parameters(), 0.01), x, y)
+
+
+def in_turns(make: Callable[[str], Step], rounds: int, repeats: int) -> dict[str, list[float]]:
+    """Seconds of every round of `repeats` steps on either device, after one that warms up."""
+    steps = {device: make(device) for device in ("cpu", "npu")}
+    seconds: dict[str, list[float]] = {device: [] for device in steps}
+    for number in range(rounds + 1):
+        for device, step in steps.items():
+            start = time.perf_counter()
+            for _ in range(repeats):
+                step()
+            if number:
+                seconds[device].append((time.perf_counter() - start) / repeats)
+    return seconds
+
+
+def main(rounds: int) -> None:
+    result: Rounds
+    if "RANK" in os.environ:
+        from torch import distributed
+
+        torch.set_num_threads(1)
+        distributed.init_process_group("gloo")
+        result = {"ddp": in_turns(ddp, rounds, 2)}
+        is_first = distributed.get_rank() == 0
+        distributed.destroy_process_group()
+        if not is_first:
+            return
+    else:
+        torch.set_num_threads(2)
+        result = {
+            "small operator": in_turns(small_operator, rounds, 1),
+            "CNN": in_turns(cnn, rounds, 2),
+            "GPT": in_turns(gpt, rounds, 2),
+        }
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
