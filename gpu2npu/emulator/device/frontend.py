@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import _tensor_str
+from torch.jit import _builtins
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _device
 
@@ -24,12 +25,12 @@ def install() -> None:
     # `with torch.device(...)` knows factories by identity: let it learn them before they are changed.
     _device._device_constructors()
     for name in _PINNING:
-        setattr(torch, name, _pinning(getattr(torch, name)))
+        _replace(name, _pinning)
     torch.Tensor.to = _completing(torch.Tensor.to, makes_tensors=False)  # type: ignore[method-assign, assignment]
     # The parameters of lazy modules know by identity what may be called before they have a shape.
     torch.nn.parameter.UninitializedParameter._allowed_methods.append(torch.Tensor.to)  # type: ignore[attr-defined]
     for name in ("tensor", "as_tensor", "asarray"):
-        setattr(torch, name, _completing(getattr(torch, name)))
+        _replace(name, _completing)
     torch.Tensor.type = _typing(torch.Tensor.type)  # type: ignore[method-assign, assignment]
     torch.set_default_tensor_type = _defaulting(torch.set_default_tensor_type)
     torch.Tensor.pin_memory = _pin_memory  # type: ignore[method-assign, assignment]
@@ -38,6 +39,16 @@ def install() -> None:
     format_values = _tensor_str._tensor_str
     _tensor_str._tensor_str = lambda tensor, indent: format_values(_on_host(tensor), indent)
     _install_accelerator()
+
+
+def _replace(name: str, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Change a function of torch; TorchScript, which knows operators by the function's identity, learns the new one."""
+    original = getattr(torch, name)
+    changed = change(original)
+    setattr(torch, name, changed)
+    operator = _builtins._find_builtin(original)
+    if operator is not None:
+        _builtins._register_builtin(changed, operator)
 
 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:

@@ -73,7 +73,7 @@ def hold(values: np.ndarray[Any, Any], address: int, dtype: torch.dtype, index: 
     Raises:
         torch.OutOfMemoryError: The NPU has no room for them.
     """
-    size = -(-values.nbytes // _GRANULE) * _GRANULE
+    size = (values.nbytes + _GRANULE - 1) & -_GRANULE
     pool = _pools.get(index) or _pool(index)
     allocated = pool.allocated + size
     if allocated > pool.peak:
@@ -92,6 +92,28 @@ def hold(values: np.ndarray[Any, Any], address: int, dtype: torch.dtype, index: 
     blocks[key] = block
     pool.allocated = allocated
     pool.allocations += 1
+
+
+def resize(address: int, size: int, index: int) -> None:
+    """Count `size` bytes for the block that begins at `address`, as `UntypedStorage.resize_` asks.
+
+    Raises:
+        torch.OutOfMemoryError: The NPU has no room for them.
+    """
+    block = blocks.get(address)
+    if block is None:
+        return
+    pool = block.pool
+    counted = -(-size // _GRANULE) * _GRANULE
+    allocated = pool.allocated - block.size + counted
+    if allocated > current_soc().memory:
+        raise out_of_memory(size, index)
+    block.size = counted
+    pool.allocated = allocated
+    pool.peak = max(pool.peak, allocated)
+    if allocated > pool.reserved:
+        pool.reserved = -(-allocated // _SEGMENT) * _SEGMENT
+        pool.peak_reserved = max(pool.peak_reserved, pool.reserved)
 
 
 def check_room(size: int, index: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from gpu2npu.emulator.device import ordinal
+from gpu2npu.emulator.device import memory, ordinal
 from gpu2npu.emulator.device.storage_ops import empty
 from gpu2npu.emulator.device.tensor import adopt
 
@@ -32,6 +32,7 @@ def install() -> None:
     torch.UntypedStorage.__new__ = staticmethod(new)  # type: ignore[assignment, method-assign]
     for name in ("_share_fd_cpu_", "_share_filename_cpu_"):
         setattr(torch.UntypedStorage, name, _unshared(getattr(torch.UntypedStorage, name)))
+    torch.UntypedStorage.resize_ = _resizing(torch.UntypedStorage.resize_)  # type: ignore[method-assign]
     torch.serialization.register_package(_PRIORITY, _tag, _restore)
 
 
@@ -43,6 +44,32 @@ def _unshared(share: Callable[..., Any]) -> Callable[..., Any]:
         if self.device.type == "npu":
             raise RuntimeError("the emulated NPU shares no memory between processes: send tensor.cpu()")
         return share(self, *args, **kwargs)
+
+    return call
+
+
+def _resizing(resize: Callable[..., Any]) -> Callable[..., Any]:
+    """`resize_` for storages on an NPU too: FSDP frees gathered parameters by resizing to 0, and takes them back.
+
+    The NPU's accounting sees the memory go. The host keeps it, since PyTorch cannot move a storage to other memory.
+    """
+    whole = torch.UntypedStorage.nbytes
+
+    @functools.wraps(resize)
+    def call(self: torch.UntypedStorage, size: int) -> Any:
+        if self.device.type != "npu":
+            return resize(self, size)
+        capacity = whole(self)
+        if size > capacity:
+            raise NotImplementedError(
+                f"the emulated NPU cannot grow a storage of {capacity} bytes to {size}: resize_() a tensor instead"
+            )
+        memory.resize(self.data_ptr(), size, self.device.index)
+        for name in ("size", "nbytes"):  # what this one storage answers from now on
+            self.__dict__.pop(name, None)
+            if size < capacity:
+                self.__dict__[name] = lambda: size
+        return self
 
     return call
 

@@ -88,3 +88,21 @@ def test_sharing_between_processes_is_refused_in_clear_words():
         ForkingPickler.dumps(torch.ones(2, device="npu"))
     assert torch.ones(2, device="npu").share_memory_().is_npu  # nothing to do, as for CUDA
     assert ForkingPickler.dumps(torch.ones(2))
+
+
+def test_a_storage_gives_its_memory_back_and_takes_it_again():
+    tensor = torch.ones(1024, device="npu:5")
+    storage = tensor.untyped_storage()
+    before = torch.npu.memory_allocated(5)
+    storage.resize_(0)
+    assert (storage.size(), storage.nbytes(), tensor[1:].untyped_storage().nbytes()) == (0, 0, 0)
+    assert torch.npu.memory_allocated(5) == before - 4096
+    storage.resize_(4096)
+    assert storage.size() == 4096
+    assert torch.npu.memory_allocated(5) == before
+    tensor.fill_(2)
+    assert tensor.sum().item() == 2048
+    with pytest.raises(NotImplementedError, match="cannot grow a storage of 4096 bytes"):
+        storage.resize_(8192)
+    del storage, tensor
+    assert torch.npu.memory_allocated(5) == before - 4096
