@@ -1,15 +1,16 @@
 """The `hccl` process group: collectives on npu tensors, carried by gloo over the host memory beneath them.
 
-What it refuses is what torch_npu refuses (ProcessGroupHCCL.cpp): reductions of float64 or complex tensors, bitwise
-reductions, tensors that are not contiguous, and CPU tensors unless the group was made with "cpu:gloo,npu:hccl".
-One limit is gloo's: int16 can be moved but not reduced.
+What it refuses is what torch_npu refuses (`ProcessGroupHCCL.cpp` of 2.7 to 2.14): dtypes and reductions that HCCL or
+the chip lacks (see `datatypes`), tensors that are not contiguous where HCCL takes their memory as it is, messages from
+any source, and CPU tensors unless the group was made with "cpu:gloo,npu:hccl". As with HCCL, the tag of a message is
+not looked at: messages between two ranks arrive in the order in which they were sent.
 """
 # The stubs describe C++ overloads for callers, not the one signature that a Python subclass is called with.
 # mypy: disable-error-code="override, assignment, attr-defined, call-arg"
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -20,125 +21,234 @@ from torch._C._distributed_c10d import (
     AllreduceOptions,
     AllToAllOptions,
     BarrierOptions,
+    BroadcastOptions,
     ReduceScatterOptions,
     Store,
 )
 
-from gpu2npu.emulator.device.tensor import host
-from gpu2npu.emulator.distributed import pinned
-from gpu2npu.emulator.distributed.work import HcclSend, HcclWork
+from gpu2npu.emulator.distributed import datatypes, operands, pinned, pytorch, transport
+from gpu2npu.emulator.distributed.options import HcclOptions
+from gpu2npu.emulator.distributed.peers import Peers
+from gpu2npu.emulator.distributed.work import Copies, HcclWork, Sending, WaitedWork
 
 Tensors = Sequence[torch.Tensor]
 
-_REDUCIBLE = {torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8}
-_AS_INTEGERS = {torch.bool, torch.uint8}  # torch_npu casts them to int32 for the way
-_BITWISE = {dist.ReduceOp.BAND: "BAND", dist.ReduceOp.BOR: "BOR", dist.ReduceOp.BXOR: "BXOR"}
+_NO_TAG = 0
+_WAITED = {"reduce_scatter", "reduce_scatter_tensor", "recv"}  # gloo does part of their work when it is waited for
 
 
 class ProcessGroupHCCL(dist.ProcessGroup):
     """A group of ranks that each own an NPU. Every method starts one collective and returns its work.
 
     The methods are the ones PyTorch's `distributed_c10d` and the C++ of DistributedDataParallel call, under the names
-    of PyTorch 2.5 and, where those changed, of 2.13 too.
+    of PyTorch 2.5 and, where those changed, of 2.13 too. The group is its own backend: torch_npu's methods that scripts
+    reach by `group._get_backend(torch.device("npu"))` are here.
     """
 
-    class Options:
-        """What scripts pass as `pg_options`; only `hccl_config` and the stream priority exist, and neither matters."""
+    Options = HcclOptions
+    supports_splitting = False  # so that split_group() refuses, as with torch_npu
+    supports_coalescing = True
 
-        def __init__(self) -> None:
-            self.is_high_priority_stream = False
-            self.hccl_config: dict[str, Any] = {}
-
-    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
+    def __init__(self, store: Store, rank: int, size: int, options: HcclOptions | timedelta | None = None) -> None:
         super().__init__(rank, size)
-        self._gloo: Any = dist.ProcessGroupGloo(store, rank, size, timeout)
-        self._unwaited: set[HcclSend] = set()
+        if not isinstance(options, HcclOptions):
+            timeout, options = options, HcclOptions()
+            options._timeout = timeout or options._timeout
+        self.options = options
+        self._peers = Peers(store, rank, size, options.global_ranks_in_group)
+        self._gloo: Any = transport.gloo(store, rank, size, options._timeout)
+        self._peers.meet()
+        self._unwaited: set[Sending] = set()
+        self._coalesced: list[HcclWork] | None = None
+        self._sequence_number = 0
         # Says which device this group serves, to object collectives, barrier() and DistributedDataParallel.
         self._register_backend(torch.device("npu"), dist.ProcessGroup.BackendType.CUSTOM, self._gloo)
 
+    # What is asked about a group.
+
     def getBackendName(self) -> str:  # noqa: N802 - c10d's name
         return "hccl"
+
+    def name(self) -> str:
+        return "hccl"
+
+    def _get_backend(self, device: torch.device) -> Any:
+        if device.type == "npu":
+            return self
+        if device.type == "cpu" and self._serves_cpu():
+            return self._gloo
+        raise RuntimeError(f"No backend type associated with device type {device.type}")
+
+    def supports_tensor_alloc(self, device: torch.device) -> bool:
+        return False
+
+    def _serves_cpu(self) -> bool:
+        return "cpu:" in dist.get_backend_config(self)
+
+    def _get_sequence_number_for_group(self) -> int:
+        return self._sequence_number
+
+    def _set_sequence_number_for_group(self) -> None:
+        """Nothing to agree on: every rank counts from 0."""
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """The longest a collective started from now on may take."""
+        self._gloo._set_default_timeout(timeout)
+
+    _set_default_timeout = set_timeout
+
+    def get_hccl_comm_name(self, rank: int, init_comm: bool = True) -> str:
+        """The communicator's name, the same on all ranks of the group: what `hccl_config` says, or one of our own."""
+        return str(self.options.hccl_config.get("group_name") or f"hccl_{self.options.group_id}")
+
+    def get_hccl_comm(self, rank: int) -> int:
+        """Raises NotImplementedError: a real one is the address of a structure in HCCL's memory."""
+        raise NotImplementedError("get_hccl_comm: the emulated NPU has no HCCL communicator in memory")
+
+    # Its end.
 
     def shutdown(self) -> None:
         self._unwaited.clear()
         # Without this gloo's threads abort the process at exit.
         self._gloo.shutdown()
 
-    def abort(self) -> None:
+    def abort(self, reason: str | None = None) -> None:
         self._gloo.abort()
 
     # One tensor for all ranks.
 
-    def broadcast(self, tensors: Tensors, opts: Any) -> HcclWork:
-        return HcclWork([self._gloo.broadcast(self._bytes(tensors), opts)], tensors)
+    def broadcast(self, tensors: Tensors, opts: Any) -> HcclWork | None:
+        moved = self._bytes(tensors)
+        return self._run("broadcast", lambda: [self._gloo.broadcast(moved, opts)], tensors)
 
-    def allreduce(self, tensors: Tensors, opts: Any = None) -> HcclWork:
+    def allreduce(self, tensors: Tensors, opts: Any = None) -> HcclWork | None:
         opts = opts or AllreduceOptions()
-        return HcclWork([self._gloo.allreduce(self._terms(tensors, opts, "allreduce"), opts)], tensors)
+        flat, terms = self._terms(tensors, opts, "allreduce")
+        return self._run(
+            "allreduce", lambda: [self._gloo.allreduce(terms, opts)], tensors, zip(flat, terms, strict=True)
+        )
 
-    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> HcclWork:
-        single = AllreduceOptions()
-        if opts is not None:
-            single.reduceOp, single.timeout = opts.reduceOp, opts.timeout
-        works = [self._gloo.allreduce(self._terms([tensor], single, "allreduce"), single) for tensor in tensors]
-        return HcclWork(works, tensors)
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> HcclWork | None:
+        works = []
+        for tensor in tensors:
+            single = AllreduceOptions()
+            if opts is not None:
+                single.reduceOp, single.timeout = opts.reduceOp, opts.timeout
+            flat, terms = self._terms([tensor], single, "allreduce_coalesced")
+            works.append((self._gloo.allreduce(terms, single), flat, terms))
+        copies = [pair for _, flat, terms in works for pair in zip(flat, terms, strict=True)]
+        return self._run("allreduce_coalesced", lambda: [work for work, _, _ in works], tensors, copies)
 
-    def reduce(self, tensors: Tensors, opts: Any) -> HcclWork:
-        return HcclWork([self._gloo.reduce(self._terms(tensors, opts, "reduce"), opts)], tensors)
+    def reduce(self, tensors: Tensors, opts: Any) -> HcclWork | None:
+        flat, terms = self._terms(tensors, opts, "reduce")
+        copies = zip(flat, terms, strict=True) if opts.rootRank == self.rank() else ()
+        return self._run("reduce", lambda: [self._gloo.reduce(terms, opts)], tensors, copies)
 
-    def barrier(self, opts: Any = None) -> dist.Work:
-        return self._gloo.barrier(opts or BarrierOptions())
+    def barrier(self, opts: Any = None) -> HcclWork | None:
+        return self._run("barrier", lambda: [self._gloo.barrier(opts or BarrierOptions())], ())
 
     # One tensor from, or for, each rank.
 
-    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> HcclWork:
+    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> HcclWork | None:
         opts = opts or AllgatherOptions()
-        work = self._gloo.allgather([self._bytes(row) for row in outputs], self._bytes(inputs), opts)
-        return HcclWork([work], [tensor for row in outputs for tensor in row])
+        (row,), (value,) = outputs, inputs
+        parts = [operands.in_order(tensor) for tensor in self._hosts(row)]
+        if len({part.numel() for part in parts}) > 1:
+            return self._allgather_by_broadcasts(row, parts, value)
+        received, sent = [operands.as_bytes(part) for part in parts], self._bytes(inputs)
+        copies = zip(self._hosts(row), parts, strict=True)
+        return self._run("allgather", lambda: [self._gloo.allgather([received], sent, opts)], row, copies)
 
-    def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> HcclWork:
-        opts = opts or AllgatherOptions()
-        works = [
-            self._gloo.allgather([self._bytes(row[i] for row in outputs)], self._bytes([tensor]), opts)
-            for i, tensor in enumerate(inputs)
-        ]
-        return HcclWork(works, [tensor for row in outputs for tensor in row])
+    def _allgather_by_broadcasts(self, row: Tensors, parts: Tensors, value: torch.Tensor) -> HcclWork | None:
+        """With parts of different sizes, as torch_npu does it."""
+        parts[self.rank()].copy_(operands.in_order(self._hosts([value])[0]).view_as(parts[self.rank()]))
 
-    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> HcclWork:
-        work = self._gloo.gather([self._bytes(row) for row in outputs], self._bytes(inputs), opts)
-        return HcclWork([work], [tensor for row in outputs for tensor in row])
+        def start() -> list[dist.Work]:
+            works = []
+            for root, part in enumerate(parts):
+                opts = BroadcastOptions()
+                opts.rootRank = root
+                works.append(self._gloo.broadcast([operands.as_bytes(part)], opts))
+            return works
 
-    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> HcclWork:
-        work = self._gloo.scatter(self._bytes(outputs), [self._bytes(row) for row in inputs], opts)
-        return HcclWork([work], outputs)
+        return self._run("allgather", start, row, zip(self._hosts(row), parts, strict=True))
 
-    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> HcclWork:
+    def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> HcclWork | None:
+        works = [self.allgather([[row[i] for row in outputs]], [tensor], opts) for i, tensor in enumerate(inputs)]
+        return self._together(works)
+
+    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> HcclWork | None:
+        root, (value,) = opts.rootRank, inputs
+        row = outputs[0] if outputs else []
+        sent = [value if rank == root else value.flatten()[:0] for rank in range(self.size())]
+        received = row or [value.flatten()[:0] for _ in range(self.size())]
+        return self._exchange("gather", received, sent, row)
+
+    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> HcclWork | None:
+        sent = [[operands.as_bytes(operands.in_order(tensor)) for tensor in self._hosts(row)] for row in inputs]
+        received = self._bytes(outputs)
+        return self._run("scatter", lambda: [self._gloo.scatter(received, sent, opts)], outputs)
+
+    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> HcclWork | None:
         opts = opts or ReduceScatterOptions()
-        terms = [self._terms(row, opts, "reduce_scatter") for row in inputs]
-        return HcclWork([self._gloo.reduce_scatter(self._terms(outputs, opts, "reduce_scatter"), terms, opts)], outputs)
+        flat, results = self._terms(outputs, opts, "reduce_scatter")
+        terms = [self._terms([tensor.contiguous() for tensor in row], opts, "reduce_scatter")[1] for row in inputs]
+        return self._run(
+            "reduce_scatter",
+            lambda: [self._gloo.reduce_scatter(results, terms, opts)],
+            outputs,
+            zip(flat, results, strict=True),
+        )
 
-    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> HcclWork:
-        opts = opts or AllToAllOptions()
-        return HcclWork([self._gloo.alltoall(self._bytes(outputs), self._bytes(inputs), opts)], outputs)
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> HcclWork | None:
+        return self._exchange("alltoall", outputs, inputs, outputs)
+
+    def _exchange(self, collective: str, outputs: Tensors, inputs: Tensors, results: Tensors) -> HcclWork | None:
+        """Send each rank its input and receive its output; of any sizes, and any that need not be sent are empty."""
+        sent = [operands.as_bytes(operands.in_order(tensor)) for tensor in self._hosts(inputs)]
+        targets = self._hosts(outputs)
+        sizes = [target.nbytes for target in targets]
+        received = torch.empty(sum(sizes), dtype=torch.uint8)
+        parts = [
+            part.view(target.dtype).view(target.shape)
+            for part, target in zip(received.split(sizes), targets, strict=True)
+        ]
+        counts = [part.numel() for part in sent]
+        return self._run(
+            collective,
+            lambda: [self._gloo.alltoall_base(received, torch.cat(sent), sizes, counts, AllToAllOptions())],
+            results,
+            zip(targets, parts, strict=True),
+        )
 
     # The same with one tensor that holds all ranks' parts.
 
-    def all_gather_single(self, output: torch.Tensor, value: torch.Tensor, opts: Any = None) -> HcclWork:
+    def all_gather_single(self, output: torch.Tensor, value: torch.Tensor, opts: Any = None) -> HcclWork | None:
         return self.all_gather_single_coalesced([output], [value], opts)
 
-    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> HcclWork:
+    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> HcclWork | None:
         opts = opts or AllgatherOptions()
-        pairs = zip(self._bytes(outputs), self._bytes(inputs), strict=True)
-        return HcclWork([self._gloo._allgather_base(output, value, opts) for output, value in pairs], outputs)
+        pairs = list(zip(self._bytes(outputs), self._bytes(inputs), strict=True))
+        return self._run(
+            "allgather_into_tensor",
+            lambda: [self._gloo._allgather_base(output, value, opts) for output, value in pairs],
+            outputs,
+        )
 
-    def reduce_scatter_single(self, output: torch.Tensor, value: torch.Tensor, opts: Any = None) -> HcclWork:
+    def reduce_scatter_single(self, output: torch.Tensor, value: torch.Tensor, opts: Any = None) -> HcclWork | None:
         return self.reduce_scatter_single_coalesced([output], [value], opts)
 
-    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> HcclWork:
+    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> HcclWork | None:
         opts = opts or ReduceScatterOptions()
-        terms = (self._terms(tensors, opts, "reduce_scatter") for tensors in (outputs, inputs))
-        works = [self._gloo._reduce_scatter_base(output, value, opts) for output, value in zip(*terms, strict=True)]
-        return HcclWork(works, outputs)
+        flat, results = self._terms(outputs, opts, "_reduce_scatter_base")
+        _, terms = self._terms(inputs, opts, "_reduce_scatter_base")
+        pairs = list(zip(results, terms, strict=True))
+        return self._run(
+            "reduce_scatter_tensor",
+            lambda: [self._gloo._reduce_scatter_base(result, term, opts) for result, term in pairs],
+            outputs,
+            zip(flat, results, strict=True),
+        )
 
     def all_to_all_single(
         self,
@@ -147,10 +257,14 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         output_splits: list[int],
         input_splits: list[int],
         opts: Any = None,
-    ) -> HcclWork:
+    ) -> HcclWork | None:
         opts = opts or AllToAllOptions()
-        work = self._gloo.alltoall_base(self._rows(output), self._rows(value), output_splits, input_splits, opts)
-        return HcclWork([work], [output])
+        rows = [operands.rows(tensor) for tensor in self._hosts([output, value])]
+        return self._run(
+            "all_to_all_single",
+            lambda: [self._gloo.alltoall_base(*rows, output_splits, input_splits, opts)],
+            [output],
+        )
 
     _allgather_base = all_gather_single
     allgather_into_tensor_coalesced = all_gather_single_coalesced
@@ -158,55 +272,124 @@ class ProcessGroupHCCL(dist.ProcessGroup):
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
     alltoall_base = all_to_all_single
 
+    # With parts of different sizes in one tensor: torch_npu's own.
+
+    def reduce_scatter_tensor_uneven(
+        self, output: torch.Tensor, value: torch.Tensor, input_split_sizes: Sequence[int] = (), opts: Any = None
+    ) -> HcclWork | None:
+        return self.reduce_scatter([output], [self._split(value, input_split_sizes)], opts)
+
+    def all_gather_into_tensor_uneven(
+        self, output: torch.Tensor, value: torch.Tensor, output_split_sizes: Sequence[int] = (), opts: Any = None
+    ) -> HcclWork | None:
+        return self.allgather([self._split(output, output_split_sizes)], [value], opts)
+
+    def alltoallvc(
+        self, output: torch.Tensor, value: torch.Tensor, send_counts: Sequence[int], opts: Any = None
+    ) -> HcclWork | None:
+        """`send_counts`: (ranks * ranks,), the elements that each rank sends to each, in rows by sender."""
+        sent = value.flatten().split(list(send_counts[self.rank() * self.size() :][: self.size()]))
+        received = output.view(-1).split(list(send_counts[self.rank() :: self.size()]))
+        return self._exchange("alltoallvc", received, sent, [output])
+
+    def _split(self, tensor: torch.Tensor, sizes: Sequence[int]) -> Tensors:
+        """Views of the parts along the first dimension; equal ones when no sizes are given."""
+        if not sizes and tensor.shape[0] % self.size():
+            raise RuntimeError("Tensor's dim 0 does not divide equally across group size")
+        if sizes and len(sizes) != self.size():
+            raise RuntimeError("Number of tensor splits not equal to group size")
+        return tensor.split(list(sizes) or tensor.shape[0] // self.size())
+
     # From one rank to another.
 
-    def send(self, tensors: Tensors, destination: int, tag: int) -> HcclSend:
-        return HcclSend(self._gloo.send(self._bytes(tensors), destination, tag), tensors, self._unwaited)
+    def send(self, tensors: Tensors, destination: int, tag: int) -> HcclWork | None:
+        if destination == self.rank():
+            raise ValueError("HCCL send: a rank cannot send to itself")
+        moved, failed = self._bytes(tensors), self._failed("send")
+        try:
+            work = Sending([self._gloo.send(moved, destination, _NO_TAG)], failed, self._unwaited)
+        except RuntimeError as error:
+            raise dist.DistBackendError(failed(str(error))) from error
+        return self._started(work)
 
-    def recv(self, tensors: Tensors, source: int, tag: int) -> dist.Work:
-        return self._gloo.recv(self._bytes(tensors), source, tag)
+    def recv(self, tensors: Tensors, source: int, tag: int) -> HcclWork | None:
+        received = self._bytes(tensors)
+        return self._run("recv", lambda: [self._gloo.recv(received, source, _NO_TAG)], tensors)
 
     def recv_anysource(self, tensors: Tensors, tag: int) -> dist.Work:
-        return self._gloo.recv_anysource(self._bytes(tensors), tag)
+        raise RuntimeError("ProcessGroupHCCL does not support recv from any source: name the rank")
+
+    def batch_isend_irecv(self, kinds: Sequence[str], tensors: Tensors, ranks: Sequence[int]) -> HcclWork | None:
+        """Several messages at once: "isend" or "irecv", the tensor and the group's rank of each."""
+        works = [
+            (self.send if kind == "isend" else self.recv)([tensor], rank, _NO_TAG)
+            for kind, tensor, rank in zip(kinds, tensors, ranks, strict=True)
+        ]
+        return self._together(works)
+
+    # Collectives that belong together.
+
+    def _start_coalescing(self, device: torch.device) -> None:
+        self._coalesced = []
+
+    def _end_coalescing(self, device: torch.device) -> HcclWork | None:
+        works, self._coalesced = self._coalesced or [], None
+        return self._together(works)
+
+    def _together(self, works: Iterable[HcclWork | None]) -> HcclWork | None:
+        started = [work for work in works if work is not None]
+        if self._coalesced is not None:  # each is in the list already
+            return None
+        return HcclWork(started, [tensor for work in started for tensor in work.result()])
+
+    def _run(
+        self, collective: str, start: Callable[[], Sequence[dist.Work]], results: Tensors, copies: Copies = ()
+    ) -> HcclWork | None:
+        failed = self._failed(collective)
+        try:
+            kind = WaitedWork if collective in _WAITED else HcclWork
+            work = kind(start(), results, copies, failed)
+        except RuntimeError as error:
+            raise dist.DistBackendError(failed(str(error))) from error
+        return self._started(work)
+
+    def _started(self, work: HcclWork) -> HcclWork | None:
+        """The work; None between the start and the end of coalescing, where one for all follows."""
+        self._sequence_number += 1
+        if self._coalesced is None:
+            return work
+        self._coalesced.append(work)
+        return None
+
+    def _failed(self, collective: str) -> Callable[[str], str]:
+        return lambda words: self._peers.explain(collective, words)
 
     # Host memory, as gloo wants it.
 
+    def _hosts(self, tensors: Any) -> list[torch.Tensor]:
+        """The host tensors over the same bytes."""
+        return [operands.host_memory(self._served(tensor)) for tensor in tensors]
+
+    def _served(self, tensor: torch.Tensor) -> torch.Tensor:
+        device = tensor.device.type
+        if device != "npu" and not (device == "cpu" and self._serves_cpu()):
+            raise RuntimeError(f"No backend type associated with device type {device}")
+        return tensor
+
     def _bytes(self, tensors: Any) -> list[torch.Tensor]:
-        """Tensors that are only moved, as 1-d uint8: gloo need not know their dtype."""
-        return [self._flat(tensor).view(torch.uint8) for tensor in tensors]
+        return [operands.as_bytes(operands.flat(tensor)) for tensor in self._hosts(tensors)]
 
-    def _rows(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A tensor that is moved in parts of its first dimension, as uint8 of shape (shape[0], bytes of a row)."""
-        if not tensor.is_contiguous():
-            raise ValueError("Tensors must be contiguous")
-        return self._flat(tensor).view(torch.uint8).view(tensor.shape[0], tensor[:1].nbytes)
-
-    def _terms(self, tensors: Tensors, opts: Any, collective: str) -> list[torch.Tensor]:
-        """Tensors that are reduced, 1-d; `opts` is adapted where the dtype asks for another operation.
+    def _terms(self, tensors: Tensors, opts: Any, collective: str) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """The 1-d memory of tensors that are reduced, and what gloo reduces in its stead.
 
         Raises:
             RuntimeError: HCCL cannot reduce this dtype, or not with this operation.
         """
-        for name in (name for operation, name in _BITWISE.items() if opts.reduceOp == operation):
-            raise RuntimeError(f"Cannot use ReduceOp.{name} with HCCL")
-        flat = [self._flat(tensor) for tensor in tensors]
-        for tensor in flat:
-            if tensor.dtype not in _REDUCIBLE | _AS_INTEGERS:
-                raise RuntimeError(f"HCCL {collective}: Unsupported data type {tensor.dtype}")
-        if flat and flat[0].dtype == torch.bool:  # a sum of truth values is "any", and bytes must stay 0 or 1
-            flat = [tensor.view(torch.uint8) for tensor in flat]
-            if opts.reduceOp == dist.ReduceOp.SUM:
-                opts.reduceOp = dist.ReduceOp.MAX
-        return flat
-
-    def _flat(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The bytes of a tensor as a 1-d host tensor in the order they lie in memory."""
-        if tensor.device.type == "cpu" and "cpu:" not in dist.get_backend_config(self):
-            raise RuntimeError("No backend type associated with device type cpu")
-        if not (tensor.is_contiguous() or tensor.is_contiguous(memory_format=torch.channels_last)):
-            raise ValueError("Tensors must be contiguous")
-        with torch.no_grad():
-            return host(tensor.detach()).as_strided((tensor.numel(),), (1,))
+        flat = [operands.flat(tensor) for tensor in self._hosts(tensors)]
+        for tensor in tensors:
+            if tensor.device.type == "npu":
+                datatypes.check_reduced(tensor.dtype, opts.reduceOp, collective)
+        return flat, operands.terms(flat, opts)
 
 
 def register() -> None:
@@ -215,7 +398,12 @@ def register() -> None:
     dist.ProcessGroupHCCL = ProcessGroupHCCL
     dist.is_hccl_available = lambda: True
     pinned.register()
+    pytorch.register()
 
 
-def _create(options: Any, pg_options: Any) -> ProcessGroupHCCL:
-    return ProcessGroupHCCL(options.store, options.group_rank, options.group_size, options.timeout)
+def _create(dist_options: Any, pg_options: Any) -> ProcessGroupHCCL:
+    options = pg_options if isinstance(pg_options, HcclOptions) else HcclOptions()
+    options._timeout = dist_options.timeout
+    options.global_ranks_in_group = dist_options.global_ranks_in_group
+    options.group_id = dist_options.group_id
+    return ProcessGroupHCCL(dist_options.store, dist_options.group_rank, dist_options.group_size, options)

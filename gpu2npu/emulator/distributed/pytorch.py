@@ -1,0 +1,94 @@
+"""Places where PyTorch's distributed code knows NCCL by name or needs C++, taught to work with HCCL.
+
+torch_npu teaches the same: its own reducer in C++ for DistributedDataParallel's hooks, and a backward for
+`torch.distributed.nn.functional._all_gather_base` (`torch_npu/distributed/nn/functional.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+Tensor = torch.Tensor
+
+_aten = torch.library.Library("aten", "IMPL")
+
+
+def register() -> None:
+    """Change PyTorch's functions, once a process."""
+    _bind_devices()
+    _take_builtin_hooks_in_python()
+    _differentiate_all_gather()
+    # DTensor decomposes an operator for which it has no rule, if there is a decomposition. The NPU of the emulator
+    # differentiates `linear` as a whole, which a CPU or a GPU does not.
+    _aten.impl("linear_backward", linear_backward, "CompositeImplicitAutograd")
+
+
+def _bind_devices() -> None:
+    """`init_process_group(device_id=...)` says so to a group that is then replaced by ours."""
+    c10d: Any = dist.distributed_c10d
+    make = c10d._new_process_group_helper
+
+    @functools.wraps(make)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        group, store = make(*args, **kwargs)
+        device = kwargs.get("device_id")
+        if device is not None and getattr(group, "getBackendName", None) is not None and device.type == "npu":
+            group.bound_device_id = device
+        return group, store
+
+    c10d._new_process_group_helper = call
+
+
+def _take_builtin_hooks_in_python() -> None:
+    """The C++ hooks of DistributedDataParallel want a C++ future; their Python equals do with ours."""
+    register_builtin = DistributedDataParallel._register_builtin_comm_hook
+
+    @functools.wraps(register_builtin)
+    def call(self: DistributedDataParallel, comm_hook_type: Any) -> None:
+        if self.device_type != "npu":
+            return register_builtin(self, comm_hook_type)
+        from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+        kinds: Any = dist.BuiltinCommHookType  # type: ignore[attr-defined]
+        hooks = {kinds.ALLREDUCE: default_hooks.allreduce_hook, kinds.FP16_COMPRESS: default_hooks.fp16_compress_hook}
+        return self.register_comm_hook(self.process_group, hooks[comm_hook_type])
+
+    DistributedDataParallel._register_builtin_comm_hook = call  # type: ignore[method-assign]
+
+
+def _differentiate_all_gather() -> None:
+    from torch.distributed.nn import functional
+
+    original = functional._AllGatherBase.backward
+
+    @functools.wraps(original)
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
+        if dist.get_backend(ctx.group) != "hccl":
+            return original(ctx, gradient)
+        share = gradient.new_empty(gradient.shape[0] // dist.get_world_size(ctx.group), *gradient.shape[1:])
+        dist.reduce_scatter_tensor(share, gradient.contiguous(), group=ctx.group)
+        return None, share, None
+
+    functional._AllGatherBase.backward = staticmethod(backward)  # type: ignore[method-assign]
+
+
+def linear_backward(
+    value: Tensor, gradient: Tensor, weight: Tensor, output_mask: list[bool]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of `linear` in operators that every device and DTensor have.
+
+    All three whatever `output_mask` says: DTensor counts them.
+
+    Args:
+        value: (*, in), what `linear` was given.
+        gradient: (*, out), of its result.
+        weight: (out, in).
+        output_mask: Whether the gradients of the value, the weight and the bias are wanted.
+    """
+    rows, values = (each.flatten(0, -2) if each.dim() > 1 else each.unsqueeze(0) for each in (gradient, value))
+    return gradient.matmul(weight), rows.t().matmul(values), rows.sum(0)

@@ -1,0 +1,6 @@
+def test_data_parallel_training(check):
+    check("training_checks", 2)
+
+
+def test_sharded_and_tensor_parallel_training(check):
+    check("sharding_checks", 4)
