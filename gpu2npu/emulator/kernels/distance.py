@@ -40,6 +40,25 @@ def cdist_backward(grad: Array, x1: Array, x2: Array, p: float, cdist: Array) ->
     return rounded(np.asarray((slope * scale).sum(axis=-2)), x1.dtype)
 
 
+@kernel("aten::_pdist_forward")
+def pdist(self: Array, p: float = 2) -> Array:
+    """The p-norm distances of every two different rows of (n, width): (n * (n - 1) / 2,)."""
+    first, second = np.triu_indices(self.shape[0], 1)
+    x = wide(self)
+    return rounded(vector_norm(np.asarray(x[first] - x[second]), p, [-1]), self.dtype)
+
+
+@kernel("aten::_pdist_backward")
+def pdist_backward(grad: Array, self: Array, p: float, pdist: Array) -> Array:
+    """The gradient for the rows."""
+    rows = self.shape[0]
+    first, second = np.triu_indices(rows, 1)
+    square_grad, distances = np.zeros((2, rows, rows), wide(self).dtype)
+    square_grad[first, second] = square_grad[second, first] = wide(grad)
+    distances[first, second] = distances[second, first] = wide(pdist)
+    return rounded(cdist_backward(square_grad, wide(self), wide(self), p, distances), self.dtype)
+
+
 @kernel("aten::renorm")
 def renorm(self: Array, p: Number, dim: int, maxnorm: Number) -> Array:
     """Slices along `dim` scaled down to norm maxnorm where theirs is larger."""

@@ -122,6 +122,40 @@ def median(self: Array) -> Array:
     return median_dim(self.reshape(-1), 0)[0]
 
 
+@kernel("aten::nanmedian.dim")
+def nanmedian_dim(self: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
+    """The lower median along a dimension of what is not NaN, and its index; NaN where all is."""
+    axis = _check_dim(self, dim, "nanmedian")
+    if not self.ndim:
+        return self.copy(), np.zeros((), I64)
+    x = wide(self)
+    present = np.sum(~np.isnan(x), axis=axis, keepdims=True) if x.dtype.kind == "f" else self.shape[axis]
+    order = np.argsort(x, axis=axis, kind="stable")
+    middle = np.maximum(np.asarray(present) - 1, 0) // 2
+    shape = [1 if each == axis else size for each, size in enumerate(self.shape)]
+    indices = np.take_along_axis(order, np.broadcast_to(middle, shape), axis)
+    values = np.take_along_axis(self, indices, axis)
+    return (values, indices) if keepdim else (np.squeeze(values, axis), np.squeeze(indices, axis))
+
+
+@kernel("aten::mode")
+def mode(self: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
+    """The smallest of the most frequent values along a dimension, and the index of its last occurrence."""
+    axis = _check_dim(self, dim, "mode")
+    if not self.ndim:
+        return self.copy(), np.zeros((), I64)
+    order = np.argsort(wide(self), axis=axis, kind="stable")
+    ranked = np.moveaxis(np.take_along_axis(wide(self), order, axis), axis, -1)
+    same = ranked[..., 1:] == ranked[..., :-1]
+    run = np.zeros(ranked.shape, I64)
+    for each in range(1, ranked.shape[-1]):
+        run[..., each] = np.where(same[..., each - 1], run[..., each - 1] + 1, 0)
+    last = np.expand_dims(np.argmax(run, axis=-1), axis)
+    indices = np.take_along_axis(order, last, axis)
+    values = np.take_along_axis(self, indices, axis)
+    return (values, indices) if keepdim else (np.squeeze(values, axis), np.squeeze(indices, axis))
+
+
 @kernel("aten::nanmedian")
 def nanmedian(self: Array) -> Array:
     """The lower median of all elements that are not NaN."""

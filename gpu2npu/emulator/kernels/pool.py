@@ -195,14 +195,8 @@ def max_pool3d_backward(
     return _max_backward(grad_output, self, indices, 3, _apart(kernel_size, stride, dilation, 3))
 
 
-@kernel("aten::max_unpool2d")
-def max_unpool2d(self: Array, indices: Array, output_size: Sizes) -> Array:
-    """Zeros (N, C, *output_size) with self's elements at their indices within the plane.
-
-    Raises:
-        RuntimeError: An index is outside the plane.
-    """
-    lead, plane = self.shape[:-2], prod(output_size)
+def _max_unpool(self: Array, indices: Array, output_size: Sizes) -> Array:
+    lead, plane = self.shape[: -len(output_size)], prod(output_size)
     if indices.size and not (indices.min() >= 0 and indices.max() < plane):
         raise RuntimeError(
             f"Found an invalid max index: {indices.max()} (output volumes are of size {list(output_size)})"
@@ -210,6 +204,26 @@ def max_unpool2d(self: Array, indices: Array, output_size: Sizes) -> Array:
     out = np.zeros((prod(lead), plane), self.dtype)
     np.put_along_axis(out, indices.reshape(prod(lead), -1), self.reshape(prod(lead), -1), axis=1)
     return out.reshape(*lead, *output_size)
+
+
+@kernel("aten::max_unpool2d")
+def max_unpool2d(self: Array, indices: Array, output_size: Sizes) -> Array:
+    """Zeros (N, C, *output_size) with self's elements at their indices within the plane.
+
+    Raises:
+        RuntimeError: An index is outside the plane.
+    """
+    return _max_unpool(self, indices, output_size)
+
+
+@kernel("aten::max_unpool3d")
+def max_unpool3d(self: Array, indices: Array, output_size: Sizes, stride: Sizes, padding: Sizes) -> Array:
+    """Zeros (N, C, *output_size) with self's elements at their indices within the volume.
+
+    Raises:
+        RuntimeError: An index is outside the volume.
+    """
+    return _max_unpool(self, indices, output_size)
 
 
 def _divisors(

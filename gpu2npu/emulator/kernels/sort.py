@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -140,7 +141,7 @@ def unique_consecutive(
 ) -> tuple[Array, Array, Array]:
     """self with runs of equal elements (or slices along `dim`) reduced to one."""
     x = self.reshape(-1) if dim is None else np.moveaxis(self, dim, 0)
-    keys = wide(x).reshape(x.shape[0], -1)
+    keys = wide(x).reshape(x.shape[0], prod(x.shape[1:]))
     starts = np.ones(x.shape[0], bool)
     starts[1:] = np.any(keys[1:] != keys[:-1], axis=1)
     first = np.flatnonzero(starts)
@@ -150,7 +151,7 @@ def unique_consecutive(
     empty = np.empty(0, I64)
     return (
         values,
-        inverse.reshape(self.shape if dim is None else -1).astype(I64) if return_inverse else empty,
+        (inverse.reshape(self.shape) if dim is None else inverse).astype(I64) if return_inverse else empty,
         counts.astype(I64) if return_counts else empty.copy(),
     )
 
@@ -176,8 +177,8 @@ def searchsorted(
     dtype = I32 if out_int32 else I64
     if sequence.ndim <= 1:
         return np.asarray(np.searchsorted(sequence, wanted, side=where)).astype(dtype)
-    rows = sequence.reshape(-1, sequence.shape[-1])
-    lines = wanted.reshape(rows.shape[0], wanted.shape[-1])
+    rows = sequence.reshape(prod(sequence.shape[:-1]), sequence.shape[-1])
+    lines = wanted.reshape(len(rows), wanted.shape[-1])
     found = [np.searchsorted(row, line, side=where) for row, line in zip(rows, lines, strict=True)]
     return np.array(found, dtype).reshape(wanted.shape)
 

@@ -76,6 +76,9 @@ def _lgamma_scalar(x: float) -> float:
     return math.lgamma(x)
 
 
+_lgamma = _through_float64(np.frompyfunc(_lgamma_scalar, 1, 1))
+
+
 def erf(x: Array) -> Array:
     """The error function of a float32 or float64 array."""
     if x.dtype == F64:
@@ -122,9 +125,19 @@ def _digamma(x: Array) -> Array:
     return np.where(given == 0, np.copysign(np.inf, -given), y).astype(x.dtype)
 
 
+def erfc64(x: Array) -> Array:
+    """The complementary error function of a float64 array."""
+    return np.asarray(_erfc(np.asarray(x, F64)))
+
+
+def lgamma64(x: Array) -> Array:
+    """The logarithm of the gamma function's magnitude of a float64 array."""
+    return np.asarray(_lgamma(np.asarray(x, F64)))
+
+
 float_unary(erf, "aten::erf", "aten::special_erf")
 float_unary(_erfc, "aten::erfc", "aten::special_erfc")
 float_unary(_erfinv, "aten::erfinv")
-float_unary(_through_float64(np.frompyfunc(_lgamma_scalar, 1, 1)), "aten::lgamma")
+float_unary(_lgamma, "aten::lgamma")
 float_unary(_digamma, "aten::digamma")
 float_unary(lambda x: np.asarray(0.5 * _erfc(np.asarray(x * -math.sqrt(0.5)))).astype(x.dtype), "aten::special_ndtr")
