@@ -1,0 +1,122 @@
+"""Memory that scripts look at or keep apart: pools, host memory, snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gpu2npu.emulator.device import memory
+from gpu2npu.emulator.device.ordinal import DeviceLike, index_of
+
+_fractions: dict[int, float] = {}
+_numbers = iter(range(1, 1 << 62))
+
+
+def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) -> None:
+    """Remember the share of the device that this process may use; the emulated NPU has no other process.
+
+    Raises:
+        ValueError: It is not between 0 and 1.
+    """
+    memory.set_per_process_memory_fraction(fraction, device)
+    _fractions[index_of(device)] = float(fraction)
+
+
+def get_per_process_memory_fraction(device: DeviceLike = None) -> float:
+    """What `set_per_process_memory_fraction` set, 1.0 at first."""
+    return _fractions.get(index_of(device), 1.0)
+
+
+def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
+    """`memory_stats` with a level for each dot in its names."""
+    result: dict[str, Any] = {}
+    for name, value in memory.memory_stats(device).items():
+        *path, last = name.split(".")
+        level = result
+        for part in path:
+            level = level.setdefault(part, {})
+        level[last] = value
+    return result
+
+
+def memory_snapshot(mempool_id: tuple[int, int] | None = None) -> list[dict[str, Any]]:
+    """One segment for each live block: its address, device and sizes in bytes."""
+    devices = {id(memory._pool(index)): index for index in list(memory._pools)}
+    return [
+        {
+            "device": devices.get(id(block.pool), 0),
+            "address": key,
+            "total_size": block.size,
+            "allocated_size": block.size,
+            "active_size": block.size,
+            "segment_type": "large" if block.size > 1 << 20 else "small",
+            "blocks": [{"address": key, "size": block.size, "state": "active_allocated"}],
+        }
+        for key, block in list(memory.blocks.items())
+        if block.size
+    ]
+
+
+def get_allocator_backend() -> str:
+    """ "native": blocks are NumPy's."""
+    return "native"
+
+
+def empty_virt_addr_cache() -> None:
+    """Accepted; addresses are not cached."""
+
+
+def host_empty_cache() -> None:
+    """Accepted; pinned memory is not cached."""
+
+
+def host_memory_stats() -> dict[str, int]:
+    """Nothing: pinned memory is ordinary memory here and not counted."""
+    return {}
+
+
+def host_memory_stats_as_nested_dict() -> dict[str, Any]:
+    """Nothing, as `host_memory_stats`."""
+    return {}
+
+
+def reset_accumulated_host_memory_stats() -> None:
+    """Accepted; there is nothing to reset."""
+
+
+def reset_peak_host_memory_stats() -> None:
+    """Accepted; there is nothing to reset."""
+
+
+class MemPool:
+    """A pool's name; blocks of all pools come from the same memory here."""
+
+    def __init__(self, allocator: Any = None, use_on_oom: bool = False) -> None:
+        self.allocator = allocator
+        self._id = (0, next(_numbers))
+        self._users = 1
+
+    @property
+    def id(self) -> tuple[int, int]:
+        """The pool's name."""
+        return self._id
+
+    def use_count(self) -> int:
+        """1 and one more for each active `use_mem_pool`."""
+        return self._users
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        """Every live block of the process."""
+        return memory_snapshot()
+
+
+@contextmanager
+def use_mem_pool(pool: MemPool, device: DeviceLike = None) -> Iterator[None]:
+    """Allocate from a pool within a block; a pool is only a name here."""
+    index_of(device)
+    pool._users += 1
+    try:
+        yield
+    finally:
+        pool._users -= 1

@@ -1,0 +1,119 @@
+"""torch.npu.utils: overflow, versions, and questions about the machine."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+
+from gpu2npu.emulator.device.chip import get_device_name, is_bf16_supported
+from gpu2npu.emulator.device.ordinal import DeviceLike, index_of
+from gpu2npu.emulator.soc import current_soc
+
+__all__ = [
+    "check_uce_in_memory",
+    "clear_npu_overflow_flag",
+    "get_cann_version",
+    "get_npu_overflow_flag",
+    "get_soc_version",
+    "get_task_queue_enable",
+    "is_bf16_supported",
+    "is_support_inf_nan",
+    "npu_check_overflow",
+    "set_task_queue_enable",
+    "stress_detect",
+]
+
+_queue_mode = 1
+
+# c10_npu::SocVersion (torch_npu/csrc/core/npu/NpuVariables.h).
+_SOC_NUMBERS = {
+    "Ascend910A": 103,
+    "Ascend310P3": 203,
+    "Ascend910B1": 220,
+    "Ascend910B2": 221,
+    "Ascend910B3": 223,
+    "Ascend910B4": 224,
+}
+
+
+def is_support_inf_nan() -> bool:
+    """Whether overflow shows as inf in the results: on Ascend910B1 and later."""
+    return current_soc().second_generation
+
+
+def get_npu_overflow_flag() -> bool:
+    """Whether something overflowed; only chips before Ascend910B1 have such a flag, and the emulated one never sets it.
+
+    Raises:
+        RuntimeError: The chip has no flag.
+    """
+    if is_support_inf_nan():
+        raise RuntimeError("Unsupported api when soc_version >= Ascend910B1, please use npu_check_overflow")
+    return bool(torch.ops.npu.npu_get_float_status(torch.zeros(8, device="npu")).cpu()[0] != 0)
+
+
+def clear_npu_overflow_flag() -> None:
+    """Clear the overflow flag of a chip that has one; others warn."""
+    if is_support_inf_nan():
+        warnings.warn(
+            "When soc_version >= Ascend910B1, clear_npu_overflow_flag is useless. Please remove it.", stacklevel=2
+        )
+
+
+def npu_check_overflow(grad: torch.Tensor | float) -> bool:
+    """Whether a gradient, or the sum of one, is inf or NaN.
+
+    Raises:
+        RuntimeError: `grad` is neither a tensor nor a float.
+    """
+    if isinstance(grad, float):
+        total = grad
+    elif isinstance(grad, torch.Tensor):
+        total = float(grad.float().sum())
+    else:
+        raise RuntimeError("Unsupported type.")
+    if not is_support_inf_nan():
+        return get_npu_overflow_flag()
+    return total in (float("inf"), -float("inf")) or total != total
+
+
+def get_cann_version(module: str = "CANN") -> str:
+    """ "", as where CANN is not installed."""
+    return ""
+
+
+def get_soc_version() -> int:
+    """The chip's number in torch_npu's list; -1 for chips that it is not known of."""
+    return _SOC_NUMBERS.get(get_device_name(), -1)
+
+
+def set_task_queue_enable(mode: int | str) -> None:
+    """Remember the mode; operators are never queued here.
+
+    Raises:
+        ValueError: It is not 0, 1 or 2.
+    """
+    global _queue_mode
+    if int(mode) not in (0, 1, 2):
+        raise ValueError(f"mode must be 0, 1 or 2, but got {mode}")
+    _queue_mode = int(mode)
+
+
+def get_task_queue_enable() -> int:
+    """The mode set last, 1 at first."""
+    return _queue_mode
+
+
+def stress_detect(detect_type: str = "aic") -> int:
+    """0, no fault: there is no hardware to stress."""
+    if detect_type not in ("aic", "hccs"):
+        warnings.warn("Detect_type should be `aic` or `hccs`.", stacklevel=2)
+        return 1
+    return 0
+
+
+def check_uce_in_memory(device_id: DeviceLike) -> int:
+    """0: memory has no uncorrectable errors here."""
+    index_of(device_id)
+    return 0

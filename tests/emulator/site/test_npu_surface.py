@@ -1,0 +1,147 @@
+"""Every public name of `torch.npu` in torch_npu 2.13 exists: it behaves, or says that the emulator does not do it."""
+
+import math
+
+import pytest
+import torch
+
+from gpu2npu.support.tables import table_for
+
+NAMES = sorted(
+    name.removeprefix("torch.npu.")
+    for name in table_for("2.13.0").npu_names - table_for("2.13.0").npu_modules
+    if name.count(".") == 2 and not name.startswith("torch.npu._")
+)
+REFUSED = [
+    "caching_allocator_alloc",
+    "caching_allocator_delete",
+    "change_current_allocator",
+    "finalize_dump",
+    "graph_task_group_begin",
+    "graph_task_group_end",
+    "graph_task_update_begin",
+    "graph_task_update_end",
+    "init_dump",
+    "npurt",
+    "obfuscation_calculate",
+    "obfuscation_finalize",
+    "obfuscation_initialize",
+    "register_npu_graph_handler",
+    "restart_device",
+    "set_aoe",
+    "set_dump",
+    "set_op_timeout_ms",
+    "stop_device",
+]
+
+
+def test_the_release_has_no_other_public_names():
+    assert len(NAMES) > 150
+    assert [name for name in NAMES if not hasattr(torch.npu, name)] == []
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_done_says_so_with_its_name(name):
+    with pytest.raises(NotImplementedError, match=rf"torch\.npu\.{name}: the emulated NPU does not do this"):
+        getattr(torch.npu, name)(1, 2)
+
+
+def test_overflow_shows_as_infinity():
+    assert torch.npu.utils.is_support_inf_nan()
+    assert torch.npu.utils.npu_check_overflow(torch.tensor([1.0, math.inf]).npu())
+    assert torch.npu.utils.npu_check_overflow(math.nan)
+    assert not torch.npu.utils.npu_check_overflow(torch.ones(3).npu())
+    with pytest.raises(RuntimeError, match="Unsupported type"):
+        torch.npu.utils.npu_check_overflow("1")
+    with pytest.raises(RuntimeError, match="please use npu_check_overflow"):
+        torch.npu.get_npu_overflow_flag()
+    with pytest.warns(UserWarning, match="is useless"):
+        torch.npu.clear_npu_overflow_flag()
+
+
+def test_settings_are_remembered():
+    assert torch.npu.is_jit_compile_false()
+    torch.npu.set_compile_mode(jit_compile=True)
+    assert not torch.npu.is_jit_compile_false()
+    torch.npu.set_compile_mode(jit_compile=False)
+    torch.npu.set_mm_bmm_format_nd(False)
+    assert not torch.npu.get_mm_bmm_format_nd()
+    torch.npu.set_mm_bmm_format_nd(True)
+    with pytest.raises(TypeError, match="should be a bool"):
+        torch.npu.set_mm_bmm_format_nd(1)
+    every = torch.npu.get_device_limit(0)
+    torch.npu.set_device_limit(0, cube_num=4)
+    assert torch.npu.get_device_limit(0) == {**every, "cube_core_num": 4}
+    torch.npu.set_device_limit(0, cube_num=every["cube_core_num"])
+    stream = torch.npu.Stream()
+    torch.npu.set_stream_limit(stream, 2, 3)
+    assert torch.npu.get_stream_limit(stream) == {"cube_core_num": 2, "vector_core_num": 3}
+    torch.npu.reset_stream_limit(stream)
+    assert torch.npu.get_stream_limit(stream) == every
+    torch.npu.set_task_queue_enable(2)
+    assert torch.npu.get_task_queue_enable() == 2
+    torch.npu.set_task_queue_enable("1")
+    assert torch.npu.stress_detect() == 0
+    assert torch.npu.get_per_process_memory_fraction() == 1
+    torch.npu.set_per_process_memory_fraction(0.5, 1)
+    assert torch.npu.get_per_process_memory_fraction(1) == 0.5
+    with torch.npu.sdp_kernel(enable_flash=False):
+        assert not torch.npu.flash_sdp_enabled()
+    assert torch.npu.flash_sdp_enabled()
+
+
+def test_deterministic_sections_reach_into_the_backward_pass():
+    seen = []
+    x = torch.ones(2).npu().requires_grad_()
+    y = torch.npu.enable_deterministic_with_backward(x)
+    y = y * 2
+    y.register_hook(lambda grad: seen.append(torch.are_deterministic_algorithms_enabled()))
+    assert torch.are_deterministic_algorithms_enabled()
+    z = torch.npu.disable_deterministic_with_backward(y)
+    assert not torch.are_deterministic_algorithms_enabled()
+    z.sum().backward()
+    assert seen == [True]
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_memory_is_shown_block_by_block():
+    x = torch.ones(1 << 20).npu()
+    assert any(segment["total_size"] >= 4 << 20 for segment in torch.npu.memory_snapshot())
+    nested = torch.npu.memory_stats_as_nested_dict()
+    assert nested["allocated_bytes"]["all"]["current"] >= 4 << 20
+    pool = torch.npu.MemPool()
+    with torch.npu.use_mem_pool(pool):
+        assert pool.use_count() == 2
+    assert pool.use_count() == 1
+    assert pool.id != torch.npu.MemPool().id
+    assert x.numel()
+
+
+def test_legacy_storages():
+    storage = torch.npu.FloatStorage([1.0, 2.0])
+    assert isinstance(storage, torch.npu.FloatStorage)
+    assert not isinstance(storage, torch.npu.HalfStorage)
+    assert torch.npu.LongStorage(3).size() == 3
+
+
+def test_streams_of_other_libraries():
+    stream = torch.npu.ExternalStream(77)
+    assert stream.npu_stream == 77
+    with torch.npu.stream(torch.npu.SyncLaunchStream()):
+        event = torch.npu.ExternalEvent()
+        event.record()
+        event.wait()
+        event.reset()
+
+
+def test_marks_without_a_profile_do_nothing():
+    mstx = torch.npu.mstx
+    mstx.mark("here")
+    number = mstx.range_start("work")
+    mstx.range_end(number)
+    assert mstx.range_push("outer") == 0
+    assert mstx.range_push("inner") == 1
+    assert (mstx.range_pop(), mstx.range_pop(), mstx.range_pop()) == (1, 0, -1)
+    assert mstx.mstx_range("double")(lambda x: 2 * x)(3) == 6
+    with pytest.warns(UserWarning, match="valid message"):
+        assert mstx.range_start("") == 0
