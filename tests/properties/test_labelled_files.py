@@ -1,0 +1,38 @@
+"""The same properties over files that people wrote: those of the labelled set (see tests/labelled)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from benchmarks.archives import Package, fetch_package
+from benchmarks.labels import LABELS_ARE_FOR, TREES, read_labels, read_packages
+from gpu2npu.engine import ProjectContext, migrate_source
+from gpu2npu.records import Change, MigratedFile
+from gpu2npu.rulebook import load_rulebook
+
+RULEBOOK = load_rulebook()
+LARGEST = 30_000  # bytes; the larger files would take most of the time
+
+
+@pytest.mark.parametrize("package", read_packages(), ids=lambda package: package.name)
+def test_the_labelled_files_of(
+    package: Package,
+    stays_a_program: Callable[[str, MigratedFile], str],
+    only_listed_text_changed: Callable[[str, str, Iterable[Change]], None],
+) -> None:
+    tree = fetch_package(package, TREES)
+    paths = sorted({label.path for label in read_labels() if label.package == package.name})
+    changed = 0
+    for path in paths:
+        source = (tree / path).read_bytes()
+        if not path.endswith(".py") or len(source) > LARGEST:
+            continue
+        result = migrate_source(source, path, RULEBOOK, ProjectContext(version=LABELS_ARE_FOR))
+        after = stays_a_program(source.decode(), result)
+        only_listed_text_changed(source.decode(), after, result.changes)
+        again = migrate_source(after.encode(), path, RULEBOOK, ProjectContext(version=LABELS_ARE_FOR))
+        assert (again.failure, again.content, again.changes) == (None, None, ()), path
+        changed += bool(result.changes)
+    assert changed > len(paths) // 3
