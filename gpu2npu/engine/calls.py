@@ -82,7 +82,7 @@ class Calls:
         """Apply the rules for the arguments of the call."""
         callee = last_name(node.func) or ""
         removed: dict[int, Rule] = {}
-        for rule in (*self.table.arguments.get(callee, ()), *self.table.arguments.get("*", ())):
+        for rule in self._argument_rules(node, callee):
             assert isinstance(rule.match, ArgumentMatch)
             index = _argument_index(node.args, rule.match)
             if index is None or index in removed or not self._accepts(rule.match, node, index, scope):
@@ -92,6 +92,13 @@ class Calls:
             self.argument(rule, node.args[index])
         for first, last in _runs(sorted(removed)):
             self._remove(removed[first], node, first, last)
+
+    def _argument_rules(self, node: cst.Call, callee: str) -> list[Rule]:
+        rules = [*self.table.arguments.get(callee, ()), *self.table.arguments.get("*", ())]
+        for arg in node.args:
+            if arg.keyword is not None and arg.keyword.value in self.table.keywords:
+                rules += self.table.keywords[arg.keyword.value]
+        return rules
 
     def _accepts(self, match: ArgumentMatch, node: cst.Call, index: int, scope: Scope) -> bool:
         value = node.args[index].value

@@ -43,7 +43,7 @@ class Literals:
         return self.variables(node, raw) or self.command(node, raw)
 
     def edit(self, rule: Rule, node: Text, raw: str, new: str | None) -> bool:
-        if rule.then.keep:
+        if rule.then.keep or (new is None and is_spoken(self.above)):
             return True
         if new is not None and not _is_sound(node, new):
             message = f"{rule.why} The replacement does not fit into this string: change it by hand."

@@ -110,6 +110,8 @@ def is_spoken(above: Sequence[cst.CSTNode]) -> bool:
             callee = last_name(node.func) or ""
             if callee in _SPOKEN or callee.endswith(("Error", "Exception", "Warning")):
                 return True
+            if callee not in TRANSPARENT and callee != "join":  # what it does with the string is its own affair
+                return False
         if isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
             return False
     return False

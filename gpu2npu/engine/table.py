@@ -67,7 +67,7 @@ class StringRule:
 class RuleTable:
     """Rules by what they match.
 
-    `calls` and `arguments` are found by the last name of what is called, arguments of any call under `*`; `families`
+    `calls` and `arguments` are found by the last name of what is called, arguments of any call by `keywords`; `families`
     are environment variables by their beginning. `plugins` tells for a rule's id which module its edits need. `leaves`
     are the last parts of all rule names: cheap evidence that a name matters.
     """
@@ -84,6 +84,7 @@ class RuleTable:
     patterns: list[tuple[re.Pattern[str], Rule]] = field(default_factory=list)
     calls: dict[str, list[Rule]] = field(default_factory=dict)
     arguments: dict[str, list[Rule]] = field(default_factory=dict)
+    keywords: dict[str, list[Rule]] = field(default_factory=dict)
     packages: dict[str, Rule] = field(default_factory=dict)
     variables: dict[str, Rule] = field(default_factory=dict)
     families: dict[str, Rule] = field(default_factory=dict)
@@ -162,6 +163,13 @@ def _enter_string(table: RuleTable, rule: Rule, match: StringMatch, rulebook: Ru
         table.strings.append(_string_rule(rule, match.string, rulebook.roles[match.role]))
 
 
+def _enter_argument(table: RuleTable, rule: Rule, match: ArgumentMatch, rulebook: Rulebook) -> None:
+    if match.of == "*" and isinstance(match.argument, str):
+        table.keywords.setdefault(match.argument, []).append(rule)
+    else:
+        table.arguments.setdefault(_leaf(match.of), []).append(rule)
+
+
 def _enter_variable(table: RuleTable, rule: Rule, match: EnvironmentMatch, rulebook: Rulebook) -> None:
     if match.variable.endswith("*"):
         table.families.setdefault(match.variable[:-1], rule)
@@ -177,7 +185,7 @@ _ENTER: dict[type[Match], Callable[..., object]] = {
     StringMatch: _enter_string,
     PatternMatch: lambda table, rule, match, _: table.patterns.append((re.compile(match.pattern), rule)),
     CallMatch: lambda table, rule, match, _: table.calls.setdefault(_leaf(match.call), []).append(rule),
-    ArgumentMatch: lambda table, rule, match, _: table.arguments.setdefault(_leaf(match.of), []).append(rule),
+    ArgumentMatch: _enter_argument,
     ImportMatch: lambda table, rule, match, _: table.packages.setdefault(match.module, rule),
     EnvironmentMatch: _enter_variable,
     CommandMatch: lambda table, rule, match, _: table.commands.setdefault(match.command, rule),
