@@ -53,8 +53,8 @@ else:
 
 from gpu2npu.emulator.device.support_table import release as _release  # noqa: E402
 
-from . import distributed, npu  # noqa: E402
+from . import distributed, npu, optim, profiler, utils  # noqa: E402
 
 __version__ = _release() or torch.__version__.partition("+")[0]
 
-__all__ = ["distributed", "npu"]
+__all__ = ["distributed", "npu", "optim", "profiler", "utils"]
