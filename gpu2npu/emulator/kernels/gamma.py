@@ -6,6 +6,7 @@ Computed in float64; near 1e-9 relative, exact for float32.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -157,8 +158,10 @@ def _ndtri64(p: Array) -> Array:
     return np.where(inside | (p == 0) | (p == 1), y, np.nan)
 
 
-for _function, _name in ((_erfcx64, "erfcx"), (_log_ndtr64, "log_ndtr"), (_ndtri64, "ndtri")):
-    float_unary(
-        lambda x, function=_function: np.asarray(function(np.asarray(x, F64))).astype(x.dtype),
-        f"aten::special_{_name}",
-    )
+def _in_float64(function: Callable[[Array], Array], name: str) -> None:
+    float_unary(lambda x: np.asarray(function(np.asarray(x, F64))).astype(x.dtype), f"aten::special_{name}")
+
+
+_in_float64(_erfcx64, "erfcx")
+_in_float64(_log_ndtr64, "log_ndtr")
+_in_float64(_ndtri64, "ndtri")

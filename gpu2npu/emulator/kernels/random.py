@@ -243,3 +243,23 @@ def dropout_backward(grad_output: Array, mask: Array, scale: float) -> Array:
     """The gradient where the mask is set, scaled."""
     grad = wide_float(grad_output)
     return rounded(np.asarray(grad * mask * grad.dtype.type(scale)), float_dtype(grad_output.dtype))
+
+
+@kernel("aten::rrelu_with_noise")
+def rrelu_with_noise(
+    self: Array,
+    noise: Array,
+    lower: float = 0.125,
+    upper: float = 1 / 3,
+    training: bool = False,
+    *,
+    generator: Generator,
+) -> Array:
+    """Negative elements times a slope drawn from [lower, upper), their mean when not training; slopes go to noise."""
+    x = wide(self)
+    if not training:
+        return rounded(np.where(x < 0, x * x.dtype.type((lower + upper) / 2), x), self.dtype)
+    slopes = generator.uniform(lower, upper, x.shape).astype(x.dtype)
+    drawn = np.where(x <= 0, slopes, x.dtype.type(1))
+    np.copyto(noise, drawn, casting="unsafe")
+    return rounded(np.asarray(x * drawn), self.dtype)

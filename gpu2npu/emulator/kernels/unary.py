@@ -186,3 +186,10 @@ def _largest(dtype: np.dtype) -> float:
     import ml_dtypes
 
     return float(ml_dtypes.finfo(dtype).max)
+
+
+@kernel("aten::frexp.Tensor")
+def frexp(self: Array) -> tuple[Array, Array]:
+    """Mantissas in [0.5, 1) and int32 exponents with self = mantissa * 2^exponent."""
+    mantissa, exponent = np.frexp(wide(self))
+    return rounded(np.asarray(mantissa), self.dtype), np.asarray(exponent).astype(np.int32)
