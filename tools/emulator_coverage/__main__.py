@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tools.emulator_coverage import processes, report, tables
+from tools.emulator_coverage.optimizers import STEPS
 from tools.emulator_coverage.outcome import Outcome, save
 
 ROOT = Path(__file__).parents[2]
@@ -74,7 +75,8 @@ def main() -> None:
     save(outcomes, arguments.json)
     print(f"{arguments.json} written after {time.monotonic() - start:.0f} s")
     if not (arguments.only or arguments.suite or arguments.mode or arguments.dtype):
-        DOCUMENT.write_text(report.document(outcomes), encoding="utf-8")
+        DOCUMENT.parent.mkdir(exist_ok=True)
+        DOCUMENT.write_text(report.document(outcomes, STEPS), encoding="utf-8")
         print(f"{DOCUMENT} written")
 
 
