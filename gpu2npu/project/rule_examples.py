@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gpu2npu.engine import ProjectContext, migrate_source
+from gpu2npu.engine import ProjectContext
+from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.records import FindingKind, MigratedFile
 from gpu2npu.rulebook import Rule, Rulebook, RuleError
 from gpu2npu.rulebook.rule import Example
@@ -72,10 +73,6 @@ def _migrate(example: Example, rulebook: Rulebook, version: str) -> MigratedFile
         source = example.before.encode()
     except UnicodeEncodeError as error:
         return MigratedFile(example.file, failure=str(error))
-    if example.file.endswith(".py"):
-        return migrate_source(source, example.file, rulebook, context)
-    from gpu2npu.formats import migrate_file
-
     return migrate_file(source, example.file, rulebook, context)
 
 

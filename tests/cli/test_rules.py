@@ -220,3 +220,46 @@ def test_a_bad_rule_file_writes_nothing(
     error = capsys.readouterr().err
     assert error.startswith("Error: bad.json") and error.count("\n") == 1
     assert not Path("out").exists()
+
+
+# Explanations.
+
+
+def test_explain(project: Path) -> None:
+    (project / "pyproject.toml").write_text("[tool.gpu2npu]\nversion = '2.3.0'\n")
+    output = run("rules", "explain", "proj/train.py:3").output
+    assert output.startswith("train.py:3, for PyTorch 2.3.0\n    torch.cuda.synchronize()\n")
+    assert "Changed by torch-cuda: " in output
+    assert "  - torch.cuda.synchronize\n  + torch.npu.synchronize\n" in output
+    assert "Nothing by cuda-method: `torch.cuda` is no call of a method.\n" in output
+    assert "for PyTorch 2.1.0" in run("rules", "explain", "proj/train.py:3", "-v", "2.1.0", "-i", "proj").output
+    assert "  + import torch_npu\n" in run("rules", "explain", "proj/train.py:1").output
+    (project / "other.py").write_text("x = 1\n")
+    assert "No rule has its words on this line." in run("rules", "explain", "proj/other.py:1").output
+
+
+@pytest.mark.parametrize("place", ["proj/train.py", "proj/train.py:x", "proj/none.py:1", "proj:1", ":1"])
+def test_explain_needs_a_file_and_a_line(project: Path, place: str) -> None:
+    assert "is not a file and a line of it" in refusal("rules", "explain", place)
+
+
+def test_explain_refuses(project: Path) -> None:
+    assert "it has 4 lines, and no line 9" in refusal("rules", "explain", "proj/train.py:9")
+    assert "does not lie in the project" in refusal("rules", "explain", "proj/train.py:1", "-i", "/usr")
+    assert "is not known" in refusal("rules", "explain", "proj/train.py:1", "-v", "9")
+    assert "cannot be read" in refusal("rules", "explain", "proj/train.py:1", "-r", "none.json")
+
+
+# The reference.
+
+
+def test_docs(folder: Path) -> None:
+    assert run("rules", "docs", "-o", "reference").exit_code == 0
+    pages = {path.name for path in Path("reference").iterdir()}
+    assert {"index.md", "roles.md", "torch_cuda.md"} <= pages
+    Path("reference/gone.md").write_text("# gone.json\n\n## x\n")
+    Path("reference/mine.md").write_text("# Notes\n")
+    run("rules", "docs", "-o", "reference")
+    assert {path.name for path in Path("reference").iterdir()} == pages | {"mine.md"}
+    Path("file").write_text("")
+    assert "cannot be written" in refusal("rules", "docs", "-o", "file")

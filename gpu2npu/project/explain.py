@@ -1,0 +1,253 @@
+"""What the rules make of one line of a file, and why those whose words stand there make nothing of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import libcst as cst
+
+from gpu2npu.engine import ProjectContext
+from gpu2npu.engine.imports import imported_modules
+from gpu2npu.engine.names import Names
+from gpu2npu.engine.receivers import OWN, Receivers
+from gpu2npu.engine.scopes import collect_scopes
+from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
+from gpu2npu.engine.source import SourceError, read_source
+from gpu2npu.engine.strings import NO, UNSURE, Place, Texts, judge
+from gpu2npu.engine.table import outside
+from gpu2npu.engine.tree import string_value
+from gpu2npu.formats.dispatch import migrate_file
+from gpu2npu.project.line_sites import Site, sites_on_line
+from gpu2npu.records import Change, Finding
+from gpu2npu.rulebook.describe import limit_texts, match_text, where_texts
+from gpu2npu.rulebook.rule import (
+    ArgumentMatch,
+    AttributeMatch,
+    CallMatch,
+    CommandMatch,
+    EnvironmentMatch,
+    ImportMatch,
+    Match,
+    MethodMatch,
+    NameMatch,
+    PatternMatch,
+    Rule,
+    Rulebook,
+    StringMatch,
+)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The line's `text`; what rules did there; and for each rule with words there that did nothing, the reason."""
+
+    text: str
+    changes: tuple[Change, ...]
+    findings: tuple[Finding, ...]
+    others: tuple[tuple[Rule, str], ...]
+    failure: str | None = None
+
+
+def explain_line(source: bytes, path: str, line: int, rulebook: Rulebook, context: ProjectContext) -> Explanation:
+    """Explain a line (counted from 1) of a file of a project. `rulebook` has the rules that are switched on.
+
+    Raises:
+        ValueError: The file has no such line, or is no text.
+    """
+    text = _text(source, path)
+    lines = re.split(r"\r\n?|\n", text)
+    if not 1 <= line <= len(lines):
+        raise ValueError(f"it has {len(lines)} lines, and no line {line}")
+    result = migrate_file(source, path, rulebook, context)
+    changes = tuple(change for change in result.changes if change.span.start_line <= line <= change.span.end_line)
+    findings = tuple(found for found in result.findings if found.span.start_line <= line <= found.span.end_line)
+    involved = {change.rule for change in changes} | {finding.rule for finding in findings}
+    candidates = [
+        rule for rule in rulebook.rules if rule.id not in involved and _has_words(rule.match, lines[line - 1])
+    ]
+    why = _Reasons(text, path, line, rulebook, context, sorted(involved))
+    reasons = ((rule, why.reason(rule)) for rule in candidates)
+    others = tuple((rule, reason) for rule, reason in reasons if reason is not None)
+    return Explanation(lines[line - 1], changes, findings, others, result.failure)
+
+
+def _text(source: bytes, path: str) -> str:
+    try:
+        return read_source(source, path).text if path.endswith(".py") else source.decode()
+    except (SourceError, UnicodeDecodeError) as error:
+        raise ValueError(f"it is no text ({error})") from error
+
+
+def _has_words(match: Match, line: str) -> bool:
+    """Whether a line has the words that a rule cannot match without."""
+    if isinstance(match, PatternMatch):
+        return re.search(match.pattern, line) is not None
+    if isinstance(match, EnvironmentMatch) and match.variable.endswith("*"):
+        return re.search(rf"\b{match.variable[:-1]}", line) is not None
+    word = _WORDS[type(match)](match)
+    return word != "*" and re.search(rf"(?<!\w){re.escape(word)}(?!\w)", line) is not None
+
+
+_WORDS: dict[type[Match], Callable[[Any], str]] = {
+    NameMatch: lambda match: match.name.rpartition(".")[2],
+    MethodMatch: lambda match: match.method,
+    AttributeMatch: lambda match: match.attribute,
+    StringMatch: lambda match: match.string,
+    CallMatch: lambda match: match.call.rpartition(".")[2],
+    ArgumentMatch: lambda match: match.of.rpartition(".")[2] if match.of != "*" else str(match.argument),
+    ImportMatch: lambda match: match.module.rpartition(".")[2],
+    EnvironmentMatch: lambda match: match.variable,
+    CommandMatch: lambda match: match.command,
+}
+
+
+def _qualified_name(match: NameMatch | CallMatch | ArgumentMatch) -> str:
+    if isinstance(match, NameMatch):
+        return match.name
+    return match.call if isinstance(match, CallMatch) else match.of
+
+
+class _Reasons:
+    """Why rules did nothing at one line: first what is true of the rule, then what is true of the place."""
+
+    def __init__(
+        self, text: str, path: str, line: int, rulebook: Rulebook, context: ProjectContext, involved: Sequence[str]
+    ) -> None:
+        self.path, self.line, self.context, self.involved = path, line, context, involved
+        self.rulebook = rulebook
+        self.skips: Skips = find_skips(text)
+        self.names: Names | None = None
+        self.sites: list[Site] = []
+        imported: frozenset[str] | None = frozenset()
+        if path.endswith(".py"):
+            try:
+                module = cst.parse_module(text)
+            except (cst.ParserSyntaxError, RecursionError):
+                imported = None
+            else:
+                self.names = Names(path, collect_scopes(module), context)
+                self.sites = sites_on_line(module, self.names, line)
+                imported = imported_modules(self.names.scopes)
+        self.outside = outside(rulebook, path, frozenset(), imported)
+
+    def reason(self, rule: Rule) -> str | None:
+        """One clause; None for a rule that no one would expect here."""
+        general = self._of_rule(rule)
+        if general is not None:
+            return general
+        if self._is_far(rule):
+            return None
+        if self.names is None:
+            return f"it matches {match_text(rule.match)}, and this place is none"
+        return next(self._of_place(rule, self.names), None) or self._of_others()
+
+    def _is_far(self, rule: Rule) -> bool:
+        """Whether the line has nothing of the sort that the rule looks at: no string, no import."""
+        if isinstance(rule.match, ImportMatch):
+            return bool(self.sites) and all(site.statement is None for site in self.sites)
+        if isinstance(rule.match, (StringMatch, PatternMatch, EnvironmentMatch, CommandMatch)):
+            code = [site.node.value for site in self.sites if isinstance(site.node, cst.Name)]
+            return len(code) == len(self.sites) and any(_has_words(rule.match, name) for name in code)
+        return False
+
+    def _of_rule(self, rule: Rule) -> str | None:
+        if not rule.applies_to(self.context.version):
+            limits = "; ".join(limit_texts(rule)).removesuffix(".")
+            return f"the project is for PyTorch {self.context.version}, the rule is not: {limits}"
+        if rule.id in self.outside:
+            return f"the rule is limited: {' '.join(where_texts(rule.where)).removesuffix('.')}"
+        if rule.id in self.skips.file or EVERY_RULE in self.skips.file:
+            return "a comment at the top switches it off for the whole file"
+        if self.skips.covers(rule.id, self.line, self.line):
+            return "a comment switches it off for this line"
+        return None
+
+    def _of_others(self) -> str:
+        if self.involved:
+            return f"the place is settled by {' and '.join(self.involved)}, which comes first"
+        return "its words do not stand together as the rule wants them"
+
+    def _of_place(self, rule: Rule, names: Names) -> Iterator[str]:
+        match = rule.match
+        if isinstance(match, (StringMatch, PatternMatch, EnvironmentMatch, CommandMatch)):
+            yield from self._of_strings(rule, match, names)
+            return
+        word = _WORDS[type(match)](match)
+        sites = [site for site in self.sites if isinstance(site.node, cst.Name) and site.node.value == word]
+        if not sites:
+            yield f"`{word}` stands only in text here (a comment or a string), and the rule is for code"
+        for site in sites:
+            reason = self._of_name(match, site, names)
+            if reason is not None:
+                yield reason
+
+    def _of_name(self, match: Match, site: Site, names: Names) -> str | None:
+        shown = cst.Module(()).code_for_node(site.expression)
+        if isinstance(match, ImportMatch):
+            return None if site.statement is None else "another module is imported here"
+        if isinstance(match, MethodMatch):
+            return self._of_method(match, site, names, shown)
+        if isinstance(match, AttributeMatch):
+            return self._of_attribute(match, site, names, shown)
+        assert isinstance(match, (NameMatch, CallMatch, ArgumentMatch))
+        wanted = _qualified_name(match)
+        if not isinstance(match, NameMatch) and site.call is None:
+            return f"`{shown}` is not called here"
+        meaning = names.qualified(site.expression, site.scope)
+        if meaning is None and not wanted.startswith("*"):
+            return f"`{shown}` is nothing that an import of this file leads to"
+        if meaning != wanted and not wanted.startswith("*"):
+            means = f" means `{meaning}` here, which" if meaning != shown else ""
+            return f"`{shown}`{means} is another name than the rule's"
+        if isinstance(match, ArgumentMatch):
+            return f"this call has no such argument: the rule matches {match_text(match)}"
+        return None
+
+    def _of_method(self, match: MethodMatch, site: Site, names: Names, shown: str) -> str | None:
+        if not isinstance(site.expression, cst.Attribute) or site.call is None:
+            return f"`{shown}` is no call of a method"
+        return self._of_owner(site.expression, match.method, site, names)
+
+    def _of_attribute(self, match: AttributeMatch, site: Site, names: Names, shown: str) -> str | None:
+        if not isinstance(site.expression, cst.Attribute):
+            return f"`{shown}` is no attribute"
+        if site.call is not None:
+            return f"`{shown}` is called; the rule is for an attribute that is read"
+        own = self._of_owner(site.expression, match.attribute, site, names)
+        return own or f"`{shown}` is not read from a tensor here: it is assigned, or a flag of the program's own"
+
+    def _of_owner(self, expression: cst.Attribute, member: str, site: Site, names: Names) -> str | None:
+        owner = cst.Module(()).code_for_node(expression.value)
+        if Receivers(names).kinds(expression.value, site.scope, member) == {OWN}:
+            return f"`{owner}` is an object of a class of this project that defines `{member}` itself"
+        meaning = names.qualified(expression.value, site.scope)
+        if meaning is not None:
+            return f"`{owner}` is `{meaning}`, which was imported, and no tensor or module"
+        files = ", ".join(sorted(self.context.own_members.get(member, ())))
+        if files:
+            return f"classes of this project define `{member}` themselves ({files}), and `{owner}` may be one of theirs"
+        return None
+
+    def _of_strings(self, rule: Rule, match: Match, names: Names) -> Iterator[str]:
+        strings = [site for site in self.sites if not isinstance(site.node, cst.Name)]
+        if not strings:
+            yield "there is no string on this line, and the rule looks at strings alone"
+        for site in strings if isinstance(match, StringMatch) else ():
+            assert isinstance(match, StringMatch)
+            text = string_value(site.node) if isinstance(site.node, cst.SimpleString) else site.node.value
+            if text is None or match.string not in text:
+                continue
+            if match.role is None:
+                yield f"the whole string would have to be '{match.string}', without anything around it"
+                continue
+            place = Place(site.node, site.above, site.scope, names, rule.then.rename or "", Texts())
+            verdict = judge(place, self.rulebook.roles[match.role])
+            if verdict == NO:
+                yield f"the string stands where it cannot mean a {match.role}: it is read by people, or names something"
+            elif verdict == UNSURE:
+                yield f"nothing beside the string says that it means a {match.role} (docs/rules/roles.md)"
+            elif text != match.string:
+                yield f"the string says more than '{match.string}', and not in a way that a {match.role} is written"
