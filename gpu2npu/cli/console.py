@@ -37,7 +37,7 @@ def progress_shown(quiet: bool) -> Iterator[Callable[[int, int], None]]:
 def _show_plainly(done: int, total: int) -> None:
     step = max(total // _PLAIN_LINES, 1)
     if done == total or (total > _PLAIN_LINES and done % step == 0):
-        print(f"{done} of {total} Python files done", file=sys.stderr, flush=True)
+        print(f"{done} of {total} files done", file=sys.stderr, flush=True)
 
 
 class _Bar:

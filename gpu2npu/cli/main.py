@@ -95,6 +95,11 @@ Exit codes:
     metavar="PATTERN",
     help="Copy what fits PATTERN, such as 'third_party' or 'tests/*.py', as it is. Repeatable.",
 )
+@click.option(
+    "--skip-kinds",
+    metavar="KIND,...",
+    help="Copy files of these kinds as they are: shell, yaml, json, toml, ini, requirements, dockerfile, notebook.",
+)
 @click.option("--diff", is_flag=True, help="Print the changes as a unified diff and write nothing; needs no -o.")
 @click.option(
     "-j",
@@ -125,6 +130,7 @@ def cli(
     only_rules: str | None,
     skip_rules: str | None,
     exclude: tuple[str, ...],
+    skip_kinds: str | None,
     diff: bool,
     jobs: int | None,
     force: bool,
@@ -163,6 +169,7 @@ def cli(
         only_rules=_ids(only_rules),
         skip_rules=_ids(skip_rules),
         exclude=exclude,
+        skip_kinds=_ids(skip_kinds),
     )
     request = with_config(request, read_config(source))
     if not request.version:

@@ -32,9 +32,19 @@ def show_diff(request: Request, quiet: bool) -> int:
     for file in preview.outcome.files:
         if file.content is not None:
             before = preview.before[file.path]
-            write_diff(unified_diff(file.path, before, file.content), declared_encoding(before))
+            diff = unified_diff(file.path, before, file.content, _sections(file.path, before))
+            write_diff(diff, declared_encoding(before))
     show_outcome(preview.outcome, "(nothing written)", sys.stderr, quiet)
     return EXIT_COMPLETE if preview.outcome.complete else EXIT_INCOMPLETE
+
+
+def _sections(path: str, source: bytes) -> list[tuple[int, str]]:
+    """Where the cells of a notebook start."""
+    if not path.endswith(".ipynb"):
+        return []
+    from gpu2npu.formats.notebook import cell_lines
+
+    return [(line, f"cell {number}") for number, line in cell_lines(source.decode("utf-8-sig"))]
 
 
 def _end_cleanly_when_asked() -> None:

@@ -54,10 +54,12 @@ def migrate_file(source: bytes, path: str, rulebook: Rulebook, context: ProjectC
     if kind is None or not may_concern(source, path, rulebook, context.version):
         return MigratedFile(path)
     bom = codecs.BOM_UTF8 if source.startswith(codecs.BOM_UTF8) else b""
+    encoding = "utf-8"
     try:
-        text = source[len(bom) :].decode("utf-8")
-    except UnicodeDecodeError as error:
-        return MigratedFile(path, failure=f"byte {error.start + len(bom)} is not utf-8 ({error.reason})")
+        text = source[len(bom) :].decode(encoding)
+    except UnicodeDecodeError:  # what is written is ASCII: any encoding that keeps the other bytes will do
+        encoding = "latin-1"
+        text = source[len(bom) :].decode(encoding)
     skips = find_skips(text) if kind not in (Kind.JSON, Kind.NOTEBOOK) else Skips()
     knowledge = _knowledge(text, rulebook, context.version, outside(rulebook, path, skips.file, frozenset()))
     if kind is Kind.NOTEBOOK:
@@ -67,21 +69,23 @@ def migrate_file(source: bytes, path: str, rulebook: Rulebook, context: ProjectC
     lines = Lines(text)
     spans = ((mark, lines.span(mark.start, mark.end)) for mark in marks)
     marks = resolved(mark for mark, span in spans if not skips.covers(mark.rule, span.start_line, span.end_line))
-    return _file(text, path, marks, bom, rulebook)
+    return _file(text, path, marks, rulebook, bom, encoding)
 
 
 def _notebook(text: str, path: str, rulebook: Rulebook, context: ProjectContext, knowledge: Knowledge) -> MigratedFile:
     try:
         return migrate_notebook(text, path, rulebook, context, knowledge)
     except FormatError as error:
-        return _file(text, path, _unread(text, knowledge, str(error)), b"", rulebook)
+        return _file(text, path, _unread(text, knowledge, str(error)), rulebook)
 
 
-def _file(text: str, path: str, marks: list[Mark], bom: bytes, rulebook: Rulebook) -> MigratedFile:
+def _file(
+    text: str, path: str, marks: list[Mark], rulebook: Rulebook, bom: bytes = b"", encoding: str = "utf-8"
+) -> MigratedFile:
     changes, findings = records(text, marks)
     edited = {mark.rule for mark in marks if isinstance(mark, Edit)}
     traits = {rule.then.trait for rule in rulebook.rules if rule.id in edited and rule.then.trait is not None}
-    content = bom + spliced(text, marks).encode("utf-8") if changes else None
+    content = bom + spliced(text, marks).encode(encoding) if changes else None
     return MigratedFile(path, content, changes, findings, traits=frozenset(traits))
 
 

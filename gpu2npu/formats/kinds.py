@@ -20,6 +20,8 @@ class Kind(str, Enum):
     NOTEBOOK = "notebook"
 
 
+# The names of the kinds that can be switched off.
+OTHER_KINDS = tuple(kind.value for kind in Kind if kind is not Kind.PYTHON)
 # How much of a file `kind_of` may want to see.
 HEAD_BYTES = 128
 

@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from gpu2npu.engine import ProjectContext, migrate_source
 from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.knowledge import Knowledge
-from gpu2npu.formats.marks import Edit, Mark, records, resolved, review, shifted, spliced
+from gpu2npu.formats.marks import Edit, Lines, Mark, records, resolved, review, shifted, spliced
 from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar, entry
 from gpu2npu.formats.notebook_cells import Cell, read_cell, unmasked
 from gpu2npu.formats.shell import shell_marks
@@ -62,6 +62,14 @@ def migrate_notebook(
     findings.sort(key=lambda finding: (finding.span, finding.rule))
     content = spliced(text, sorted(edits, key=lambda edit: edit.start)).encode("utf-8") if edits else None
     return MigratedFile(path, content, tuple(changes), tuple(findings), traits=result.traits)
+
+
+def cell_lines(text: str) -> Iterator[tuple[int, int]]:
+    """The number of each code cell that has a source, and the line of the notebook on which that source starts."""
+    lines = Lines(text)
+    for number, source in _sources(read_json(text)):
+        if source:
+            yield number, lines.span(source[0].scalar.start, source[0].scalar.start).start_line
 
 
 def _sources(root: Node) -> Iterator[tuple[int, list[_Line]]]:

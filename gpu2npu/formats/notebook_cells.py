@@ -30,7 +30,7 @@ class Cell:
     each of its own, or None where it holds no Python that can be read.
 
     `masked` has the index and the prefix of each masked line: all of it, or the magic before a statement. `shell` are
-    the pieces that a shell runs, by their place in the cell's text; `variables` those that begin with a variable's name.
+    the pieces that a shell runs, by their place in the cell's text; `variables` those that set an environment variable.
     `file` is the name of the file that the cell writes from its second line on.
     """
 

@@ -54,18 +54,18 @@ class _Found:
 def discover(root: Path, only: str | None = None) -> Tree:
     """Everything under `root` (a resolved folder), or just its file `only`.
 
-    Raises UsageError if `root` cannot be listed or holds no Python file.
+    Raises UsageError if `root` cannot be listed or holds no Python file and no notebook.
     """
     if only is not None:
-        return Tree(python=(only,))
+        return Tree(python=(only,)) if only.endswith(".py") else Tree(others=(only,))
     found = _Found()
     try:
         entries = sorted(os.scandir(root), key=lambda entry: entry.name)
     except OSError as error:
         raise UsageError(f"The input '{root}' cannot be read: {error.strerror}.") from error
     _sort_entries(entries, "", found)
-    if not found.python:
-        raise UsageError(f"The input '{root}' holds no Python file (.py).")
+    if not found.python and not any(path.endswith(".ipynb") for path in found.others):
+        raise UsageError(f"The input '{root}' holds no Python file (.py) and no notebook (.ipynb).")
     links = []
     for path in found.links:
         target = _kept_target(root, path, found.skipped)

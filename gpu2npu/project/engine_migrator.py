@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu2npu.engine import ProjectContext, has_trigger, migrate_source, scan_project, without_own
+from gpu2npu.engine import ProjectContext, has_trigger, scan_project, without_own
+from gpu2npu.formats.dispatch import may_concern, migrate_file
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.rule_examples import check_user_examples
 from gpu2npu.records import MigratedFile
@@ -34,8 +35,11 @@ class EngineMigrator:
     def concerns(self, source: bytes) -> bool:
         return has_trigger(source, self.rulebook, self.context.version)
 
+    def concerns_other(self, source: bytes, path: str) -> bool:
+        return may_concern(source, path, self.rulebook, self.context.version)
+
     def __call__(self, source: bytes, path: str) -> MigratedFile:
-        return migrate_source(source, path, self.rulebook, self.context)
+        return migrate_file(source, path, self.rulebook, self.context)
 
     @classmethod
     def load(cls, rules: RuleChoice, version: str, root: Path, sources: Mapping[str, bytes]) -> EngineMigrator:

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from gpu2npu import __version__
 from gpu2npu.analysis.cuda_operators import exported_operators, may_export
+from gpu2npu.formats import kinds
+from gpu2npu.formats.kinds import kind_of, needs_head
 from gpu2npu.project.discovery import Tree, discover
-from gpu2npu.project.migrator import Prepare, prepare_engine
+from gpu2npu.project.migrator import Migrator, Prepare, prepare_engine
 from gpu2npu.project.mirror import finish_folders, mirror, read_files, replace_content
 from gpu2npu.project.request import Place, Request, check_request
 from gpu2npu.project.staging import staged
@@ -29,7 +31,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Preview:
-    """What a migration would do: its outcome, and the bytes of each Python file that it would change."""
+    """What a migration would do: its outcome, and the bytes of each file that it would change."""
 
     outcome: Outcome
     before: dict[str, bytes]
@@ -58,7 +60,7 @@ def migrate_project(
         outcome, _ = _migrate(request, place, tree, progress, prepare, executor)
         notes = {*outcome.notes, *mirror(tree, place.root, copy)}
         unread = {note.path for note in notes}
-        copied = tuple(path for path in tree.others if path not in unread)
+        copied = tuple(path for path in outcome.copied if path not in unread)
         for file in outcome.files:
             if file.content is not None:
                 replace_content(copy / file.path, file.content)
@@ -88,30 +90,54 @@ def preview_project(
 def _migrate(
     request: Request, place: Place, tree: Tree, progress: Progress, prepare: Prepare, executor: Executor | None
 ) -> tuple[Outcome, dict[str, bytes]]:
-    """The outcome, without what only writing shows, and the bytes of every Python file that could be read."""
+    """The outcome, without what only writing shows, and the bytes of every file that was looked at."""
     sources, unread = read_files(place.root, tree.python)
     migrator = prepare(request.choice, request.version, place.root, sources)
     files = {path: MigratedFile(path) for path in sources}
     concerned = {
         path: source for path, source in sources.items() if not request.excludes(path) and migrator.concerns(source)
     }
-    done = len(sources) - len(concerned)
+    others = _others(request, place, tree, migrator)
+    done, total = len(sources) - len(concerned), len(sources) + len(others)
     jobs = request.jobs or available_cpus()
-    with closing(migrate_files(migrator, concerned, jobs, executor)) as migrated:
+    with closing(migrate_files(migrator, concerned | others, jobs, executor)) as migrated:
         for file in migrated:
-            files[file.path] = file
+            if file.path in sources or file.content is not None or file.findings or file.failure:
+                files[file.path] = file
             done += 1
-            progress(done, len(sources))
+            progress(done, total)
     native, _ = read_files(place.root, (path for path in tree.others if may_export(path)))
     outcome = Outcome(
         name=place.name,
         files=tuple(files[path] for path in sorted(files)),
-        copied=tree.others,
+        copied=tuple(path for path in tree.others if path not in files),
         skipped=tree.skipped,
         notes=tuple(sorted({*tree.notes, *unread})),
         operators=exported_operators(native | sources),
     )
-    return outcome, sources
+    return outcome, sources | others
+
+
+def _others(request: Request, place: Place, tree: Tree, migrator: Migrator) -> dict[str, bytes]:
+    """The files that are not Python and may need migrating. One that cannot be read is noted when it is copied."""
+    wanted = []
+    for path in tree.others:
+        kind = None if request.excludes(path) else kind_of(path, _head(place.root / path) if needs_head(path) else b"")
+        if kind is not None and kind.value not in request.skip_kinds:
+            wanted.append(path)
+    found = {}
+    for path in wanted:
+        contents, _ = read_files(place.root, [path])
+        found.update({path: source for path, source in contents.items() if migrator.concerns_other(source, path)})
+    return found
+
+
+def _head(file: Path) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(kinds.HEAD_BYTES)
+    except OSError:
+        return b""
 
 
 def _report_names(place: Place, tree: Tree) -> ReportNames:

@@ -14,7 +14,10 @@ class Migrator(Protocol):
     """Migrates one file of a project. Picklable, so that workers can have it."""
 
     def concerns(self, source: bytes) -> bool:
-        """Whether the file may need migrating, told from its bytes quickly; if not, it stays as it is."""
+        """Whether a Python file may need migrating, told from its bytes quickly; if not, it stays as it is."""
+
+    def concerns_other(self, source: bytes, path: str) -> bool:
+        """The same for a file that is not Python, of the kind that its path says (see formats/kinds.py)."""
 
     def __call__(self, source: bytes, path: str) -> MigratedFile: ...
 

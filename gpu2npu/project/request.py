@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from gpu2npu.formats.kinds import HEAD_BYTES, OTHER_KINDS, kind_of
 from gpu2npu.project.errors import UsageError
 from gpu2npu.rulebook.select import RuleChoice
 from gpu2npu.support.tables import VERSIONS
@@ -14,7 +15,7 @@ from gpu2npu.support.tables import VERSIONS
 
 @dataclass(frozen=True)
 class Request:
-    """One migration: a folder or one Python file, written for PyTorch `version`. `output` is None for a diff only.
+    """One migration: a folder or one file, written for PyTorch `version`. `output` is None for a diff only.
     `rules` are files of the user's own rules, `only_rules` the ids of the only rules to apply (none: all), `skip_rules`
     of those not to. What fits a pattern of `exclude`, or is of a kind in `skip_kinds` (see formats/kinds.py), is copied
     as it is. `jobs` is the number of worker processes, None for one a CPU."""
@@ -58,6 +59,9 @@ def check_request(request: Request) -> Place:
     """Raises UsageError with the first reason why the request cannot be carried out."""
     if request.version not in VERSIONS:
         raise UsageError(f"PyTorch version {request.version!r} is not known; use one of {', '.join(VERSIONS)}.")
+    for kind in request.skip_kinds:
+        if kind not in OTHER_KINDS:
+            raise UsageError(f"There is no kind of files {kind!r} to skip; the kinds are {', '.join(OTHER_KINDS)}.")
     for rule_file in request.rules:
         if not rule_file.is_file():
             raise UsageError(f"The rule file '{rule_file}' does not exist or is not a file.")
@@ -83,10 +87,10 @@ def _check_source(source: Path) -> Path:
             with os.scandir(source):
                 pass
         elif source.is_file():
-            if source.suffix != ".py":
-                raise UsageError(f"The input '{source}' is not a Python file (.py) and not a folder.")
-            with source.open("rb"):
-                pass
+            with source.open("rb") as file:
+                head = file.read(HEAD_BYTES)
+            if kind_of(source.name, head) is None:
+                raise UsageError(f"The input '{source}' is not a Python file (.py), nor of another kind it migrates.")
         else:
             raise UsageError(f"The input '{source}' does not exist or is neither a folder nor a file.")
         return source.resolve(strict=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import io
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 _CONTEXT = 3
 _NO_FINAL_NEWLINE = b"\\ No newline at end of file\n"
@@ -24,8 +24,12 @@ _ESCAPES = {
 }
 
 
-def unified_diff(path: str, before: bytes, after: bytes) -> bytes:
-    """The diff of one file; empty if nothing changed."""
+def unified_diff(path: str, before: bytes, after: bytes, sections: Sequence[tuple[int, str]] = ()) -> bytes:
+    """The diff of one file; empty if nothing changed.
+
+    `sections` are the lines (counted from 1) at which parts of the old file start, with their names: each hunk says, as
+    git's do, in which part it starts to differ.
+    """
     if before == after:
         return b""
     old, new = _lines(before), _lines(after)
@@ -34,7 +38,9 @@ def unified_diff(path: str, before: bytes, after: bytes) -> bytes:
     matcher = difflib.SequenceMatcher(None, old, new)
     for group in matcher.get_grouped_opcodes(_CONTEXT):
         first, last = group[0], group[-1]
-        parts.append(f"@@ -{_range(first[1], last[2])} +{_range(first[3], last[4])} @@\n".encode())
+        changed = next(start for tag, start, *_ in group if tag != "equal") + 1
+        section = next((f" {name}" for line, name in reversed(sections) if line <= changed), "")
+        parts.append(f"@@ -{_range(first[1], last[2])} +{_range(first[3], last[4])} @@{section}\n".encode())
         for tag, old_start, old_end, new_start, new_end in group:
             if tag == "equal":
                 parts.extend(_marked(b" ", old[old_start:old_end]))

@@ -9,7 +9,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from gpu2npu.records import MigratedFile, Outcome
-from gpu2npu.report.text import one_line
+from gpu2npu.report.text import file_and_cell, one_line
 
 LOG_NAME = "msFmkTranspltlog.txt"
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -51,11 +51,12 @@ def _entries(outcome: Outcome) -> Iterator[_Entry]:
         yield logging.INFO, f"{path}: copied"
     for operator in outcome.operators:
         yield logging.WARNING, f"{operator.path}: exports the CUDA operator {operator.api}, which needs an NPU version"
+    python = sum(file.path.endswith(".py") for file in outcome.files)
     changes = sum(len(file.changes) for file in outcome.files)
     findings = sum(len(file.findings) for file in outcome.files)
     yield (
         logging.INFO,
-        f"{len(outcome.files)} Python files, {changes} changes, {findings} findings in {outcome.seconds:.2f} s",
+        f"{python} Python files, {changes} changes, {findings} findings in {outcome.seconds:.2f} s",
     )
 
 
@@ -67,7 +68,8 @@ def _file_entries(file: MigratedFile) -> Iterator[_Entry]:
     else:
         yield logging.INFO, f"{file.path}: unchanged"
     for change in file.changes:
-        place = f"{file.path}:{change.span.start_line}"
+        place = f"{file_and_cell(file.path, change.span)}:{change.span.start_line}"
         yield logging.DEBUG, f"{place}: {change.rule}: {change.before!r} -> {change.after!r}: {change.message}"
     for finding in sorted(file.findings, key=lambda finding: (finding.span, finding.rule)):
-        yield logging.WARNING, f"{file.path}:{finding.span.start_line}: {finding.api}: {finding.message}"
+        place = f"{file_and_cell(file.path, finding.span)}:{finding.span.start_line}"
+        yield logging.WARNING, f"{place}: {finding.api}: {finding.message}"

@@ -17,14 +17,16 @@ _FINDING_LABELS = {
 def summary_rows(outcome: Outcome) -> list[tuple[str, str]]:
     """Label and value of each line of the summary."""
     failed = sum(file.failure is not None for file in outcome.files) + sum(note.failed for note in outcome.notes)
-    migrated = sum(file.content is not None for file in outcome.files)
-    unchanged = sum(file.content is None and file.failure is None for file in outcome.files)
+    python = [file for file in outcome.files if file.path.endswith(".py")]
+    others = [file for file in outcome.files if not file.path.endswith(".py")]
+    unchanged = sum(file.content is None and file.failure is None for file in python)
     kinds = Counter(finding.kind for file in outcome.files for finding in file.findings)
     rows = [
-        ("Python files", len(outcome.files)),
-        ("  migrated", migrated),
+        ("Python files", len(python)),
+        ("  migrated", sum(file.content is not None for file in python)),
         ("  unchanged", unchanged),
-        ("Other files", len(outcome.copied)),
+        ("Other files", len(outcome.copied) + len(others)),
+        ("  migrated", sum(file.content is not None for file in others)),
         ("Could not be migrated or copied", failed),
         ("Changes", sum(len(file.changes) for file in outcome.files)),
         *((label, kinds[kind]) for kind, label in _FINDING_LABELS.items()),

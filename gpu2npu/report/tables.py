@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gpu2npu.records import Change, ExportedOperator, Finding, FindingKind, MigratedFile, Outcome
+from gpu2npu.report.text import file_and_cell
 
 CHANGE_LIST = "change_list.csv"
 UNSUPPORTED_API = "unsupported_api.csv"
@@ -65,7 +66,7 @@ def change_rows(files: Iterable[MigratedFile]) -> list[_Row]:
 
 def _change_row(path: str, change: Change) -> _Row:
     return (
-        path,
+        file_and_cell(path, change.span),
         change.span.start_line,
         change.span.end_line,
         change.operation.value,
@@ -79,7 +80,13 @@ def _change_row(path: str, change: Change) -> _Row:
 def finding_rows(files: Iterable[MigratedFile], kinds: set[FindingKind]) -> list[_Row]:
     entries = [(file.path, finding) for file in files for finding in file.findings if finding.kind in kinds]
     return [
-        (path, finding.span.start_line, finding.span.end_line, finding.api, finding.message)
+        (
+            file_and_cell(path, finding.span),
+            finding.span.start_line,
+            finding.span.end_line,
+            finding.api,
+            finding.message,
+        )
         for path, finding in sorted(entries, key=_place)
     ]
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from gpu2npu.records import Span
+
 _LONGEST = 2_000
+
+
+def file_and_cell(path: str, span: Span) -> str:
+    """The path, with the cell for a place in a notebook: `train.ipynb:cell_3`, as nbqa writes it."""
+    return f"{path}:cell_{span.cell}" if span.cell else path
 
 
 def one_line(text: str) -> str:

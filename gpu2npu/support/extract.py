@@ -137,7 +137,7 @@ def _read_operators(archive: zipfile.ZipFile, wheel: Path) -> dict[str, list[str
     `supported` and `autograd` are overloads of aten operators, `custom` are torch_npu's own. Operators that PyTorch
     composes of others (aten::linear) are in no list: the NPU runs their parts.
     """
-    import yaml  # type: ignore[import-untyped]  # of the dev extra: only whoever makes tables needs it
+    import yaml  # type: ignore[import-untyped]
 
     members = [member for member in OPERATOR_FILES if member in archive.namelist()]
     if not members:

@@ -89,7 +89,7 @@ def test_a_migration(run, project: Path) -> None:
         b"import torch\r\nimport torch_npu\r\n\r\nx = torch.zeros(1).npu()"
     )
     assert "Python files: 2\n  migrated: 1\n  unchanged: 1\n" in done.out
-    assert "2 of 2 Python files done\n" in done.err
+    assert "2 of 2 files done\n" in done.err
 
 
 def test_long_names_and_module_form(project: Path) -> None:

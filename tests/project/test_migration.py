@@ -19,6 +19,9 @@ class CudaToNpu:
     def concerns(self, source: bytes) -> bool:
         return b"cuda" in source or b"broken" in source
 
+    def concerns_other(self, source: bytes, path: str) -> bool:
+        return b"cuda" in source
+
     def __call__(self, source: bytes, path: str) -> MigratedFile:
         if b"broken" in source:
             return MigratedFile(path, failure="syntax error at line 1")
