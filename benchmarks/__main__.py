@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.archives import ArchiveError
-from benchmarks.labels import LABELS_ARE_FOR, format_score, judge_packages, score
+from benchmarks.labels import LABELS_ARE_FOR, format_scores, judge_packages
 from benchmarks.rule_cost import format_rule_cost, measure_rule_cost
 from benchmarks.table import Row, format_startup, format_table
 from benchmarks.tree import PROJECT, VERSION, copy_without_match, fetch_tree, measure
@@ -41,7 +41,7 @@ def main() -> int:
         print()
         print(format_rule_cost(measure_rule_cost(tree, LABELS_ARE_FOR)))
         print()
-        print(format_score(score(judge_packages(TREES))))
+        print(format_scores(judge_packages(TREES)))
     except ArchiveError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

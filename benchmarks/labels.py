@@ -41,6 +41,7 @@ class Label:
     word: str
     answers: frozenset[str]
     expected: str
+    round: int
 
     @property
     def place(self) -> str:
@@ -115,6 +116,7 @@ def read_labels(folder: Path = LABELLED) -> list[Label]:
                 row["word"],
                 frozenset(row["label"].split("+")),
                 row["expected"],
+                int(row["round"]),
             )
             for row in csv.DictReader(file)
         ]
@@ -233,6 +235,17 @@ def score(judged: Iterable[Judged]) -> Score:
     )
 
 
+def format_scores(judged: Iterable[Judged]) -> str:
+    """The score of each round of labelling."""
+    places = list(judged)
+    rounds = sorted({place.label.round for place in places})
+    parts = []
+    for number in rounds:
+        result = score(place for place in places if place.label.round == number)
+        parts.append(f"round {number}: {format_score(result)}")
+    return "\n".join(parts)
+
+
 def format_score(result: Score) -> str:
     """The score as lines of text."""
     return "\n".join(
@@ -261,7 +274,7 @@ def main() -> int:
     """Print the score and what is wrong: `python -m benchmarks.labels`."""
     judged = judge_packages(TREES)
     print(format_problems(judged))
-    print(format_score(score(judged)))
+    print(format_scores(judged))
     return 0
 
 

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.labels import Judged, Label, format_problems, format_score, judge, read_labels, read_packages, score
+from benchmarks.labels import (
+    Judged,
+    Label,
+    format_problems,
+    format_score,
+    format_scores,
+    judge,
+    read_labels,
+    read_packages,
+    score,
+)
 from gpu2npu.records import Finding, FindingKind, Span
 
 BEFORE = "import torch\nx = torch.cuda.foo('cuda', y.cuda())  # cuda\nif x: pass\n"
 
 
 def label(line: int, column: int, word: str, answers: str, expected: str = "") -> Label:
-    return Label("p", "a.py", line, column, word, frozenset(answers.split("+")), expected)
+    return Label("p", "a.py", line, column, word, frozenset(answers.split("+")), expected, 1)
 
 
 def judged(after: str, one: Label, *findings: Finding) -> Judged:
@@ -75,6 +85,7 @@ def test_the_score() -> None:
     assert (result.silent, result.reported_though_fine) == (2, 0)
     assert [line.split()[0] for line in format_problems(places).splitlines()] == ["silent", "missed", "wrong"]
     assert "50.00%  1 of 2 are right" in format_score(result)
+    assert format_scores(places).startswith("round 1: 4 occurrences")
 
 
 def test_the_labels_are_well_formed() -> None:

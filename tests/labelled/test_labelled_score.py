@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from benchmarks.labels import TREES, format_problems, format_score, judge_packages, score
+from benchmarks.labels import TREES, format_problems, format_scores, judge_packages, score
 
 
 def test_edits_are_right_and_few_are_missing() -> None:
     judged = judge_packages(TREES)
     result = score(judged)
-    report = f"{format_problems(judged)}\n{format_score(result)}"
+    report = f"{format_problems(judged)}\n{format_scores(judged)}"
     assert result.precision >= 0.995, report
     assert result.recall >= 0.97, report
     assert result.silent <= 0.02 * result.places, report
