@@ -57,6 +57,7 @@ def extract_npu_table(wheel: Path) -> dict[str, Any]:
         "out_of_memory": "torch.OutOfMemoryError" if b"OutOfMemoryError" in library else "RuntimeError",
         "operators": operators,
         "torch.npu": _as_lists(_surface(sources, "torch_npu.npu", wheel), "torch_npu.npu", "torch.npu"),
+        "parameters": _parameters(sources, wheel),
         "torch_npu": _torch_npu_names(sources, wheel),
     }
 
@@ -65,6 +66,7 @@ def extract_cuda_table(wheels: Iterable[Path]) -> dict[str, Any]:
     """The table of CUDA_PACKAGES: every name of any of these torch wheels, as programs are written for old and new."""
     modules: dict[str, set[str]] = {package: set() for package in CUDA_PACKAGES}
     names: dict[str, set[str]] = {package: set() for package in CUDA_PACKAGES}
+    parameters: dict[str, set[str]] = {}
     wheels = sorted(wheels, key=_version)
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as archive:
@@ -72,11 +74,14 @@ def extract_cuda_table(wheels: Iterable[Path]) -> dict[str, Any]:
                 surface = _surface(_python_sources(archive, package.replace(".", "/") + "/"), package, wheel)
                 modules[package] |= surface.modules
                 names[package] |= surface.names
+                for name, given in surface.parameters.items():
+                    parameters.setdefault(name, set()).update(given)
     surfaces = {
         package: {"modules": sorted(modules[package]), "names": sorted(names[package] - modules[package])}
         for package in CUDA_PACKAGES
     }
-    return {"wheels": [_provenance(wheel) for wheel in wheels], **surfaces}
+    known = {name: sorted(parameters[name]) for name in sorted(parameters)}
+    return {"wheels": [_provenance(wheel) for wheel in wheels], **surfaces, "parameters": known}
 
 
 def write_tables(wheel_dir: Path, data: Path = DATA) -> list[Path]:
@@ -160,6 +165,15 @@ def _operator_name(entry: str | dict[str, Any]) -> str:
     """`add.Tensor` of "add.Tensor", of "add.Tensor(Tensor self, ...) -> Tensor" and of {"func": either}."""
     schema = entry if isinstance(entry, str) else entry["func"]
     return str(schema).split("(")[0].strip()
+
+
+def _parameters(sources: dict[str, str], wheel: Path) -> dict[str, list[str]]:
+    """What the functions and classes that stand for torch.cuda's and torch.profiler's can be given by keyword."""
+    npu = _surface(sources, "torch_npu.npu", wheel).parameters
+    found = {name.replace("torch_npu.npu", "torch.npu", 1): given for name, given in npu.items()}
+    if "torch_npu/profiler/__init__.py" in sources:
+        found |= _surface(sources, "torch_npu.profiler", wheel).parameters
+    return {name: sorted(found[name]) for name in sorted(found)}
 
 
 def _torch_npu_names(sources: dict[str, str], wheel: Path) -> list[str]:

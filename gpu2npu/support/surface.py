@@ -19,11 +19,14 @@ class Surface:
     """Qualified names: `modules` are the package and its submodules, `names` everything else they offer.
 
     `inert` are those of the public names that are functions which do nothing but warn and return a constant.
+    `parameters` are those that the public functions and classes of the package itself can be given by keyword, with
+    "**" for any others.
     """
 
     modules: frozenset[str]
     names: frozenset[str]
     inert: frozenset[str] = frozenset()
+    parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass
@@ -37,6 +40,7 @@ class _Module:
     callables: set[str] = field(default_factory=set)
     namespaces: dict[str, set[str]] = field(default_factory=dict)
     inert: set[str] = field(default_factory=set)
+    parameters: dict[str, tuple[str, ...]] = field(default_factory=dict)
     variables: set[str] = field(default_factory=set)
     objects: dict[str, str] = field(default_factory=dict)
     stars: list[str] = field(default_factory=list)
@@ -63,6 +67,7 @@ def read_surface(sources: Mapping[str, str], package: str) -> Surface:
     names: set[str] = set()
     inert: set[str] = set()
     namespaces: set[str] = set()
+    parameters: dict[str, tuple[str, ...]] = {}
     for module in modules:
         for name in _offered(module, parsed, frozenset()):
             qualified = f"{module}.{name}"
@@ -70,11 +75,13 @@ def read_surface(sources: Mapping[str, str], package: str) -> Surface:
             home = _home(module, name, parsed, frozenset())
             if home is not None and name in home.inert and "._" not in qualified:
                 inert.add(qualified)
+            if home is not None and name in home.parameters and module == package and not name.startswith("_"):
+                parameters[qualified] = home.parameters[name]
             if home is not None and name in home.namespaces:
                 namespaces.add(qualified)
                 names.update(f"{qualified}.{member}" for member in home.namespaces[name])
     modules |= namespaces
-    return Surface(frozenset(modules), frozenset(names - modules), frozenset(inert))
+    return Surface(frozenset(modules), frozenset(names - modules), frozenset(inert), parameters)
 
 
 def _read_module(tree: ast.Module, name: str, is_package: bool, package: str) -> _Module:
@@ -86,8 +93,13 @@ def _read_module(tree: ast.Module, name: str, is_package: bool, package: str) ->
                 members = _static_methods(statement)
                 if members:
                     module.namespaces[statement.name] = members
-            elif _does_nothing(statement):
-                module.inert.add(statement.name)
+                for method in statement.body:
+                    if isinstance(method, ast.FunctionDef) and method.name in ("__init__", "__new__"):
+                        module.parameters[statement.name] = _parameters(method)[1:]
+            else:
+                module.parameters[statement.name] = _parameters(statement)
+                if _does_nothing(statement):
+                    module.inert.add(statement.name)
         elif isinstance(statement, ast.ImportFrom):
             origin = _origin(statement, name, is_package)
             inside = origin == package or origin.startswith(package + ".")
@@ -121,6 +133,11 @@ def _static_methods(statement: ast.ClassDef) -> set[str]:
         if any(isinstance(each, ast.Name) and each.id == "staticmethod" for each in method.decorator_list)
     }
     return static if len(static) == len(methods) and not statement.bases else set()
+
+
+def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, ...]:
+    named = [each.arg for each in (*function.args.args, *function.args.kwonlyargs)]
+    return (*named, "**") if function.args.kwarg is not None else tuple(named)
 
 
 def _does_nothing(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

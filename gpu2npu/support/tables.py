@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,9 +23,10 @@ class SupportTable:
 
     `version` is the PyTorch version that was asked for; `release` the minor release whose `wheel` (a file name on PyPI)
     the facts come from. `npu_names` are qualified ("torch.npu.amp.autocast") and include `npu_modules`; `inert` are
-    those of them that do nothing but warn and return a constant. `out_of_memory` is the exception that is raised when
-    the device's memory runs out. Operators are overloads: "aten::add.Tensor" in `supported`, "npu::npu_format_cast" in
-    `custom`, and in `autograd` the aten ones with a backward of torch_npu's own.
+    those of them that do nothing but warn and return a constant. `parameters` are what the functions and classes of
+    torch.npu and torch_npu.profiler can be given by keyword, with "**" for any others. `out_of_memory` is the exception
+    that is raised when the device's memory runs out. Operators are overloads: "aten::add.Tensor" in `supported`,
+    "npu::npu_format_cast" in `custom`, and in `autograd` the aten ones with a backward of torch_npu's own.
     """
 
     version: str
@@ -35,6 +37,7 @@ class SupportTable:
     inert: frozenset[str]
     torch_npu_names: frozenset[str]
     out_of_memory: str
+    parameters: Mapping[str, frozenset[str]]
     supported: frozenset[str]
     custom: frozenset[str]
     autograd: frozenset[str]
@@ -74,6 +77,7 @@ def table_for(version: str) -> SupportTable:
         inert=frozenset(content["torch.npu"]["inert"]),
         torch_npu_names=frozenset(content["torch_npu"]),
         out_of_memory=content["out_of_memory"],
+        parameters={name: frozenset(given) for name, given in content["parameters"].items()},
         supported=frozenset(operators["supported"]),
         custom=frozenset(operators["custom"]),
         autograd=frozenset(operators["autograd"]),
@@ -86,6 +90,11 @@ def cuda_names() -> frozenset[str]:
     CUDA_TABLE lists the wheels they are read from.
     """
     return _cuda()[1]
+
+
+def cuda_parameters() -> Mapping[str, frozenset[str]]:
+    """What torch.cuda's functions and classes can be given by keyword in some release; "**" stands for any others."""
+    return {name: frozenset(given) for name, given in _read(CUDA_TABLE)["parameters"].items()}
 
 
 def has_npu_name(table: SupportTable, name: str) -> bool:
@@ -118,7 +127,7 @@ def _can_read(name: str, names: frozenset[str], modules: frozenset[str]) -> bool
 
 @cache
 def _cuda() -> tuple[frozenset[str], frozenset[str]]:
-    surfaces = [value for key, value in _read(CUDA_TABLE).items() if key != "wheels"]
+    surfaces = [value for key, value in _read(CUDA_TABLE).items() if key.startswith("torch.")]
     modules = frozenset(name for surface in surfaces for name in surface["modules"])
     return modules, modules.union(*(surface["names"] for surface in surfaces))
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 
 import pytest
+import torch
 
 from gpu2npu.rulebook import Rule, load_rulebook
-from gpu2npu.rulebook.rule import NameMatch
-from gpu2npu.support.tables import VERSIONS, has_npu_name, table_for
+from gpu2npu.rulebook.rule import ArgumentMatch, NameMatch
+from gpu2npu.support.tables import VERSIONS, cuda_parameters, has_npu_name, table_for
 
 NPU_NAME = re.compile(r"\b(?:torch_npu|torch\.npu)(?:\.[A-Za-z_]\w*)+")
 RULES = load_rulebook().rules
@@ -38,6 +40,9 @@ ELSEWHERE = (
     "torch_npu.profiler._ExperimentalConfig",
     "torch_npu.utils.cpp_extension.NpuExtension",
 )
+
+# torch_npu takes these and ignores them, or means something else by them.
+DELIBERATE = ("experimental_config", "use_cuda", "use_gzip")
 
 
 def numbers(version: str) -> tuple[int, ...]:
@@ -92,6 +97,42 @@ def test_what_does_nothing_has_a_finding(version: str) -> None:
     inert = {name.replace("torch.npu", "torch.cuda") for name in table_for(version).inert}
     public = {name for name in inert if name.count(".") == 2}
     assert public <= told
+
+
+def counterpart(name: str) -> str:
+    return name.replace("torch.cuda", "torch.npu").replace("torch.profiler", "torch_npu.profiler")
+
+
+def argument_rules(version: str) -> dict[tuple[str, str | int], Rule]:
+    return {
+        (rule.match.of, rule.match.argument): rule
+        for rule in RULES
+        if isinstance(rule.match, ArgumentMatch) and version in claimed(rule)
+    }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_torch_npu_cannot_be_given_has_a_rule(version: str) -> None:
+    """A keyword argument that PyTorch takes and torch_npu does not would be a TypeError after the renaming."""
+    parameters, rules = table_for(version).parameters, argument_rules(version)
+    profilers = (torch.profiler.profile, torch.profiler.tensorboard_trace_handler)
+    given_to = {f"torch.profiler.{each.__name__}": set(inspect.signature(each).parameters) for each in profilers}
+    refused = {
+        (name, given)
+        for name, known in {**cuda_parameters(), **given_to}.items()
+        if "**" not in (taken := parameters.get(counterpart(name), {"**"}))
+        for given in known - taken - {"**"}
+    }
+    assert sorted(refused - rules.keys()) == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_arguments_are_changed_where_they_must_be(version: str) -> None:
+    """No rule renames or takes out an argument that this release knows by its old name."""
+    for (of, given), rule in argument_rules(version).items():
+        taken = table_for(version).parameters.get(counterpart(of))
+        if taken is not None and (rule.then.replace or rule.then.remove) and given not in DELIBERATE:
+            assert given not in taken, rule.id
 
 
 def test_there_is_something_to_prove() -> None:

@@ -78,6 +78,7 @@ def test_a_wheel_becomes_a_table(tmp_path):
             ],
             "inert": ["torch.npu.is_available"],
         },
+        "parameters": {"torch.npu.is_available": []},
         "torch_npu": ["torch_npu.npu_format_cast", "torch_npu.npu_linear", "torch_npu.optim.NpuFusedSGD"],
     }
 
@@ -103,7 +104,7 @@ def test_the_cuda_table_joins_old_and_new_torch(tmp_path):
             tmp_path,
             f"torch-{version}-cp310-none-any.whl",
             {
-                "torch/cuda/__init__.py": f"def {name}(): ...",
+                "torch/cuda/__init__.py": f"def {name}(): ...\ndef init({name}=0): ...",
                 "torch/backends/cuda/__init__.py": "def is_built(): ...",
                 "torch/backends/cudnn/__init__.py": "",
             },
@@ -112,7 +113,9 @@ def test_the_cuda_table_joins_old_and_new_torch(tmp_path):
     ]
     table = extract_cuda_table(wheels)
     assert [wheel["version"] for wheel in table["wheels"]] == ["2.1.0", "2.13.0"]
-    assert table["torch.cuda"] == {"modules": ["torch.cuda"], "names": ["torch.cuda.new", "torch.cuda.old"]}
+    assert table["torch.cuda"]["names"] == ["torch.cuda.init", "torch.cuda.new", "torch.cuda.old"]
+    assert table["parameters"]["torch.cuda.init"] == ["new", "old"]
+    assert table["parameters"]["torch.backends.cuda.is_built"] == []
     assert table["torch.backends.cuda"]["names"] == ["torch.backends.cuda.is_built"]
     assert table["torch.backends.cudnn"]["modules"] == ["torch.backends.cudnn"]
 

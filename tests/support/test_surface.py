@@ -92,6 +92,14 @@ def test_functions_that_only_warn_and_return_a_constant_are_inert():
     assert inert == {"pkg.acc.idle", "pkg.acc.none", "pkg.acc.parts.idle", "pkg.acc.parts.none"}
 
 
+def test_parameters_are_those_that_can_be_named_in_a_call():
+    sources = {
+        "pkg/acc/__init__.py": "from .parts import *\ndef f(a, /, b, *c, d=0, **e): ...\ndef _g(a): ...\n",
+        "pkg/acc/parts.py": "class Stream:\n    def __new__(cls, device=None): ...\nclass Plain: ...\n",
+    }
+    assert read_surface(sources, "pkg.acc").parameters == {"pkg.acc.f": ("b", "d", "**"), "pkg.acc.Stream": ("device",)}
+
+
 def test_names_under_conditions_count_but_not_those_for_type_checkers():
     source = "try:\n    x = 1\nexcept ImportError:\n    y = 1\nif TYPE_CHECKING:\n    z = 1\nelse:\n    w = 1\n"
     assert surface_of(init=source)[1] == {"pkg.acc.x", "pkg.acc.y", "pkg.acc.w"}

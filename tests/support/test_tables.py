@@ -10,6 +10,7 @@ from gpu2npu.support.tables import (
     RELEASES,
     VERSIONS,
     cuda_names,
+    cuda_parameters,
     has_cuda_name,
     has_npu_name,
     table_for,
@@ -67,6 +68,13 @@ def test_1_11_uses_the_oldest_table_and_says_so():
     assert stand_in.npu_names == oldest.npu_names
     assert oldest.evidence == "torch_npu-2.1.0"
     assert stand_in.evidence == "torch_npu-2.1.0, the oldest on PyPI (there is none for PyTorch 1.11.0)"
+
+
+def test_parameters_differ_where_torch_npu_does():
+    assert "device" in cuda_parameters()["torch.cuda.get_device_name"]
+    assert table_for("2.1.0").parameters["torch.npu.get_device_name"] == {"device_name"}
+    assert "execution_trace_observer" not in table_for("2.12.0").parameters["torch_npu.profiler.profile"]
+    assert "execution_trace_observer" in table_for("2.13.0").parameters["torch_npu.profiler.profile"]
 
 
 def test_an_unknown_version_lists_the_known_ones():
