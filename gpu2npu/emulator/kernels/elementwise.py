@@ -115,8 +115,8 @@ def xlog1py(a: Array, b: Array) -> Array:
     return np.where((a == 0) & ~np.isnan(b), a.dtype.type(0), a * np.log1p(b))
 
 
-def _check_divisor(b: Array) -> None:
-    if not np.all(b):
+def _check_divisor(a: Array, b: Array) -> None:
+    if a.size and not np.all(b):
         raise RuntimeError("ZeroDivisionError")
 
 
@@ -140,7 +140,7 @@ def floor_divide(self: Operand, other: Operand) -> Array:
     """
     a, b, dtype = operands(self, other)
     if is_integral(dtype):
-        _check_divisor(b)
+        _check_divisor(a, b)
     return rounded(np.floor_divide(a, b), dtype)
 
 
@@ -149,7 +149,7 @@ def _trunc_divide(self: Operand, other: Operand) -> Array:
     if not is_integral(dtype):
         # torch rounds a half quotient to its dtype before it truncates, on every device.
         return rounded(np.trunc(wide(rounded(np.asarray(np.divide(a, b)), dtype))), dtype)
-    _check_divisor(b)
+    _check_divisor(a, b)
     quotient = np.floor_divide(a, b)
     inexact_negative = (quotient < 0) & (quotient * b != a)
     return rounded(quotient + inexact_negative.astype(quotient.dtype), dtype)
@@ -172,7 +172,7 @@ def remainder(self: Operand, other: Operand) -> Array:
     """
     a, b, dtype = operands(self, other)
     if is_integral(dtype):
-        _check_divisor(b)
+        _check_divisor(a, b)
     return rounded(np.remainder(a, b), dtype)
 
 
@@ -185,7 +185,7 @@ def fmod(self: Operand, other: Operand) -> Array:
     """
     a, b, dtype = operands(self, other)
     if is_integral(dtype):
-        _check_divisor(b)
+        _check_divisor(a, b)
     return rounded(np.fmod(a, b), dtype)
 
 

@@ -253,7 +253,6 @@ def vector_norm(
     target = real_dtype(dtype or self.dtype)
     x = np.abs(cast(self, compute_dtype(dtype)) if dtype else wide(self))
     axis = axes(self, dim)
-    kind = x.dtype.type
     if ord == np.inf:
         result = np.max(x, axis=axis, keepdims=keepdim)
     elif ord == -np.inf:
@@ -265,7 +264,9 @@ def vector_norm(
     elif ord == 2:
         result = np.sqrt(total(np.multiply(x, x), axis, keepdim))
     else:
-        result = np.power(total(np.power(x, kind(ord)), axis, keepdim), kind(1 / ord))
+        # Other orders multiply the error of a float32 power by 1 / ord.
+        wide_powers = np.power(x.astype(F64), float(ord))
+        result = np.power(total(wide_powers, axis, keepdim), 1 / float(ord))
     return rounded(np.asarray(result), target)
 
 
