@@ -122,7 +122,7 @@ def check_values(
 
     The CPU's own code rounds between the parts of many operators, and sums in an order of its own. So where the two
     differ, the CPU's result in the next wider dtype decides: an element is right when it is within the limits of that,
-    or no farther from it than the CPU's farthest element.
+    or within twice the distance of the CPU's farthest element, as `torch._dynamo.utils.same` judges compiled code.
 
     Args:
         actual: The NPU's result, brought to the CPU.
@@ -145,7 +145,7 @@ def check_values(
     reference = wide() if actual.dtype in WIDER else None
     if reference is not None and reference.shape == actual.shape:
         ours, theirs = actual.to(reference.dtype), expected.to(reference.dtype)
-        farthest = float((theirs - reference).abs().nan_to_num(0, 0, 0).max())
+        farthest = 2 * float((theirs - reference).abs().nan_to_num(0, 0, 0).max())
         near |= torch.isclose(ours, reference, rtol=limits[0], atol=max(limits[1], farthest), equal_nan=True)
         if near.all():
             return True

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from tools.emulator_coverage.compare import (
     DifferenceError,
@@ -27,6 +27,8 @@ UNINITIALIZED = ("empty", "new_empty", "empty_like", "empty_strided", "empty_per
 
 # Their tensors beside the first are sizes and positions, which torch wants on the CPU for every device.
 TAKES_HOST_TENSORS = ("tensor_split",)
+# The position of `dim` among the arguments after the first of operators that name one of several equal elements.
+POINTS = {"sort": 0, "argsort": 0, "mode": 0, "topk": 1, "kthvalue": 1}
 
 
 @dataclass
@@ -136,6 +138,21 @@ def _check_results(
             tried.by_wider |= check_values(ours.detach().cpu(), theirs.detach(), wider, limits)
 
 
+def _pointed_to(name: str, given: tuple[Any, Any, Any], out: Any) -> Any:
+    """The results with indices replaced by the elements that they point to."""
+    source, args, kwargs = given
+    at = POINTS[name]
+    dim = kwargs.get("dim", args[at] if len(args) > at else -1)
+
+    def element(leaf: Any) -> Any:
+        if leaf.dtype is not torch.int64 or not source.dim():
+            return leaf
+        indices = leaf if leaf.dim() == source.dim() else leaf.unsqueeze(dim)
+        return torch.take_along_dim(source.detach(), indices, dim)
+
+    return tree_map(element, out)
+
+
 def _check_repeatable(again: list[Any], results: list[Any]) -> None:
     """A random operator gives the same, bit for bit, after the same seed."""
     for one, other in zip(tensors(again), tensors(results), strict=True):
@@ -159,6 +176,8 @@ def _run(op: Any, sample: Any, given: tuple[Any, Any, Any], requires_grad: bool,
     torch.manual_seed(seed)
     with torch.set_grad_enabled(requires_grad):
         out = op.op(first, *args, **kwargs)
+        if op.name in POINTS:
+            out = _pointed_to(op.name, given, out)
         results = tree_leaves(sample.output_process_fn_grad(out) if tensors(out) else out)
     if not requires_grad:
         return Run(results, [])

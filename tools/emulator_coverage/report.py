@@ -33,11 +33,13 @@ PyTorch tests its operators on every device with tables of sample inputs. The ta
   entry's own tolerance (its `toleranceOverride`s and `precisionOverride`s, the widest; `torch.testing`'s defaults for
   the dtype otherwise: 1.3e-6 relative and 1e-5 absolute for float32).
 - `{wider}`: some values are farther than that from the CPU's. The CPU's result in the next wider dtype decided (float64
-  for float32, float32 for halves): every value is within the tolerance of that one, or no farther from it than the
-  CPU's own farthest value.
-- `{random}`: random and uninitialized results cannot be equal. They are judged by shape, dtype and device, and random ones
-  by being the same, bit for bit, after the same seed.
-- `{refused}`: the CPU itself refuses every sample (the jiterator compiles for CUDA alone), so there is nothing to compare.
+  for float32, float32 for halves): every value is within the tolerance of that one, or within twice the distance of
+  the CPU's own farthest value, the factor by which `torch._dynamo` judges its compiled code.
+- `{random}`: random and uninitialized results cannot be equal. They are judged by shape, dtype and device, and random
+  ones by being the same, bit for bit, after the same seed.
+- `{refused}`: the CPU itself refuses every sample (the jiterator compiles for CUDA alone): nothing to compare.
+- Which of several equal elements `sort`, `argsort`, `topk`, `kthvalue` and `mode` name is open: the elements that their
+  indices point to are compared.
 - Optimizers take {steps} steps with each of torch's configurations, one by one, by foreach and fused.
 """
 
