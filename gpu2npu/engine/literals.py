@@ -32,6 +32,8 @@ class Literals:
 
     def text(self, node: Text) -> bool:
         """Apply the first rule for the text of a string; tells whether there was one."""
+        if isinstance(self.above[-1], cst.Expr):  # a docstring
+            return False
         raw = node.raw_value if isinstance(node, cst.SimpleString) else node.value
         if isinstance(node, cst.SimpleString) and raw in self.table.texts:
             rule = self.table.texts[raw]
@@ -107,13 +109,17 @@ class Literals:
         """A program that Python code runs or looks for: its output is read by the code, so a person has to look."""
         matched = _COMMAND.match(raw) if self.table.commands else None
         rule = self.table.commands.get(matched.group("name")) if matched is not None else None
-        if rule is None or matched is None or rule.then.keep or is_spoken(self.above):
+        if rule is None or matched is None or rule.then.keep or is_spoken(self.above) or self.is_key():
             return False
         report = rule.then.report
         message = report.message if report else f"{rule.why} Use {rule.then.rename}, and check what reads its output."
         kind = report.kind if report else FindingKind.REVIEW
         self.matches.add(Found(node, rule.id, kind, matched.group("name"), message), self.above)
         return True
+
+    def is_key(self) -> bool:
+        """Whether the string is what something is looked up by: `flags["nvcc"]`."""
+        return isinstance(self.above[-1], (cst.Index, cst.DictElement))
 
 
 def _quotes(node: Text) -> tuple[str, str]:

@@ -194,7 +194,7 @@ def _replacements(edits: Iterable[Edit], positions: Positions) -> list[Replaceme
             text = edit.text
         else:
             text = "".join(_code(piece, positions, done) for piece in edit.text)
-        if "\n" in text and isinstance(edit.text, str):  # one statement became several
+        if isinstance(edit.node, cst.ImportFrom):  # one statement may have become several
             text = text.replace("\n", _newline(positions.text) + _indentation(positions.text, start))
         done.append((start, end, text))
     return sorted(done)

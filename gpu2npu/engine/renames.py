@@ -192,6 +192,9 @@ class Renames:
         elif parent(target) == owner:
             text = f"{name.prefix}{name.quote}{leaf(target)}{name.quote}"
             self.matches.add(Edit(name, text, rule.id, rule.why), above)
+        else:
+            message = f"{rule.why} Write {target}, whose owner is another: change it by hand."
+            self.matches.add(Found(name, rule.id, FindingKind.REVIEW, qualified, message), above)
         return True
 
     def quoted(self, node: cst.SimpleString, scope: Scope) -> None:

@@ -68,8 +68,8 @@ class RuleTable:
     """Rules by what they match.
 
     `calls` and `arguments` are found by the last name of what is called, arguments of any call by `keywords`;
-    `families` are environment variables by their beginning. `plugins` tells for a rule's id which module its edits need.
-    `leaves` are the last parts of all rule names: cheap evidence that a name matters.
+    `families` are environment variables by their beginning. `plugins` tells for a rule's id which module its edits
+    need. `leaves` are the last parts of all rule names: cheap evidence that a name matters.
     """
 
     leaves: frozenset[str]

@@ -49,6 +49,8 @@ def test_strings_are_renamed(migrate_with, before: str, after: str) -> None:
         "x = 'gpu-smith'",
         "logger.info('gpu-smi not found')",
         "x = 'see gpu://pool'",
+        '"""Runs on tesla-v100."""',
+        "args['gpu-smi'].append(1)",
     ],
 )
 def test_prose_and_other_names_stay_in_silence(migrate_with, text: str) -> None:
@@ -75,3 +77,9 @@ def test_a_replacement_that_would_end_the_string_is_reported(migrate_with) -> No
     result = migrate_with([rule], "x = 'gpu'\n")
     assert result.content is None
     assert [finding.rule for finding in result.findings] == ["quote"]
+
+
+def test_a_text_of_several_lines_keeps_them(migrate_with) -> None:
+    before = "def f():\n    g(\n        '''\n  on tesla-v100\n\n''')\n"
+    result = migrate_with(RULES, before)
+    assert result.content.decode() == before.replace("tesla", "ascend")

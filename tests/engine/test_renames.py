@@ -36,3 +36,10 @@ def test_a_target_under_torch_binds_torch(migrate_with) -> None:
     result = migrate_with([rule], "import torch.backends.x as x\nx.allow = True\n")
     assert "torch.npu.x.allow = True" in result.content.decode()
     assert {"import torch", "import torch_npu"} <= set(result.content.decode().splitlines())
+
+
+def test_a_string_whose_owner_changes_is_reported(migrate_with) -> None:
+    rule = {"id": "switch", "match": {"name": "torch.backends.x.allow"}, "then": {"rename": "torch.npu.y.allow"}}
+    result = migrate_with([rule], "import torch\nsetattr(torch.backends.x, 'allow', True)\n")
+    assert result.content is None
+    assert [finding.rule for finding in result.findings] == ["switch"]
