@@ -163,6 +163,9 @@ class _Only:
     def concerns(self, source: bytes) -> bool:
         return self.migrator.concerns(source)
 
+    def concerns_other(self, source: bytes, path: str) -> bool:
+        return path in self.paths and self.migrator.concerns_other(source, path)
+
     def __call__(self, source: bytes, path: str) -> MigratedFile:
         return self.migrator(source, path) if path in self.paths else MigratedFile(path)
 
