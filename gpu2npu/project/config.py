@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gpu2npu.formats.kinds import OTHER_KINDS
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.request import Request
 from gpu2npu.support.tables import VERSIONS
@@ -108,6 +109,10 @@ def _checked(table: object, path: Path, prefix: str) -> Config:
     if table.get("version", VERSIONS[0]) not in VERSIONS:
         place = f"{prefix}.version".lstrip(".")
         raise UsageError(f"{path}: {place}: {table['version']!r} is not known; use one of {', '.join(VERSIONS)}.")
+    for kind in table.get("skip-kinds", ()):
+        if kind not in OTHER_KINDS:
+            place = f"{prefix}.skip-kinds".lstrip(".")
+            raise UsageError(f"{path}: {place}: {kind!r} is no kind of files; known: {', '.join(OTHER_KINDS)}.")
     return Config(
         file=path,
         version=table.get("version"),
