@@ -132,12 +132,19 @@ def _pin_memory(self: torch.Tensor, device: Any = None) -> torch.Tensor:
     if _is_pinned(self):
         return self
     pinned = self.clone()
-    pinned._npu_pinned = True  # type: ignore[attr-defined]
+    mark_pinned(pinned)
     return pinned
 
 
+def mark_pinned(tensor: torch.Tensor) -> None:
+    """Have a CPU tensor, and all views of its memory, count as pinned."""
+    tensor.untyped_storage()._npu_pinned = True  # type: ignore[attr-defined]
+
+
 def _is_pinned(self: torch.Tensor, device: Any = None) -> bool:
-    return getattr(self, "_npu_pinned", False)
+    if self.device.type != "cpu" or self.layout is not torch.strided:
+        return False
+    return getattr(self.untyped_storage(), "_npu_pinned", False)
 
 
 def _install_accelerator() -> None:

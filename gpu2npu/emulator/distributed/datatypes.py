@@ -38,15 +38,14 @@ _REFUSED_OPS = {
     _Op.PREMUL_SUM: "PREMUL_SUM",
 }
 
-# Atlas training series, and Atlas 300I Duo; the others are of the Atlas A2 and A3 series.
-_CHIP_LACKS = {
-    "Ascend910A": {torch.int16, torch.bfloat16},
-    "Ascend310P": {torch.int64, torch.bfloat16},
-}
-_CHIP_LACKS_FOR_OP = {
-    "Ascend310P": {torch.int16: {_Op.PRODUCT, _Op.MAX, _Op.MIN}},
-    "Ascend910B": {torch.int16: {_Op.PRODUCT}, torch.bfloat16: {_Op.PRODUCT}},
-    "Ascend910_93": {torch.int16: {_Op.PRODUCT}, torch.bfloat16: {_Op.PRODUCT}},
+_ANY = frozenset({_Op.SUM, _Op.AVG, _Op.PRODUCT, _Op.MAX, _Op.MIN})
+
+# By the beginning of the chip's name: the Atlas training series, Atlas 300I Duo, the Atlas A2 and A3 series.
+_LACKING: dict[str, dict[torch.dtype, frozenset[Any]]] = {
+    "Ascend910A": {torch.int16: _ANY, torch.bfloat16: _ANY},
+    "Ascend310P": {torch.int64: _ANY, torch.bfloat16: _ANY, torch.int16: frozenset({_Op.PRODUCT, _Op.MAX, _Op.MIN})},
+    "Ascend910B": {torch.int16: frozenset({_Op.PRODUCT}), torch.bfloat16: frozenset({_Op.PRODUCT})},
+    "Ascend910_93": {torch.int16: frozenset({_Op.PRODUCT}), torch.bfloat16: frozenset({_Op.PRODUCT})},
 }
 
 
@@ -71,8 +70,8 @@ def check_reduced(dtype: torch.dtype, op: dist.ReduceOp, collective: str) -> Non
     if dtype not in _REDUCED and not (dtype in _CAST and "reduce_scatter" not in collective):
         raise RuntimeError(f"HCCL {collective}: Unsupported data type {_NAMES[dtype]} ({dtype})")
     chip = current_soc().name
-    lacking = dtype in _CHIP_LACKS.get(chip, ())
-    if lacking or kind in _CHIP_LACKS_FOR_OP.get(chip, {}).get(dtype, ()):
+    lacking = next((lacks for series, lacks in _LACKING.items() if chip.startswith(series)), {})
+    if kind in lacking.get(dtype, ()):
         raise RuntimeError(f"HCCL {collective}: {chip} does not reduce {dtype} with ReduceOp.{kind.name}")
     if kind is _Op.AVG and not dtype.is_floating_point:  # torch_npu sums, and then divides in place
         raise RuntimeError("result type Float can't be cast to the desired output type " + _NAMES[dtype][5:])

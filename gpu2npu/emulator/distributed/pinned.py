@@ -2,7 +2,7 @@
 
 With `find_unused_parameters` or `static_graph` the reducer asks the CPU for pinned memory on the way to an NPU, and
 PyTorch has no allocator to give. NPU memory is host memory here, so being pinned is a mark on an ordinary tensor
-(`_npu_pinned`, as `Tensor.pin_memory` leaves it). The CPU's `empty_strided` is replaced only when such a reducer is
+(as `Tensor.pin_memory` leaves it). The CPU's `empty_strided` is replaced only when such a reducer is
 made, since tensors of other code then pass by here too.
 """
 
@@ -16,6 +16,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
+
+from gpu2npu.emulator.device import frontend
 
 
 def register() -> None:
@@ -61,9 +63,9 @@ def _empty_strided(
     elements = 1 + sum((length - 1) * step for length, step in zip(size, stride, strict=True)) if all(size) else 0
     tensor = torch.empty(elements, dtype=dtype, device="cpu").as_strided(size, stride)
     if pin_memory:
-        tensor._npu_pinned = True  # type: ignore[attr-defined]
+        frontend.mark_pinned(tensor)
     return tensor
 
 
 def _is_pinned(tensor: torch.Tensor, device: torch.device | None = None) -> bool:
-    return getattr(tensor, "_npu_pinned", False)
+    return getattr(tensor.untyped_storage(), "_npu_pinned", False)

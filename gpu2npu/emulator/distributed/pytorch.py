@@ -20,28 +20,11 @@ _aten = torch.library.Library("aten", "IMPL")
 
 def register() -> None:
     """Change PyTorch's functions, once a process."""
-    _bind_devices()
     _take_builtin_hooks_in_python()
     _differentiate_all_gather()
     # DTensor decomposes an operator for which it has no rule, if there is a decomposition. The NPU of the emulator
     # differentiates `linear` as a whole, which a CPU or a GPU does not.
     _aten.impl("linear_backward", linear_backward, "CompositeImplicitAutograd")
-
-
-def _bind_devices() -> None:
-    """`init_process_group(device_id=...)` says so to a group that is then replaced by ours."""
-    c10d: Any = dist.distributed_c10d
-    make = c10d._new_process_group_helper
-
-    @functools.wraps(make)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        group, store = make(*args, **kwargs)
-        device = kwargs.get("device_id")
-        if device is not None and getattr(group, "getBackendName", None) is not None and device.type == "npu":
-            group.bound_device_id = device
-        return group, store
-
-    c10d._new_process_group_helper = call
 
 
 def _take_builtin_hooks_in_python() -> None:

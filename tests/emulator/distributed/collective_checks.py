@@ -497,7 +497,6 @@ def default_backend_of_the_npu_is_hccl(rank):
     assert dist.get_backend() == "hccl"
     averages(rank)
     barrier(rank)
-    refuses(RuntimeError, "does not support splitting", lambda: dist.split_group(split_ranks=[[0], [1]]))
 
 
 BOUND = {None}

@@ -1,0 +1,57 @@
+"""Run by test_faults.py: rank 1 of three dies in each way there is; prints what the others see, as JSON."""
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+WAYS = {
+    "exception": lambda: sys.exit("rank 1 gives up"),
+    "exit": lambda: os._exit(3),
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+}
+
+
+def run_rank(rank, way, folder, seen, all_told):
+    torch.npu.set_device(rank)
+    dist.init_process_group(
+        "hccl", init_method=f"file://{folder}/{way}", rank=rank, world_size=3, timeout=timedelta(seconds=60)
+    )
+    tensor = torch.ones(1, device=f"npu:{rank}")
+    dist.all_reduce(tensor)
+    if rank == 1:
+        time.sleep(0.2)
+        WAYS[way]()
+    began = time.monotonic()
+    try:
+        if rank == 0:
+            dist.all_reduce(tensor)
+        else:
+            dist.recv(tensor, src=1)
+    except RuntimeError as error:
+        seen.put((way, rank, str(error), time.monotonic() - began))
+    all_told.wait(60)  # who leaves earlier is one more rank that has ended
+
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("fork")
+    seen = context.Queue()
+    stories = []
+    for way in WAYS:
+        all_told = context.Event()
+        arguments = [(rank, way, sys.argv[1], seen, all_told) for rank in range(3)]
+        processes = [context.Process(target=run_rank, args=each) for each in arguments]
+        for process in processes:
+            process.start()
+        stories += [seen.get(timeout=60) for _ in range(2)]
+        all_told.set()
+        for process in processes:
+            process.join(30)
+        stories.append((way, "codes", [process.exitcode for process in processes], 0))
+    sys.stdout.write(json.dumps(stories) + "\n")

@@ -1,0 +1,66 @@
+"""HCCL's tables of dtypes and reductions, by chip."""
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from gpu2npu.emulator.distributed import datatypes, operands
+from gpu2npu.emulator.soc import current_soc
+
+SUM, PRODUCT, MAX = dist.ReduceOp.SUM, dist.ReduceOp.PRODUCT, dist.ReduceOp.MAX
+
+
+@pytest.fixture
+def chip(monkeypatch):
+    def choose(name):
+        monkeypatch.setenv("GPU2NPU_SOC", name)
+        current_soc.cache_clear()
+
+    yield choose
+    monkeypatch.undo()
+    current_soc.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "op", "taken"),
+    [
+        ("Ascend910B", torch.bfloat16, SUM, True),
+        ("Ascend910B", torch.bfloat16, PRODUCT, False),
+        ("Ascend910B", torch.int16, SUM, True),
+        ("Ascend910B", torch.int16, PRODUCT, False),
+        ("Ascend910B", torch.bool, SUM, True),
+        ("Ascend910B", torch.float64, SUM, False),
+        ("Ascend910B", torch.int32, dist.ReduceOp.AVG, False),
+        ("Ascend910B", torch.float16, dist.ReduceOp.AVG, True),
+        ("Ascend910A", torch.bfloat16, SUM, False),
+        ("Ascend910A", torch.int16, SUM, False),
+        ("Ascend910A", torch.int64, MAX, True),
+        ("Ascend310P", torch.int64, SUM, False),
+        ("Ascend310P", torch.int16, SUM, True),
+        ("Ascend310P", torch.int16, MAX, False),
+    ],
+)
+def test_reductions(chip, name, dtype, op, taken):
+    chip(name)
+    if taken:
+        datatypes.check_reduced(dtype, op, "allreduce")
+    else:
+        with pytest.raises(RuntimeError, match=r"HCCL|can't be cast"):
+            datatypes.check_reduced(dtype, op, "allreduce")
+
+
+def test_reduce_scatter_takes_no_bytes():
+    datatypes.check_reduced(torch.uint8, SUM, "allreduce")
+    with pytest.raises(RuntimeError, match="HCCL _reduce_scatter_base: Unsupported data type at::kByte/at::kBool"):
+        datatypes.check_reduced(torch.uint8, SUM, "_reduce_scatter_base")
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.uint16, torch.float8_e4m3fn])
+def test_what_hccl_does_not_even_move(dtype):
+    with pytest.raises(RuntimeError, match="Unsupported data type for HCCL process group"):
+        datatypes.check_moved(dtype)
+
+
+def test_sparse_tensors_are_refused():
+    with pytest.raises(RuntimeError, match="Tensors must be dense"):
+        operands.host_memory(torch.eye(2).to_sparse())

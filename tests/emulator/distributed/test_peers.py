@@ -1,0 +1,20 @@
+"""The end of a rank is the end of its job, with a sentence that names it."""
+
+import json
+import signal
+from pathlib import Path
+
+
+def test_the_others_learn_which_rank_died(run, tmp_path):
+    ran = run(Path(__file__).with_name("faults.py"), tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    stories = json.loads(ran.stdout.splitlines()[-1])
+    for way, code in (("exception", 1), ("exit", 3), ("kill", -signal.SIGKILL)):
+        told = {rank: (words, seconds) for how, rank, words, seconds in stories if how == way}
+        assert told.pop("codes")[0] == [0, code, 0]  # the others left, and by themselves
+        assert set(told) == {0, 2}
+        for rank, (words, seconds) in told.items():
+            assert f"failed on rank {rank}: rank 1 has ended" in words
+            assert seconds < 30
+        assert told[0][0].startswith("HCCL allreduce")
+        assert told[2][0].startswith("HCCL recv")

@@ -1,0 +1,103 @@
+"""Scripts under torchrun, on one node and on two, and processes that find each other without it."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+TRAIN = """
+import json
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+import torch_npu
+
+torch.npu.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("hccl")
+rank = dist.get_rank()
+if rank == 1 and "die" in sys.argv:
+    os._exit(3)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1, bias=False).npu())
+model(torch.full((1, 3), 1.0 + rank).npu()).sum().backward()
+gradient = model.module.weight.grad.tolist()
+node = os.environ["GROUP_RANK"]
+sys.stdout.write(json.dumps([rank, int(node), torch.npu.current_device(), gradient]) + "\\n")
+dist.destroy_process_group()
+"""
+
+SPAWN = """
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+
+def rank(rank):
+    dist.init_process_group("hccl", init_method=f"file://{sys.argv[1]}/store", rank=rank, world_size=2)
+    dist.all_reduce(torch.ones(1).npu())
+    if rank == 1:
+        raise KeyError("the second rank gives up")
+    dist.all_reduce(torch.ones(1).npu())
+
+
+if __name__ == "__main__":
+    mp.spawn(rank, nprocs=2)
+"""
+
+
+def reports(output):
+    return sorted(json.loads(line) for line in output.splitlines() if line.startswith("["))
+
+
+def test_a_rank_that_dies_ends_a_torchrun_job(run, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN)
+    ran = run("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", 2, script, "die")
+    assert ran.returncode == 1
+    assert "exitcode:3" in ran.stderr.replace(" ", "")
+    assert "rank:1" in ran.stderr.replace(" ", "")
+
+
+def test_torchrun_on_two_nodes(tmp_path):
+    """Two agents, each of which has two NPUs of its own, as on two machines."""
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    agents = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-m", "gpu2npu", "run", "--npus", "2", "-m", "torch_npu.distributed.run"),
+                *("--nnodes", "2", "--node-rank", str(node), "--nproc-per-node", "2"),
+                *("--master-addr", "127.0.0.1", "--master-port", str(port), str(script)),
+            ],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for node in range(2)
+    ]
+    outputs = [agent.communicate(timeout=180) for agent in agents]
+    assert [agent.returncode for agent in agents] == [0, 0], outputs
+    for node, (out, _) in enumerate(outputs):
+        assert reports(out) == [[2 * node + local, node, local, [[2.5, 2.5, 2.5]]] for local in range(2)]
+
+
+def test_a_rank_that_raises_ends_a_spawned_job(run, tmp_path):
+    script = tmp_path / "spawn.py"
+    script.write_text(SPAWN)
+    ran = run(script, tmp_path)
+    assert ran.returncode == 1
+    assert "the second rank gives up" in ran.stderr or "rank 1 has ended" in ran.stderr
+
+
+def test_every_init_method(run, tmp_path):
+    ran = run(Path(__file__).with_name("rendezvous.py"), tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert "all joined" in ran.stdout
