@@ -90,6 +90,8 @@ def array(tensor: torch.Tensor) -> Array:
         and (values := block()) is not None
     ):
         return values  # type: ignore[no-any-return]
+    if tensor.get_device() < 0 and tensor.dtype is not torch.bfloat16 and not tensor.requires_grad:
+        return tensor.numpy()  # a number that PyTorch wrapped
     view = _view_of_block(tensor)
     if view is not None:
         return view

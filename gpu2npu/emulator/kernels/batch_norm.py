@@ -1,17 +1,19 @@
 """Batch normalisation and its gradient.
 
-Statistics are accumulated in float64 and kept in float32 (float64 for float64), as on the device; only the result is
-rounded to the input's dtype.
+Statistics are accumulated pairwise along a plane, in float64 beyond, and kept in float32 (float64 for float64), as on
+the device; only the result is rounded to the input's dtype.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from math import prod
 
 import numpy as np
 
+from gpu2npu.emulator.kernels import parallel
 from gpu2npu.emulator.kernels.promotion import F64, Array, rounded, wide
-from gpu2npu.emulator.kernels.reduce import parameter_sum
 from gpu2npu.emulator.kernels.registry import kernel
 
 Triple = tuple[Array, Array, Array]
@@ -25,20 +27,44 @@ def channel_axes(x: Array) -> tuple[int, ...]:
     return (0, *range(2, x.ndim))
 
 
+def _samples(x: Array) -> list[slice]:
+    return parallel.blocks(len(x), x.size)
+
+
+def _channel_sum(x: Array, term: Callable[[slice], Array]) -> Array:
+    """The sum of each channel, in float64, of an array like `x` that `term` gives some samples of at a time."""
+
+    def compute(part: slice) -> Array:
+        rows = term(part).reshape(part.stop - part.start, x.shape[1], prod(x.shape[2:]))
+        return np.add.reduce(np.add.reduce(rows, axis=2), axis=0, dtype=F64)  # pairwise along a plane
+
+    return functools.reduce(np.add, parallel.run(compute, _samples(x)), np.zeros(x.shape[1], F64))
+
+
 def batch_statistics(x: Array) -> tuple[Array, Array]:
     """Mean and biased variance of each channel."""
-    axis = channel_axes(x)
-    mean = np.asarray(np.mean(x, axis=axis, dtype=F64))
-    deviation = np.subtract(x, per_channel(mean, x.ndim), dtype=x.dtype, casting="same_kind")
-    np.multiply(deviation, deviation, out=deviation)
-    return mean.astype(x.dtype), np.mean(deviation, axis=axis, dtype=F64).astype(x.dtype)
+    count = x.size / x.shape[1] if x.size else np.float64(0)
+    mean = _channel_sum(x, lambda part: x[part]) / count
+    around = per_channel(mean.astype(x.dtype), x.ndim)
+
+    def squares(part: slice) -> Array:
+        deviation = np.subtract(x[part], around)
+        return np.multiply(deviation, deviation, out=deviation)
+
+    return mean.astype(x.dtype), (_channel_sum(x, squares) / count).astype(x.dtype)
 
 
 def affine(x: Array, mean: Array, invstd: Array, weight: Array | None, bias: Array | None) -> Array:
     scale = invstd if weight is None else invstd * wide(weight)
     shift = -mean * scale if bias is None else wide(bias) - mean * scale
-    y = np.multiply(x, per_channel(scale, x.ndim))
-    y += per_channel(shift, x.ndim)
+    factor, offset = per_channel(scale, x.ndim), per_channel(shift, x.ndim)
+    y = np.empty(x.shape, np.result_type(x, scale))
+
+    def compute(part: slice) -> None:
+        np.multiply(x[part], factor, out=y[part])
+        y[part] += offset
+
+    parallel.run(compute, _samples(x))
     return y
 
 
@@ -191,28 +217,35 @@ def batch_norm_backward(
 ) -> tuple[Array | None, Array | None, Array | None]:
     """Gradients for input, weight and bias, each where its mask is set."""
     g, x = wide(grad_out), wide(input)
-    axis, kind = channel_axes(x), x.dtype.type
+    kind = x.dtype.type
     if train:
         assert save_mean is not None and save_invstd is not None
         mean, invstd = wide(save_mean), wide(save_invstd)
     else:
         assert running_mean is not None and running_var is not None
         mean, invstd = wide(running_mean), 1 / np.sqrt(wide(running_var) + kind(eps))
-    grad_bias = parameter_sum(g, axis)
-    centred = np.subtract(x, per_channel(mean, x.ndim))
-    grad_weight = parameter_sum(g * centred, axis) * invstd
+    grad_bias = _channel_sum(g, lambda part: g[part]).astype(x.dtype)
+    around = per_channel(mean, x.ndim)
+    grad_weight = _channel_sum(x, lambda part: g[part] * np.subtract(x[part], around)).astype(x.dtype) * invstd
     grad_input = None
     if output_mask[0]:
-        scale = invstd if weight is None else invstd * wide(weight)
-        if train:
-            count = kind(x.size // max(x.shape[1], 1))
-            centred *= per_channel(grad_weight * invstd / count, x.ndim)
-            centred += per_channel(grad_bias / count, x.ndim)
-            grad_input = np.subtract(g, centred, out=centred)
-            grad_input *= per_channel(scale, x.ndim)
-        else:
-            grad_input = g * per_channel(scale, x.ndim)
-        grad_input = rounded(grad_input, input.dtype)
+        scale = per_channel(invstd if weight is None else invstd * wide(weight), x.ndim)
+        count = kind(x.size // max(x.shape[1], 1))
+        slope, offset = per_channel(grad_weight * invstd / count, x.ndim), per_channel(grad_bias / count, x.ndim)
+        gradient = np.empty(x.shape, x.dtype)
+
+        def compute(part: slice) -> None:
+            if not train:
+                np.multiply(g[part], scale, out=gradient[part])
+                return
+            centred = np.subtract(x[part], around)
+            centred *= slope
+            centred += offset
+            np.subtract(g[part], centred, out=gradient[part])
+            gradient[part] *= scale
+
+        parallel.run(compute, _samples(x))
+        grad_input = rounded(gradient, input.dtype)
     dtype = input.dtype if weight is None else weight.dtype
     return (
         grad_input,

@@ -136,10 +136,15 @@ def _weight_gradient(
     n, out_channels = g.shape[:2]
     window, out = weight_shape[2:], g.shape[2:]
     per_group = g.reshape(n, groups, out_channels // groups, prod(out))
+    dimensions = len(window)
+    # Samples beside the windows' places: one product then sums over both.
+    axes = (*range(1, 2 + dimensions), 0, *range(2 + dimensions, 2 + 2 * dimensions))
 
     def compute(part: slice) -> Array:
-        columns = _unfolded(x[part], groups, window, stride, padding, dilation, out)
-        return np.matmul(per_group[part], columns.swapaxes(2, 3)).sum(axis=0)
+        view = windows(padded(x[part], padding), window, stride, dilation, out).transpose(axes)
+        columns = view.reshape(groups, x.shape[1] // groups * prod(window), -1)
+        gradients = per_group[part].transpose(1, 2, 0, 3).reshape(groups, out_channels // groups, -1)
+        return np.matmul(gradients, columns.swapaxes(1, 2))
 
     parts = parallel.run(compute, _samples(n, x.shape[1], window, out))
     if not parts:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
+from gpu2npu.emulator.kernels import parallel
 from gpu2npu.emulator.kernels.promotion import I64, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 
@@ -81,7 +83,16 @@ def _offset(coordinates: Sizes, spatial: Sizes) -> int:
     return offset
 
 
-def _max_pool(
+def _max_pool(self: Array, count: int, *settings: Any) -> tuple[Array, Array]:
+    """The maxima and their indices, some samples at a time."""
+    if self.ndim < count + 2 or self.size < 2 * parallel.BLOCK:
+        return _max_pool_of(self, count, *settings)
+    parts = parallel.run(lambda part: _max_pool_of(self[part], count, *settings), parallel.blocks(len(self), self.size))
+    best, indices = zip(*parts, strict=True)
+    return np.concatenate(best), np.concatenate(indices)
+
+
+def _max_pool_of(
     self: Array, count: int, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
 ) -> tuple[Array, Array]:
     window = _per_dimension(kernel_size, count)

@@ -139,6 +139,8 @@ def operands(a: Operand, b: Operand) -> tuple[Array, Array, np.dtype]:
         if type(b) is np.ndarray:
             if b.dtype is F32:
                 return a, b, F32
+            if b.dtype is F64 and not b.ndim and a.ndim:  # a Python number, as PyTorch wraps it
+                return a, b.astype(F32), F32
         elif type(b) is float or type(b) is int:
             return a, np.float32(b), F32  # type: ignore[return-value]
     dtype = result_type(a, b)
