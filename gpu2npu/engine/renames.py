@@ -189,9 +189,10 @@ class Renames:
         if self.is_missing(rule, target):
             if not _is_asked(node):
                 self.report_missing(rule, name, qualified, target)
-        elif parent(target) == owner:
-            text = f"{name.prefix}{name.quote}{leaf(target)}{name.quote}"
-            self.matches.add(Edit(name, text, rule.id, rule.why), above)
+        elif parent(target) in (owner, self._target(owner)):  # a rule of its own may rename the owner
+            if leaf(target) != attribute:
+                text = f"{name.prefix}{name.quote}{leaf(target)}{name.quote}"
+                self.matches.add(Edit(name, text, rule.id, rule.why), above)
         else:
             message = f"{rule.why} Write {target}, whose owner is another: change it by hand."
             self.matches.add(Found(name, rule.id, FindingKind.REVIEW, qualified, message), above)
