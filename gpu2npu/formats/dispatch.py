@@ -41,7 +41,9 @@ def may_concern(source: bytes, path: str, rulebook: Rulebook, version: str) -> b
         return has_trigger(source, rulebook, version)
     if kind is Kind.NOTEBOOK and has_trigger(source, rulebook, version):
         return True
-    if kind in _INSTALLING and b"torch" in source:
+    if kind is Kind.REQUIREMENTS:  # short, and its names are written in many ways
+        return True
+    if b"torch" in source and (kind in _INSTALLING or b"install" in source):
         return True
     return knowledge_for(rulebook, version).trigger.search(source) is not None
 
@@ -108,7 +110,7 @@ def _marks(text: str, path: str, kind: Kind, knowledge: Knowledge) -> list[Mark]
 def _unread(text: str, knowledge: Knowledge, reason: str) -> list[Mark]:
     """A file that cannot be read is told only if it mentions a device or backend where a value may stand."""
     for rule in knowledge.table.strings:
-        mention = re.search(rf"[:=\[,][ \t]*[\"']?(?P<value>{re.escape(rule.text)})[\"':]?[ \t]*(?=[,\]\n}}])", text)
+        mention = re.search(rf"[:=\[,][ \t]*[\"']?(?P<value>{re.escape(rule.text)})[\"':]?[ \t]*(?=[,\]\n}}]|$)", text)
         if mention is not None and rule.role.words:
             message = f"The file stays as it is: {reason}. Look for this and the like in it."
             return [review(rule.rule, mention.start("value"), mention.end("value"), mention["value"], message)]
@@ -164,4 +166,4 @@ _READERS: dict[Kind, _Reader] = {
     Kind.DOCKERFILE: _dockerfile,
 }
 # Kinds in which a torch that is installed asks for a torch-npu beside it.
-_INSTALLING = frozenset({Kind.REQUIREMENTS, Kind.TOML, Kind.INI, Kind.YAML})
+_INSTALLING = frozenset({Kind.TOML, Kind.INI, Kind.YAML})

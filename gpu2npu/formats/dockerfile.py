@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 
+from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.knowledge import Knowledge
 from gpu2npu.formats.marks import Mark, shifted
+from gpu2npu.formats.nodes import FormatError
+from gpu2npu.formats.settings import settings_marks
 from gpu2npu.formats.shell import shell_marks
 
 # An instruction with the lines that continue it; comment lines may stand between those.
@@ -40,6 +44,16 @@ def dockerfile_marks(text: str, knowledge: Knowledge) -> list[Mark]:
 
 
 def _instruction(name: str, rest: str, start: int, knowledge: Knowledge) -> Iterator[Mark]:
+    script = _HEREDOC.match(rest)
+    if name == "RUN" and script is not None:  # its text is a shell script, or what its first line says
+        body = rest.find("\n") + 1
+        if not rest.startswith("#!", body) or re.match(r"#!.*sh\b", rest[body:]):
+            yield from shifted(shell_marks(rest[body : rest.rfind("\n") + 1], knowledge), start + body)
+        return
+    if name in _SHELL and rest.startswith("["):
+        with contextlib.suppress(FormatError):
+            yield from shifted(settings_marks(read_json(rest), knowledge), start)
+            return
     if name in _SHELL:
         yield from shifted(shell_marks(_without_comments(rest), knowledge), start)
         return

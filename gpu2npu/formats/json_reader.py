@@ -9,7 +9,10 @@ from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar
 _SPACE = re.compile(r"(?:[\s\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING = re.compile(r'"(?P<double>[^"\\\n]*(?:\\.[^"\\\n]*)*)"|\'(?P<single>[^\'\\\n]*(?:\\.[^\'\\\n]*)*)\'')
 _ATOM = re.compile(r"[\w.+\-$]+")
-_ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<character>.))", re.DOTALL)
+_ESCAPE = re.compile(
+    r"\\(?:u(?P<code>[0-9a-fA-F]{4})(?:(?<=[dD][89abAB]..)\\u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2}))?|(?P<character>.))",
+    re.DOTALL,
+)
 _MEANING = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _MAX_DEPTH = 200
 
@@ -111,7 +114,10 @@ def unescaped(raw: str, start: int) -> tuple[str, list[int]]:
             at += 1
             continue
         if escape["code"] is not None:
-            characters.append(chr(int(escape["code"], 16)))
+            code = int(escape["code"], 16)
+            if escape["low"] is not None:  # the two halves of one character
+                code = 0x10000 + ((code - 0xD800) << 10) + int(escape["low"], 16) - 0xDC00
+            characters.append(chr(code))
         else:
             characters.append(_MEANING.get(escape["character"], escape["character"]))
         at = escape.end()

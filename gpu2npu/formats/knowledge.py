@@ -147,7 +147,7 @@ def _rewritten(rule: StringRule, match: re.Match[str], start: int) -> list[Mark]
 def knowledge_for(rulebook: Rulebook, version: str, without: frozenset[str] = frozenset()) -> Knowledge:
     """The knowledge for a project of PyTorch `version`, without the rules of some ids."""
     table = rule_table(rulebook, version, without)
-    active = [rule for rule in rulebook.rules if rule.id not in without and _is_in(table, rule)]
+    active = [rule for rule in rulebook.rules if rule.id not in without and rule.applies_to(version)]
     distributions: dict[str, Rule] = {}
     options: dict[str, tuple[Rule, ...]] = {}
     for rule in active:
@@ -157,16 +157,6 @@ def knowledge_for(rulebook: Rulebook, version: str, without: frozenset[str] = fr
         elif isinstance(rule.match, ArgumentMatch) and isinstance(rule.match.argument, str):
             options[rule.match.argument] = (*options.get(rule.match.argument, ()), rule)
     return Knowledge(table, version, distributions, options, _trigger(table, distributions, options))
-
-
-def _is_in(table: RuleTable, rule: Rule) -> bool:
-    """Whether the table, which knows versions, took the rule in."""
-    match = rule.match
-    if isinstance(match, ImportMatch):
-        return table.packages.get(match.module) is rule
-    if isinstance(match, ArgumentMatch):
-        return any(rule in rules for rules in table.arguments.values())
-    return True
 
 
 def normalised(distribution: str) -> str:

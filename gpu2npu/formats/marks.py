@@ -113,7 +113,9 @@ def records(text: str, marks: Sequence[Mark], cell: int = 0) -> tuple[tuple[Chan
     changes = []
     findings = []
     for mark in marks:
-        span = lines.span(mark.start, mark.end, cell)
+        whole_lines = isinstance(mark, Edit) and mark.start == mark.end and mark.text.endswith("\n")
+        start = max(mark.start - whole_lines, 0)  # new lines are told where the line before them ends
+        span = lines.span(start, start if whole_lines else mark.end, cell)
         if isinstance(mark, Note):
             findings.append(Finding(span, mark.rule, mark.kind, mark.api, mark.message))
         else:

@@ -173,6 +173,8 @@ class _Reader:
     def _wrapped(self, words: Sequence[Word]) -> Iterator[Mark]:
         """The options of programs such as srun that run another."""
         for index, word in enumerate(words):
+            for named in _NAMED.finditer(word.text):
+                yield from self.knowledge.variable(named["name"], word.start + named.start("name"))
             program = _SAME_OPTIONS.get(_basename(word) or "", _basename(word) or "")
             if program in ("sbatch", "docker"):
                 yield from self._options(words[index + 1 :], program)

@@ -21,7 +21,7 @@ _STRING = re.compile(
     r'|"(?P<basic>[^"\\\n]*(?:\\.[^"\\\n]*)*)"|\'(?P<literal>[^\'\n]*)\'',
     re.DOTALL,
 )
-_ATOM = re.compile(r"[^\s,\]}#]+(?: \d\d:[\d:.+\-Z]+)?")
+_ATOM = re.compile(r"[^\s,\]}#\"'][^\s,\]}#]*(?: \d\d:[\d:.+\-Z]+)?")
 _MAX_DEPTH = 200
 
 

@@ -1,0 +1,68 @@
+import pytest
+
+NPU = "torch-npu==2.1.0"
+CASES = [
+    (
+        "pyproject.toml",
+        '[project]\ndependencies = [\n    "torch>=2.0",  # it\n    "numpy",\n]\n',
+        f'[project]\ndependencies = [\n    "torch>=2.0",  # it\n    "{NPU}",\n    "numpy",\n]\n',
+    ),
+    (
+        "pyproject.toml",
+        "[project]\ndependencies = [\n  'torch'\n]\n",
+        f"[project]\ndependencies = [\n  'torch',\n  '{NPU}'\n]\n",
+    ),
+    (
+        "pyproject.toml",
+        '[project]\ndependencies = ["torch", "x"]\n',
+        f'[project]\ndependencies = ["torch", "{NPU}", "x"]\n',
+    ),
+    (
+        "pyproject.toml",
+        '[project.optional-dependencies]\ngpu = ["torch==2.1.0+cu118"]\n',
+        f'[project.optional-dependencies]\ngpu = ["torch==2.1.0", "{NPU}"]\n',
+    ),
+    (
+        "pyproject.toml",
+        '[tool.poetry.dependencies]\npython = "^3.10"\ntorch = "^2.0"\n',
+        '[tool.poetry.dependencies]\npython = "^3.10"\ntorch = "^2.0"\ntorch-npu = "2.1.0"\n',
+    ),
+    ("pyproject.toml", '[build-system]\nrequires = ["torch"]\n', '[build-system]\nrequires = ["torch"]\n'),
+    (
+        "setup.cfg",
+        "[options]\ninstall_requires =\n    numpy\n    torch>=2.0\n    x\n",
+        f"[options]\ninstall_requires =\n    numpy\n    torch>=2.0\n    {NPU}\n    x\n",
+    ),
+    (
+        "environment.yml",
+        "name: a\ndependencies:\n  - python\n  - pip:\n    - torch==2.1.0  # it\n    - x\n",
+        f"name: a\ndependencies:\n  - python\n  - pip:\n    - torch==2.1.0  # it\n    - {NPU}\n    - x\n",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "before", "after"), CASES)
+def test_torch_npu_beside_torch(migrated, path: str, before: str, after: str) -> None:
+    assert migrated(before, path) == after
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "rules"),
+    [
+        (
+            "environment.yml",
+            "dependencies: [pytorch::pytorch=2.1, pytorch-cuda=11.8]\n",
+            {"torch-npu-requirement", "conda-cuda"},
+        ),
+        (
+            "pyproject.toml",
+            '[project]\ndependencies = ["torch<2", "xformers"]\n',
+            {"torch-npu-requirement", "package-xformers"},
+        ),
+        ("Pipfile", '[packages]\ncupy-cuda12x = "*"\n', {"package-cupy"}),
+    ],
+)
+def test_told_and_kept(migrate, path: str, text: str, rules: set[str]) -> None:
+    result = migrate(text, path)
+    assert result.content is None
+    assert {finding.rule for finding in result.findings} == rules

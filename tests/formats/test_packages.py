@@ -1,0 +1,59 @@
+import pytest
+from packaging.specifiers import SpecifierSet
+
+from gpu2npu.formats.packages import allows, requirement, torch_of
+
+SPECIFIERS = [
+    "==2.1.0",
+    "==2.1",
+    "==2.1.*",
+    "!=2.1.0",
+    "!=2.1.*",
+    ">=1.10,<2.2",
+    ">2.1.0",
+    "<=2.1",
+    "~=2.0",
+    "~=2.1.1",
+    "",
+]
+
+
+@pytest.mark.parametrize("specifier", SPECIFIERS)
+@pytest.mark.parametrize("version", ["2.0.1", "2.1.0", "2.1.2", "2.2.0"])
+def test_specifiers_mean_what_packaging_says(specifier: str, version: str) -> None:
+    assert allows(specifier, version) is SpecifierSet(specifier).contains(version)
+
+
+def test_the_specifiers_of_conda_and_suffixes() -> None:
+    assert allows("=2.1", "2.1.0") and not allows("=2.2", "2.1.0")
+    assert allows("==2.1.0+cu118", "2.1.0")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "specifier", "marker"),
+    [
+        ("torch", "torch", "", ""),
+        ("Torch_Vision >= 0.1, <1 # why", "torch-vision", ">= 0.1, <1", ""),
+        ("torch==2.1.0 ; python_version > '3.8'", "torch", "==2.1.0", "; python_version > '3.8'"),
+        ("torch[opt-einsum]==2.1.0 --hash=sha256:ab", "torch", "==2.1.0", ""),
+        ("torch @ https://a.b/torch.whl", "torch", "", ""),
+    ],
+)
+def test_requirements(text: str, name: str, specifier: str, marker: str) -> None:
+    found = requirement(text, 7)
+    assert found is not None
+    assert (found.start, found.name, found.specifier, found.marker) == (7, name, specifier, marker)
+
+
+@pytest.mark.parametrize("text", ["", "-r base.txt", "--index-url https://a.b", "./local/pkg", "https://a.b/c.whl"])
+def test_what_is_no_requirement(text: str) -> None:
+    assert requirement(text) is None
+
+
+def test_each_torch_has_the_release_that_its_wheel_names() -> None:
+    assert [torch_of(version) for version in ("2.1.0", "2.3.0", "2.5.0", "2.14.0")] == [
+        "2.1.0",
+        "2.3.1",
+        "2.5.1",
+        "2.14.0",
+    ]

@@ -1,0 +1,60 @@
+import pytest
+
+CASES = [
+    ("torch==2.1.0\nnumpy\n", "torch==2.1.0\ntorch-npu==2.1.0\nnumpy\n"),
+    ("numpy\ntorch", "numpy\ntorch\ntorch-npu==2.1.0"),
+    ("torch>=1.10 # any\r\nnumpy\r\n", "torch>=1.10 # any\r\ntorch-npu==2.1.0\r\nnumpy\r\n"),
+    (
+        "torch==2.1.0+cu118; os_name == 'posix'\n",
+        "torch==2.1.0; os_name == 'posix'\ntorch-npu==2.1.0; os_name == 'posix'\n",
+    ),
+    (
+        "-f https://download.pytorch.org/whl/cu118/torch_stable.html\n",
+        "-f https://download.pytorch.org/whl/cpu/torch_stable.html\n",
+    ),
+    ("# torch==2.1.0+cu118\ntorchvision\n", "# torch==2.1.0+cu118\ntorchvision\n"),
+    ("torch==2.1.0\ntorch_npu==2.1.0.post3\n", "torch==2.1.0\ntorch_npu==2.1.0.post3\n"),
+    ("torch==1.8.0\n", "torch==1.8.0\n"),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), CASES)
+def test_files(migrated, before: str, after: str) -> None:
+    assert migrated(before, "requirements.txt") == after
+
+
+def test_the_version_asked_for(migrated) -> None:
+    assert migrated("torch\n", "requirements/train.txt", "2.5.0") == "torch\ntorch-npu==2.5.1\n"
+    assert migrated("torch\n", "requirements-dev.in", "1.11.0") == "torch\n"
+
+
+def test_constraints_install_nothing(migrated) -> None:
+    assert migrated("torch==2.1.0+cu118\n", "constraints.txt") == "torch==2.1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        ("torch==1.8.0\n", {"torch-npu-requirement"}),
+        ("flash-attn>=2\n", {"package-flash-attn"}),
+        ("Flash_Attn\n", {"package-flash-attn"}),
+        ("nvidia-nccl-cu12==2.18.1\n", {"nvidia-libraries"}),
+        ("torch==2.1.0 --hash=sha256:ab\n", {"torch-npu-requirement"}),
+        ("numpy\nflash\n# flash-attn\n", set()),
+    ],
+)
+def test_told_and_kept(migrate, text: str, rules: set[str]) -> None:
+    result = migrate(text, "requirements.txt")
+    assert result.content is None
+    assert {finding.rule for finding in result.findings} == rules
+
+
+def test_hashes_of_an_edited_line(migrate) -> None:
+    result = migrate("torch==2.1.0+cu118 \\\n    --hash=sha256:ab\n", "requirements.txt")
+    assert result.content == b"torch==2.1.0 \\\n    --hash=sha256:ab\n"
+    assert {finding.api for finding in result.findings} == {"--hash", "torch"}
+
+
+def test_the_new_line_is_reported_at_the_line_it_follows(migrate) -> None:
+    (change,) = migrate("numpy\ntorch\nx\n", "requirements.txt").changes
+    assert (change.span.start_line, change.operation.value, change.after) == (2, "INSERT", "torch-npu==2.1.0")

@@ -1,0 +1,120 @@
+import pytest
+
+VARIABLES = [
+    ("export CUDA_VISIBLE_DEVICES=0,1", "export ASCEND_RT_VISIBLE_DEVICES=0,1"),
+    ("CUDA_VISIBLE_DEVICES=$i python t.py", "ASCEND_RT_VISIBLE_DEVICES=$i python t.py"),
+    ("env -u X CUDA_VISIBLE_DEVICES=0 python t.py", "env -u X ASCEND_RT_VISIBLE_DEVICES=0 python t.py"),
+    ("unset CUDA_VISIBLE_DEVICES", "unset ASCEND_RT_VISIBLE_DEVICES"),
+    ('n=${#CUDA_VISIBLE_DEVICES}; echo "${CUDA_VISIBLE_DEVICES//,/ }"', None),
+    ('[ -z "${CUDA_VISIBLE_DEVICES+x}" ] || echo $((CUDA + $CUDA_VISIBLE_DEVICES))', None),
+    ("docker run -e CUDA_VISIBLE_DEVICES=0 img", "docker run -e ASCEND_RT_VISIBLE_DEVICES=0 img"),
+    ("mpirun -x NCCL_SOCKET_IFNAME=eth0 -np 2 a", "mpirun -x HCCL_SOCKET_IFNAME=eth0 -np 2 a"),
+    ("srun --export=ALL,CUDA_LAUNCH_BLOCKING=1 a", "srun --export=ALL,ASCEND_LAUNCH_BLOCKING=1 a"),
+    ("x=`echo $CUDA_VISIBLE_DEVICES`", "x=`echo $ASCEND_RT_VISIBLE_DEVICES`"),
+    ("cat <<EOF\n$CUDA_VISIBLE_DEVICES\nEOF", "cat <<EOF\n$ASCEND_RT_VISIBLE_DEVICES\nEOF"),
+    ("if true; then\n\texport CUDA_LAUNCH_BLOCKING=1\nfi", "if true; then\n\texport ASCEND_LAUNCH_BLOCKING=1\nfi"),
+    ("echo 'export CUDA_LAUNCH_BLOCKING=1' >> a.sh", "echo 'export ASCEND_LAUNCH_BLOCKING=1' >> a.sh"),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), VARIABLES)
+def test_variables(migrated, before: str, after: str | None) -> None:
+    expected = after or before.replace("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
+    assert migrated(before + "\n", "run.sh") == expected + "\n"
+
+
+KEPT = [
+    "# CUDA_VISIBLE_DEVICES=0 picks a card, nvidia-smi shows it",
+    "echo 'use $CUDA_VISIBLE_DEVICES'",
+    r'echo "use \$CUDA_VISIBLE_DEVICES"',
+    "cat <<'EOF'\n$CUDA_VISIBLE_DEVICES\nEOF",
+    "echo training on cuda with nccl",
+    "cd csrc/cuda && make cuda",
+    "MY_CUDA_VISIBLE_DEVICES=1 ./a",
+    "python train.py --no-cuda --config configs/cuda.yaml --name cuda_run",
+    'MESSAGE="the device is cuda today"',
+]
+
+
+@pytest.mark.parametrize("text", KEPT)
+def test_kept(migrated, text: str) -> None:
+    assert migrated(text + "\n", "run.sh") == text + "\n"
+
+
+VALUES = [
+    ("python t.py --device cuda --dist-backend=nccl", "python t.py --device npu --dist-backend=hccl"),
+    ("python t.py --device cuda:$RANK data", "python t.py --device npu:$RANK data"),
+    ("python t.py --device 'cuda:0' \\\n  --backend \"nccl\"", "python t.py --device 'npu:0' \\\n  --backend \"hccl\""),
+    ("python t.py trainer.device=cuda +backend=nccl", "python t.py trainer.device=npu +backend=hccl"),
+    ("python t.py --devices cuda:0,cuda:1", "python t.py --devices npu:0,npu:1"),
+    ("DEVICE=${1:-cuda}", "DEVICE=${1:-npu}"),
+    ("DEVICE=cuda; run ${DEVICE:-cuda}", "DEVICE=npu; run ${DEVICE:-npu}"),
+    ('ARGS="--backend nccl --device cuda"', 'ARGS="--backend hccl --device npu"'),
+    ("ARGS=(\n  --backend nccl # it\n)", "ARGS=(\n  --backend hccl # it\n)"),
+    ('if [ "$DEVICE" = "cuda" ]; then :; fi', 'if [ "$DEVICE" = "npu" ]; then :; fi'),
+    ("[[ $device == cuda* ]] && run", "[[ $device == npu* ]] && run"),
+    ("case $DEVICE in\n  cuda|cuda:0) a ;;\n  *) b ;;\nesac", "case $DEVICE in\n  npu|npu:0) a ;;\n  *) b ;;\nesac"),
+    ('bash -c "python t.py --device cuda"', 'bash -c "python t.py --device npu"'),
+    ("cat > job.sh <<'EOF'\npython t.py --device cuda\nEOF", "cat > job.sh <<'EOF'\npython t.py --device npu\nEOF"),
+    ("x=$(python t.py --device cuda | tail -1)", "x=$(python t.py --device npu | tail -1)"),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), VALUES)
+def test_values(migrated, before: str, after: str) -> None:
+    assert migrated(before + "\n", "run.sh") == after + "\n"
+
+
+FINDINGS = [
+    ("nvidia-smi --query-gpu=name", "command-nvidia-smi"),
+    ("nsys profile python t.py", "command-nsys"),
+    ("$CUDA_HOME/bin/nvcc a.cu", "command-nvcc"),
+    ("#SBATCH --gpus-per-node=8", "slurm-gpus-per-node"),
+    ("srun --gres=gpu:1 python t.py", "slurm-gres"),
+    ("docker run --gpus all img", "docker-gpus"),
+    ("export NCCL_IB_DISABLE=1", "env-nccl"),
+    ("python -c 'import torch; torch.zeros(1).to(\"cuda\")'", "device-string"),
+    ("python <<EOF\nmodel.to('cuda')\nEOF", "device-string"),
+    ("python t.py --mode cuda", "device-string"),
+    ("pip install flash-attn", "package-flash-attn"),
+    ("python -m pip install torch", "torch-npu-requirement"),
+    ("export CUDA_VISIBLE_DEVICES=$ASCEND_RT_VISIBLE_DEVICES", "env-cuda-visible-devices"),
+    ("python t.py --device cuda --name 'unclosed", "device-string"),
+]
+
+
+@pytest.mark.parametrize(("text", "rule"), FINDINGS)
+def test_told_and_kept(migrate, text: str, rule: str) -> None:
+    result = migrate(text + "\n", "run.sh")
+    assert result.content is None
+    assert rule in {finding.rule for finding in result.findings}
+
+
+def test_commands(migrated) -> None:
+    before = "nvidia-smi\nwatch -n 1 nvidia-smi | tee log\nx=$(nvidia-smi)\nwhich nvidia-smi && command -v nvidia-smi\n"
+    after = "npu-smi info\nwatch -n 1 npu-smi info | tee log\nx=$(npu-smi info)\nwhich npu-smi && command -v npu-smi\n"
+    assert migrated(before, "run.sh") == after
+
+
+def test_skip_comments(migrated) -> None:
+    text = "nvidia-smi  # gpu2npu: skip\nnvidia-smi\n"
+    assert migrated(text, "run.sh") == "nvidia-smi  # gpu2npu: skip\nnpu-smi info\n"
+    assert migrated("# gpu2npu: skip=command-nvidia-smi\nnvidia-smi\n", "run.sh").endswith("\nnvidia-smi\n")
+
+
+def test_makefile(migrated) -> None:
+    before = (
+        "export CUDA_LAUNCH_BLOCKING ?= 1\nDEVICE := cuda\nrun: # all\n"
+        "\t@CUDA_VISIBLE_DEVICES=0 python t.py --device cuda\n"
+    )
+    after = (
+        "export ASCEND_LAUNCH_BLOCKING ?= 1\nDEVICE := npu\nrun: # all\n"
+        "\t@ASCEND_RT_VISIBLE_DEVICES=0 python t.py --device npu\n"
+    )
+    assert migrated(before, "Makefile") == after
+    recipe = "a:\n\techo $$CUDA_VISIBLE_DEVICES $(CUDA_VISIBLE_DEVICES)\n"
+    assert migrated(recipe, "rules.mk") == recipe.replace("CUDA_VIS", "ASCEND_RT_VIS")
+
+
+def test_a_backend_makes_a_program_one_for_several_cards(migrate) -> None:
+    assert migrate("torchrun t.py --backend nccl\n", "run.sh").traits == {"multi-card"}
