@@ -7,6 +7,7 @@ HcclAllGather (8.0 to 8.5).
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -55,21 +56,24 @@ def check_moved(dtype: torch.dtype) -> None:
         raise RuntimeError(f"Unsupported data type for HCCL process group: {dtype} on {current_soc().name}")
 
 
-def check_reduced(dtype: torch.dtype, op: dist.ReduceOp, collective: str) -> None:
+def check_reduced(dtype: torch.dtype, op: Any, collective: str) -> None:
     """Raise RuntimeError when HCCL, or the chip, does not reduce the dtype in this way.
 
     Args:
         dtype: Of the tensors.
-        op: What is done with them.
+        op: What is done with them: a ReduceOp, or its kind.
         collective: The name of torch_npu's method, for the message and since reduce_scatter takes fewer dtypes.
     """
+    _check_kind_reduced(dtype, getattr(op, "op", op), collective, current_soc().name)
+
+
+@functools.cache
+def _check_kind_reduced(dtype: torch.dtype, kind: Any, collective: str, chip: str) -> None:
     check_moved(dtype)
-    kind = next(kind for kind in _Op.__members__.values() if op == kind)
     if kind in _REFUSED_OPS:
         raise RuntimeError(f"Cannot use ReduceOp.{_REFUSED_OPS[kind]} with HCCL")
     if dtype not in _REDUCED and not (dtype in _CAST and "reduce_scatter" not in collective):
         raise RuntimeError(f"HCCL {collective}: Unsupported data type {_NAMES[dtype]} ({dtype})")
-    chip = current_soc().name
     lacking = next((lacks for series, lacks in _LACKING.items() if chip.startswith(series)), {})
     if kind in lacking.get(dtype, ()):
         raise RuntimeError(f"HCCL {collective}: {chip} does not reduce {dtype} with ReduceOp.{kind.name}")

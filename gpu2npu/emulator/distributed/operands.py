@@ -21,8 +21,7 @@ def host_memory(tensor: torch.Tensor) -> torch.Tensor:
         raise RuntimeError("Tensors must be dense")
     if tensor.device.type == "npu":
         datatypes.check_moved(tensor.dtype)
-    with torch.no_grad():
-        return host(tensor.detach())
+    return host(tensor.detach() if tensor.requires_grad else tensor)
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
