@@ -75,11 +75,11 @@ def _without_comments(rest: str) -> str:
 
 def _variables(rest: str, knowledge: Knowledge) -> Iterator[Mark]:
     """`ENV NAME=value NAME2=value2`, or the old `ENV NAME value`."""
-    old = re.match(r"(?P<name>[A-Za-z_]\w*)[ \t]+(?P<value>[^\s=]\S*)[ \t]*$", rest)
+    old = re.match(r"(?P<name>[A-Za-z_]\w*)[ \t]+(?P<value>[^\s=]\S*)\s*$", rest)
     if old is not None:
         yield from knowledge.variable(old["name"], 0)
         yield from knowledge.value(old["name"], old["value"], old.start("value"))
         return
     yield from shell_marks(rest, knowledge)
-    for match in re.finditer(r"^(?P<name>[A-Za-z_]\w*)[ \t]*$", rest):  # ARG NAME
+    for match in re.finditer(r"^(?P<name>[A-Za-z_]\w*)\s*$", rest):  # ARG NAME
         yield from knowledge.variable(match["name"], match.start("name"))
