@@ -23,7 +23,6 @@ _SEEDED = frozenset(
     {
         "_npu_dropout",
         "_dropout_with_byte_mask",
-        "npu_dropout_gen_mask",
         "npu_dropout_with_add_softmax",
         "npu_fused_attention_score_fwd",
         "npu_fusion_attention",

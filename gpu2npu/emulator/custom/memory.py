@@ -20,7 +20,15 @@ _BASE = frozenset({-1, 0, 1, 2, 16, 27, 30, 35, 47})  # formats of public memory
 _FLOAT_STATUS = 8
 
 OWN: dict[str, Callable[..., Any]] = {}
-MAKES = frozenset({"empty_with_format", "unsafe_empty_with_format", "empty_with_swapped_memory", "npu_prefetch"})
+MAKES = frozenset(
+    {
+        "empty_with_format",
+        "unsafe_empty_with_format",
+        "empty_with_swapped_memory",
+        "npu_prefetch",
+        "npu_dropout_gen_mask",
+    }
+)
 
 # c10::ScalarType, which torch_npu's schemas call an int.
 _SCALAR_TYPES = {
@@ -202,6 +210,20 @@ def empty_with_swapped_memory(
 @_own("npu_prefetch")
 def npu_prefetch(self: torch.Tensor, dependency: torch.Tensor | None, max_size: int, offset: int = 0) -> None:
     """Nothing to do: there is no cache to fill."""
+
+
+@_own("npu_dropout_gen_mask")
+def npu_dropout_gen_mask(
+    size: Sequence[int],
+    p: float,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+) -> torch.Tensor:
+    """The bit mask that `_npu_dropout` would draw for a tensor of this size."""
+    mask: torch.Tensor = torch.ops.npu._npu_dropout(torch.ones(size, device=device or "npu"), p)[1]
+    return mask
 
 
 @_own("npu_alloc_float_status")

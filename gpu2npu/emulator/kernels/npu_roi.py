@@ -35,13 +35,13 @@ def _region(
     roi: Array, spatial_scale: float, pooled: tuple[int, int], sample_num: int, end_mode: int
 ) -> tuple[int, Array, Array]:
     """The image of a region (index x1 y1 x2 y2), and its sample positions (bins, samples) by rows and columns."""
-    if end_mode not in (0, 1, 2):
+    if end_mode not in (0, 1, 2, 3):
         raise NotImplementedError(f"npu_roi_align with roi_end_mode {end_mode}")
-    shift = 0.5 if end_mode == 2 else 0.0
+    shift = 0.5 if end_mode > 1 else 0.0
     one = 1 if end_mode == 1 else 0
     x1, y1 = (float(v) * spatial_scale - shift for v in roi[1:3])
     x2, y2 = ((float(v) + one) * spatial_scale - shift for v in roi[3:5])
-    if end_mode != 2:
+    if end_mode < 2:
         x2, y2 = max(x2, x1 + 1), max(y2, y1 + 1)
     rows = sample_num or max(int(np.ceil((y2 - y1) / pooled[0])), 1)
     columns = sample_num or max(int(np.ceil((x2 - x1) / pooled[1])), 1)
@@ -60,7 +60,7 @@ def npu_roi_align(
 ) -> Array:
     """(R, C, pooled_height, pooled_width): averages of bilinear samples in regions (R, 5) index x1 y1 x2 y2.
 
-    `roi_end_mode` 1 counts the last pixel of a region in, 2 shifts by half a pixel. `sample_num` 0 takes as many
+    `roi_end_mode` 1 counts the last pixel of a region in, 2 and 3 shift by half a pixel. `sample_num` 0 takes as many
     samples a bin as it has pixels.
     """
     features = wide(self)

@@ -18,13 +18,13 @@ def roi_align(x, rois, scale, height, width, samples, shift=0.0):
     return torch.cat(results)
 
 
-@pytest.mark.parametrize("mode", [0, 2])
+@pytest.mark.parametrize("mode", [0, 2, 3])
 def test_roi_align_and_its_gradient(mode):
     x = torch.randn(2, 3, 12, 14)
     rois = torch.tensor([[0, 2.0, 4, 18, 20], [1, 1, 1, 9, 15], [0, 6, 6, 22, 12]])
     ours = torch_npu.npu_roi_align(x.npu(), rois.npu(), 0.5, 3, 2, 2, mode)
     reference = x.clone().requires_grad_()
-    theirs = roi_align(reference, rois, 0.5, 3, 2, 2, 0.5 if mode == 2 else 0.0)
+    theirs = roi_align(reference, rois, 0.5, 3, 2, 2, 0.5 if mode else 0.0)
     torch.testing.assert_close(ours.cpu(), theirs.detach(), rtol=1e-4, atol=1e-4)
     flow = torch.randn_like(theirs)
     theirs.backward(flow)
@@ -37,8 +37,8 @@ def test_the_documented_example_of_roi_align():
     out = torch_npu.npu_roi_align(x, torch.tensor([[0, -2.0, -2.0, 22.0, 22.0]]).npu(), 0.25, 3, 3, 2, 0)
     documented = [[[[4.5, 6.5, 8.5], [16.5, 18.5, 20.5], [28.5, 30.5, 32.5]]]]
     torch.testing.assert_close(out.cpu(), torch.tensor(documented))
-    with pytest.raises(NotImplementedError, match="roi_end_mode 3"):
-        torch_npu.npu_roi_align(x, torch.zeros(1, 5).npu(), 0.25, 3, 3, 2, 3)
+    with pytest.raises(NotImplementedError, match="roi_end_mode 4"):
+        torch_npu.npu_roi_align(x, torch.zeros(1, 5).npu(), 0.25, 3, 3, 2, 4)
 
 
 def test_position_sensitive_pooling_and_its_gradient():

@@ -27,9 +27,17 @@ def _install() -> None:
     definition.install()
 
 
+# Submodules that are imported when somebody asks for them.
+_LAZY = ("contrib", "optim", "utils")
+
+
 def __getattr__(name: str) -> object:
     """torch_npu's own operators, as far as the release has them."""
+    import importlib
     import os
+
+    if name in _LAZY:
+        return importlib.import_module(f"{__name__}.{name}")
 
     import torch
 
@@ -53,8 +61,9 @@ else:
 
 from gpu2npu.emulator.device.support_table import release as _release  # noqa: E402
 
-from . import distributed, npu, optim, profiler, utils  # noqa: E402
+from . import distributed, npu, profiler  # noqa: E402
+from .npu._format import Format, get_npu_format  # noqa: E402
 
 __version__ = _release() or torch.__version__.partition("+")[0]
 
-__all__ = ["distributed", "npu", "optim", "profiler", "utils"]
+__all__ = ["Format", "distributed", "get_npu_format", "npu", "profiler"]

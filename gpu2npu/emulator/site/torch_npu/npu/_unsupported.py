@@ -7,41 +7,41 @@ from typing import Any, NoReturn
 
 
 def unsupported(name: str) -> Callable[..., Any]:
-    """A function that refuses, naming itself: `name` is without the leading "torch."."""
+    """A function that refuses, naming itself: `name` is its full name."""
 
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedError(f"torch.{name}: the emulated NPU does not do this")
+        raise NotImplementedError(f"{name}: the emulated NPU does not do this")
 
     refuse.__name__ = refuse.__qualname__ = name.rpartition(".")[2]
     return refuse
 
 
-caching_allocator_alloc = unsupported("npu.caching_allocator_alloc")
-caching_allocator_delete = unsupported("npu.caching_allocator_delete")
-change_current_allocator = unsupported("npu.change_current_allocator")
-finalize_dump = unsupported("npu.finalize_dump")
-init_dump = unsupported("npu.init_dump")
-npurt = unsupported("npu.npurt")
-obfuscation_calculate = unsupported("npu.obfuscation_calculate")
-obfuscation_finalize = unsupported("npu.obfuscation_finalize")
-obfuscation_initialize = unsupported("npu.obfuscation_initialize")
-register_npu_graph_handler = unsupported("npu.register_npu_graph_handler")
-restart_device = unsupported("npu.restart_device")
-set_aoe = unsupported("npu.set_aoe")
-set_dump = unsupported("npu.set_dump")
-set_op_timeout_ms = unsupported("npu.set_op_timeout_ms")
-stop_device = unsupported("npu.stop_device")
+caching_allocator_alloc = unsupported("torch.npu.caching_allocator_alloc")
+caching_allocator_delete = unsupported("torch.npu.caching_allocator_delete")
+change_current_allocator = unsupported("torch.npu.change_current_allocator")
+finalize_dump = unsupported("torch.npu.finalize_dump")
+init_dump = unsupported("torch.npu.init_dump")
+npurt = unsupported("torch.npu.npurt")
+obfuscation_calculate = unsupported("torch.npu.obfuscation_calculate")
+obfuscation_finalize = unsupported("torch.npu.obfuscation_finalize")
+obfuscation_initialize = unsupported("torch.npu.obfuscation_initialize")
+register_npu_graph_handler = unsupported("torch.npu.register_npu_graph_handler")
+restart_device = unsupported("torch.npu.restart_device")
+set_aoe = unsupported("torch.npu.set_aoe")
+set_dump = unsupported("torch.npu.set_dump")
+set_op_timeout_ms = unsupported("torch.npu.set_op_timeout_ms")
+stop_device = unsupported("torch.npu.stop_device")
 
 
 class NPUPluggableAllocator:
     """Not done: memory that a library of the user's own allocates."""
 
     def __init__(self, path_to_so_file: str, alloc_fn_name: str, free_fn_name: str) -> None:
-        unsupported("npu.NPUPluggableAllocator")()
+        unsupported("torch.npu.NPUPluggableAllocator")()
 
 
 class NpuGraphOpHandler:
     """Not done: operators that change their arguments between replays of a graph."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        unsupported("npu.NpuGraphOpHandler")()
+        unsupported("torch.npu.NpuGraphOpHandler")()

@@ -173,7 +173,7 @@ class NPUGraph:
 
     def update(self, cpu_update_input: Any) -> None:
         """Not done: updating the arguments of captured operators."""
-        unsupported("npu.NPUGraph.update")()
+        unsupported("torch.npu.NPUGraph.update")()
 
 
 class graph:  # noqa: N801
@@ -283,10 +283,10 @@ def _graphed(function: Any, sample_args: Sequence[Any], warmups: int, allow_unus
     return module
 
 
-graph_task_group_begin = unsupported("npu.graph_task_group_begin")
-graph_task_group_end = unsupported("npu.graph_task_group_end")
-graph_task_update_begin = unsupported("npu.graph_task_update_begin")
-graph_task_update_end = unsupported("npu.graph_task_update_end")
+graph_task_group_begin = unsupported("torch.npu.graph_task_group_begin")
+graph_task_group_end = unsupported("torch.npu.graph_task_group_end")
+graph_task_update_begin = unsupported("torch.npu.graph_task_update_begin")
+graph_task_update_end = unsupported("torch.npu.graph_task_update_end")
 
 
 def super_kernel_scope_begin(scope_name: str | None = None) -> None:

@@ -1,0 +1,44 @@
+"""Modules of torch_npu.contrib that exist here only to say that they do nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+
+class _Unsupported(nn.Module):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(f"torch_npu.contrib.module.{type(self).__name__}: the emulated NPU does not do this")
+
+
+class DCNv2(_Unsupported):
+    """Not done: deformable convolution."""
+
+
+class FusedColorJitter(_Unsupported):
+    """Not done: colours of images, changed by one matrix."""
+
+
+class LinearA8W8Quant(_Unsupported):
+    """Not done: a linear layer in int8."""
+
+
+class LinearQuant(_Unsupported):
+    """Not done: a quantized linear layer."""
+
+
+class LinearWeightQuant(_Unsupported):
+    """Not done: a linear layer with quantized weights."""
+
+
+class ModulatedDeformConv(_Unsupported):
+    """Not done: deformable convolution."""
+
+
+class MultiheadAttention(_Unsupported):
+    """Not done: fairseq's attention over `npu_multi_head_attention`."""
+
+
+class QuantConv2d(_Unsupported):
+    """Not done: a quantized convolution."""

@@ -1,0 +1,137 @@
+import copy
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_npu
+from torch import nn
+from torch_npu import contrib
+from torch_npu.contrib import function, module
+
+from gpu2npu.support.tables import table_for
+
+
+def test_every_public_name_of_the_release_exists():
+    names = table_for("2.13.0").torch_npu_names
+    for package in ("contrib", "optim", "profiler"):
+        wanted = {name.rpartition(".")[2] for name in names if name.startswith(f"torch_npu.{package}.")}
+        assert wanted
+        assert [name for name in sorted(wanted) if not hasattr(getattr(torch_npu, package), name)] == []
+
+
+@pytest.mark.parametrize("name", ["DCNv2", "LinearQuant", "MultiheadAttention", "QuantConv2d", "FusedColorJitter"])
+def test_what_is_not_done_says_so(name):
+    with pytest.raises(NotImplementedError, match=rf"torch_npu\.contrib\.module\.{name}: the emulated NPU does not"):
+        getattr(module, name)()
+    with pytest.raises(NotImplementedError, match=r"torch_npu\.contrib\.npu_fused_attention:"):
+        contrib.npu_fused_attention()
+
+
+def test_activations_and_losses():
+    x = torch.randn(3, 5)
+    torch.testing.assert_close(contrib.Mish()(x.npu()).cpu(), F.mish(x), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(contrib.Swish()(x.npu()).cpu(), F.silu(x), rtol=1e-4, atol=1e-5)
+    target = torch.tensor([0, 2, 4])
+    ours = contrib.LabelSmoothingCrossEntropy(5, 0.1)(x.npu(), target.npu())
+    labels = torch.full((3, 5), 0.1 / 4).scatter_(1, target[:, None], 0.9)
+    torch.testing.assert_close(ours.cpu(), F.cross_entropy(x, labels), rtol=1e-4, atol=1e-5)
+
+
+def test_layers_of_vision_and_recognition():
+    a, b = torch.randn(2, 4, 3, 3).npu(), torch.randn(2, 4, 3, 3).npu()
+    mixed = F.channel_shuffle(torch.cat((a, b), 1).cpu(), 2)
+    assert torch.equal(contrib.ChannelShuffle(8, split_shuffle=False)(a, b).cpu(), mixed)
+    first, second = contrib.ChannelShuffle(8)(a, b)
+    assert torch.equal(torch.cat((first, second), 1).cpu(), mixed)
+    focus = contrib.Focus(3, 8, 3).npu()
+    assert focus(torch.randn(2, 3, 8, 8).npu()).shape == (2, 8, 4, 4)
+    with pytest.warns(FutureWarning, match="BiLSTM is deprecated"):
+        lstm = contrib.BiLSTM(4, 3)
+    plain = nn.LSTM(4, 3, bidirectional=True)
+    for name, value in lstm.fw_rnn.named_parameters():
+        getattr(plain, name).data = value.data
+        getattr(plain, f"{name}_reverse").data = getattr(lstm.bw_rnn, name).data
+    x = torch.randn(5, 2, 4)
+    torch.testing.assert_close(copy.deepcopy(lstm).npu()(x.npu()).cpu(), plain(x)[0], rtol=1e-4, atol=1e-5)
+    norm = contrib.FastBatchNorm2d(4).npu()
+    norm(a)
+    assert norm.num_batches_tracked.dtype is torch.int32
+    assert norm.num_batches_tracked.item() == 1
+
+
+def test_pooling_of_regions_trains():
+    x = torch.randn(1, 2, 8, 8).npu().requires_grad_()
+    rois = torch.tensor([[0, 1.0, 1, 6, 6]]).npu()
+    y = contrib.ROIAlign((3, 3), 1.0, 2, aligned=False)(x, rois)
+    assert y.shape == (1, 2, 3, 3)
+    y.sum().backward()
+    assert x.grad.sum().item() == pytest.approx(2 * 9, rel=1e-4)  # every average passes its whole gradient on
+    with pytest.raises(ValueError, match="only pooled_height"):
+        contrib.PSROIPool(7, 6)
+
+
+def test_boxes():
+    a = torch.tensor([[0.0, 0, 10, 10], [5, 5, 15, 15]]).npu()
+    b = torch.tensor([[0.0, 0, 10, 10], [0, 0, 5, 10], [20, 20, 30, 30]]).npu()
+    with pytest.warns(FutureWarning, match="npu_iou is deprecated"):
+        table = function.npu_iou(a, b, mode="iou")
+    assert table.shape == (2, 3)
+    torch.testing.assert_close(table[0].cpu(), torch.tensor([1, 0.5, 0]), rtol=1e-3, atol=1e-3)
+    with pytest.warns(FutureWarning):
+        pairs = function.npu_giou(a, a)
+    assert pairs.shape == (1, 2)
+    deltas = function.npu_bbox_coder_encode_xyxy2xywh(a, a + 1)
+    torch.testing.assert_close(function.npu_bbox_coder_decode_xywh2xyxy(a, deltas), a + 1, rtol=1e-4, atol=1e-3)
+    with pytest.raises(ValueError, match="Expected bboxes"):
+        function.npu_bbox_coder_encode_xyxy2xywh(a, b)
+    scores = torch.tensor([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0], [0.0, 0.7, 0.0]]).npu()
+    found, classes = function.npu_multiclass_nms(b, scores, 0.05, 0.45, 5)
+    assert (found.shape, classes.shape) == ((5, 5), (5,))
+    assert [round(v, 1) for v in found[:, 4].tolist()] == [0.9, 0.8, 0.7, 0.0, 0.0]
+    flags = function.npu_single_level_responsible_flags([4, 4], a, [4, 4], 2)
+    assert flags.sum().item() == 4
+
+
+def test_small_functions():
+    x = torch.randn(2, 4, 4, 3)
+    assert torch.equal(function.roll(x.npu(), (-1, 2), (1, 2)).cpu(), torch.roll(x, (-1, 2), (1, 2)))
+    q, k = torch.randn(2, 3, 4), torch.randn(2, 5, 4)
+    torch.testing.assert_close(function.matmul_transpose(q.npu(), k.npu()).cpu(), q @ k.transpose(1, 2))
+    put = function.npu_fast_condition_index_put(x.npu(), (x > 0).npu(), 0.5).cpu()
+    assert torch.equal(put, torch.where(x > 0, torch.tensor(0.5), x))
+    with pytest.raises(TypeError, match=r"torch\.bool"):
+        function.npu_fast_condition_index_put(x, x, 0)
+    for height in (8, 128):
+        scores, mask = torch.randn(4, 8, height, 16), torch.randn(4, 8, height, 16)
+        ours = function.fuse_add_softmax_dropout(False, nn.Identity(), mask.npu(), scores.npu(), 64, 0.5)
+        theirs = (scores / math.sqrt(64) + mask).softmax(-1)
+        torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_dropout_that_is_drawn_ahead_begins_after_a_step():
+    drop = module.NpuDropPath(0.5)
+    module.NpuDropPath.enable_droppath_ensemble(drop)
+    x = torch.ones(64, 3).npu()
+    assert torch.equal(drop(x), x)  # the shape is new: nothing was drawn for it
+    values = set(drop(x)[:, 0].tolist())
+    assert values == {0.0, 2.0}
+    assert torch.equal(drop.eval()(x), x)
+    cached = module.NpuCachedDropout(0.5)
+    module.NpuCachedDropout.enable_dropout_ensemble(cached)
+    assert torch.equal(cached(x), x)
+    assert set(cached(x).flatten().tolist()) == {0.0, 2.0}
+    byte = module.DropoutWithByteMask(0.5)
+    assert set(byte(x).flatten().tolist()) == {0.0, 2.0}
+    assert torch.equal(byte.eval()(x), x)
+
+
+def test_a_prefetcher_ends_with_none():
+    data = [(torch.full((2,), float(i)), torch.tensor([i])) for i in range(3)]
+    prefetcher = contrib.Prefetcher(data)
+    seen = []
+    x, y = prefetcher.next()
+    while x is not None:
+        seen.append((x.device.type, y.item()))
+        x, y = prefetcher.next()
+    assert seen == [("npu", 0), ("npu", 1), ("npu", 2)]
