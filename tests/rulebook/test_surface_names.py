@@ -13,10 +13,9 @@ import pytest
 
 from gpu2npu.engine import ProjectContext, migrate_source
 from gpu2npu.rulebook import load_rulebook
-from gpu2npu.support.tables import cuda_names
+from gpu2npu.support.tables import VERSIONS, cuda_names
 
 PACKAGES = ("torch.cuda", "torch.backends.cuda", "torch.backends.cudnn")
-VERSIONS = ("2.1.0", "2.7.0", "2.13.0")
 # The rule for whatever no other rule names. Its finding only says that the release lacks the name.
 GENERAL_RULE = "torch-cuda"
 REASONS: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("surface_ignored.json").read_text())

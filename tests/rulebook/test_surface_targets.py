@@ -45,13 +45,8 @@ ELSEWHERE = (
 DELIBERATE = ("experimental_config", "use_cuda", "use_gzip")
 
 
-def numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
-
-
 def claimed(rule: Rule) -> list[str]:
-    since, until = numbers(rule.since or VERSIONS[0]), numbers(rule.until or VERSIONS[-1])
-    return [version for version in VERSIONS if since <= numbers(version) <= until]
+    return [version for version in VERSIONS if rule.applies_to(version)]
 
 
 @pytest.mark.parametrize(("rule", "target"), TARGETS)
