@@ -29,3 +29,5 @@ __all__ = [
 ]
 
 is_available = torch.distributed.is_available  # hccl is carried by gloo, which every build with c10d has
+_verify_params_across_processes = torch.distributed._verify_params_across_processes  # type: ignore[attr-defined]
+torch.distributed.reinit_process_group = reinit_process_group  # type: ignore[attr-defined]
