@@ -32,9 +32,11 @@ def install(module: ModuleType) -> None:
         raise UnsupportedTorchError(
             f"the emulated NPU needs torch 2.9 or newer, and torch {torch.__version__} is installed"
         ) from None
-    _setup_privateuseone_for_python_backend("npu", backend_module=module)
+    from gpu2npu.emulator.device import backward
 
-    from gpu2npu.emulator.device import autocast, backward, dispatch, frontend, storages, tally
+    _setup_privateuseone_for_python_backend("npu", backend_module=module, device_guard=backward.DeviceGuard())
+
+    from gpu2npu.emulator.device import autocast, dispatch, frontend, storages, tally
 
     dispatch.install()
     autocast.install()
