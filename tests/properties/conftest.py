@@ -12,6 +12,7 @@ import pytest
 from gpu2npu.records import Change, MigratedFile, Operation
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
+_SEPARATORS = " \t\f\r\n,"
 
 # Source text before and after, and what the tool says it changed.
 Check = Callable[[str, str, Iterable[Change]], None]
@@ -66,6 +67,11 @@ def _pattern(before: str, changes: list[Change]) -> Iterator[str]:
             before_newline = len(before[:line_end].rstrip("\r\n"))
             for point in (starts[span.start_line - 1], start, end, max(end, before_newline), line_end):
                 inserted.setdefault(point, set()).add(change.after)
+        elif change.operation is Operation.DELETE:
+            # What is taken out may take the blanks and the comma beside it along, on the lines that are listed.
+            first, last = starts[span.start_line - 1], starts[min(span.end_line, len(starts) - 1)]
+            edits.append((len(before[:start].rstrip(_SEPARATORS)), last - len(before[end:last].lstrip(_SEPARATORS))))
+            edits[-1] = (max(first, edits[-1][0]), edits[-1][1])
         else:
             edits.append((start, end))
     position = 0

@@ -49,9 +49,8 @@ EXPRESSIONS = [
     "{q}a{q} {q}cuda{q}", "f{q}{{x.cuda()}} and {{ {c}.device_count() }}{q}", "getattr({t}, {q}cuda{q})",
     "hasattr({t}.cuda, {q}nvtx{q})", "os.environ.get({q}CUDA_VISIBLE_DEVICES{q}, {q}{q})", "args.cuda", "use_cuda",
     "(\n    x\n    .cuda()  # over there\n    .half()\n)", "x \\\n    .cuda()", "Kit().cuda()", "Net().cuda()",
-    "(x).cuda()",
-    "{t}.autocast({q}cuda{q}, dtype={t}.float16)", "{t}.load(path, map_location={q}cuda:1{q})", "self.cuda()",
-    "{t}.nn.DataParallel(x)", "{t}.profiler.ProfilerActivity.CUDA", "{t}.backends.cudnn.benchmark",
+    "(x).cuda()", "{t}.autocast({q}cuda{q}, dtype={t}.float16)", "{t}.load(path, map_location={q}cuda:1{q})",
+    "self.cuda()", "{t}.nn.DataParallel(x)", "{t}.profiler.ProfilerActivity.CUDA", "{t}.backends.cudnn.benchmark",
     "cuda if (cuda := {c}.is_available()) else None", "not x.is_cuda and -x.cuda()[0] ** 2",
 ]  # fmt: skip
 
@@ -65,9 +64,22 @@ STATEMENTS = [
     "os.environ[{q}CUDA_VISIBLE_DEVICES{q}] = {q}0,1{q}", "config = {{{q}device{q}: {q}cuda{q}, {q}cuda{q}: {e}}}",
     "{q}{q}{q}Moves to cuda.{q}{q}{q}", "# x.cuda() over nccl", "import torch_npu", "x += {e}", "raise ValueError({e})",
     "subprocess.run([{q}nvidia-smi{q}])", "import apex", "from apex import amp", "import flash_attn",
-    "import torch.cuda",
-    "assert isinstance(x, {c}.FloatTensor)", "import torch.cuda.nvtx as nvtx", "cuda = 1",
-    "import pynvml; pynvml.nvmlInit()",
+    "import torch.cuda", "assert isinstance(x, {c}.FloatTensor)", "import torch.cuda.nvtx as nvtx", "cuda = 1",
+    "import pynvml; pynvml.nvmlInit()", "import amp_C", "from apex.optimizers import FusedAdam, FusedSGD as SGD",
+    "import amp_C, sys", "try:\n    import amp_C\nexcept ImportError:\n    amp_C = None",
+    "import apex, torch.cuda.amp as amp",
+    "p = {t}.profiler.profile(activities=[{t}.profiler.ProfilerActivity.CUDA], experimental_config=None)",
+    "with {t}.profiler.profile(\n    activities=a,  # all\n    experimental_config=b,\n    with_stack=1,\n) as p: p",
+    "p = {t}.profiler.profile(\n    experimental_config=b\n); p.step()",
+    "from torch.profiler import ProfilerActivity as PA", "{c}.nvtx.range_push({q}a{q}); {c}.nvtx.range_pop()",
+    "with {t}.backends.cuda.sdp_kernel(enable_flash=True): pass", "trainer = Trainer(accelerator={q}gpu{q}, devices=2)",
+    "x = x.to(memory_format={t}.channels_last)", "x = {t}.jit.script(x)",
+    "m = load(name, device_map={q}cuda{q}, attn_implementation={q}flash_attention_2{q})", "from torch.cuda import *",
+    "from torch.cuda.amp import GradScaler, autocast; scaler = GradScaler()",
+    "{t}.set_default_tensor_type({c}.HalfTensor)", "{t}.set_default_tensor_type({q}torch.cuda.FloatTensor{q})",
+    "mesh = dist.init_device_mesh({q}cuda{q}, (2,))", "dist.init_process_group({q}cpu:gloo,cuda:nccl{q})",
+    "print({c}.nccl.version())", "@{t}.cuda.amp.custom_fwd\ndef fwd(x): pass", "{t}.ops.load_library({q}a.so{q})",
+    "from torch.utils.cpp_extension import CUDAExtension, load",
 ]  # fmt: skip
 
 # A compound statement: what stands before its block, and what may follow the block.
@@ -81,7 +93,7 @@ BLOCKS = [
     ("def inner():\n    import torch\n    return torch.cuda.is_available()\nif inner():", ""),
 ]  # fmt: skip
 
-COMMENTS = ["", "", "", "  # to cuda", "  # type: ignore", "\n", "\n\n# nccl, cuda"]
+COMMENTS = ["", "", "", "  # to cuda", "  # type: ignore", "  # gpu2npu: skip", "\n", "\n\n# nccl, cuda"]
 
 
 @st.composite
