@@ -16,7 +16,7 @@ from gpu2npu.formats.dockerfile import dockerfile_marks
 from gpu2npu.formats.ini_reader import read_ini
 from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.kinds import Kind, kind_of
-from gpu2npu.formats.knowledge import Knowledge, knowledge_for
+from gpu2npu.formats.knowledge import Knowledge, knowledge_for, patterns_in
 from gpu2npu.formats.marks import Edit, Lines, Mark, records, resolved, review, spliced
 from gpu2npu.formats.nodes import FormatError, Items, entry
 from gpu2npu.formats.notebook import migrate_notebook
@@ -45,7 +45,10 @@ def may_concern(source: bytes, path: str, rulebook: Rulebook, version: str) -> b
         return True
     if b"torch" in source and (kind in _INSTALLING or b"install" in source):
         return True
-    return knowledge_for(rulebook, version).trigger.search(source) is not None
+    knowledge = knowledge_for(rulebook, version)
+    if len(source) > LARGEST:  # it is told of, at most
+        return any(rule.text.encode() in source for rule in knowledge.table.strings)
+    return knowledge.trigger.is_in(source)
 
 
 def migrate_file(source: bytes, path: str, rulebook: Rulebook, context: ProjectContext) -> MigratedFile:
@@ -95,7 +98,7 @@ def _knowledge(text: str, rulebook: Rulebook, version: str, without: frozenset[s
     knowledge = knowledge_for(rulebook, version, without)
     targets = {rule.then.rename for rule in knowledge.table.variables.values() if rule.then.rename is not None}
     taken = frozenset(target for target in targets if re.search(rf"\b{target}\b", text) is not None)
-    return replace(knowledge, taken=taken) if taken else knowledge
+    return replace(knowledge, taken=taken, found=patterns_in(text, knowledge.table))
 
 
 def _marks(text: str, path: str, kind: Kind, knowledge: Knowledge) -> list[Mark]:

@@ -23,18 +23,38 @@ _SPOKEN = frozenset(
 )  # fmt: skip
 
 
+_TOKEN = re.compile(rb"[A-Za-z_][\w-]*")
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """What a file must have for any rule to matter: a word, the beginning of one, or a match of a pattern."""
+
+    words: frozenset[bytes]
+    beginnings: tuple[bytes, ...]
+    patterns: tuple[re.Pattern[bytes], ...]
+
+    def is_in(self, source: bytes) -> bool:
+        """Whether the bytes of a file have it."""
+        tokens = set(_TOKEN.findall(source))
+        if not self.words.isdisjoint(tokens) or any(token.startswith(self.beginnings) for token in tokens):
+            return True
+        return any(pattern.search(source) for pattern in self.patterns)
+
+
 @dataclass(frozen=True, eq=False)
 class Knowledge:
     """The rules for one file. `distributions` are import rules by the normalised names of what pip installs;
     `options` are argument rules by their argument; `taken` the variables that the file has already under the names
-    that rules would give them."""
+    that rules would give them, `found` the patterns that are in it."""
 
     table: RuleTable
     version: str
     distributions: Mapping[str, Rule]
     options: Mapping[str, tuple[Rule, ...]]
-    trigger: re.Pattern[bytes]
+    trigger: Trigger
     taken: frozenset[str] = frozenset()
+    found: tuple[tuple[re.Pattern[str], Rule], ...] = ()
 
     def variable(self, name: str, start: int) -> list[Mark]:
         """What is to be done to an environment variable whose name stands at `start`."""
@@ -100,7 +120,7 @@ class Knowledge:
     def patterns(self, text: str, start: int) -> list[Mark]:
         """What pattern rules, and rules for strings anywhere, do in a piece of text that stands at `start`."""
         marks: list[Mark] = []
-        for pattern, rule in self.table.patterns:
+        for pattern, rule in self.found:
             for match in pattern.finditer(text):
                 new = match.expand(rule.then.rename) if rule.then.rename is not None else None
                 new = None if new == match[0] else new
@@ -155,6 +175,8 @@ def knowledge_for(rulebook: Rulebook, version: str, without: frozenset[str] = fr
             for name in rule.match.distributions:
                 distributions.setdefault(normalised(name), rule)
         elif isinstance(rule.match, ArgumentMatch) and isinstance(rule.match.argument, str):
+            if "." in rule.match.of:  # of a function in Python
+                continue
             options[rule.match.argument] = (*options.get(rule.match.argument, ()), rule)
     return Knowledge(table, version, distributions, options, _trigger(table, distributions, options))
 
@@ -164,23 +186,24 @@ def normalised(distribution: str) -> str:
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
-def _trigger(
-    table: RuleTable, distributions: Mapping[str, Rule], options: Mapping[str, tuple[Rule, ...]]
-) -> re.Pattern[bytes]:
+def _trigger(table: RuleTable, distributions: Mapping[str, Rule], options: Mapping[str, tuple[Rule, ...]]) -> Trigger:
     words = {rule.text for rule in table.strings if rule.role.words}
-    words.update(table.variables, table.families, table.commands, table.texts)
-    for name in distributions:
-        words.update({name, name.replace("-", "_")})
-    for rules in options.values():
-        words.update(_evidence(rule) for rule in rules if isinstance(rule.match, ArgumentMatch))
-    whole = [re.escape(word) for word in sorted(words) if word]
-    patterns = [f"(?:{pattern.pattern})" for pattern, _ in table.patterns]
-    return re.compile("|".join([*whole, *patterns]).encode() or rb"(?!)")
+    words.update(table.variables, table.commands, table.texts, distributions)
+    for rule in (rule for rules in options.values() for rule in rules):
+        assert isinstance(rule.match, ArgumentMatch)
+        words.add(rule.match.value or str(rule.match.argument))
+    written = {word for word in words if _TOKEN.fullmatch(word.encode())}
+    patterns = [re.escape(word) for word in words - written] + [pattern.pattern for pattern, _ in table.patterns]
+    either = {variant for word in written for variant in (word, word.replace("-", "_"), word.replace("_", "-"))}
+    return Trigger(
+        frozenset(word.encode() for word in either),
+        tuple(family.encode() for family in table.families),
+        tuple(re.compile(pattern.encode()) for pattern in patterns),
+    )
 
 
-def _evidence(rule: Rule) -> str:
-    match = rule.match
-    assert isinstance(match, ArgumentMatch) and isinstance(match.argument, str)
-    if match.value is not None:
-        return match.value
-    return match.argument.partition("_")[0]  # a script writes `--gpus-per-node`
+def patterns_in(text: str, table: RuleTable) -> tuple[tuple[re.Pattern[str], Rule], ...]:
+    """The patterns that a part of the text may match: those that match it as a whole, and those bound to the ends of a
+    value."""
+    bound = re.compile(r"[$^]|\\[AZ]")
+    return tuple((one, rule) for one, rule in table.patterns if bound.search(one.pattern) or one.search(text))

@@ -28,7 +28,7 @@ CASES = [
     ("c.json", '{"device": "cuda",\t"x":1}', '{"device": "npu",\t"x":1}'),
     ("c.json", '{"a": [{"backend" : "cpu:gloo,cuda:nccl"}]}\n', '{"a": [{"backend" : "cpu:gloo,npu:hccl"}]}\n'),
     ("launch.json", '{"args": ["--device", "cuda"], // c\n}', '{"args": ["--device", "npu"], // c\n}'),
-    ("c.json", '{"device": "\\u0063uda"}', '{"device": "npu"}'),
+    ("c.json", '{"d\\u0065vice": "cuda:\\u0030"}', '{"d\\u0065vice": "npu:\\u0030"}'),
     ("c.toml", "[train]\ndevice = 'cuda' # c\n", "[train]\ndevice = 'npu' # c\n"),
     ("c.toml", 'train.device = "cuda:0"\n', 'train.device = "npu:0"\n'),
     ("c.cfg", "[train]\ndevice = cuda ; c\nbackend: nccl\n", "[train]\ndevice = npu ; c\nbackend: hccl\n"),
