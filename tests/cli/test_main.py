@@ -270,3 +270,23 @@ def test_a_closed_pipe_is_no_error(project: Path) -> None:
     assert diff.stderr.read() == b""
     diff.stderr.close()
     assert diff.wait(timeout=60) != 0
+
+
+def test_the_diff_of_a_notebook_names_cells_and_applies(run, project: Path) -> None:
+    cell = '  {"cell_type": "code", "metadata": {}, "outputs": [], "source": ["x = 1\\n", "m.to(\'cuda\')"]}'
+    (project / "a.ipynb").write_text(f'{{"cells": [\n{cell}\n], "metadata": {{}}, "nbformat": 4}}\n')
+    (project / "run.sh").write_text("python train.py --device cuda\n")
+    done = run("-i", "proj", "-v", "2.1.0", "--diff", "-q")
+    assert "@@ -1,3 +1,3 @@ cell 1\n" in done.out
+    (project.parent / "changes.patch").write_text(done.out, newline="")
+    subprocess.run(["git", "apply", "../changes.patch"], cwd=project, check=True)
+    assert "m.to('npu')" in (project / "a.ipynb").read_text()
+    assert (project / "run.sh").read_text() == "python train.py --device npu\n"
+
+
+def test_kinds_of_files_are_skipped(run, project: Path) -> None:
+    (project / "run.sh").write_text("nvidia-smi\n")
+    assert "npu-smi" in run("-i", "proj", "-v", "2.1.0", "--diff", "-q").out
+    assert "npu-smi" not in run("-i", "proj", "-v", "2.1.0", "--diff", "-q", "--skip-kinds", "shell, yaml").out
+    refused = run("-i", "proj", "-v", "2.1.0", "--diff", "--skip-kinds", "shel")
+    assert refused.code == 2 and "'shel'" in refused.err

@@ -202,3 +202,40 @@ def test_a_rule_file_that_cannot_be_used(project: Path) -> None:
     with pytest.raises(UsageError, match=r"rules\.json"):
         migrate_project(Request(project, "2.1.0", project.parent / "out", (rules,)))
     assert not (project.parent / "out").exists()
+
+
+def test_other_files_are_migrated_with_the_code(project: Path) -> None:
+    (project / "run.sh").write_bytes(b"cuda\n")
+    (project / "tool").write_bytes(b"#!/bin/sh\ncuda\n")
+    (project / "notes.txt").write_bytes(b"cuda\n")
+    (project / "plain.yaml").write_bytes(b"a: 1\n")
+    outcome, folder = migrate(project)
+    written = contents(folder)
+    assert written["run.sh"] == b"npu\n" and written["tool"] == b"#!/bin/sh\nnpu\n"
+    assert written["notes.txt"] == b"cuda\n"
+    others = [file.path for file in outcome.files if not file.path.endswith(".py")]
+    assert others == ["run.sh", "tool"]
+    assert outcome.copied == ("csrc/ops.cpp", "data/table.csv", "notes.txt", "plain.yaml")
+    assert b"run.sh,1,1,MODIFY" in written["change_list.csv"]
+
+
+def test_kinds_and_paths_that_are_left_out(project: Path) -> None:
+    for name in ("run.sh", "a.yaml", "sub/b.yaml"):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_bytes(b"cuda\n")
+    outcome, folder = migrate(project, skip_kinds=("shell",), exclude=("sub",))
+    assert (folder / "a.yaml").read_bytes() == b"npu\n"
+    assert (folder / "run.sh").read_bytes() == (folder / "sub/b.yaml").read_bytes() == b"cuda\n"
+    assert {"run.sh", "sub/b.yaml"} < set(outcome.copied)
+    with pytest.raises(UsageError, match="no kind of files 'shel'"):
+        migrate(project, skip_kinds=("shel",), force=True)
+
+
+def test_a_file_that_is_not_python_and_a_project_of_notebooks(project: Path) -> None:
+    (project / "run.sh").write_bytes(b"cuda\n")
+    _, folder = migrate(project / "run.sh")
+    assert set(contents(folder)) == {"run.sh", *REPORTS}
+    assert (folder / "run.sh").read_bytes() == b"npu\n"
+    (project / "books").mkdir()
+    (project / "books" / "a.ipynb").write_bytes(b"cuda")
+    assert preview_project(Request(project / "books", "2.1.0"), prepare=prepare).before == {"a.ipynb": b"cuda"}

@@ -75,3 +75,12 @@ def test_a_missing_final_newline_is_said() -> None:
 )
 def test_declared_encoding(source: bytes, encoding: str) -> None:
     assert declared_encoding(source) == encoding
+
+
+def test_hunks_say_in_which_part_they_differ() -> None:
+    before = b"".join(b"%d\n" % number for number in range(40))
+    after = before.replace(b"\n12\n", b"\nx\n").replace(b"\n30\n", b"\ny\n")
+    diff = unified_diff("a.ipynb", before, after, [(5, "cell 1"), (13, "cell 2"), (35, "cell 3")])
+    headers = [line for line in diff.split(b"\n") if line.startswith(b"@@")]
+    assert headers == [b"@@ -10,7 +10,7 @@ cell 2", b"@@ -28,7 +28,7 @@ cell 2"]
+    assert b"@@ -10,7 +10,7 @@\n" in unified_diff("a", before, after)

@@ -1,7 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu2npu.report.text import one_line
+from gpu2npu.records import Span
+from gpu2npu.report.text import file_and_cell, one_line
 
 
 @given(st.text())
@@ -15,3 +16,9 @@ def test_what_can_be_shown_stays() -> None:
     assert one_line("caf\u00e9: \u6a21\u578b") == "caf\u00e9: \u6a21\u578b"
     assert one_line("a\nb\x1b[31m\udce9") == "a\\nb\\x1b[31m\\udce9"
     assert one_line("x" * 3_000) == "x" * 2_000 + "..."
+
+
+def test_the_cell_of_a_notebook_stands_behind_its_path() -> None:
+    assert file_and_cell("a.ipynb", Span(1, 0, 1, 1, cell=3)) == "a.ipynb:cell_3"
+    assert file_and_cell("a.py", Span(1, 0, 1, 1)) == "a.py"
+    assert sorted([Span(9, 0, 9, 1, cell=1), Span(1, 0, 1, 1, cell=2)])[0].cell == 1
