@@ -288,6 +288,25 @@ def _ps_roi_pooling(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {"self": grad}
 
 
+@_gradient("npu_deformable_conv2d")
+def _deformable_conv2d(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    found = npu.npu_deformable_conv2dbk(
+        a.input,
+        g[0],
+        y[1],
+        a.weight,
+        a.offset,
+        a.kernel_size,
+        a.stride,
+        a.padding,
+        a.dilation,
+        a.groups,
+        a.deformable_groups,
+        a.modulated,
+    )
+    return _pick("input weight offset bias", found)
+
+
 @_gradient("npu_gather_sparse_index")
 def _gather_sparse_index(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {"input": npu.npu_gather_sparse_index_backward(g[0], a.input.shape, a.index)}

@@ -20,7 +20,7 @@ def test_every_public_name_of_the_release_exists():
         assert [name for name in sorted(wanted) if not hasattr(getattr(torch_npu, package), name)] == []
 
 
-@pytest.mark.parametrize("name", ["DCNv2", "LinearQuant", "MultiheadAttention", "QuantConv2d", "FusedColorJitter"])
+@pytest.mark.parametrize("name", ["LinearA8W8Quant", "MultiheadAttention", "QuantConv2d", "FusedColorJitter"])
 def test_what_is_not_done_says_so(name):
     with pytest.raises(NotImplementedError, match=rf"torch_npu\.contrib\.module\.{name}: the emulated NPU does not"):
         getattr(module, name)()
@@ -69,6 +69,21 @@ def test_pooling_of_regions_trains():
     assert x.grad.sum().item() == pytest.approx(2 * 9, rel=1e-4)  # every average passes its whole gradient on
     with pytest.raises(ValueError, match="only pooled_height"):
         contrib.PSROIPool(7, 6)
+
+
+def test_deformable_convolution_begins_as_a_convolution_with_half_its_weight():
+    layer = contrib.ModulatedDeformConv(3, 4, 3, padding=1).npu()
+    x = torch.randn(2, 3, 6, 6).npu().requires_grad_()
+    y = layer(x)
+    torch.testing.assert_close(y, F.conv2d(x, layer.weight, padding=1) / 2, rtol=1e-4, atol=1e-4)
+    y.pow(2).sum().backward()
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in layer.parameters())
+    shifts = torch.zeros(2, 18, 6, 6).npu()
+    shifts[:, ::2] = 1  # y of every point: one row down
+    plain = contrib.DCNv2(3, 4, 3, padding=1, bias=False, pack=False).npu()
+    moved = plain((x, shifts, torch.ones(2, 9, 6, 6).npu()))
+    down = F.conv2d(F.pad(x, (0, 0, 0, 1))[:, :, 1:], plain.weight, padding=1)
+    torch.testing.assert_close(moved[:, :, 1:-1], down[:, :, 1:-1], rtol=1e-4, atol=1e-4)
 
 
 def test_boxes():

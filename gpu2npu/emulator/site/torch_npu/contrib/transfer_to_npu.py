@@ -155,7 +155,7 @@ def _move_cuda() -> None:
             super().__init__(_translated(device))
 
     torch.cuda.device = device  # type: ignore[assignment, misc]
-    torch.cuda.default_generators = npu.default_generators
+    torch.cuda.default_generators = npu.default_generators  # type: ignore[assignment]
     torch.cuda.CUDAGraph = npu.NPUGraph  # type: ignore[assignment, misc]
     torch.cuda.DoubleTensor = npu.FloatTensor  # type: ignore[attr-defined]  # an NPU computes in float32 instead
     torch._utils._get_available_device_type = lambda: "npu" if npu.is_available() else None
@@ -174,13 +174,13 @@ def _move_tensors() -> None:
     _translate(torch.utils._device.DeviceContext, "__init__")
     tensor, module = torch.Tensor, torch.nn.Module
     tensor.cuda, tensor.is_cuda = tensor.npu, tensor.is_npu  # type: ignore[attr-defined, method-assign, assignment]
-    module.cuda = module.npu  # type: ignore[method-assign, assignment]
+    module.cuda = module.npu  # type: ignore[method-assign, assignment, attr-defined]
 
     class Generator(torch.Generator):
         """`torch.Generator` that takes a CUDA device."""
 
         def __new__(cls, device: Any = "cpu") -> Any:
-            return super().__new__(cls, _translated(device))
+            return super().__new__(cls, _translated(device))  # type: ignore[call-arg]
 
     torch.Generator = Generator  # type: ignore[misc]
     is_enabled, set_enabled = torch.is_autocast_enabled, torch.set_autocast_enabled
@@ -208,7 +208,7 @@ def _move_distributed() -> None:
     distributed_c10d.Backend.default_device_backend_map.pop("cuda", None)
     _translate(distributed_c10d, "_new_group_with_tag")
     _translate(device_mesh, "init_device_mesh")
-    distributed.init_device_mesh = device_mesh.init_device_mesh
+    distributed.init_device_mesh = device_mesh.init_device_mesh  # type: ignore[attr-defined]
     _translate(device_mesh.DeviceMesh, "__init__")
     _translate(torch.nn.parallel.DistributedDataParallel, "__init__")
 
@@ -252,7 +252,7 @@ def _disable_jit() -> None:
         stacklevel=3,
     )
     torch.jit.script = lambda obj, *args, **kwargs: obj
-    torch.jit.script_method = lambda function, *args, **kwargs: function  # type: ignore[assignment]
+    torch.jit.script_method = lambda function, *args, **kwargs: function  # type: ignore[attr-defined]
 
 
 def _install() -> None:

@@ -21,17 +21,51 @@ from .recording import OperatorEvent, Recording
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
 NOT_KNOWN = "N/A"
 
-KERNEL_HEADERS = ("Device_id", "Name", "Type", "Accelerator Core", "Start Time(us)", "Duration(us)", "Wait Time(us)")
-SHAPE_HEADERS = ("Input Shapes", "Input Data Types", "Input Formats")
-SHAPE_HEADERS += ("Output Shapes", "Output Data Types", "Output Formats")
-OPERATOR_HEADERS = ("Name", "Input Shapes", "Call Stack", "Host Self Duration(us)", "Host Total Duration(us)")
-OPERATOR_HEADERS += ("Device Self Duration(us)", "Device Total Duration(us)")
-OPERATOR_HEADERS += ("Device Self Duration With AICore(us)", "Device Total Duration With AICore(us)")
-STATISTIC_HEADERS = ("Device_id", "OP Type", "Core Type", "Count", "Total Time(us)", "Min Time(us)", "Avg Time(us)")
-STATISTIC_HEADERS += ("Max Time(us)", "Ratio(%)")
-STEP_HEADERS = ("Device_id", "Step", "Computing", "Communication(Not Overlapped)", "Overlapped", "Communication")
-STEP_HEADERS += ("Free", "Stage", "Bubble", "Communication(Not Overlapped and Exclude Receive)", "Preparing")
-MEMORY_HEADERS = ("Component", "Timestamp(us)", "Total Allocated(MB)", "Total Reserved(MB)", "Device Type")
+KERNEL_HEADERS = ["Device_id", "Name", "Type", "Accelerator Core", "Start Time(us)", "Duration(us)", "Wait Time(us)"]
+SHAPE_HEADERS = [
+    "Input Shapes",
+    "Input Data Types",
+    "Input Formats",
+    "Output Shapes",
+    "Output Data Types",
+    "Output Formats",
+]
+OPERATOR_HEADERS = [
+    "Name",
+    "Input Shapes",
+    "Call Stack",
+    "Host Self Duration(us)",
+    "Host Total Duration(us)",
+    "Device Self Duration(us)",
+    "Device Total Duration(us)",
+    "Device Self Duration With AICore(us)",
+    "Device Total Duration With AICore(us)",
+]
+STATISTIC_HEADERS = [
+    "Device_id",
+    "OP Type",
+    "Core Type",
+    "Count",
+    "Total Time(us)",
+    "Min Time(us)",
+    "Avg Time(us)",
+    "Max Time(us)",
+    "Ratio(%)",
+]
+STEP_HEADERS = [
+    "Device_id",
+    "Step",
+    "Computing",
+    "Communication(Not Overlapped)",
+    "Overlapped",
+    "Communication",
+    "Free",
+    "Stage",
+    "Bubble",
+    "Communication(Not Overlapped and Exclude Receive)",
+    "Preparing",
+]
+MEMORY_HEADERS = ["Component", "Timestamp(us)", "Total Allocated(MB)", "Total Reserved(MB)", "Device Type"]
 
 _CUBE = ("mm", "matmul", "bmm", "linear", "convolution", "attention")
 _MICRO = 1000  # nanoseconds

@@ -40,7 +40,7 @@ def supported_activities() -> set[ProfilerActivity]:
 class _Watch(TorchDispatchMode):
     """Notes each operator that takes or makes an NPU tensor."""
 
-    def __init__(self, into: Recording, profile: profile) -> None:
+    def __init__(self, into: Recording, profile: _KinetoProfile) -> None:
         super().__init__()
         self._into, self._profile = into, profile
 

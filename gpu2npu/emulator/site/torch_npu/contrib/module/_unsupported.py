@@ -12,10 +12,6 @@ class _Unsupported(nn.Module):
         raise NotImplementedError(f"torch_npu.contrib.module.{type(self).__name__}: the emulated NPU does not do this")
 
 
-class DCNv2(_Unsupported):
-    """Not done: deformable convolution."""
-
-
 class FusedColorJitter(_Unsupported):
     """Not done: colours of images, changed by one matrix."""
 
@@ -30,10 +26,6 @@ class LinearQuant(_Unsupported):
 
 class LinearWeightQuant(_Unsupported):
     """Not done: a linear layer with quantized weights."""
-
-
-class ModulatedDeformConv(_Unsupported):
-    """Not done: deformable convolution."""
 
 
 class MultiheadAttention(_Unsupported):

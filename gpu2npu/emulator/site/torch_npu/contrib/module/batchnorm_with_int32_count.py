@@ -11,6 +11,8 @@ __all__ = ["FastBatchNorm1d", "FastBatchNorm2d", "FastBatchNorm3d", "FastSyncBat
 
 
 class _Int32Count:
+    num_batches_tracked: Any
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if getattr(self, "num_batches_tracked", None) is not None:

@@ -20,9 +20,11 @@ class Prefetcher:
 
     def preload(self) -> None:
         """Begin to move the next pair."""
-        pair = next(self.loader, None)
-        self.next_input, self.next_target = (None, None) if pair is None else pair
+        pair: Any = next(self.loader, None)
+        self.next_input: Any = None
+        self.next_target: Any = None
         if pair is not None:
+            self.next_input, self.next_target = pair
             with torch.npu.stream(self.stream):  # type: ignore[attr-defined]
                 self.next_input = self.next_input.to("npu", non_blocking=True)
                 self.next_target = self.next_target.to("npu", non_blocking=True)
