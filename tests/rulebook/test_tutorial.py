@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import re
+import shlex
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import pytest
+
+from gpu2npu.cli.main import main
+from gpu2npu.rulebook.builtin import schema
 
 PAGE = Path(__file__).parents[2] / "docs" / "writing-rules.md"
 BLOCK = re.compile(
@@ -22,34 +29,44 @@ def commands(body: str) -> Iterator[tuple[str, str]]:
         yield command, output
 
 
-def test_the_tutorial(tmp_path: Path) -> None:
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "gpu2npu").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m gpu2npu "$@"\n')
-    (programs / "gpu2npu").chmod(0o755)
-    folder = tmp_path / "tutorial"
-    folder.mkdir()
-    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(PAGE.parents[1])}
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Callable[[str], str]]:
+    """Runs a command in the current folder, gpu2npu itself in this process, and gives back all that it prints."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+
+    def run_command(command: str) -> str:
+        if command.startswith("gpu2npu "):
+            monkeypatch.setattr(sys, "argv", shlex.split(command))
+            with contextlib.suppress(SystemExit):
+                main()
+            sys.stdout.flush()
+            sys.stderr.flush()
+        else:
+            subprocess.run(command, shell=True, check=True)
+        return "".join(capfd.readouterr())
+
+    yield run_command
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[[str], str]) -> None:
+    monkeypatch.chdir(tmp_path)
     ran, written = 0, 0
     for block in BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
         if block["file"]:
-            path = folder / block["file"]
+            path = tmp_path / block["file"]
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block["body"], encoding="utf-8")
             written += 1
         elif block["language"] == "console":
             for command, output in commands(block["body"]):
-                done = subprocess.run(
-                    command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False
-                )
-                assert (command, done.stdout, done.stderr) == (command, output, "")
+                assert (command, run(command)) == (command, output)
                 ran += 1
     assert (ran, written) == (10, 4)
 
 
 def test_it_names_every_kind_of_match_and_every_action() -> None:
-    from gpu2npu.rulebook.builtin import schema
-
     text = PAGE.read_text(encoding="utf-8")
     definitions = schema()["$defs"]
     kinds = {key for choice in definitions["match"]["oneOf"] for key in choice["properties"]}
