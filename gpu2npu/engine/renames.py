@@ -120,11 +120,12 @@ class Renames:
         then = rule.then
         if then.keep:
             return
-        self.matches.note(rule, chain[-1], qualified, self.above)
-        if then.rename is None:
-            return
         root = chain[0]
         assert isinstance(root, cst.Name)
+        if len(chain) > 1 or not self._is_alias(root.value, scope):
+            self.matches.note(rule, chain[-1], qualified, self.above)
+        if then.rename is None:
+            return
         index = len(chain) - 1 - qualified[len(prefix) :].count(".")
         target = then.rename + qualified[len(prefix) :]
         missing = self.is_missing(rule, target)
@@ -149,6 +150,11 @@ class Renames:
                 self.apply_name(*owner_rule, parent(prefix), chain[:index], scope)
             else:
                 self.respell(node, then.rename, rule, chain[:index], scope)
+
+    def _is_alias(self, name: str, scope: Scope) -> bool:
+        """Whether a name is bound by an assignment: what it stands for was judged there."""
+        found = scope.lookup(name)
+        return found is not None and all(isinstance(binding, Assigned) for binding in found[1])
 
     def respell(
         self, node: cst.Attribute, name: str, rule: Rule, owners: list[cst.BaseExpression], scope: Scope

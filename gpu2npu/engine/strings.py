@@ -184,6 +184,8 @@ def _dictionary(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Rol
     display = place.above[depth - 1]
     assert isinstance(display, cst.Dict)
     if child is parent.key:
+        if last_name(parent.value) == string_value(parent.key):  # {"cuda": cuda}: a field of the user's own
+            return UNSURE
         return _beside(place.texts.inside(display), place, role) or UNSURE
     if is_word(string_value(parent.key), role) or holds(parent.key, role):
         return YES

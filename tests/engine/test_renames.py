@@ -43,3 +43,9 @@ def test_a_string_whose_owner_changes_is_reported(migrate_with) -> None:
     result = migrate_with([rule], "import torch\nsetattr(torch.backends.x, 'allow', True)\n")
     assert result.content is None
     assert [finding.rule for finding in result.findings] == ["switch"]
+
+
+def test_what_an_alias_stands_for_is_reported_once(migrate_with) -> None:
+    rule = {"id": "v", "match": {"name": "torch.ver.x"}, "then": {"report": {"kind": "review", "message": "Look."}}}
+    result = migrate_with([rule], "import torch\nversion = torch.ver.x\nif version: print(version)\n")
+    assert [(finding.rule, finding.span.start_line) for finding in result.findings] == [("v", 2)]

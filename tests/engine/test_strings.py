@@ -131,6 +131,7 @@ DOUBTFUL = [
     "names.append('cuda')",
     "device_dir = root / 'cuda'",
     "device = 'cuda' ':0'",
+    "record = {'cpu': cpu, 'cuda': cuda}",
     "name, device = 'cuda', pick()",
     "DEVICE_LIBS = ['cuda', 'cudnn']",
     "device_kernels = {'a': 'cuda'}",
