@@ -116,6 +116,7 @@ def _one_tensor(signature: Signature, kernel: Kernel, otherwise: Operator) -> Op
             if prepare is not None:
                 prepare(values)
             result = kernel(*values, **named)
+            tensor = on_npu(fresh(result, values, keep_strides), index)
         except (NoArrayError, NotImplementedError):
             return otherwise(*args, **kwargs)  # type: ignore[no-any-return]
         except MemoryError as error:
@@ -124,7 +125,6 @@ def _one_tensor(signature: Signature, kernel: Kernel, otherwise: Operator) -> Op
             raise blame(_in_torchs_words(signature, args, kwargs) or error, signature.name, args, kwargs)  # noqa: B904
         except Exception as error:
             raise blame(error, signature.name, args, kwargs)  # noqa: B904
-        tensor = on_npu(fresh(result, values, keep_strides), index)
         entry[0] += 1
         entry[1] += perf_counter() - start
         return tensor

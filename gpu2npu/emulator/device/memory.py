@@ -22,12 +22,12 @@ _SEGMENT = 2 * 1024 * 1024  # bytes; it reserves memory from the driver in segme
 class _Pool:
     """The memory of one NPU; all sizes in bytes."""
 
-    __slots__ = ("allocated", "allocations", "freed", "peak", "peak_reserved", "reserved")
+    __slots__ = ("allocated", "allocations", "freed", "ooms", "peak", "peak_reserved", "reserved")
 
     def __init__(self) -> None:
         self.allocated = self.peak = 0
         self.reserved = self.peak_reserved = 0
-        self.allocations = self.freed = 0
+        self.allocations = self.freed = self.ooms = 0
 
 
 class _Block(weakref.ref):  # type: ignore[type-arg]
@@ -123,13 +123,14 @@ def check_room(size: int, index: int) -> None:
 
 
 def out_of_memory(size: int, index: int) -> torch.OutOfMemoryError:
-    """The error of torch_npu's caching allocator, in its words."""
+    """The error of torch_npu's caching allocator, in the words of 2.13's `libtorch_npu.so`; counted as `num_ooms`."""
     pool = _pool(index)
+    pool.ooms += 1
     total = current_soc().memory
     return torch.OutOfMemoryError(
         f"NPU out of memory. Tried to allocate {_readable(size)} (NPU {index}; {_readable(total)} total capacity; "
         f"{_readable(pool.allocated)} already allocated; {_readable(pool.allocated)} current active; "
-        f"{_readable(max(total - pool.allocated, 0))} free; {_readable(pool.reserved)} reserved in total by PyTorch) "
+        f"{_readable(max(total - pool.allocated, 0))} free; {_readable(pool.reserved)} reserved in total by PyTorch)."
         "If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation."
     )
 
@@ -221,7 +222,7 @@ def memory_stats(device: ordinal.DeviceLike = None) -> dict[str, int]:
         "reserved_bytes": (pool.reserved, pool.peak_reserved),
         "inactive_split_bytes": (pool.reserved - pool.allocated, pool.peak_reserved),
     }
-    result = {"num_alloc_retries": 0, "num_ooms": 0}
+    result = {"num_alloc_retries": 0, "num_ooms": pool.ooms}
     for name, (current, peak) in stats.items():
         result[f"{name}.all.current"] = current
         result[f"{name}.all.peak"] = peak
