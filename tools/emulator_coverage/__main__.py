@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tools.emulator_coverage import processes, report, tables
 from tools.emulator_coverage.optimizers import STEPS
-from tools.emulator_coverage.outcome import Outcome, save
+from tools.emulator_coverage.outcome import Outcome, read, save
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "emulator-coverage.md"
@@ -25,7 +25,8 @@ FULL = (
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.emulator_coverage", description=__doc__)
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="these entries only; nothing is written to docs/")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these entries only")
+    parser.add_argument("--update", action="store_true", help="replace what was run again in the JSON and in docs/")
     parser.add_argument("--suite", choices=tables.SUITES, help="one suite only")
     parser.add_argument("--mode", choices=("normal", "strict"), help="one mode only")
     parser.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), help="one dtype only")
@@ -72,9 +73,12 @@ def main() -> None:
             strict_passes = {each.name for each in done if each.passed}
         print(f"== {sum(each.passed for each in done)} of {len(done)} passed", flush=True)
         outcomes += done
+    if arguments.update:
+        fresh = {each.key: each for each in outcomes}
+        outcomes = [fresh.pop(each.key, each) for each in read(arguments.json)] + list(fresh.values())
     save(outcomes, arguments.json)
     print(f"{arguments.json} written after {time.monotonic() - start:.0f} s")
-    if not (arguments.only or arguments.suite or arguments.mode or arguments.dtype):
+    if arguments.update or not (arguments.only or arguments.suite or arguments.mode or arguments.dtype):
         DOCUMENT.parent.mkdir(exist_ok=True)
         DOCUMENT.write_text(report.document(outcomes, STEPS), encoding="utf-8")
         print(f"{DOCUMENT} written")

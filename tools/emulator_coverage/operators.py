@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,15 +51,15 @@ class Run:
     gradients: list[torch.Tensor | None]
 
 
-def check(op: Any, dtype: torch.dtype, tried: Tried) -> None:
-    """Compare all samples; `tried` is kept up to date so that it tells where a failure happened.
+def check(op: Any, dtype: torch.dtype, tried: Tried, limit: int | None = None) -> None:
+    """Compare all samples, or the first `limit`; `tried` is kept up to date, so that it tells what was compared.
 
     Raises:
         Exception: Whatever the NPU raised, or a DifferenceError; the message names the sample.
     """
     backward = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     for requires_grad in (False, True) if backward else (False,):
-        for number, sample in enumerate(_samples(op, dtype, requires_grad)):
+        for number, sample in enumerate(itertools.islice(_samples(op, dtype, requires_grad), limit)):
             with located(f"with gradients, sample {number}" if requires_grad else f"sample {number}"):
                 _check_sample(op, dtype, sample, requires_grad, tried)
 

@@ -40,6 +40,8 @@ PyTorch tests its operators on every device with tables of sample inputs. The ta
 - `{refused}`: the CPU itself refuses every sample (the jiterator compiles for CUDA alone): nothing to compare.
 - Which of several equal elements `sort`, `argsort`, `topk`, `kthvalue` and `mode` name is open: the elements that their
   indices point to are compared.
+- HF32, which the NPU uses for float32 convolutions unless told otherwise, is off (`torch.npu.conv.allow_hf32 = False`):
+  it keeps fewer digits than the tables ask for.
 - Optimizers take {steps} steps with each of torch's configurations, one by one, by foreach and fused.
 """
 
