@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
@@ -25,6 +27,7 @@ _ATOMS = (
 )  # fmt: skip
 
 
+_COMMA = re.compile(r"\s*,\s*")
 # What holds a whole expression, so that no operator beside it can take a part of it.
 _LOOSE = (cst.Expr, cst.Assign, cst.AnnAssign, cst.Return, cst.Arg)
 
@@ -40,16 +43,22 @@ class Calls:
 
     def call(self, node: cst.Call, scope: Scope) -> bool:
         """Apply the first rule for the call itself; tells whether the callee's own name is settled by that."""
-        callee = last_name(node.func) if isinstance(node.func, (cst.Name, cst.Attribute)) else None
-        if callee is None:
+        if not isinstance(node.func, (cst.Name, cst.Attribute)):
             return False
-        for rule in self.table.calls.get(callee, ()):
+        for rule in (rule for name in self._callees(node, scope) for rule in self.table.calls.get(name, ())):
             assert isinstance(rule.match, CallMatch)
             if rule.match.arguments not in (None, len(node.args)):
                 continue
             if self._is(node, rule.match.call, scope):
                 return self.apply(rule, node, scope)
         return False
+
+    def _callees(self, node: cst.Call, scope: Scope) -> tuple[str, ...]:
+        """The names a callee goes by: as it is written, and its own where it was imported under another."""
+        written = last_name(node.func) or ""
+        qualified = self.names.qualified(node.func, scope) if isinstance(node.func, cst.Name) else None
+        own = (qualified or written).rpartition(".")[2]
+        return (written,) if own == written else (written, own)
 
     def _is(self, node: cst.Call, wanted: str, scope: Scope) -> bool:
         if wanted.startswith("*"):
@@ -64,7 +73,7 @@ class Calls:
         self.matches.note(rule, node.func, api, self.above)
         if then.replace is not None:
             code = _fill(parse_template(then.replace), lambda piece: _part_of_call(piece, node))
-            if code is None:
+            if code is None or _has_comment(node):  # which the replacement would lose
                 self._misfit(rule, node, api)
                 return False
             if not (_is_atom(then.replace) or isinstance(self.above[-2], _LOOSE)):
@@ -74,27 +83,37 @@ class Calls:
             return True
         if then.rename is not None:
             name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
+            assert isinstance(rule.match, CallMatch)
+            if last_name(name) != rule.match.call.rpartition(".")[2]:  # the file's own name for it
+                return False
+            if isinstance(name, cst.Name) and scope.lookup(name.value) is not None:
+                message = f"{rule.why} This name is bound in the file: rename it there and here, to {then.rename}."
+                self.matches.add(Found(name, rule.id, FindingKind.REVIEW, api, message), self.above)
+                return False
             self.matches.add(Edit(name, then.rename, rule.id, rule.why), self.above)
             return True
         return False
 
-    def arguments(self, node: cst.Call, scope: Scope) -> None:
-        """Apply the rules for the arguments of the call."""
-        callee = last_name(node.func) or ""
+    def arguments(self, node: cst.Call, scope: Scope) -> frozenset[int]:
+        """Apply the rules for the arguments of the call; gives the ids of those of which nothing stays."""
         removed: dict[int, Rule] = {}
-        for rule in self._argument_rules(node, callee):
+        settled: set[int] = set()
+        for rule in self._argument_rules(node, scope):
             assert isinstance(rule.match, ArgumentMatch)
             index = _argument_index(node.args, rule.match)
             if index is None or index in removed or not self._accepts(rule.match, node, index, scope):
                 continue
             if rule.then.remove:
                 removed[index] = rule
-            self.argument(rule, node.args[index])
+                self._note(rule, node.args[index])
+            if rule.then.remove or self.argument(rule, node.args[index]):
+                settled.add(id(node.args[index]))
         for first, last in _runs(sorted(removed)):
             self._remove(removed[first], node, first, last)
+        return frozenset(settled)
 
-    def _argument_rules(self, node: cst.Call, callee: str) -> list[Rule]:
-        rules = [*self.table.arguments.get(callee, ()), *self.table.arguments.get("*", ())]
+    def _argument_rules(self, node: cst.Call, scope: Scope) -> list[Rule]:
+        rules = [rule for name in (*self._callees(node, scope), "*") for rule in self.table.arguments.get(name, ())]
         for arg in node.args:
             if arg.keyword is not None and arg.keyword.value in self.table.keywords:
                 rules += self.table.keywords[arg.keyword.value]
@@ -112,24 +131,34 @@ class Calls:
                 return False
         return self._is(node, match.of, scope)
 
-    def argument(self, rule: Rule, arg: cst.Arg) -> None:
+    def argument(self, rule: Rule, arg: cst.Arg) -> bool:
+        """Apply a rule to an argument; tells whether all of its value is replaced."""
         then = rule.then
         if then.keep:
-            return
-        shown = arg.keyword.value if arg.keyword is not None else cst.Module(()).code_for_node(arg.value)
-        self.matches.note(rule, arg, shown, [*self.above, arg])
+            return False
+        shown = self._note(rule, arg)
         if then.replace is not None:
-            code = _fill(parse_template(then.replace), lambda piece: arg.value if piece.field == "value" else None)
+            pieces = [Piece(text="("), *parse_template(then.replace), Piece(text=")")]  # those of the call
+            code = _fill(pieces, lambda piece: arg.value if piece.field == "value" else None)
             if code is None:
                 self._misfit(rule, arg, shown)
             else:
+                code = code[1:-1]
                 place = arg if _has_keyword(then.replace) else arg.value
                 edit = Edit(place, code, rule.id, rule.why, shown=arg, end=(arg.value, 1))
                 self.matches.add(edit, [*self.above, arg])
+                return arg.value not in code
         elif then.rename is not None and isinstance(arg.value, cst.SimpleString):
             opening = arg.value.prefix + arg.value.quote
             text = f"{opening}{then.rename}{arg.value.quote}"
             self.matches.add(Edit(arg.value, text, rule.id, rule.why, shown=arg), [*self.above, arg])
+            return True
+        return False
+
+    def _note(self, rule: Rule, arg: cst.Arg) -> str:
+        shown = arg.keyword.value if arg.keyword is not None else cst.Module(()).code_for_node(arg.value)
+        self.matches.note(rule, arg, shown, [*self.above, arg])
+        return shown
 
     def _remove(self, rule: Rule, node: cst.Call, first: int, last: int) -> None:
         """Take arguments out with the comma that goes with them: the one behind, or at the end the one before."""
@@ -144,7 +173,7 @@ class Calls:
         self.matches.add(edit, [*self.above, *args])
 
     def _misfit(self, rule: Rule, node: cst.CSTNode, api: str) -> None:
-        message = f"{rule.why} This call lacks an argument that the rule's replacement needs: change it by hand."
+        message = f"{rule.why} The arguments of this call do not fit the rule's replacement: change it by hand."
         self.matches.add(Found(node, rule.id, FindingKind.REVIEW, api, message), self.above)
 
 
@@ -173,9 +202,10 @@ def _part_of_call(piece: Piece, node: cst.Call) -> cst.CSTNode | Sequence[cst.Ar
         return node.args
     if piece.field == "receiver":
         return node.func.value if isinstance(node.func, cst.Attribute) else None
-    plain = [arg for arg in node.args if arg.keyword is None and not arg.star]
     if isinstance(piece.field, int):
-        return plain[piece.field].value if piece.field < len(plain) else None
+        before = node.args[: piece.field + 1]  # behind a star no one can count
+        plain = len(before) > piece.field and not any(arg.star or arg.keyword for arg in before)
+        return before[-1].value if plain else None
     named = (arg.value for arg in node.args if arg.keyword is not None and arg.keyword.value == piece.field)
     return next(named, None)
 
@@ -184,28 +214,47 @@ def _fill(
     pieces: Sequence[Piece], part: Callable[[Piece], cst.CSTNode | Sequence[cst.Arg] | None]
 ) -> tuple[Code, ...] | None:
     code: list[Code] = []
+    lone = False  # nothing was put before a comma
     for index, piece in enumerate(pieces):
         if piece.text is not None:
-            code.append(piece.text)
+            code.append(_COMMA.sub("", piece.text, count=1) if lone and _COMMA.match(piece.text) else piece.text)
+            lone = False
             continue
         found = part(piece)
         if found is None:
             return None
         if not isinstance(found, cst.CSTNode):
-            if found:
+            before = code[-1] if code else ""
+            if len(found) == 1 and isinstance(found[0].value, cst.GeneratorExp) and not found[0].value.lpar:
+                code += ["(", found[0].value, ")"]
+            elif found:
                 code.append((found[0], found[-1].value))
-        elif isinstance(found, _ATOMS) or getattr(found, "lpar", None) or _is_enclosed(pieces, index):
+            elif isinstance(before, str) and before.rstrip().endswith(","):
+                code[-1] = before.rstrip()[:-1]
+            else:
+                lone = True
+        elif isinstance(found, _ATOMS) or getattr(found, "lpar", None) or _is_enclosed(pieces, index, found):
             code.append(found)
         else:
             code += ["(", found, ")"]
     return tuple(code)
 
 
-def _is_enclosed(pieces: Sequence[Piece], index: int) -> bool:
+def _is_enclosed(pieces: Sequence[Piece], index: int, found: cst.CSTNode) -> bool:
     """Whether brackets or commas keep what is put here apart from its neighbours."""
+    if isinstance(found, (cst.GeneratorExp, cst.NamedExpr)):
+        return False
     before = (pieces[index - 1].text or "").rstrip() if index else ""
     after = (pieces[index + 1].text or "").lstrip() if index + 1 < len(pieces) else ""
     return before.endswith(("(", "[", "{", ",", "=")) and after.startswith((")", "]", "}", ","))
+
+
+def _has_comment(node: cst.Call) -> bool:
+    code = cst.Module(()).code_for_node(node)
+    if "#" not in code:
+        return False
+    tokens = tokenize.generate_tokens(io.StringIO(f"({code})").readline)
+    return any(token.type == tokenize.COMMENT for token in tokens)
 
 
 @lru_cache

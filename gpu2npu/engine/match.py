@@ -149,8 +149,7 @@ class _Walk:
     def call(self, node: cst.Call, scope: Scope) -> None:
         self.above.append(node)
         self.packages.call(node)
-        self.calls.arguments(node, scope)
-        named: cst.Arg | None = None
+        settled = self.calls.arguments(node, scope)
         if self.calls.call(node, scope):  # the callee's own name is settled, not what it is a method of
             if isinstance(node.func, cst.Attribute):
                 self.visit(node.func.value, scope)
@@ -159,10 +158,10 @@ class _Walk:
             if rule is not None and isinstance(node.func, cst.Attribute):
                 self.method(node.func, rule, scope)
             elif self.renames.by_string(node, scope):
-                named = node.args[1]
+                settled |= {id(node.args[1])}
             self.visit(node.func, scope)
         for arg in node.args:
-            if arg is not named:
+            if id(arg) not in settled:
                 self.visit(arg, scope)
         self.above.pop()
 

@@ -33,7 +33,9 @@ def test_a_call_is_replaced_by_its_template_with_its_arguments_migrated(migrate_
         ("{0} + 1", "f(a)", "a + 1"),
         ("{0}", "f(a + b) * 2", "(a + b) * 2"),
         ("dict({{}}, k={k})", "f(k=1)", "dict({}, k=1)"),
-        ("g({0})", "f(\n    a,  # first\n)", "g(a)"),
+        ("g({0})", "f(\n    a,  # first\n)", "f(\n    a,  # first\n)"),
+        ("g({0})", "f('#')", "g('#')"),
+        ("new({args}, k=1)", "f()", "new(k=1)"),
     ],
 )
 def test_templates_keep_the_meaning(migrate_with, template: str, call: str, after: str) -> None:
@@ -128,3 +130,17 @@ def test_the_number_of_arguments_can_tell_two_calls_apart(migrate_with) -> None:
     rule = {"id": "n", "match": {"call": "house.on", "arguments": 0}, "then": {"replace": "npu_on()"}}
     before = "import house\na = house.on()\nb = house.on('cpu')\n"
     assert text_of(migrate_with([rule], before), before) == "import house\na = npu_on()\nb = house.on('cpu')\n"
+
+
+def test_a_function_that_is_bound_in_the_file_is_not_renamed_at_the_call_alone(migrate_with) -> None:
+    rule = {"id": "r", "match": {"call": "*.gpu_info"}, "then": {"rename": "npu_info"}}
+    for text in ("from lib import gpu_info\ngpu_info()\n", "def gpu_info(): ...\ngpu_info()\n"):
+        result = migrate_with([rule], text)
+        assert result.content is None
+        assert [finding.rule for finding in result.findings] == ["r"]
+
+
+def test_nothing_is_said_of_what_a_rule_took_out(migrate_with) -> None:
+    rule = {"id": "m", "match": {"argument": "mode", "of": "*.run"}, "then": {"remove": True}}
+    result = migrate_with([rule], "run(1, mode='cuda')\n")
+    assert (result.content, result.findings) == (b"run(1)\n", ())
