@@ -19,7 +19,7 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what operators print is not an outcome
     import torch
-    import torch_npu  # type: ignore[import-not-found]  # noqa: F401
+    import torch_npu  # type: ignore[import-not-found]
 
     from gpu2npu.emulator.device.tally import Kind, counts, reset
     from tools.emulator_coverage import modules, operators, optimizers, tables
@@ -27,7 +27,7 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.zeros(1, device="npu")
     # HF32, the NPU's default for float32 convolutions, keeps fewer digits than any of the tables allows.
-    torch.npu.conv.allow_hf32 = torch.npu.matmul.allow_hf32 = False
+    torch_npu.npu.conv.allow_hf32 = torch_npu.npu.matmul.allow_hf32 = False
     entries = dict(tables.load(suite))
     check: Any = {"op_db": operators.check, "module_db": modules.check, "optim_db": optimizers.check}[suite]
     dtype = getattr(torch, dtype_name)

@@ -30,7 +30,7 @@ def _reflected(x: Array, low: float, high: float) -> tuple[Array, Array]:
     return np.where(even, rest + low, span - rest + low), slope
 
 
-def _coordinates(grid: Array, size: int, padding: int, align_corners: bool) -> tuple[Array, Array]:
+def coordinates(grid: Array, size: int, padding: int, align_corners: bool) -> tuple[Array, Array]:
     """Positions in pixels, and their derivative by the grid."""
     x = (grid + 1) / 2 * (size - 1) if align_corners else ((grid + 1) * size - 1) / 2
     slope = np.full_like(x, (size - 1) / 2 if align_corners else size / 2)
@@ -60,8 +60,8 @@ def _corners(x: Array, y: Array, height: int, width: int) -> Iterator[tuple[Arra
 def _points(input: Array, grid: Array, padding: int, align_corners: bool) -> tuple[Array, Array, Array, Array]:  # noqa: A002
     """x, y (N, 1, points) and their slopes."""
     flat = wide(grid).reshape(grid.shape[0], 1, -1, 2)
-    x, slope_x = _coordinates(flat[..., 0], input.shape[3], padding, align_corners)
-    y, slope_y = _coordinates(flat[..., 1], input.shape[2], padding, align_corners)
+    x, slope_x = coordinates(flat[..., 0], input.shape[3], padding, align_corners)
+    y, slope_y = coordinates(flat[..., 1], input.shape[2], padding, align_corners)
     return x, y, slope_x, slope_y
 
 

@@ -265,8 +265,8 @@ def vector_norm(
         result = np.sqrt(total(np.multiply(x, x), axis, keepdim))
     else:
         # Other orders multiply the error of a float32 power by 1 / ord.
-        wide_powers = np.power(x.astype(F64), float(ord))
-        result = np.power(total(wide_powers, axis, keepdim), 1 / float(ord))
+        wide_powers = np.power(x.astype(F64), float(ord.real))
+        result = np.power(total(wide_powers, axis, keepdim), 1 / float(ord.real))
     return rounded(np.asarray(result), target)
 
 
