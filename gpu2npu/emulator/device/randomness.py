@@ -1,27 +1,34 @@
-"""Random state: one `torch.Generator` per NPU, whose stream keys a NumPy generator for every operator that draws.
+"""Random state: one `torch.Generator` per NPU, which keys a NumPy generator for every operator that draws.
 
-PyTorch cannot make generators of a Python backend, so an npu generator is a CPU generator that says `device='npu:i'`:
-its C++ state is the one state there is. Seeding, saving and restoring that state are therefore PyTorch's own code, and
-equal states draw equal numbers, bit for bit.
+The state is a seed and an offset, 8 bytes each, as torch_npu's is (`NPUGeneratorImpl.cpp`, 2.1 to 2.13) and CUDA's;
+DTensor reads and writes it so. Every operator takes the two as the key of its own Philox stream and moves the offset
+on: equal states draw equal numbers, bit for bit.
+
+PyTorch cannot make generators of a Python backend, so an npu generator is a CPU generator that says `device='npu:i'`.
+Its C++ state, seeded anew each time, serves the operators that borrow torch's CPU code.
 """
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.random.bit_generator import ISeedSequence
 
 from gpu2npu.emulator.device import ordinal
 
 _CpuGenerator: Any = torch._C.Generator
-_DRAW_LIMIT = 1 << 53
-
+_WORD = 1 << 64
+_STEP = 12  # op-plugin's operators ask for 10 numbers, whatever their size; torch_npu makes that a multiple of 4
+_DEFAULT_SEED = 67280421310721  # c10's, of a generator that nobody has seeded
 
 # Operators are handed a new Python object over the same C++ state; its address leads back to ours.
-_by_state: weakref.WeakValueDictionary[int, Generator] = weakref.WeakValueDictionary()
+_by_state: weakref.WeakValueDictionary[int, NpuGenerator] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
 
 
 class _GeneratorType(type(_CpuGenerator)):  # type: ignore[misc]
@@ -32,24 +39,28 @@ class _GeneratorType(type(_CpuGenerator)):  # type: ignore[misc]
 class Generator(_CpuGenerator, metaclass=_GeneratorType):  # type: ignore[misc]
     """`torch.Generator`, which also knows the npu device."""
 
-    _npu: int | None
-
-    def __new__(cls, device: torch.device | str | int | None = "cpu") -> Generator:
-        if isinstance(device, int):
-            device = torch.device("npu", device)
-        wanted = torch.device("cpu" if device is None else device)
+    def __new__(cls, device: torch.device | str | int | None = "cpu") -> Any:
+        wanted = torch.device("npu", device) if isinstance(device, int) else torch.device(device or "cpu")
         if wanted.type != "npu":
-            self = super().__new__(cls, wanted)
-            self._npu = None
-            return self
-        self = super().__new__(cls, "cpu")
-        self._npu = ordinal.index_of(wanted)
-        _by_state[self._cdata] = self
+            return super().__new__(cls, wanted)
+        self = super().__new__(NpuGenerator, "cpu")
+        self._begin(ordinal.index_of(wanted))
         return self
 
+
+class NpuGenerator(Generator):
+    """What `Generator("npu")` makes."""
+
+    _index: int
+    _state: list[int]  # the seed and the offset, unsigned; of several generators after graphsafe_set_state
+
+    def _begin(self, index: int) -> None:
+        self._index, self._state = index, [_DEFAULT_SEED, 0]
+        _by_state[self._cdata] = self
+
     @property
-    def device(self) -> torch.device:  # type: ignore[override]
-        return super().device if self._npu is None else torch.device("npu", self._npu)
+    def device(self) -> torch.device:
+        return torch.device("npu", self._index)
 
     def __repr__(self) -> str:
         return f"<torch._C.Generator on {self.device}>"
@@ -57,22 +68,79 @@ class Generator(_CpuGenerator, metaclass=_GeneratorType):  # type: ignore[misc]
     def __reduce__(self) -> Any:
         return _restore, (str(self.device), self.get_state())
 
-    def clone_state(self) -> Generator:
-        clone = Generator(self.device)
-        clone.set_state(self.get_state())
-        return clone
+    def advance(self) -> tuple[int, int]:
+        """The seed and the offset of the operator that draws next; the offset moves on."""
+        with _lock:
+            seed, offset = self._state
+            self._state[1] = (offset + _STEP) % _WORD
+        return seed, offset
+
+    def manual_seed(self, seed: int) -> NpuGenerator:
+        super().manual_seed(seed)  # raises torch's error about one that is too large
+        self._state[:] = int(seed) % _WORD, 0
+        return self
+
+    def seed(self) -> int:
+        seed = super().seed() % _WORD
+        self._state[:] = seed, 0
+        return seed
+
+    def initial_seed(self) -> int:
+        return self._state[0]
+
+    def get_offset(self) -> int:
+        return self._state[1]
+
+    def set_offset(self, offset: int) -> NpuGenerator:
+        """Raises RuntimeError: not a multiple of 4."""
+        if offset % 4:
+            raise RuntimeError("offset must be a multiple of 4")
+        self._state[1] = offset % _WORD
+        return self
+
+    def get_state(self) -> torch.Tensor:
+        """uint8 of shape (16,) on the CPU: the seed and the offset, in the machine's order of bytes."""
+        return torch.tensor(self._state, dtype=torch.uint64, device="cpu").view(torch.uint8)
+
+    def set_state(self, new_state: torch.Tensor) -> NpuGenerator:
+        """Restore what `get_state` gave; 8 bytes are a seed alone.
+
+        Raises:
+            TypeError: Not a ByteTensor on the CPU.
+            RuntimeError: Its size is wrong, or the offset is not a multiple of 4.
+        """
+        if not isinstance(new_state, torch.Tensor) or new_state.dtype is not torch.uint8 or not new_state.is_cpu:
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        if new_state.numel() not in (8, 16):
+            raise RuntimeError("RNG state is wrong size")
+        seed, *offset = np.frombuffer(bytes(new_state.tolist()), np.uint64).tolist()
+        self.set_offset(sum(offset))
+        self._state[0] = seed
+        return self
+
+    def clone_state(self) -> NpuGenerator:
+        clone: NpuGenerator = Generator(self.device)
+        return clone.set_state(self.get_state())
+
+    def graphsafe_get_state(self) -> NpuGenerator:
+        """A generator of the same state, now and later."""
+        shared: NpuGenerator = Generator(self.device)
+        return shared.graphsafe_set_state(self)
+
+    def graphsafe_set_state(self, new_state: NpuGenerator) -> NpuGenerator:
+        self._state = new_state._state
+        return self
 
 
-def _restore(device: str, state: torch.Tensor) -> Generator:
-    generator = Generator(device)
-    generator.set_state(state)
-    return generator
+def _restore(device: str, state: torch.Tensor) -> NpuGenerator:
+    generator: NpuGenerator = Generator(device)
+    return generator.set_state(state)
 
 
-_defaults: list[Generator] = []
+_defaults: list[NpuGenerator] = []
 
 
-def default_generator(index: int) -> Generator:
+def default_generator(index: int) -> NpuGenerator:
     """The generator that npu:`index` draws from unless an operator is given another."""
     if index >= len(_defaults):
         seed = torch.initial_seed()
@@ -83,7 +151,7 @@ def default_generator(index: int) -> Generator:
     return _defaults[index]
 
 
-class DefaultGenerators(Sequence[Generator]):
+class DefaultGenerators(Sequence[NpuGenerator]):
     """`torch.npu.default_generators`: one a device, made when asked for."""
 
     def __len__(self) -> int:
@@ -98,7 +166,19 @@ class DefaultGenerators(Sequence[Generator]):
 
 
 def torch_generator(given: torch.Generator | None, index: int) -> torch.Generator:
-    """The generator that an operator on npu:`index` draws from."""
+    """A CPU generator for torch's own code, seeded from the state of what an operator on npu:`index` draws from."""
+    own = _own(given, index)
+    seed = int(_philox(own).random_raw())
+    _CpuGenerator.manual_seed(own, seed)
+    return own
+
+
+def numpy_generator(given: torch.Generator | None, index: int) -> np.random.Generator:
+    """A NumPy generator, keyed by the state of what an operator on npu:`index` draws from."""
+    return np.random.Generator(_philox(_own(given, index)))
+
+
+def _own(given: torch.Generator | None, index: int) -> NpuGenerator:
     if given is None:
         return default_generator(index)
     own = _by_state.get(given._cdata)  # type: ignore[attr-defined]
@@ -107,11 +187,18 @@ def torch_generator(given: torch.Generator | None, index: int) -> torch.Generato
     return own
 
 
-def numpy_generator(given: torch.Generator | None, index: int) -> np.random.Generator:
-    """A NumPy generator keyed by the next numbers of the torch generator's stream."""
-    source = torch_generator(given, index)
-    high, low = torch.empty(2, dtype=torch.int64).random_(_DRAW_LIMIT, generator=source).tolist()
-    return np.random.Generator(np.random.Philox(key=high << 64 | low))
+class _Key(ISeedSequence):  # type: ignore[misc]
+    """Hands Philox its key. Given as `key`, NumPy asks the system for random bytes first, which takes longer."""
+
+    def __init__(self, words: tuple[int, int]) -> None:
+        self._words = np.array(words, np.uint64)
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint64) -> np.ndarray[Any, Any]:
+        return self._words
+
+
+def _philox(own: NpuGenerator) -> np.random.Philox:
+    return np.random.Philox(_Key(own.advance()))  # type: ignore[arg-type]
 
 
 def manual_seed(seed: int) -> None:

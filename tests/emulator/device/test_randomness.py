@@ -2,6 +2,7 @@ import pickle
 
 import pytest
 import torch
+import torch.utils.checkpoint
 
 DRAWS = {
     "randn": lambda: torch.randn(100, device="npu"),
@@ -35,6 +36,75 @@ def test_state_round_trips_as_a_byte_tensor(name):
     first = DRAWS[name]()
     torch.npu.set_rng_state(state)
     assert torch.equal(first, DRAWS[name]())
+
+
+def test_the_state_is_a_seed_and_an_offset():
+    """16 bytes, as torch_npu's NPUGeneratorImpl::get_state gives them; an operator draws at one offset."""
+    torch.npu.manual_seed(5)
+    assert torch.npu.get_rng_state().view(torch.int64).tolist() == [5, 0]
+    torch.rand(1000, device="npu")
+    assert torch.npu.get_rng_state().view(torch.int64).tolist() == [5, 12]
+    torch.nn.functional.dropout(torch.ones(4, device="npu"))
+    assert torch.npu.get_rng_state().view(torch.int64).tolist() == [5, 24]
+    generator = torch.Generator("npu").manual_seed(-1)
+    assert generator.initial_seed() == 2**64 - 1
+    assert generator.set_offset(8).get_offset() == 8
+    assert generator.get_state().tolist() == [255] * 8 + [8] + [0] * 7
+    generator.set_state(torch.tensor([7, 0, 0, 0, 0, 0, 0, 0], dtype=torch.uint8))
+    assert (generator.initial_seed(), generator.get_offset()) == (7, 0)
+    assert generator.seed() == generator.initial_seed() != 7
+    assert torch.Generator("npu").initial_seed() == torch.Generator().initial_seed()
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "words"),
+    [
+        (torch.zeros(15, dtype=torch.uint8), RuntimeError, "RNG state is wrong size"),
+        (torch.get_rng_state(), RuntimeError, "RNG state is wrong size"),
+        (torch.zeros(16), TypeError, "RNG state must be a torch.ByteTensor"),
+        (torch.tensor([0] * 8 + [2] + [0] * 7, dtype=torch.uint8), RuntimeError, "offset must be a multiple of 4"),
+    ],
+)
+def test_what_is_no_state_is_refused_and_changes_nothing(state, error, words):
+    before = torch.npu.get_rng_state()
+    with pytest.raises(error, match=words):
+        torch.npu.set_rng_state(state)
+    assert torch.equal(torch.npu.get_rng_state(), before)
+
+
+def test_another_offset_draws_other_numbers_with_every_kernel():
+    for draw in DRAWS.values():
+        torch.npu.manual_seed(1)
+        first = draw()
+        generator = torch.npu.default_generators[0].manual_seed(1)
+        generator.set_offset(4)
+        assert not torch.equal(draw(), first)
+
+
+def test_generators_that_share_a_state():
+    generator = torch.Generator("npu").manual_seed(3)
+    shared, clone = generator.graphsafe_get_state(), generator.clone_state()
+    torch.rand(2, generator=shared, device="npu")
+    assert generator.get_offset() == shared.get_offset() == 12
+    assert clone.get_offset() == 0
+    clone.graphsafe_set_state(generator)
+    assert clone.get_offset() == 12
+
+
+def test_recomputed_activations_drop_the_same_elements():
+    x = torch.ones(200, device="npu", requires_grad=True)
+    for reentrant in (True, False):
+        x.grad = None
+        y = torch.utils.checkpoint.checkpoint(torch.nn.functional.dropout, x, use_reentrant=reentrant)
+        y.sum().backward()
+        assert torch.equal(x.grad, y)
+
+
+def test_a_state_in_a_checkpoint(tmp_path):
+    torch.save({"rng": torch.npu.get_rng_state_all()}, tmp_path / "checkpoint.pt")
+    expected = torch.rand(3, device="npu")
+    torch.npu.set_rng_state_all(torch.load(tmp_path / "checkpoint.pt")["rng"])
+    assert torch.equal(torch.rand(3, device="npu"), expected)
 
 
 def test_torchs_seed_seeds_every_npu_and_devices_are_independent():

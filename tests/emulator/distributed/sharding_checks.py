@@ -24,7 +24,7 @@ from torch.distributed.fsdp import (
     ShardingStrategy,
     fully_shard,
 )
-from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor, zeros
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor, randn, zeros
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     PrepareModuleInput,
@@ -272,6 +272,40 @@ def tensor_parallel_and_sharded(rank):
         close(parallel, whole)
 
 
+def random_numbers(rank):
+    """A seed decides the whole, however it is sharded among the ranks: no two shards repeat each other."""
+    torch.manual_seed(3)
+    square, state = mesh(2, 2), torch.npu.get_rng_state()
+    whole = randn(8, 4, device_mesh=square, placements=[Shard(0), Shard(1)])
+    assert len(whole.full_tensor().unique()) == whole.numel()
+    replicated = randn(8, 4, device_mesh=square, placements=[Replicate(), Replicate()])
+    first = replicated.to_local().clone()
+    dist.broadcast(first, 0)
+    assert torch.equal(replicated.to_local(), first)
+    dropped = functional.dropout(whole)
+    torch.npu.set_rng_state(state)
+    again = randn(8, 4, device_mesh=square, placements=[Shard(0), Shard(1)])
+    assert torch.equal(again.to_local(), whole.to_local())
+    randn(8, 4, device_mesh=square, placements=[Replicate(), Replicate()])
+    assert torch.equal(functional.dropout(again).to_local(), dropped.to_local())
+
+
+def initialised_after_sharding(rank):
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 2))
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model.to_empty(device=f"npu:{rank}")
+    for layer in model:
+        layer.reset_parameters()
+    weight = model[0].weight.full_tensor()
+    assert len(weight.unique()) > 4000
+    assert 0.06 < weight.std() < 0.08  # uniform in -1/8 to 1/8
+    model(torch.ones(2, 64, device=f"npu:{rank}")).sum().backward()
+    assert model[0].weight.grad.shape == (64, 64)
+
+
 BOUND = {"hccl"}
 CHECKS = {
     "hccl": [
@@ -283,6 +317,8 @@ CHECKS = {
         fully_sharded_data_parallel,
         meshes,
         redistribution,
+        random_numbers,
+        initialised_after_sharding,
         tensor_parallel_transformer,
         tensor_parallel_and_sharded,
     ],
