@@ -1,10 +1,14 @@
 import gc
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import torch
 
 from gpu2npu.emulator.device import memory
+from gpu2npu.emulator.launch import emulating
 from gpu2npu.emulator.soc import current_soc
 
 MIB = 1 << 20
@@ -104,3 +108,53 @@ def test_memory_that_the_chip_has_and_the_host_has_not():
         np.empty(1 << 60, np.uint8)
     refused.value.shape = (1 << 20,)
     assert str(memory.exhausted(refused.value, 0)).startswith("NPU out of memory: the emulated NPU 0 lives in host mem")
+
+
+def test_running_out_is_counted_and_told_in_torch_npus_words(monkeypatch, npu):
+    device, base = npu
+    before = torch.npu.memory_stats(device)["num_ooms"]
+    monkeypatch.setattr(memory, "current_soc", lambda: type("Small", (), {"memory": base + 2 * MIB}))
+    x = torch.zeros(MIB // 4, device=device)
+    words = (
+        r"^NPU out of memory\. Tried to allocate 2\.00 MiB \(NPU 5; .* total capacity; .* already allocated; "
+        r".* current active; .* free; .* reserved in total by PyTorch\)\.If reserved memory is >> allocated memory try "
+        r"setting max_split_size_mb to avoid fragmentation\."
+    )
+    with pytest.raises(torch.OutOfMemoryError, match=words):
+        torch.cat([x, x])
+    assert torch.npu.memory_stats(device)["num_ooms"] == before + 1
+
+
+RESIDENT = """
+import gc, torch, torch_npu
+
+def resident(field="VmRSS"):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith(field))
+
+warm = torch.ones(1000, device="npu")
+kept = [warm + 1, warm.relu(), warm.half().float(), torch.cat([warm, warm]), warm.clone()]
+gc.collect()
+before, allocated = resident(), torch.npu.memory_allocated()
+x = torch.ones(4 << 20, device="npu")
+kept += [x, x + 1, x.relu(), x.half().float(), torch.cat([x, x]), x.clone(), x.cpu().npu(), x.softmax(0)]
+views = [each.view(-1, 2)[:, 1] for each in kept]
+kept[-1].add_(1)
+gc.collect()
+print(resident() - before, torch.npu.memory_allocated() - allocated, resident("VmHWM") - before)
+"""
+
+
+def test_the_bytes_of_a_tensor_are_held_once():
+    ran = subprocess.run(
+        [sys.executable, "-c", RESIDENT],
+        env=emulating(os.environ, python=sys.executable, npus=1),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    grown, allocated, peak = map(int, ran.stdout.split())
+    assert allocated == 9 * (16 << 20)
+    assert 0.9 * allocated < grown < allocated + 2 * (16 << 20)  # a second copy would be twice as much
+    assert peak < allocated + 4 * (16 << 20)  # what one operator may need beside its result
