@@ -54,7 +54,8 @@ def _check_input(info: Any, dtype: torch.dtype, given: Any, training: bool, trie
     except Exception as error:
         tried.uncomparable.append(f"{type(error).__name__}: {error}")
         return
-    random = draws(lambda: _run(copy.deepcopy(module), copied(forward), seed=1))
+    args, kwargs = copied(forward)
+    random = draws(lambda: copy.deepcopy(module)(*args, **kwargs))
     tried.random |= random
     actual = _run(on_npu, to_npu(forward), seed=1)
     wide: list[Run] = []
