@@ -195,7 +195,7 @@ def _replacements(edits: Iterable[Edit], positions: Positions) -> list[Replaceme
         else:
             text = "".join(_code(piece, positions, done) for piece in edit.text)
         if isinstance(edit.node, cst.ImportFrom):  # one statement may have become several
-            text = text.replace("\n", _newline(positions.text) + _indentation(positions.text, start))
+            text = text.replace("\n", _separator(positions.text, start))
         done.append((start, end, text))
     return sorted(done)
 
@@ -214,6 +214,8 @@ def _extent(edit: Edit, positions: Positions) -> tuple[int, int]:
         start = end - len(edit.node.value)
     if isinstance(edit.node, cst.SimpleStatementLine):  # with its indentation
         start -= len(_indentation(positions.text, start))
+    if isinstance(edit.node, cst.BaseSmallStatement):  # without the semicolon behind it
+        end = start + len(positions.text[start:end].rstrip("; \t\f"))
     if edit.start is not None:
         start = positions.of(edit.start[0])[edit.start[1]]
     if edit.end is not None:
@@ -230,12 +232,24 @@ def _code(piece: Code, positions: Positions, done: list[Replacement]) -> str:
     return splice(positions.text[start:end], inside)
 
 
+def _separator(text: str, start: int) -> str:
+    """What stands between a statement that starts there and one that is put behind it."""
+    indentation = _indentation(text, start)
+    if _line_before(text, start) != indentation:  # if x: from a import b
+        return "; "
+    return _newline(text) + indentation
+
+
 def _newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
+def _line_before(text: str, offset: int) -> str:
+    return text[max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1 : offset]
+
+
 def _indentation(text: str, offset: int) -> str:
-    line = text[max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1 : offset]
+    line = _line_before(text, offset)
     return line[: len(line) - len(line.lstrip(" \t\f"))]
 
 

@@ -68,6 +68,8 @@ def test_the_projects_own_module_is_left_alone(rulebook, project) -> None:
         ("def f():\n    import amp_D\n    return 1\n", "def f():\n    return 1\n"),
         ("if x:\n    import amp_D\nelse:\n    y()\n", "if x:\n    pass\nelse:\n    y()\n"),
         ("import os; import amp_D\n", "import os; pass\n"),
+        ("import os; import amp_D; x = 1\n", "import os; pass; x = 1\n"),
+        ("def f(): import amp_D ; return 1\n", "def f(): pass ; return 1\n"),
         ("# head\n\n# about it\nfrom amp_D import a\nb = 2\n", "# head\n\n# about it\nb = 2\n"),
     ],
 )  # fmt: skip

@@ -49,3 +49,18 @@ def test_what_an_alias_stands_for_is_reported_once(migrate_with) -> None:
     rule = {"id": "v", "match": {"name": "torch.ver.x"}, "then": {"report": {"kind": "review", "message": "Look."}}}
     result = migrate_with([rule], "import torch\nversion = torch.ver.x\nif version: print(version)\n")
     assert [(finding.rule, finding.span.start_line) for finding in result.findings] == [("v", 2)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("{}; y = 1\n", "{}\n{}; y = 1\n"),
+        ("if x: {}; y = 1\n", "if x: {}; {}; y = 1\n"),
+        ("if x:\n    {}\n", "if x:\n    {}\n    {}\n"),
+    ],
+)
+def test_an_import_that_is_split_stays_where_it_was(migrate, before: str, after: str) -> None:
+    together = before.format("from torch.profiler import profile, record_function")
+    split = after.format("from torch_npu.profiler import profile", "from torch.profiler import record_function")
+    result = migrate("import torch\n" + together)
+    assert result == "import torch\nimport torch_npu\n" + split
