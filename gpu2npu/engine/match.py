@@ -21,7 +21,7 @@ from gpu2npu.engine.scopes import Imported, Scope
 from gpu2npu.engine.skips import Skips
 from gpu2npu.engine.strings import NO, UNSURE, YES, Place, Texts, judge
 from gpu2npu.engine.table import RuleTable, StringRule
-from gpu2npu.engine.tree import children, string_value
+from gpu2npu.engine.tree import children, last_name, string_value
 from gpu2npu.records import FindingKind
 from gpu2npu.rulebook.rule import Rule
 
@@ -274,6 +274,8 @@ class _Walk:
         for node in reversed(self.above):
             if isinstance(node, cst.Annotation):
                 return True
+            if isinstance(node, cst.Subscript) and last_name(node.value) == "Literal":  # its strings are values
+                return False
             if not isinstance(node, (cst.Subscript, cst.SubscriptElement, cst.Index, cst.BinaryOperation)):
                 return False
         return False

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from gpu2npu.engine.names import Names
-from gpu2npu.engine.scopes import Defined, Scope, every_param
+from gpu2npu.engine.scopes import Assigned, Defined, Scope, every_param
 from gpu2npu.engine.tree import children, elements, last_name, string_value
 from gpu2npu.engine.words import TRANSPARENT, holds, is_word, mentions
 from gpu2npu.rulebook.rule import Role
@@ -37,6 +37,7 @@ _PROSE = _SPOKEN | _LOOKED_UP
 _TESTS = frozenset({"startswith", "endswith", "__eq__", "__contains__"})
 _CONTAINERS = frozenset({"append", "appendleft", "add", "insert", "extend", "remove", "discard"})
 _FLAGS = frozenset({"add_argument", "add_option", "option"})
+_NPU = "npu"  # a table with such a key has an entry for NPUs already
 _PROSE_KEYWORDS = frozenset({"help", "description", "msg", "message", "metadata", "doc", "epilog", "prog", "title"})
 
 
@@ -189,15 +190,51 @@ def _dictionary(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Rol
         return _beside(place.texts.inside(display), place, role) or UNSURE
     if is_word(string_value(parent.key), role) or holds(parent.key, role):
         return YES
-    return YES if string_value(parent.key) in role.siblings else UNSURE
+    if string_value(parent.key) in role.siblings:
+        return YES
+    values = _strings([element.value for element in display.elements if isinstance(element, cst.DictElement)])
+    if (values - {place.replaced_by}) & role.siblings:  # {"cuda": "nccl", "cpu": "gloo"}
+        return NO if _NPU in place.texts.inside(display) else YES
+    return _of_name(place.above[depth - 2], role) if depth > 1 else UNSURE
+
+
+def _of_name(holder: cst.CSTNode, role: Role) -> str:
+    """YES for what a name is given that has the role: `device_map={"": "cuda"}`."""
+    if isinstance(holder, cst.Arg):
+        return YES if holder.keyword is not None and is_word(holder.keyword.value, role) else UNSURE
+    targets = [target.target for target in holder.targets] if isinstance(holder, cst.Assign) else []
+    return YES if any(holds(target, role) for target in targets) else UNSURE
 
 
 def _subscript(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str | None:
     assert isinstance(parent, cst.Subscript)
     if child is parent.value:
         return None
-    indexes = [element.slice.value for element in parent.slice if isinstance(element.slice, cst.Index)]
-    return _beside(_strings(indexes), place, role) or UNSURE
+    verdict = _beside(_strings(_indexes(parent)), place, role)
+    if last_name(parent.value) == "Literal":  # the name it annotates may tell
+        return verdict
+    return verdict or _beside(_keys(parent.value, place), place, role) or UNSURE
+
+
+def _keys(table: cst.CSTNode, place: Place) -> frozenset[str]:
+    """The keys of a dict display that a name stands for everywhere: they are renamed alike."""
+    found = place.scope.lookup(table.value) if isinstance(table, cst.Name) else None
+    bound = found[1][0] if found is not None and len(found[1]) == 1 else None
+    value = bound.value if isinstance(bound, Assigned) else None
+    return place.texts.inside(value) if isinstance(value, cst.Dict) else frozenset()
+
+
+def _indexes(node: cst.Subscript) -> list[cst.CSTNode]:
+    return [element.slice.value for element in node.slice if isinstance(element.slice, cst.Index)]
+
+
+def _allowed(annotation: cst.CSTNode | None) -> frozenset[str]:
+    """The strings that a type admits: those of a `Literal` anywhere in it."""
+    if annotation is None:
+        return frozenset()
+    if isinstance(annotation, cst.Subscript) and last_name(annotation.value) == "Literal":
+        return _strings(_indexes(annotation))
+    return frozenset().union(*map(_allowed, children(annotation)))
 
 
 def _comparison(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str:
@@ -213,18 +250,32 @@ def _assignment(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Rol
     else:
         assert isinstance(parent, (cst.AnnAssign, cst.AugAssign, cst.NamedExpr))
         targets = [parent.target]
+    if isinstance(parent, cst.AnnAssign) and (verdict := _beside(_allowed(parent.annotation), place, role)):
+        return verdict
     return YES if any(holds(target, role) for target in targets) else UNSURE
 
 
 def _default(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str:
     assert isinstance(parent, cst.Param)
+    if verdict := _beside(_allowed(parent.annotation), place, role):
+        return verdict
     return YES if child is parent.default and is_word(parent.name.value, role) else UNSURE
+
+
+def _annotation(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str:
+    """The string of a `Literal` with no other that tells: the name that is annotated may."""
+    holder = place.above[depth - 1]
+    name = holder.name if isinstance(holder, cst.Param) else getattr(holder, "target", None)
+    return YES if name is not None and holds(name, role) else UNSURE
 
 
 def _returned(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str:
     function = next((node for node in reversed(place.above[:depth]) if isinstance(node, cst.FunctionDef)), None)
     if function is None:
         return UNSURE
+    returns = function.returns.annotation if function.returns is not None else None
+    if verdict := _beside(_allowed(returns), place, role):
+        return verdict
     if is_word(function.name.value, role):
         return YES
     return YES if place.texts.inside(function) & role.siblings else UNSURE
@@ -265,6 +316,8 @@ def _argument(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role,
             return YES
         if callee in _TESTS or callee in _CONTAINERS:
             return YES if holds(call.func.value, role) else UNSURE
+        if callee in ("get", "pop") and parent is call.args[0]:
+            return _beside(_keys(call.func.value, place), place, role) or UNSURE
         if callee == "join" or "logg" in (last_name(call.func.value) or "").lower():
             return NO
     if callee in TRANSPARENT:
@@ -337,7 +390,7 @@ _HANDLERS = {
     cst.Expr: _statement,
     cst.Raise: _statement,
     cst.Assert: _statement,
-    cst.Annotation: _statement,
+    cst.Annotation: _annotation,
     cst.IfExp: _condition,
     cst.BooleanOperation: _either,
     cst.BinaryOperation: _either,

@@ -206,3 +206,49 @@ def test_a_parameter_in_another_file_tells(project) -> None:
 def test_code_inside_parts_of_a_string(migrate) -> None:
     text = "print('torch.cuda: ' f'{torch.cuda.device_count()} ' 'cuda' f'cuda {x.cuda()}')\n"
     assert migrate(text) == "print('torch.cuda: ' f'{torch.npu.device_count()} ' 'cuda' f'cuda {x.npu()}')\n"
+
+
+TABLES = {
+    "backends go with the devices they are for": (
+        "b = {'cuda': 'nccl', 'cpu': 'gloo', 'hpu': 'hccl'}[device.type]",
+        "b = {'npu': 'hccl', 'cpu': 'gloo', 'hpu': 'hccl'}[device.type]",
+    ),
+    "a table that knows the NPU": ("b = {'cuda': 'nccl', 'npu': 'hccl', 'cpu': 'gloo'}[device.type]",) * 2,
+    "look-ups in a table": (
+        "T = {'cuda': f, 'cpu': g}\nT['cuda']()\nT.get('cuda')",
+        "T = {'npu': f, 'cpu': g}\nT['npu']()\nT.get('npu')",
+    ),
+    "look-ups in what may be another table": (
+        "T = {'cuda': f, 'cpu': g}\nT = load()\nT['cuda']()",
+        "T = {'npu': f, 'cpu': g}\nT = load()\nT['cuda']()",
+    ),
+    "the device of every part": ("load(device_map={'': 'cuda'})", "load(device_map={'': 'npu'})"),
+    "no device": ("labels = {'': 'cuda'}",) * 2,
+}
+
+
+@pytest.mark.parametrize(("before", "after"), TABLES.values(), ids=TABLES)
+def test_tables(migrate, before: str, after: str) -> None:
+    assert migrate(before) == after
+
+
+TYPES = {
+    "a field": ("kind: Literal['cpu', 'cuda'] = 'cuda'", "kind: Literal['cpu', 'npu'] = 'npu'"),
+    "a field of a name that tells": ("device: t.Literal['cuda'] = 'cuda'", "device: t.Literal['npu'] = 'npu'"),
+    "a parameter": (
+        "def f(x: Literal['nccl', 'gloo'] | None = 'nccl'): ...",
+        "def f(x: Literal['hccl', 'gloo'] | None = 'hccl'): ...",
+    ),
+    "a result": (
+        "def f() -> Literal['cuda', 'cpu']: return 'cuda'",
+        "def f() -> Literal['npu', 'cpu']: return 'npu'",
+    ),
+    "an alias": ("Kind = Literal['cuda', 'cpu']", "Kind = Literal['npu', 'cpu']"),
+    "a type that knows the NPU": ("kind: Literal['cuda', 'npu'] = 'cuda'",) * 2,
+    "no device": ("kind: Literal['cuda', 'triton'] = 'cuda'",) * 2,
+}
+
+
+@pytest.mark.parametrize(("before", "after"), TYPES.values(), ids=TYPES)
+def test_literal_types_go_with_their_values(migrate, before: str, after: str) -> None:
+    assert migrate(before) == after
