@@ -10,6 +10,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_
 from torch.distributed.algorithms.join import Join
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parallel.distributed import _MixedPrecision
 
 torch.manual_seed(0)
 NET = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
@@ -159,6 +160,20 @@ def mixed_precision(rank):
     scaler.update()
 
 
+def native_mixed_precision(rank):
+    """Parameters in float16 for the passes, whose storage is freed and allocated at each of them.
+
+    The first backward pass goes nowhere: PyTorch's `Reducer::set_mixed_precision_param_dtype` (2.13) replaces the
+    buckets and leaves their views on the old ones until the buckets are rebuilt, so it reduces memory nobody wrote.
+    """
+    for reduction in (torch.float16, torch.float32):
+        precision = _MixedPrecision(param_dtype=torch.float16, reduce_dtype=reduction, buffer_dtype=torch.float16)
+        model = DistributedDataParallel(net(rank), mixed_precision=precision)
+        model(BATCHES[0].to(f"npu:{rank}")).sum().backward()
+        trains_as_one_process(model, rank, tolerance=2e-3)
+        assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+
+
 def uneven_inputs(rank):
     model = DistributedDataParallel(nn.Linear(1, 1, bias=False).to(f"npu:{rank}"))
     optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.125)
@@ -214,6 +229,7 @@ def pipeline(rank):
 BOUND = {"hccl"}
 CHECKS = {
     "hccl": [
+        native_mixed_precision,
         options,
         ranks_start_with_the_weights_of_the_first,
         accumulates_without_synchronising,
