@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from torch._ops import OpOverload
+from torch._ops import OpOverload, OpOverloadPacket, _OpNamespace
 
 from gpu2npu.emulator.device.support_table import is_supported
 
@@ -70,12 +70,20 @@ def overload(name: str) -> OpOverload:
     Raises:
         ValueError: PyTorch has no such overload.
     """
-    namespace, _, rest = name.partition("::")
-    packet, _, which = rest.partition(".")
+    operator, _, which = name.partition(".")
     try:
-        return getattr(getattr(getattr(torch.ops, namespace), packet), which or "default")  # type: ignore[no-any-return]
+        return getattr(_packet(operator), which or "default")  # type: ignore[no-any-return]
     except AttributeError:
         raise ValueError(f"torch {torch.__version__} has no operator {name}") from None
+
+
+def _packet(operator: str) -> OpOverloadPacket | None:
+    """All overloads of `aten::add`, even if a tool that watches operators has put a function in the packet's place."""
+    namespace, _, name = operator.partition("::")
+    found = getattr(getattr(torch.ops, namespace), name, None)
+    if found is not None and not isinstance(found, OpOverloadPacket):
+        found = getattr(_OpNamespace(namespace), name)
+    return found
 
 
 def read(op: OpOverload) -> Signature:
@@ -134,8 +142,8 @@ def functional_name(op: OpOverload) -> str | None:
     """`aten::add.Tensor` for `aten::add_.Tensor` and `aten::add.out`; None when PyTorch has no such overload."""
     if not op._schema.is_mutable:
         return op.name()
-    namespace, _, name = op._schema.name.partition("::")
-    packet = getattr(getattr(torch.ops, namespace), name.removesuffix("_") if not name.endswith("__") else name, None)
+    name = op._schema.name
+    packet = _packet(name.removesuffix("_") if not name.endswith("__") else name)
     if packet is None:
         return None
     wanted = _plain_arguments(op)
@@ -148,12 +156,11 @@ def functional_name(op: OpOverload) -> str | None:
 
 def mutable_overloads(op: OpOverload) -> list[OpOverload]:
     """The in-place and `out=` overloads that compute what a functional overload does."""
-    namespace, _, name = op._schema.name.partition("::")
-    library = getattr(torch.ops, namespace)
+    name = op._schema.name
     wanted = _plain_arguments(op)
     found: list[OpOverload] = []
     for packet_name in (name, f"{name}_"):
-        packet = getattr(library, packet_name, None)
+        packet = _packet(packet_name)
         if packet is None:
             continue
         for overload in packet.overloads():
