@@ -38,50 +38,70 @@ class Literals:
         if isinstance(node, cst.SimpleString) and raw in self.table.texts:
             rule = self.table.texts[raw]
             return self.edit(rule, node, raw, rule.then.rename)
+        new, rules = self.patterns(node, raw)
+        if any(rule.then.keep for rule in rules):
+            return True
+        new, variables = self.variables(node, new)
+        rules += variables
+        renaming = [rule for rule in rules if rule.then.rename is not None]
+        if new != raw:
+            self.replace(renaming[0], node, raw, new)
+        return bool(rules) or self.command(node, raw)
+
+    def patterns(self, node: Text, raw: str) -> tuple[str, list[Rule]]:
+        """The text under all rules for parts of it, and these rules; a rule that keeps it ends the search."""
+        new, rules = raw, []
         for pattern, rule in self.table.patterns:
-            if pattern.search(raw) is not None:
-                renamed = pattern.sub(rule.then.rename, raw) if rule.then.rename is not None else None
-                return self.edit(rule, node, raw, renamed)
-        return self.variables(node, raw) or self.command(node, raw)
+            if pattern.search(new) is None:
+                continue
+            rules.append(rule)
+            if rule.then.keep or (rule.then.rename is None and is_spoken(self.above)):
+                break
+            if rule.then.rename is not None:
+                new = pattern.sub(rule.then.rename, new)
+            self.matches.note(rule, node, raw, self.above)
+            if rule.then.rename is None:
+                break
+        return new, rules
 
     def edit(self, rule: Rule, node: Text, raw: str, new: str | None) -> bool:
         if rule.then.keep or (new is None and is_spoken(self.above)):
             return True
-        if new is not None and not _is_sound(node, new):
-            message = f"{rule.why} The replacement does not fit into this string: change it by hand."
-            self.matches.add(Found(node, rule.id, FindingKind.REVIEW, raw, message), self.above)
-            return True
         self.matches.note(rule, node, raw, self.above)
         if new is not None and new != raw:
-            opening, closing = _quotes(node)
-            self.matches.add(Edit(node, opening + new + closing, rule.id, rule.why), self.above)
+            self.replace(rule, node, raw, new)
         return True
 
-    def variables(self, node: Text, raw: str) -> bool:
-        """`"CUDA_VISIBLE_DEVICES"`, and `"CUDA_VISIBLE_DEVICES=0 python train.py"`."""
+    def replace(self, rule: Rule, node: Text, raw: str, new: str) -> None:
+        if _is_sound(node, new):
+            opening, closing = _quotes(node)
+            self.matches.add(Edit(node, opening + new + closing, rule.id, rule.why), self.above)
+        else:
+            message = f"{rule.why} The replacement does not fit into this string: change it by hand."
+            self.matches.add(Found(node, rule.id, FindingKind.REVIEW, raw, message), self.above)
+
+    def variables(self, node: Text, raw: str) -> tuple[str, list[Rule]]:
+        """`"CUDA_VISIBLE_DEVICES"`, and `"CUDA_VISIBLE_DEVICES=0 python train.py"`: the text with their new names, and
+        the rules for them."""
         if not (self.table.variables or self.table.families):
-            return False
+            return raw, []
         if raw.isidentifier():
             if isinstance(node, cst.FormattedStringText):  # f"{prefix}NCCL_DEBUG" names something else
-                return False
+                return raw, []
             found = [(raw, 0, self.table.variable_rule(raw))]
         elif "=" in raw or "$" in raw:
             matched = [(match.group("set") or match.group("read"), match) for match in _IN_COMMAND.finditer(raw)]
             found = [(name, match.end() - len(name), self.table.variable_rule(name)) for name, match in matched]
         else:
-            return False
+            return raw, []
         known = [(name, start, rule) for name, start, rule in found if rule is not None and not rule.then.keep]
         if not known or is_spoken(self.above):
-            return False
+            return raw, []
         new = raw
         for name, start, rule in reversed(known):
             if self.variable(rule, node, name):
                 new = new[:start] + (rule.then.rename or name) + new[start + len(name) :]
-        if new != raw:
-            opening, closing = _quotes(node)
-            rule = next(rule for _, _, rule in known if rule.then.rename is not None)
-            self.matches.add(Edit(node, opening + new + closing, rule.id, rule.why), self.above)
-        return True
+        return new, [rule for _, _, rule in known]
 
     def variable(self, rule: Rule, node: cst.CSTNode, name: str) -> bool:
         """What a rule says of a variable besides renaming it; tells whether it is to be renamed."""

@@ -33,6 +33,7 @@ def find_matches(module: cst.Module, text: str, names: Names, table: RuleTable, 
     """Every edit and finding that the rules of the table have for the module, whose text is `text`."""
     walk = _Walk(text, names, table, may_rename=not skips.lines)
     walk.visit(module, names.scopes.module)
+    walk.renames.unused_imports()
     walk.matches.anchors = walk.renames.anchors
     return walk.matches
 
@@ -356,6 +357,8 @@ class _Walk:
             self.renames.report_missing(rule, node, matched.group(), new + suffix)
             return
         if verdict == UNSURE:
+            if any(found.node is self.above[-1] for found in self.matches.found[-3:]):  # by a rule for the argument
+                return
             message = f"May mean '{new}' on the NPU; left as it is because its use does not say so."
             self.matches.add(Found(node, rule.id, FindingKind.REVIEW, node.value, message), self.above)
             return

@@ -11,9 +11,12 @@ from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.scopes import Assigned, Binding, Defined, Imported, Scope, Scopes, collect_scopes
 from gpu2npu.engine.source import SourceError, read_source
 from gpu2npu.engine.tree import dotted_name, last_name, string_value
+from gpu2npu.support.tables import has_cuda_name
 
 # Calls that import the module their string names.
 _IMPORTERS = frozenset({"importorskip", "import_module", "__import__"})
+# Modules that a star import of torch brings in, as far as rules are about them.
+_OF_TORCH = frozenset({"cuda", "nn", "distributed", "backends", "version", "amp", "profiler"})
 
 
 @dataclass(eq=False)
@@ -120,7 +123,7 @@ class Names:
     def _through_stars(self, name: str) -> str | None:
         for module in self.scopes.star_imports:
             if module == "torch" or module.startswith("torch."):
-                if name in ("cuda", "nn", "distributed"):
+                if (module == "torch" and name in _OF_TORCH) or has_cuda_name(f"{module}.{name}"):
                     return f"{module}.{name}"
                 continue
             dotted = f"{module}{'' if module.endswith('.') else '.'}{name}"

@@ -40,6 +40,7 @@ class Renames:
         self.release = table_for(names.context.version)
         self.anchors = {"torch"}  # local names beside whose import a further import belongs
         self.renamed_locals: dict[tuple[int, str], str] = {}
+        self.imported: list[tuple[Rule, cst.ImportAlias, str, list[cst.CSTNode]]] = []  # whose uses are reported
         self.interesting = self._interesting_names()
         if may_rename:  # not where comments keep some lines as they are, which may use the old name
             self._plan_local_renames()
@@ -138,6 +139,13 @@ class Renames:
             local = self.renamed_locals.get((id(found[0]), root.value)) if found is not None else None
             if local is not None:
                 self.edit(root, local, rule, chain[-1])
+            elif (
+                found is None and parent(prefix) in self.names.scopes.star_imports and not self._target(parent(prefix))
+            ):
+                message = (
+                    f"{root.value} comes from a star import, where the NPU's is not: import torch_npu, write {target}."
+                )
+                self.matches.add(Found(chain[-1], rule.id, FindingKind.REVIEW, qualified, message), self.above)
         elif not missing and self.names.qualified(chain[index - 1], scope) == parent(prefix):
             node = chain[index]
             assert isinstance(node, cst.Attribute)
@@ -283,12 +291,21 @@ class Renames:
         if rule.then.trait is not None:
             self.matches.traits.add(rule.then.trait)
         if rule.then.rename is None:
+            if rule.then.report is not None:
+                self.imported.append((rule, alias, old, list(self.above)))
             return Renamed(alias, old, None)
         new = rule.then.rename + old[len(prefix) :]
         if self.is_missing(rule, new):
             self.report_missing(rule, alias, old, new)
             return Renamed(alias, old, None)
         return Renamed(alias, old, new)
+
+    def unused_imports(self) -> None:
+        """Report what is imported and not used here: another file may take it from this one, or it may not exist."""
+        reported = [f"{found.api}." for found in self.matches.found]
+        for rule, alias, qualified, above in self.imported:
+            if not any(api.startswith(f"{qualified}.") for api in reported):
+                self.matches.note(rule, alias, qualified, above)
 
     def rewrite_from(self, node: cst.ImportFrom, module: str, followed: list[Renamed], scope: Scope) -> None:
         rules = [matched[0] for item in followed if item.new and (matched := self.table.rule_for(item.old))]

@@ -163,6 +163,11 @@ def _either(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, d
 
 def _element(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str | None:
     display = place.above[depth - 1]
+    assert isinstance(display, (cst.List, cst.Tuple, cst.Set))
+    index = place.texts.index(display.elements, parent, display)
+    option = string_value(display.elements[index - 1].value) if index else None
+    if option is not None and option.startswith("-") and is_word(option, role):  # ["--device", "cuda"]
+        return YES
     verdict = _beside(place.texts.inside(display), place, role)
     if verdict is not None or depth < 2:
         return verdict

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpu2npu.engine import ProjectContext, migrate_source
 from gpu2npu.records import FindingKind, Operation
 
 MOVE = {"id": "move", "match": {"call": "house.gpu.move"}, "then": {"replace": "{0}.npu({device})", "imports": "house"}}
@@ -144,3 +145,9 @@ def test_nothing_is_said_of_what_a_rule_took_out(migrate_with) -> None:
     rule = {"id": "m", "match": {"argument": "mode", "of": "*.run"}, "then": {"remove": True}}
     result = migrate_with([rule], "run(1, mode='cuda')\n")
     assert (result.content, result.findings) == (b"run(1)\n", ())
+
+
+def test_of_a_value_that_a_rule_is_about_nothing_else_is_said(rulebook) -> None:
+    text = b"import lightning\n\nlightning.Trainer(accelerator='cuda')\n"
+    result = migrate_source(text, "train.py", rulebook, ProjectContext())
+    assert [finding.rule for finding in result.findings] == ["lightning-accelerator-cuda"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gpu2npu.engine import ProjectContext, migrate_source
+
 ACTIVITY = [
     {"id": "kind", "match": {"name": "torch.profiler.Kind"}, "then": {"rename": "torch_npu.profiler.Kind"}},
     {"id": "gpu", "match": {"name": "torch.profiler.Kind.GPU"}, "then": {"rename": "torch_npu.profiler.Kind.NPU"}},
@@ -64,3 +66,25 @@ def test_an_import_that_is_split_stays_where_it_was(migrate, before: str, after:
     split = after.format("from torch_npu.profiler import profile", "from torch.profiler import record_function")
     result = migrate("import torch\n" + together)
     assert result == "import torch\nimport torch_npu\n" + split
+
+
+IMPORTED = {
+    "only imported": ("from torch.cuda import nccl\n", [1]),
+    "imported and used": ("from torch.cuda import nccl\n\nnccl.version()\n", [3]),
+    "nothing to say": ("from torch.cuda import Stream\n", []),
+}
+
+
+@pytest.mark.parametrize(("text", "lines"), IMPORTED.values(), ids=IMPORTED)
+def test_an_import_is_reported_where_no_use_is(rulebook, text: str, lines: list[int]) -> None:
+    result = migrate_source(text.encode(), "train.py", rulebook, ProjectContext())
+    assert [finding.span.start_line for finding in result.findings] == lines
+
+
+def test_a_module_from_a_star_import_is_reported(rulebook) -> None:
+    text = b"from torch.cuda import *\nfrom torch import *\n\ncuda.synchronize()\nget_device_capability()\n"
+    result = migrate_source(text, "train.py", rulebook, ProjectContext())
+    assert [(finding.span.start_line, finding.api) for finding in result.findings] == [
+        (4, "torch.cuda.synchronize"),
+        (5, "torch.cuda.get_device_capability"),
+    ]

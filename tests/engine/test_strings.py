@@ -252,3 +252,20 @@ TYPES = {
 @pytest.mark.parametrize(("before", "after"), TYPES.values(), ids=TYPES)
 def test_literal_types_go_with_their_values(migrate, before: str, after: str) -> None:
     assert migrate(before) == after
+
+
+COMMANDS = {
+    "words": ("run(['train.py', '--device', 'cuda'])", "run(['train.py', '--device', 'npu'])"),
+    "one word": ("run(['train.py', '--eval-device=cuda:0'])", "run(['train.py', '--eval-device=npu:0'])"),
+    "a line with several": (
+        "system('CUDA_VISIBLE_DEVICES=0 train.py --device cuda --dist-backend nccl')",
+        "system('ASCEND_RT_VISIBLE_DEVICES=0 train.py --device npu --dist-backend hccl')",
+    ),
+    "a line that is made": ("system(f'train.py --device cuda:{rank}')", "system(f'train.py --device npu:{rank}')"),
+    "other options": ("run(['build.py', '--sources', 'cuda', '--no-cuda', '--with=cuda'])",) * 2,
+}
+
+
+@pytest.mark.parametrize(("before", "after"), COMMANDS.values(), ids=COMMANDS)
+def test_options_of_commands(migrate, before: str, after: str) -> None:
+    assert migrate(before) == after
