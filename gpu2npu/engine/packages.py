@@ -48,6 +48,7 @@ class Packages:
 
     def statement(self, node: cst.Import | cst.ImportFrom) -> bool:
         """Judge an import statement; tells whether it is taken out as a whole."""
+        self.extensions(node)
         if not self.table.packages or (isinstance(node, cst.ImportFrom) and node.relative):
             return False
         matched = [(alias, self.rule(name)) for alias, name in _imported(node)]
@@ -59,6 +60,33 @@ class Packages:
                 self.remove(rule, node)
                 return True
         return False
+
+    def extensions(self, node: cst.Import | cst.ImportFrom) -> None:
+        """Judge modules by how their names end, where the project has no such module in Python: compiled ones."""
+        if not self.table.endings:
+            return
+        for alias, name in _imported(node):
+            top = name.partition(".")[0]
+            member = dotted_name(alias.name) if isinstance(alias, cst.ImportAlias) else None
+            if top and self.table.package_rule(name) is None and (rule := self.table.ending_rule(top)) is not None:
+                if self.names.context.module_path(top, self.names.path) is None:
+                    self.report(rule, node, top)
+            elif isinstance(node, cst.ImportFrom) and member is not None:
+                rule = self.table.ending_rule(member)
+                if rule is not None and self._is_compiled(import_module(node), member):
+                    self.report(rule, node, name)
+
+    def _is_compiled(self, package: str, name: str) -> bool:
+        """Whether a package of the project can have the name only as a module that is not written in Python."""
+        dotted = f"{package}{'' if package.endswith('.') else '.'}{name}"
+        if self.names.context.module_path(dotted, self.names.path) is not None:
+            return False
+        other = self.names.module(package)
+        if other is None:  # a folder without __init__.py can have modules alone
+            return not package.strip(".") and bool(self.names.context.files)
+        return other.path.endswith("__init__.py") and not (
+            other.scopes.star_imports or name in other.scopes.module.bindings
+        )
 
     def rule(self, module: str) -> Rule | None:
         """The rule for a module, unless the project has one of that name itself."""
@@ -116,7 +144,8 @@ def _imported(node: cst.Import | cst.ImportFrom) -> list[tuple[cst.CSTNode, str]
     module = import_module(node)
     if isinstance(node.names, cst.ImportStar):
         return [(node.names, module)]
-    return [(alias, f"{module}.{dotted_name(alias.name)}") for alias in node.names]
+    package = module if module.endswith(".") else f"{module}."
+    return [(alias, f"{package}{dotted_name(alias.name)}") for alias in node.names]
 
 
 def _catches(handler: cst.ExceptHandler) -> bool:

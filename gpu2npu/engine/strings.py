@@ -246,7 +246,14 @@ def _comparison(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Rol
     assert isinstance(parent, cst.Comparison)
     sides = [parent.left, *(target.comparator for target in parent.comparisons)]
     others = [part for side in sides if side is not child for part in (side, *elements(side))]  # in (device, other)
-    return YES if any(holds(part, role) for part in others) else UNSURE
+    return YES if any(holds(part, role) or _stands_for(part, place, role) for part in others) else UNSURE
+
+
+def _stands_for(name: cst.CSTNode, place: Place, role: Role) -> bool:
+    """Whether a name is bound to such values alone: `kind = x.device.type`."""
+    found = place.scope.lookup(name.value) if isinstance(name, cst.Name) else None
+    values = [getattr(binding, "value", None) for binding in found[1]] if found is not None else []
+    return bool(values) and all(value is not None and holds(value, role) for value in values)
 
 
 def _assignment(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str:

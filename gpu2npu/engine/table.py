@@ -68,8 +68,9 @@ class RuleTable:
     """Rules by what they match.
 
     `calls` and `arguments` are found by the last name of what is called, arguments of any call by `keywords`;
-    `families` are environment variables by their beginning. `plugins` tells for a rule's id which module its edits
-    need. `leaves` are the last parts of all rule names: cheap evidence that a name matters.
+    `families` are environment variables by their beginning, `endings` imported modules by their end. `plugins` tells
+    for a rule's id which module its edits need. `leaves` are the last parts of all rule names: cheap evidence that a
+    name matters.
     """
 
     leaves: frozenset[str]
@@ -86,6 +87,7 @@ class RuleTable:
     arguments: dict[str, list[Rule]] = field(default_factory=dict)
     keywords: dict[str, list[Rule]] = field(default_factory=dict)
     packages: dict[str, Rule] = field(default_factory=dict)
+    endings: dict[str, Rule] = field(default_factory=dict)
     variables: dict[str, Rule] = field(default_factory=dict)
     families: dict[str, Rule] = field(default_factory=dict)
     commands: dict[str, Rule] = field(default_factory=dict)
@@ -110,6 +112,10 @@ class RuleTable:
                 return self.packages[module]
             module = module.rpartition(".")[0]
         return None
+
+    def ending_rule(self, name: str) -> Rule | None:
+        """The import rule for modules whose name ends as this one does."""
+        return next((rule for ending, rule in self.endings.items() if name.endswith(ending)), None)
 
     def variable_rule(self, name: str) -> Rule | None:
         """The rule for an environment variable: its own, else that of the longest family it belongs to."""
@@ -170,6 +176,13 @@ def _enter_argument(table: RuleTable, rule: Rule, match: ArgumentMatch, rulebook
         table.arguments.setdefault(_leaf(match.of), []).append(rule)
 
 
+def _enter_import(table: RuleTable, rule: Rule, match: ImportMatch, rulebook: Rulebook) -> None:
+    if match.module.startswith("*"):
+        table.endings.setdefault(match.module[1:], rule)
+    else:
+        table.packages.setdefault(match.module, rule)
+
+
 def _enter_variable(table: RuleTable, rule: Rule, match: EnvironmentMatch, rulebook: Rulebook) -> None:
     if match.variable.endswith("*"):
         table.families.setdefault(match.variable[:-1], rule)
@@ -186,7 +199,7 @@ _ENTER: dict[type[Match], Callable[..., object]] = {
     PatternMatch: lambda table, rule, match, _: table.patterns.append((re.compile(match.pattern), rule)),
     CallMatch: lambda table, rule, match, _: table.calls.setdefault(_leaf(match.call), []).append(rule),
     ArgumentMatch: _enter_argument,
-    ImportMatch: lambda table, rule, match, _: table.packages.setdefault(match.module, rule),
+    ImportMatch: _enter_import,
     EnvironmentMatch: _enter_variable,
     CommandMatch: lambda table, rule, match, _: table.commands.setdefault(match.command, rule),
 }
@@ -222,6 +235,8 @@ def _trigger(matches: Iterable[Match]) -> Trigger:
         found = _WORD.findall(evidence.encode())
         if isinstance(match, PatternMatch):
             patterns.append(re.compile(evidence.encode()))
+        elif evidence.startswith("*"):
+            patterns.append(re.compile(re.escape(evidence[1:].encode()) + rb"\b"))
         elif evidence.endswith("*"):
             beginnings.append(evidence[:-1].encode())
         elif not found:

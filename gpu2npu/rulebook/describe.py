@@ -42,6 +42,8 @@ def match_text(match: Match) -> str:
         return _argument(match)
     if isinstance(match, ImportMatch):
         names = f", installed as {_list(match.distributions)}" if match.distributions else ""
+        if match.module.startswith("*"):
+            return f"imports of modules `{match.module}` that the project does not have in Python{names}"
         return f"imports of `{match.module}` and of what is under it{names}"
     if isinstance(match, EnvironmentMatch):
         family = match.variable.endswith("*")

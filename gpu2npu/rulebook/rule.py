@@ -74,7 +74,10 @@ class ArgumentMatch:
 
 @dataclass(frozen=True)
 class ImportMatch:
-    """An import of a module or of something under it. `distributions` are the names that pip knows it by."""
+    """An import of a module or of something under it. `distributions` are the names that pip knows it by.
+
+    A leading `*` stands for any beginning of the name of a module that the project does not have in Python.
+    """
 
     module: str
     distributions: frozenset[str] = frozenset()

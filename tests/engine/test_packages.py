@@ -101,3 +101,27 @@ def test_rules_for_the_projects_own_packages_are_left_out(rulebook) -> None:
 def test_a_file_says_it_once(migrate_with) -> None:
     text = "import fastlib\nfrom fastlib import a\ndef f():\n    import fastlib.b\n"
     assert [finding.span.start_line for finding in migrate_with([FAST], text).findings] == [1]
+
+
+COMPILED = {
+    "a module of its own": ("import nms_cuda\n", "nms_cuda"),
+    "something of it": ("from nms_cuda import forward\n", "nms_cuda"),
+    "beside the file": ("from . import nms_cuda\n", ".nms_cuda"),
+    "in a package": ("from lib.ops import nms_cuda\n", "lib.ops.nms_cuda"),
+    "in a package, relative": ("from .ops import nms_cuda\n", ".ops.nms_cuda"),
+    "a function of a package": ("from .ops import move_cuda\n", None),
+    "a module of the project": ("from . import own_cuda\nimport lib.own_cuda\n", None),
+    "a function of another package": ("from otherlib.move import to_cuda\n", None),
+}
+
+
+@pytest.mark.parametrize(("text", "module"), COMPILED.values(), ids=COMPILED)
+def test_compiled_modules_are_known_by_their_ending(project, text: str, module: str | None) -> None:
+    files = {
+        "lib/__init__.py": "",
+        "lib/own_cuda.py": "",
+        "lib/ops/__init__.py": "def move_cuda(x): ...\n",
+        "lib/nms.py": text,
+    }
+    found = [(finding.rule, finding.api) for finding in project(files)["lib/nms.py"].findings]
+    assert found == ([] if module is None else [("extension-cuda", module)])

@@ -25,6 +25,7 @@ DEVICES = [
     "if device.split(':')[0] == 'cuda': ...",
     "if cfg['device'] == 'cuda': ...",
     "if get_device() == 'cuda': ...",
+    "kind = x.device.type\nif kind == 'cuda': ...",
     "def f(x, *, device='cuda'): ...",
     "f = lambda device='cuda': device",
     "class C:\n    device: str = 'cuda'",
