@@ -71,7 +71,7 @@ Exit codes:
     "-v",
     "--version",
     metavar="VERSION",
-    help="The PyTorch version the project is written for: 1.11.0, or 2.1.0 to 2.14.0.",
+    help="The PyTorch version the project is written for, such as 2.1.0: 1.11, or 2.1 to 2.14, with any patch number.",
 )
 @click.option(
     "-r",

@@ -16,7 +16,7 @@ from gpu2npu.project.mirror import read_files
 from gpu2npu.project.request import Request
 from gpu2npu.rulebook import Rulebook, load_rulebook
 from gpu2npu.rulebook.select import select_rules
-from gpu2npu.support.tables import RELEASES, VERSIONS
+from gpu2npu.support.tables import RELEASES, known_version, unknown_version
 
 # What a project's folder has at its top.
 _TOPS = (CONFIG_NAME, "pyproject.toml", "setup.py", "setup.cfg", ".git")
@@ -48,10 +48,11 @@ def explain(place: str, files: tuple[Path, ...], version: str | None, root: Path
         raise click.UsageError(f"'{path}' does not lie in the project '{root}'; give another folder with -i.")
     request = with_config(Request(root, version or "", rules=files), read_config(root))
     version = request.version or RELEASES[0]
-    if version not in VERSIONS:
-        raise click.UsageError(f"PyTorch version {version!r} is not known; use one of {', '.join(VERSIONS)}.")
+    release = known_version(version)
+    if release is None:
+        raise click.UsageError(f"{unknown_version(version)}.")
     with usage_errors():
-        rulebook, context = _open(request, version, root)
+        rulebook, context = _open(request, release, root)
     name = resolved.relative_to(root).as_posix()
     try:
         found = explain_line(resolved.read_bytes(), name, line, rulebook, context)

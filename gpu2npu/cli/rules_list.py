@@ -15,7 +15,7 @@ from gpu2npu.rulebook.describe import limit_texts, match_text, one_line, then_te
 from gpu2npu.rulebook.encode import encode_rule
 from gpu2npu.rulebook.rule import Example
 from gpu2npu.rulebook.select import select_rules
-from gpu2npu.support.tables import VERSIONS
+from gpu2npu.support.tables import known_version, unknown_version
 
 
 @click.command("list")
@@ -24,11 +24,12 @@ from gpu2npu.support.tables import VERSIONS
 @click.option("-v", "--version", metavar="VERSION", help="Only the rules for this PyTorch version.")
 def list_rules(as_json: bool, files: tuple[Path, ...], version: str | None) -> None:
     """List the rules, in the order in which they are asked: yours, then the built-in ones."""
-    if version is not None and version not in VERSIONS:
-        raise click.UsageError(f"PyTorch version {version!r} is not known; use one of {', '.join(VERSIONS)}.")
+    release = known_version(version) if version is not None else None
+    if version is not None and release is None:
+        raise click.UsageError(f"{unknown_version(version)}.")
     with usage_errors():
         rules = load_rulebook(files).rules
-    rules = tuple(rule for rule in rules if version is None or rule.applies_to(version))
+    rules = tuple(rule for rule in rules if release is None or rule.applies_to(release))
     if as_json:
         entries = [{**encode_rule(rule), "file": rule.file, "builtin": rule.builtin} for rule in rules]
         click.echo(json.dumps(entries, indent=2, ensure_ascii=False))

@@ -11,7 +11,7 @@ from typing import Any
 from gpu2npu.formats.kinds import OTHER_KINDS
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.request import Request
-from gpu2npu.support.tables import VERSIONS
+from gpu2npu.support.tables import known_version, unknown_version
 
 CONFIG_NAME = "gpu2npu.toml"
 MAX_BYTES = 1024 * 1024
@@ -106,9 +106,9 @@ def _checked(table: object, path: Path, prefix: str) -> Config:
         texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
         if not (texts if _KEYS[key] is _TEXTS else isinstance(value, str)):
             raise UsageError(f"{path}: {place}: must be {_KEYS[key]}.")
-    if table.get("version", VERSIONS[0]) not in VERSIONS:
+    if "version" in table and known_version(table["version"]) is None:
         place = f"{prefix}.version".lstrip(".")
-        raise UsageError(f"{path}: {place}: {table['version']!r} is not known; use one of {', '.join(VERSIONS)}.")
+        raise UsageError(f"{path}: {place}: {unknown_version(table['version'])}.")
     for kind in table.get("skip-kinds", ()):
         if kind not in OTHER_KINDS:
             place = f"{prefix}.skip-kinds".lstrip(".")

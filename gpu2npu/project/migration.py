@@ -92,7 +92,7 @@ def _migrate(
 ) -> tuple[Outcome, dict[str, bytes]]:
     """The outcome, without what only writing shows, and the bytes of every file that was looked at."""
     sources, unread = read_files(place.root, tree.python)
-    migrator = prepare(request.choice, request.version, place.root, sources)
+    migrator = prepare(request.choice, request.release, place.root, sources)
     files = {path: MigratedFile(path) for path in sources}
     concerned = {
         path: source for path, source in sources.items() if not request.excludes(path) and migrator.concerns(source)

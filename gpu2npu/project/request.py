@@ -10,7 +10,7 @@ from pathlib import Path
 from gpu2npu.formats.kinds import HEAD_BYTES, OTHER_KINDS, kind_of
 from gpu2npu.project.errors import UsageError
 from gpu2npu.rulebook.select import RuleChoice
-from gpu2npu.support.tables import VERSIONS
+from gpu2npu.support.tables import known_version, unknown_version
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,11 @@ class Request:
     skip_rules: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     skip_kinds: tuple[str, ...] = ()
+
+    @property
+    def release(self) -> str:
+        """The version whose facts are used; only for a request that was checked."""
+        return known_version(self.version) or self.version
 
     @property
     def choice(self) -> RuleChoice:
@@ -57,8 +62,8 @@ class Place:
 
 def check_request(request: Request) -> Place:
     """Raises UsageError with the first reason why the request cannot be carried out."""
-    if request.version not in VERSIONS:
-        raise UsageError(f"PyTorch version {request.version!r} is not known; use one of {', '.join(VERSIONS)}.")
+    if known_version(request.version) is None:
+        raise UsageError(f"{unknown_version(request.version)}.")
     for kind in request.skip_kinds:
         if kind not in OTHER_KINDS:
             raise UsageError(f"There is no kind of files {kind!r} to skip; the kinds are {', '.join(OTHER_KINDS)}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +16,18 @@ CUDA_TABLE = DATA / "torch_cuda.json"
 RELEASES = tuple(f"2.{minor}.0" for minor in range(1, 15))
 # PyTorch versions that a source project may state. torch_npu for 1.11.0 was never on PyPI.
 VERSIONS = ("1.11.0", *RELEASES)
+
+
+def known_version(version: str) -> str | None:
+    """The one of VERSIONS that stands for a PyTorch release "X.Y.Z": that of its minor release, whose names a patch
+    release keeps. None where there is none."""
+    match = re.fullmatch(r"(\d+\.\d+)\.\d+", version)
+    return f"{match[1]}.0" if match is not None and f"{match[1]}.0" in VERSIONS else None
+
+
+def unknown_version(version: str) -> str:
+    """What to tell of a version for which `known_version` has none."""
+    return f"PyTorch version {version!r} is not known; use one of {', '.join(VERSIONS)}, or a patch release of one"
 
 
 @dataclass(frozen=True)

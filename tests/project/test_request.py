@@ -49,9 +49,16 @@ def test_versions(project: Path) -> None:
     assert all(version in message for version in VERSIONS)
 
 
-@pytest.mark.parametrize("version", ["2.1", "2.15.0", "2.1.1", "latest", ""])
+@pytest.mark.parametrize("version", ["2.1", "2.15.0", "2.0.1", "2.1.1+cu118", "2.1.x", "latest", ""])
 def test_other_versions_are_refused(project: Path, version: str) -> None:
     refusal(Request(project, version))
+
+
+@pytest.mark.parametrize(("version", "release"), [("2.7.1", "2.7.0"), ("2.10.0", "2.10.0"), ("1.11.3", "1.11.0")])
+def test_a_patch_release_stands_for_its_minor_release(project: Path, version: str, release: str) -> None:
+    request = Request(project, version)
+    check_request(request)
+    assert request.release == release
 
 
 def test_a_missing_source(tmp_path: Path) -> None:
