@@ -234,7 +234,7 @@ def _trigger(matches: Iterable[Match]) -> Trigger:
         evidence = _EVIDENCE[type(match)](match)
         found = _WORD.findall(evidence.encode())
         if isinstance(match, PatternMatch):
-            patterns.append(re.compile(evidence.encode()))
+            patterns.append(unanchored(evidence))
         elif evidence.startswith("*"):
             patterns.append(re.compile(re.escape(evidence[1:].encode()) + rb"\b"))
         elif evidence.endswith("*"):
@@ -248,6 +248,14 @@ def _trigger(matches: Iterable[Match]) -> Trigger:
     return Trigger(
         frozenset(words), {word: tuple(others) for word, others in together.items()}, tuple(beginnings), tuple(patterns)
     )
+
+
+_ANCHOR = re.compile(r"(?P<other>\\[^AZ]|\[\^?\]?(?:\\.|[^\]\\])*\])|\\[AZ]|[\^$]", re.DOTALL)
+
+
+def unanchored(pattern: str) -> re.Pattern[bytes]:
+    """A pattern for strings as one to look for in a file, where a string's ends are no ends of the file."""
+    return re.compile(_ANCHOR.sub(lambda match: match["other"] or "(?:)", pattern).encode())
 
 
 def _last_two(name: str) -> str:

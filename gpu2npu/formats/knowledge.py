@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gpu2npu.engine.table import RuleTable, StringRule, rule_table
+from gpu2npu.engine.table import RuleTable, StringRule, rule_table, unanchored
 from gpu2npu.engine.words import is_word
 from gpu2npu.formats.marks import Mark, applied, edit, reported, review
 from gpu2npu.rulebook.rule import ArgumentMatch, ImportMatch, Rule, Rulebook
@@ -193,12 +193,13 @@ def _trigger(table: RuleTable, distributions: Mapping[str, Rule], options: Mappi
         assert isinstance(rule.match, ArgumentMatch)
         words.add(rule.match.value or str(rule.match.argument))
     written = {word for word in words if _TOKEN.fullmatch(word.encode())}
-    patterns = [re.escape(word) for word in words - written] + [pattern.pattern for pattern, _ in table.patterns]
+    patterns = [re.compile(re.escape(word).encode()) for word in words - written]
+    patterns += [unanchored(pattern.pattern) for pattern, _ in table.patterns]
     either = {variant for word in written for variant in (word, word.replace("-", "_"), word.replace("_", "-"))}
     return Trigger(
         frozenset(word.encode() for word in either),
         tuple(family.encode() for family in table.families),
-        tuple(re.compile(pattern.encode()) for pattern in patterns),
+        tuple(patterns),
     )
 
 

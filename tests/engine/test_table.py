@@ -1,0 +1,47 @@
+"""What a file must have for a rule to look at it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpu2npu.engine import ProjectContext
+from gpu2npu.engine.table import unanchored
+from gpu2npu.formats.dispatch import migrate_file
+from gpu2npu.rulebook import load_rulebook
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found", "not_found"),
+    [
+        (r"^train:cu\d+$", b"x = 'train:cu1'\n", b"x = 'train:cpu'\n"),
+        (r"\Aqueue\Z", b"x = 'queue'\n", b"x = 'cue'\n"),
+        (r"(?:^|,)gx\b", b"x = 'gx'\n", b"x = 'gxx'\n"),
+        (r"cost: \$5", b"x = 'cost: $5'\n", b"x = 'cost: 5'\n"),
+        (r"[^$]x[$^]", b"x = 'ax$'\n", b"x = 'ax'\n"),
+    ],
+)
+def test_a_string_has_its_ends_anywhere_in_a_file(pattern: str, found: bytes, not_found: bytes) -> None:
+    assert unanchored(pattern).search(found) is not None
+    assert unanchored(pattern).search(not_found) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after"),
+    [
+        ("a.py", "queue = 'train:cu2'\nother = 'my train:cu2'\n", "queue = 'train:np2'\nother = 'my train:cu2'\n"),
+        ("a.yaml", "queue: train:cu2\nother: my train:cu2\n", "queue: train:np2\nother: my train:cu2\n"),
+    ],
+)
+def test_a_pattern_bound_to_the_ends_of_a_string_is_applied(tmp_path: Path, path: str, before: str, after: str) -> None:
+    rule = {
+        "id": "queue",
+        "why": "The queues of the NPUs have other names.",
+        "match": {"pattern": r"^train:cu(\d)$"},
+        "then": {"rename": r"train:np\1"},
+        "examples": [{"before": "q = 'train:cu1'\n", "after": "q = 'train:np1'\n"}],
+    }
+    rules = tmp_path / "rules.json"
+    rules.write_text(json.dumps({"rules": [rule]}))
+    result = migrate_file(before.encode(), path, load_rulebook([rules]), ProjectContext(version="2.1.0"))
+    assert result.content == after.encode()
