@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ def load_rulebook(user_files: Sequence[Path] = ()) -> Rulebook:
     """The user's rule files, in the order given, then the built-in ones.
 
     A file of the user may also be a custom rule file of the vendor's tool. Examples are not run here (see
-    project/rule_examples.py).
+    project/rule_examples.py). A file that is given twice, or is a built-in one, stands once, where it is
+    given first.
 
     Raises:
         RuleError: A file cannot be read, is not JSON, does not fit the schema, or repeats a rule's id.
@@ -28,13 +30,13 @@ def load_rulebook(user_files: Sequence[Path] = ()) -> Rulebook:
     rules: list[Rule] = []
     roles: dict[str, Role] = {}
     seen: dict[str, Rule] = {}
-    for path, found, found_roles in (*map(_read_user_file, user_files), *map(_read_builtin_file, builtin_files())):
+    builtin = {os.path.realpath(path): path for path in builtin_files()}
+    given = {path: builtin.pop(os.path.realpath(path), None) for path in user_files}
+    files = [_read_user_file(path, builtin=known is not None) for path, known in given.items()]
+    for path, found, found_roles in (*files, *map(_read_builtin_file, builtin.values())):
         for index, rule in enumerate(found):
             if rule.id in seen:
-                other = seen[rule.id].file
-                raise RuleError(
-                    f"{path}: $.rules[{index}].id: '{rule.id}' is taken (also in {other}); choose another id."
-                )
+                raise _taken(rule, path, index, seen[rule.id], rules)
             seen[rule.id] = rule
         rules += found
         for name, role in found_roles.items():
@@ -43,25 +45,32 @@ def load_rulebook(user_files: Sequence[Path] = ()) -> Rulebook:
     return Rulebook(tuple(rules), roles)
 
 
+def _taken(rule: Rule, path: Path, index: int, earlier: Rule, rules: list[Rule]) -> RuleError:
+    """The error for an id that two rules have: of a built-in one and a user's it is the user's to change."""
+    if not rule.builtin or earlier.builtin:
+        return RuleError(f"{path}: $.rules[{index}].id: '{rule.id}' is taken (also in {earlier.file}); choose another.")
+    place = [other.id for other in rules if other.file == earlier.file].index(rule.id)
+    return RuleError(f"{earlier.file}: $.rules[{place}].id: '{rule.id}' is a built-in rule's id; choose another.")
+
+
 _File = tuple[Path, list[Rule], dict[str, Role]]
 
 
-def _read_user_file(path: Path) -> _File:
+def _read_user_file(path: Path, *, builtin: bool) -> _File:
     document = read_document(path)
     if is_vendor_file(document):
         return path, vendor_rules(document, path), {}
     check_document(document, path)
-    return _decode(document, path, builtin=False)
+    return _decode(document, path, builtin=builtin, file=str(path))
 
 
 def _read_builtin_file(path: Path) -> _File:
     # The built-in files are checked against the schema by the tests, not on every run: importing jsonschema takes
     # longer than migrating a small project.
-    return _decode(json.loads(path.read_text(encoding="utf-8")), path, builtin=True)
+    return _decode(json.loads(path.read_text(encoding="utf-8")), path, builtin=True, file=path.name)
 
 
-def _decode(document: dict[str, Any], path: Path, *, builtin: bool) -> _File:
-    file = path.name if builtin else str(path)
+def _decode(document: dict[str, Any], path: Path, *, builtin: bool, file: str) -> _File:
     rules = [decode_rule(entry, builtin=builtin, file=file) for entry in document.get("rules", ())]
     return path, rules, {name: decode_role(entry) for name, entry in document.get("roles", {}).items()}
 

@@ -10,6 +10,7 @@ import pytest
 
 from gpu2npu.engine import ProjectContext, migrate_source
 from gpu2npu.rulebook import RuleError, load_rulebook
+from gpu2npu.rulebook.builtin import builtin_rules_dir
 
 RULE = {
     "id": "fuse",
@@ -134,3 +135,23 @@ def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(RuleError, match="is not UTF-8"):
         load_rulebook([tmp_path / "bytes.json"])
+
+
+@pytest.mark.parametrize("name", ["devices.json", "distributed.json"])
+def test_a_built_in_file_that_is_given_stands_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(builtin_rules_dir())
+    given = load_rulebook([Path(name)])
+    assert sorted(rule.id for rule in given.rules) == sorted(rule.id for rule in load_rulebook().rules)
+    assert all(rule.builtin for rule in given.rules) and given.rules[0].file == name
+    assert given.roles == load_rulebook().roles
+
+
+def test_a_file_that_is_given_twice_stands_once(tmp_path: Path) -> None:
+    path = write(tmp_path, RULE)
+    assert load_rulebook([path, path]).rules == load_rulebook([path]).rules
+
+
+def test_the_id_of_a_built_in_rule_is_the_users_to_change(tmp_path: Path) -> None:
+    path = write(tmp_path, RULE, RULE | {"id": "cuda-method"})
+    with pytest.raises(RuleError, match=re.escape(f"{path}: $.rules[1].id: 'cuda-method' is a built-in rule's id")):
+        load_rulebook([path])
