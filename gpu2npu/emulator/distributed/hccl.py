@@ -26,15 +26,18 @@ from torch._C._distributed_c10d import (
     Store,
 )
 
-from gpu2npu.emulator.distributed import datatypes, operands, pinned, pytorch, transport
+from gpu2npu.emulator.distributed import agreement, datatypes, operands, pinned, pytorch
 from gpu2npu.emulator.distributed.options import HcclOptions
 from gpu2npu.emulator.distributed.peers import Peers
-from gpu2npu.emulator.distributed.work import Copies, HcclWork, Sending, WaitedWork
+from gpu2npu.emulator.distributed.work import Copies, HcclWork, Heading, Sending, WaitedWork
 
 Tensors = Sequence[torch.Tensor]
 
+Call = tuple[str, torch.Tensor, bool]  # a collective's name, its header, and whether the caller waits at once
+
+_HEADERS = 0  # the tag of messages' headers
 _NO_TAG = 0
-_WAITED = {"reduce_scatter", "reduce_scatter_tensor", "recv"}  # gloo does part of their work when it is waited for
+_WAITED = {"reduce_scatter", "reduce_scatter_tensor"}  # gloo does part of their work when it is waited for
 
 
 class ProcessGroupHCCL(dist.ProcessGroup):
@@ -56,7 +59,8 @@ class ProcessGroupHCCL(dist.ProcessGroup):
             options._timeout = timeout or options._timeout
         self.options = options
         self._peers = Peers(store, rank, size, options.global_ranks_in_group)
-        self._gloo: Any = transport.gloo(store, rank, size, options._timeout)
+        self._gloo: Any = dist.ProcessGroupGloo(store, rank, size, options._timeout)
+        self._agreement = agreement.Agreement(store, rank, self._peers.global_ranks, options._timeout)
         self._peers.meet()
         self._unwaited: set[Sending] = set()
         self._coalesced: list[HcclWork] | None = None
@@ -93,7 +97,8 @@ class ProcessGroupHCCL(dist.ProcessGroup):
 
     def set_timeout(self, timeout: timedelta) -> None:
         """The longest a collective started from now on may take."""
-        self._gloo._set_default_timeout(timeout)
+        for gloo in (self._gloo, self._agreement.gloo):
+            gloo._set_default_timeout(timeout)
 
     _set_default_timeout = set_timeout
 
@@ -110,42 +115,48 @@ class ProcessGroupHCCL(dist.ProcessGroup):
     def shutdown(self) -> None:
         self._unwaited.clear()
         # Without this gloo's threads abort the process at exit.
+        self._agreement.gloo.shutdown()
         self._gloo.shutdown()
 
     def abort(self, reason: str | None = None) -> None:
+        self._agreement.gloo.abort()
         self._gloo.abort()
 
     # One tensor for all ranks.
 
     def broadcast(self, tensors: Tensors, opts: Any) -> HcclWork | None:
         moved = self._bytes(tensors)
-        return self._run("broadcast", lambda: [self._gloo.broadcast(moved, opts)], tensors)
+        call = self._call(f"broadcast from {opts.rootRank}", tensors, opts)
+        return self._run(call, lambda: [self._gloo.broadcast(moved, opts)], tensors)
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> HcclWork | None:
         opts = opts or AllreduceOptions()
         flat, terms = self._terms(tensors, opts, "allreduce")
-        return self._run(
-            "allreduce", lambda: [self._gloo.allreduce(terms, opts)], tensors, zip(flat, terms, strict=True)
-        )
+        call = self._call(f"allreduce {_kind(opts)}", tensors, opts)
+        return self._run(call, lambda: [self._gloo.allreduce(terms, opts)], tensors, zip(flat, terms, strict=True))
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> HcclWork | None:
-        works = []
+        opts, parts = opts or AllreduceOptions(), []
         for tensor in tensors:
             single = AllreduceOptions()
-            if opts is not None:
-                single.reduceOp, single.timeout = opts.reduceOp, opts.timeout
-            flat, terms = self._terms([tensor], single, "allreduce_coalesced")
-            works.append((self._gloo.allreduce(terms, single), flat, terms))
-        copies = [pair for _, flat, terms in works for pair in zip(flat, terms, strict=True)]
-        return self._run("allreduce_coalesced", lambda: [work for work, _, _ in works], tensors, copies)
+            single.reduceOp, single.timeout = opts.reduceOp, opts.timeout
+            parts.append((single, *self._terms([tensor], single, "allreduce_coalesced")))
+        return self._run(
+            self._call(f"allreduce_coalesced {_kind(opts)}", tensors, opts),
+            lambda: [self._gloo.allreduce(terms, single) for single, _, terms in parts],
+            tensors,
+            [pair for _, flat, terms in parts for pair in zip(flat, terms, strict=True)],
+        )
 
     def reduce(self, tensors: Tensors, opts: Any) -> HcclWork | None:
         flat, terms = self._terms(tensors, opts, "reduce")
         copies = zip(flat, terms, strict=True) if opts.rootRank == self.rank() else ()
-        return self._run("reduce", lambda: [self._gloo.reduce(terms, opts)], tensors, copies)
+        call = self._call(f"reduce {_kind(opts)} to {opts.rootRank}", tensors, opts)
+        return self._run(call, lambda: [self._gloo.reduce(terms, opts)], tensors, copies)
 
     def barrier(self, opts: Any = None) -> HcclWork | None:
-        return self._run("barrier", lambda: [self._gloo.barrier(opts or BarrierOptions())], ())
+        opts = opts or BarrierOptions()
+        return self._run(self._call("barrier", (), opts), lambda: [self._gloo.barrier(opts)], ())
 
     # One tensor from, or for, each rank.
 
@@ -153,13 +164,16 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         opts = opts or AllgatherOptions()
         (row,), (value,) = outputs, inputs
         parts = [operands.in_order(tensor) for tensor in self._hosts(row)]
+        call = self._call("allgather", inputs, opts, received=parts)
         if len({part.numel() for part in parts}) > 1:
-            return self._allgather_by_broadcasts(row, parts, value)
+            return self._allgather_by_broadcasts(call, row, parts, value)
         received, sent = [operands.as_bytes(part) for part in parts], self._bytes(inputs)
         copies = zip(self._hosts(row), parts, strict=True)
-        return self._run("allgather", lambda: [self._gloo.allgather([received], sent, opts)], row, copies)
+        return self._run(call, lambda: [self._gloo.allgather([received], sent, opts)], row, copies)
 
-    def _allgather_by_broadcasts(self, row: Tensors, parts: Tensors, value: torch.Tensor) -> HcclWork | None:
+    def _allgather_by_broadcasts(
+        self, call: Call, row: Tensors, parts: Tensors, value: torch.Tensor
+    ) -> HcclWork | None:
         """With parts of different sizes, as torch_npu does it."""
         parts[self.rank()].copy_(operands.in_order(self._hosts([value])[0]).view_as(parts[self.rank()]))
 
@@ -171,7 +185,7 @@ class ProcessGroupHCCL(dist.ProcessGroup):
                 works.append(self._gloo.broadcast([operands.as_bytes(part)], opts))
             return works
 
-        return self._run("allgather", start, row, zip(self._hosts(row), parts, strict=True))
+        return self._run(call, start, row, zip(self._hosts(row), parts, strict=True))
 
     def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> HcclWork | None:
         works = [self.allgather([[row[i] for row in outputs]], [tensor], opts) for i, tensor in enumerate(inputs)]
@@ -182,40 +196,45 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         row = outputs[0] if outputs else []
         sent = [value if rank == root else value.flatten()[:0] for rank in range(self.size())]
         received = row or [value.flatten()[:0] for _ in range(self.size())]
-        return self._exchange("gather", received, sent, row)
+        return self._exchange(f"gather to {root}", received, sent, row, opts)
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> HcclWork | None:
         sent = [[operands.as_bytes(operands.in_order(tensor)) for tensor in self._hosts(row)] for row in inputs]
-        received = self._bytes(outputs)
-        return self._run("scatter", lambda: [self._gloo.scatter(received, sent, opts)], outputs)
+        received, root = self._bytes(outputs), opts.rootRank
+        nothing = [received[0][:0]] * self.size()
+        expected = [*nothing[:root], received[0], *nothing[root + 1 :]]
+        call = self._call(f"scatter from {root}", outputs, opts, sent[0] if sent else nothing, expected)
+        return self._run(call, lambda: [self._gloo.scatter(received, sent, opts)], outputs)
 
     def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> HcclWork | None:
         opts = opts or ReduceScatterOptions()
         flat, results = self._terms(outputs, opts, "reduce_scatter")
         terms = [self._terms([tensor.contiguous() for tensor in row], opts, "reduce_scatter")[1] for row in inputs]
         return self._run(
-            "reduce_scatter",
+            self._call(f"reduce_scatter {_kind(opts)}", outputs, opts, sent=inputs[0]),
             lambda: [self._gloo.reduce_scatter(results, terms, opts)],
             outputs,
             zip(flat, results, strict=True),
         )
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> HcclWork | None:
-        return self._exchange("alltoall", outputs, inputs, outputs)
+        return self._exchange("alltoall", outputs, inputs, outputs, opts)
 
-    def _exchange(self, collective: str, outputs: Tensors, inputs: Tensors, results: Tensors) -> HcclWork | None:
+    def _exchange(
+        self, collective: str, outputs: Tensors, inputs: Tensors, results: Tensors, opts: Any
+    ) -> HcclWork | None:
         """Send each rank its input and receive its output; of any sizes, and any that need not be sent are empty."""
         sent = [operands.as_bytes(operands.in_order(tensor)) for tensor in self._hosts(inputs)]
         targets = self._hosts(outputs)
         sizes = [target.nbytes for target in targets]
-        received = torch.empty(sum(sizes), dtype=torch.uint8)
+        received = torch.empty(sum(sizes), dtype=torch.uint8, device="cpu")
         parts = [
             part.view(target.dtype).view(target.shape)
             for part, target in zip(received.split(sizes), targets, strict=True)
         ]
         counts = [part.numel() for part in sent]
         return self._run(
-            collective,
+            self._call(collective, inputs, opts, sent, targets),
             lambda: [self._gloo.alltoall_base(received, torch.cat(sent), sizes, counts, AllToAllOptions())],
             results,
             zip(targets, parts, strict=True),
@@ -230,7 +249,7 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         opts = opts or AllgatherOptions()
         pairs = list(zip(self._bytes(outputs), self._bytes(inputs), strict=True))
         return self._run(
-            "allgather_into_tensor",
+            self._call("allgather_into_tensor", inputs, opts, received=_shares(outputs, self.size())),
             lambda: [self._gloo._allgather_base(output, value, opts) for output, value in pairs],
             outputs,
         )
@@ -244,7 +263,7 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         _, terms = self._terms(inputs, opts, "_reduce_scatter_base")
         pairs = list(zip(results, terms, strict=True))
         return self._run(
-            "reduce_scatter_tensor",
+            self._call(f"reduce_scatter_tensor {_kind(opts)}", outputs, opts, sent=_shares(inputs, self.size())),
             lambda: [self._gloo._reduce_scatter_base(result, term, opts) for result, term in pairs],
             outputs,
             zip(flat, results, strict=True),
@@ -260,8 +279,12 @@ class ProcessGroupHCCL(dist.ProcessGroup):
     ) -> HcclWork | None:
         opts = opts or AllToAllOptions()
         rows = [operands.rows(tensor) for tensor in self._hosts([output, value])]
+        back, out = (
+            row.split(list(splits) or -(-row.shape[0] // self.size()))
+            for row, splits in zip(rows, (output_splits, input_splits), strict=True)
+        )
         return self._run(
-            "all_to_all_single",
+            self._call("all_to_all_single", [value], opts, out, back),
             lambda: [self._gloo.alltoall_base(*rows, output_splits, input_splits, opts)],
             [output],
         )
@@ -290,7 +313,7 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         """`send_counts`: (ranks * ranks,), the elements that each rank sends to each, in rows by sender."""
         sent = value.flatten().split(list(send_counts[self.rank() * self.size() :][: self.size()]))
         received = output.view(-1).split(list(send_counts[self.rank() :: self.size()]))
-        return self._exchange("alltoallvc", received, sent, [output])
+        return self._exchange("alltoallvc", received, sent, [output], opts)
 
     def _split(self, tensor: torch.Tensor, sizes: Sequence[int]) -> Tensors:
         """Views of the parts along the first dimension; equal ones when no sizes are given."""
@@ -307,14 +330,31 @@ class ProcessGroupHCCL(dist.ProcessGroup):
             raise ValueError("HCCL send: a rank cannot send to itself")
         moved, failed = self._bytes(tensors), self._failed("send")
         try:
-            work = Sending([self._gloo.send(moved, destination, _NO_TAG)], failed, self._unwaited)
+            works = [
+                self._gloo.send([_message(tensors)], destination, _HEADERS),
+                self._gloo.send(moved, destination, _tag(moved)),
+            ]
         except RuntimeError as error:
             raise dist.DistBackendError(failed(str(error))) from error
-        return self._started(work)
+        return self._started(Sending(works, failed, self._unwaited))
 
     def recv(self, tensors: Tensors, source: int, tag: int) -> HcclWork | None:
-        received = self._bytes(tensors)
-        return self._run("recv", lambda: [self._gloo.recv(received, source, _NO_TAG)], tensors)
+        moved, failed, expected = self._bytes(tensors), self._failed("recv"), _message(tensors)
+        header, ranks = (
+            torch.empty_like(expected),
+            (self._peers.global_ranks[source], self._peers.global_ranks[self.rank()]),
+        )
+        try:
+            heading = self._gloo.recv([header], source, _HEADERS)
+            works = [
+                Heading(
+                    heading, lambda: agreement.disagreement(bytes(header.numpy()) + bytes(expected.numpy()), ranks)
+                ),
+                self._gloo.recv(moved, source, _tag(moved)),
+            ]
+        except RuntimeError as error:
+            raise dist.DistBackendError(failed(str(error))) from error
+        return self._started(WaitedWork(agreement.Started(works), tensors, (), failed))
 
     def recv_anysource(self, tensors: Tensors, tag: int) -> dist.Work:
         raise RuntimeError("ProcessGroupHCCL does not support recv from any source: name the rank")
@@ -340,18 +380,38 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         started = [work for work in works if work is not None]
         if self._coalesced is not None:  # each is in the list already
             return None
-        return HcclWork(started, [tensor for work in started for tensor in work.result()])
+        return HcclWork(agreement.Started(started), [tensor for work in started for tensor in work.result()])
+
+    def _call(self, what: str, tensors: Tensors, opts: Any, sent: Tensors = (), received: Tensors = ()) -> Call:
+        """What the others are told about a collective.
+
+        Args:
+            what: Its name, and what else must be the same on all ranks.
+            tensors: Of the dtype that must be the same; their shapes are shown.
+            opts: The caller's.
+            sent: (ranks,), what goes to each rank; all the tensors to every rank when there is nothing.
+            received: (ranks,), what is expected from each.
+        """
+        everything = sum(tensor.nbytes for tensor in tensors)
+        counts = [
+            tuple(part.nbytes for part in parts) if len(parts) == self.size() else (everything,) * self.size()
+            for parts in (sent, received)
+        ]
+        header = agreement.header(f"{what}{_dtype(tensors)}", _shapes(tensors), *counts)
+        is_awaited = self._coalesced is None and not getattr(opts, "asyncOp", True)
+        return what.split()[0], header, is_awaited
 
     def _run(
-        self, collective: str, start: Callable[[], Sequence[dist.Work]], results: Tensors, copies: Copies = ()
+        self, call: Call, start: Callable[[], Sequence[dist.Work]], results: Tensors, copies: Copies = ()
     ) -> HcclWork | None:
+        collective, header, is_awaited = call
         failed = self._failed(collective)
         try:
-            kind = WaitedWork if collective in _WAITED else HcclWork
-            work = kind(start(), results, copies, failed)
+            agreed = self._agreement.call(header, start, is_awaited)
         except RuntimeError as error:
             raise dist.DistBackendError(failed(str(error))) from error
-        return self._started(work)
+        kind = WaitedWork if collective in _WAITED else HcclWork
+        return self._started(kind(agreed, results, copies, failed))
 
     def _started(self, work: HcclWork) -> HcclWork | None:
         """The work; None between the start and the end of coalescing, where one for all follows."""
@@ -390,6 +450,37 @@ class ProcessGroupHCCL(dist.ProcessGroup):
             if tensor.device.type == "npu":
                 datatypes.check_reduced(tensor.dtype, opts.reduceOp, collective)
         return flat, operands.terms(flat, opts)
+
+
+def _kind(opts: Any) -> str:
+    return str(getattr(opts.reduceOp, "op", opts.reduceOp).name)
+
+
+def _dtype(tensors: Tensors) -> str:
+    """Of the first tensor; HCCL moves truth values as bytes."""
+    names = [str(tensor.dtype).removeprefix("torch.") for tensor in tensors[:1]]
+    return "".join(f" of {'uint8' if name == 'bool' else name}" for name in names)
+
+
+def _shapes(tensors: Tensors) -> str:
+    return ", ".join(str(list(tensor.shape)) for tensor in tensors)
+
+
+def _shares(tensors: Tensors, size: int) -> Tensors:
+    """As many bytes as one rank has of tensors that hold the parts of all of them, for each rank."""
+    share = sum(tensor.nbytes for tensor in tensors) // size
+    return [torch.empty(share, dtype=torch.uint8, device="meta")] * size
+
+
+def _message(tensors: Tensors) -> torch.Tensor:
+    """The header of a message."""
+    (tensor,) = tensors
+    return agreement.header(f"message{_dtype(tensors)}", _shapes(tensors), *[(tensor.nbytes, tensor.nbytes)] * 2)
+
+
+def _tag(moved: Tensors) -> int:
+    """The tag of a message of that many bytes."""
+    return 1 + moved[0].numel() % 0x7FFFFFFE
 
 
 def register() -> None:

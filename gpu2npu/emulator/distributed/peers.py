@@ -50,10 +50,7 @@ class Peers:
         elif _EARLIER in words:
             reason = "an earlier collective of the group failed"
         elif "timed out" in words.lower():
-            reason = (
-                "not every rank of the group came to it in time, or not with the same sizes and dtypes "
-                "(TORCH_DISTRIBUTED_DEBUG=DETAIL compares them)"
-            )
+            reason = "not every rank of the group came to it in time"
         else:
             reason = ""
         return f"HCCL {collective} failed on rank {rank}: {reason}{'; ' if reason else ''}{words}"

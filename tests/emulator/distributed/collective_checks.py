@@ -438,14 +438,61 @@ def a_timeout_raises_and_ends_the_group_alone(rank):
     same(tensor, [size()])
 
 
-def different_calls_are_told_in_detail(rank):
-    dist.set_debug_level(dist.DebugLevel.DETAIL)
-    group = dist.new_group(list(ranks()), timeout=timedelta(seconds=20))
-    dist.set_debug_level(dist.DebugLevel.OFF)
-    dist.all_reduce(tensor := npu([1.0]), group=group)
-    same(tensor, [size()])
-    words = "Detected mismatch between collectives on ranks"
-    refuses(RuntimeError, words, lambda: dist.all_reduce(torch.ones(2 + rank, device=f"npu:{rank}"), group=group))
+def ranks_that_do_not_agree(rank):
+    """Every rank is told what each of them came with, nothing is written, and the group goes on."""
+    odd, value = rank % 2, npu([5.0] * size())
+    two_or_three = torch.ones(2 + odd, device=f"npu:{rank}")
+    other_dtype = value.to((torch.float32, torch.int32)[odd])
+    splits = [1] * size() if odd else [size()] + [0] * (size() - 1)
+    parts = [npu([0.0] * (1 + odd)) for _ in ranks()]
+    for name, call in (
+        ("allreduce", lambda: dist.all_reduce(two_or_three)),
+        ("allreduce", lambda: dist.all_reduce(other_dtype)),
+        ("allreduce", lambda: dist.all_reduce(value, (dist.ReduceOp.SUM, dist.ReduceOp.MAX)[odd])),
+        ("allreduce_coalesced", lambda: dist.all_reduce_coalesced([value, two_or_three])),
+        ("reduce", lambda: dist.reduce(two_or_three, 0)),
+        ("broadcast", lambda: dist.broadcast(two_or_three, 0)),
+        ("broadcast", lambda: dist.broadcast(value, odd)),
+        (("allreduce", "broadcast")[odd], (lambda: dist.all_reduce(value), lambda: dist.broadcast(value, 0))[odd]),
+        ("allgather", lambda: dist.all_gather(parts, npu([1.0]))),
+        ("allgather_into_tensor", lambda: dist.all_gather_into_tensor(npu([0.0] * size() * (1 + odd)), parts[0])),
+        ("reduce_scatter_tensor", lambda: dist.reduce_scatter_tensor(parts[0], npu([0.0] * size() * (1 + odd)))),
+        ("reduce_scatter", lambda: dist.reduce_scatter(parts[0], parts)),
+        ("alltoall", lambda: dist.all_to_all(parts, [npu([1.0])] * size())),
+        ("all_to_all_single", lambda: dist.all_to_all_single(npu([0.0] * size()), value, None, splits)),
+        ("gather", lambda: dist.gather(npu([1.0] * (1 + odd)), None if rank else parts, 0)),
+        ("scatter", lambda: dist.scatter(npu([1.0] * (1 + odd)), None if rank else parts, 0)),
+    ):
+        refuses(dist.DistBackendError, f"HCCL {name} failed on rank {rank}: its arguments are inconsistent", call)
+    words = "(EI0005): rank 0: allreduce SUM of float32 [2]; rank 1: allreduce SUM of float32 [3]"
+    refuses(RuntimeError, words, lambda: dist.all_reduce(two_or_three))
+    work = dist.all_reduce(two_or_three, async_op=True)
+    refuses(RuntimeError, words, work.get_future().wait)
+    assert work.is_completed()
+    assert not work.is_success()
+    assert words in str(work.exception())
+    same(two_or_three, [1.0] * (2 + odd))
+    dist.all_reduce(value.view(-1, 1) if odd else value)  # HCCL counts elements
+    same(value, [5.0 * size()] * size())
+
+
+def messages_that_do_not_fit(rank):
+    """The receiver is told; the sender's bytes are never taken."""
+    for sent, expected, words in (
+        (npu([1.0, 2.0]), npu([0.0]), "rank 0: message of float32 [2]; rank 1: message of float32 [1]"),
+        (npu([1.0]), npu([0.0] * 3), "rank 0: message of float32 [1]; rank 1: message of float32 [3]"),
+        (npu([1.0]), npu([0], torch.int32), "rank 0: message of float32 [1]; rank 1: message of int32 [1]"),
+    ):
+        if rank == 0:
+            dist.isend(sent, 1)
+        elif rank == 1:
+            refuses(dist.DistBackendError, words, lambda to=expected: dist.recv(to, 0))
+    if rank < 2:
+        received = npu([0.0] * 5)
+        work = dist.isend(npu([1.0 + rank] * 5), 1 - rank)
+        dist.recv(received, 1 - rank)
+        work.wait()
+        same(received, [2.0 - rank] * 5)
 
 
 def hundreds_of_collectives_in_flight(rank):
@@ -528,7 +575,8 @@ CHECKS = {
         options,
         torch_npus_own_collectives,
         a_timeout_raises_and_ends_the_group_alone,
-        different_calls_are_told_in_detail,
+        ranks_that_do_not_agree,
+        messages_that_do_not_fit,
         hundreds_of_collectives_in_flight,
         collectives_in_several_threads,
     ],
