@@ -235,7 +235,7 @@ def _trigger(matches: Iterable[Match]) -> Trigger:
         found = _WORD.findall(evidence.encode())
         if isinstance(match, PatternMatch):
             patterns.append(unanchored(evidence))
-        elif evidence.startswith("*"):
+        elif isinstance(match, ImportMatch) and evidence.startswith("*"):
             patterns.append(re.compile(re.escape(evidence[1:].encode()) + rb"\b"))
         elif evidence.endswith("*"):
             beginnings.append(evidence[:-1].encode())
