@@ -21,6 +21,14 @@ _COMMAND = re.compile(r"\s*(?:[\w./]*/)?(?P<name>[\w.+-]+)(?=\s|$)")
 Text = cst.SimpleString | cst.FormattedStringText
 
 
+def is_for_part(table: RuleTable, text: str) -> bool:
+    """Whether some rule may be for a part of a string: a pattern, or an environment variable of a command."""
+    if any(pattern.search(text) for pattern, _ in table.patterns):
+        return True
+    found = (match.group("set") or match.group("read") for match in _IN_COMMAND.finditer(text))
+    return any(table.variable_rule(name) is not None for name in found)
+
+
 class Literals:
     """Applies such rules in one module. `source` is the module's text, `above` the walk's list of nodes above."""
 

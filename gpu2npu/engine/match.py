@@ -230,6 +230,8 @@ class _Walk:
             self.override(node, rule, scope)
         for decorator in node.decorators:
             self.visit(decorator, scope)
+        if node.type_parameters is not None:
+            self.visit(node.type_parameters, inner)
         self.visit(node.params, inner)
         if node.returns is not None:
             self.visit(node.returns, scope)
@@ -265,6 +267,8 @@ class _Walk:
         self.above.append(node)
         for part in (*node.decorators, *node.bases, *node.keywords):
             self.visit(part, scope)
+        if node.type_parameters is not None:
+            self.visit(node.type_parameters, inner)
         self.visit(node.body, inner)
         self.above.pop()
 
@@ -295,11 +299,7 @@ class _Walk:
                 return
 
     def formatted(self, node: cst.FormattedString, scope: Scope) -> None:
-        self.above.append(node)
-        for part in node.parts:
-            if isinstance(part, cst.FormattedStringText):
-                self.literals.text(part)
-        self.above.pop()
+        self.texts_of(node)
         first = node.parts[0] if node.parts else None
         if isinstance(first, cst.FormattedStringText) and self.table.literal.search(first.value):
             rest_is_code = not any(isinstance(part, cst.FormattedStringText) for part in node.parts[1:])
@@ -311,7 +311,7 @@ class _Walk:
         self.descend(node, scope)
 
     def concatenated(self, node: cst.ConcatenatedString, scope: Scope) -> None:
-        """Its parts are no whole strings, but there may be code in them."""
+        """Its parts are no whole strings, but there may be code in them, commands and variables."""
         whole = string_value(node)
         if whole is not None and not isinstance(self.above[-1], cst.ConcatenatedString):
             self.spelled_in_parts(node, whole, scope)
@@ -320,7 +320,17 @@ class _Walk:
             if isinstance(part, cst.ConcatenatedString):
                 self.concatenated(part, scope)
             elif isinstance(part, cst.FormattedString):
+                self.texts_of(part)
                 self.descend(part, scope)
+            elif "b" not in part.prefix.lower():
+                self.literals.text(part)
+        self.above.pop()
+
+    def texts_of(self, node: cst.FormattedString) -> None:
+        self.above.append(node)
+        for part in node.parts:
+            if isinstance(part, cst.FormattedStringText):
+                self.literals.text(part)
         self.above.pop()
 
     def spelled_in_parts(self, node: cst.ConcatenatedString, whole: str, scope: Scope) -> None:

@@ -7,6 +7,7 @@ import sys
 import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from functools import partial
 
 import libcst as cst
 
@@ -14,6 +15,7 @@ from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.edits import Code, Edit, Positions, RoundTripError, locate, splice
 from gpu2npu.engine.imports import ImportSite, anchor, binds_module, imported_modules, imports_package
 from gpu2npu.engine.inference import infer_kinds
+from gpu2npu.engine.literals import is_for_part
 from gpu2npu.engine.match import find_matches
 from gpu2npu.engine.matches import Doubt, Found, Matches
 from gpu2npu.engine.names import Names
@@ -50,8 +52,10 @@ def migrate_source(source: bytes, path: str, rulebook: Rulebook, context: Projec
         skips = find_skips(file.text)
         table = rule_table(rulebook, context.version, outside(rulebook, path, skips.file))
         parsed = _python_parse(file.text)
-        if not table.trigger.is_in(source if parsed is None else without_prose(file.text, parsed)):
-            return MigratedFile(path)
+        if parsed is not None:
+            code = without_prose(file.text, parsed, partial(is_for_part, table))
+            if not table.trigger.is_in(code):
+                return MigratedFile(path)
         module = cst.parse_module(file.text)
         scopes = collect_scopes(module)
         without = outside(rulebook, path, skips.file, imported_modules(scopes))

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 _NEWLINE = re.compile(rb"\r\n?|\n")
+_LONGEST = 12  # characters of a string that may be matched as a whole though it is written in parts: "cuda" ":0"
 _TRIPLE_QUOTE = re.compile(rb"\"\"\"|'''|\\[\r\n]")
 
 
-def without_prose(text: str, parsed: ast.Module) -> bytes:
+def without_prose(text: str, parsed: ast.Module, speaks: Callable[[str], bool] = lambda text: False) -> bytes:
     """The text, as UTF-8, without statements that are strings, assigned strings of several lines, and comment lines.
 
-    No rule can match there: a string is matched as a whole, and none of the strings that rules know has two lines.
+    No rule can match there: a string is matched as a whole, and none of the strings that rules know has two lines. But
+    rules may be for a part of an assigned one, such as a command: `speaks` tells.
     LibCST's parse, which this can save, takes ten times as long as Python's own.
     """
     lines = _NEWLINE.split(text.encode())
-    for value in _prose(parsed):
+    for value in _prose(parsed, speaks):
         first, last = value.lineno - 1, (value.end_lineno or value.lineno) - 1
         head, tail = lines[first][: value.col_offset], lines[last][value.end_col_offset :]
         lines[first : last + 1] = [head + tail] + [b""] * (last - first)  # what is before it keeps its columns
@@ -27,16 +29,17 @@ def without_prose(text: str, parsed: ast.Module) -> bytes:
     return code
 
 
-def _prose(parsed: ast.Module) -> Iterator[ast.Constant]:
+def _prose(parsed: ast.Module, speaks: Callable[[str], bool]) -> Iterator[ast.Constant]:
     """The string constants that are statements or, over several lines, the values of assignments; last ones first."""
     found: list[ast.Constant] = []
     blocks: list[list[ast.AST]] = [list(parsed.body)]
     while blocks:
         for node in blocks.pop():
             value = getattr(node, "value", None)
-            text = value if isinstance(value, ast.Constant) and isinstance(value.value, str) else None
-            if text is not None and (isinstance(node, ast.Expr) or text.lineno != text.end_lineno):
-                found.append(text)
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                several = value.lineno != value.end_lineno and len(value.value) > _LONGEST
+                if isinstance(node, ast.Expr) or (several and not speaks(value.value)):
+                    found.append(value)
             for name in ("body", "orelse", "finalbody", "handlers", "cases"):
                 inner = getattr(node, name, None)
                 if isinstance(inner, list):

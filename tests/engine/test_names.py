@@ -71,6 +71,8 @@ CHANGED = {
     "a decorator": ("import torch\n@torch.cuda.amp.autocast()\ndef f(): ...\n", "@torch.npu.amp.autocast()"),
     "an annotation": ("import torch\ndef f(s: torch.cuda.Stream): ...\n", "s: torch.npu.Stream"),
     "a base class": ("import torch\nclass S(torch.cuda.Stream): ...\n", "class S(torch.npu.Stream)"),
+    "a type parameter": ("import torch\ndef f[S: torch.cuda.Stream](s: S): ...\n", "f[S: torch.npu.Stream]"),
+    "a type parameter of a class": ("import torch\nclass A[S: torch.cuda.Stream]: ...\n", "A[S: torch.npu.Stream]"),
     "a default": ("import torch\ndef f(n=torch.cuda.device_count()): ...\n", "n=torch.npu.device_count()"),
     "parentheses and line breaks": (
         "import torch\n(torch\n .cuda\n .synchronize)()\n",

@@ -44,3 +44,9 @@ CODE = [
 @pytest.mark.parametrize("text", CODE)
 def test_code_stays(text: str) -> None:
     assert b"cuda" in without_prose(text, ast.parse(text))
+
+
+def test_a_string_of_several_lines_that_a_rule_is_for_stays() -> None:
+    text = 'A = """\nPut it on cuda."""\nB = """\nrun --device cuda\n"""\nC = ("cuda"\n     ":0")\n'
+    code = without_prose(text, ast.parse(text), lambda value: "--device" in value)
+    assert code == b'A = \n\nB = """\nrun --device cuda\n"""\nC = ("cuda"\n     ":0")\n'

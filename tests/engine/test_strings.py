@@ -263,6 +263,14 @@ COMMANDS = {
         "system('ASCEND_RT_VISIBLE_DEVICES=0 train.py --device npu --dist-backend hccl')",
     ),
     "a line that is made": ("system(f'train.py --device cuda:{rank}')", "system(f'train.py --device npu:{rank}')"),
+    "a line in parts": (
+        "line = ('CUDA_VISIBLE_DEVICES=0 '\n    f'train.py {x} ' '--device cuda')",
+        "line = ('ASCEND_RT_VISIBLE_DEVICES=0 '\n    f'train.py {x} ' '--device npu')",
+    ),
+    "several lines and nothing else": (
+        'JOB = """\nexport CUDA_VISIBLE_DEVICES=0\ntrain.py --device cuda\n"""',
+        'JOB = """\nexport ASCEND_RT_VISIBLE_DEVICES=0\ntrain.py --device npu\n"""',
+    ),
     "other options": ("run(['build.py', '--sources', 'cuda', '--no-cuda', '--with=cuda'])",) * 2,
 }
 
