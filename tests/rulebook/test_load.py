@@ -102,7 +102,7 @@ def test_a_role_of_a_known_name_is_added_to_it(tmp_path: Path) -> None:
         ({"then": {}}, "$.rules[0].then", "non-empty"),
         ({"then": {"renmae": "x"}}, "$.rules[0].then", "'renmae' was unexpected"),
         ({"then": {"report": {"kind": "bad", "message": "m"}}}, "$.rules[0].then.report.kind", "is not one of"),
-        ({"id": "torch-cuda"}, "$.rules", "taken"),
+        ({"id": "torch-cuda"}, "$.rules", "is a built-in rule's id"),
     ],
 )
 def test_errors_name_the_file_the_path_and_the_reason(tmp_path: Path, change: dict, where: str, reason: str) -> None:
