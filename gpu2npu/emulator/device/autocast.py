@@ -49,6 +49,7 @@ BANNED = ("binary_cross_entropy",)
 
 _KEY = "AutocastPrivateUse1"
 _KEYS = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, _KEY))
+_to = torch.Tensor.to  # as it is now: tools that watch a program replace the methods of tensors
 _without_autocast = torch._C._ExcludeDispatchKeyGuard
 
 _aten = torch.library.Library("aten", "IMPL")
@@ -107,10 +108,10 @@ def _cast(value: Any, dtype: torch.dtype) -> Any:
         and torch.is_grad_enabled()
         and torch.is_autocast_cache_enabled()
     ):
-        return value.to(dtype)
+        return _to(value, dtype)
     key = (id(value), dtype)
     if key not in _weights:
-        _weights[key] = (value, value.to(dtype))
+        _weights[key] = (value, _to(value, dtype))
     return _weights[key][1]
 
 

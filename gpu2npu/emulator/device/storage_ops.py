@@ -30,6 +30,13 @@ _view_as_real = aten.view_as_real.default._op_dk
 _view_as_complex = aten.view_as_complex.default._op_dk
 _set_storage = aten.set_.source_Storage_storage_offset._op_dk
 
+# As they are now: a tool that watches a program replaces methods of tensors, and would take these calls for its own.
+_fill = torch.Tensor.fill_
+_zero = torch.Tensor.zero_
+_copy = torch.Tensor.copy_
+_item = torch.Tensor.item
+_numpy = torch.Tensor.numpy
+
 OWN: dict[str, Callable[..., Any]] = {}
 
 
@@ -115,7 +122,7 @@ def to_copy(
         generation.check_cast(dtype)
     copied: torch.Tensor = aten._to_copy.default(_resolved(tensor), dtype=dtype, memory_format=memory_format)
     if dtype is torch.float16 and saturates():
-        generation.saturate(copied.numpy())
+        generation.saturate(_numpy(copied))
     if device is None:
         return adopt(copied, tensor.get_device())
     if device.type == "npu":
@@ -126,9 +133,9 @@ def to_copy(
 @_own("_copy_from")
 def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     """Between host and device, device and device, and one dtype and another."""
-    _resolved(target).copy_(_resolved(source))
+    _copy(_resolved(target), _resolved(source))
     if target.dtype is torch.float16 and source.dtype is not torch.float16 and saturates():
-        generation.saturate(host(target).numpy())
+        generation.saturate(_numpy(host(target)))
     return target
 
 
@@ -243,7 +250,7 @@ def resize_(
         grown = empty((needed // tensor.dtype.itemsize,), dtype=tensor.dtype, device=tensor.device)
         kept = empty((0,), dtype=tensor.dtype, device=tensor.device)
         set_storage(kept, storage)
-        host(grown)[: kept.numel()].copy_(host(kept))
+        _copy(host(grown)[: kept.numel()], host(kept))
         storage = grown.untyped_storage()
     strides = torch.empty(size, device="meta", memory_format=memory_format).stride()
     return set_from_storage(tensor, storage, tensor.storage_offset(), size, strides)
@@ -251,24 +258,24 @@ def resize_(
 
 @_own("_local_scalar_dense")
 def local_scalar_dense(tensor: torch.Tensor) -> Any:
-    return _resolved(tensor).item()
+    return _item(_resolved(tensor))
 
 
 @_own("fill_.Scalar")
 def fill(tensor: torch.Tensor, value: Any) -> torch.Tensor:
-    host(tensor).fill_(value)
+    _fill(host(tensor), value)
     return tensor
 
 
 @_own("fill_.Tensor")
 def fill_from_tensor(tensor: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    host(tensor).fill_(_resolved(value))
+    _fill(host(tensor), _resolved(value))
     return tensor
 
 
 @_own("zero_")
 def zero(tensor: torch.Tensor) -> torch.Tensor:
-    host(tensor).zero_()
+    _zero(host(tensor))
     return tensor
 
 

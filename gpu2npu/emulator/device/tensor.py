@@ -26,6 +26,8 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 _to_dlpack = torch._C._to_dlpack
 _from_dlpack = torch._C._from_dlpack
+_numpy = torch.Tensor.numpy  # as they are now: tools that watch a program replace the methods of tensors
+_view = torch.Tensor.view
 _word_at = ctypes.c_int64.from_address
 _byte_at = ctypes.c_uint8.from_address
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -91,7 +93,7 @@ def array(tensor: torch.Tensor) -> Array:
     ):
         return values  # type: ignore[no-any-return]
     if tensor.get_device() < 0 and tensor.dtype is not torch.bfloat16 and not tensor.requires_grad:
-        return tensor.numpy()  # a number that PyTorch wrapped
+        return _numpy(tensor)  # a number that PyTorch wrapped
     view = _view_of_block(tensor)
     if view is not None:
         return view
@@ -99,9 +101,9 @@ def array(tensor: torch.Tensor) -> Array:
     _word_at(_pointer(capsule, b"dltensor") + _DEVICE_FIELD).value = _CPU
     alias = _from_dlpack(capsule)
     if alias.dtype is torch.bfloat16:
-        return alias.view(torch.int16).numpy().view(BFLOAT16)  # type: ignore[no-any-return]
+        return _numpy(_view(alias, torch.int16)).view(BFLOAT16)  # type: ignore[no-any-return]
     try:
-        return alias.numpy()  # type: ignore[no-any-return]
+        return _numpy(alias)  # type: ignore[no-any-return]
     except TypeError as error:
         raise NoArrayError(str(error)) from error
 
@@ -151,10 +153,10 @@ def adopt(tensor: torch.Tensor, index: int) -> torch.Tensor:
         torch.OutOfMemoryError: The NPU has no room for it.
     """
     if tensor.dtype in NUMPY_DTYPES and tensor.dtype is not torch.bfloat16:
-        return on_npu(tensor.numpy(), index)
+        return on_npu(_numpy(tensor), index)
     if tensor.dtype is torch.bfloat16:
-        return on_npu(tensor.view(torch.int16).numpy().view(BFLOAT16), index)
-    block = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()).numpy()
+        return on_npu(_numpy(_view(tensor, torch.int16)).view(BFLOAT16), index)
+    block = _numpy(torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()))
     hold(block, tensor.untyped_storage().data_ptr(), torch.uint8, index)
     storage = torch.from_numpy(block).untyped_storage()
     plain = torch.empty(0, dtype=tensor.dtype).set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
