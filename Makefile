@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+CLIENTS := .venv-clients
 
-.PHONY: demo test lint bench bench-emulator docs clean
+.PHONY: demo test test-clients lint bench bench-emulator docs clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -18,6 +19,16 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto
+
+# Other people's software on the emulated NPU (docs/emulator-clients.md), in an environment of its own.
+$(CLIENTS)/.installed: pyproject.toml constraints.txt clients/requirements.txt
+	test -x $(CLIENTS)/bin/python || $(PYTHON) -m venv $(CLIENTS)
+	$(CLIENTS)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[emulator]' \
+		--requirement clients/requirements.txt
+	touch $@
+
+test-clients: $(CLIENTS)/.installed
+	$(CLIENTS)/bin/gpu2npu run --npus 2 -m pytest clients
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -35,4 +46,4 @@ docs: $(INSTALLED)
 	$(BIN)/gpu2npu rules docs -o docs/rules
 
 clean:
-	rm -rf $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(CLIENTS) demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
