@@ -47,7 +47,7 @@ class Calls:
             return False
         for rule in (rule for name in self._callees(node, scope) for rule in self.table.calls.get(name, ())):
             assert isinstance(rule.match, CallMatch)
-            if rule.match.arguments not in (None, len(node.args)):
+            if rule.match.arguments not in (None, len(node.args)) or _may_give(node, rule.match.without):
                 continue
             if self._is(node, rule.match.call, scope):
                 return self.apply(rule, node, scope)
@@ -175,6 +175,11 @@ class Calls:
     def _misfit(self, rule: Rule, node: cst.CSTNode, api: str) -> None:
         message = f"{rule.why} The arguments of this call do not fit the rule's replacement: change it by hand."
         self.matches.add(Found(node, rule.id, FindingKind.REVIEW, api, message), self.above)
+
+
+def _may_give(node: cst.Call, keyword: str | None) -> bool:
+    """Whether a call gives that argument, or may: by position, or in what a star unpacks."""
+    return keyword is not None and any(arg.keyword is None or arg.keyword.value == keyword for arg in node.args)
 
 
 def _argument_index(args: Sequence[cst.Arg], match: ArgumentMatch) -> int | None:

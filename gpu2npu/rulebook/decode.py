@@ -75,7 +75,7 @@ _MATCHES: dict[str, Callable[[dict[str, Any]], Match]] = {
     "attribute": lambda entry: AttributeMatch(entry["attribute"]),
     "string": lambda entry: StringMatch(entry["string"], entry.get("role")),
     "pattern": lambda entry: PatternMatch(entry["pattern"]),
-    "call": lambda entry: CallMatch(entry["call"], entry.get("arguments")),
+    "call": lambda entry: CallMatch(entry["call"], entry.get("arguments"), entry.get("without")),
     "argument": lambda entry: ArgumentMatch(
         entry["argument"], entry["of"], entry.get("value"), frozenset(entry.get("unless", ()))
     ),

@@ -37,6 +37,7 @@ def match_text(match: Match) -> str:
         return f"strings in which the regular expression `{match.pattern}` finds something"
     if isinstance(match, CallMatch):
         number = f" with {match.arguments} arguments" if match.arguments is not None else ""
+        number += f" without `{match.without}=`" if match.without is not None else ""
         return f"calls of {_callee(match.call)}{number}"
     if isinstance(match, ArgumentMatch):
         return _argument(match)

@@ -55,8 +55,8 @@ def _match(match: Match) -> dict[str, Any]:
     if isinstance(match, PatternMatch):
         return {"pattern": match.pattern}
     if isinstance(match, CallMatch):
-        counted = {} if match.arguments is None else {"arguments": match.arguments}
-        return {"call": match.call, **counted}
+        counted = {} if match.arguments is None else {"arguments": match.arguments}  # 0 says something
+        return {"call": match.call, **counted, **_said({"without": match.without})}
     if isinstance(match, ArgumentMatch):
         rest = {"value": match.value, "unless": sorted(match.unless), "unless_found": match.unless_found}
         return {"argument": match.argument, "of": match.of, **_said(rest)}

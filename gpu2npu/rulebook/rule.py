@@ -50,11 +50,13 @@ class PatternMatch:
 class CallMatch:
     """A call of a function, by its qualified name; `*.move` is any function or method that is called `move`.
 
-    With `arguments`, only where it is called with so many.
+    With `arguments`, only where it is called with so many; with `without`, only where that keyword argument is left to
+    its default: no argument by position, and no `**`, may give it.
     """
 
     call: str
     arguments: int | None = None
+    without: str | None = None
 
 
 @dataclass(frozen=True)

@@ -151,3 +151,19 @@ def test_of_a_value_that_a_rule_is_about_nothing_else_is_said(rulebook) -> None:
     text = b"import lightning\n\nlightning.Trainer(accelerator='cuda')\n"
     result = migrate_source(text, "train.py", rulebook, ProjectContext())
     assert [finding.rule for finding in result.findings] == ["lightning-accelerator-cuda"]
+
+
+WITHOUT = {
+    "by keyword": ("lib.scale(device=d)\n", 0),
+    "by position": ("lib.scale(d)\n", 0),
+    "unpacked": ("lib.scale(**d)\n", 0),
+    "left to its default": ("lib.scale(power=2)\n", 1),
+    "no argument": ("lib.scale()\n", 1),
+}
+
+
+@pytest.mark.parametrize(("call", "number"), WITHOUT.values(), ids=WITHOUT)
+def test_a_call_without_an_argument(migrate_with, call: str, number: int) -> None:
+    report = {"kind": "review", "message": "Say which."}
+    rule = {"id": "r", "match": {"call": "lib.scale", "without": "device"}, "then": {"report": report}}
+    assert len(migrate_with([rule], f"import lib\n\n{call}").findings) == number
