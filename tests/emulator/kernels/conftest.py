@@ -43,6 +43,7 @@ ROUNDED_ALONG_THE_WAY = {
     "aten::soft_margin_loss",
     "aten::soft_margin_loss_backward",
     "aten::grid_sampler_2d",
+    "aten::grid_sampler_3d",
 }
 # An accelerator keeps the statistics of halves in float32; torch's CPU code rounds them to the input's dtype.
 STATISTICS_IN_FLOAT32 = {
