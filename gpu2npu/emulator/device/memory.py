@@ -22,12 +22,19 @@ _SEGMENT = 2 * 1024 * 1024  # bytes; it reserves memory from the driver in segme
 class _Pool:
     """The memory of one NPU; all sizes in bytes."""
 
-    __slots__ = ("allocated", "allocations", "freed", "ooms", "peak", "peak_reserved", "reserved")
+    __slots__ = ("allocated", "allocations", "fraction", "freed", "ooms", "peak", "peak_reserved", "reserved")
 
     def __init__(self) -> None:
+        self.fraction = 1.0
         self.allocated = self.peak = 0
         self.reserved = self.peak_reserved = 0
         self.allocations = self.freed = self.ooms = 0
+
+    @property
+    def limit(self) -> int:
+        """What this process may allocate."""
+        total = current_soc().memory
+        return total if self.fraction == 1 else int(total * self.fraction)
 
 
 class _Block(weakref.ref):  # type: ignore[type-arg]
@@ -77,7 +84,7 @@ def hold(values: np.ndarray[Any, Any], address: int, dtype: torch.dtype, index: 
     pool = _pools.get(index) or _pool(index)
     allocated = pool.allocated + size
     if allocated > pool.peak:
-        if allocated > current_soc().memory:
+        if allocated > pool.limit:
             raise out_of_memory(values.nbytes, index)
         pool.peak = allocated
     if allocated > pool.reserved:
@@ -106,7 +113,7 @@ def resize(address: int, size: int, index: int) -> None:
     pool = block.pool
     counted = -(-size // _GRANULE) * _GRANULE
     allocated = pool.allocated - block.size + counted
-    if allocated > current_soc().memory:
+    if allocated > pool.limit:
         raise out_of_memory(size, index)
     block.size = counted
     pool.allocated = allocated
@@ -118,7 +125,8 @@ def resize(address: int, size: int, index: int) -> None:
 
 def check_room(size: int, index: int) -> None:
     """Raise `torch.OutOfMemoryError` when npu:`index` has no room for `size` more bytes."""
-    if _pool(index).allocated + size > current_soc().memory:
+    pool = _pool(index)
+    if pool.allocated + size > pool.limit:
         raise out_of_memory(size, index)
 
 
@@ -140,7 +148,7 @@ def exhausted(error: MemoryError, index: int) -> torch.OutOfMemoryError:
     shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
     if shape is not None and dtype is not None:
         size = math.prod(shape) * dtype.itemsize
-        if _pool(index).allocated + size > current_soc().memory:
+        if _pool(index).allocated + size > _pool(index).limit:
             return out_of_memory(size, index)
     return torch.OutOfMemoryError(f"NPU out of memory: the emulated NPU {index} lives in host memory. {error}")
 
@@ -207,10 +215,22 @@ def mem_get_info(device: ordinal.DeviceLike = None) -> tuple[int, int]:
 
 
 def set_per_process_memory_fraction(fraction: float, device: ordinal.DeviceLike = None) -> None:
-    """Accepted and checked like torch_npu's; the emulated NPU is not shared, so it changes nothing."""
+    """Let this process allocate no more than a share of the device; what it has already stays.
+
+    Raises:
+        TypeError: `fraction` is no float, which torch_npu asks for.
+        ValueError: It is not between 0 and 1.
+    """
+    if not isinstance(fraction, float):
+        raise TypeError("Invalid type for fraction argument, must be `float`")
     if not 0 <= fraction <= 1:
         raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
-    ordinal.index_of(device)
+    _pool(ordinal.index_of(device)).fraction = fraction
+
+
+def get_per_process_memory_fraction(device: ordinal.DeviceLike = None) -> float:
+    """What `set_per_process_memory_fraction` set, 1.0 at first."""
+    return _pool(ordinal.index_of(device)).fraction
 
 
 def memory_stats(device: ordinal.DeviceLike = None) -> dict[str, int]:

@@ -42,10 +42,10 @@ def test_blocks_are_rounded_as_the_caching_allocator_rounds_them(npu):
     assert len(kept) == 2
 
 
-def test_results_borrowed_results_and_gradients_are_counted(npu):
+def test_results_borrowed_results_and_gradients_are_counted(npu, plain):
     device, base = npu
     x = torch.ones(MIB // 4, device=device, requires_grad=True)
-    y = torch.special.airy_ai(x.detach())
+    y = plain(x.detach())
     assert torch.npu.memory_allocated(device) == base + 2 * MIB
     (x * 2).sum().backward()
     assert torch.npu.memory_allocated(device) == base + 3 * MIB
@@ -101,6 +101,23 @@ def test_a_result_too_large_for_the_host_runs_out_too(compute):
     spread = torch.ones(1, 1, device="npu").expand(1 << 30, 1 << 30)
     with pytest.raises(torch.OutOfMemoryError, match=r"NPU out of memory\. Tried to allocate 4294967296\.00 GiB"):
         compute(spread)
+
+
+def test_a_process_may_be_given_a_fraction_of_the_memory(npu):
+    device, base = npu
+    torch.npu.set_per_process_memory_fraction((base + 3 * MIB) / current_soc().memory, device)
+    try:
+        x = torch.zeros(MIB // 2, device=device)
+        with pytest.raises(torch.OutOfMemoryError, match="NPU out of memory"):
+            x + x
+    finally:
+        torch.npu.set_per_process_memory_fraction(1.0, device)
+    assert torch.npu.memory_allocated(device) == base + 2 * MIB
+    assert (x + x).sum().item() == 0
+    with pytest.raises(TypeError, match="must be `float`"):
+        torch.npu.set_per_process_memory_fraction(1)
+    with pytest.raises(ValueError, match="Allowed range: 0~1"):
+        torch.npu.set_per_process_memory_fraction(1.5)
 
 
 def test_memory_that_the_chip_has_and_the_host_has_not():

@@ -85,6 +85,7 @@ def test_settings_are_remembered():
     assert torch.npu.get_per_process_memory_fraction() == 1
     torch.npu.set_per_process_memory_fraction(0.5, 1)
     assert torch.npu.get_per_process_memory_fraction(1) == 0.5
+    torch.npu.set_per_process_memory_fraction(1.0, 1)
     with torch.npu.sdp_kernel(enable_flash=False):
         assert not torch.npu.flash_sdp_enabled()
     assert torch.npu.flash_sdp_enabled()

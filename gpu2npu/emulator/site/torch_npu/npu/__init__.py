@@ -45,7 +45,7 @@ from gpu2npu.emulator.device.streams import (
     synchronize,
 )
 
-from . import amp, autocast_utils, backends, deterministic, graphs, memory, npu_config, random, streams, utils
+from . import aclnn, amp, autocast_utils, backends, deterministic, graphs, memory, npu_config, random, streams, utils
 from ._unsupported import (
     NpuGraphOpHandler,
     NPUPluggableAllocator,
@@ -109,6 +109,7 @@ from .legacy_storages import (
 )
 from .memory import (
     empty_cache,
+    get_per_process_memory_fraction,
     max_memory_allocated,
     max_memory_cached,
     max_memory_reserved,
@@ -122,12 +123,12 @@ from .memory import (
     reset_max_memory_allocated,
     reset_max_memory_cached,
     reset_peak_memory_stats,
+    set_per_process_memory_fraction,
 )
 from .memory_pools import (
     MemPool,
     empty_virt_addr_cache,
     get_allocator_backend,
-    get_per_process_memory_fraction,
     host_empty_cache,
     host_memory_stats,
     host_memory_stats_as_nested_dict,
@@ -135,7 +136,6 @@ from .memory_pools import (
     memory_stats_as_nested_dict,
     reset_accumulated_host_memory_stats,
     reset_peak_host_memory_stats,
-    set_per_process_memory_fraction,
     use_mem_pool,
 )
 from .mstx import (
@@ -209,6 +209,7 @@ __all__ = [
     "Stream",
     "StreamContext",
     "SyncLaunchStream",
+    "aclnn",
     "amp",
     "are_compatible_impl_enabled",
     "autocast_utils",
@@ -374,6 +375,7 @@ def _get_generator(device: _torch.device) -> _torch.Generator:
 
 # `mstx` is a class of `torch.npu`, over the module of the same name.
 _MODULES = (
+    "aclnn",
     "amp",
     "amp.autocast_mode",
     "amp.common",

@@ -2,6 +2,7 @@
 
 from gpu2npu.emulator.device.memory import (
     empty_cache,
+    get_per_process_memory_fraction,
     max_memory_allocated,
     max_memory_cached,
     max_memory_reserved,
@@ -15,6 +16,7 @@ from gpu2npu.emulator.device.memory import (
     reset_max_memory_allocated,
     reset_max_memory_cached,
     reset_peak_memory_stats,
+    set_per_process_memory_fraction,
 )
 
 from ._unsupported import (
@@ -27,7 +29,6 @@ from .memory_pools import (
     MemPool,
     empty_virt_addr_cache,
     get_allocator_backend,
-    get_per_process_memory_fraction,
     host_empty_cache,
     host_memory_stats,
     host_memory_stats_as_nested_dict,
@@ -35,7 +36,6 @@ from .memory_pools import (
     memory_stats_as_nested_dict,
     reset_accumulated_host_memory_stats,
     reset_peak_host_memory_stats,
-    set_per_process_memory_fraction,
     use_mem_pool,
 )
 

@@ -9,23 +9,7 @@ from typing import Any
 from gpu2npu.emulator.device import memory
 from gpu2npu.emulator.device.ordinal import DeviceLike, index_of
 
-_fractions: dict[int, float] = {}
 _numbers = iter(range(1, 1 << 62))
-
-
-def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) -> None:
-    """Remember the share of the device that this process may use; the emulated NPU has no other process.
-
-    Raises:
-        ValueError: It is not between 0 and 1.
-    """
-    memory.set_per_process_memory_fraction(fraction, device)
-    _fractions[index_of(device)] = float(fraction)
-
-
-def get_per_process_memory_fraction(device: DeviceLike = None) -> float:
-    """What `set_per_process_memory_fraction` set, 1.0 at first."""
-    return _fractions.get(index_of(device), 1.0)
 
 
 def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
