@@ -151,7 +151,7 @@ def _compute(signature: Signature, kernel: Kernel) -> Compute:
             raise DeclinedError from error
         if random:
             add_generator(kwargs, index)
-        elif prepare is not None:
+        if prepare is not None:
             prepare(args)
         try:
             result = kernel(*args, **kwargs)

@@ -20,7 +20,8 @@ from gpu2npu.emulator.soc import current_soc
 Array = np.ndarray[Any, Any]
 Prepare = Callable[[list[Any]], None]
 
-# By aten name: the CANN operator that the error of a real NPU names, and which arguments are multiplied.
+# By name, those of aten without it: the CANN operator that the error of a real NPU names, and which arguments are
+# multiplied.
 _MATMUL: dict[str, tuple[str, tuple[int, ...]]] = {
     "mm": ("Mm", (0, 1)),
     "bmm": ("BatchMatMul", (0, 1)),
@@ -39,6 +40,15 @@ _MATMUL: dict[str, tuple[str, tuple[int, ...]]] = {
     "matmul": ("Matmul", (0, 1)),
     "linear": ("Matmul", (0, 1)),
     "linear_backward": ("Matmul", (0, 1, 2)),
+    "npu::npu_linear": ("Matmul", (0, 1)),
+    "npu::npu_linear_backward": ("Matmul", (0, 1, 2)),
+    "npu::npu_bmmV2": ("BatchMatMul", (0, 1)),
+    "npu::npu_bmm_v2_mat1_backward": ("BatchMatMul", (0, 2)),
+    "npu::npu_bmm_v2_mat2_backward": ("BatchMatMul", (0, 1)),
+    "npu::npu_transpose_batchmatmul": ("TransposeBatchMatMul", (0, 1)),
+    # Its document names float32 among the inputs, and no HF32.
+    "npu::npu_fusion_attention": ("FlashAttentionScore", ()),
+    "npu::npu_fusion_attention_grad": ("FlashAttentionScoreGrad", ()),
 }
 _CONV: dict[str, tuple[str, tuple[int, ...]]] = {
     "convolution": ("Convolution", (0, 1)),

@@ -104,6 +104,51 @@ def test_narrow_products_are_summed_in_float32_and_rounded_once(dtype):
     assert torch.bmm(ones[None], ones.t()[None]).item() == 4096
 
 
+OWN_PRODUCTS = {
+    "npu_linear": lambda a, b: torch.ops.npu.npu_linear(a, b),
+    "npu_bmmV2": lambda a, b: torch.ops.npu.npu_bmmV2(a[None], b[None], []),
+}
+
+
+@pytest.mark.parametrize("product", OWN_PRODUCTS)
+def test_torch_npus_own_products_take_hf32_too(precision, product):
+    torch.manual_seed(0)
+    leaves = [torch.randn(16, 16, device="npu").requires_grad_() for _ in range(2)]
+
+    def results(allowed):
+        precision.matmul.allow_hf32 = allowed
+        y = OWN_PRODUCTS[product](*leaves)
+        return [each.detach().cpu() for each in (y, *torch.autograd.grad(y.square().sum(), leaves))]
+
+    for exact, rounded in zip(results(False), results(True), strict=True):
+        relative = ((rounded - exact).norm() / exact.norm()).item()
+        assert 1e-5 < relative < 1e-3
+
+
+def test_torch_npus_own_products_refuse_float64():
+    d = torch.ones(2, 2, dtype=torch.float64, device="npu")
+    q = d[None, None]
+    for product in (
+        lambda: torch.ops.npu.npu_linear(d, d),
+        lambda: torch.ops.npu.npu_bmmV2(d[None], d[None], []),
+        lambda: torch.ops.npu.npu_fusion_attention(q, q, q, 1, "BNSD"),
+    ):
+        with pytest.raises(RuntimeError, match=r"call aclnn.* failed.*DT_DOUBLE"):
+            product()
+
+
+def test_the_older_name_of_the_switch_is_the_same_switch(precision):
+    precision.conv.allow_hf32 = True
+    assert precision.aclnn.allow_hf32 is True
+    precision.aclnn.allow_hf32 = False
+    assert precision.conv.allow_hf32 is False
+    with precision.aclnn.flags(allow_hf32=True):
+        assert precision.conv.allow_hf32 is True
+    assert precision.aclnn.allow_hf32 is False
+    with pytest.raises(TypeError, match="allow_hf32 must be a bool"):
+        precision.aclnn.allow_hf32 = 0
+
+
 def test_the_switches_take_bools_alone(precision):
     for switch in (precision.matmul, precision.conv):
         with pytest.raises(TypeError, match="allow_hf32 must be a bool, but got int"):
