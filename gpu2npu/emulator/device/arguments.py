@@ -25,6 +25,10 @@ _TAKES_HOST_SCALARS = frozenset(
     {"aten::where", "aten::masked_fill", "aten::masked_fill_", "aten::index_fill", "aten::fill"}
 )
 
+# op-plugin hands a 0-dim CPU tensor that comes first to these as it is (GtKernelNpuOpApi.cpp, LeKernelNpuOpApi.cpp),
+# where the other comparisons read its value.
+_REFUSES_HOST_FIRST = frozenset({"aten::gt", "aten::le"})
+
 Gather = Callable[[list[Any], dict[str, Any]], int]
 
 
@@ -117,6 +121,11 @@ def _settled(signature: Signature, index: int, at: int, tensor: torch.Tensor, ar
         return at
     if signature.op._schema.name in _TAKES_HOST_INDICES and tensor is args[0]:
         raise RuntimeError("indices should be either on cpu or on the same device as the indexed tensor (cpu)")
+    if signature.op._schema.name in _REFUSES_HOST_FIRST and tensor is args[0]:
+        raise RuntimeError(
+            "Expected all tensors to be on the same device. Expected NPU tensor, please check whether the input tensor "
+            "device is correct."
+        )
     written = any(position < len(args) and args[position] is tensor for position in signature.writes)
     if written or not _takes_from_host(signature, tensor.dim()):
         raise different_devices(f"npu:{index if index >= 0 else _first_npu(args)}", "cpu")
@@ -188,6 +197,11 @@ def write(target: torch.Tensor, values: Any) -> None:
     """
     values = np.asarray(values)
     into = array(target)
+    if 0 in into.strides and _overlaps_itself(into):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
     if into.dtype != values.dtype:
         check_cast(values, target)
     if into.shape != values.shape:
@@ -195,6 +209,12 @@ def write(target: torch.Tensor, values: Any) -> None:
             f"output with shape {list(into.shape)} doesn't match the broadcast shape {list(values.shape)}"
         )
     np.copyto(into, values, casting="unsafe")
+
+
+def _overlaps_itself(values: Array) -> bool:
+    """Whether an expanded dimension makes several elements of one, into which torch and op-plugin refuse to write."""
+    spread = any(size > 1 and not step for size, step in zip(values.shape, values.strides, strict=True))
+    return spread and values.size > 0
 
 
 def write_out(target: torch.Tensor, values: Any, index: int) -> None:
