@@ -58,7 +58,7 @@ Exit codes:
     "source",
     type=click.Path(path_type=Path),
     metavar="SRC",
-    help="The project to migrate: a folder, or one .py file. It is never modified.",
+    help="The project to migrate: a folder, or one file such as train.py. It is never modified.",
 )
 @click.option(
     "-o",
