@@ -15,7 +15,10 @@ _SHELL_LINE = re.compile(r"(?P<before>[ \t]*(?:[\w., \[\]'\"]+=[ \t]*)?(?:!!?|%s
 _ENV_LINE = re.compile(r"(?P<before>[ \t]*%(?:set_)?env[ \t]+)")
 _OTHER_LINE = re.compile(r"[ \t]*(?:%|\?)|[ \t]*[\w.]+[ \t]*=[ \t]*%|.*\?[ \t]*$")
 # A magic before a statement of Python.
-_STATEMENT = re.compile(r"(?P<indent>[ \t]*)(?P<magic>%(?:time|prun|memit|mprun|lprun)[ \t]+)(?P<code>[^\-\s].*)")
+_STATEMENT = re.compile(
+    r"(?P<indent>[ \t]*)(?P<magic>%(?:time|timeit|prun|memit|mprun|lprun)[ \t]+(?:-[nr][ \t]*\d+[ \t]+|-[a-z][ \t]+)*)"
+    r"(?P<code>[^\-\s].*)"
+)
 _CELL_MAGIC = re.compile(r"%%(?P<name>\w+!?)[ \t]*(?P<rest>[^\r\n]*)")
 _SHELLS = frozenset({"bash", "sh", "zsh", "!", "system", "sx"})
 _PYTHON = frozenset(

@@ -31,8 +31,12 @@ def settings_marks(root: Node, knowledge: Knowledge) -> list[Mark]:
 
 def _marks(node: Node, keys: tuple[str, ...], knowledge: Knowledge) -> Iterator[Mark]:
     if isinstance(node, Mapping):
+        named = _named_variable(node)
         for key, value in node.entries:
             name = key.value or ""
+            if named is not None and name == "value":  # Kubernetes: {name: DEVICE, value: cuda}
+                yield from _marks(value, (*keys, named), knowledge)
+                continue
             yield from _placed(key, _key_marks(name, knowledge))
             if not isinstance(value, Scalar) or value.value is None:
                 yield from _option_marks(key, name, value, knowledge)
@@ -41,6 +45,15 @@ def _marks(node: Node, keys: tuple[str, ...], knowledge: Knowledge) -> Iterator[
         yield from _item_marks(node, keys, knowledge)
     elif node.value:
         yield from _placed(node, _value_marks(node.value, keys, (), knowledge, node.block))
+
+
+def _named_variable(node: Mapping) -> str | None:
+    """The environment variable that a mapping of a name and a value sets."""
+    entries = {key.value: value for key, value in node.entries}
+    name = entries.get("name")
+    if set(entries) != {"name", "value"} or not isinstance(name, Scalar) or not name.value:
+        return None
+    return name.value if _VARIABLE.fullmatch(name.value) else None
 
 
 def _key_marks(name: str, knowledge: Knowledge) -> list[Mark]:
@@ -74,7 +87,8 @@ def _value_marks(
     value: str, keys: tuple[str, ...], others: Iterable[str], knowledge: Knowledge, block: bool
 ) -> list[Mark]:
     key = keys[-1] if keys else None
-    if any(name.lower() in _COMMANDS for name in keys[-2:]) and (block or " " in value):
+    runs = any(name.lower() in _COMMANDS for name in keys[-2:])
+    if runs and (block or " " in value or value in knowledge.table.commands):
         return shell_marks(value, knowledge)
     if _VARIABLE.fullmatch(value):
         return knowledge.variable(value, 0)

@@ -130,6 +130,9 @@ class _Reader:
             head = None
         name = _basename(head) if head is not None else None
         yield from self._wrapped(words[:at])
+        for word in words[: at + 1]:  # an image among the options of srun, or in place of the program
+            if _ASSIGNMENT.match(word.text) is None:
+                yield from self.knowledge.patterns(self._value(word), word.inside(word.start)[0])
         if head is not None and name is not None:
             yield from self._head(head, name, words[at + 1 :])
             if name in _PRINTERS and command.targets:  # it writes a file, perhaps a script

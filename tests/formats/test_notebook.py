@@ -74,6 +74,8 @@ def test_an_import_after_the_last_line(migrated) -> None:
 MAGICS = [
     ("%matplotlib inline\nm.to('cuda')", "%matplotlib inline\nm.to('npu')"),
     ("%%time\nm.to('cuda')", "%%time\nm.to('npu')"),
+    ("%timeit m.to('cuda')", "%timeit m.to('npu')"),
+    ("%timeit -n 10 -r3 -q m.to('cuda')", "%timeit -n 10 -r3 -q m.to('npu')"),
     ("%time m.to('cuda')\nx?", "%time m.to('npu')\nx?"),
     ("if x:\n    !nvidia-smi\n    m.to('cuda')", "if x:\n    !npu-smi info\n    m.to('npu')"),
     ("!python t.py \\\n  --device cuda\nm.to('cuda')", "!python t.py \\\n  --device npu\nm.to('npu')"),

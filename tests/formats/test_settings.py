@@ -21,6 +21,12 @@ CASES = [
         "args:\n  - --device=npu\n  - trainer.device=npu\n",
     ),
     ("k.yaml", "env:\n- name: CUDA_VISIBLE_DEVICES\n  value: '0'\n", None),
+    (
+        "k.yaml",
+        "env:\n- name: DEVICE\n  value: cuda\n- {name: run, value: cuda-12}\n",
+        "env:\n- name: DEVICE\n  value: npu\n- {name: run, value: cuda-12}\n",
+    ),
+    (".gitlab-ci.yml", "t:\n  script:\n    - nvidia-smi\n", "t:\n  script:\n    - npu-smi info\n"),
     ("k.yaml", "env: {CUDA_VISIBLE_DEVICES: 0}\n", None),
     ("k.yaml", "x: ${oc.env:CUDA_VISIBLE_DEVICES}\n", None),
     ("w.yml", "steps:\n- run: |\n    export CUDA_VISIBLE_DEVICES=0\n    echo $CUDA_VISIBLE_DEVICES\n", None),

@@ -72,6 +72,8 @@ FINDINGS = [
     ("#SBATCH --gpus-per-node=8", "slurm-gpus-per-node"),
     ("srun --gres=gpu:1 python t.py", "slurm-gres"),
     ("docker run --gpus all img", "docker-gpus"),
+    ("srun --container-image nvcr.io#nvidia/pytorch:20.12-py3 sh -c t", "image-nvidia"),
+    ("module load CUDA/11.7.0", "module-cuda"),
     ("export NCCL_IB_DISABLE=1", "env-nccl"),
     ("python -c 'import torch; torch.zeros(1).to(\"cuda\")'", "device-string"),
     ("python <<EOF\nmodel.to('cuda')\nEOF", "device-string"),
