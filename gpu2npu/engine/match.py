@@ -105,10 +105,22 @@ class _Walk:
             rule = self.table.attributes.get(part.attr.value)
             if rule is not None and not self._is_stored_or_called(part):
                 self.member(part, rule, scope)
+            method = self.table.methods.get(part.attr.value)
+            if method is not None and not self._is_stored_or_called(part):
+                self.handed_on(part, method, scope)
             part = part.value
         if not isinstance(part, cst.Name):
             self.visit(part, scope)
         self.above.pop()
+
+    def handed_on(self, node: cst.Attribute, rule: Rule, scope: Scope) -> None:
+        """A method that is not called here, `move = model.cuda`: on anything else the name may be a flag's."""
+        name = node.attr.value
+        kinds = self.receivers.kinds(node.value, scope, name)
+        if rule.then.rename is None or rule.then.keep or self.names.qualified(node, scope) is not None:
+            return
+        if kinds & {MODULE, TENSOR} and OWN not in kinds:
+            self.renames.edit(node.attr, rule.then.rename, rule)
 
     def _is_stored_or_called(self, node: cst.Attribute) -> bool:
         holder = self.above[-2] if len(self.above) > 1 else None
@@ -137,6 +149,20 @@ class _Walk:
         if rule.then.rename is not None:
             self.renames.edit(node.attr, rule.then.rename, rule)
 
+    def member_by_string(self, node: cst.Call, scope: Scope) -> bool:
+        """`getattr(x, "is_cuda", False)`; tells whether it was renamed."""
+        if not (isinstance(node.func, cst.Name) and node.func.value in ("getattr", "hasattr") and len(node.args) > 1):
+            return False
+        holder, name = node.args[0].value, node.args[1].value
+        rule = self.table.attributes.get(string_value(name) or "")
+        if rule is None or rule.then.rename is None or rule.then.keep or not isinstance(name, cst.SimpleString):
+            return False
+        if last_name(holder) in _FLAG_HOLDERS or self.receivers.kinds(holder, scope, name.raw_value) == {OWN}:
+            return False
+        text = f"{name.prefix}{name.quote}{rule.then.rename}{name.quote}"
+        self.matches.add(Edit(name, text, rule.id, rule.why), [*self.above, *node.args])
+        return True
+
     def import_(self, node: cst.Import | cst.ImportFrom, scope: Scope) -> None:
         if self.packages.statement(node):
             return
@@ -158,7 +184,7 @@ class _Walk:
             rule = self.table.methods.get(node.func.attr.value) if isinstance(node.func, cst.Attribute) else None
             if rule is not None and isinstance(node.func, cst.Attribute):
                 self.method(node.func, rule, scope)
-            elif self.renames.by_string(node, scope):
+            elif self.renames.by_string(node, scope) or self.member_by_string(node, scope):
                 settled |= {id(node.args[1])}
             self.visit(node.func, scope)
         for arg in node.args:

@@ -235,7 +235,8 @@ class Receivers:
 def holds_data(cls: Scope, member: str) -> bool:
     """Whether a class has a property or an attribute of that name: the user's, even where the class is a Module."""
     return member in cls.attributes or any(
-        isinstance(binding, Defined) and is_property(binding) for binding in cls.bindings.get(member, ())
+        isinstance(binding, Assigned) or (isinstance(binding, Defined) and is_property(binding))
+        for binding in cls.bindings.get(member, ())
     )
 
 

@@ -105,6 +105,8 @@ def is_spoken(above: Sequence[cst.CSTNode]) -> bool:
         node = above[depth]
         if isinstance(node, (cst.Raise, cst.Expr)):
             return depth == len(above) - 1 or isinstance(node, cst.Raise)
+        if isinstance(node, (cst.Index, cst.Comparison)):  # print(os.environ["CUDA_VISIBLE_DEVICES"])
+            return False
         if isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value in _PROSE_KEYWORDS:
             return True
         if isinstance(node, cst.Call):

@@ -83,3 +83,11 @@ def test_a_text_of_several_lines_keeps_them(migrate_with) -> None:
     before = "def f():\n    g(\n        '''\n  on tesla-v100\n\n''')\n"
     result = migrate_with(RULES, before)
     assert result.content.decode() == before.replace("tesla", "ascend")
+
+
+def test_what_prints_a_variable_reads_it(migrate) -> None:
+    before = (
+        "print('CUDA_VISIBLE_DEVICES=', os.environ['CUDA_VISIBLE_DEVICES'], 'CUDA_VISIBLE_DEVICES' in os.environ)\n"
+    )
+    after = before.replace("'CUDA_VISIBLE_DEVICES'", "'ASCEND_RT_VISIBLE_DEVICES'")
+    assert migrate(before) == after

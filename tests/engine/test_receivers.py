@@ -176,3 +176,27 @@ def test_an_alias_of_types_in_another_file(project) -> None:
     result = project(files)["use.py"]
     assert result.content == files["use.py"].replace("b.cuda", "b.npu").encode()
     assert result.findings == ()
+
+
+HANDED_ON = {
+    "of a module": ("net = torch.nn.Linear(1, 2)\nmove = net.cuda if args.cuda else net.cpu\n", "net.npu if args.cuda"),
+    "of a tensor": ("x = torch.zeros(1)\nrun(x.cuda)\n", "run(x.npu)"),
+    "of self": ("class M(torch.nn.Module):\n    def f(self):\n        return self.cuda\n", "return self.npu"),
+    "a flag of a module": (
+        "class M(torch.nn.Module):\n    def __init__(self, cuda):\n        self.cuda = cuda\n"
+        "    def f(self):\n        return self.cuda\n",
+        "return self.cuda",
+    ),
+    "a flag of a class": (
+        "class M(torch.nn.Module):\n    cuda: bool = False\n    x = lambda self: self.cuda\n",
+        "self.cuda",
+    ),
+    "of what is not known": ("if model.cuda: ...\n", "if model.cuda"),
+    "by name": ("ok = getattr(x, 'is_cuda', False)\n", "getattr(x, 'is_npu', False)"),
+    "a flag by name": ("ok = getattr(args, 'is_cuda', False)\n", "getattr(args, 'is_cuda', False)"),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), HANDED_ON.values(), ids=HANDED_ON)
+def test_members_that_are_not_called(migrate, text: str, expected: str) -> None:
+    assert expected in migrate(f"import torch\n{text}")
