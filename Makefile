@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 CLIENTS := .venv-clients
 
-.PHONY: demo test test-clients lint bench bench-emulator docs clean
+.PHONY: demo test test-clients lint bench bench-emulator coverage-emulator docs clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -41,6 +41,9 @@ bench: $(INSTALLED)
 
 bench-emulator: $(INSTALLED)
 	$(BIN)/python -m benchmarks.emulator
+
+coverage-emulator: $(INSTALLED)
+	$(BIN)/python -m tools.emulator_coverage
 
 docs: $(INSTALLED)
 	$(BIN)/gpu2npu rules docs -o docs/rules
