@@ -26,16 +26,13 @@ from torch._C._distributed_c10d import (
     Store,
 )
 
-from gpu2npu.emulator.distributed import agreement, datatypes, operands, pinned, pytorch
+from gpu2npu.emulator.distributed import agreement, calls, datatypes, operands, pinned, pytorch
 from gpu2npu.emulator.distributed.options import HcclOptions
 from gpu2npu.emulator.distributed.peers import Peers
-from gpu2npu.emulator.distributed.work import Copies, HcclWork, Heading, Sending, WaitedWork
+from gpu2npu.emulator.distributed.work import Copies, HcclWork, Heading, Results, Sending, WaitedWork
 
 Tensors = Sequence[torch.Tensor]
 
-Call = tuple[str, torch.Tensor, bool]  # a collective's name, its header, and whether the caller waits at once
-
-_HEADERS = 0  # the tag of messages' headers
 _NO_TAG = 0
 _WAITED = {"reduce_scatter", "reduce_scatter_tensor"}  # gloo does part of their work when it is waited for
 
@@ -132,7 +129,7 @@ class ProcessGroupHCCL(dist.ProcessGroup):
     def allreduce(self, tensors: Tensors, opts: Any = None) -> HcclWork | None:
         opts = opts or AllreduceOptions()
         flat, terms = self._terms(tensors, opts, "allreduce")
-        call = self._call(f"allreduce {_kind(opts)}", tensors, opts)
+        call = self._call(f"allreduce {calls.reduction(opts)}", tensors, opts)
         return self._run(call, lambda: [self._gloo.allreduce(terms, opts)], tensors, zip(flat, terms, strict=True))
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> HcclWork | None:
@@ -142,7 +139,7 @@ class ProcessGroupHCCL(dist.ProcessGroup):
             single.reduceOp, single.timeout = opts.reduceOp, opts.timeout
             parts.append((single, *self._terms([tensor], single, "allreduce_coalesced")))
         return self._run(
-            self._call(f"allreduce_coalesced {_kind(opts)}", tensors, opts),
+            self._call(f"allreduce_coalesced {calls.reduction(opts)}", tensors, opts),
             lambda: [self._gloo.allreduce(terms, single) for single, _, terms in parts],
             tensors,
             [pair for _, flat, terms in parts for pair in zip(flat, terms, strict=True)],
@@ -151,7 +148,7 @@ class ProcessGroupHCCL(dist.ProcessGroup):
     def reduce(self, tensors: Tensors, opts: Any) -> HcclWork | None:
         flat, terms = self._terms(tensors, opts, "reduce")
         copies = zip(flat, terms, strict=True) if opts.rootRank == self.rank() else ()
-        call = self._call(f"reduce {_kind(opts)} to {opts.rootRank}", tensors, opts)
+        call = self._call(f"reduce {calls.reduction(opts)} to {opts.rootRank}", tensors, opts)
         return self._run(call, lambda: [self._gloo.reduce(terms, opts)], tensors, copies)
 
     def barrier(self, opts: Any = None) -> HcclWork | None:
@@ -169,15 +166,20 @@ class ProcessGroupHCCL(dist.ProcessGroup):
             return self._allgather_by_broadcasts(call, row, parts, value)
         received, sent = [operands.as_bytes(part) for part in parts], self._bytes(inputs)
         copies = zip(self._hosts(row), parts, strict=True)
-        return self._run(call, lambda: [self._gloo.allgather([received], sent, opts)], row, copies)
+        return self._run(
+            call,
+            lambda: [self._gloo.allgather([received], sent, opts)],
+            lambda: [torch.stack(list(row))],  # torch_npu, like NCCL, gathers into one tensor first
+            copies,
+        )
 
     def _allgather_by_broadcasts(
-        self, call: Call, row: Tensors, parts: Tensors, value: torch.Tensor
+        self, call: calls.Call, row: Tensors, parts: Tensors, value: torch.Tensor
     ) -> HcclWork | None:
         """With parts of different sizes, as torch_npu does it."""
         parts[self.rank()].copy_(operands.in_order(self._hosts([value])[0]).view_as(parts[self.rank()]))
 
-        def start() -> list[dist.Work]:
+        def start() -> Sequence[dist.Work]:
             works = []
             for root, part in enumerate(parts):
                 opts = BroadcastOptions()
@@ -211,7 +213,7 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         flat, results = self._terms(outputs, opts, "reduce_scatter")
         terms = [self._terms([tensor.contiguous() for tensor in row], opts, "reduce_scatter")[1] for row in inputs]
         return self._run(
-            self._call(f"reduce_scatter {_kind(opts)}", outputs, opts, sent=inputs[0]),
+            self._call(f"reduce_scatter {calls.reduction(opts)}", outputs, opts, sent=inputs[0]),
             lambda: [self._gloo.reduce_scatter(results, terms, opts)],
             outputs,
             zip(flat, results, strict=True),
@@ -249,7 +251,7 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         opts = opts or AllgatherOptions()
         pairs = list(zip(self._bytes(outputs), self._bytes(inputs), strict=True))
         return self._run(
-            self._call("allgather_into_tensor", inputs, opts, received=_shares(outputs, self.size())),
+            self._call("allgather_into_tensor", inputs, opts, received=calls.shares(outputs, self.size())),
             lambda: [self._gloo._allgather_base(output, value, opts) for output, value in pairs],
             outputs,
         )
@@ -263,7 +265,9 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         _, terms = self._terms(inputs, opts, "_reduce_scatter_base")
         pairs = list(zip(results, terms, strict=True))
         return self._run(
-            self._call(f"reduce_scatter_tensor {_kind(opts)}", outputs, opts, sent=_shares(inputs, self.size())),
+            self._call(
+                f"reduce_scatter_tensor {calls.reduction(opts)}", outputs, opts, sent=calls.shares(inputs, self.size())
+            ),
             lambda: [self._gloo._reduce_scatter_base(result, term, opts) for result, term in pairs],
             outputs,
             zip(flat, results, strict=True),
@@ -331,26 +335,26 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         moved, failed = self._bytes(tensors), self._failed("send")
         try:
             works = [
-                self._gloo.send([_message(tensors)], destination, _HEADERS),
-                self._gloo.send(moved, destination, _tag(moved)),
+                self._gloo.send([calls.message(tensors)], destination, calls.HEADERS),
+                self._gloo.send(moved, destination, calls.tag(moved)),
             ]
         except RuntimeError as error:
             raise dist.DistBackendError(failed(str(error))) from error
         return self._started(Sending(works, failed, self._unwaited))
 
     def recv(self, tensors: Tensors, source: int, tag: int) -> HcclWork | None:
-        moved, failed, expected = self._bytes(tensors), self._failed("recv"), _message(tensors)
+        moved, failed, expected = self._bytes(tensors), self._failed("recv"), calls.message(tensors)
         header, ranks = (
             torch.empty_like(expected),
             (self._peers.global_ranks[source], self._peers.global_ranks[self.rank()]),
         )
         try:
-            heading = self._gloo.recv([header], source, _HEADERS)
+            heading = self._gloo.recv([header], source, calls.HEADERS)
             works = [
                 Heading(
                     heading, lambda: agreement.disagreement(bytes(header.numpy()) + bytes(expected.numpy()), ranks)
                 ),
-                self._gloo.recv(moved, source, _tag(moved)),
+                self._gloo.recv(moved, source, calls.tag(moved)),
             ]
         except RuntimeError as error:
             raise dist.DistBackendError(failed(str(error))) from error
@@ -382,35 +386,17 @@ class ProcessGroupHCCL(dist.ProcessGroup):
             return None
         return HcclWork(agreement.Started(started), [tensor for work in started for tensor in work.result()])
 
-    def _call(self, what: str, tensors: Tensors, opts: Any, sent: Tensors = (), received: Tensors = ()) -> Call:
-        """What the others are told about a collective.
-
-        Args:
-            what: Its name, and what else must be the same on all ranks.
-            tensors: Of the dtype that must be the same; their shapes are shown.
-            opts: The caller's.
-            sent: (ranks,), what goes to each rank; all the tensors to every rank when there is nothing.
-            received: (ranks,), what is expected from each.
-        """
-        everything = sum(tensor.nbytes for tensor in tensors)
-        counts = [
-            tuple(part.nbytes for part in parts) if len(parts) == self.size() else (everything,) * self.size()
-            for parts in (sent, received)
-        ]
-        header = agreement.header(f"{what}{_dtype(tensors)}", _shapes(tensors), *counts)
+    def _call(self, what: str, tensors: Tensors, opts: Any, sent: Tensors = (), received: Tensors = ()) -> calls.Call:
         is_awaited = self._coalesced is None and not getattr(opts, "asyncOp", True)
-        return what.split()[0], header, is_awaited
+        return calls.describe(what, tensors, self.size(), is_awaited, sent, received)
 
-    def _run(
-        self, call: Call, start: Callable[[], Sequence[dist.Work]], results: Tensors, copies: Copies = ()
-    ) -> HcclWork | None:
-        collective, header, is_awaited = call
-        failed = self._failed(collective)
+    def _run(self, call: calls.Call, start: agreement.Start, results: Results, copies: Copies = ()) -> HcclWork | None:
+        failed = self._failed(call.collective)
         try:
-            agreed = self._agreement.call(header, start, is_awaited)
+            agreed = self._agreement.call(call.header, start, call.is_awaited)
         except RuntimeError as error:
             raise dist.DistBackendError(failed(str(error))) from error
-        kind = WaitedWork if collective in _WAITED else HcclWork
+        kind = WaitedWork if call.collective in _WAITED else HcclWork
         return self._started(kind(agreed, results, copies, failed))
 
     def _started(self, work: HcclWork) -> HcclWork | None:
@@ -450,37 +436,6 @@ class ProcessGroupHCCL(dist.ProcessGroup):
             if tensor.device.type == "npu":
                 datatypes.check_reduced(tensor.dtype, opts.reduceOp, collective)
         return flat, operands.terms(flat, opts)
-
-
-def _kind(opts: Any) -> str:
-    return str(getattr(opts.reduceOp, "op", opts.reduceOp).name)
-
-
-def _dtype(tensors: Tensors) -> str:
-    """Of the first tensor; HCCL moves truth values as bytes."""
-    names = [str(tensor.dtype).removeprefix("torch.") for tensor in tensors[:1]]
-    return "".join(f" of {'uint8' if name == 'bool' else name}" for name in names)
-
-
-def _shapes(tensors: Tensors) -> str:
-    return ", ".join(str(list(tensor.shape)) for tensor in tensors)
-
-
-def _shares(tensors: Tensors, size: int) -> Tensors:
-    """As many bytes as one rank has of tensors that hold the parts of all of them, for each rank."""
-    share = sum(tensor.nbytes for tensor in tensors) // size
-    return [torch.empty(share, dtype=torch.uint8, device="meta")] * size
-
-
-def _message(tensors: Tensors) -> torch.Tensor:
-    """The header of a message."""
-    (tensor,) = tensors
-    return agreement.header(f"message{_dtype(tensors)}", _shapes(tensors), *[(tensor.nbytes, tensor.nbytes)] * 2)
-
-
-def _tag(moved: Tensors) -> int:
-    """The tag of a message of that many bytes."""
-    return 1 + moved[0].numel() % 0x7FFFFFFE
 
 
 def register() -> None:

@@ -15,6 +15,7 @@ from gpu2npu.emulator.distributed.agreement import Started
 
 _FOREVER = timedelta(0)  # c10d's way to say "as long as the group's own timeout allows"
 
+Results = Sequence[torch.Tensor] | Callable[[], Sequence[torch.Tensor]]
 Copies = Iterable[tuple[torch.Tensor, torch.Tensor]]
 
 
@@ -23,7 +24,7 @@ class HcclWork(dist.Work):
 
     Args:
         call: Gives gloo's works when they have started.
-        results: What futures give.
+        results: What futures give, or what makes it when all works are done.
         copies: Pairs of a host tensor and what is copied into it when all works are done, where the bytes could not
             go to their place at once.
         failed: Makes the sentence about a failure from gloo's words.
@@ -32,13 +33,13 @@ class HcclWork(dist.Work):
     def __init__(
         self,
         call: Started,
-        results: Sequence[torch.Tensor],
+        results: Results,
         copies: Copies = (),
         failed: Callable[[str], str] = str,
     ) -> None:
         super().__init__()
         self._call = call
-        self._results = list(results)
+        self._results = results
         self._copies = [(target, source) for target, source in copies if target is not source]
         self._failed = failed
         self._waited = False
@@ -93,7 +94,7 @@ class HcclWork(dist.Work):
         return next((work.exception() for work in works if not work.is_success()), None)
 
     def result(self) -> list[torch.Tensor]:
-        return self._results
+        return list(self._results() if callable(self._results) else self._results)
 
     def get_future(self) -> torch.futures.Future[Any]:
         """A future of the results, as DistributedDataParallel and its communication hooks take them."""
@@ -121,7 +122,7 @@ class HcclWork(dist.Work):
             future.set_exception(self._explained(error))  # type: ignore[arg-type]
         else:
             self._put_in_place()
-            future.set_result(self._results)
+            future.set_result(self.result())
 
     def _put_in_place(self) -> None:
         """Copy what has to be copied, once, whoever asks first."""

@@ -63,6 +63,14 @@ def test_a_rank_that_dies_ends_a_torchrun_job(run, tmp_path):
     assert "rank:1" in ran.stderr.replace(" ", "")
 
 
+def test_torchrun_on_one_node(run, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN)
+    ran = run("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", 2, script)
+    assert ran.returncode == 0, ran.stderr
+    assert reports(ran.stdout) == [[rank, 0, rank, [[1.5, 1.5, 1.5]]] for rank in range(2)]
+
+
 def test_torchrun_on_two_nodes(tmp_path):
     """Two agents, each of which has two NPUs of its own, as on two machines."""
     script = tmp_path / "train.py"

@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 from checking import close, npu, ranks, refuses, same
 from torch import nn
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook, quantization_hooks
 from torch.distributed.algorithms.join import Join
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
@@ -98,6 +98,15 @@ class Branches(nn.Module):
         return self.branches[dist.get_rank()](x)
 
 
+def some_parameters_reduced_late(rank):
+    module = net(rank)
+    late = [(name, parameter) for name, parameter in module.named_parameters() if name.startswith("4")]
+    model = DistributedDataParallel(
+        module, delay_all_reduce_named_params=late, param_to_hook_all_reduce=module[0].weight, device_ids=[rank]
+    )
+    trains_as_one_process(model, rank)
+
+
 def unused_parameters(rank):
     model = DistributedDataParallel(Branches().to(f"npu:{rank}"), find_unused_parameters=True)
     for _ in range(2):
@@ -129,6 +138,7 @@ def communication_hooks(rank):
         (default_hooks.allreduce_hook, 1e-5),
         (default_hooks.fp16_compress_hook, 1e-2),
         (default_hooks.fp16_compress_wrapper(default_hooks.allreduce_hook), 1e-2),
+        (quantization_hooks.quantization_pertensor_hook, 5e-2),
     ):
         model = DistributedDataParallel(net(rank))
         model.register_comm_hook(None, hook)
@@ -186,6 +196,14 @@ def uneven_inputs(rank):
     same(model.module.weight.detach(), [[-0.125 * 3]])  # as with gloo on the CPU
 
 
+def a_rank_without_inputs_shadows_the_others(rank):
+    model = DistributedDataParallel(nn.Linear(1, 1, bias=False).to(f"npu:{rank}"))
+    with model.join():
+        for step in range(1 + rank):
+            model(npu([[4.0 * (1 + step)]])).sum().backward()
+    same(model.module.weight.grad, [[(4.0, 6.0)[rank]]])  # as with gloo on the CPU
+
+
 def zero_redundancy_optimizer(rank):
     for views in (False, True):
         model = DistributedDataParallel(net(rank))
@@ -234,11 +252,13 @@ CHECKS = {
         ranks_start_with_the_weights_of_the_first,
         accumulates_without_synchronising,
         buffers,
+        some_parameters_reduced_late,
         unused_parameters,
         synchronised_batch_norm,
         communication_hooks,
         mixed_precision,
         uneven_inputs,
+        a_rank_without_inputs_shadows_the_others,
         zero_redundancy_optimizer,
         backward_with_many_small_buckets,
         pipeline,

@@ -1,0 +1,78 @@
+"""What a rank tells the others about a collective or a message before its bytes move (see `agreement`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gpu2npu.emulator.distributed import agreement
+
+Tensors = Sequence[torch.Tensor]
+
+HEADERS = 0  # the tag of messages' headers; see `tag` for that of the messages
+
+
+@dataclass(frozen=True)
+class Call:
+    """One collective: its name, what the others are told, and whether the caller waits at once."""
+
+    collective: str
+    header: torch.Tensor
+    is_awaited: bool
+
+
+def describe(
+    what: str, tensors: Tensors, size: int, is_awaited: bool, sent: Tensors = (), received: Tensors = ()
+) -> Call:
+    """Describe a collective of `size` ranks.
+
+    Args:
+        what: Its name, and what else must be the same on all ranks.
+        tensors: Of the dtype that must be the same; their shapes are shown.
+        size: How many ranks there are.
+        is_awaited: Whether the caller waits for it at once.
+        sent: (ranks,), what goes to each rank; all the tensors to every rank when there is nothing.
+        received: (ranks,), what is expected from each.
+    """
+    everything = sum(tensor.nbytes for tensor in tensors)
+    counts = [
+        tuple(part.nbytes for part in parts) if len(parts) == size else (everything,) * size
+        for parts in (sent, received)
+    ]
+    header = agreement.header(f"{what}{_dtype(tensors)}", _shapes(tensors), *counts)
+    return Call(what.split()[0], header, is_awaited)
+
+
+def reduction(opts: Any) -> str:
+    """The name of what is done with the ranks' numbers."""
+    return str(getattr(opts.reduceOp, "op", opts.reduceOp).name)
+
+
+def _dtype(tensors: Tensors) -> str:
+    """Of the first tensor; HCCL moves truth values as bytes."""
+    names = [str(tensor.dtype).removeprefix("torch.") for tensor in tensors[:1]]
+    return "".join(f" of {'uint8' if name == 'bool' else name}" for name in names)
+
+
+def _shapes(tensors: Tensors) -> str:
+    return ", ".join(str(list(tensor.shape)) for tensor in tensors)
+
+
+def shares(tensors: Tensors, size: int) -> Tensors:
+    """As many bytes as one rank has of tensors that hold the parts of all of them, for each rank."""
+    share = sum(tensor.nbytes for tensor in tensors) // size
+    return [torch.empty(share, dtype=torch.uint8, device="meta")] * size
+
+
+def message(tensors: Tensors) -> torch.Tensor:
+    """The header of a message."""
+    (tensor,) = tensors
+    return agreement.header(f"message{_dtype(tensors)}", _shapes(tensors), *[(tensor.nbytes, tensor.nbytes)] * 2)
+
+
+def tag(moved: Tensors) -> int:
+    """The tag of a message of that many bytes."""
+    return 1 + moved[0].numel() % 0x7FFFFFFE
