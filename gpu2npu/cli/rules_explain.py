@@ -39,9 +39,11 @@ _TOPS = (CONFIG_NAME, "pyproject.toml", "setup.py", "setup.cfg", ".git")
 def explain(place: str, files: tuple[Path, ...], version: str | None, root: Path | None) -> None:
     """Tell which rules matched at line LINE of FILE and what they did, and why others with words there did nothing.
 
-    FILE is the one before the migration.
+    FILE is the one before the migration; of a notebook write FILE:cell_4:LINE, as the reports do.
+
+    Example: gpu2npu rules explain train.py:12 -r our_rules.json
     """
-    path, line = _place(place)
+    path, cell, line = _place(place)
     root = (root or _root(path)).resolve()
     resolved = path.resolve()
     if not resolved.is_relative_to(root):
@@ -55,10 +57,10 @@ def explain(place: str, files: tuple[Path, ...], version: str | None, root: Path
         rulebook, context = _open(request, release, root)
     name = resolved.relative_to(root).as_posix()
     try:
-        found = explain_line(resolved.read_bytes(), name, line, rulebook, context)
+        found = explain_line(resolved.read_bytes(), name, line, rulebook, context, cell)
     except (ValueError, OSError) as error:
         raise UsageError(f"'{path}' cannot be explained: {error}.") from error
-    click.secho(f"{name}:{line}, for PyTorch {version}", bold=True)
+    click.secho(f"{name}:{f'cell_{cell}:' if cell else ''}{line}, for PyTorch {version}", bold=True)
     _show(found)
 
 
@@ -69,11 +71,15 @@ def _open(request: Request, version: str, root: Path) -> tuple[Rulebook, Project
     return rulebook, scan_project(sources, rulebook, version, lambda path: (root / path).read_bytes(), root)
 
 
-def _place(place: str) -> tuple[Path, int]:
+def _place(place: str) -> tuple[Path, int, int]:
+    """The file, the number of a notebook's cell or 0, and the line."""
     name, colon, number = place.rpartition(":")
+    before, _, last = name.rpartition(":cell_")
+    cell = int(last) if before and last.isdecimal() else 0
+    name = before if cell else name
     if not colon or not number.isdecimal() or not Path(name).is_file():
         raise click.UsageError(f"'{place}' is not a file and a line of it; write FILE:LINE, such as train.py:12.")
-    return Path(name), int(number)
+    return Path(name), cell, int(number)
 
 
 def _root(path: Path) -> Path:

@@ -20,8 +20,9 @@ from gpu2npu.engine.strings import NO, UNSURE, Place, Texts, judge
 from gpu2npu.engine.table import outside
 from gpu2npu.engine.tree import string_value
 from gpu2npu.formats.dispatch import migrate_file
+from gpu2npu.formats.notebook import read_cells
 from gpu2npu.project.line_sites import Site, sites_on_line
-from gpu2npu.records import Change, Finding
+from gpu2npu.records import Change, Finding, Span
 from gpu2npu.rulebook.describe import limit_texts, match_text, where_texts
 from gpu2npu.rulebook.rule import (
     ArgumentMatch,
@@ -51,27 +52,54 @@ class Explanation:
     failure: str | None = None
 
 
-def explain_line(source: bytes, path: str, line: int, rulebook: Rulebook, context: ProjectContext) -> Explanation:
-    """Explain a line (counted from 1) of a file of a project. `rulebook` has the rules that are switched on.
+def explain_line(
+    source: bytes, path: str, line: int, rulebook: Rulebook, context: ProjectContext, cell: int = 0
+) -> Explanation:
+    """Explain a line (counted from 1) of a file of a project; of a notebook, a line of its code cell number `cell`.
+    `rulebook` has the rules that are switched on.
 
     Raises:
-        ValueError: The file has no such line, or is no text.
+        ValueError: The file has no such line or cell, or is no text.
     """
-    text = _text(source, path)
+    program, text, above = _text(source, path), "", 0
+    if path.endswith(".ipynb"):
+        program, text, above = _cell(program, cell)
+    elif cell:
+        raise ValueError("only notebooks have cells")
+    text = text if cell else program
     lines = re.split(r"\r\n?|\n", text)
     if not 1 <= line <= len(lines):
-        raise ValueError(f"it has {len(lines)} lines, and no line {line}")
+        raise ValueError(f"{f'cell {cell}' if cell else 'it'} has {len(lines)} lines, and no line {line}")
     result = migrate_file(source, path, rulebook, context)
-    changes = tuple(change for change in result.changes if change.span.start_line <= line <= change.span.end_line)
-    findings = tuple(found for found in result.findings if found.span.start_line <= line <= found.span.end_line)
+    changes = tuple(change for change in result.changes if _covers(change.span, line, cell))
+    findings = tuple(found for found in result.findings if _covers(found.span, line, cell))
     involved = {change.rule for change in changes} | {finding.rule for finding in findings}
     candidates = [
-        rule for rule in rulebook.rules if rule.id not in involved and _has_words(rule.match, lines[line - 1])
+        rule
+        for rule in rulebook.rules
+        if rule.id not in involved
+        and (path.endswith((".py", ".ipynb")) or not isinstance(rule.match, _CODE))
+        and _has_words(rule.match, lines[line - 1])
     ]
-    why = _Reasons(text, path, line, rulebook, context, sorted(involved))
+    why = _Reasons(program, path, above + line, rulebook, context, sorted(involved))
     reasons = ((rule, why.reason(rule)) for rule in candidates)
     others = tuple((rule, reason) for rule, reason in reasons if reason is not None)
     return Explanation(lines[line - 1], changes, findings, others, result.failure)
+
+
+def _cell(notebook: str, cell: int) -> tuple[str, str, int]:
+    """All cells as one program, the text of one of them, and how many lines of the program stand above it."""
+    if not cell:
+        raise ValueError("of a notebook give the cell as well, as the reports do: FILE:cell_4:LINE")
+    program, cells = read_cells(notebook)
+    if cell not in cells:
+        raise ValueError(f"it has no code cell {cell}; the code cells are {', '.join(map(str, cells))}")
+    text, start = cells[cell]
+    return program, text, start - 1
+
+
+def _covers(span: Span, line: int, cell: int) -> bool:
+    return span.cell == cell and span.start_line <= line <= span.end_line
 
 
 def _text(source: bytes, path: str) -> str:
@@ -91,6 +119,8 @@ def _has_words(match: Match, line: str) -> bool:
     return word != "*" and re.search(rf"(?<!\w){re.escape(word)}(?!\w)", line) is not None
 
 
+# What only Python code has.
+_CODE = (NameMatch, MethodMatch, AttributeMatch, CallMatch)
 _WORDS: dict[type[Match], Callable[[Any], str]] = {
     NameMatch: lambda match: match.name.rpartition(".")[2],
     MethodMatch: lambda match: match.method,
@@ -122,7 +152,7 @@ class _Reasons:
         self.names: Names | None = None
         self.sites: list[Site] = []
         imported: frozenset[str] | None = frozenset()
-        if path.endswith(".py"):
+        if path.endswith((".py", ".ipynb")):
             try:
                 module = cst.parse_module(text)
             except (cst.ParserSyntaxError, RecursionError):
@@ -141,6 +171,8 @@ class _Reasons:
         if self._is_far(rule):
             return None
         if self.names is None:
+            if isinstance(rule.match, ImportMatch):
+                return f"it matches the package `{rule.match.module}` where it is required, and this place is none"
             return f"it matches {match_text(rule.match)}, and this place is none"
         return next(self._of_place(rule, self.names), None) or self._of_others()
 

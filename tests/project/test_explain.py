@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,45 @@ def test_no_such_line_or_no_text(source: bytes, line: int, tmp_path: Path) -> No
     context = scan_project({}, BUILTIN, "2.1.0")
     with pytest.raises(ValueError, match=r"it has|it is no text"):
         explain_line(source, "a.py", line, BUILTIN, context)
+
+
+NOTEBOOK = json.dumps(
+    {
+        "cells": [
+            {"cell_type": "markdown", "metadata": {}, "source": ["use cuda"]},
+            {"cell_type": "code", "metadata": {}, "outputs": [], "source": ["import torch\n", "!nvidia-smi"]},
+            {"cell_type": "code", "metadata": {}, "outputs": [], "source": ["x = 1\n", "torch.cuda.synchronize()"]},
+        ],
+        "metadata": {},
+        "nbformat": 4,
+        "nbformat_minor": 4,
+    }
+)
+
+
+def explain_cell(cell: int, line: int) -> Explanation:
+    return explain_line(NOTEBOOK.encode(), "a.ipynb", line, BUILTIN, scan_project({}, BUILTIN, "2.1.0"), cell)
+
+
+def test_a_line_of_a_notebook_is_one_of_its_cells() -> None:
+    shell = explain_cell(2, 2)
+    assert shell.text == "!nvidia-smi"
+    assert [change.rule for change in shell.changes] == ["command-nvidia-smi"]
+    code = explain_cell(3, 2)
+    assert code.text == "torch.cuda.synchronize()"
+    assert [change.after for change in code.changes] == ["torch.npu.synchronize"]
+    assert "`torch.cuda`" in reason(code, "torch-version-cuda")  # known from the import in another cell
+    assert not explain_cell(3, 1).changes
+
+
+@pytest.mark.parametrize(("cell", "line", "expected"), [(0, 2, "cell_4"), (1, 1, "no code cell 1"), (3, 9, "2 lines")])
+def test_no_such_cell(cell: int, line: int, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
+        explain_cell(cell, line)
+
+
+def test_rules_for_python_alone_are_not_spoken_of_in_other_files() -> None:
+    found = explain("FROM nvidia/cuda:12.1.1\n", path="Dockerfile", line=1)
+    assert [finding.rule for finding in found.findings] == ["image-nvidia"]
+    told = {rule.id for rule, _ in found.others}
+    assert "device-string" in told and not told & {"cuda-method", "torch-cuda"}
