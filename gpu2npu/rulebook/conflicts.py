@@ -36,7 +36,7 @@ def find_conflicts(rulebook: Rulebook, files: frozenset[str]) -> Iterator[Confli
     position = {rule.id: index for index, rule in enumerate(rulebook.rules)}
     for one, other in pairs:
         earlier, later = sorted((one, other), key=lambda rule: position[rule.id])
-        if _share_a_version(earlier, later):
+        if _share_a_version(earlier, later) and _share_a_file(earlier, later):
             yield from _conflict(earlier, later)
 
 
@@ -91,6 +91,23 @@ def _by_kind(first: Rule, second: Rule) -> str | None:
     if isinstance(one, PatternMatch) and isinstance(other, StringMatch) and other.role is not None:
         return "patterns come before strings with a role" if re.search(one.pattern, other.string) else None
     return None
+
+
+def _share_a_file(one: Rule, other: Rule) -> bool:
+    """Whether some file may have both. A rule for functions of Python has none in common with one for other files."""
+    pairs = ((one, other), (other, one))
+    return not any(_is_for_python(rule) and _is_outside_python(limited) for rule, limited in pairs)
+
+
+def _is_for_python(rule: Rule) -> bool:
+    match = rule.match
+    return isinstance(match, (NameMatch, MethodMatch, CallMatch)) or (
+        isinstance(match, ArgumentMatch) and "." in match.of
+    )
+
+
+def _is_outside_python(rule: Rule) -> bool:
+    return bool(rule.where.files) and all(re.search(r"\.(?!py$|ipynb$)\w+$", file) for file in rule.where.files)
 
 
 def _share_a_version(one: Rule, other: Rule) -> bool:

@@ -22,6 +22,7 @@ from gpu2npu.rulebook.rule import (
     Rulebook,
     StringMatch,
     Then,
+    Where,
 )
 
 ANY = frozenset({"tensor", "module", "unknown"})
@@ -98,3 +99,13 @@ def test_rules_for_different_versions_do_not_meet() -> None:
 def test_only_conflicts_of_the_files_asked_for_are_told() -> None:
     built_in = [rule(name, NameMatch("lib.old"), builtin=True) for name in ("one", "two")]
     assert conflicts(*built_in) == []
+
+
+def test_a_rule_for_functions_and_one_for_other_files_never_meet() -> None:
+    function = rule("one", ArgumentMatch("gpus", of="lib.start"))
+    anywhere = rule("two", ArgumentMatch("gpus", of="*"))
+    assert conflicts(function, anywhere) == [("one", "two")]
+    assert conflicts(function, replace(anywhere, where=Where(files=frozenset({"*.yaml", "*.yml"})))) == []
+    assert conflicts(function, replace(anywhere, where=Where(files=frozenset({"*.yaml", "train*"})))) == [
+        ("one", "two")
+    ]
