@@ -40,5 +40,7 @@ def _described(value: Any) -> str:
     if isinstance(value, (list, tuple)) and any(isinstance(item, torch.Tensor) for item in value):
         shown = [_described(item) for item in value[:4]]
         return f"[{', '.join(shown)}{', ...' if len(value) > 4 else ''}]"
+    if isinstance(value, torch.UntypedStorage):  # whose repr is all its bytes
+        return f"storage of {value.nbytes()} bytes on {value.device}"
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

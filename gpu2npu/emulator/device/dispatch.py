@@ -37,7 +37,7 @@ _operators: dict[OpOverload, Callable[..., Any]] = {}
 def install() -> None:
     """Register everything but the kernels, which wait for the first npu tensor."""
     for name, function in storage_ops.OWN.items():
-        _aten.impl(name, _initializing(name, function) if name in _ALLOCATING else function, _KEY)
+        _aten.impl(name, _initializing(name, function) if name in _ALLOCATING else _blamed(name, function), _KEY)
     for name in _CARRY_BITS:
         for bit in ("Conjugate", "Negative"):
             _aten.impl(name, torch.library.fallthrough_kernel, bit)
@@ -54,6 +54,17 @@ def _initializing(name: str, allocate: Callable[..., Any]) -> Callable[..., Any]
             load_kernels()
         try:
             return allocate(*args, **kwargs)
+        except Exception as error:
+            raise blame(error, f"aten::{name}", args, kwargs)  # noqa: B904
+
+    return run
+
+
+def _blamed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
         except Exception as error:
             raise blame(error, f"aten::{name}", args, kwargs)  # noqa: B904
 

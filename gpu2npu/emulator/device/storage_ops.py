@@ -132,11 +132,30 @@ def to_copy(
 
 @_own("_copy_from")
 def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-    """Between host and device, device and device, and one dtype and another."""
+    """Between host and device, device and device, and one dtype and another.
+
+    Raises:
+        RuntimeError: They share a part of their memory, in the words of torch's TensorIterator.
+    """
+    if _share_a_part(source, target):
+        raise RuntimeError(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+            "memory location. Please clone() the tensor before performing the operation."
+        )
     _copy(_resolved(target), _resolved(source))
     if target.dtype is torch.float16 and source.dtype is not torch.float16 and saturates():
         generation.saturate(_numpy(host(target)))
     return target
+
+
+def _share_a_part(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two contiguous tensors share bytes and are not the same; torch does not look at others either."""
+    if one.get_device() != other.get_device() or one.untyped_storage().data_ptr() != other.untyped_storage().data_ptr():
+        return False
+    start, other_start = one.data_ptr(), other.data_ptr()
+    if (start == other_start and one.nbytes == other.nbytes) or not (one.is_contiguous() and other.is_contiguous()):
+        return False
+    return start < other_start + other.nbytes and other_start < start + one.nbytes
 
 
 @_own("_copy_from_and_resize")
@@ -161,7 +180,7 @@ def _resolved(tensor: torch.Tensor) -> torch.Tensor:
 def as_strided(
     tensor: torch.Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> torch.Tensor:
-    return _as_strided(_META, tensor, size, stride, storage_offset)
+    return _as_strided(_CPU, tensor, size, stride, storage_offset)  # Meta's would let it reach out of the storage
 
 
 @_own("view")

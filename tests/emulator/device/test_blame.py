@@ -39,6 +39,10 @@ def test_several_results_lists_scalars_and_named_arguments():
     text = told(lambda: torch.empty(1 << 50, device="npu:1", dtype=torch.float16))
     assert "raised by the operator aten::empty.memory_format([1125899906842624]" in text
     assert "OutOfMemoryError: NPU out of memory" in text
+    text = told(lambda: A.npu().set_(torch.ones(3).untyped_storage()))
+    assert "storage of 12 bytes on cpu" in text
+    text = told(lambda: A.npu().t().view(6))
+    assert "raised by the operator aten::view(float32[3, 2] on npu:0, [6])" in text
 
 
 def test_what_torch_computes_is_named_too():

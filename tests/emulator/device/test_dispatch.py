@@ -82,6 +82,11 @@ def test_an_expanded_tensor_is_not_written():
     for write in (lambda: spread.add_(1), lambda: torch.add(spread, 1, out=spread)):
         with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single"):
             write()
+    x = torch.arange(5.0, device="npu")
+    with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor refer to a si"):
+        x[1:].copy_(x[:-1])
+    assert x.copy_(x).tolist() == [0, 1, 2, 3, 4]
+    assert x[:2].copy_(x[2:4]).tolist() == [2, 3]
     single = torch.ones(2, 1, device="npu").expand(2, 1)
     assert single.add_(1).tolist() == [[2], [2]]
 
