@@ -91,7 +91,7 @@ def _forward(x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes,
         )
     flat = w.reshape(groups, w.shape[0] // groups, -1)
     y = np.empty((x.shape[0], w.shape[0], *out), x.dtype)
-    per_group = y.reshape(x.shape[0], groups, -1, prod(out))
+    per_group = y.reshape(x.shape[0], groups, w.shape[0] // groups, prod(out))
 
     def compute(part: slice) -> None:
         columns = _unfolded(x[part], groups, window, stride, padding, dilation, out)
@@ -121,9 +121,9 @@ def _input_gradient(
     def compute(part: slice) -> None:
         columns = np.matmul(flat, per_group[part])
         if pointwise:
-            result[part] = columns.reshape(-1, in_channels, *shape)
+            result[part] = columns.reshape(len(columns), in_channels, *shape)
         else:
-            columns = columns.reshape(-1, in_channels, *window, *out)
+            columns = columns.reshape(len(columns), in_channels, *window, *out)
             result[part] = folded(columns, shape, window, stride, padding, dilation, out)
 
     parallel.run(compute, _samples(n, in_channels, window, out))

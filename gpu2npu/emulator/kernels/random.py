@@ -223,7 +223,13 @@ def multinomial(self: Array, num_samples: int, replacement: bool = False, *, gen
 
 @kernel("aten::randperm", "aten::randperm.generator")
 def randperm(n: int, *, generator: Generator, dtype: np.dtype | None = None) -> Array:
-    """A permutation of 0 ... n - 1."""
+    """A permutation of 0 ... n - 1.
+
+    Raises:
+        RuntimeError: `n` is negative.
+    """
+    if n < 0:
+        raise RuntimeError(f"n must be non-negative, got{n}")
     return np.asarray(generator.permutation(n)).astype(dtype or I64)
 
 

@@ -148,3 +148,19 @@ def test_zero_sized_and_zero_dimensional_tensors():
     assert torch.zeros((), device="npu").shape == ()
     assert (torch.ones((), device="npu") + 1).item() == 2
     assert torch.cat([torch.zeros(0, 2).npu(), torch.ones(1, 2).npu()]).tolist() == [[1, 1]]
+    weight = torch.ones(4, 3, 2, 2, device="npu", requires_grad=True)
+    images = torch.zeros(0, 3, 5, 5, device="npu", requires_grad=True)
+    result = torch.nn.functional.conv2d(images, weight)
+    result.sum().backward()
+    assert result.shape == (0, 4, 4, 4)
+    assert images.grad.shape == images.shape and weight.grad.abs().sum().item() == 0
+    with pytest.raises(RuntimeError, match="n must be non-negative"):
+        torch.randperm(-1, device="npu")
+
+
+def test_a_view_stays_within_its_storage():
+    x = torch.arange(5.0, device="npu")
+    assert x.as_strided((2, 2), (2, 1), 1).tolist() == [[1, 2], [3, 4]]
+    for size, offset in (((9,), 0), ((2,), 4), ((1,), 5)):
+        with pytest.raises(RuntimeError, match="out of bounds for storage of size 20"):
+            x.as_strided(size, (1,), offset)
