@@ -119,12 +119,15 @@ def kv_heads(query: Array, key: Array, layout: str, heads: int) -> int:
     """How many heads key and value have.
 
     Raises:
-        RuntimeError: They do not divide the query's.
+        RuntimeError: They do not divide the query's, or the query has others than `heads`.
     """
+    axis = {"BNSD": 1, "BSND": 2, _VARLEN: 1}.get(layout)
+    if axis is not None and query.shape[axis] != heads:
+        raise RuntimeError(f"head_num is {heads}, but query of shape {list(query.shape)} has {query.shape[axis]} heads")
     if layout in ("BSH", "SBH"):
         found = key.shape[2] // max(query.shape[2] // heads, 1)
     else:
-        found = key.shape[{"BNSD": 1, "BSND": 2, _VARLEN: 1}.get(layout, 1)]
+        found = key.shape[1 if axis is None else axis]
     if not found or heads % found:
         raise RuntimeError(f"head_num {heads} must be a multiple of the {found} heads of key and value")
     return found

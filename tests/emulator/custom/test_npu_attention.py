@@ -181,6 +181,8 @@ def test_what_is_wrong_or_not_computed_says_so():
     q = torch.randn(B, N, S, D).npu()
     with pytest.raises(RuntimeError, match=r"needs atten_mask = torch\.triu"):
         torch_npu.npu_fusion_attention(q, q, q, N, "BNSD", sparse_mode=2, atten_mask=torch.ones(S, S).bool().npu())
+    with pytest.raises(RuntimeError, match="head_num is 6, but query"):
+        torch_npu.npu_fusion_attention(q, q, q, 6, "BNSD")
     with pytest.raises(RuntimeError, match="actual_seq_qlen"):
         torch_npu.npu_fusion_attention(q[0], q[0], q[0], N, "TND")
     with pytest.raises(RuntimeError, match="input_layout should be"):
