@@ -115,6 +115,8 @@ def _has_words(match: Match, line: str) -> bool:
         return re.search(match.pattern, line) is not None
     if isinstance(match, EnvironmentMatch) and match.variable.endswith("*"):
         return re.search(rf"\b{match.variable[:-1]}", line) is not None
+    if isinstance(match, ArgumentMatch) and match.value is not None and match.value not in line:
+        return False
     word = _WORDS[type(match)](match)
     return word != "*" and re.search(rf"(?<!\w){re.escape(word)}(?!\w)", line) is not None
 
