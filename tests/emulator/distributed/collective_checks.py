@@ -477,11 +477,11 @@ def ranks_that_do_not_agree(rank):
 
 
 def messages_that_do_not_fit(rank):
-    """The receiver is told; the sender's bytes are never taken."""
+    """The receiver is told; the sender's bytes are never taken, and those of other sizes still are."""
     for sent, expected, words in (
         (npu([1.0, 2.0]), npu([0.0]), "rank 0: message of float32 [2]; rank 1: message of float32 [1]"),
-        (npu([1.0]), npu([0.0] * 3), "rank 0: message of float32 [1]; rank 1: message of float32 [3]"),
-        (npu([1.0]), npu([0], torch.int32), "rank 0: message of float32 [1]; rank 1: message of int32 [1]"),
+        (npu([1.0] * 3), npu([0.0] * 4), "rank 0: message of float32 [3]; rank 1: message of float32 [4]"),
+        (npu([1.0] * 6), npu([0] * 6, torch.int32), "rank 0: message of float32 [6]; rank 1: message of int32 [6]"),
     ):
         if rank == 0:
             dist.isend(sent, 1)
