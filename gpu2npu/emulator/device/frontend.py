@@ -2,6 +2,7 @@
 
 - C++ believes that the current device of such a backend is number 0: a bare "npu" in `to` and `tensor` is completed.
 - Pinned memory needs an allocator in C++. Host memory is the NPU's memory here, so pinned is a mark on a copy.
+- Compiling for the device says that it cannot.
 - Printing formats values on the host, where a real NPU would run a dozen small operators.
 """
 
@@ -17,7 +18,7 @@ from torch.jit import _builtins
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _device
 
-from gpu2npu.emulator.device import ordinal, randomness, streams
+from gpu2npu.emulator.device import memory, ordinal, randomness, streams
 
 
 def install() -> None:
@@ -28,7 +29,8 @@ def install() -> None:
         _replace(name, _pinning)
     torch.Tensor.to = _completing(torch.Tensor.to, makes_tensors=False)  # type: ignore[method-assign, assignment]
     # The parameters of lazy modules know by identity what may be called before they have a shape.
-    torch.nn.parameter.UninitializedParameter._allowed_methods.append(torch.Tensor.to)  # type: ignore[attr-defined]
+    known = torch.nn.parameter.UninitializedParameter._allowed_methods  # type: ignore[attr-defined]
+    known += [torch.Tensor.to, torch.Tensor.npu]  # type: ignore[attr-defined]
     for name in ("tensor", "as_tensor", "asarray"):
         _replace(name, _completing)
     torch.Tensor.type = _typing(torch.Tensor.type)  # type: ignore[method-assign, assignment]
@@ -38,7 +40,27 @@ def install() -> None:
     torch.Generator = randomness.Generator  # type: ignore[misc, assignment]
     format_values = _tensor_str._tensor_str
     _tensor_str._tensor_str = lambda tensor, indent: format_values(_on_host(tensor), indent)
+    compiler = torch._TorchCompileInductorWrapper
+    compiler.__call__ = _refusing_npus(compiler.__call__)  # type: ignore[method-assign]
     _install_accelerator()
+
+
+def _refusing_npus(compile_graph: Callable[..., Any]) -> Callable[..., Any]:
+    """What `torch.compile` calls for its default back end, which knows nothing of this device and fails without words.
+
+    torch_npu's own back end needs Triton-Ascend and CANN's compiler.
+    """
+
+    @functools.wraps(compile_graph)
+    def call(self: Any, graph: Any, inputs: Any) -> Any:
+        if any(isinstance(each, torch.Tensor) and each.device.type == "npu" for each in inputs):
+            raise NotImplementedError(
+                "torch.compile: the emulated NPU has no compiler; run with TORCH_COMPILE_DISABLE=1, or give "
+                'backend="eager"'
+            )
+        return compile_graph(self, graph, inputs)
+
+    return call
 
 
 def _replace(name: str, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
@@ -147,6 +169,18 @@ def _is_pinned(self: torch.Tensor, device: Any = None) -> bool:
     return getattr(self.untyped_storage(), "_npu_pinned", False)
 
 
+_MEMORY = (
+    "empty_cache",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats",
+)
+
+
 def _install_accelerator() -> None:
     """`torch.accelerator` asks C++, which believes that there is one NPU."""
     accelerator: Any = torch.accelerator
@@ -159,6 +193,12 @@ def _install_accelerator() -> None:
     accelerator.current_stream = streams.current_stream
     accelerator.set_stream = streams.set_stream
     accelerator.synchronize = streams.synchronize
+    for name in _MEMORY:
+        if hasattr(accelerator, name):  # newer releases of PyTorch have more of them
+            setattr(accelerator, name, getattr(memory, name))
+            setattr(accelerator.memory, name, getattr(memory, name))
+    if hasattr(accelerator, "get_memory_info"):
+        accelerator.get_memory_info = accelerator.memory.get_memory_info = memory.mem_get_info
 
 
 class LegacyTensorType(type):

@@ -80,6 +80,17 @@ def test_statistics_and_summary(npu):
     del x
 
 
+def test_pytorchs_questions_for_any_accelerator_are_answered(npu):
+    device, base = npu
+    x = torch.zeros(MIB // 4, device=device)
+    assert torch.accelerator.memory_allocated(5) == base + MIB == torch.npu.memory_allocated(device)
+    assert torch.accelerator.max_memory_allocated(5) == torch.npu.max_memory_allocated(5)
+    assert torch.accelerator.memory_stats(5)["allocated_bytes.all.current"] == base + MIB
+    torch.accelerator.reset_peak_memory_stats(5)
+    torch.accelerator.empty_cache()
+    del x
+
+
 def test_memory_runs_out_at_the_chips_size():
     with pytest.raises(
         torch.OutOfMemoryError, match=r"NPU out of memory. Tried to allocate 65.00 GiB \(NPU 0; 64.00 GiB"
