@@ -5,6 +5,7 @@ import pytest
 import torch
 import torch_npu
 from torch_npu.profiler import ProfilerAction, ProfilerActivity
+from torch_npu.utils import profiler as older
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
 
@@ -116,3 +117,34 @@ def test_what_is_not_written_says_so():
         prof.export_stacks("stacks.txt")
     with pytest.warns(UserWarning, match="is no JSON"):
         prof.add_metadata_json("a", "{")
+
+
+@pytest.mark.parametrize("kind", ["TORCH", "ASCEND_PROFILER"])
+def test_the_older_profile_records_one_step_and_ends_the_script(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(older, "_the_profile", [])
+    profile = older.Profile(start_step=2, save_path=str(tmp_path / "out"), profile_type=kind, with_stack=False)
+    assert older.Profile() is profile
+    profile.start()
+    with pytest.raises(RuntimeError, match="only be called once"):
+        profile.start()
+    profile.end()
+    with pytest.raises(RuntimeError, match="before end"):
+        profile.end()
+    profile.start()
+    step()
+    with pytest.raises(SystemExit):
+        profile.end()
+    (written,) = (tmp_path / "out").iterdir()
+    trace = written if kind == "TORCH" else written / OUTPUT / "trace_view.json"
+    assert "aten::mm" in trace.read_text()
+
+
+def test_the_older_profile_without_a_known_type_does_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(older, "_the_profile", [])
+    profile = older.Profile(start_step=1, save_path=str(tmp_path / "out"))
+    profile.start()
+    profile.end()
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setattr(older, "_the_profile", [])
+    with pytest.raises(ValueError, match="ASCEND_PROFILER takes no config"):
+        older.Profile(profile_type="ASCEND_PROFILER", config=1)
