@@ -24,22 +24,27 @@ def python(code, **environment):
     return result
 
 
-def test_plain_import_torch_gives_the_npu():
+def test_plain_import_torch_gives_the_visible_npus():
     result = python(
         "import torch\n"
+        "for use in (lambda: torch.ones(1).npu(1), lambda: torch.npu.set_device(1)):\n"
+        "    try: use()\n"
+        "    except RuntimeError as error: print(error)\n"
         "print(torch.npu.is_available(), torch.ones(2, device='npu'))\n"
         "import torch_npu, importlib.metadata\n"
-        "print(torch_npu.npu is torch.npu, importlib.metadata.version('torch_npu'))"
+        "print(torch_npu.npu is torch.npu, importlib.metadata.version('torch_npu'))",
+        GPU2NPU_NPUS="8",
+        ASCEND_RT_VISIBLE_DEVICES="5",
     )
     assert result.stderr == ""
-    assert result.lines[0] == "True tensor([1., 1.], device='npu:0')"
-    assert result.lines[1].startswith("True 2.")
+    assert all("Invalid NPU device ordinal: npu:1" in line for line in result.lines[:2])
+    assert result.lines[2] == "True tensor([1., 1.], device='npu:0')"
+    assert result.lines[3].startswith("True 2.")
 
 
 @pytest.mark.parametrize(
     "imports",
     [
-        "import torch_npu.npu.amp, torch",
         "from torch_npu.npu import amp\nimport torch_npu, torch",
         "from torch.npu.amp import autocast, GradScaler\nfrom torch.npu import amp, memory\nimport torch, torch.npu",
     ],
@@ -65,19 +70,6 @@ def test_a_python_without_gpu2npu_is_told_in_one_sentence():
     assert "install gpu2npu[emulator]" in result.stderr
 
 
-def test_an_invisible_npu_cannot_be_used():
-    result = python(
-        "import torch\n"
-        "for use in (lambda: torch.ones(1).npu(1), lambda: torch.npu.set_device(1)):\n"
-        "    try: use()\n"
-        "    except RuntimeError as error: print(error)",
-        GPU2NPU_NPUS="8",
-        ASCEND_RT_VISIBLE_DEVICES="5",
-    )
-    assert len(result.lines) == 2
-    assert all("Invalid NPU device ordinal: npu:1" in line for line in result.lines)
-
-
 # An operator of the user's own, for which there will never be a kernel.
 OWN = (
     "lib = torch.library.Library('mine', 'FRAGMENT')\n"
@@ -85,19 +77,6 @@ OWN = (
     "lib.impl('twice', lambda x: x * 2, 'CPU')\n"
 )
 BORROWING = "import torch\nx = torch.ones(2, device='npu')\ny = x + x\nprint(torch.special.airy_ai(y).shape)\n"
-
-
-def test_strict_mode_refuses_to_borrow():
-    result = python(
-        "import torch\n" + OWN + "x = torch.ones(2, 2, device='npu', requires_grad=True)\n"
-        "(x * x).sum().backward()\n"
-        "try: torch.ops.mine.twice(x.detach())\n"
-        "except RuntimeError as error: print(error)\n",
-        GPU2NPU_STRICT="1",
-    )
-    assert result.lines == [
-        "strict mode: the emulator has no NumPy kernel for the operator 'mine::twice' and would borrow torch's CPU code"
-    ]
 
 
 def test_what_the_npu_lacks_falls_back_with_torch_npus_warning(tmp_path):
@@ -127,7 +106,7 @@ def work(rank):
     torch.ops.mine.twice(x)
 
 if __name__ == "__main__":
-    mp.spawn(work, nprocs=3)
+    mp.spawn(work, nprocs=2)
     torch.ones(2, device="npu") + 1
     mp.start_processes(lambda rank: None, nprocs=2, start_method="fork")
 """
@@ -141,10 +120,10 @@ def test_the_reports_of_several_processes_add_up(tmp_path):
     subprocess.run([sys.executable, str(script)], env=environment, check=True, timeout=120)
     rows = {row["operator"]: row for row in csv.DictReader(report.open())}
     assert list(next(iter(rows.values()))) == ["operator", "calls", "seconds", "kind"]
-    assert rows["aten::add.Tensor"]["calls"] == "31"
+    assert rows["aten::add.Tensor"]["calls"] == "21"
     assert rows["aten::add.Tensor"]["kind"] == "numpy"
     assert float(rows["aten::add.Tensor"]["seconds"]) > 0
-    assert rows["mine::twice"]["calls"] == "3"
+    assert rows["mine::twice"]["calls"] == "2"
     assert rows["mine::twice"]["kind"] == "borrowed"
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 

@@ -48,7 +48,7 @@ def losses(output):
 
 @pytest.mark.parametrize(
     ("project", "options"),
-    [("mnist_cnn", ["--epochs", "1"]), ("char_gpt", ["--max_iters=4", "--amp=False"])],
+    [("mnist_cnn", ["--epochs", "1", "--train-size", "160"]), ("char_gpt", ["--max_iters=4", "--amp=False"])],
 )
 def test_an_unmodified_cuda_script_trains_as_its_migrated_copy_does(project, options, tmp_path):
     shutil.copytree(ROOT / "fixtures" / project, tmp_path / project)
@@ -99,6 +99,7 @@ loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.arange
 assert [batch.cuda(non_blocking=True).tolist() for batch, in loader] == [[0, 1], [2, 3]]
 f = lambda t: t + 1
 assert torch.jit.script(f) is f
+assert torch.nn.LazyLinear(2).cuda()(x).device.type == "npu"
 with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as prof:
     x @ x
 assert [event.name for event in prof.events()] == ["aten::mm"]
