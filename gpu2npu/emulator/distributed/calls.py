@@ -73,6 +73,6 @@ def message(tensors: Tensors) -> torch.Tensor:
     return agreement.header(f"message{_dtype(tensors)}", _shapes(tensors), *[(tensor.nbytes, tensor.nbytes)] * 2)
 
 
-def tag(moved: Tensors) -> int:
-    """The tag of a message of that many bytes."""
-    return 1 + moved[0].numel() % 0x7FFFFFFE
+def tag(moved: Tensors, number: int) -> int:
+    """The tag of a message: one of another size, or of another number between the two ranks, never meets its memory."""
+    return 1 + (moved[0].numel() * 1_000_003 + number) % 0x7FFFFFFE

@@ -10,6 +10,7 @@ not looked at: messages between two ranks arrive in the order in which they were
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -60,6 +61,8 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         self._agreement = agreement.Agreement(store, rank, self._peers.global_ranks, options._timeout)
         self._peers.meet()
         self._unwaited: set[Sending] = set()
+        self._refused: list[dist.Work] = []
+        self._sent, self._received = ([itertools.count() for _ in range(size)] for _ in range(2))
         self._coalesced: list[HcclWork] | None = None
         self._sequence_number = 0
         # Says which device this group serves, to object collectives, barrier() and DistributedDataParallel.
@@ -336,7 +339,7 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         try:
             works = [
                 self._gloo.send([calls.message(tensors)], destination, calls.HEADERS),
-                self._gloo.send(moved, destination, calls.tag(moved)),
+                self._gloo.send(moved, destination, calls.tag(moved, next(self._sent[destination]))),
             ]
         except RuntimeError as error:
             raise dist.DistBackendError(failed(str(error))) from error
@@ -350,14 +353,17 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         )
         try:
             heading = self._gloo.recv([header], source, calls.HEADERS)
-            works = [
-                Heading(
-                    heading, lambda: agreement.disagreement(bytes(header.numpy()) + bytes(expected.numpy()), ranks)
-                ),
-                self._gloo.recv(moved, source, calls.tag(moved)),
-            ]
+            message = self._gloo.recv(moved, source, calls.tag(moved, next(self._received[source])))
         except RuntimeError as error:
             raise dist.DistBackendError(failed(str(error))) from error
+
+        def disagreement() -> str:
+            said = agreement.disagreement(header.numpy().tobytes() + expected.numpy().tobytes(), ranks)
+            if said:
+                self._refused.append(message)  # gloo loses others when the handle of one in flight is dropped
+            return said
+
+        works = [Heading(heading, disagreement), message]
         return self._started(WaitedWork(agreement.Started(works), tensors, (), failed))
 
     def recv_anysource(self, tensors: Tensors, tag: int) -> dist.Work:
