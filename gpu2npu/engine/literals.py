@@ -8,7 +8,7 @@ import libcst as cst
 
 from gpu2npu.engine.edits import Edit
 from gpu2npu.engine.matches import Found, Matches
-from gpu2npu.engine.strings import is_spoken
+from gpu2npu.engine.prose import is_spoken
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.engine.tree import string_value
 from gpu2npu.records import FindingKind

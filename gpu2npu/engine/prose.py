@@ -1,10 +1,26 @@
-"""What of a file is code: one whose words that rules are for are all in docstrings and comments needs no migration."""
+"""What of a file is prose, for people, and what is code.
+
+A file whose words that rules are for are all in docstrings and comments needs no migration.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+
+import libcst as cst
+
+from gpu2npu.engine.tree import last_name
+from gpu2npu.engine.words import TRANSPARENT
+
+# Calls whose strings are read by people.
+SPOKEN = frozenset(
+    {"print", "pprint", "warn", "info", "debug", "warning", "error", "exception", "critical", "log", "echo", "write",
+     "fail", "skip", "set_description", "set_postfix", "set_title", "title", "add_scalar"}
+)  # fmt: skip
+# Arguments that hold texts for people.
+PROSE_KEYWORDS = frozenset({"help", "description", "msg", "message", "metadata", "doc", "epilog", "prog", "title"})
 
 _NEWLINE = re.compile(rb"\r\n?|\n")
 _LONGEST = 12  # characters of a string that may be matched as a whole though it is written in parts: "cuda" ":0"
@@ -45,3 +61,24 @@ def _prose(parsed: ast.Module, speaks: Callable[[str], bool]) -> Iterator[ast.Co
                 if isinstance(inner, list):
                     blocks.append(inner)
     return iter(sorted(found, key=lambda value: (value.lineno, value.col_offset), reverse=True))
+
+
+def is_spoken(above: Sequence[cst.CSTNode]) -> bool:
+    """Whether a string under these nodes is prose: a docstring, the text of an error, what is printed or logged."""
+    for depth in range(len(above) - 1, -1, -1):
+        node = above[depth]
+        if isinstance(node, (cst.Raise, cst.Expr)):
+            return depth == len(above) - 1 or isinstance(node, cst.Raise)
+        if isinstance(node, (cst.Index, cst.Comparison)):  # print(os.environ["CUDA_VISIBLE_DEVICES"])
+            return False
+        if isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value in PROSE_KEYWORDS:
+            return True
+        if isinstance(node, cst.Call):
+            callee = last_name(node.func) or ""
+            if callee in SPOKEN or callee.endswith(("Error", "Exception", "Warning")):
+                return True
+            if callee not in TRANSPARENT and callee != "join":  # what it does with the string is its own affair
+                return False
+        if isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+            return False
+    return False

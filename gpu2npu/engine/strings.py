@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from gpu2npu.engine.names import Names
+from gpu2npu.engine.prose import PROSE_KEYWORDS, SPOKEN
 from gpu2npu.engine.scopes import Assigned, Defined, Scope, every_param
 from gpu2npu.engine.tree import children, elements, last_name, string_value
 from gpu2npu.engine.words import TRANSPARENT, holds, is_word, mentions
@@ -20,11 +21,6 @@ YES = "yes"
 NO = "no"
 UNSURE = "unsure"
 
-# Calls whose strings are read by people.
-_SPOKEN = frozenset(
-    {"print", "pprint", "warn", "info", "debug", "warning", "error", "exception", "critical", "log", "echo", "write",
-     "fail", "skip", "set_description", "set_postfix", "set_title", "title", "add_scalar"}
-)  # fmt: skip
 # Calls whose strings name files, modules or environment variables, or are looked for in texts.
 _LOOKED_UP = frozenset(
     {"import_module", "__import__", "Path", "PurePath", "open", "glob", "joinpath", "exists", "find_spec",
@@ -33,12 +29,10 @@ _LOOKED_UP = frozenset(
      "findall", "replace", "find", "rfind", "count", "index", "strip", "lstrip", "rstrip", "removeprefix",
      "removesuffix"}
 )  # fmt: skip
-_PROSE = _SPOKEN | _LOOKED_UP
 _TESTS = frozenset({"startswith", "endswith", "__eq__", "__contains__"})
 _CONTAINERS = frozenset({"append", "appendleft", "add", "insert", "extend", "remove", "discard"})
 _FLAGS = frozenset({"add_argument", "add_option", "option"})
 _NPU = "npu"  # a table with such a key has an entry for NPUs already
-_PROSE_KEYWORDS = frozenset({"help", "description", "msg", "message", "metadata", "doc", "epilog", "prog", "title"})
 
 
 class Texts:
@@ -97,27 +91,6 @@ def _is_glued(place: Place, depth: int) -> bool:
     index = place.texts.index(whole.parts, place.above[depth], whole)
     after = whole.parts[index + 1] if index + 1 < len(whole.parts) else None
     return index > 0 or (after is not None and not (isinstance(after, cst.FormattedStringText) and after.value == ":"))
-
-
-def is_spoken(above: Sequence[cst.CSTNode]) -> bool:
-    """Whether a string under these nodes is prose: a docstring, the text of an error, what is printed or logged."""
-    for depth in range(len(above) - 1, -1, -1):
-        node = above[depth]
-        if isinstance(node, (cst.Raise, cst.Expr)):
-            return depth == len(above) - 1 or isinstance(node, cst.Raise)
-        if isinstance(node, (cst.Index, cst.Comparison)):  # print(os.environ["CUDA_VISIBLE_DEVICES"])
-            return False
-        if isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value in _PROSE_KEYWORDS:
-            return True
-        if isinstance(node, cst.Call):
-            callee = last_name(node.func) or ""
-            if callee in _SPOKEN or callee.endswith(("Error", "Exception", "Warning")):
-                return True
-            if callee not in TRANSPARENT and callee != "join":  # what it does with the string is its own affair
-                return False
-        if isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
-            return False
-    return False
 
 
 def _climb(place: Place, role: Role, child: cst.CSTNode, start: int) -> str:
@@ -318,7 +291,7 @@ def _argument(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role,
     if callee in _FLAGS:
         return _flag(call, parent, place, role)
     if parent.keyword is not None:
-        if parent.keyword.value in _PROSE_KEYWORDS:
+        if parent.keyword.value in PROSE_KEYWORDS:
             return NO
         if is_word(parent.keyword.value, role):
             return YES
@@ -340,7 +313,7 @@ def _argument(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role,
     key = call.args[1 if callee in ("getattr", "setattr") and len(call.args) > 2 else 0]
     if parent is not key and is_word(string_value(key.value), role):
         return YES
-    if callee in _PROSE or callee.endswith(("Error", "Exception", "Warning")):
+    if callee in SPOKEN or callee in _LOOKED_UP or callee.endswith(("Error", "Exception", "Warning")):
         return NO
     if parent.keyword is None and mentions(callee, role):
         return YES
