@@ -57,6 +57,8 @@ def _conflict(earlier: Rule, later: Rule) -> Iterator[Conflict]:
 def _same_place(one: Rule, other: Rule) -> bool:
     first, second = one.match, other.match
     if isinstance(first, ArgumentMatch) and isinstance(second, ArgumentMatch):
+        if (_is_setting(one) and second.of != "*") or (_is_setting(other) and first.of != "*"):
+            return False
         same_value = first.value is None or second.value is None or first.value == second.value
         return first.argument == second.argument and _may_be_one(first.of, second.of) and same_value
     if isinstance(first, CallMatch) and isinstance(second, CallMatch):
@@ -108,6 +110,11 @@ def _is_for_python(rule: Rule) -> bool:
 
 def _is_outside_python(rule: Rule) -> bool:
     return bool(rule.where.files) and all(re.search(r"\.(?!py$|ipynb$)\w+$", file) for file in rule.where.files)
+
+
+def _is_setting(rule: Rule) -> bool:
+    """Whether a rule for an argument of anything is for a key of a configuration, which no command has options of."""
+    return isinstance(rule.match, ArgumentMatch) and rule.match.of == "*" and _is_outside_python(rule)
 
 
 def _share_a_version(one: Rule, other: Rule) -> bool:
