@@ -141,7 +141,7 @@ def test_float64_is_refused_by_the_cube_unit_alone():
             cube()
 
 
-def test_what_has_no_kernel_is_borrowed_and_counted(plain):
+def test_what_has_no_kernel_is_borrowed_and_counted(plain, borrowing):
     x = torch.tensor([0.3, 1.7])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -220,7 +220,7 @@ def test_a_result_never_shares_memory_with_an_argument(scratch):
         assert n.sum().item() == 6
 
 
-def test_a_kernel_that_declines_leaves_the_operator_to_be_borrowed(scratch):
+def test_a_kernel_that_declines_leaves_the_operator_to_be_borrowed(scratch, borrowing):
     scratch.define("shy(Tensor a, *, ScalarType? dtype=None) -> Tensor")
     scratch.impl("shy", lambda a, *, dtype=None: (a + 1).to(dtype), "CPU")
 

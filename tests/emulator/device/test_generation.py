@@ -114,7 +114,7 @@ def test_a_chip_of_the_second_generation_that_is_told_to_saturate():
     assert found["hf32"] == [True, False]
 
 
-def test_half_that_overflows_is_infinite_on_the_second_generation(plain):
+def test_half_that_overflows_is_infinite_on_the_second_generation(plain, borrowing):
     x = torch.tensor([12.0, 1.0], dtype=torch.float16, device="npu")
     zero = torch.zeros(1, dtype=torch.float16, device="npu")
     for y in (x.exp(), x.clone().mul_(60000), torch.tensor([1e6]).npu().half(), plain(x * 3000), zero + 1e6):

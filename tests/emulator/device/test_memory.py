@@ -42,7 +42,7 @@ def test_blocks_are_rounded_as_the_caching_allocator_rounds_them(npu):
     assert len(kept) == 2
 
 
-def test_results_borrowed_results_and_gradients_are_counted(npu, plain):
+def test_results_borrowed_results_and_gradients_are_counted(npu, plain, borrowing):
     device, base = npu
     x = torch.ones(MIB // 4, device=device, requires_grad=True)
     y = plain(x.detach())

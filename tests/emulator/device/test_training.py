@@ -129,7 +129,7 @@ def test_data_may_come_from_the_other_device_but_not_from_nowhere():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_an_encoder_for_nested_tensors_says_what_to_do():
+def test_an_encoder_for_nested_tensors_says_what_to_do(borrowing):
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     x, padding = torch.ones(2, 3, 8), torch.tensor([[False, False, False], [False, True, True]])
     nested = nn.TransformerEncoder(layer, 1).npu().eval()

@@ -112,7 +112,7 @@ if __name__ == "__main__":
 """
 
 
-def test_the_reports_of_several_processes_add_up(tmp_path):
+def test_the_reports_of_several_processes_add_up(tmp_path, borrowing):
     script = tmp_path / "script.py"
     script.write_text(PROCESSES)
     report = tmp_path / "report.csv"
