@@ -1,0 +1,223 @@
+"""The outcome of `gpu2npu check`: what every format of its report, text, JSON, SARIF, annotations and HTML, is a view of.
+
+Made by project/check.py; a writer computes nothing but what is counted here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from gpu2npu.records import Change, Finding, FindingKind, PathNote
+
+# From the worst to the least: what does not work, what nobody knows to work, what works slowly, what a person has to
+# look at. `--fail-on KIND` is about that kind and those before it.
+SEVERITY = (FindingKind.UNSUPPORTED, FindingKind.UNKNOWN, FindingKind.FALLBACK, FindingKind.REVIEW)
+
+
+@dataclass(frozen=True)
+class CheckedFinding:
+    """A finding and where it stands.
+
+    `line` is its line in the file as an editor counts (for a notebook, `finding.span` counts within a cell). `source`
+    is the text of the line, without its end, cut if it is very long; `context` are the lines around it, itself
+    included, the first of which is number `context_start` (counted as the span counts). `scope` is the enclosing class
+    or function, dotted, "" at the top of a file. `fingerprint` is 32 hexadecimal digits that stay when lines move.
+    `known` says that a baseline has it.
+    """
+
+    finding: Finding
+    line: int
+    source: str
+    context: tuple[str, ...]
+    context_start: int
+    scope: str
+    fingerprint: str
+    known: bool = False
+
+    @property
+    def kind(self) -> FindingKind:
+        return self.finding.kind
+
+
+@dataclass(frozen=True)
+class CheckedFile:
+    """One file that a check looked into. `path` is relative to `CheckResult.root`, with forward slashes.
+
+    `lines` is how many it has. `changes` are what a migration does by itself; `findings` what it leaves to a person,
+    sorted by place. `failure` is why the file could not be read or parsed. `diff` is the unified diff of the migration,
+    made only when it was asked for, else "".
+    """
+
+    path: str
+    lines: int = 0
+    changes: tuple[Change, ...] = ()
+    findings: tuple[CheckedFinding, ...] = ()
+    failure: str | None = None
+    diff: str = ""
+
+    @property
+    def reported(self) -> tuple[CheckedFinding, ...]:
+        """The findings that no baseline has."""
+        return tuple(found for found in self.findings if not found.known)
+
+
+@dataclass(frozen=True)
+class RuleNote:
+    """What is told of a rule: `why` is a sentence, `file` the rule file it stands in, "" for an analysis."""
+
+    id: str
+    why: str
+    file: str = ""
+
+
+@dataclass(frozen=True)
+class NativeCode:
+    """The project's own C++ and CUDA: numbers of files, of lines of CUDA code, of `__global__` kernels, of kernel
+    launches, and of operators exported to Python."""
+
+    files: int = 0
+    lines: int = 0
+    kernels: int = 0
+    launches: int = 0
+    operators: int = 0
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One part of an estimate: `count` of what `about` says cost `low` to `high` person-hours together."""
+
+    about: str
+    count: int
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Effort:
+    """An estimate in person-hours, as a range that is the sum of its reasons; the largest reason comes first."""
+
+    reasons: tuple[Reason, ...] = ()
+
+    @property
+    def low(self) -> float:
+        return sum(reason.low for reason in self.reasons)
+
+    @property
+    def high(self) -> float:
+        return sum(reason.high for reason in self.reasons)
+
+
+@dataclass(frozen=True)
+class Blocker:
+    """Something that does not work on the NPU: `count` uses of `api`, the first of them at `place` ("path:line")."""
+
+    rule: str
+    api: str
+    message: str
+    count: int
+    place: str
+
+
+class Verdict(str, Enum):
+    """The answer in a word."""
+
+    READY = "ready"  # nothing is left for a person but to try it
+    REVIEW = "review"  # nothing is known not to work; some places need a look
+    BLOCKED = "blocked"  # something does not work and has to be written anew
+    NO_CUDA = "no-cuda"  # nothing in it is for CUDA
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """How far a project is. A use of CUDA is a place that a migration edits or that a finding is about: `automatic` are
+    edited and nothing else is said of them, `review` need a look (unknown, fallback, review), `blocking` do not work.
+
+    `blockers` are sorted, the most used first. Findings that a baseline has count too: they are still to be done.
+    """
+
+    verdict: Verdict
+    automatic: int
+    review: int
+    blocking: int
+    effort: Effort
+    blockers: tuple[Blocker, ...] = ()
+
+    @property
+    def uses(self) -> int:
+        return self.automatic + self.review + self.blocking
+
+    def share(self, count: int) -> float:
+        """A count as a fraction of all uses; 0.0 where there are none."""
+        return count / self.uses if self.uses else 0.0
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One check of one or several source trees.
+
+    `root` is the absolute folder that paths are relative to; `shown_root` what goes before a path that is shown to a
+    user: "" where the root is the current folder, else it ends with "/". `version` is the PyTorch version the facts
+    are for and `evidence` the wheel they come from. `expired` is how many entries of the baseline met nothing.
+    `seconds` is wall-clock time. `files` are all files that were looked into, also those with nothing to tell, sorted.
+    """
+
+    name: str
+    version: str
+    evidence: str
+    tool_version: str
+    root: str
+    shown_root: str
+    files: tuple[CheckedFile, ...]
+    readiness: Readiness
+    rules: tuple[RuleNote, ...] = ()
+    notes: tuple[PathNote, ...] = ()
+    native: NativeCode = NativeCode()
+    expired: int = 0
+    seconds: float = 0.0
+
+    def reported(self) -> Iterator[tuple[CheckedFile, CheckedFinding]]:
+        """Each finding that no baseline has, with its file."""
+        for file in self.files:
+            for found in file.reported:
+                yield file, found
+
+    @property
+    def counts(self) -> dict[FindingKind, int]:
+        """How many findings of each kind no baseline has; every kind is there."""
+        counted = Counter(found.kind for _, found in self.reported())
+        return {kind: counted[kind] for kind in SEVERITY}
+
+    @property
+    def known(self) -> int:
+        """How many findings a baseline has."""
+        return sum(found.known for file in self.files for found in file.findings)
+
+    @property
+    def failures(self) -> tuple[tuple[str, str], ...]:
+        """Path and reason of everything that could not be read or parsed, sorted."""
+        files = ((file.path, file.failure) for file in self.files if file.failure is not None)
+        return tuple(sorted({*files, *((note.path, note.reason) for note in self.notes if note.failed)}))
+
+    def anonymous(self) -> CheckResult:
+        """The result without what differs from run to run and machine to machine: the time and the folder."""
+        return replace(self, root="", shown_root="", seconds=0.0)
+
+
+@dataclass(frozen=True)
+class CheckedRepository:
+    """One of many repositories, summed up. `error` says why it could not be checked; the numbers are zero then."""
+
+    path: str
+    name: str
+    version: str = ""
+    files: int = 0
+    lines: int = 0
+    changes: int = 0
+    counts: tuple[tuple[FindingKind, int], ...] = ()
+    failures: int = 0
+    readiness: Readiness | None = None
+    seconds: float = 0.0
+    error: str | None = None
