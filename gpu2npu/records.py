@@ -10,6 +10,7 @@ class FindingKind(str, Enum):
     """Why a place needs a person's eye."""
 
     UNSUPPORTED = "unsupported"  # known not to work on the NPU in this release
+    FALLBACK = "fallback"  # works, but on the CPU: slow
     UNKNOWN = "unknown"  # no table says whether it works
     REVIEW = "review"  # may mean CUDA, and was left alone because that is not certain
 
@@ -57,6 +58,26 @@ class Finding:
     kind: FindingKind
     api: str
     message: str
+
+
+@dataclass(frozen=True, order=True)
+class StructuralEdit:
+    """One edit of a codemod: the characters from `start` to `end` of the source text become `text`, which is written
+    for CUDA like the source, because the rules are applied after the codemods. Edits of one file do not overlap."""
+
+    start: int
+    end: int
+    text: str
+    rule: str
+    message: str
+
+
+@dataclass(frozen=True)
+class FileRewrite:
+    """What the codemods do to one Python file. A finding here replaces what the rule of its id finds on its line."""
+
+    edits: tuple[StructuralEdit, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)

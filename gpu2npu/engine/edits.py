@@ -117,7 +117,7 @@ def locate(
     Raises:
         RoundTripError: The tree's code is not the text.
     """
-    locator = _Locator(module, text, frozenset(map(id, nodes)), above, _line_starts(text))
+    locator = _Locator(module, text, frozenset(map(id, nodes)), above, line_starts(text))
     try:
         locator.body(module.body, parsed.body if parsed is not None else [], "")
     except _MisalignedError:
@@ -230,7 +230,7 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def _line_starts(text: str) -> list[int]:
+def line_starts(text: str) -> list[int]:
     """Offsets of the first character of each line, for the line ends \\n, \\r\\n and \\r."""
     return [0, *(match.end() for match in _NEWLINE.finditer(text))]
 

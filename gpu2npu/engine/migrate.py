@@ -7,6 +7,7 @@ import sys
 import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 
 import libcst as cst
@@ -21,15 +22,14 @@ from gpu2npu.engine.matches import Doubt, Found, Matches
 from gpu2npu.engine.names import Names
 from gpu2npu.engine.prose import without_prose
 from gpu2npu.engine.receivers import OWN, UNKNOWN
+from gpu2npu.engine.rewrites import Replacement, in_source, rewritten
 from gpu2npu.engine.scopes import collect_scopes
 from gpu2npu.engine.skips import Skips, find_skips
 from gpu2npu.engine.source import SourceError, SourceFile, read_source
 from gpu2npu.engine.table import RuleTable, outside, rule_table
 from gpu2npu.engine.tree import children
-from gpu2npu.records import Change, Finding, FindingKind, MigratedFile, Operation
+from gpu2npu.records import Change, FileRewrite, Finding, FindingKind, MigratedFile, Operation
 from gpu2npu.rulebook.rule import Rulebook
-
-Replacement = tuple[int, int, str]
 
 _PLUGIN = "torch_npu"
 # A long chain of `elif` is that deep a tree; the walks recurse twice a level.
@@ -41,26 +41,20 @@ def has_trigger(source: bytes, rulebook: Rulebook, version: str) -> bool:
     return rule_table(rulebook, version).trigger.is_in(source)
 
 
-def migrate_source(source: bytes, path: str, rulebook: Rulebook, context: ProjectContext) -> MigratedFile:
-    """Apply the rules to one file. A file that cannot be migrated comes back with the reason as its failure."""
-    if not rule_table(rulebook, context.version).trigger.is_in(source):
+def migrate_source(
+    source: bytes, path: str, rulebook: Rulebook, context: ProjectContext, rewrite: FileRewrite | None = None
+) -> MigratedFile:
+    """Apply the rules to one file, after what the codemods do to it. A file that cannot be migrated comes back with the
+    reason as its failure."""
+    if rewrite is None and not rule_table(rulebook, context.version).trigger.is_in(source):
         return MigratedFile(path)
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
     try:
         file = read_source(source, path)
-        skips = find_skips(file.text)
-        table = rule_table(rulebook, context.version, outside(rulebook, path, skips.file))
-        parsed = _python_parse(file.text)
-        if parsed is not None:
-            code = without_prose(file.text, parsed, partial(is_for_part, table))
-            if not table.trigger.is_in(code):
-                return MigratedFile(path)
-        module = cst.parse_module(file.text)
-        scopes = collect_scopes(module)
-        without = outside(rulebook, path, skips.file, imported_modules(scopes))
-        table = rule_table(rulebook, context.version, without)
-        return _rewrite(file, module, parsed, Names(path, scopes, context), table, skips)
+        if rewrite is not None:
+            return _after_codemods(file, rewrite, rulebook, context)
+        return _migrate(file, rulebook, context)[0]
     except cst.ParserSyntaxError as error:
         return MigratedFile(path, failure=_syntax_error(file.text, error))
     except (SourceError, RoundTripError) as error:
@@ -71,6 +65,33 @@ def migrate_source(source: bytes, path: str, rulebook: Rulebook, context: Projec
         return MigratedFile(path, failure=f"the result does not fit its encoding {error.encoding}")
     finally:
         sys.setrecursionlimit(limit)
+
+
+def _after_codemods(
+    file: SourceFile, rewrite: FileRewrite, rulebook: Rulebook, context: ProjectContext
+) -> MigratedFile:
+    after = replace(file, text=rewritten(file.text, rewrite))
+    migrated, replacements = _migrate(after, rulebook, context)
+    if migrated.content is None and after.text != file.text:
+        migrated = replace(migrated, content=file.encode(after.text))
+    return in_source(migrated, replacements, file.text, after.text, rewrite)
+
+
+def _migrate(file: SourceFile, rulebook: Rulebook, context: ProjectContext) -> tuple[MigratedFile, list[Replacement]]:
+    """The file after the rules, and what they replaced in its text."""
+    path = file.path
+    skips = find_skips(file.text)
+    table = rule_table(rulebook, context.version, outside(rulebook, path, skips.file))
+    parsed = _python_parse(file.text)
+    if parsed is not None:
+        code = without_prose(file.text, parsed, partial(is_for_part, table))
+        if not table.trigger.is_in(code):
+            return MigratedFile(path), []
+    module = cst.parse_module(file.text)
+    scopes = collect_scopes(module)
+    without = outside(rulebook, path, skips.file, imported_modules(scopes))
+    table = rule_table(rulebook, context.version, without)
+    return _rewrite(file, module, parsed, Names(path, scopes, context), table, skips)
 
 
 def _python_parse(text: str) -> ast.Module | None:
@@ -109,10 +130,10 @@ def _syntax_error(text: str, error: cst.ParserSyntaxError) -> str:
 
 def _rewrite(
     file: SourceFile, module: cst.Module, parsed: ast.Module | None, names: Names, table: RuleTable, skips: Skips
-) -> MigratedFile:
+) -> tuple[MigratedFile, list[Replacement]]:
     matches = find_matches(module, file.text, names, table, skips)
     if not (matches.edits or matches.found or matches.doubts):
-        return MigratedFile(file.path, traits=frozenset(matches.traits))
+        return MigratedFile(file.path, traits=frozenset(matches.traits)), []
     positions = locate(module, parsed, file.text, _wanted(matches), frozenset(matches.above))
     for doubt in matches.doubts:
         _settle(doubt, matches, names, positions)
@@ -124,13 +145,14 @@ def _rewrite(
         changes.append(insertion[1])
     findings = sorted({_finding(found, positions) for found in matches.found}, key=lambda f: (f.span, f.rule, f.api))
     content = file.encode(splice(file.text, replacements)) if replacements else None
-    return MigratedFile(
+    migrated = MigratedFile(
         file.path,
         content=content,
         changes=tuple(sorted(changes, key=lambda change: (change.span, change.rule))),
         findings=tuple(findings),
         traits=frozenset(matches.traits),
     )
+    return migrated, replacements
 
 
 def _wanted(matches: Matches) -> Iterable[cst.CSTNode]:

@@ -25,7 +25,7 @@ from gpu2npu.formats.settings import settings_marks
 from gpu2npu.formats.shell import makefile_marks, shell_marks
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
-from gpu2npu.records import MigratedFile
+from gpu2npu.records import FileRewrite, MigratedFile
 from gpu2npu.rulebook.rule import Rulebook
 
 # A larger file is data and no configuration: it is not parsed, only searched.
@@ -51,11 +51,13 @@ def may_concern(source: bytes, path: str, rulebook: Rulebook, version: str) -> b
     return knowledge.trigger.is_in(source)
 
 
-def migrate_file(source: bytes, path: str, rulebook: Rulebook, context: ProjectContext) -> MigratedFile:
-    """Apply the rules to one file, of the kind that its path says."""
+def migrate_file(
+    source: bytes, path: str, rulebook: Rulebook, context: ProjectContext, rewrite: FileRewrite | None = None
+) -> MigratedFile:
+    """Apply the rules to one file, of the kind that its path says; `rewrite` is for one of Python."""
     kind = kind_of(path, source[: kinds.HEAD_BYTES])
     if kind is Kind.PYTHON:
-        return migrate_source(source, path, rulebook, context)
+        return migrate_source(source, path, rulebook, context, rewrite)
     if kind is None or not may_concern(source, path, rulebook, context.version):
         return MigratedFile(path)
     bom = codecs.BOM_UTF8 if source.startswith(codecs.BOM_UTF8) else b""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gpu2npu.codemods import CodemodChoice, CodemodError, Plan, plan_codemods
+from gpu2npu.codemods.choice import DEFAULT_CHOICE
 from gpu2npu.engine import ProjectContext, has_trigger, scan_project, without_own
 from gpu2npu.formats.dispatch import may_concern, migrate_file
 from gpu2npu.project.errors import UsageError
@@ -31,23 +33,38 @@ class EngineMigrator:
 
     rulebook: Rulebook
     context: ProjectContext
+    plan: Plan = field(default_factory=Plan)
 
-    def concerns(self, source: bytes) -> bool:
-        return has_trigger(source, self.rulebook, self.context.version)
+    @property
+    def new_files(self) -> Mapping[str, bytes]:
+        return self.plan.new_files
+
+    def concerns(self, source: bytes, path: str) -> bool:
+        return path in self.plan.rewrites or has_trigger(source, self.rulebook, self.context.version)
 
     def concerns_other(self, source: bytes, path: str) -> bool:
         return may_concern(source, path, self.rulebook, self.context.version)
 
     def __call__(self, source: bytes, path: str) -> MigratedFile:
-        return migrate_file(source, path, self.rulebook, self.context)
+        return migrate_file(source, path, self.rulebook, self.context, self.plan.rewrites.get(path))
 
     @classmethod
-    def load(cls, rules: RuleChoice, version: str, root: Path, sources: Mapping[str, bytes]) -> EngineMigrator:
-        """Raises UsageError if a rule file cannot be used, an example in it fails, or a rule's id is unknown."""
+    def load(
+        cls,
+        rules: RuleChoice,
+        version: str,
+        root: Path,
+        sources: Mapping[str, bytes],
+        codemods: CodemodChoice = DEFAULT_CHOICE,
+    ) -> EngineMigrator:
+        """Raises UsageError if a rule file cannot be used, an example in it fails, a rule's id is unknown, or a codemod
+        cannot do what it was asked for."""
         try:
             whole = load_rulebook(rules.files)
             check_user_examples(whole)
             rulebook = without_own(select_rules(whole, rules.only, rules.skip), sources, root.name)
-        except RuleError as error:
+            context = scan_project(sources, rulebook, version, _Reader(root), root)
+            wanted = replace(codemods, data_parallel=any(rule.id == "data-parallel" for rule in rulebook.rules))
+            return cls(rulebook, context, plan_codemods(sources, context, wanted))
+        except (RuleError, CodemodError) as error:
             raise UsageError(str(error)) from error
-        return cls(rulebook, scan_project(sources, rulebook, version, _Reader(root), root))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from gpu2npu.formats import kinds
 from gpu2npu.formats.kinds import kind_of, needs_head
 from gpu2npu.project.discovery import Tree, discover
 from gpu2npu.project.migrator import Migrator, Prepare, prepare_engine
-from gpu2npu.project.mirror import finish_folders, mirror, read_files, replace_content
+from gpu2npu.project.mirror import add_file, finish_folders, mirror, read_files, replace_content
 from gpu2npu.project.request import Place, Request, check_request
 from gpu2npu.project.staging import staged
 from gpu2npu.project.workers import available_cpus, migrate_files
@@ -57,13 +57,15 @@ def migrate_project(
     names = _report_names(place, tree)
     tree = replace(tree, others=tuple(path for path in tree.others if path not in names.replaced))
     with staged(place.destination, replace=request.force) as copy:
-        outcome, _ = _migrate(request, place, tree, progress, prepare, executor)
+        outcome, _, new_files = _migrate(request, place, tree, progress, prepare, executor)
         notes = {*outcome.notes, *mirror(tree, place.root, copy)}
         unread = {note.path for note in notes}
         copied = tuple(path for path in outcome.copied if path not in unread)
         for file in outcome.files:
             if file.content is not None:
                 replace_content(copy / file.path, file.content)
+        for path, content in new_files.items():
+            add_file(copy / path, content)
         outcome = replace(outcome, notes=tuple(sorted(notes)), copied=copied, seconds=time.perf_counter() - started)
         _write_reports(outcome, copy, names, request)
         if place.only is None:
@@ -82,20 +84,22 @@ def preview_project(
     started = time.perf_counter()
     place = check_request(request)
     tree = discover(place.root, place.only)
-    outcome, sources = _migrate(request, place, tree, progress, prepare, executor)
+    outcome, sources, _ = _migrate(request, place, tree, progress, prepare, executor)
     changed = {file.path: sources[file.path] for file in outcome.files if file.content is not None}
     return Preview(replace(outcome, seconds=time.perf_counter() - started), changed)
 
 
 def _migrate(
     request: Request, place: Place, tree: Tree, progress: Progress, prepare: Prepare, executor: Executor | None
-) -> tuple[Outcome, dict[str, bytes]]:
-    """The outcome, without what only writing shows, and the bytes of every file that was looked at."""
+) -> tuple[Outcome, dict[str, bytes], Mapping[str, bytes]]:
+    """The outcome, without what only writing shows, the bytes of every file that was looked at, and files to add."""
     sources, unread = read_files(place.root, tree.python)
-    migrator = prepare(request.choice, request.release, place.root, sources)
+    excluded = frozenset(path for path in sources if request.excludes(path))
+    codemods = replace(request.codemods, excluded=excluded)
+    migrator = prepare(request.choice, request.release, place.root, sources, codemods)
     files = {path: MigratedFile(path) for path in sources}
     concerned = {
-        path: source for path, source in sources.items() if not request.excludes(path) and migrator.concerns(source)
+        path: source for path, source in sources.items() if path not in excluded and migrator.concerns(source, path)
     }
     others = _others(request, place, tree, migrator)
     done, total = len(sources) - len(concerned), len(sources) + len(others)
@@ -115,7 +119,7 @@ def _migrate(
         notes=tuple(sorted({*tree.notes, *unread})),
         operators=exported_operators(native | sources),
     )
-    return outcome, sources | others
+    return outcome, sources | others, migrator.new_files
 
 
 def _others(request: Request, place: Place, tree: Tree, migrator: Migrator) -> dict[str, bytes]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.records import MigratedFile
 from gpu2npu.rulebook.select import RuleChoice
 
@@ -13,7 +14,11 @@ from gpu2npu.rulebook.select import RuleChoice
 class Migrator(Protocol):
     """Migrates one file of a project. Picklable, so that workers can have it."""
 
-    def concerns(self, source: bytes) -> bool:
+    @property
+    def new_files(self) -> Mapping[str, bytes]:
+        """Files that the output gets besides, by path."""
+
+    def concerns(self, source: bytes, path: str) -> bool:
         """Whether a Python file may need migrating, told from its bytes quickly; if not, it stays as it is."""
 
     def concerns_other(self, source: bytes, path: str) -> bool:
@@ -25,12 +30,16 @@ class Migrator(Protocol):
 class Prepare(Protocol):
     """Makes a Migrator for the project whose Python files, by path, are `sources`."""
 
-    def __call__(self, rules: RuleChoice, version: str, root: Path, sources: Mapping[str, bytes]) -> Migrator: ...
+    def __call__(
+        self, rules: RuleChoice, version: str, root: Path, sources: Mapping[str, bytes], codemods: CodemodChoice
+    ) -> Migrator: ...
 
 
-def prepare_engine(rules: RuleChoice, version: str, root: Path, sources: Mapping[str, bytes]) -> Migrator:
+def prepare_engine(
+    rules: RuleChoice, version: str, root: Path, sources: Mapping[str, bytes], codemods: CodemodChoice
+) -> Migrator:
     """Raises UsageError if a rule file cannot be used."""
     # Importing the engine takes longer than all the checks that come before it.
     from gpu2npu.project.engine_migrator import EngineMigrator
 
-    return EngineMigrator.load(rules, version, root, sources)
+    return EngineMigrator.load(rules, version, root, sources, codemods)

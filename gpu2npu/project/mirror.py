@@ -44,6 +44,12 @@ def replace_content(file: Path, content: bytes) -> None:
         file.chmod(mode)
 
 
+def add_file(file: Path, content: bytes) -> None:
+    """Writes a file that the source does not have."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+
+
 def finish_folders(tree: Tree, root: Path, copy: Path) -> None:
     """Gives the copied folders, the root too, the modes of their sources, and all but the root their times: innermost
     first, since a mode may forbid writing."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from gpu2npu.codemods.choice import DEFAULT_CHOICE, CodemodChoice
 from gpu2npu.formats.kinds import HEAD_BYTES, OTHER_KINDS, kind_of
 from gpu2npu.project.errors import UsageError
 from gpu2npu.rulebook.select import RuleChoice
@@ -18,7 +19,7 @@ class Request:
     """One migration: a folder or one file, written for PyTorch `version`. `output` is None for a diff only.
     `rules` are files of the user's own rules, `only_rules` the ids of the only rules to apply (none: all), `skip_rules`
     of those not to. What fits a pattern of `exclude`, or is of a kind in `skip_kinds` (see formats/kinds.py), is copied
-    as it is. `jobs` is the number of worker processes, None for one a CPU."""
+    as it is. `jobs` is the number of worker processes, None for one a CPU. `codemods` are the structural rewrites."""
 
     source: Path
     version: str
@@ -31,6 +32,7 @@ class Request:
     skip_rules: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     skip_kinds: tuple[str, ...] = ()
+    codemods: CodemodChoice = DEFAULT_CHOICE
 
     @property
     def release(self) -> str:

@@ -2,6 +2,7 @@ import dataclasses
 import errno
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -16,7 +17,9 @@ from gpu2npu.report.launcher import LAUNCHER_NAME, MULTI_CARD
 class CudaToNpu:
     """A migrator of one rule: the word cuda becomes npu; a file with "broken" fails."""
 
-    def concerns(self, source: bytes) -> bool:
+    new_files: ClassVar[dict[str, bytes]] = {}
+
+    def concerns(self, source: bytes, path: str) -> bool:
         return b"cuda" in source or b"broken" in source
 
     def concerns_other(self, source: bytes, path: str) -> bool:
@@ -30,7 +33,9 @@ class CudaToNpu:
         return MigratedFile(path, source.replace(b"cuda", b"npu"), (change,), traits=traits)
 
 
-def prepare(rules: Sequence[Path], version: str, root: Path, sources: Mapping[str, bytes]) -> CudaToNpu:
+def prepare(
+    rules: Sequence[Path], version: str, root: Path, sources: Mapping[str, bytes], codemods: object
+) -> CudaToNpu:
     return CudaToNpu()
 
 

@@ -1,0 +1,27 @@
+"""Which structural rewrites a user asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CodemodChoice:
+    """`data_parallel` says that DataParallel becomes DistributedDataParallel, as it does unless the rule of that
+    name is skipped. `main` is the entry file that becomes a multi-card script (`distributed -m`), relative to the
+    project, and `target_model` the expression of the model in it. `amp_model` is the model whose training becomes
+    mixed precision (`-a`), `specify_device` takes the device from DEVICE_ID (`-s`), `modelarts` maps paths
+    (`--modelarts`), `similar` replaces unsupported calls that have an equivalent (`-sim`). `excluded` are the files
+    to keep as they are."""
+
+    data_parallel: bool = True
+    main: str | None = None
+    target_model: str = "model"
+    amp_model: str | None = None
+    specify_device: bool = False
+    modelarts: bool = False
+    similar: bool = False
+    excluded: frozenset[str] = frozenset()
+
+
+DEFAULT_CHOICE = CodemodChoice()
