@@ -1,4 +1,4 @@
-"""The outcome of `gpu2npu check`: what every format of its report, text, JSON, SARIF, annotations and HTML, is a view of.
+"""The outcome of `gpu2npu check`, of which every format of its report is a view: text, JSON, SARIF, annotations, HTML.
 
 Made by project/check.py; a writer computes nothing but what is counted here.
 """
