@@ -80,12 +80,38 @@ class FileRewrite:
     findings: tuple[Finding, ...] = ()
 
 
+class AdviceKind(str, Enum):
+    """What following an advice is good for."""
+
+    PRECISION = "precision"  # results nearer to those on a GPU
+    PERFORMANCE = "performance"  # the code works on the NPU, and could be faster
+    AFFINITY = "affinity"  # torch_npu has a fused operator for what the code spells out
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One place that works and could be better on the NPU.
+
+    `rule` is the id of the knowledge behind it; `api` is what was met and `replacement` what to use instead, if it has
+    a name. `form` is the vendor's word in the column Api Type of affinity_api_call.csv.
+    """
+
+    span: Span
+    rule: str
+    kind: AdviceKind
+    api: str
+    message: str
+    replacement: str = ""
+    form: str = ""
+
+
 @dataclass(frozen=True)
 class MigratedFile:
     """The outcome for one file: each Python file, and each other file that has something to migrate or to report.
 
     `path` is relative to the project, with forward slashes. `content` is None when the file stays as it is, byte for
-    byte. `failure` is the reason why the file could not be migrated (then there is no content, change or finding).
+    byte. `failure` is the reason why the file could not be migrated (then there is no content, change, finding or
+    advice).
     `traits` are facts rules noticed about the program, such as "multi-card".
     """
 
@@ -95,6 +121,7 @@ class MigratedFile:
     findings: tuple[Finding, ...] = ()
     failure: str | None = None
     traits: frozenset[str] = frozenset()
+    advice: tuple[Advice, ...] = ()
 
 
 @dataclass(frozen=True, order=True)

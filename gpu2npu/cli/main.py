@@ -22,6 +22,7 @@ EXIT_OUTPUT = 74  # EX_IOERR
 EXIT_INTERRUPTED = 130
 
 _COMMANDS = {
+    "analyse": LazyCommand("gpu2npu.cli.analyse", "analyse", "Find what an NPU lacks, and what is faster there."),
     "rules": LazyCommand("gpu2npu.cli.rules", "rules", "Look at the rules, write your own, try them."),
     "run": LazyCommand("gpu2npu.cli.run", "run", "Run a command with an emulated NPU."),
 }

@@ -62,8 +62,11 @@ class Place:
     destination: Path | None
 
 
-def check_request(request: Request) -> Place:
-    """Raises UsageError with the first reason why the request cannot be carried out."""
+def check_request(request: Request, suffix: str = "msft") -> Place:
+    """Where the request reads, and writes: the folder OUT/<name>_<suffix>.
+
+    Raises UsageError with the first reason why the request cannot be carried out.
+    """
     if known_version(request.version) is None:
         raise UsageError(f"{unknown_version(request.version)}.")
     for kind in request.skip_kinds:
@@ -80,7 +83,7 @@ def check_request(request: Request) -> Place:
     root = source if only is None else source.parent
     destination = None
     if request.output is not None:
-        destination = _check_output(request.output, request.source, source) / f"{name}_msft"
+        destination = _check_output(request.output, request.source, source) / f"{name}_{suffix}"
         _check_destination(destination, source, request.force)
     return Place(root, name, only, destination)
 

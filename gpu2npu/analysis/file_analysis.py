@@ -1,0 +1,38 @@
+"""Analysing one file: what is asked of it is told by findings and advice in the record of a migration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from gpu2npu.records import MigratedFile
+
+
+class Question(str, Enum):
+    """What can be asked of a single file."""
+
+    TORCH_APIS = "torch_apis"
+    AFFINITY_APIS = "affinity_apis"
+
+
+@dataclass(frozen=True)
+class FileAnalyser:
+    """Analyses the files of one project for the release `version`. Picklable, so that workers can have it.
+
+    `files` are the paths of the project's Python files, and `read` gives the bytes of one. With `fix`, the record's
+    `content` is the file with the replacements that change no result.
+    """
+
+    version: str
+    questions: frozenset[Question]
+    files: frozenset[str]
+    read: Callable[[str], bytes]
+    fix: bool = False
+
+    def concerns(self, source: bytes, path: str) -> bool:
+        """Whether there may be anything to say of a file, told from its bytes quickly."""
+        return b"torch" in source
+
+    def __call__(self, source: bytes, path: str) -> MigratedFile:
+        return MigratedFile(path)

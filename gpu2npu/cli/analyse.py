@@ -1,0 +1,122 @@
+"""`gpu2npu analyse`: what a project needs that an NPU lacks, and what would be faster there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from gpu2npu.cli.console import progress_shown
+from gpu2npu.project.analysis import Wish, analyse_project
+from gpu2npu.project.analysis_modes import DEFAULT_MODES, MODES
+from gpu2npu.project.config import read_config, with_config
+from gpu2npu.project.request import Request
+from gpu2npu.records import PathNote
+from gpu2npu.report.analysis_tables import Table
+from gpu2npu.report.text import one_line
+
+EXIT_COMPLETE = 0
+EXIT_INCOMPLETE = 1
+
+_EPILOG = """\
+\b
+Examples:
+  gpu2npu analyse -i resnet -o reports -v 2.7.1            which torch APIs need your eye, and what could be faster
+  gpu2npu analyse -i mmcv -o reports -v 2.1.0 -m third_party
+  gpu2npu analyse -i resnet -o reports -v 2.1.0 --api reports/mmcv_analysis/full_unsupported_results.csv
+
+\b
+Exit codes:
+  0   everything was analysed; findings do not change it (`gpu2npu check` is for that)
+  1   some file could not be read or parsed; it is listed with its reason
+  2   the command line or a path is wrong
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option(
+    "-i",
+    "--input",
+    "source",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="SRC",
+    help="The project to analyse: a folder, or one file such as train.py. It is never modified.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="OUT",
+    help="Where to write: the result is OUT/<name>_analysis.",
+)
+@click.option("-v", "--version", metavar="VERSION", help="The PyTorch version of the project, such as 2.7.1.")
+@click.option(
+    "-m",
+    "--mode",
+    "modes",
+    type=click.Choice(tuple(MODES)),
+    multiple=True,
+    default=DEFAULT_MODES,
+    show_default=True,
+    help="What to analyse. Repeatable.",
+)
+@click.option(
+    "-api",
+    "--api",
+    "apis",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    multiple=True,
+    metavar="FILE",
+    help="A table that -m third_party wrote of a library: calls of what it lists count too. Repeatable.",
+)
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="With affinity_apis: also write OUT/<name>_analysis/fixed, a copy of the project "
+    "with the replacements that change no result.",
+)
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out what fits PATTERN. Repeatable.")
+@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="How many processes to use.")
+@click.option("--force", is_flag=True, help="Replace OUT/<name>_analysis if it exists.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@click.pass_context
+def analyse(
+    ctx: click.Context,
+    source: Path,
+    output: Path,
+    version: str | None,
+    modes: tuple[str, ...],
+    apis: tuple[Path, ...],
+    fix: bool,
+    exclude: tuple[str, ...],
+    jobs: int | None,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Analyse a project without migrating it: unsupported, slow and unknown APIs, and what has a faster equivalent.
+
+    The tables are written to OUT/<name>_analysis.
+    """
+    request = Request(source, version or "", output, jobs=jobs, force=force, exclude=exclude)
+    request = with_config(request, read_config(source))
+    if not request.version:
+        raise click.UsageError("The option -v/--version is missing: give the PyTorch version of the project.")
+    with progress_shown(quiet) as progress:
+        tables, notes, folder = analyse_project(request, Wish(modes, fix, apis), MODES, progress)
+    _show(tables, notes, folder, quiet)
+    ctx.exit(EXIT_INCOMPLETE if any(note.failed for note in notes) else EXIT_COMPLETE)
+
+
+def _show(tables: Mapping[str, Table], notes: list[PathNote], folder: Path, quiet: bool) -> None:
+    for note in notes:
+        if note.failed or not quiet:
+            print(f"{'Error' if note.failed else 'Note'}: {one_line(f'{note.path}: {note.reason}')}", file=sys.stderr)
+    if quiet:
+        return
+    print(one_line(f"-> {folder}"))
+    for name, table in tables.items():
+        print(f"{name}: {len(table.rows)}")

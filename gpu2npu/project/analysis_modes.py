@@ -1,0 +1,57 @@
+"""The analyses there are, by the name that `-m` gives them: each a function of the project's facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpu2npu.analysis.cuda_operators import exported_operators, may_export
+from gpu2npu.project.analysis import Facts, Mode, Result
+from gpu2npu.records import FindingKind, PathNote
+from gpu2npu.report.analysis_tables import (
+    AFFINITY_CALLS,
+    PERFORMANCE_ADVICE,
+    PRECISION_ADVICE,
+    Table,
+    affinity_table,
+    performance_table,
+    precision_table,
+)
+from gpu2npu.report.tables import CUDA_OP_LIST, HEADERS, UNKNOWN_API, UNSUPPORTED_API, finding_rows, operator_rows
+
+DEFAULT_MODES = ("torch_apis", "affinity_apis")
+
+
+def torch_apis(facts: Facts) -> Result:
+    """Every torch API that the release asked for lacks, runs on the CPU, or says nothing of."""
+    native, unread = facts.read(path for path in facts.tree.others if may_export(path))
+    python = {path: source for path, source in facts.sources.items() if path.endswith(".py")}
+    operators = exported_operators(native | python)
+    tables = {
+        UNSUPPORTED_API: _findings(facts, UNSUPPORTED_API, {FindingKind.UNSUPPORTED}),
+        UNKNOWN_API: _findings(facts, UNKNOWN_API, {FindingKind.UNKNOWN, FindingKind.REVIEW}),
+        CUDA_OP_LIST: Table(HEADERS[CUDA_OP_LIST], operator_rows(operators)),
+        PRECISION_ADVICE: precision_table(facts.files),
+        PERFORMANCE_ADVICE: performance_table(facts.files),
+    }
+    return Result(tables, (*failures(facts), *unread))
+
+
+def affinity_apis(facts: Facts) -> Result:
+    """Code that torch_npu has a fused operator for."""
+    return Result({AFFINITY_CALLS: affinity_table(facts.files)}, failures(facts))
+
+
+def failures(facts: Facts) -> tuple[PathNote, ...]:
+    """A note for each Python file and notebook that could not be analysed."""
+    return tuple(PathNote(file.path, file.failure, failed=True) for file in facts.files if file.failure is not None)
+
+
+def _findings(facts: Facts, name: str, kinds: set[FindingKind]) -> Table:
+    return Table(HEADERS[name], finding_rows(facts.files, kinds))
+
+
+# A mode is a function of the facts; `project.analysis` writes what it gives.
+MODES: Mapping[str, Mode] = {
+    "torch_apis": torch_apis,
+    "affinity_apis": affinity_apis,
+}

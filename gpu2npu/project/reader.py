@@ -1,0 +1,16 @@
+"""Reading another file of the project, where an analysis follows an import into it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class ProjectReader:
+    """Gives the bytes of a file by its path in the project. Picklable. Raises OSError."""
+
+    root: Path
+
+    def __call__(self, path: str) -> bytes:
+        return (self.root / path).read_bytes()
