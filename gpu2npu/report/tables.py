@@ -1,8 +1,8 @@
 """The CSV files of the output: UTF-8, RFC 4180, a header always, rows sorted by file and line.
 
-Cells hold source text exactly as it stands in the file, also where it starts with `=`, `+`, `-` or `@` (a decorator
-does): these files are read by programs first, and a quote put before such a cell would be a wrong answer. A spreadsheet
-that is not to evaluate them should import the columns as text.
+A cell that starts with `=`, `+`, `-`, `@`, a tab or a carriage return would be a formula to a spreadsheet, and what it
+says is the text of somebody else's source: such a cell gets an apostrophe before it (a cell that has apostrophes there
+already gets one more, so that `raw_cell` can always take it away). All other cells are the text as it stands.
 
 A path that is not valid Unicode is written with its odd bytes as `\\udcXX`.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -35,6 +36,9 @@ HEADERS = {
 
 _Row = tuple[str | int, ...]
 
+# What spreadsheets take for a formula, by OWASP's page on CSV injection.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+
 
 def tables(outcome: Outcome) -> dict[str, bytes]:
     """The bytes of each CSV file by its name."""
@@ -50,8 +54,17 @@ def csv_bytes(header: _Row, rows: Iterable[_Row]) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(header)
-    writer.writerows(rows)
+    writer.writerows(map(_defused, rows))
     return text.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _defused(row: _Row) -> _Row:
+    return tuple(f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell for cell in row)
+
+
+def raw_cell(cell: str) -> str:
+    """The text of a cell of these files, without the apostrophe that keeps a spreadsheet from evaluating it."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
 def header_line(table: str) -> bytes:

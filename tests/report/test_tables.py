@@ -14,7 +14,7 @@ from gpu2npu.records import (
     Outcome,
     Span,
 )
-from gpu2npu.report.tables import HEADERS, csv_bytes, header_line, tables, write_tables
+from gpu2npu.report.tables import HEADERS, csv_bytes, header_line, raw_cell, tables, write_tables
 
 # Text as it can stand in a source file: any Unicode but lone surrogates.
 SOURCE_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -35,7 +35,16 @@ def rows(content: bytes) -> list[list[str]]:
 @given(st.lists(st.tuples(SOURCE_TEXT, SOURCE_TEXT)))
 def test_any_text_survives(cells: list[tuple[str, str]]) -> None:
     content = csv_bytes(("one", "two"), cells)
-    assert rows(content) == [["one", "two"], *map(list, cells)]
+    assert [list(map(raw_cell, row)) for row in rows(content)] == [["one", "two"], *map(list, cells)]
+
+
+@given(st.text(st.sampled_from("=+-@\t\r'\"ax\n"), max_size=5))
+def test_no_cell_is_a_formula(cell: str) -> None:
+    """And nothing but an apostrophe is added, only where it has to be."""
+    written = rows(csv_bytes(("one", "two"), [(cell, cell)]))[1][0]
+    assert not written.startswith(tuple("=+-@\t\r"))
+    assert raw_cell(written) == cell
+    assert written == cell or cell.lstrip("'").startswith(tuple("=+-@\t\r"))
 
 
 @given(st.lists(st.tuples(SOURCE_TEXT.filter(bool), SOURCE_TEXT)))
@@ -68,9 +77,14 @@ def test_findings_go_to_the_file_of_their_kind() -> None:
     assert [row[1] for row in rows(written["unknown_api.csv"])[1:]] == ["2", "3"]
 
 
-def test_cells_are_the_exact_source() -> None:
-    files = (MigratedFile("a.py", b"", (change(1, "@torch.cuda.amp.custom_fwd", '=x"y",\n\t-z'),)),)
-    assert rows(tables(Outcome("p", files))["change_list.csv"])[1][6:] == ["@torch.cuda.amp.custom_fwd", '=x"y",\n\t-z']
+def test_cells_are_the_exact_source_but_for_the_apostrophe_before_a_formula() -> None:
+    files = (MigratedFile("a.py", b"", (change(1, "@torch.cuda.amp.custom_fwd", ' =x"y",\n\t-z'),)),)
+    cells = rows(tables(Outcome("p", files))["change_list.csv"])[1][6:]
+    assert cells == ["'@torch.cuda.amp.custom_fwd", ' =x"y",\n\t-z']
+
+
+def test_a_negative_number_is_no_text() -> None:
+    assert csv_bytes(("one",), [(-1,)]) == b"one\r\n-1\r\n"
 
 
 def test_an_undecodable_path_is_written_escaped() -> None:
