@@ -1,4 +1,7 @@
-"""A click group whose subcommands are imported when they are called, so that `--help` stays fast."""
+"""A click group whose subcommands are imported when they are called, so that `--help` stays fast.
+
+What stands after `--`, where no subcommand comes before it, is a command of the user's own and no subcommand.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,17 @@ class LazyGroup(click.Group):
         super().__init__(*args, **kwargs)
         self.lazy_commands = dict(lazy_commands)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click, but the words after `--` stay in `ctx.args`. Raises UsageError if there are none."""
+        head, tail = _split_at_dashes(args)
+        if tail is None or self.make_parser(ctx).parse_args(list(head))[1]:  # a subcommand's own `--`
+            return super().parse_args(ctx, args)
+        if not tail:
+            raise click.UsageError("After -- the training command is missing, such as: -- python train.py", ctx)
+        super().parse_args(ctx, head)
+        ctx.args = tail
+        return tail
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(self.lazy_commands)
 
@@ -39,3 +53,10 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, self.lazy_commands[name].short_help) for name in self.list_commands(ctx)])
+
+
+def _split_at_dashes(args: list[str]) -> tuple[list[str], list[str] | None]:
+    if "--" not in args:
+        return args, None
+    index = args.index("--")
+    return args[:index], args[index + 1 :]

@@ -34,6 +34,8 @@ Examples:
   gpu2npu -i resnet -v 2.1.0 --diff | less        see the changes first, write nothing
   gpu2npu -i train.py -o migrated -v 2.1.0 -r my_rules.json
   gpu2npu -i resnet -o migrated -v 2.1.0 --skip-rules nccl-string,data-parallel
+  gpu2npu -i resnet -o migrated -v 2.1.0 -- python train.py --epochs 3
+                                                  and a launcher that runs this command on every NPU
 
 A project's own settings are in [tool.gpu2npu] of its pyproject.toml, or in gpu2npu.toml beside it: version, rules,
 skip-rules, exclude, skip-kinds. The command line wins.
@@ -145,7 +147,7 @@ def cli(
     if ctx.invoked_subcommand is not None:
         _refuse_options_before(ctx, ctx.invoked_subcommand)
         return
-    if not _given_options(ctx):
+    if not _given_options(ctx) and not ctx.args:
         click.echo(ctx.get_help())
         return
     if source is None:
@@ -154,6 +156,9 @@ def cli(
         raise click.UsageError(
             "The option -o/--output is missing: give the folder to write to, or --diff to write nothing."
         )
+
+    if ctx.args and diff:
+        raise click.UsageError("The command after -- is for run_distributed_npu.sh, and --diff writes nothing.")
 
     from gpu2npu.cli.migrate import migrate, show_diff
     from gpu2npu.project.config import read_config, with_config
@@ -171,6 +176,7 @@ def cli(
         skip_rules=_ids(skip_rules),
         exclude=exclude,
         skip_kinds=_ids(skip_kinds),
+        command=tuple(ctx.args),
     )
     request = with_config(request, read_config(source))
     if not request.version:

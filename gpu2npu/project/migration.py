@@ -160,7 +160,7 @@ def _report_names(place: Place, tree: Tree) -> ReportNames:
 
 def _write_reports(outcome: Outcome, copy: Path, names: ReportNames, request: Request) -> None:
     write_tables(outcome, copy, names.names)
-    if trains_on_several_cards(outcome) and not names.kept_launcher:
-        write_launcher(copy / names.names[LAUNCHER_NAME])
+    if request.command or (trains_on_several_cards(outcome) and not names.kept_launcher):
+        write_launcher(copy / names.names[LAUNCHER_NAME], request.command)
     opening = f"{__version__}: '{request.source}', written for PyTorch {request.version}"
     write_log(outcome, copy / names.names[LOG_NAME], request.log_level, opening)

@@ -19,7 +19,9 @@ class Request:
     """One migration: a folder or one file, written for PyTorch `version`. `output` is None for a diff only.
     `rules` are files of the user's own rules, `only_rules` the ids of the only rules to apply (none: all), `skip_rules`
     of those not to. What fits a pattern of `exclude`, or is of a kind in `skip_kinds` (see formats/kinds.py), is copied
-    as it is. `jobs` is the number of worker processes, None for one a CPU. `codemods` are the structural rewrites."""
+    as it is. `jobs` is the number of worker processes, None for one a CPU. `command` is what
+    run_distributed_npu.sh starts for each NPU, a word each; none: it is written for a project on several cards only, to
+    be filled in. `codemods` are the structural rewrites."""
 
     source: Path
     version: str
@@ -32,6 +34,7 @@ class Request:
     skip_rules: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     skip_kinds: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
     codemods: CodemodChoice = DEFAULT_CHOICE
 
     @property

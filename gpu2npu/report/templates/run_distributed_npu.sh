@@ -3,108 +3,251 @@
 #
 #     ./run_distributed_npu.sh python train.py --epochs 3
 #
-# Or fill in the command here, once, and start the script without arguments.
-COMMAND=() # <-- FILL IN, for example: COMMAND=(python train.py --epochs 3)
+# The command between the brackets is what runs when none is given, in the folder of this script.
+COMMAND=(please input your shell script here)
 #
 # A program that starts its own processes (torch.multiprocessing.spawn, torchrun) needs no launcher: run it directly.
 #
 # Read from the environment:
 #     NPUS                       how many NPUs to use; default: those that are visible
 #     ASCEND_RT_VISIBLE_DEVICES  which NPUs are visible, for example 0,1,4,5; default: all of this machine
-#     MASTER_ADDR, MASTER_PORT   where rank 0 listens; default: 127.0.0.1 and 29500
+#     MASTER_ADDR, MASTER_PORT   where rank 0 listens; default: 127.0.0.1 and a free port
+#     NNODES, NODE_RANK          how many machines take part, and which of them this is, from 0; default: 1 and 0.
+#                                On several, start the script on each, with the same MASTER_ADDR, that of machine 0,
+#                                and the same MASTER_PORT (29500); torchrun then starts the ranks.
 #     LOG_DIR                    the folder for one log a rank; default: npu_logs
+#     BIND_CORES                 0: let every rank run on all CPU cores, not on its share of them
 #
-# Exported to each process: MASTER_ADDR, MASTER_PORT, RANK_SIZE, RANK_ID, DEVICE_ID, WORLD_SIZE, RANK, LOCAL_RANK.
-# Exits with 0 when every rank did; as soon as one fails, stops the others and exits with that rank's code.
+# Exported to each process: RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, OMP_NUM_THREADS,
+# and under the names of older programs RANK_SIZE, RANK_ID, DEVICE_ID.
+#
+# Exits with 0 when every rank did. As soon as one fails, shows the end of its log, stops the others with all that they
+# have started, and exits with that rank's code.
 
 set -euo pipefail
-# Each rank gets a process group of its own, so that stopping it stops its data loaders too.
-set -m
 
 refuse() {
     echo "run_distributed_npu.sh: $1" >&2
-    exit 2
+    exit "${2:-2}"
 }
+
+((BASH_VERSINFO[0] >= 4)) || refuse "this needs bash 4 or newer, and is bash $BASH_VERSION"
 
 if (($# > 0)); then
     COMMAND=("$@")
+else
+    cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 fi
-if ((${#COMMAND[@]} == 0)); then
-    refuse "give the training command as arguments (./run_distributed_npu.sh python train.py), or fill in COMMAND in this script"
+if ((${#COMMAND[@]} == 0)) || [[ "${COMMAND[*]:0:4}" == "please input your shell" ]]; then
+    refuse "give the training command as arguments (./run_distributed_npu.sh python train.py), or write it between the \
+brackets of COMMAND=(...) in this script"
 fi
+command -v -- "${COMMAND[0]}" >/dev/null || refuse "there is no command '${COMMAND[0]}'" 127
 
 visible_npus() {
-    local devices
-    shopt -s nullglob
-    devices=(/dev/davinci[0-9]*)
-    if [[ -n "${ASCEND_RT_VISIBLE_DEVICES:-}" ]]; then
-        IFS=',' read -r -a devices <<<"$ASCEND_RT_VISIBLE_DEVICES"
-        echo "${#devices[@]}"
-    elif ((${#devices[@]} > 0)); then
-        echo "${#devices[@]}"
+    local devices=() device installed count=0
+    if [[ -n "${GPU2NPU_NPUS:-}" ]]; then # emulated by `gpu2npu run`
+        installed=$GPU2NPU_NPUS
     else
-        # No NPU in this machine: as many as `gpu2npu run --npus` emulates.
-        echo "${GPU2NPU_NPUS:-8}"
+        shopt -s nullglob
+        devices=(/dev/davinci[0-9]*)
+        installed=${#devices[@]}
     fi
+    if [[ -z "${ASCEND_RT_VISIBLE_DEVICES+set}" ]]; then
+        echo "$installed"
+        return
+    fi
+    IFS=', ' read -r -a devices <<<"$ASCEND_RT_VISIBLE_DEVICES"
+    for device in ${devices[@]+"${devices[@]}"}; do
+        if [[ ! "$device" =~ ^[0-9]+$ ]] || ((10#$device >= installed)); then
+            break
+        fi
+        count=$((count + 1))
+    done
+    echo "$count"
 }
 
 VISIBLE=$(visible_npus)
+if ((VISIBLE == 0)) && [[ -n "${ASCEND_RT_VISIBLE_DEVICES+set}" ]]; then
+    refuse "no NPU is visible: this machine has none of those that ASCEND_RT_VISIBLE_DEVICES names \
+('$ASCEND_RT_VISIBLE_DEVICES')"
+elif ((VISIBLE == 0)); then
+    refuse "no NPU is visible: there is no /dev/davinci0 (is the driver installed, and does the container get the \
+devices?); on a machine without NPUs, run: gpu2npu run bash run_distributed_npu.sh"
+fi
 NPUS=${NPUS:-$VISIBLE}
+NNODES=${NNODES:-1}
+NODE_RANK=${NODE_RANK:-0}
 [[ "$NPUS" =~ ^[1-9][0-9]*$ ]] || refuse "NPUS is '$NPUS', which is not a number of NPUs"
 ((NPUS <= VISIBLE)) || refuse "NPUS is $NPUS, but $VISIBLE NPUs are visible"
+[[ "$NNODES" =~ ^[1-9][0-9]*$ ]] || refuse "NNODES is '$NNODES', which is not a number of machines"
+if [[ ! "$NODE_RANK" =~ ^(0|[1-9][0-9]*)$ ]] || ((NODE_RANK >= NNODES)); then
+    refuse "NODE_RANK is '$NODE_RANK'; with NNODES=$NNODES it goes from 0 to $((NNODES - 1))"
+fi
+if ((NNODES > 1)); then
+    [[ -n "${MASTER_ADDR:-}" ]] || refuse "NNODES is $NNODES: set MASTER_ADDR to the address of machine 0"
+    command -v torchrun >/dev/null || refuse "NNODES is $NNODES, and PyTorch's torchrun is not on PATH" 127
+fi
+
+# A port below those that the system gives away by itself, and that nothing listens on.
+free_port() {
+    local port
+    while port=$((20000 + RANDOM % 12000)); do
+        (: <>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
+    done
+    echo "$port"
+}
+
+# The cores that this process may use, in one line: "0 1 2 3".
+usable_cores() {
+    local range ranges
+    IFS=',' read -r -a ranges <<<"$(taskset -cp $$ | sed 's/.*: *//')"
+    for range in "${ranges[@]}"; do
+        seq "${range%-*}" "${range#*-}"
+    done | tr '\n' ' '
+}
 
 export MASTER_ADDR=${MASTER_ADDR:-127.0.0.1}
-export MASTER_PORT=${MASTER_PORT:-29500}
-export RANK_SIZE=$NPUS WORLD_SIZE=$NPUS
+if [[ -z "${MASTER_PORT:-}" ]]; then
+    MASTER_PORT=29500
+    ((NNODES > 1)) || MASTER_PORT=$(free_port)
+fi
+export MASTER_PORT
+export HCCL_WHITELIST_DISABLE=${HCCL_WHITELIST_DISABLE:-1} # releases of CANN before 8 ask for a list of hosts otherwise
+
+read -r -a CORES <<<"$(usable_cores 2>/dev/null || true)"
+((${#CORES[@]} > 0)) || read -r -a CORES <<<"$(seq -s ' ' 1 "$(nproc)")"
+SHARE=$((${#CORES[@]} / NPUS)) # the cores of one rank
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((SHARE > 0 ? SHARE : 1))}
+if ((SHARE == 0)) || [[ "${BIND_CORES:-1}" == 0 ]] || ! taskset -cp $$ >/dev/null 2>&1; then
+    SHARE=0
+fi
+
 LOG_DIR=${LOG_DIR:-npu_logs}
-mkdir -p "$LOG_DIR"
+mkdir -p -- "$LOG_DIR"
 
-PIDS=()
+# Where ranks tell "started RANK PROCESS" and "ended RANK STATUS", in the order in which it happens.
+MESSAGES=$(mktemp -d)
+mkfifo "$MESSAGES/pipe"
+exec {PIPE}<>"$MESSAGES/pipe"
 
-stop_all() {
-    local pid
-    for pid in ${PIDS[@]+"${PIDS[@]}"}; do
-        kill -TERM -- "-$pid" 2>/dev/null || true
-    done
-    for _ in {1..50}; do
-        [[ -n "$(jobs -rp)" ]] || return 0
-        sleep 0.1
-    done
-    for pid in "${PIDS[@]}"; do
-        kill -KILL -- "-$pid" 2>/dev/null || true
+LEADERS=()  # the processes that lead the process groups to stop
+CHILDREN=() # what this script has started, by rank; torchrun alone on several machines
+declare -A STATUS=()
+
+# Runs in a process of its own with RANK and LOCAL_RANK set. Its arguments: the log folder, the pipe, how many cores and
+# the list of all, and the command.
+run_rank() {
+    local log=$1/rank_$RANK.log pipe=$2 share=$3 cores bound=() status=0
+    read -r -a cores <<<"$4"
+    shift 4
+    if ((share > 0)); then
+        bound=(taskset -c "$(IFS=,; echo "${cores[*]:LOCAL_RANK * share:share}")")
+    fi
+    export RANK_ID=$RANK RANK_SIZE=$WORLD_SIZE DEVICE_ID=$LOCAL_RANK
+    trap : HUP INT TERM # outlive the command, which gets these signals too
+    echo "started $RANK $BASHPID" 1<>"$pipe" || true
+    ${bound[@]+"${bound[@]}"} "$@" >"$log" 2>&1 </dev/null || status=$?
+    echo "ended $RANK $status" 1<>"$pipe" || true
+    exit "$status"
+}
+
+signal_all() {
+    local leader
+    for leader in ${LEADERS[@]+"${LEADERS[@]}"}; do
+        kill "-$1" -- "-$leader" 2>/dev/null && echo "$leader" || true
     done
 }
 
-trap 'stop_all; exit 129' HUP
-trap 'stop_all; exit 130' INT
-trap 'stop_all; exit 143' TERM
+# Takes in the next message; fails when there is none within $1 seconds.
+hear() {
+    local kind rank number
+    read -r -t "$1" -u "$PIPE" kind rank number || return 1
+    if [[ "$kind" == started ]]; then
+        ((NNODES == 1)) || LEADERS+=("$number")
+    else
+        STATUS[$rank]=$number
+    fi
+}
 
-for ((rank = 0; rank < NPUS; rank++)); do
-    (
-        export RANK=$rank RANK_ID=$rank LOCAL_RANK=$rank DEVICE_ID=$rank
-        exec "${COMMAND[@]}"
-    ) >"$LOG_DIR/rank_$rank.log" 2>&1 </dev/null &
-    PIDS+=("$!")
-done
+# Asks every process group to end, and makes it after five seconds.
+stop_all() {
+    local tenths
+    signal_all TERM >/dev/null
+    for ((tenths = 0; tenths < 50; tenths++)); do
+        [[ -n "$(signal_all 0)" ]] || return 0
+        sleep 0.1
+    done
+    while hear 0.1; do :; done # of ranks that started meanwhile
+    signal_all KILL >/dev/null
+}
+
+leave() {
+    trap '' HUP INT TERM
+    exec 2>/dev/null # bash has a line for each process that is killed
+    stop_all
+    rm -rf -- "$MESSAGES"
+}
+
+trap leave EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+fail() {
+    local who=$1 status=$2 log=$3 how="failed with exit code $2"
+    if ((status > 128 && status < 193)); then
+        how="was killed by SIG$(kill -l $((status - 128))) (exit code $status)"
+    fi
+    echo "$who $how; the end of $log:" >&2
+    tail -n 40 -- "$log" >&2 || true
+    exit "$status"
+}
+
+set -m # each of these leads a process group, so that stopping it stops its data loaders too
+if ((NNODES == 1)); then
+    export WORLD_SIZE=$NPUS LOCAL_WORLD_SIZE=$NPUS
+    for ((rank = 0; rank < NPUS; rank++)); do
+        export RANK=$rank LOCAL_RANK=$rank
+        run_rank "$LOG_DIR" "$MESSAGES/pipe" "$SHARE" "${CORES[*]}" "${COMMAND[@]}" 2>/dev/null &
+        LEADERS+=("$!")
+        CHILDREN+=("$!")
+    done
+else
+    torchrun --nnodes "$NNODES" --node-rank "$NODE_RANK" --nproc-per-node "$NPUS" \
+        --master-addr "$MASTER_ADDR" --master-port "$MASTER_PORT" \
+        --no-python bash -c "$(declare -f run_rank); run_rank \"\$@\"" run_rank \
+        "$LOG_DIR" "$MESSAGES/pipe" "$SHARE" "${CORES[*]}" "${COMMAND[@]}" \
+        >"$LOG_DIR/torchrun_$NODE_RANK.log" 2>&1 </dev/null &
+    LEADERS+=("$!")
+    CHILDREN+=("$!")
+fi
+set +m
 echo "Started $NPUS ranks of: ${COMMAND[*]} (logs: $LOG_DIR/rank_*.log)"
 
-finished=0
-while ((finished < NPUS)); do
-    sleep 0.2
-    running=" $(jobs -rp | tr '\n' ' ')"
-    for rank in "${!PIDS[@]}"; do
-        pid=${PIDS[$rank]}
-        [[ "$running" != *" $pid "* ]] || continue
-        status=0
-        wait "$pid" || status=$?
-        if ((status != 0)); then
-            echo "Rank $rank failed with exit code $status; the end of $LOG_DIR/rank_$rank.log:" >&2
-            tail -n 20 "$LOG_DIR/rank_$rank.log" >&2
-            stop_all
-            exit "$status"
+# Fails if a child has ended without a word: that is what being killed together with its shell looks like.
+fail_if_silent() {
+    local child status=0 who=torchrun log=$LOG_DIR/torchrun_$NODE_RANK.log
+    for child in "${!CHILDREN[@]}"; do
+        if ((NNODES == 1)); then
+            who="Rank $child" log=$LOG_DIR/rank_$child.log
+            [[ -z "${STATUS[$child]:-}" ]] || continue
         fi
-        unset "PIDS[$rank]"
-        finished=$((finished + 1))
+        if ! kill -0 "${CHILDREN[$child]}" 2>/dev/null && ! read -r -t 0 -u "$PIPE"; then
+            wait "${CHILDREN[$child]}" || status=$?
+            fail "$who" "$((status > 0 ? status : 1))" "$log"
+        fi
+    done
+}
+
+while ((${#STATUS[@]} < NPUS)); do
+    hear 1 || fail_if_silent
+    for rank in "${!STATUS[@]}"; do
+        ((STATUS[$rank] == 0)) || fail "Rank $rank" "${STATUS[$rank]}" "$LOG_DIR/rank_$rank.log"
     done
 done
+if ((NNODES > 1)); then # it waits for the other machines
+    wait "${CHILDREN[0]}" || fail torchrun $? "$LOG_DIR/torchrun_$NODE_RANK.log"
+fi
+LEADERS=()
 echo "All $NPUS ranks finished."
