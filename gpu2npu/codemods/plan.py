@@ -45,7 +45,9 @@ def plan_codemods(sources: Mapping[str, bytes], context: ProjectContext, choice:
 
 def _joined(earlier: FileRewrite, later: FileRewrite) -> FileRewrite:
     free = [edit for edit in later.edits if not any(_overlap(edit, other) for other in earlier.edits)]
-    return FileRewrite(tuple(sorted((*earlier.edits, *free))), (*earlier.findings, *later.findings))
+    return FileRewrite(
+        tuple(sorted({*earlier.edits, *free})), tuple(dict.fromkeys((*earlier.findings, *later.findings)))
+    )
 
 
 def _overlap(one: StructuralEdit, other: StructuralEdit) -> bool:

@@ -1,0 +1,184 @@
+"""How a file spells a module or name that new code needs, and the import it gets if it does not have it yet.
+
+Asked twice, this says the same: equal edits of several codemods become one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.engine.scopes import Imported
+from gpu2npu.engine.tree import dotted_name
+from gpu2npu.records import StructuralEdit
+
+RULE = "data-parallel"
+# The local name of an imported module, where it is not its own.
+_LOCAL = {"torch.distributed": "dist"}
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """`name` is what to write for the module or name, `edits` the import that it takes, if any."""
+
+    name: str
+    edits: tuple[StructuralEdit, ...] = ()
+
+
+def spelling(file: ParsedFile, qualified: str) -> Spelling:
+    """What a file writes for a module (`torch.distributed`, `os`) or for what a module of torch has
+    (`torch.utils.data.DistributedSampler`).
+
+    A name that the file's own imports bind comes first, then an attribute of a module that they bind (but of plain
+    `torch` only where the file imports that very submodule), then a new import.
+    """
+    bound = dict(_bound(file))
+    if qualified in bound:
+        return Spelling(bound[qualified])
+    owners = [owner for owner in bound if qualified.startswith(f"{owner}.")]
+    owner = max(owners, key=len, default=None)
+    beside = None
+    if owner is not None and (owner != "torch" or _imports_of_torch(file, qualified)):
+        return Spelling(bound[owner] + qualified[len(owner) :])
+    statement, name = _statement(qualified)
+    if not _is_free(file, name, qualified):
+        if owner is not None:  # torch.distributed comes with torch
+            return Spelling(bound[owner] + qualified[len(owner) :])
+        statement, name = f"import {qualified} as {name}_", f"{name}_"
+    else:
+        beside = _last_alias(file, qualified)
+    at, text = (beside, f", {name}") if beside is not None else _place(file, qualified, statement)
+    return Spelling(name, (StructuralEdit(at, at, text, RULE, f"The new code needs {qualified}."),))
+
+
+def _bound(file: ParsedFile) -> Iterator[tuple[str, str]]:
+    """What the imports at the top level of the file bind: the qualified name of each, and its local name."""
+    for name, bindings in file.names.scopes.module.bindings.items():
+        if all(isinstance(binding, Imported) and _is_top_level(file, binding.statement) for binding in bindings):
+            meaning = file.names.name(name, file.names.scopes.module)
+            if meaning is not None:
+                yield meaning, name
+
+
+def _is_top_level(file: ParsedFile, statement: cst.CSTNode) -> bool:
+    line = file.parents[id(statement)]
+    return file.parents.get(id(line)) is file.module
+
+
+def _imports_of_torch(file: ParsedFile, qualified: str) -> bool:
+    """Whether `import torch.distributed` makes `torch.distributed`, or `torch.distributed.x`, at hand."""
+    modules = [
+        dotted_name(alias.name) or ""
+        for statement in _imports(file)
+        if isinstance(statement, cst.Import)
+        for alias in statement.names
+        if alias.asname is None
+    ]
+    return any(module != "torch" and f"{qualified}.".startswith(f"{module}.") for module in modules)
+
+
+def _statement(qualified: str) -> tuple[str, str]:
+    """The import of something under its usual name, and that name."""
+    head, _, last = qualified.rpartition(".")
+    if qualified in _LOCAL:
+        return f"import {qualified} as {_LOCAL[qualified]}", _LOCAL[qualified]
+    return (f"from {head} import {last}" if head else f"import {qualified}"), last
+
+
+def _is_free(file: ParsedFile, name: str, qualified: str) -> bool:
+    """Whether the file binds a name nowhere to anything else."""
+    return all(
+        isinstance(binding, Imported) and binding.qualified == qualified
+        for scope in file.names.scopes.by_node.values()
+        for binding in scope.bindings.get(name, ())
+    )
+
+
+def _last_alias(file: ParsedFile, qualified: str) -> int | None:
+    """Where a name goes into `from torch.utils.data import DataLoader`, if there is such a statement."""
+    module = qualified.rpartition(".")[0]
+    for found in _imports(file):
+        named = isinstance(found, cst.ImportFrom) and not isinstance(found.names, cst.ImportStar)
+        if named and module and _module(found) == module and qualified not in _LOCAL:
+            last = found.names[-1]
+            return file.positions.of(last.asname or last.name)[1]
+    return None
+
+
+def _imports(file: ParsedFile) -> list[cst.Import | cst.ImportFrom]:
+    """The imports that stand in lines of their own at the top level, in source order."""
+    return [
+        part
+        for line in file.module.body
+        if isinstance(line, cst.SimpleStatementLine)
+        for part in line.body
+        if isinstance(part, (cst.Import, cst.ImportFrom))
+    ]
+
+
+def _place(file: ParsedFile, qualified: str, statement: str) -> tuple[int, str]:
+    """Where the new statement goes, and its line: a module of torch below `import torch`, one of Python's own among the
+    others, by the alphabet."""
+    newline = file.module.default_newline
+    imports = [found for found in _imports(file) if _module(found) != "__future__"]
+    after = _last_torch(imports) if qualified.startswith("torch.") else _last_before(imports, qualified)
+    if after is not None:
+        end = _line_end(file, after)
+        missing = "" if file.text[:end].endswith(("\n", "\r")) else newline
+        return end, f"{missing}{statement}{newline}"
+    if imports:
+        return _line_start(file, imports[0]), f"{statement}{newline}"
+    return first_code(file), f"{statement}{newline}"
+
+
+def _last_torch(imports: Sequence[cst.Import | cst.ImportFrom]) -> cst.CSTNode | None:
+    plain = [found for found in imports if isinstance(found, cst.Import) and _module(found) == "torch"]
+    of_torch = [found for found in imports if _module(found).partition(".")[0] == "torch"]
+    return next(iter((*plain, *of_torch, *reversed(imports))), None)
+
+
+def _last_before(imports: Sequence[cst.Import | cst.ImportFrom], qualified: str) -> cst.CSTNode | None:
+    earlier = None
+    for found in imports:
+        module = _module(found)
+        if module.partition(".")[0] not in sys.stdlib_module_names or module > qualified:
+            break
+        earlier = found
+    return earlier
+
+
+def _module(statement: cst.Import | cst.ImportFrom) -> str:
+    """The module a statement imports (the first), or imports from; empty for a relative import."""
+    if isinstance(statement, cst.Import):
+        return dotted_name(statement.names[0].name) or ""
+    return "" if statement.relative or statement.module is None else dotted_name(statement.module) or ""
+
+
+def first_code(file: ParsedFile) -> int:
+    """The offset of the line of the first statement that is neither the docstring nor of `__future__`; the end of the
+    text if there is none."""
+    for index, line in enumerate(file.module.body):
+        parts = line.body if isinstance(line, cst.SimpleStatementLine) else ()
+        docstring = index == 0 and any(
+            isinstance(part, cst.Expr) and isinstance(part.value, (cst.SimpleString, cst.ConcatenatedString))
+            for part in parts
+        )
+        future = any(isinstance(part, cst.ImportFrom) and _module(part) == "__future__" for part in parts)
+        if not docstring and not future:
+            return _line_start(file, line)
+    return len(file.text)
+
+
+def _line_start(file: ParsedFile, node: cst.CSTNode) -> int:
+    start, _ = file.positions.of(node)
+    return max(file.text.rfind("\n", 0, start), file.text.rfind("\r", 0, start)) + 1
+
+
+def _line_end(file: ParsedFile, node: cst.CSTNode) -> int:
+    """The start of the line below the statement that `node` is part of."""
+    _, end = file.positions.of(file.parents[id(node)])
+    return next((start for start in file.positions.line_starts if start >= end), len(file.text))
