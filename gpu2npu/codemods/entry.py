@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import libcst as cst
 
-from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.import_graph import ImportGraph
+from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.reachability import is_main_guard, reached_definitions
+from gpu2npu.engine.tree import children
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,5 +33,62 @@ class Entry:
         while above is not None:
             if isinstance(above, (cst.FunctionDef, cst.ClassDef)) and id(above) not in self.reached:
                 return False
+            if is_main_guard(above) and file is not self.file:
+                return False
             above = file.parents.get(id(above))
         return True
+
+    def running(self, kind: type[cst.CSTNode]) -> Iterator[tuple[ParsedFile, cst.CSTNode]]:
+        """The nodes of a kind in the code that it may run."""
+        for file in self.files.values():
+            for node in nodes_of(file, kind):
+                if self.runs(file, node):
+                    yield file, node
+
+
+def find_entries(program: Program, paths: Iterable[str]) -> list[Entry]:
+    """The programs that load one of some files, by path."""
+    graph = ImportGraph.of(program)
+    entries = []
+    for path in sorted(graph.that_load(paths)):
+        file = program.file(path) if _may_start(program, path) or path not in graph.importers else None
+        if file is not None and _is_started(file, path in graph.importers):
+            loaded = {other: program.file(other) for other in sorted(graph.loaded_by(path))}
+            files = {other: parsed for other, parsed in loaded.items() if parsed is not None}
+            others = [parsed for other, parsed in files.items() if other != path]
+            entries.append(Entry(file, files, reached_definitions(file, others)))
+    return entries
+
+
+def _may_start(program: Program, path: str) -> bool:
+    return b"__main__" in program.sources[path]
+
+
+def _is_started(file: ParsedFile, is_imported: bool) -> bool:
+    """Whether a file is a script: it has a main guard, or nothing imports it and it does something by itself."""
+    if main_guard(file) is not None:
+        return True
+    return not is_imported and any(
+        isinstance(statement, (cst.For, cst.While, cst.With)) or _calls(statement) for statement in file.module.body
+    )
+
+
+def _calls(statement: cst.CSTNode) -> bool:
+    """Whether a statement calls something for its effect: `main()`."""
+    parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
+    return any(isinstance(part, cst.Expr) and isinstance(part.value, cst.Call) for part in parts)
+
+
+def main_guard(file: ParsedFile) -> cst.If | None:
+    """`if __name__ == '__main__':` at the top level of a file."""
+    return next((part for part in file.module.body if isinstance(part, cst.If) and is_main_guard(part)), None)
+
+
+def nodes_of(file: ParsedFile, kind: type[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+    """The nodes of a kind in a file, in source order."""
+    pending: list[cst.CSTNode] = [file.module]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, kind):
+            yield node
+        pending += reversed(children(node))

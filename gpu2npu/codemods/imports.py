@@ -102,8 +102,9 @@ def _last_alias(file: ParsedFile, qualified: str) -> int | None:
     """Where a name goes into `from torch.utils.data import DataLoader`, if there is such a statement."""
     module = qualified.rpartition(".")[0]
     for found in _imports(file):
-        named = isinstance(found, cst.ImportFrom) and not isinstance(found.names, cst.ImportStar)
-        if named and module and _module(found) == module and qualified not in _LOCAL:
+        if not isinstance(found, cst.ImportFrom) or isinstance(found.names, cst.ImportStar):
+            continue
+        if module and _module(found) == module and qualified not in _LOCAL:
             last = found.names[-1]
             return file.positions.of(last.asname or last.name)[1]
     return None
@@ -125,13 +126,15 @@ def _place(file: ParsedFile, qualified: str, statement: str) -> tuple[int, str]:
     others, by the alphabet."""
     newline = file.module.default_newline
     imports = [found for found in _imports(file) if _module(found) != "__future__"]
+    if qualified == "torch":
+        imports = [found for found in imports if _module(found).partition(".")[0] == "torch"] or imports
     after = _last_torch(imports) if qualified.startswith("torch.") else _last_before(imports, qualified)
     if after is not None:
-        end = _line_end(file, after)
+        end = line_end(file, after)
         missing = "" if file.text[:end].endswith(("\n", "\r")) else newline
         return end, f"{missing}{statement}{newline}"
     if imports:
-        return _line_start(file, imports[0]), f"{statement}{newline}"
+        return line_start(file, imports[0]), f"{statement}{newline}"
     return first_code(file), f"{statement}{newline}"
 
 
@@ -169,16 +172,16 @@ def first_code(file: ParsedFile) -> int:
         )
         future = any(isinstance(part, cst.ImportFrom) and _module(part) == "__future__" for part in parts)
         if not docstring and not future:
-            return _line_start(file, line)
+            return line_start(file, line)
     return len(file.text)
 
 
-def _line_start(file: ParsedFile, node: cst.CSTNode) -> int:
+def line_start(file: ParsedFile, node: cst.CSTNode) -> int:
     start, _ = file.positions.of(node)
     return max(file.text.rfind("\n", 0, start), file.text.rfind("\r", 0, start)) + 1
 
 
-def _line_end(file: ParsedFile, node: cst.CSTNode) -> int:
+def line_end(file: ParsedFile, node: cst.CSTNode) -> int:
     """The start of the line below the statement that `node` is part of."""
     _, end = file.positions.of(file.parents[id(node)])
     return next((start for start in file.positions.line_starts if start >= end), len(file.text))

@@ -43,6 +43,7 @@ def test_a_name_at_hand_takes_no_import(source, qualified, name):
         ),
         ("from torch import nn", "torch.distributed", "from torch import nn\nimport torch.distributed as dist\n"),
         ("import sys\r\n\r\nimport torch\r\n", "os", "import os\r\nimport sys\r\n\r\nimport torch\r\n"),
+        ("import sys\nfrom torch import nn\n", "torch", "import sys\nimport torch\nfrom torch import nn\n"),
         ("import argparse\nimport torch\n", "os", "import argparse\nimport os\nimport torch\n"),
         ("import torch  # first\nx = 1\n", "os", "import os\nimport torch  # first\nx = 1\n"),
         (
