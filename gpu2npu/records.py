@@ -133,6 +133,31 @@ class ExportedOperator:
     api: str
 
 
+class NativeKind(str, Enum):
+    """What of a project's C++ and CUDA code stands somewhere: the column Kind of cuda_op_list.csv."""
+
+    OPERATOR = "operator"  # a function that the extension exports to Python
+    KERNEL = "kernel"  # the definition of a __global__ function
+    LAUNCH = "launch"  # a place that starts a kernel
+    LIBRARY = "library"  # the first include of one of NVIDIA's libraries in a file
+    BUILD = "build"  # what compiles CUDA code: an extension of a setup script, CMake
+
+
+@dataclass(frozen=True, order=True)
+class NativePlace:
+    """One place in a project's own C++ and CUDA code, or in what builds it.
+
+    `api` is the operator by the name that Python calls it, the kernel, the library or the extension. `called_from` are
+    the places in the project's Python code that use it, as "path:line", sorted; an operator has them, and a build.
+    """
+
+    path: str
+    line: int
+    kind: NativeKind
+    api: str
+    called_from: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, order=True)
 class PathNote:
     """A path that is not in the output as it is in the source, and why. `failed` says that it ought to have been."""

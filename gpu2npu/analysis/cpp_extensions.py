@@ -18,6 +18,7 @@ _SOURCE_SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 class Extension:
     """An extension built by the Python file `path`. `name` is what Python imports; `sources` are the file names that
     the call spells out, as they are spelled; `functions` those that load_inline exports. `cuda`: it compiles CUDA code.
+    `line` is where it is built.
     """
 
     path: str
@@ -25,6 +26,7 @@ class Extension:
     sources: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     cuda: bool = False
+    line: int = 1
 
     def builds(self, source: str) -> bool:
         """Whether `source`, a path of the project, is one of the extension's sources."""
@@ -99,7 +101,7 @@ def _from_call(path: str, call: ast.Call, bound: _Bindings) -> Extension | None:
         return None
     cuda = "CUDAExtension" in builders or "cuda_sources" in values or any(text.endswith(".cu") for text in sources)
     functions = tuple(_functions(values.get("functions"), bound)) if "load_inline" in builders else ()
-    return Extension(path, name.value, sources, functions, cuda)
+    return Extension(path, name.value, sources, functions, cuda, call.lineno)
 
 
 def _strings(node: ast.expr | None, bound: _Bindings) -> Iterator[str]:

@@ -31,22 +31,32 @@ class Token(NamedTuple):
 
 
 def tokens(source: str) -> list[Token]:
-    return list(_tokens(source))
+    return [token for token, _ in _tokens(source)]
 
 
-def _tokens(source: str) -> Iterator[Token]:
+def token_lines(source: str) -> list[int]:
+    """The line, from 1, in which each of the tokens begins."""
+    lines, line, counted = [], 1, 0
+    for _, offset in _tokens(source):
+        line += source.count("\n", counted, offset)
+        counted = offset
+        lines.append(line)
+    return lines
+
+
+def _tokens(source: str) -> Iterator[tuple[Token, int]]:
+    """Each token and where it begins."""
     for match in _TOKEN.finditer(source):
-        kind = match.lastgroup
         if match["name"] is not None:
-            yield Token("name", match["name"])
+            yield Token("name", match["name"]), match.start()
         elif match["sign"] is not None:
-            yield Token("sign", match["sign"])
+            yield Token("sign", match["sign"]), match.start()
         elif match["raw"] is not None:
-            yield Token("string", match["body"])
+            yield Token("string", match["body"]), match.start()
         elif match["string"] is not None:
-            yield Token("string", _ESCAPE.sub(_unescaped, match["text"]))
-        elif kind != "comment":
-            yield Token("other", match[0])
+            yield Token("string", _ESCAPE.sub(_unescaped, match["text"])), match.start()
+        elif match["comment"] is None:
+            yield Token("other", match[0]), match.start()
 
 
 def _unescaped(match: re.Match[str]) -> str:

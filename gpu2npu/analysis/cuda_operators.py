@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gpu2npu.analysis.cpp_extensions import Extension, extensions
-from gpu2npu.analysis.cpp_tokens import Token, arguments, closing, first_string, tokens
+from gpu2npu.analysis.cpp_tokens import Token, arguments, closing, first_string, token_lines, tokens
 from gpu2npu.records import ExportedOperator
 
 _SUFFIXES = (".cpp", ".cc", ".cxx", ".c++", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc")
@@ -33,20 +33,28 @@ def may_export(path: str) -> bool:
 
 def exported_operators(files: Mapping[str, bytes]) -> tuple[ExportedOperator, ...]:
     """Sorted. `files` are the project's Python, C++ and CUDA files by path. Never raises for what is in them."""
-    built = extensions(files)
-    found = {
-        ExportedOperator(path, api)
-        for path in files
-        if may_export(path)
-        for api in _in_source(path, files[path], built)
-    }
-    seen = {operator.path for operator in found}
+    return tuple(sorted(ExportedOperator(path, api) for path, api in operator_lines(files, extensions(files))))
+
+
+def operator_lines(files: Mapping[str, bytes], built: list[Extension]) -> dict[tuple[str, str], int]:
+    """The exporting file and the name of each operator, with the line that exports it first. `built` are the
+    extensions that the project builds."""
+    found: dict[tuple[str, str], int] = {}
+    for path in files:
+        if may_export(path) and any(trigger in files[path] for trigger in _TRIGGERS):
+            text = files[path].decode("utf-8", "replace")
+            lines = token_lines(text)
+            for api, index in _in_source(path, text, built):
+                found.setdefault((path, api), lines[index])
+    seen = {path for path, _ in found}
     for extension in built:
-        found.update(ExportedOperator(extension.path, f"{extension.name}.{name}") for name in extension.functions)
+        place = extension.path, extension.line
+        for name in extension.functions:
+            found.setdefault((place[0], f"{extension.name}.{name}"), place[1])
         exports = bool(extension.functions) or any(extension.builds(path) for path in seen)
         if extension.cuda and not exports and not _only_extension(built, seen):
-            found.add(ExportedOperator(extension.path, extension.name))
-    return tuple(sorted(found))
+            found.setdefault((place[0], extension.name), place[1])
+    return found
 
 
 def _only_extension(built: list[Extension], seen: set[str]) -> bool:
@@ -54,10 +62,9 @@ def _only_extension(built: list[Extension], seen: set[str]) -> bool:
     return len(built) == 1 and bool(seen)
 
 
-def _in_source(path: str, source: bytes, built: list[Extension]) -> Iterator[str]:
-    if not any(trigger in source for trigger in _TRIGGERS):
-        return
-    sequence = tokens(source.decode("utf-8", "replace"))
+def _in_source(path: str, source: str, built: list[Extension]) -> Iterator[tuple[str, int]]:
+    """Each exported name with the index of the token that exports it."""
+    sequence = tokens(source)
     extension = _extension_name(path, built)
     for index, token in enumerate(sequence[:-1]):
         if token.kind != "name" or sequence[index + 1] != ("sign", "("):
@@ -72,12 +79,15 @@ def _in_source(path: str, source: bytes, built: list[Extension]) -> Iterator[str
         if len(parameters) < 2:
             continue
         name = parameters[0] if parameters[0] != _EXTENSION_NAME else extension
+        exported: Iterator[tuple[str, int]] = iter(())
         if token.text == _PYBIND:
-            yield from _pybind_names(inside, name, parameters[1])
+            exported = _pybind_names(inside, name, parameters[1])
         elif "_IMPL" not in token.text:
-            yield from _library_names(inside, name, parameters[1], "def")
+            exported = _library_names(inside, name, parameters[1], "def")
         elif "CUDA" in parameters[1] and len(parameters) > 2:
-            yield from _library_names(inside, name, parameters[2], "impl")
+            exported = _library_names(inside, name, parameters[2], "impl")
+        for api, at in exported:
+            yield api, body + 1 + at
 
 
 def _extension_name(path: str, built: list[Extension]) -> str | None:
@@ -86,7 +96,7 @@ def _extension_name(path: str, built: list[Extension]) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
-def _pybind_names(inside: list[Token], module: str | None, variable: str) -> Iterator[str]:
+def _pybind_names(inside: list[Token], module: str | None, variable: str) -> Iterator[tuple[str, int]]:
     """The functions defined on the module and on its submodules, which are variables of the block too."""
     prefixes = {variable: f"{module}." if module else ""}
     for index in range(len(inside) - 2):
@@ -98,14 +108,14 @@ def _pybind_names(inside: list[Token], module: str | None, variable: str) -> Ite
             if name is None:
                 continue
             if called == "def":
-                yield prefixes[owner.text] + name
+                yield prefixes[owner.text] + name, opening
             elif called == "def_submodule":
                 assigned = _assigned_variable(inside, index)
                 if assigned is not None:
                     prefixes[assigned] = f"{prefixes[owner.text]}{name}."
 
 
-def _library_names(inside: list[Token], namespace: str | None, variable: str, wanted: str) -> Iterator[str]:
+def _library_names(inside: list[Token], namespace: str | None, variable: str, wanted: str) -> Iterator[tuple[str, int]]:
     for index in range(len(inside) - 2):
         if inside[index] != ("name", variable):
             continue
@@ -113,7 +123,7 @@ def _library_names(inside: list[Token], namespace: str | None, variable: str, wa
             schema = first_string(arguments(inside, opening)[0]) if called == wanted else None
             if schema is not None:
                 name = schema.partition("(")[0].strip()
-                yield name if "::" in name or not namespace else f"{namespace}::{name}"
+                yield (name if "::" in name or not namespace else f"{namespace}::{name}"), opening
 
 
 def _method(inside: list[Token], dot: int) -> str | None:

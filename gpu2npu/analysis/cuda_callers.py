@@ -1,0 +1,143 @@
+"""Which Python code calls the operators that a project's CUDA code exports: by their names, file by file."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+
+# Names that methods of any module, optimizer, tensor or container may have, too: such a name says nothing alone.
+_COMMON = frozenset(
+    re.findall(
+        r"\w+",
+        """forward backward fwd bwd apply step update get set add run call init free sync copy load save create destroy
+        reset close open start stop write read size max min sum mean flush wait test main append pop put send recv relu
+        gelu silu softmax layer_norm rms_norm dropout bias_add transpose matmul linear attention embedding""",
+    )
+)
+# How variables that hold an extension are called; asked where the project has a Python function of the same name.
+_EXTENSION = re.compile(r"ext|cuda|_c$|_module|kernel|_ops|lib|_op$", re.IGNORECASE)
+_DEFINED = re.compile(rb"^[ \t]*(?:async )?def (\w+)", re.MULTILINE)
+_BUILDERS = frozenset({"load", "load_inline"})
+_NAME = re.compile(rb"\w+")
+
+
+class OperatorNames:
+    """Finds the operator that a name in Python code means. `apis` are as reports name them: "my_ext.nms" for what
+    pybind exports, "nms" where the extension's name is not known, "torchvision::nms" for torch.ops.torchvision.nms."""
+
+    def __init__(self, apis: Iterable[str]) -> None:
+        self._endings: dict[str, str] = {}
+        self._leaves: dict[str, str | None] = {}
+        words: set[str] = set()
+        for api in sorted(apis):
+            parts = api.replace("::", ".").partition("(")[0].split(".")
+            self._endings.setdefault(".".join(parts[-2:]), api)
+            leaf = parts[-1]
+            words.add(leaf if leaf not in _COMMON else parts[max(0, len(parts) - 2)])
+            self._leaves[leaf] = api if self._leaves.get(leaf, api) == api and leaf not in _COMMON else None
+        self._words = {word.encode() for word in words}
+
+    def named(self, qualified: str) -> str | None:
+        """The operator with a qualified name; an overload of it (torch.ops.vision.nms.default) counts."""
+        parts = qualified.split(".")
+        if qualified.startswith("torch.") and not qualified.startswith("torch.ops."):
+            return None
+        if len(parts) > 2 and parts[-1] in ("default", "out", "apply"):
+            parts = parts[:-1]
+        return self._endings.get(".".join(parts[-2:])) or (self._endings.get(qualified) if len(parts) == 1 else None)
+
+    def method(self, name: str, receiver: str, is_python: bool) -> str | None:
+        """The operator that an attribute of an unknown object is, if its name is unlike that of any usual method.
+
+        `receiver` is the last part of what the object is called. `is_python`: some Python function of the project has
+        that name, too, so that the receiver has to look like an extension.
+        """
+        return None if is_python and not _EXTENSION.search(receiver) else self._leaves.get(name)
+
+    def may_be_in(self, source: bytes) -> bool:
+        """Whether a file has a word that a use of some operator cannot do without."""
+        return not self._words.isdisjoint(_NAME.findall(source))
+
+
+def callers(apis: Iterable[str], files: Mapping[str, bytes]) -> dict[str, tuple[str, ...]]:
+    """For each operator that some Python file of the project uses, where: "path:line", sorted. A use is a call, or the
+    name where it stands alone, as in `kernel = _C.nms`; what a name means is told from its own file only."""
+    names = OperatorNames(apis)
+    found: dict[str, set[tuple[str, int]]] = {}
+    concerned = [path for path in sorted(files) if path.endswith(".py") and names.may_be_in(files[path])]
+    defined = {name.decode() for path in concerned for name in _DEFINED.findall(files[path])}
+    for path in concerned:
+        for api, line in _uses(files[path], names, defined):
+            found.setdefault(api, set()).add((path, line))
+    return {api: tuple(f"{path}:{line}" for path, line in sorted(places)) for api, places in found.items()}
+
+
+def _uses(source: bytes, names: OperatorNames, defined: set[str]) -> Iterator[tuple[str, int]]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    nodes = list(ast.walk(module))
+    bound = _bindings(nodes)
+    for node in nodes:
+        if not isinstance(node, ast.Attribute | ast.Name) or not isinstance(node.ctx, ast.Load):
+            continue
+        qualified = _qualified(node, bound)
+        api = names.named(qualified) if qualified is not None else _method(node, names, defined)
+        if api is not None:
+            yield api, node.lineno
+
+
+def _method(node: ast.Attribute | ast.Name, names: OperatorNames, defined: set[str]) -> str | None:
+    """The operator that an attribute of an unknown object seems to be; never one of `self`."""
+    if isinstance(node, ast.Name) or (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")):
+        return None
+    receiver = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+    return names.method(node.attr, receiver, node.attr in defined)
+
+
+def _bindings(nodes: Iterable[ast.AST]) -> dict[str, str]:
+    """What imports, and the loading of an extension under a name in plain text, bind names to."""
+    bound: dict[str, str] = {}
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                bound[alias.asname or alias.name.partition(".")[0]] = (
+                    alias.name if alias.asname else alias.name.partition(".")[0]
+                )
+        elif isinstance(node, ast.ImportFrom):
+            package = node.module or ""
+            for alias in node.names:
+                bound[alias.asname or alias.name] = f"{package}.{alias.name}" if package else alias.name
+        elif isinstance(node, ast.Assign) and (name := loaded_extension(node.value)) is not None:
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    bound[target.id] = name
+    return bound
+
+
+def loaded_extension(value: ast.expr) -> str | None:
+    """The name in `load(name="wkv", sources=...)`, `load_inline("wkv", ...)` or `importlib.import_module("wkv")`."""
+    if not isinstance(value, ast.Call):
+        return None
+    function = value.func
+    called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    given = next((keyword.value for keyword in value.keywords if keyword.arg == "name"), None)
+    sources = any(keyword.arg in ("sources", "cuda_sources", "cpp_sources") for keyword in value.keywords)
+    named = (called in _BUILDERS and (sources or len(value.args) > 1)) or called == "import_module"
+    first = given if given is not None else value.args[0] if value.args else None
+    return first.value if named and isinstance(first, ast.Constant) and isinstance(first.value, str) else None
+
+
+def _qualified(node: ast.expr, bound: Mapping[str, str]) -> str | None:
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name) or node.id not in bound:
+        return None
+    return ".".join([bound[node.id], *reversed(parts)])

@@ -1,0 +1,120 @@
+"""A project's own CUDA code: its kernels, their launches, the libraries they use, what builds them, the operators they
+export to Python and the Python code that calls those.
+
+None of it runs on an NPU as it is: what is exported has to be written for Ascend C, or replaced by what torch_npu has.
+"""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+
+from gpu2npu.analysis.cpp_extensions import Extension, extensions
+from gpu2npu.analysis.cpp_kernels import cuda_places, kernels_and_launches
+from gpu2npu.analysis.cpp_text import code_lines
+from gpu2npu.analysis.cuda_callers import callers
+from gpu2npu.analysis.cuda_operators import may_export, operator_lines
+from gpu2npu.records import NativeKind, NativePlace
+from gpu2npu.report.check_result import NativeCode
+
+_CUDA_SUFFIXES = (".cu", ".cuh")
+_CMAKE = re.compile(
+    r"\b(?:enable_language\s*\(\s*CUDA|find_package\s*\(\s*CUDA(?:Toolkit)?\b|cuda_add_(?:library|executable)\b"
+    r"|project\s*\([^)]*\bCUDA\b|add_(?:library|executable)\s*\([^)]*\.cu\b)",
+    re.IGNORECASE,
+)
+
+
+def is_native(path: str) -> bool:
+    """Whether a file of this name may hold C++ or CUDA code, or build it, besides Python files."""
+    return may_export(path) or _is_cmake(path)
+
+
+def native_places(files: Mapping[str, bytes]) -> tuple[NativePlace, ...]:
+    """Sorted. `files` are the project's Python files and those that `is_native` by path. Never raises for what is in
+    them."""
+    built = extensions(files)
+    places = [*_operators(files, built), *_builds(files, built)]
+    for path, source in files.items():
+        if may_export(path):
+            places.extend(cuda_places(path, source))
+        elif path.endswith(".py") and b"__global__" in source:
+            places.extend(_kernels_in_strings(path, source))
+    return tuple(sorted(set(places)))
+
+
+def native_code(places: Iterable[NativePlace], files: Mapping[str, bytes]) -> NativeCode:
+    """The sums of `native_places(files)`. Files are those with CUDA in them, where a kernel, launch or library stands;
+    lines are theirs that hold code, and only C++ and CUDA files have such lines."""
+    listed = tuple(places)
+    in_cuda = (NativeKind.KERNEL, NativeKind.LAUNCH, NativeKind.LIBRARY)
+    paths = {place.path for place in listed if place.kind in in_cuda}
+    paths.update(path for path in files if path.lower().endswith(_CUDA_SUFFIXES))
+    count = {kind: sum(place.kind is kind for place in listed) for kind in NativeKind}
+    return NativeCode(
+        files=len(paths),
+        lines=sum(code_lines(files[path].decode("utf-8", "replace")) for path in paths if may_export(path)),
+        kernels=count[NativeKind.KERNEL],
+        launches=count[NativeKind.LAUNCH],
+        operators=count[NativeKind.OPERATOR],
+    )
+
+
+def _operators(files: Mapping[str, bytes], built: list[Extension]) -> Iterator[NativePlace]:
+    lines = operator_lines(files, built)
+    called = callers({api for _, api in lines}, files)
+    for (path, api), line in lines.items():
+        yield NativePlace(path, line, NativeKind.OPERATOR, api, called.get(api, ()))
+
+
+def _builds(files: Mapping[str, bytes], built: list[Extension]) -> Iterator[NativePlace]:
+    known = {extension.path for extension in built}
+    for extension in built:
+        if extension.cuda:
+            yield NativePlace(extension.path, extension.line, NativeKind.BUILD, extension.name)
+    for path, source in files.items():
+        if _is_cmake(path):
+            yield from _cmake(path, source.decode("utf-8", "replace"))
+        elif path.endswith(".py") and path not in known and b".cu" in source:
+            yield from _listed_sources(path, source)
+
+
+def _is_cmake(path: str) -> bool:
+    return posixpath.basename(path) == "CMakeLists.txt" or path.endswith(".cmake")
+
+
+def _cmake(path: str, text: str) -> Iterator[NativePlace]:
+    """The first command that asks for CUDA."""
+    match = _CMAKE.search(re.sub(r"#[^\n]*", lambda comment: " " * len(comment[0]), text))
+    if match is not None:
+        yield NativePlace(path, text.count("\n", 0, match.start()) + 1, NativeKind.BUILD, "CMake with CUDA")
+
+
+def _listed_sources(path: str, source: bytes) -> Iterator[NativePlace]:
+    """CUDA sources that a Python file names, for a builder of the project's own, such as DeepSpeed's."""
+    for text, line in _strings(source):
+        if text.endswith(_CUDA_SUFFIXES) and "\n" not in text and "*" not in text and len(text) > 4:
+            yield NativePlace(path, line, NativeKind.BUILD, text)
+
+
+def _kernels_in_strings(path: str, source: bytes) -> Iterator[NativePlace]:
+    """CUDA code in a string, for load_inline, CuPy or PyCUDA."""
+    for text, line in _strings(source):
+        if "__global__" in text:
+            yield from kernels_and_launches(path, text, line)
+
+
+def _strings(source: bytes) -> Iterator[tuple[str, int]]:
+    """The string literals of a Python file, and the lines they begin in."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(module):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value, node.lineno
