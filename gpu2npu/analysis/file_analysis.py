@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
+from gpu2npu.analysis.python_module import Project, PythonModule, UnreadableError, read_module
+from gpu2npu.analysis.torch_apis import torch_api_findings
+from gpu2npu.analysis.value_types import ValueTypes
 from gpu2npu.records import MigratedFile
 
 
@@ -29,10 +32,25 @@ class FileAnalyser:
     files: frozenset[str]
     read: Callable[[str], bytes]
     fix: bool = False
+    _project: list[Project] = field(default_factory=list, compare=False, repr=False)  # this process's, when needed
 
     def concerns(self, source: bytes, path: str) -> bool:
         """Whether there may be anything to say of a file, told from its bytes quickly."""
         return b"torch" in source
 
     def __call__(self, source: bytes, path: str) -> MigratedFile:
-        return MigratedFile(path)
+        try:
+            module = read_module(source, path, self._around())
+        except UnreadableError as error:
+            return MigratedFile(path, failure=str(error))
+        return self._analysed(module)
+
+    def _analysed(self, module: PythonModule) -> MigratedFile:
+        types = ValueTypes(module)
+        findings = torch_api_findings(module, types, self.version) if Question.TORCH_APIS in self.questions else []
+        return MigratedFile(module.path, findings=tuple(findings))
+
+    def _around(self) -> Project:
+        if not self._project:
+            self._project.append(Project(self.files, self.read))
+        return self._project[0]

@@ -1,0 +1,104 @@
+"""The torch APIs that a module calls and that the NPU lacks, runs on the CPU, or of which no table says anything.
+
+Functions and classes are found by what their names mean, methods by the type of what they are called on.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+
+from gpu2npu.analysis.python_module import PythonModule, of_torch
+from gpu2npu.analysis.python_scopes import Scope
+from gpu2npu.analysis.torch_results import torch_results
+from gpu2npu.analysis.value_types import MODULE, TENSOR, ValueTypes
+from gpu2npu.records import Finding, FindingKind
+from gpu2npu.support.verdicts import Verdict, VerdictKind, is_torch_api, verdict
+
+RULE = "torch-api"
+
+_KINDS = {
+    VerdictKind.FALLBACK: FindingKind.FALLBACK,
+    VerdictKind.UNSUPPORTED: FindingKind.UNSUPPORTED,
+    VerdictKind.UNKNOWN: FindingKind.UNKNOWN,
+}
+# What the rules of the migration answer for, and torch_npu's own names, which they check.
+_OF_RULES = ("torch.cuda", "torch.backends.cuda", "torch.backends.cudnn", "torch.version", "torch_npu", "torch.npu")
+# Classes whose methods have verdicts of their own, besides those of the class.
+_RECEIVERS = (TENSOR, MODULE)
+
+
+def torch_api_findings(module: PythonModule, types: ValueTypes, version: str) -> list[Finding]:
+    """The findings of one module, in the order of their places; nothing for what works on the NPU."""
+    found: dict[tuple[object, str], Finding] = {}
+    for node, api in _uses(module, types, version):
+        judged = known_verdict(api, version)
+        span = module.span(node)
+        finding = Finding(span, RULE, _KINDS[judged.kind], judged.api, message(judged))
+        found.setdefault((span, judged.api), finding)
+    return sorted(found.values(), key=lambda finding: (finding.span, finding.api))
+
+
+def message(judged: Verdict) -> str:
+    """The evidence, and what to do."""
+    parts = (part.strip().rstrip(".") for part in (judged.evidence, judged.advice))
+    return ". ".join(f"{part[:1].upper()}{part[1:]}" for part in parts if part) + "."
+
+
+@cache
+def known_verdict(api: str, version: str) -> Verdict:
+    """The verdict of `api`, asked once in each process."""
+    return verdict(api, version)
+
+
+def _uses(module: PythonModule, types: ValueTypes, version: str) -> Iterator[tuple[ast.expr, str]]:
+    """Each place that uses an API worth telling of, and the API."""
+    code = module.code
+    for call, scope in code.calls:
+        function = call.func
+        qualified = module.qualified(function, scope)
+        if qualified is not None and of_torch(qualified):
+            if _is_told(qualified, version, called=True):
+                yield function, qualified
+        elif isinstance(function, ast.Attribute) and _worth_asking(function.attr, version):
+            yield from _method(function, scope, types, version)
+    for node, scope in code.mentions:
+        qualified = module.qualified(node, scope)
+        if qualified is not None and of_torch(qualified) and _is_told(qualified, version, called=False):
+            yield node, qualified
+
+
+@cache
+def _is_told(api: str, version: str, called: bool) -> bool:
+    """Whether there is something to tell of a use of `api`. A name that is not called may be no API at all."""
+    if any(api == owner or api.startswith(f"{owner}.") for owner in _OF_RULES) or not is_torch_api(api):
+        return False
+    kind = known_verdict(api, version).kind
+    return kind in _KINDS and (called or kind is not VerdictKind.UNKNOWN)
+
+
+@cache
+def _worth_asking(method: str, version: str) -> bool:
+    """Whether a method of this name is something to tell of where the receiver is torch's: most are not, and then
+    nobody needs to know the receiver."""
+    return any(_method_is_told(owner, method, version) for owner in _RECEIVERS)
+
+
+def _method_is_told(owner: str, method: str, version: str) -> bool:
+    kind = known_verdict(f"{owner}.{method}", version).kind
+    return kind in (VerdictKind.FALLBACK, VerdictKind.UNSUPPORTED) or (
+        kind is VerdictKind.UNKNOWN and owner == TENSOR and method in torch_results().methods
+    )
+
+
+def _method(function: ast.Attribute, scope: Scope, types: ValueTypes, version: str) -> Iterator[tuple[ast.expr, str]]:
+    """A method of one certain receiver."""
+    owners = types.owners(types.of(function.value, scope), function.attr)
+    if len(owners) != 1:
+        return
+    owner = owners.pop()
+    if owner.startswith("torch.nn.") and owner not in _RECEIVERS:
+        owner = MODULE
+    if owner in _RECEIVERS and _method_is_told(owner, function.attr, version):
+        yield function, f"{owner}.{function.attr}"

@@ -1,0 +1,26 @@
+"""What torch's functions and Tensor methods give, from the table that tools/torch_results.py makes of their schemas."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+TABLE = Path(__file__).parent / "data" / "torch_results.json"
+
+
+@dataclass(frozen=True)
+class TorchResults:
+    """Qualified names ("torch.cat", "torch.Tensor.view"). Those in both `tensor` and `tensors` give one or several
+    tensors, by their arguments. `methods` are all public attributes of a Tensor."""
+
+    tensor: frozenset[str]
+    tensors: frozenset[str]
+    methods: frozenset[str]
+
+
+@cache
+def torch_results() -> TorchResults:
+    content = json.loads(TABLE.read_text(encoding="utf-8"))
+    return TorchResults(*(frozenset(content[key]) for key in ("tensor", "tensors", "methods")))
