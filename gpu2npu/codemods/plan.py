@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from gpu2npu.codemods.choice import CodemodChoice
+from gpu2npu.codemods.data_parallel import data_parallel
 from gpu2npu.codemods.program import Program
 from gpu2npu.engine import ProjectContext
 from gpu2npu.records import FileRewrite, StructuralEdit
@@ -27,7 +28,7 @@ class Plan:
     new_files: Mapping[str, bytes] = field(default_factory=dict)
 
 
-_CODEMODS: tuple[Codemod, ...] = ()
+_CODEMODS: tuple[Codemod, ...] = (data_parallel,)
 
 
 def plan_codemods(sources: Mapping[str, bytes], context: ProjectContext, choice: CodemodChoice) -> Plan:
@@ -40,7 +41,7 @@ def plan_codemods(sources: Mapping[str, bytes], context: ProjectContext, choice:
     for codemod in _CODEMODS:
         for path, rewrite in codemod(program, choice).items():
             rewrites[path] = _joined(rewrites.get(path, FileRewrite()), rewrite)
-    return Plan(rewrites)
+    return Plan({path: replace(rewrite, edits=_in_order(rewrite.edits)) for path, rewrite in rewrites.items()})
 
 
 def _joined(earlier: FileRewrite, later: FileRewrite) -> FileRewrite:
@@ -48,6 +49,19 @@ def _joined(earlier: FileRewrite, later: FileRewrite) -> FileRewrite:
     return FileRewrite(
         tuple(sorted({*earlier.edits, *free})), tuple(dict.fromkeys((*earlier.findings, *later.findings)))
     )
+
+
+def _in_order(edits: Iterable[StructuralEdit]) -> tuple[StructuralEdit, ...]:
+    """What is inserted at one place becomes one edit, imports first."""
+    merged: list[StructuralEdit] = []
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end, not edit.text.startswith(("import ", "from ")))):
+        last = merged[-1] if merged else None
+        if last is not None and last.start == last.end == edit.start == edit.end:
+            message = last.message if edit.message in last.message else f"{last.message} {edit.message}"
+            merged[-1] = replace(last, text=last.text + edit.text, message=message)
+        else:
+            merged.append(edit)
+    return tuple(merged)
 
 
 def _overlap(one: StructuralEdit, other: StructuralEdit) -> bool:

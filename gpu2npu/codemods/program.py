@@ -54,7 +54,8 @@ class Program:
     @classmethod
     def of(cls, sources: Mapping[str, bytes], context: ProjectContext) -> Program:
         """Parsed trees are kept out of the migration's own context, which is sent to its workers."""
-        return cls(sources, replace(context, read=sources.__getitem__, parsed={}, answers={}))
+        own = replace(context, files=frozenset(sources), read=sources.__getitem__, parsed={}, answers={})
+        return cls(sources, own)
 
     def with_word(self, pattern: bytes) -> Iterator[ParsedFile]:
         """The files that contain a match of a regular expression and can be parsed."""

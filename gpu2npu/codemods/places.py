@@ -1,0 +1,74 @@
+"""Edits and findings at nodes of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+import libcst as cst
+
+from gpu2npu.codemods.imports import RULE
+from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.engine.edits import splice
+from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
+from gpu2npu.records import FileRewrite, Finding, FindingKind, StructuralEdit
+
+# What a codemod does to a file, one thing at a time.
+Step = tuple[ParsedFile, StructuralEdit | Finding]
+
+
+def replaced(file: ParsedFile, node: cst.CSTNode, text: str, message: str) -> Step:
+    """The node's code becomes `text`."""
+    start, end = file.positions.of(node)
+    return file, StructuralEdit(start, end, text, RULE, message)
+
+
+def inserted(file: ParsedFile, offset: int, text: str, message: str) -> Step:
+    return file, StructuralEdit(offset, offset, text, RULE, message)
+
+
+def reported(file: ParsedFile, node: cst.CSTNode, api: str, message: str, kind: FindingKind) -> Step:
+    span = file.positions.span(*file.positions.of(node))
+    return file, Finding(span, RULE, kind, api, message)
+
+
+def is_skipped(file: ParsedFile, node: cst.CSTNode) -> bool:
+    """Whether a comment `# gpu2npu: skip` keeps the node as it is."""
+    skips = _skips(file.text)
+    span = file.positions.span(*file.positions.of(node))
+    return bool(skips.file & {RULE, EVERY_RULE}) or skips.covers(RULE, span.start_line, span.end_line)
+
+
+@lru_cache(maxsize=64)
+def _skips(text: str) -> Skips:
+    return find_skips(text)
+
+
+def by_file(steps: Iterable[Step]) -> dict[str, FileRewrite]:
+    """The rewrites of a codemod. Where an edit lies within another, it is applied to the code that the other keeps."""
+    edits: dict[str, list[StructuralEdit]] = {}
+    findings: dict[str, list[Finding]] = {}
+    for file, step in steps:
+        if isinstance(step, Finding):
+            findings.setdefault(file.path, []).append(step)
+        else:
+            edits.setdefault(file.path, []).append(step)
+    return {
+        path: FileRewrite(tuple(sorted(set(edits.get(path, ())))), tuple(dict.fromkeys(findings.get(path, ()))))
+        for path in sorted({*edits, *findings})
+    }
+
+
+def joined(file: ParsedFile, node: cst.CSTNode, edits: Iterable[StructuralEdit], message: str) -> Step:
+    """Edits within a node as one edit of the whole node, which a report shows as before and after."""
+    start, end = file.positions.of(node)
+    inside = [(edit.start - start, edit.end - start, edit.text) for edit in edits]
+    return file, StructuralEdit(start, end, splice(file.text[start:end], inside), RULE, message)
+
+
+def above(file: ParsedFile, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The nodes above a node, the nearest first."""
+    parent = file.parents.get(id(node))
+    while parent is not None:
+        yield parent
+        parent = file.parents.get(id(parent))

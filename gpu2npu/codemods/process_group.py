@@ -1,0 +1,104 @@
+"""The process group of a program: made where it starts, ended where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from gpu2npu.codemods.entry import Entry, main_guard
+from gpu2npu.codemods.imports import first_code, spelling
+from gpu2npu.codemods.places import Step, inserted
+from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.engine.tree import children, last_name
+
+_BEGIN = "One process for each card, and a group of them."
+_END = "The process group ends with the program."
+# Calls that need the card of the process, or the group.
+_NEEDS_CARD = frozenset({"cuda", "to", "DataParallel", "device_count", "set_device"})
+
+
+def set_up(entry: Entry) -> Iterator[Step]:
+    """Make the process group at the first point of the program that runs, and destroy it at the end.
+
+    Without a launcher the program is one process on one card; port 0 lets the system choose one that is free.
+    """
+    file = entry.file
+    os, torch, dist = (spelling(file, module) for module in ("os", "torch", "torch.distributed"))
+    yield from ((file, edit) for found in (os, torch, dist) for edit in found.edits)
+    begin = [
+        f"if 'RANK' not in {os.name}.environ:  # started without a launcher: one process on one card",
+        f"{file.module.default_indent}{os.name}.environ.update("
+        "RANK='0', LOCAL_RANK='0', WORLD_SIZE='1', MASTER_ADDR='127.0.0.1', MASTER_PORT='0')",
+        f"{torch.name}.cuda.set_device(int({os.name}.environ['LOCAL_RANK']))",
+        f"{dist.name}.init_process_group('nccl')",
+    ]
+    quote = '"' if file.text.count('"') > file.text.count("'") else "'"
+    begin = [line.replace("'", quote) for line in begin]
+    end = f"{dist.name}.destroy_process_group()"
+    guard = main_guard(file)
+    if guard is None or any(_needs_card(statement) for statement in file.module.body if statement is not guard):
+        yield from _at_top_level(file, begin, end)
+    else:
+        yield from _in_guard(file, guard, begin, end)
+
+
+def _at_top_level(file: ParsedFile, begin: list[str], end: str) -> Iterator[Step]:
+    """Below the imports, but above what uses the card."""
+    last = None
+    for statement in file.module.body:
+        if _needs_card(statement):
+            break
+        if _is_import(statement):
+            last = statement
+    offset = first_code(file) if last is None else file.positions.of(last)[1]
+    follows = file.text[offset : offset + 1]
+    below = [""] if follows and follows not in "\r\n" else []
+    yield inserted(file, offset, _lines(file, ["", *begin, *below], "", offset), _BEGIN)
+    length = len(file.text)
+    yield inserted(file, length, _lines(file, ["", end], "", length), _END)
+
+
+def _in_guard(file: ParsedFile, guard: cst.If, begin: list[str], end: str) -> Iterator[Step]:
+    body = guard.body
+    indent = file.module.default_indent
+    start, stop = file.positions.of(body)
+    if isinstance(body, cst.IndentedBlock):
+        indent = body.indent or indent
+        _, header = file.positions.of(guard.test)
+        start = next(line for line in file.positions.line_starts if line > header)
+        stop = file.positions.of(body.body[-1])[1]
+        yield inserted(file, start, _lines(file, begin, indent, start), _BEGIN)
+    else:  # if __name__ == '__main__': main()
+        text = file.module.default_newline + _lines(file, begin, indent, start) + indent
+        yield inserted(file, start, text, _BEGIN)
+    yield inserted(file, stop, _lines(file, [end], indent, stop), _END)
+
+
+def _lines(file: ParsedFile, lines: Sequence[str], indent: str, offset: int) -> str:
+    """Lines of code to insert at an offset that starts a line, or ends a text that lacks its last line end."""
+    newline = file.module.default_newline
+    missing = newline if offset == len(file.text) and not file.text.endswith(("\n", "\r")) else ""
+    return missing + "".join(f"{indent}{line}{newline}" if line else newline for line in lines)
+
+
+def _is_import(statement: cst.CSTNode) -> bool:
+    """Whether a statement imports: also `try: import x`, and an import under a condition."""
+    if isinstance(statement, cst.SimpleStatementLine):
+        return any(isinstance(part, (cst.Import, cst.ImportFrom)) for part in statement.body)
+    if not isinstance(statement, (cst.Try, cst.If)) or not isinstance(statement.body, cst.IndentedBlock):
+        return False
+    return any(_is_import(part) for part in statement.body.body)
+
+
+def _needs_card(statement: cst.CSTNode) -> bool:
+    """Whether code outside of functions calls something that needs the card."""
+    pending = [statement]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
+            continue
+        if isinstance(node, cst.Call) and last_name(node.func) in _NEEDS_CARD:
+            return True
+        pending += children(node)
+    return False
