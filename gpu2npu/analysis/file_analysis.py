@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
+from gpu2npu.analysis.affinity import affinity_advice
 from gpu2npu.analysis.python_module import Project, PythonModule, UnreadableError, read_module
 from gpu2npu.analysis.torch_apis import torch_api_findings
 from gpu2npu.analysis.value_types import ValueTypes
@@ -48,7 +49,8 @@ class FileAnalyser:
     def _analysed(self, module: PythonModule) -> MigratedFile:
         types = ValueTypes(module)
         findings = torch_api_findings(module, types, self.version) if Question.TORCH_APIS in self.questions else []
-        return MigratedFile(module.path, findings=tuple(findings))
+        advice = affinity_advice(module, types, self.version) if Question.AFFINITY_APIS in self.questions else []
+        return MigratedFile(module.path, findings=tuple(findings), advice=tuple(advice))
 
     def _around(self) -> Project:
         if not self._project:

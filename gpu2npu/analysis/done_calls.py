@@ -1,0 +1,66 @@
+"""What a function or class calls, by the last name of what is called: one pass, for all matchers."""
+
+from __future__ import annotations
+
+import ast
+
+from gpu2npu.analysis.python_module import PythonModule
+from gpu2npu.analysis.python_scopes import Assigned, Scope
+
+Calls = dict[str, list[ast.Call]]
+
+
+class DoneCalls:
+    """The calls of each function and class of a module, those in what it defines included."""
+
+    def __init__(self, module: PythonModule) -> None:
+        self._by_scope: dict[int, Calls] = {}
+        for call, scope in module.code.calls:
+            name = leaf(call.func)
+            inner: Scope | None = scope
+            while inner is not None and inner.parent is not None:
+                self._by_scope.setdefault(id(inner), {}).setdefault(name, []).append(call)
+                inner = inner.parent
+
+    def of(self, scope: Scope) -> Calls:
+        return self._by_scope.get(id(scope), {})
+
+
+def leaf(node: ast.AST) -> str:
+    """The last name of a dotted name: `c` of `a.b.c` and of `f().c`."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def function_of(scope: Scope) -> Scope | None:
+    """The function that a scope is in, past lambdas and comprehensions."""
+    inner: Scope | None = scope
+    while inner is not None and not isinstance(inner.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        inner = inner.parent
+    return inner
+
+
+def number(node: ast.AST) -> int | None:
+    """The value of an integer, also a negative one."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = number(node.operand)
+        return -inner if inner is not None else None
+    plain = isinstance(node, ast.Constant) and type(node.value) is int
+    return node.value if plain else None  # type: ignore[attr-defined, no-any-return]
+
+
+def keyword(call: ast.Call, name: str) -> ast.expr | None:
+    """The value of a keyword argument."""
+    return next((each.value for each in call.keywords if each.arg == name), None)
+
+
+def same(one: ast.expr, other: ast.expr) -> bool:
+    """Whether two expressions are spelled alike."""
+    return type(one) is type(other) and ast.dump(one) == ast.dump(other)
+
+
+def values_of(node: ast.expr, scope: Scope) -> list[Assigned]:
+    """The assignments of a variable of this function."""
+    found = scope.lookup(node.id) if isinstance(node, ast.Name) else None
+    return [binding for binding in found[1] if isinstance(binding, Assigned)] if found is not None else []
