@@ -74,23 +74,18 @@ class _Names:
 
     def place(self, node: str) -> tuple[str, int]:
         """The path and line of its definition; for an inherited method, of the class."""
-        for known in (self._library.functions, self._library.classes):
-            if node in known:
-                facts, definition = known[node]  # type: ignore[index]
-                return facts.path, definition.line
-        facts, class_ = self._library.classes[node.rpartition(".")[0]]
+        if node in self._library.functions:
+            return self._library.functions[node][0].path, self._library.functions[node][1].line
+        name = node if node in self._library.classes else node.rpartition(".")[0]
+        facts, class_ = self._library.classes[name]
         return facts.path, class_.line
 
 
 def _reached(graph: Graph, need: Need, names: _Names) -> ReachedNeed:
     steps = graph.reaching(need)
-    affected = [
-        (len(links), node, links)
-        for node in steps
-        if not _is_constructor(node, steps)
-        for links in [chain(node, steps)]
-    ]
-    return ReachedNeed(need, tuple(_affected(node, links, names) for _, node, links in sorted(affected)))
+    chains = {node: chain(node, steps) for node in steps if not _is_constructor(node, steps)}
+    nearest_first = sorted(chains, key=lambda node: (len(chains[node]), node))
+    return ReachedNeed(need, tuple(_affected(node, chains[node], names) for node in nearest_first))
 
 
 def _is_constructor(node: str, steps: Mapping[str, Step]) -> bool:

@@ -1,4 +1,4 @@
-"""What a call graph has to know of one Python file, without its syntax tree: small, and quick to send between processes.
+"""What a call graph has to know of one Python file, without its syntax tree: small, so that a library fits in memory.
 
 An expression is a tuple of its kind and parts; None is one of which nothing is known:
 

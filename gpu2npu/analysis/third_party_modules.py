@@ -21,11 +21,8 @@ def module_names(root: Path, files: Mapping[str, bytes]) -> dict[str, str]:
     folders = {posixpath.dirname(path) for path in python if posixpath.basename(path) == "__init__.py"}
     imported = {name.decode() for path in python for name in _IMPORTED.findall(files[path])}
     prefixes = {name.rsplit(".", count)[0] for name in imported for count in range(name.count(".") + 1)}
-    tops = {
-        folder: _top_name(root, folder, prefixes)
-        for folder in folders
-        if folder == "" or posixpath.dirname(folder) not in folders
-    }
+    outermost = {folder for folder in folders if not folder or posixpath.dirname(folder) not in folders}
+    tops = {folder: _top_name(root, folder, prefixes) for folder in outermost}
     return {path: _name(path, folders, tops) for path in python}
 
 

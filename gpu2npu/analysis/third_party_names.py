@@ -21,22 +21,8 @@ _TRANSPARENT = frozenset(
     | {"torch.nn.ModuleDict", "list", "tuple", "enumerate", "zip", "reversed", "copy.deepcopy", "next", "iter"}
     | {"torch.nn.parallel.DistributedDataParallel", "torch.compiler.disable", "functools.wraps", "sorted"}
 )
-_NO_TENSOR = frozenset(
-    [
-        "size",
-        "dim",
-        "item",
-        "tolist",
-        "numpy",
-        "numel",
-        "shape",
-        "device",
-        "dtype",
-        "element_size",
-        "stride",
-        "get_device",
-    ]
-)
+_NO_TENSOR = frozenset({"size", "dim", "item", "tolist", "numpy", "numel", "element_size", "stride", "get_device"})
+_BUILTINS = frozenset({"list", "tuple", "enumerate", "zip", "reversed", "next", "iter", "sorted"})
 
 
 class Value(NamedTuple):
@@ -140,9 +126,8 @@ class Library:
 
     def outside_base(self, name: str) -> str | None:
         """The nearest class that it inherits from and that is not of the library."""
-        return next(
-            (each for each in self.line_of_classes(name) if each not in self.classes and each != "object"), None
-        )
+        line = self.line_of_classes(name)
+        return next((each for each in line if each not in self.classes and each != "object"), None)
 
     def is_module(self, name: str) -> bool:
         """Whether a class of the library is a torch.nn.Module, as far as can be told."""
@@ -188,11 +173,7 @@ class Library:
             found = self.member(facts.module, name)
             if name in facts.bindings or any(value.kind != "outside" for value in found):
                 return found
-        return (
-            [Value("outside", name)]
-            if name in ("list", "tuple", "enumerate", "zip", "reversed", "next", "iter")
-            else []
-        )
+        return [Value("outside", name)] if name in _BUILTINS else []
 
     def _local(self, name: str, facts: Facts, function: Function, depth: int) -> list[Value]:
         if function.owner and name == function.first and function.kind != "staticmethod":
@@ -285,11 +266,8 @@ class Library:
             facts, function = self.functions[name]
 
             def ask() -> list[Value]:
-                found = self.evaluate(function.annotation, facts, function, depth + 1)
-                values = () if found else function.returns
-                return found or _few(
-                    each for value in values for each in self.evaluate(value, facts, function, depth + 1)
-                )
+                again = partial(self.evaluate, facts=facts, function=function, depth=depth + 1)
+                return again(function.annotation) or _few(each for value in function.returns for each in again(value))
 
             self._results[name] = self._once(("result", name), ask, [])
         return self._results[name]

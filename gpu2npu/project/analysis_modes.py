@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from gpu2npu.analysis.cuda_operators import exported_operators, may_export
 from gpu2npu.project.analysis import Facts, Mode, Result
+from gpu2npu.project.third_party_mode import third_party
 from gpu2npu.records import FindingKind, PathNote
 from gpu2npu.report.analysis_tables import (
     AFFINITY_CALLS,
@@ -53,5 +54,6 @@ def _findings(facts: Facts, name: str, kinds: set[FindingKind]) -> Table:
 # A mode is a function of the facts; `project.analysis` writes what it gives.
 MODES: Mapping[str, Mode] = {
     "torch_apis": torch_apis,
+    "third_party": third_party,
     "affinity_apis": affinity_apis,
 }
