@@ -41,9 +41,16 @@ class Entry:
     def running(self, kind: type[cst.CSTNode]) -> Iterator[tuple[ParsedFile, cst.CSTNode]]:
         """The nodes of a kind in the code that it may run."""
         for file in self.files.values():
-            for node in nodes_of(file, kind):
-                if self.runs(file, node):
+            pending: list[cst.CSTNode] = [file.module]
+            while pending:
+                node = pending.pop()
+                if isinstance(node, (cst.FunctionDef, cst.ClassDef)) and id(node) not in self.reached:
+                    continue
+                if is_main_guard(node) and file is not self.file:
+                    continue
+                if isinstance(node, kind):
                     yield file, node
+                pending += reversed(children(node))
 
 
 def find_entries(program: Program, paths: Iterable[str]) -> list[Entry]:

@@ -23,6 +23,10 @@ def replaced(file: ParsedFile, node: cst.CSTNode, text: str, message: str) -> St
     return file, StructuralEdit(start, end, text, RULE, message)
 
 
+def span_replaced(file: ParsedFile, start: int, end: int, text: str, message: str) -> Step:
+    return file, StructuralEdit(start, end, text, RULE, message)
+
+
 def inserted(file: ParsedFile, offset: int, text: str, message: str) -> Step:
     return file, StructuralEdit(offset, offset, text, RULE, message)
 

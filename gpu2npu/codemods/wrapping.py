@@ -12,26 +12,17 @@ from gpu2npu.codemods.entry import nodes_of
 from gpu2npu.codemods.imports import RULE, spelling
 from gpu2npu.codemods.places import Step, above, is_skipped, joined
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.engine.tree import last_name
+from gpu2npu.codemods.spelling import is_data_parallel, spell_distributed
 from gpu2npu.records import StructuralEdit
 
-DATA_PARALLEL = frozenset(
-    {
-        "torch.nn.DataParallel",
-        "torch.nn.parallel.DataParallel",
-        "torch.nn.parallel.data_parallel.DataParallel",
-    }
-)
-_DISTRIBUTED = "torch.nn.parallel.DistributedDataParallel"
-_MOVES = frozenset({"cuda", "to"})
 _DEVICE = re.compile(r"cuda|dev|gpu|rank", re.IGNORECASE)
 _MESSAGE = "An NPU has no DataParallel; DistributedDataParallel has one process for each card."
 
 
 @dataclass(frozen=True, eq=False)
 class Wrap:
-    """`nn.DataParallel(m, ...)`: the call, its argument for the module, and the call with the `.cuda()` or `.to(device)`
-    behind it, which is the call itself if there is none."""
+    """`nn.DataParallel(m, ...)`: the call, its argument for the module, and the `whole` with the `.cuda()` or
+    `.to(device)` behind it, which is the call itself if there is none."""
 
     file: ParsedFile
     call: cst.Call
@@ -56,12 +47,6 @@ def find_wraps(program: Program) -> Iterator[Wrap]:
                 module = next((arg for arg in call.args if _is_module(arg, call)), None)
                 if module is not None:
                     yield Wrap(file, call, module, _with_move(file, call))
-
-
-def is_data_parallel(file: ParsedFile, node: cst.CSTNode) -> bool:
-    if last_name(node) is None or isinstance(node, cst.Call):
-        return False
-    return file.names.qualified(node, file.scope_of(node)) in DATA_PARALLEL
 
 
 def _is_module(arg: cst.Arg, call: cst.Call) -> bool:
@@ -92,18 +77,17 @@ def _is_move(file: ParsedFile, node: cst.CSTNode) -> bool:
     return name == "cuda" or (name == "to" and any(_DEVICE.search(file.code(arg.value)) for arg in node.args))
 
 
-def distributed(wrap: Wrap, others: Iterable[StructuralEdit]) -> Iterator[Step]:
+def distributed(wrap: Wrap, stays: bool, others: Iterable[StructuralEdit]) -> Iterator[Step]:
     """The wrap in DistributedDataParallel, with other edits of the code inside it. The module is on its device before
     it is wrapped, whatever comes after."""
     file = wrap.file
-    ddp, ddp_edits = spell_distributed(file, wrap.call.func)
-    torch = spelling(file, "torch")
-    yield from ((file, edit) for edit in (*ddp_edits, *torch.edits))
+    ddp, torch = spell_distributed(file, wrap.call.func, stays), spelling(file, "torch")
+    yield from ((file, edit) for edit in (*ddp.edits, *torch.edits))
     tail = f"{_move(wrap)}, device_ids=[{torch.name}.cuda.current_device()])"
     start, end = file.positions.of(wrap.call.func)
     module_start, module_end = file.positions.of(wrap.module.value)
     edits = [
-        StructuralEdit(start, end, ddp, RULE, _MESSAGE),
+        StructuralEdit(start, end, ddp.name, RULE, _MESSAGE),
         StructuralEdit(module_end, file.positions.of(wrap.whole)[1], tail, RULE, _MESSAGE),
         *(edit for edit in others if module_start <= edit.start and edit.end <= module_end),
     ]
@@ -151,15 +135,3 @@ def _moves(file: ParsedFile, move: cst.CSTNode, module: str) -> bool:
     return isinstance(assignment, cst.Assign) and any(
         file.code(target.target) == module for target in assignment.targets
     )
-
-
-def spell_distributed(file: ParsedFile, node: cst.CSTNode) -> tuple[str, tuple[StructuralEdit, ...]]:
-    """What to write where `node` says DataParallel: `nn.parallel.DistributedDataParallel` for `nn.DataParallel`."""
-    if isinstance(node, cst.Attribute):
-        owner = file.names.qualified(node.value, file.scope_of(node))
-        if owner == "torch.nn":
-            return f"{file.code(node.value)}.parallel.DistributedDataParallel", ()
-        if owner == "torch.nn.parallel":
-            return f"{file.code(node.value)}.DistributedDataParallel", ()
-    found = spelling(file, _DISTRIBUTED)
-    return found.name, found.edits

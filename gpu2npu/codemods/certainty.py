@@ -1,0 +1,108 @@
+"""Whether a wrap in DataParallel can be rewritten with certainty, and what to write there by hand if not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import libcst as cst
+
+from gpu2npu.codemods.entry import Entry
+from gpu2npu.codemods.places import above
+from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.wrapping import Wrap, argument
+from gpu2npu.engine.tree import dotted_name, last_name
+
+# Calls by which a program, or a library it trains with, sees to processes itself.
+_GROUPS = frozenset({"init_process_group", "init_distributed", "Accelerator"})
+_SPAWN = frozenset({"torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"})
+_LOSS = re.compile(r"criteri|loss", re.IGNORECASE)
+
+_BY_HAND = (
+    "in the script that trains, before anything is put on a device, write "
+    "`torch.npu.set_device(int(os.environ['LOCAL_RANK']))` and `torch.distributed.init_process_group('hccl')`; here "
+    "write `torch.nn.parallel.DistributedDataParallel({module}.npu(), device_ids=[torch.npu.current_device()])`; give "
+    "the training DataLoader `sampler=DistributedSampler(dataset)` in place of shuffle, with its batch size divided by "
+    "the number of processes; start it with run_distributed_npu.sh."
+)
+
+
+def reason_to_stay(wrap: Wrap, entries: Sequence[Entry]) -> str | None:
+    """Why a wrap stays as it is, and what to write there; None if it is rewritten. `entries` are all programs."""
+    module = wrap.module_code
+    programs = [entry for entry in entries if entry.runs(wrap.file, wrap.call)]
+    if not programs:
+        return f"An NPU has no DataParallel, and no script that comes here was found: {_BY_HAND.format(module=module)}"
+    if _is_loss(wrap):
+        return f"A loss has nothing to train, and DistributedDataParallel refuses it: write `{module}.npu()` here."
+    if any(arg.star for arg in wrap.call.args):
+        return f"What is passed here is not known: {_BY_HAND.format(module=module)}"
+    dim = argument(wrap.call, 3, "dim")
+    if dim is not None and wrap.file.code(dim) != "0":
+        return (
+            f"The batch is in dimension {wrap.file.code(dim)}, and DistributedDataParallel splits nothing: let each "
+            f"process load its own part of the batch; {_BY_HAND.format(module=module)}"
+        )
+    group = next((place for entry in programs for place in [own_group(entry)] if place is not None), None)
+    if group is not None:
+        return (
+            f"The program makes its processes itself ({group}): start it that way on several NPUs, one process for "
+            f"each, where the model is wrapped in DistributedDataParallel; here, for one NPU, write `{module}.npu()`."
+        )
+    if is_submodule(wrap):
+        return (
+            f"Only a part of the model is wrapped, and DistributedDataParallel must have the whole, or the rest is not "
+            f"kept equal: wrap the model where it is made, and leave `{module}` as it is; {_BY_HAND.format(module='model')}"
+        )
+    if not any(trains(entry) for entry in programs):
+        return (
+            f"Nothing is trained here, and DistributedDataParallel is for training: write `{module}.npu()` to use one "
+            "NPU, take `.module` out where it is used, and load a state dict that was saved from a wrapped model as "
+            "`{key.removeprefix('module.'): value for key, value in state.items()}`; to use several NPUs start one "
+            "process for each, with its share of the data."
+        )
+    return None
+
+
+def own_group(entry: Entry) -> str | None:
+    """Where a program makes its process group, or starts its processes, itself: "train.py:12"."""
+    for file, call in entry.running(cst.Call):
+        assert isinstance(call, cst.Call)
+        qualified = file.names.qualified(call.func, file.scope_of(call)) if dotted_name(call.func) else None
+        if last_name(call.func) in _GROUPS or qualified in _SPAWN:
+            return f"{file.path}:{file.positions.span(*file.positions.of(call)).start_line}"
+    return None
+
+
+def trains(entry: Entry) -> bool:
+    return any(isinstance(call, cst.Call) and last_name(call.func) == "backward" for _, call in entry.running(cst.Call))
+
+
+def _is_loss(wrap: Wrap) -> bool:
+    module = wrap.module.value
+    return bool(_LOSS.search(last_name(module) or "")) and not re.search("model|net", wrap.module_code, re.IGNORECASE)
+
+
+def is_submodule(wrap: Wrap) -> bool:
+    """Whether the wrap replaces a part of a module: `model.features = DataParallel(model.features)`."""
+    assigned = next((node for node in above(wrap.file, wrap.whole) if isinstance(node, cst.BaseSmallStatement)), None)
+    if not isinstance(assigned, cst.Assign) or assigned.value is not wrap.whole:
+        return False
+    target = assigned.targets[0].target
+    if not isinstance(target, cst.Attribute):
+        return False
+    owner = wrap.file.code(target.value)
+    return _is_module_class(wrap.file, target) if owner == "self" else _is_used_as_module(wrap.file, owner)
+
+
+def _is_module_class(file: ParsedFile, node: cst.CSTNode) -> bool:
+    """Whether a method that holds the node belongs to a module."""
+    scope = file.scope_of(node).enclosing_class()
+    if scope is None or not isinstance(scope.node, cst.ClassDef):
+        return False
+    return any((last_name(base.value) or "").endswith("Module") for base in scope.node.bases)
+
+
+def _is_used_as_module(file: ParsedFile, owner: str) -> bool:
+    uses = rf"(?<![\w.]){re.escape(owner)}(?:\(|\.(?:parameters|cuda|train|eval|state_dict|to|load_state_dict)\()"
+    return re.search(uses, file.text) is not None
