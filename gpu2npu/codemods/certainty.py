@@ -51,8 +51,9 @@ def reason_to_stay(wrap: Wrap, entries: Sequence[Entry]) -> str | None:
         )
     if is_submodule(wrap):
         return (
-            f"Only a part of the model is wrapped, and DistributedDataParallel must have the whole, or the rest is not "
-            f"kept equal: wrap the model where it is made, and leave `{module}` as it is; {_BY_HAND.format(module='model')}"
+            "Only a part of the model is wrapped, and DistributedDataParallel must have the whole, or the rest is not "
+            f"kept equal: leave `{module}` as it is, and wrap the model where it is made; "
+            f"{_BY_HAND.format(module='model')}"
         )
     if not any(trains(entry) for entry in programs):
         return (

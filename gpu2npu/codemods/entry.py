@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import libcst as cst
 
@@ -38,8 +39,8 @@ class Entry:
             above = file.parents.get(id(above))
         return True
 
-    def running(self, kind: type[cst.CSTNode]) -> Iterator[tuple[ParsedFile, cst.CSTNode]]:
-        """The nodes of a kind in the code that it may run."""
+    def running(self, *kinds: Any) -> Iterator[tuple[ParsedFile, cst.CSTNode]]:
+        """The nodes of some kinds in the code that it may run."""
         for file in self.files.values():
             pending: list[cst.CSTNode] = [file.module]
             while pending:
@@ -48,7 +49,7 @@ class Entry:
                     continue
                 if is_main_guard(node) and file is not self.file:
                     continue
-                if isinstance(node, kind):
+                if isinstance(node, kinds):
                     yield file, node
                 pending += reversed(children(node))
 

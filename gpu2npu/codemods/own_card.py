@@ -21,13 +21,16 @@ _OTHER_CARD = (
     "Every process has a card of its own, and this names one for all of them: write {own}, "
     "or keep it only if one process shall use several NPUs."
 )
-_VISIBLE = "The launcher chooses the NPUs (NPUS=0,1 or ASCEND_RT_VISIBLE_DEVICES), and this comes after that: take the line out."
+_VISIBLE = (
+    "The launcher chooses the NPUs (NPUS=0,1 or ASCEND_RT_VISIBLE_DEVICES), and its choice is made when this runs: "
+    "take the line out."
+)
 
 
 def on_own_card(entries: Iterable[Entry]) -> Iterator[Step]:
     """Explicit card numbers in the code that some programs run."""
     for entry in entries:
-        for file, node in entry.running(cst.CSTNode):
+        for file, node in entry.running(cst.BaseExpression, cst.Assign):
             for step in _at(file, node):
                 if not is_skipped(file, node):
                     yield step

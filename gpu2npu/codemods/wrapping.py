@@ -13,6 +13,7 @@ from gpu2npu.codemods.imports import RULE, spelling
 from gpu2npu.codemods.places import Step, above, is_skipped, joined
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.spelling import is_data_parallel, spell_distributed
+from gpu2npu.engine.edits import splice
 from gpu2npu.records import StructuralEdit
 
 _DEVICE = re.compile(r"cuda|dev|gpu|rank", re.IGNORECASE)
@@ -83,7 +84,8 @@ def distributed(wrap: Wrap, stays: bool, others: Iterable[StructuralEdit]) -> It
     file = wrap.file
     ddp, torch = spell_distributed(file, wrap.call.func, stays), spelling(file, "torch")
     yield from ((file, edit) for edit in (*ddp.edits, *torch.edits))
-    tail = f"{_move(wrap)}, device_ids=[{torch.name}.cuda.current_device()])"
+    others = list(others)
+    tail = f"{_move(wrap, others)}, device_ids=[{torch.name}.cuda.current_device()])"
     start, end = file.positions.of(wrap.call.func)
     module_start, module_end = file.positions.of(wrap.module.value)
     edits = [
@@ -102,11 +104,12 @@ def _needs_parentheses(wrap: Wrap) -> bool:
     return not (isinstance(module, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or module.lpar)
 
 
-def _move(wrap: Wrap) -> str:
+def _move(wrap: Wrap, others: Iterable[StructuralEdit]) -> str:
     """What puts the module on the card of this process before it is wrapped."""
     if wrap.whole is not wrap.call:
-        _, start = wrap.file.positions.of(wrap.call)
-        return wrap.file.text[start : wrap.file.positions.of(wrap.whole)[1]]
+        start, end = wrap.file.positions.of(wrap.call)[1], wrap.file.positions.of(wrap.whole)[1]
+        inside = [(edit.start - start, edit.end - start, edit.text) for edit in others if start <= edit.start < end]
+        return splice(wrap.file.text[start:end], inside)
     return "" if _is_on_device(wrap) else ".cuda()"
 
 

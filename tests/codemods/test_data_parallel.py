@@ -1,6 +1,9 @@
 """DataParallel becomes DistributedDataParallel: before and after."""
 
+import pytest
+
 from gpu2npu.codemods import CodemodChoice, plan_codemods
+from gpu2npu.codemods.choice import DEFAULT_CHOICE
 from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.rewrites import rewritten
 
@@ -29,18 +32,50 @@ loss.backward()
 
 dist.destroy_process_group()
 """
+# A program around a fragment, and what it becomes.
+HEAD = "import os\nimport torch\nimport torch.distributed as dist\nimport torch.nn as nn\n"
+TAIL = """
+
+def main(loss):
+    loss.backward()
 
 
-def plan(files, choice=CodemodChoice()):
+if __name__ == '__main__':
+    main(part())
+"""
+TAIL_AFTER = TAIL.replace(
+    "    main(part())\n",
+    """    if 'RANK' not in os.environ:  # started without a launcher: one process on one card
+        os.environ.update(RANK='0', LOCAL_RANK='0', WORLD_SIZE='1', MASTER_ADDR='127.0.0.1', MASTER_PORT='0')
+    torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
+    dist.init_process_group('nccl')
+    main(part())
+    dist.destroy_process_group()
+""",
+)
+DDP = "nn.parallel.DistributedDataParallel"
+IDS = "device_ids=[torch.cuda.current_device()]"
+
+
+def plan(files, choice=DEFAULT_CHOICE):
     sources = {path: text.encode() for path, text in files.items()}
     return plan_codemods(sources, ProjectContext(files=frozenset(sources)), choice)
 
 
-def after(files, choice=CodemodChoice()):
+def after(files, choice=DEFAULT_CHOICE):
     """The text of each file that is rewritten."""
     return {
         path: rewritten(files[path], rewrite) for path, rewrite in plan(files, choice).rewrites.items() if rewrite.edits
     }
+
+
+def findings(files):
+    """The places and messages of all findings."""
+    return [
+        (path, finding.span.start_line, finding.message)
+        for path, rewrite in plan(files).rewrites.items()
+        for finding in rewrite.findings
+    ]
 
 
 def test_a_plain_script():
@@ -49,3 +84,222 @@ def test_a_plain_script():
 
 def test_nothing_happens_where_the_rule_is_switched_off():
     assert plan({"train.py": PLAIN}, CodemodChoice(data_parallel=False)).rewrites == {}
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "as_written"),
+    [
+        ("nn.DataParallel(net)", f"{DDP}(net.cuda(), {IDS})"),
+        ("nn.DataParallel(net).cuda()", f"{DDP}(net.cuda(), {IDS})"),
+        ("nn.DataParallel(net).to(device)", f"{DDP}(net.to(device), {IDS})"),
+        ("nn.DataParallel(net).to(device).train()", f"{DDP}(net.to(device), {IDS}).train()"),
+        ("nn.DataParallel(net).train().cuda()", f"{DDP}(net.cuda(), {IDS}).train().cuda()"),
+        ("nn.DataParallel(net.cuda())", f"{DDP}(net.cuda(), {IDS})"),
+        ("nn.DataParallel(net.to(device), range(4))", f"{DDP}(net.to(device), {IDS})"),
+        ("nn.DataParallel(net.to(torch.half))", f"{DDP}(net.to(torch.half).cuda(), {IDS})"),
+        ("nn.DataParallel(module=net, dim=0)", f"{DDP}(module=net.cuda(), {IDS})"),
+        ("nn.DataParallel(net, [0, 1], output_device=0)", f"{DDP}(net.cuda(), {IDS})"),
+        ("nn.DataParallel(\n    net,\n    device_ids=ids,\n)", f"{DDP}(\n    net.cuda(), {IDS})"),
+        ("nn.DataParallel(a or b)", f"{DDP}((a or b).cuda(), {IDS})"),
+        ("nn.DataParallel(net).cuda(0)", f"{DDP}(net.cuda(), {IDS})"),
+        ("nn.DataParallel(net.cuda(ids[0]), ids)", f"{DDP}(net.cuda(), {IDS})"),
+        ("nn.DataParallel(net).to('cuda:0')", f"{DDP}(net.to('cuda'), {IDS})"),
+        ("torch.nn.DataParallel(net)", f"torch.{DDP}(net.cuda(), {IDS})"),
+        ("nn.parallel.DataParallel(net)", f"{DDP}(net.cuda(), {IDS})"),
+    ],
+)
+def test_a_wrap(wrapped, as_written):
+    source = f"{HEAD}\ndef part():\n    return {wrapped}\n{TAIL}"
+    assert after({"a.py": source}) == {"a.py": f"{HEAD}\ndef part():\n    return {as_written}\n{TAIL_AFTER}"}
+
+
+@pytest.mark.parametrize(
+    ("body", "as_written"),
+    [
+        # The module is on its device already.
+        ("net.cuda()\n    net = nn.DataParallel(net)", f"net.cuda()\n    net = {DDP}(net, {IDS})"),
+        (
+            "net = Net().to(device)\n    net = nn.DataParallel(net)",
+            f"net = Net().to(device)\n    net = {DDP}(net, {IDS})",
+        ),
+        # It comes there only perhaps, or later.
+        (
+            "if a:\n        net.cuda()\n    net = nn.DataParallel(net)",
+            f"if a:\n        net.cuda()\n    net = {DDP}(net.cuda(), {IDS})",
+        ),
+        ("net = nn.DataParallel(net)\n    net.to(device)", f"net = {DDP}(net.cuda(), {IDS})\n    net.to(device)"),
+        # A condition about the number of cards is about the number of processes.
+        (
+            "if torch.cuda.device_count() > 1:\n        net = nn.DataParallel(net)",
+            f"if dist.get_world_size() > 1:\n        net = {DDP}(net.cuda(), {IDS})",
+        ),
+        (
+            "n = torch.cuda.device_count()\n    if n > 1:\n        net = nn.DataParallel(net)",
+            f"n = dist.get_world_size()\n    if n > 1:\n        net = {DDP}(net.cuda(), {IDS})",
+        ),
+        (
+            "if len(ids) > 1:\n        net = nn.DataParallel(net, device_ids=ids)",
+            f"if dist.get_world_size() > 1:\n        net = {DDP}(net.cuda(), {IDS})",
+        ),
+        (
+            "net = nn.DataParallel(net) if torch.cuda.device_count() > 1 else net",
+            f"net = {DDP}(net.cuda(), {IDS}) if dist.get_world_size() > 1 else net",
+        ),
+        # Every process uses its own card.
+        (
+            "net = nn.DataParallel(net)\n    x = x.cuda(0, non_blocking=True)",
+            f"net = {DDP}(net.cuda(), {IDS})\n    x = x.cuda(non_blocking=True)",
+        ),
+        (
+            "torch.cuda.set_device(args.gpu)\n    net = nn.DataParallel(net)",
+            f"torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n    net = {DDP}(net.cuda(), {IDS})",
+        ),
+        (
+            "device = torch.device(f'cuda:{gpus[0]}')\n    net = nn.DataParallel(net, gpus)",
+            f"device = torch.device('cuda')\n    net = {DDP}(net.cuda(), {IDS})",
+        ),
+        (
+            "device = torch.device('cuda', 0)\n    net = nn.DataParallel(net)",
+            f"device = torch.device('cuda')\n    net = {DDP}(net.cuda(), {IDS})",
+        ),
+        (
+            "with torch.cuda.device(0):\n        net = nn.DataParallel(net)",
+            f"with torch.cuda.device(torch.cuda.current_device()):\n        net = {DDP}(net.cuda(), {IDS})",
+        ),
+        # Tests for the class; what DistributedDataParallel has too stays.
+        (
+            "net = nn.DataParallel(net)\n    if isinstance(net, nn.DataParallel):\n        net.module.f()",
+            f"net = {DDP}(net.cuda(), {IDS})\n    if isinstance(net, {DDP}):\n        net.module.f()",
+        ),
+        (
+            f"net = nn.DataParallel(net)\n    a = isinstance(net, (nn.DataParallel, {DDP}))",
+            f"net = {DDP}(net.cuda(), {IDS})\n    a = isinstance(net, {DDP})",
+        ),
+        (
+            "net = nn.DataParallel(net)\n    a = type(net) is nn.DataParallel or hasattr(net, 'module')",
+            f"net = {DDP}(net.cuda(), {IDS})\n    a = type(net) is {DDP} or hasattr(net, 'module')",
+        ),
+        (
+            "self.net = nn.DataParallel(self.net)\n    x: nn.DataParallel = self.net",
+            f"self.net = {DDP}(self.net.cuda(), {IDS})\n    x: {DDP} = self.net",
+        ),
+        # A comment keeps a line.
+        (
+            "a = nn.DataParallel(a)  # gpu2npu: skip\n    b = nn.DataParallel(b)",
+            f"a = nn.DataParallel(a)  # gpu2npu: skip\n    b = {DDP}(b.cuda(), {IDS})",
+        ),
+    ],
+)
+def test_what_stands_around_a_wrap(body, as_written):
+    source = f"{HEAD}\ndef part():\n    {body}\n    return net\n{TAIL}"
+    assert after({"a.py": source}) == {"a.py": f"{HEAD}\ndef part():\n    {as_written}\n    return net\n{TAIL_AFTER}"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "name", "new_statement", "new_name"),
+    [
+        (
+            "from torch.nn import DataParallel",
+            "DataParallel",
+            "from torch.nn.parallel import DistributedDataParallel",
+            "",
+        ),
+        ("from torch.nn import DataParallel as DP", "DP", "from torch.nn.parallel import DistributedDataParallel", ""),
+        (
+            "from torch.nn.parallel import DataParallel, replicate",
+            "DataParallel",
+            "from torch.nn.parallel import DistributedDataParallel, replicate",
+            "",
+        ),
+        (
+            "from torch.nn.parallel import DataParallel, DistributedDataParallel as DDP",
+            "DataParallel",
+            "from torch.nn.parallel import DistributedDataParallel as DDP",
+            "DDP",
+        ),
+        (
+            "from torch.nn import Module, DataParallel",
+            "DataParallel",
+            "from torch.nn import Module",
+            DDP,
+        ),
+    ],
+)
+def test_an_imported_name(statement, name, new_statement, new_name):
+    source = f"{HEAD}{statement}\n\ndef part():\n    return {name}(net)\n{TAIL}"
+    new_name = new_name or "DistributedDataParallel"
+    assert after({"a.py": source}) == {
+        "a.py": f"{HEAD}{new_statement}\n\ndef part():\n    return {new_name}(net.cuda(), {IDS})\n{TAIL_AFTER}"
+    }
+
+
+def test_every_script_that_comes_to_a_wrap_has_its_process_group_and_no_other_script():
+    model = (
+        "import torch.nn as nn\n\ndef build(net):\n    return nn.DataParallel(net.cuda())\n\ndef other():\n    pass\n"
+    )
+    train = f"{HEAD}from model import build as make\n\ndef part():\n    return make(net)\n{TAIL}"
+    evaluate = f"{HEAD}from model import build\n\nif __name__ == '__main__': build(net)\n"
+    prepare = f"{HEAD}from model import other\n\nif __name__ == '__main__':\n    other()\n"
+    result = after({"model.py": model, "train.py": train, "evaluate.py": evaluate, "prepare.py": prepare})
+    assert sorted(result) == ["evaluate.py", "model.py", "train.py"]
+    assert f"return {DDP}(net.cuda(), {IDS})" in result["model.py"]
+    assert result["train.py"].endswith(TAIL_AFTER)
+    assert result["evaluate.py"].endswith("    build(net)\n    dist.destroy_process_group()\n")
+
+
+def test_the_process_group_comes_before_the_first_use_of_the_card():
+    source = PLAIN.replace("\nmodel =", "args = parse()\nmodel =", 1).replace("loss =", "import sys\nloss =")
+    text = after({"train.py": source})["train.py"]
+    assert text.index("init_process_group") < text.index("args = parse()") < text.index("import sys\nloss")
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "message"),
+    [
+        ("net = nn.DataParallel(net, dim=1)", 7, "dimension 1"),
+        ("net = nn.DataParallel(*arguments)", None, ""),
+        ("net = nn.DataParallel(net, **options)", 7, "not known"),
+        ("criterion = nn.DataParallel(criterion)", 7, "`criterion.npu()`"),
+        ("net.f = nn.DataParallel(net.f)\n    net.train()", 7, "Only a part of the model"),
+        ("dist.init_process_group('nccl')\n    net = nn.DataParallel(net)", 8, "(a.py:7)"),
+        ("net = nn.parallel.data_parallel(net, x)", 7, "wrap the module once"),
+        ("class P(nn.DataParallel): pass", 7, "derive from torch.nn.parallel.DistributedDataParallel"),
+    ],
+)
+def test_what_is_not_certain_stays_and_is_reported(body, line, message):
+    source = f"{HEAD}\ndef part():\n    {body}\n    return net\n{TAIL}"
+    assert after({"a.py": source}) == {}
+    found = findings({"a.py": source})
+    assert [(path, at) for path, at, _ in found] == ([("a.py", line)] if line else [])
+    assert all(message in text for _, _, text in found)
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "message"),
+    [
+        ("if args.parallel:\n        net = nn.DataParallel(net)", 7, "get_world_size() > 1"),
+        ("x = x.cuda(1)\n    net = nn.DataParallel(net)", 7, ".npu()"),
+        ("os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n    net = nn.DataParallel(net)", 7, "take the line out"),
+    ],
+)
+def test_what_a_rewritten_program_leaves_to_a_person(body, line, message):
+    ((path, at, text),) = findings({"a.py": f"{HEAD}\ndef part():\n    {body}\n    return net\n{TAIL}"})
+    assert (path, at) == ("a.py", line)
+    assert message in text
+
+
+def test_a_script_that_does_not_train_stays():
+    source = f"{HEAD}\nnet = nn.DataParallel(net)\nprint(net(x))\n"
+    assert after({"a.py": source}) == {}
+    ((_, line, message),) = findings({"a.py": source})
+    assert line == 6
+    assert "Nothing is trained here" in message
+
+
+def test_a_wrap_that_no_script_comes_to_stays():
+    library = f"{HEAD}\ndef part(net):\n    return nn.DataParallel(net)\n"
+    assert after({"a.py": library}) == {}
+    ((_, line, message),) = findings({"a.py": library})
+    assert line == 7
+    assert "no script that comes here was found" in message
+    assert "torch.nn.parallel.DistributedDataParallel(net.npu(), device_ids=[torch.npu.current_device()])" in message
