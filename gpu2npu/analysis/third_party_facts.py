@@ -32,11 +32,17 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Use:
-    """A place where something is called ("call"), handed on ("pass") or read ("read")."""
+    """A place where something is called ("call"), handed on to the call of `to` ("pass") or read ("read").
+
+    `place` is where it ends, in lines from 1, and where it begins and ends in bytes of UTF-8 of its lines, from 0:
+    (end line, start column, end column).
+    """
 
     line: int
     value: Expression
     how: str
+    place: tuple[int, int, int] = (0, 0, 0)
+    to: Expression = None
 
 
 @dataclass
@@ -300,20 +306,19 @@ class _Reader:
 
     # -- what is used -----------------------------------------------------------------------------------------------
 
-    def use(self, node: ast.expr, how: str) -> None:
+    def use(self, node: ast.expr, how: str, to: ast.expr | None = None) -> None:
         value = self.convert(node)
         if value is not None:
-            self.function.uses.append(Use(node.lineno, value, how))
+            place = node.end_lineno or node.lineno, node.col_offset, node.end_col_offset or node.col_offset
+            self.function.uses.append(Use(node.lineno, value, how, place, self.convert(to)))
 
     def visit_call(self, node: ast.Call) -> None:
         self.use(node.func, "call")
         self.visit_inside(node.func)
         asking = isinstance(node.func, ast.Name) and node.func.id in _ASKING
         for value in (*node.args, *(keyword.value for keyword in node.keywords)):
-            if isinstance(value, ast.Name) and not asking:
-                self.use(value, "pass")
-            elif isinstance(value, ast.Attribute) and not asking:
-                self.use(value, "pass")
+            if isinstance(value, ast.Name | ast.Attribute) and not asking:
+                self.use(value, "pass", node.func)
                 self.visit_inside(value)
             else:
                 self.visit(value)

@@ -14,6 +14,7 @@ from gpu2npu.report.third_party import Need
 
 _CONSTRUCTORS = ("__init__", "__new__", "__post_init__")
 _RUNS = ("forward", "__call__")
+_KEEPING = frozenset({"append", "add", "update", "setdefault", "extend", "insert", "dict", "set", "list", "namedtuple"})
 
 
 class Step(NamedTuple):
@@ -97,8 +98,9 @@ def _enter(
     if isinstance(library.touched, _PropertyReads):
         library.touched.line = use.line
     values = library.evaluate(use.value, facts, function)
+    run = use.how if not _is_kept(library, facts, function, use) else "read"
     for value in values:
-        for callee in _runs(library, value, use.how):
+        for callee in _runs(library, value, run):
             graph.call(name, callee, use.line)
         how = {"outside": use.how, "member": "member" if use.how == "call" else ""}.get(value.kind, "")
         need = needs.of(value.name, how) if how else None
@@ -110,6 +112,17 @@ def _enter(
         need = needs.of_method(use.value[2], receiver, use.value[2] in python_names) if not own else None
         if need is not None:
             graph.needs.setdefault(need, {}).setdefault(name, use.line)
+
+
+def _is_kept(library: Library, facts: Facts, function: Function, use: Use) -> bool:
+    """Whether what is handed on is only kept: in a table, a list, or an object that is no torch.nn.Module."""
+    if use.how != "pass" or use.to is None:
+        return False
+    name = _last_name(use.to).lower()
+    if "regist" in name or name in _KEEPING:
+        return True
+    made = library.evaluate(use.to, facts, function)
+    return any(value.kind == "class" and not library.is_module(value.name) for value in made)
 
 
 def _runs(library: Library, value: Value, how: str) -> Iterator[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from gpu2npu.analysis.cuda_operators import exported_operators, may_export
+from gpu2npu.analysis.cuda_sources import is_native, native_places
 from gpu2npu.project.analysis import Facts, Mode, Result
-from gpu2npu.project.third_party_mode import third_party
-from gpu2npu.records import FindingKind, PathNote
+from gpu2npu.project.third_party_mode import listed_calls, third_party
+from gpu2npu.records import FindingKind, MigratedFile, PathNote
 from gpu2npu.report.analysis_tables import (
     AFFINITY_CALLS,
     PERFORMANCE_ADVICE,
@@ -17,20 +17,21 @@ from gpu2npu.report.analysis_tables import (
     performance_table,
     precision_table,
 )
-from gpu2npu.report.tables import CUDA_OP_LIST, HEADERS, UNKNOWN_API, UNSUPPORTED_API, finding_rows, operator_rows
+from gpu2npu.report.cuda_sources import cuda_op_table
+from gpu2npu.report.tables import CUDA_OP_LIST, HEADERS, UNKNOWN_API, UNSUPPORTED_API, finding_rows
 
 DEFAULT_MODES = ("torch_apis", "affinity_apis")
 
 
 def torch_apis(facts: Facts) -> Result:
     """Every torch API that the release asked for lacks, runs on the CPU, or says nothing of."""
-    native, unread = facts.read(path for path in facts.tree.others if may_export(path))
+    native, unread = facts.read(path for path in facts.tree.others if is_native(path))
     python = {path: source for path, source in facts.sources.items() if path.endswith(".py")}
-    operators = exported_operators(native | python)
+    found = (*facts.files, *listed_calls(facts))
     tables = {
-        UNSUPPORTED_API: _findings(facts, UNSUPPORTED_API, {FindingKind.UNSUPPORTED}),
-        UNKNOWN_API: _findings(facts, UNKNOWN_API, {FindingKind.UNKNOWN, FindingKind.REVIEW}),
-        CUDA_OP_LIST: Table(HEADERS[CUDA_OP_LIST], operator_rows(operators)),
+        UNSUPPORTED_API: _findings(found, UNSUPPORTED_API, {FindingKind.UNSUPPORTED}),
+        UNKNOWN_API: _findings(found, UNKNOWN_API, {FindingKind.UNKNOWN, FindingKind.REVIEW}),
+        CUDA_OP_LIST: cuda_op_table(native_places(native | python)),
         PRECISION_ADVICE: precision_table(facts.files),
         PERFORMANCE_ADVICE: performance_table(facts.files),
     }
@@ -47,8 +48,8 @@ def failures(facts: Facts) -> tuple[PathNote, ...]:
     return tuple(PathNote(file.path, file.failure, failed=True) for file in facts.files if file.failure is not None)
 
 
-def _findings(facts: Facts, name: str, kinds: set[FindingKind]) -> Table:
-    return Table(HEADERS[name], finding_rows(facts.files, kinds))
+def _findings(files: Iterable[MigratedFile], name: str, kinds: set[FindingKind]) -> Table:
+    return Table(HEADERS[name], finding_rows(files, kinds))
 
 
 # A mode is a function of the facts; `project.analysis` writes what it gives.
