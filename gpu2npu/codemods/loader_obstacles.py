@@ -1,0 +1,129 @@
+"""Why a training loader is left as it is, and what to write there by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import libcst as cst
+
+from gpu2npu.codemods.dataflow import Dataflow, Place, above, enclosing_function, walk
+from gpu2npu.codemods.loader_call import LoaderCall
+from gpu2npu.codemods.loader_dataset import can_be_moved, is_iterable, is_plain
+from gpu2npu.codemods.loader_roles import COMPREHENSIONS, Shared
+from gpu2npu.codemods.rewriting import statement_of
+from gpu2npu.engine.tree import dotted_name
+
+_RANKS = "dist.get_world_size()"
+_DIVIDE = f"divide its batch size by {_RANKS}"
+
+
+def is_distributed(flow: Dataflow, call: LoaderCall) -> bool:
+    """Whether the loader has a sampler for several ranks, if only under a condition."""
+    given = [call.given[name] for name in ("sampler", "batch_sampler") if name in call.given]
+    makers = [maker for arg in given for maker in flow.makers(Place(call.place.file, arg.value))]
+    return any("Distributed" in _called(maker) for maker in makers)
+
+
+def _called(maker: Place) -> str:
+    assert isinstance(maker.node, cst.Call)
+    func = maker.node.func
+    return maker.file.names.qualified(func, maker.file.scope_of(func)) or dotted_name(func) or ""
+
+
+def obstacle(flow: Dataflow, call: LoaderCall, shared: Shared | None, entries: Sequence[str]) -> str | None:
+    """Why a training loader cannot be rewritten, and what to write; None if it can."""
+    if call.positional not in range(4) or "dataset" not in call.given:
+        return f"The arguments of this DataLoader cannot be told apart: give it a DistributedSampler, and {_DIVIDE}."
+    return next(_obstacles(flow, call, shared, entries), None)
+
+
+def _obstacles(flow: Dataflow, call: LoaderCall, shared: Shared | None, entries: Sequence[str]) -> Iterator[str]:
+    checks: tuple[Callable[[], str | None], ...] = (
+        lambda: _of_samplers(call),
+        lambda: _of_dataset(flow, call),
+        lambda: _of_sharing(call, shared),
+        lambda: _of_time(call, entries),
+        lambda: _of_batch_size(flow, call, shared),
+    )
+    for check in checks:
+        found = check()
+        if found is not None:
+            yield found
+
+
+def _of_samplers(call: LoaderCall) -> str | None:
+    if call.code("batch_sampler") not in {None, "None"}:
+        return (
+            "A batch sampler decides which samples form a batch: let it draw with one seed on all ranks, and yield "
+            f"batch[dist.get_rank()::{_RANKS}] of each batch."
+        )
+    if call.code("sampler") not in {None, "None"}:
+        return (
+            f"The program has a sampler of its own, {call.code('sampler')}: let it draw with one seed on all ranks and "
+            f"yield indices[dist.get_rank()::{_RANKS}], and {_DIVIDE}."
+        )
+    return None
+
+
+def _of_dataset(flow: Dataflow, call: LoaderCall) -> str | None:
+    if is_iterable(flow, call):
+        return (
+            f"An iterable dataset has no indices to share out: let its __iter__ yield every {_RANKS}-th sample, from "
+            f"number dist.get_rank() on, and {_DIVIDE}."
+        )
+    if is_plain(call.given["dataset"].value) or can_be_moved(call):
+        return None
+    return (
+        "The dataset is made inside this expression, and a sampler needs it too: give it a name in a line before, and "
+        f"write DataLoader(NAME, batch_size=B // {_RANKS}, sampler=DistributedSampler(NAME), ...)."
+    )
+
+
+def _of_sharing(call: LoaderCall, shared: Shared | None) -> str | None:
+    if shared is None or (shared.condition is not None and "batch_size" in call.given):
+        return None
+    return (
+        "This call makes the loaders of training and others: write one DataLoader for training only, with "
+        f"sampler=DistributedSampler({call.code('dataset')}) in place of shuffle, and {_DIVIDE} there."
+    )
+
+
+def _of_time(call: LoaderCall, entries: Sequence[str]) -> str | None:
+    """A module is imported before its program has a process group."""
+    if call.place.file.path in entries or enclosing_function(call.place) is not None:
+        return None
+    return (
+        "This runs when the file is imported, before there are ranks to share with: move it into a function that the "
+        f"program calls, with sampler=DistributedSampler({call.code('dataset')}) in place of shuffle, and {_DIVIDE}."
+    )
+
+
+def _of_batch_size(flow: Dataflow, call: LoaderCall, shared: Shared | None) -> str | None:
+    size = call.code("batch_size")
+    if size in {"1", "None"} or (size is None and not call.may_hold("batch_size")):
+        return "A batch of one sample cannot be shared: choose a batch_size of at least one sample for each rank."
+    if size is not None and ("shuffle" in call.given or not call.may_hold("shuffle")):
+        return None
+    if shared is None and call.keywords is not None and _owns_keywords(flow, call, call.keywords):
+        return None
+    return (
+        "What the keyword dictionary holds cannot be told, or other loaders get it too: give this loader a batch_size "
+        f"of its own, divided by {_RANKS}, and sampler=DistributedSampler({call.code('dataset')}) in place of shuffle."
+    )
+
+
+def _owns_keywords(flow: Dataflow, call: LoaderCall, keywords: cst.BaseExpression) -> bool:
+    """Whether a dictionary is made for this call, and only once unpacked."""
+    file = call.place.file
+    repeated = any(isinstance(node, (cst.For, cst.While, *COMPREHENSIONS)) for node in above(call.place))
+    if repeated or call.keys is None or not isinstance(keywords, cst.Name) or statement_of(file, call.call) is None:
+        return False
+    values = flow.assigned(Place(file, keywords))
+    unpacked = [node for node in walk(file.module) if isinstance(node, cst.Arg) and node.star == "**"]
+    here = enclosing_function(call.place)
+    local = all(_same(enclosing_function(value), here) for value in values)
+    return bool(values) and local and sum(file.code(node.value) == keywords.value for node in unpacked) == 1
+
+
+def _same(one: Place | None, other: Place | None) -> bool:
+    return one is other if one is None or other is None else one.node is other.node

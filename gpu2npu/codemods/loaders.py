@@ -1,0 +1,101 @@
+"""Training loaders give each rank its share of every batch; the global batch stays what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from gpu2npu.codemods.dataflow import Dataflow
+from gpu2npu.codemods.entry_files import files_of
+from gpu2npu.codemods.epochs import set_epochs
+from gpu2npu.codemods.imports import RULE
+from gpu2npu.codemods.loader_call import LoaderCall, read_call
+from gpu2npu.codemods.loader_obstacles import is_distributed, obstacle
+from gpu2npu.codemods.loader_roles import TrainingLoader, training_loaders
+from gpu2npu.codemods.places import is_skipped
+from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.codemods.sharding import shard
+from gpu2npu.codemods.training_loops import BatchLoop, LoopFinder
+from gpu2npu.records import FileRewrite
+
+API = "torch.utils.data.DataLoader"
+_LEFT = (
+    "Until then each rank trains on every batch: the result of one card, in the time of one card, as long as all ranks "
+    "draw the same order (equal seeds)."
+)
+
+
+def shard_loaders(program: Program, entries: Sequence[str]) -> dict[str, FileRewrite]:
+    """Give the training loaders of the programs that start at `entries` a DistributedSampler and a batch size that is
+    divided by the number of ranks, and call the sampler's `set_epoch` in the loop over epochs.
+
+    Loaders that only feed evaluation stay whole, on every rank. Where a training loader is not rewritten, a finding
+    says what to write.
+    """
+    flow = Dataflow(program, files_of(program, entries))
+    loops = LoopFinder(flow).loops()
+    rewriting = Rewriting(RULE)
+    sharded: list[TrainingLoader] = []
+    shuffled: set[tuple[str, int]] = set()
+    for loader in training_loaders(flow, loops):
+        call = read_call(flow, loader.place)
+        if is_distributed(flow, call) or is_skipped(loader.place.file, loader.place.node):
+            continue
+        reason = obstacle(flow, call, loader.shared, entries)
+        if reason is not None:
+            rewriting.report(loader.place.file, loader.place.node, API, f"{reason} {_LEFT}")
+            continue
+        shard(call, loader.shared, rewriting)
+        _report_remainder(call, rewriting)
+        sharded.append(loader)
+        if _may_shuffle(call):
+            shuffled.add(loader.place.key)
+    _report_loops(loops, sharded, rewriting)
+    set_epochs(flow, [loop for loop in loops if loop.trains], shuffled, rewriting)
+    return rewriting.files()
+
+
+def _may_shuffle(call: LoaderCall) -> bool:
+    given = call.code("shuffle")
+    return call.may_hold("shuffle") if given is None else given not in {"False", "None"}
+
+
+def _report_remainder(call: LoaderCall, rewriting: Rewriting) -> None:
+    """A batch size that eight ranks cannot share evenly changes the optimisation, a little."""
+    arg = call.given.get("batch_size")
+    if arg is None or not isinstance(arg.value, cst.Integer):
+        return
+    size = int(arg.value.value, 0)
+    if size % 8:
+        rewriting.report(
+            call.place.file,
+            arg.value,
+            API,
+            f"Choose a number of ranks that divides {size}: with another, the batch over all ranks is smaller"
+            + (f" ({size // 8 * 8} with 8 ranks), and more than {size} ranks are an error." if size > 8 else "."),
+        )
+
+
+def _report_loops(loops: Sequence[BatchLoop], sharded: Sequence[TrainingLoader], rewriting: Rewriting) -> None:
+    """Loops that train on what no DataLoader gives, and loops that only look at what is shared out now."""
+    for loop in loops:
+        file = loop.place.file
+        source = " ".join(file.code(loop.source.node).split())
+        if loop.trains and not loop.made_by:
+            rewriting.report(
+                file,
+                loop.place.node,
+                "training loop",
+                f"No DataLoader of the project is known to be behind {source}: let each rank train on its share of a "
+                f"batch, batch[dist.get_rank()::dist.get_world_size()]. {_LEFT}",
+            )
+        elif not loop.trains and any(loader.is_made_as(made) for loader in sharded for made in loop.made_by):
+            rewriting.report(
+                file,
+                loop.place.node,
+                "evaluation loop",
+                f"{source} may be the training loader, of which each rank sees its own share: what is computed here "
+                "then differs among ranks. Where all samples are meant, use a DataLoader without a DistributedSampler.",
+            )

@@ -1,0 +1,166 @@
+"""The edits that make a DataLoader call share out its batches among the ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from gpu2npu.codemods.imports import spelling
+from gpu2npu.codemods.loader_call import LoaderCall
+from gpu2npu.codemods.loader_dataset import can_be_moved, free_name, name_dataset
+from gpu2npu.codemods.loader_roles import Shared, new_parameter
+from gpu2npu.codemods.rewriting import Rewriting, indentation, line_start, statement_of
+
+SAMPLER = "torch.utils.data.DistributedSampler"
+_SHARE = "Each rank takes its share of every batch of the training loader."
+_LONG = 120  # characters in a line, beyond which the sampler gets one of its own
+_ATOMS = (cst.Name, cst.Attribute, cst.Subscript, cst.Call, cst.Integer)
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """The texts that a rewritten call is made of; `shuffle` is what stays of it in the call, if anything."""
+
+    ranks: str
+    sampler: str
+    shuffle: str | None
+
+
+def shard(call: LoaderCall, shared: Shared | None, rewriting: Rewriting) -> None:
+    """Divide the batch size by the number of ranks, and give the loader a sampler, which takes over `shuffle`."""
+    file = call.place.file
+    dist, sampler = spelling(file, "torch.distributed"), spelling(file, SAMPLER)
+    rewriting.add(file, (*dist.edits, *sampler.edits))
+    ranks = f"{dist.name}.get_world_size()"
+    dataset, lines = name_dataset(call, rewriting)
+    made = f"{sampler.name}({dataset}{_sampler_options(call)})"
+    shuffle = None
+    if shared is not None:
+        made = f"{made} if {shared.condition} else None"
+        shuffle = _remaining_shuffle(call, shared)
+        _pass_condition(shared, rewriting)
+    if _is_long(call, made):
+        name = free_name(call, "sampler")
+        lines.append(f"{name} = {made}")
+        made = name
+    if "batch_size" not in call.given:
+        lines.append(f"{_keywords(call)}['batch_size'] //= {ranks}")
+    _put_above(call, lines, rewriting)
+    _edit(call, shared, _Terms(ranks, f"sampler={made}", shuffle), rewriting)
+
+
+def _is_long(call: LoaderCall, sampler: str) -> bool:
+    """Whether the sampler makes the line too long, and can be made in a line above."""
+    file = call.place.file
+    first = call.given.get("shuffle", call.given.get("batch_size", call.given["dataset"]))
+    start = file.positions.of(first.value)[0]
+    line = file.text[line_start(file, start) :].splitlines()[0]
+    return len(line) + len(sampler) > _LONG and can_be_moved(call)
+
+
+def _put_above(call: LoaderCall, lines: list[str], rewriting: Rewriting) -> None:
+    """Lines above the statement of the call."""
+    file = call.place.file
+    statement = statement_of(file, call.place.node)
+    if not lines or statement is None:
+        return
+    at, _ = file.positions.of(statement)
+    below = file.module.default_newline + indentation(file, at)
+    rewriting.put(file, at, at, "".join(line + below for line in lines), _SHARE)
+
+
+def _remaining_shuffle(call: LoaderCall, shared: Shared) -> str | None:
+    """What the call keeps of `shuffle` for the loaders that are not for training."""
+    shuffle = call.code("shuffle")
+    if shuffle in {None, "None", "False"}:
+        return None
+    return (
+        f"shuffle={shared.negation}" if shuffle == "True" else f"shuffle={_atom(call, 'shuffle')} and {shared.negation}"
+    )
+
+
+def _pass_condition(shared: Shared, rewriting: Rewriting) -> None:
+    if shared.function is None:
+        return
+    at, parameter = new_parameter(shared.function, shared.condition or "")
+    message = f"{shared.condition} says that the loader is for training, and shared out."
+    rewriting.put(shared.function.file, at, at, parameter, message)
+    for place in shared.training:
+        assert isinstance(place.node, cst.Call)
+        end = place.file.positions.of(place.node)[1] - 1
+        comma = ""
+        if place.node.args:
+            end, comma = place.file.positions.of(place.node.args[-1].value)[1], ", "
+        rewriting.put(place.file, end, end, f"{comma}{shared.condition}=True", message)
+
+
+def _sampler_options(call: LoaderCall) -> str:
+    """What the sampler takes over from the loader, with a leading comma."""
+    shuffle = call.code("shuffle")
+    if shuffle is None and call.may_hold("shuffle"):
+        shuffle = f"{_keywords(call)}.pop('shuffle', False)"
+    drop_last = call.code("drop_last")
+    if drop_last is None and call.may_hold("drop_last") and call.keys is not None:
+        drop_last = f"{_keywords(call)}.get('drop_last', False)"
+    options = "" if shuffle == "True" else f", shuffle={'False' if shuffle in {None, 'None'} else shuffle}"
+    return options + ("" if drop_last in {None, "False"} else f", drop_last={drop_last}")
+
+
+def _keywords(call: LoaderCall) -> str:
+    assert call.keywords is not None
+    return call.place.file.code(call.keywords)
+
+
+def _atom(call: LoaderCall, parameter: str) -> str:
+    """What a parameter is given, in parentheses where an operator could tear it apart."""
+    value = call.given[parameter].value
+    code = call.place.file.code(value)
+    plain = isinstance(value, (*_ATOMS, cst.UnaryOperation)) and not code.startswith("-")
+    return code if plain or value.lpar else f"({code})"
+
+
+def _edit(call: LoaderCall, shared: Shared | None, terms: _Terms, rewriting: Rewriting) -> None:
+    """The sampler takes the place of `shuffle` where that is given, else it follows the batch size."""
+    file = call.place.file
+    taken = next((call.given[name] for name in ("shuffle", "sampler") if name in call.given), None)
+    sampler = terms.sampler
+    if terms.shuffle is not None and taken is not None:
+        sampler += _comma(call, taken) + terms.shuffle
+    if "batch_size" in call.given:
+        size = _atom(call, "batch_size")
+        text = f"{size} // {terms.ranks}"
+        if shared is not None:
+            text = f"{text} if {shared.condition} else {size}"
+        text = text if taken is not None else f"{text}, {sampler}"
+        rewriting.replace(file, call.given["batch_size"].value, text, _SHARE)
+    elif taken is None:
+        end = file.positions.of(call.given["dataset"].value)[1]
+        rewriting.put(file, end, end, f", {sampler}", _SHARE)
+    if taken is not None:
+        rewriting.put(file, *_argument_span(call, taken), sampler, _SHARE)
+        _drop_other(call, taken, rewriting)
+
+
+def _comma(call: LoaderCall, arg: cst.Arg) -> str:
+    """What goes between an argument and one after it, as before it: a comma, and a line end where it starts a line."""
+    start, _ = _argument_span(call, arg)
+    line = line_start(call.place.file, start)
+    space = call.place.file.text[line:start]
+    return f",{call.place.file.module.default_newline}{space}" if not space.strip() else ", "
+
+
+def _argument_span(call: LoaderCall, arg: cst.Arg) -> tuple[int, int]:
+    """From the name of an argument to the end of its value."""
+    positions = call.place.file.positions
+    return positions.of(arg.keyword or arg.value)[0], positions.of(arg.value)[1]
+
+
+def _drop_other(call: LoaderCall, taken: cst.Arg, rewriting: Rewriting) -> None:
+    """Take out `sampler=None` beside a `shuffle` whose place the sampler has."""
+    other = call.given.get("sampler")
+    if other is None or other is taken:
+        return
+    before = call.call.args[list(call.call.args).index(other) - 1]
+    start = call.place.file.positions.of(before.value)[1]
+    rewriting.put(call.place.file, start, _argument_span(call, other)[1], "", "The loader has a sampler now.")
