@@ -8,6 +8,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from gpu2npu.analysis.python_scopes import Assigned, Binding, Code, Defined, Imported, Scope, collect
 from gpu2npu.engine.context import ProjectContext
@@ -25,7 +26,7 @@ _IMPORTED = re.compile(rb"(\w+)(?:[ \t]+as[ \t]+(\w+))?[ \t\r\n]*(?:,|$|#[^\n]*)
 _IMPORT_TORCH = re.compile(
     rb"^[ \t]*import[ \t]+(torch(?:\.\w+)*)(?:[ \t]+as[ \t]+(\w+))?[ \t]*(?:#|;|\r?$)", re.MULTILINE
 )
-_NEWLINE = re.compile(r"\r\n|\r|\n")
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|$)")
 
 
 class UnreadableError(ValueError):
@@ -89,7 +90,6 @@ class PythonModule:
     code: Code
     project: Project
     _meanings: dict[tuple[int, str], str | None] = field(default_factory=dict)
-    _lines: list[str] = field(default_factory=list)
 
     def qualified(self, node: ast.expr, scope: Scope) -> str | None:
         """`torch.nn.functional.relu` for an expression that means it, whatever it is spelled; else None."""
@@ -181,6 +181,19 @@ class PythonModule:
                 return module._exported(binding.qualified, steps - 1)
         return None
 
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines as Python counts them, with their ends."""
+        return [line for line in _LINE.findall(self.text) if line]
+
+    def source(self, node: ast.expr) -> str:
+        """The text of an expression."""
+        span = self.span(node)
+        lines = self.lines[span.start_line - 1 : span.end_line]
+        lines[-1] = lines[-1][: span.end_column]
+        lines[0] = lines[0][span.start_column :]
+        return "".join(lines)
+
     def span(self, node: ast.expr | ast.stmt) -> Span:
         """Where a node stands, in characters."""
         end_line = node.end_lineno or node.lineno
@@ -189,11 +202,7 @@ class PythonModule:
 
     def _column(self, line: int, offset: int) -> int:
         """Python's tree counts the bytes of UTF-8."""
-        if not self._lines:
-            self._lines = _NEWLINE.split(self.text)
-        if line > len(self._lines):
-            return offset
-        text = self._lines[line - 1]
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
         return (
             offset if text.isascii() else len(text.encode("utf-8", "surrogatepass")[:offset].decode("utf-8", "ignore"))
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gpu2npu.analysis.cuda_sources import is_native, native_places
-from gpu2npu.project.analysis import Facts, Mode, Result
+from gpu2npu.project.analysis import Copy, Facts, Mode, Result
 from gpu2npu.project.third_party_mode import listed_calls, third_party
 from gpu2npu.records import FindingKind, MigratedFile, PathNote
 from gpu2npu.report.analysis_tables import (
@@ -39,8 +39,10 @@ def torch_apis(facts: Facts) -> Result:
 
 
 def affinity_apis(facts: Facts) -> Result:
-    """Code that torch_npu has a fused operator for."""
-    return Result({AFFINITY_CALLS: affinity_table(facts.files)}, failures(facts))
+    """Code that torch_npu has a fused operator for; with `fix`, a copy in which what is safe is replaced."""
+    fixed = {file.path: file.content for file in facts.files if file.content is not None}
+    copies = (Copy("fixed", fixed),) if facts.wish.fix else ()
+    return Result({AFFINITY_CALLS: affinity_table(facts.files)}, failures(facts), copies)
 
 
 def failures(facts: Facts) -> tuple[PathNote, ...]:

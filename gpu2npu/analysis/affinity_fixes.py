@@ -1,0 +1,66 @@
+"""The replacements that change no result, which `--fix` makes.
+
+There is one: `x[x < c] = v` with a small number v becomes `x.masked_fill_(x < c, v)`. The mask has the tensor's shape
+because it compares the tensor itself, both write in place, both convert v to the tensor's dtype alike, and both have
+the same gradient; tests hold all of it for every dtype.
+
+All other advice is left to a person. Fused optimizers, norms and attention round in another order; matmul_transpose
+sums no gradients over broadcast dimensions; NpuDropPath draws other random numbers; npu_one_hot gives another dtype.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from gpu2npu.analysis.done_calls import number
+from gpu2npu.analysis.python_module import PythonModule
+from gpu2npu.analysis.python_scopes import Scope
+from gpu2npu.analysis.value_types import ValueTypes
+from gpu2npu.records import Span
+
+# Numbers that every dtype but bool holds, or wraps alike.
+_LARGEST = 127
+
+
+def fixes(module: PythonModule, types: ValueTypes) -> list[tuple[Span, str]]:
+    """The places to replace in one module and what to write there, in order."""
+    found = []
+    for statement, scope in module.code.stores:
+        new = _filled(statement, scope, types, module)
+        if new is not None:
+            found.append((module.span(statement), new))
+    return sorted(found)
+
+
+def _filled(statement: ast.Assign, scope: Scope, types: ValueTypes, module: PythonModule) -> str | None:
+    target = statement.targets[0]
+    assert isinstance(target, ast.Subscript)
+    tensor, mask = target.value, target.slice
+    compared = isinstance(tensor, ast.Name) and isinstance(mask, ast.Compare) and len(mask.ops) == 1
+    if not compared or not isinstance(mask, ast.Compare) or not isinstance(tensor, ast.Name):
+        return None
+    if not isinstance(mask.left, ast.Name) or mask.left.id != tensor.id:
+        return None
+    if not isinstance(mask.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)):
+        return None
+    if not _is_number(mask.comparators[0]) or not _is_number(statement.value) or not types.is_tensor(tensor, scope):
+        return None
+    return f"{tensor.id}.masked_fill_({module.source(mask)}, {module.source(statement.value)})"
+
+
+def _is_number(node: ast.expr) -> bool:
+    inner = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
+    if isinstance(inner, ast.Constant) and type(inner.value) is float:
+        return inner.value <= _LARGEST
+    value = number(node)
+    return value is not None and abs(value) <= _LARGEST
+
+
+def fixed(module: PythonModule, types: ValueTypes) -> str | None:
+    """The module's text with every fix made, None if there is none."""
+    lines = module.lines
+    changed = list(lines)
+    for span, new in reversed(fixes(module, types)):
+        head, tail = changed[span.start_line - 1][: span.start_column], changed[span.end_line - 1][span.end_column :]
+        changed[span.start_line - 1 : span.end_line] = [f"{head}{new}{tail}"]
+    return "".join(changed) if changed != lines else None
