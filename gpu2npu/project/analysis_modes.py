@@ -6,21 +6,24 @@ from collections.abc import Iterable, Mapping
 
 from gpu2npu.analysis.cuda_sources import is_native, native_places
 from gpu2npu.project.analysis import Copy, Facts, Mode, Result
+from gpu2npu.project.dynamic_shape_mode import dynamic_shape
 from gpu2npu.project.third_party_mode import listed_calls, third_party
-from gpu2npu.records import FindingKind, MigratedFile, PathNote
-from gpu2npu.report.analysis_tables import (
+from gpu2npu.records import AdviceKind, FindingKind, MigratedFile, PathNote
+from gpu2npu.report.analysis_tables import Table
+from gpu2npu.report.cuda_sources import cuda_op_table
+from gpu2npu.report.tables import (
     AFFINITY_CALLS,
+    CUDA_OP_LIST,
+    HEADERS,
     PERFORMANCE_ADVICE,
     PRECISION_ADVICE,
-    Table,
-    affinity_table,
-    performance_table,
-    precision_table,
+    UNKNOWN_API,
+    UNSUPPORTED_API,
+    advice_rows,
+    affinity_rows,
+    finding_rows,
+    performance_rows,
 )
-from gpu2npu.report.cuda_sources import cuda_op_table
-from gpu2npu.report.tables import CUDA_OP_LIST, HEADERS, UNKNOWN_API, UNSUPPORTED_API, finding_rows
-
-DEFAULT_MODES = ("torch_apis", "affinity_apis")
 
 
 def torch_apis(facts: Facts) -> Result:
@@ -32,8 +35,8 @@ def torch_apis(facts: Facts) -> Result:
         UNSUPPORTED_API: _findings(found, UNSUPPORTED_API, {FindingKind.UNSUPPORTED}),
         UNKNOWN_API: _findings(found, UNKNOWN_API, {FindingKind.UNKNOWN, FindingKind.REVIEW}),
         CUDA_OP_LIST: cuda_op_table(native_places(native | python)),
-        PRECISION_ADVICE: precision_table(facts.files),
-        PERFORMANCE_ADVICE: performance_table(facts.files),
+        PRECISION_ADVICE: Table(HEADERS[PRECISION_ADVICE], advice_rows(facts.files, AdviceKind.PRECISION)),
+        PERFORMANCE_ADVICE: Table(HEADERS[PERFORMANCE_ADVICE], performance_rows(facts.files)),
     }
     return Result(tables, (*failures(facts), *unread))
 
@@ -42,7 +45,8 @@ def affinity_apis(facts: Facts) -> Result:
     """Code that torch_npu has a fused operator for; with `fix`, a copy in which what is safe is replaced."""
     fixed = {file.path: file.content for file in facts.files if file.content is not None}
     copies = (Copy("fixed", fixed),) if facts.wish.fix else ()
-    return Result({AFFINITY_CALLS: affinity_table(facts.files)}, failures(facts), copies)
+    table = Table(HEADERS[AFFINITY_CALLS], affinity_rows(facts.files))
+    return Result({AFFINITY_CALLS: table}, failures(facts), copies)
 
 
 def failures(facts: Facts) -> tuple[PathNote, ...]:
@@ -58,5 +62,6 @@ def _findings(files: Iterable[MigratedFile], name: str, kinds: set[FindingKind])
 MODES: Mapping[str, Mode] = {
     "torch_apis": torch_apis,
     "third_party": third_party,
+    "dynamic_shape": dynamic_shape,
     "affinity_apis": affinity_apis,
 }
