@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+class CodemodError(ValueError):
+    """A codemod cannot do what the user asked for; the message is one sentence for them."""
+
+
 @dataclass(frozen=True)
 class CodemodChoice:
     """`data_parallel` says that DataParallel becomes DistributedDataParallel, as it does unless the rule of that

@@ -61,11 +61,21 @@ def find_entries(program: Program, paths: Iterable[str]) -> list[Entry]:
     for path in sorted(graph.that_load(paths)):
         file = program.file(path) if _may_start(program, path) or path not in graph.importers else None
         if file is not None and _is_started(file, path in graph.importers):
-            loaded = {other: program.file(other) for other in sorted(graph.loaded_by(path))}
-            files = {other: parsed for other, parsed in loaded.items() if parsed is not None}
-            others = [parsed for other, parsed in files.items() if other != path]
-            entries.append(Entry(file, files, reached_definitions(file, others)))
+            entries.append(_entry(program, graph, file))
     return entries
+
+
+def entry_of(program: Program, path: str) -> Entry | None:
+    """The program that starts with a file; None if that cannot be parsed."""
+    file = program.file(path)
+    return None if file is None else _entry(program, ImportGraph.of(program), file)
+
+
+def _entry(program: Program, graph: ImportGraph, file: ParsedFile) -> Entry:
+    loaded = {other: program.file(other) for other in sorted(graph.loaded_by(file.path))}
+    files = {other: parsed for other, parsed in loaded.items() if parsed is not None}
+    others = [parsed for other, parsed in files.items() if other != file.path]
+    return Entry(file, files, reached_definitions(file, others))
 
 
 def _may_start(program: Program, path: str) -> bool:
@@ -92,11 +102,11 @@ def main_guard(file: ParsedFile) -> cst.If | None:
     return next((part for part in file.module.body if isinstance(part, cst.If) and is_main_guard(part)), None)
 
 
-def nodes_of(file: ParsedFile, kind: type[cst.CSTNode]) -> Iterator[cst.CSTNode]:
-    """The nodes of a kind in a file, in source order."""
+def nodes_of(file: ParsedFile, *kinds: Any) -> Iterator[Any]:
+    """The nodes of some kinds in a file, in source order."""
     pending: list[cst.CSTNode] = [file.module]
     while pending:
         node = pending.pop()
-        if isinstance(node, kind):
+        if isinstance(node, kinds):
             yield node
         pending += reversed(children(node))

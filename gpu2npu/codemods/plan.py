@@ -11,11 +11,6 @@ from gpu2npu.codemods.program import Program
 from gpu2npu.engine import ProjectContext
 from gpu2npu.records import FileRewrite, StructuralEdit
 
-
-class CodemodError(ValueError):
-    """A codemod cannot do what the user asked for; the message is one sentence for them."""
-
-
 # A codemod looks at the whole program and says what to do to its files.
 Codemod = Callable[[Program, CodemodChoice], Mapping[str, FileRewrite]]
 

@@ -8,7 +8,7 @@ import libcst as cst
 
 from gpu2npu.codemods.entry import Entry, main_guard
 from gpu2npu.codemods.imports import first_code, spelling
-from gpu2npu.codemods.places import Step, inserted
+from gpu2npu.codemods.places import Step, inserted, replaced
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.engine.tree import children, last_name
 
@@ -72,7 +72,34 @@ def _in_guard(file: ParsedFile, guard: cst.If, begin: list[str], end: str) -> It
     else:  # if __name__ == '__main__': main()
         text = file.module.default_newline + _lines(file, begin, indent, start) + indent
         yield inserted(file, start, text, _BEGIN)
-    yield inserted(file, stop, _lines(file, [end], indent, stop), _END)
+    yield from _end(file, body.body[-1], indent, stop, end)
+
+
+def _end(file: ParsedFile, last: cst.CSTNode, indent: str, stop: int, end: str) -> Iterator[Step]:
+    """Below the last statement; where that is `sys.exit(main())`, between the two calls."""
+    exit_call = _exit_call(last)
+    if exit_call is None:
+        yield inserted(file, stop, _lines(file, [end], indent, stop), _END)
+        return
+    newline = file.module.default_newline
+    status = exit_call.args[0].value if exit_call.args else None
+    if not isinstance(status, (cst.Call, cst.Await)):
+        yield inserted(file, file.positions.of(exit_call)[0], f"{end}{newline}{indent}", _END)
+        return
+    before = f"status = {file.code(status)}{newline}{indent}{end}{newline}{indent}"
+    start, length = file.positions.of(exit_call)[0], len(file.code(exit_call))
+    inside = file.positions.of(status)[0] - start, file.positions.of(status)[1] - start
+    call = file.text[start : start + length]
+    yield replaced(file, exit_call, f"{before}{call[: inside[0]]}status{call[inside[1] :]}", _END)
+
+
+def _exit_call(last: cst.CSTNode) -> cst.Call | None:
+    """`sys.exit(...)`, if that is all of a statement."""
+    if isinstance(last, cst.SimpleStatementLine) and len(last.body) == 1:
+        last = last.body[0]
+    call = last.value if isinstance(last, cst.Expr) else None
+    is_exit = isinstance(call, cst.Call) and last_name(call.func) == "exit" and len(call.args) <= 1
+    return call if is_exit else None
 
 
 def _lines(file: ParsedFile, lines: Sequence[str], indent: str, offset: int) -> str:

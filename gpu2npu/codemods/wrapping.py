@@ -16,6 +16,7 @@ from gpu2npu.codemods.spelling import is_data_parallel, spell_distributed
 from gpu2npu.engine.edits import splice
 from gpu2npu.records import StructuralEdit
 
+DISTRIBUTED = "torch.nn.parallel.DistributedDataParallel"
 _DEVICE = re.compile(r"cuda|dev|gpu|rank", re.IGNORECASE)
 _MESSAGE = "An NPU has no DataParallel; DistributedDataParallel has one process for each card."
 
@@ -65,12 +66,12 @@ def argument(call: cst.Call, index: int, name: str) -> cst.BaseExpression | None
 def _with_move(file: ParsedFile, call: cst.Call) -> cst.Call:
     attribute = file.parents.get(id(call))
     moved = file.parents.get(id(attribute))
-    if isinstance(attribute, cst.Attribute) and isinstance(moved, cst.Call) and _is_move(file, moved):
+    if isinstance(attribute, cst.Attribute) and isinstance(moved, cst.Call) and is_move(file, moved):
         return moved
     return call
 
 
-def _is_move(file: ParsedFile, node: cst.CSTNode) -> bool:
+def is_move(file: ParsedFile, node: cst.CSTNode) -> bool:
     """`x.cuda(...)`, or `x.to(...)` with what looks like a device."""
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return False
@@ -116,12 +117,12 @@ def _move(wrap: Wrap, others: Iterable[StructuralEdit]) -> str:
 def _is_on_device(wrap: Wrap) -> bool:
     """Whether the module is moved to a device in the wrap itself, or by a statement that always runs before it."""
     file = wrap.file
-    if _is_move(file, wrap.module.value):
+    if is_move(file, wrap.module.value):
         return True
     around = {id(node) for node in above(file, wrap.call)}
     start, _ = file.positions.of(wrap.call)
     for node in nodes_of(file, cst.Call):
-        if file.positions.of(node)[1] <= start and _is_move(file, node) and _moves(file, node, wrap.module_code):
+        if file.positions.of(node)[1] <= start and is_move(file, node) and _moves(file, node, wrap.module_code):
             statement = next(iter(part for part in above(file, node) if isinstance(part, cst.BaseStatement)), None)
             if statement is not None and id(file.parents[id(statement)]) in around:
                 return True
