@@ -11,6 +11,7 @@ Wheels are read as archives, never imported. PyYAML, of the dev extra, is needed
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import re
@@ -33,6 +34,10 @@ CUDA_PACKAGES = ("torch.cuda", "torch.backends.cuda", "torch.backends.cudnn")
 TORCH_NPU_PACKAGES = ("contrib", "distributed", "optim", "profiler")
 # The library that raises torch_npu's errors. An exception class it uses is named among its symbols.
 LIBRARY = "torch_npu/lib/libtorch_npu.so"
+# What the library does with an operator that it does not register: these names stand in it if it has the code for it.
+FALLBACKS = ("npu_Sparse_fallback", "npu_cpu_fallback", "TORCH_NPU_FALLBACK_CPU_DISABLE")
+# Functions that torch_npu replaces on import with ones that raise for what is on the NPU.
+REFUSED = "torch_npu/utils/unsupport_api.py"
 # torch_npu copies these operators from torch.ops.npu into its own namespace.
 EXPOSED_OPERATORS = "torch_npu/utils/exposed_api.py"
 
@@ -55,6 +60,8 @@ def extract_npu_table(wheel: Path) -> dict[str, Any]:
         "release": _release(wheel),
         "wheel": _provenance(wheel),
         "out_of_memory": "torch.OutOfMemoryError" if b"OutOfMemoryError" in library else "RuntimeError",
+        "fallbacks": sorted(name for name in FALLBACKS if name.encode() in library),
+        "refused": _refused(sources.get(REFUSED, "")),
         "operators": operators,
         "torch.npu": _as_lists(_surface(sources, "torch_npu.npu", wheel), "torch_npu.npu", "torch.npu"),
         "parameters": _parameters(sources, wheel),
@@ -186,6 +193,17 @@ def _torch_npu_names(sources: dict[str, str], wheel: Path) -> list[str]:
         # What the package itself offers, not the modules it is made of.
         names.update(name for name in surface.names if name.count(".") == 2 and "._" not in name)
     return sorted(names)
+
+
+def _refused(source: str) -> list[str]:
+    """Of dicts {"share_memory_": torch.Tensor} the qualified names; a class stands for its `__init__`."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Dict):
+            for name, owner in zip(node.keys, node.values, strict=True):
+                if isinstance(name, ast.Constant):
+                    found.add(f"{ast.unparse(owner)}.{name.value!s}".removesuffix(".__init__"))
+    return sorted(found)
 
 
 def _as_lists(surface: Surface, package: str, spelling: str) -> dict[str, list[str]]:

@@ -39,7 +39,9 @@ class SupportTable:
     those of them that do nothing but warn and return a constant. `parameters` are what the functions and classes of
     torch.npu and torch_npu.profiler can be given by keyword, with "**" for any others. `out_of_memory` is the exception
     that is raised when the device's memory runs out. Operators are overloads: "aten::add.Tensor" in `supported`,
-    "npu::npu_format_cast" in `custom`, and in `autograd` the aten ones with a backward of torch_npu's own.
+    "npu::npu_format_cast" in `custom`, and in `autograd` the aten ones with a backward of torch_npu's own. `fallbacks`
+    name what torch_npu's library has for operators it does not register: "npu_cpu_fallback" computes them on the CPU,
+    "npu_Sparse_fallback" raises for sparse tensors. `refused` are torch's functions that torch_npu makes raise.
     """
 
     version: str
@@ -54,6 +56,8 @@ class SupportTable:
     supported: frozenset[str]
     custom: frozenset[str]
     autograd: frozenset[str]
+    fallbacks: frozenset[str]
+    refused: frozenset[str]
 
     @property
     def evidence(self) -> str:
@@ -94,6 +98,8 @@ def table_for(version: str) -> SupportTable:
         supported=frozenset(operators["supported"]),
         custom=frozenset(operators["custom"]),
         autograd=frozenset(operators["autograd"]),
+        fallbacks=frozenset(content["fallbacks"]),
+        refused=frozenset(content["refused"]),
     )
 
 

@@ -1,14 +1,37 @@
 """What becomes of a torch API on the NPU: one verdict for a public name in a release of torch_npu, with its evidence.
 
-Reads data only, and imports no torch.
+Three kinds of data decide, in this order: `known_facts.json`, what no table shows, with its source; the public names of
+each release of PyTorch; and the operators that calls of an API reach (`torch_apis.json`, traced), against the operators
+that torch_npu has. Reads data only, and imports no torch.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
+from typing import Any
 
-from gpu2npu.support.tables import table_for
+from gpu2npu.support import facts
+from gpu2npu.support.operators import (
+    Missing,
+    Reached,
+    Torch,
+    exists,
+    first_release,
+    has_kernel,
+    is_view,
+    missing,
+    torch_release,
+)
+from gpu2npu.support.tables import DATA, SupportTable, has_npu_name, table_for
+
+TORCH_APIS = DATA / "torch_apis.json"
+# Ways of calling an API that a program asks for by an argument, and that therefore do not decide.
+_ON_REQUEST = ("foreach=", "fused=", "training=False")
+_MOST_NAMED = 4
 
 
 class VerdictKind(str, Enum):
@@ -31,11 +54,20 @@ class Verdict:
     advice: str = ""
 
 
+@dataclass(frozen=True)
+class Variant:
+    """One set of operators that calls reached: in how many samples, called how, forward and in their gradients."""
+
+    samples: int
+    label: str
+    nodes: tuple[Reached, ...]
+    gradient: tuple[Reached, ...]
+
+
 def is_torch_api(api: str) -> bool:
-    """Whether `api` ("torch.Tensor.scatter_add_") is a public name of torch or torch_npu, in any release known."""
-    return api.partition(".")[0] in ("torch", "torch_npu") and not any(
-        part.startswith("_") and not part.endswith("__") for part in api.split(".")
-    )
+    """Whether `api` ("torch.Tensor.scatter_add_") is spelled as a public name of torch or torch_npu."""
+    root, *names = api.split(".")
+    return root in ("torch", "torch_npu") and bool(names) and not any(name.startswith("_") for name in names)
 
 
 def verdict(api: str, version: str) -> Verdict:
@@ -44,5 +76,160 @@ def verdict(api: str, version: str) -> Verdict:
     A name of torch or torch_npu that the data do not have is UNKNOWN, and so is every other name. Raises ValueError
     when `version` is not one of tables.VERSIONS.
     """
+    return _verdict(api, version)
+
+
+@cache
+def _verdict(api: str, version: str) -> Verdict:
     table = table_for(version)
-    return Verdict(api, VerdictKind.UNKNOWN, f"nothing is known of {api} ({table.evidence})")
+    torch = torch_release(table.release)
+    first = first_release(api)
+    if first is not None and api not in torch.names:
+        return _absent(api, first, torch, table)
+    known = facts.fact_for(api, table.release)
+    if known is not None and known.verdict and exists(api):
+        return Verdict(api, VerdictKind(known.verdict), f"{known.evidence} ({known.source})", known.advice)
+    if api in table.refused:
+        return Verdict(
+            api, VerdictKind.UNSUPPORTED, f"torch_npu makes it raise for what is on the NPU ({table.evidence})"
+        )
+    if api.startswith(("torch.npu.", "torch_npu.")):
+        return _of_torch_npu(api, table)
+    for spelling in _spellings(api):
+        if variants := api_variants().get(spelling):
+            given = known.assume if known is not None else ""
+            found = _of_operators(api, variants, given, table, torch)
+            return found if known is None else _with_note(found, known)
+    evidence = f"nothing is known of its operators ({table.evidence})" if first else f"PyTorch has no public {api}"
+    return Verdict(api, VerdictKind.UNKNOWN, evidence, known.advice if known is not None else "")
+
+
+def _of_torch_npu(api: str, table: SupportTable) -> Verdict:
+    if (
+        api in table.torch_npu_names
+        or has_npu_name(table, api)
+        or f"npu::{api.removeprefix('torch_npu.')}" in table.custom
+    ):
+        return Verdict(api, VerdictKind.NATIVE, f"torch_npu has it ({table.evidence})")
+    return Verdict(api, VerdictKind.UNKNOWN, f"no public name of that release ({table.evidence})")
+
+
+def _absent(api: str, first: str, torch: Torch, table: SupportTable) -> Verdict:
+    later = tuple(map(int, first.split("."))) > tuple(map(int, torch.release.split(".")))
+    came = f"it came with {first}" if later else "it was removed"
+    return Verdict(api, VerdictKind.UNSUPPORTED, f"PyTorch {torch.release} has no {api}: {came} ({table.evidence})")
+
+
+def _of_operators(api: str, variants: Sequence[Variant], assumed: str, table: SupportTable, torch: Torch) -> Verdict:
+    """By what most samples need, those aside that the program would have to ask for."""
+    usual = [each for each in variants if assumed in each.label] if assumed else []
+    usual = usual or [each for each in variants if not _is_on_request(each)] or list(variants)
+    lacks = {id(each): missing(each.nodes, table, torch) for each in variants}
+    known = [each for each in usual if not lacks[id(each)].absent]
+    if not known:
+        absent = sorted(set().union(*(lacks[id(each)].absent for each in usual)))
+        evidence = f"PyTorch {torch.release} composes it otherwise: it has no {_listed(absent)} ({table.evidence})"
+        return Verdict(api, VerdictKind.UNKNOWN, evidence)
+    total = sum(each.samples for each in known)
+    falling = [each for each in known if lacks[id(each)]]
+    if 2 * sum(each.samples for each in falling) > total:
+        operators = sorted(set().union(*(lacks[id(each)].falls_back for each in falling)))
+        verb = "is" if len(operators) == 1 else "are"
+        evidence = f"{_listed(operators)} {verb} not registered for the NPU ({table.evidence})"
+        others = [each for each in variants if not lacks[id(each)]]
+        return Verdict(api, VerdictKind.FALLBACK, evidence, _advice_for_fallback(others, table))
+    good = [each for each in known if not lacks[id(each)]]
+    shown = good[0]
+    computing = [node for node in shown.nodes if not is_view(node)] or list(shown.nodes)
+    native = all(has_kernel(node.operator, table, torch) for node in computing)
+    names = _listed([node.operator for node in computing])
+    notes = _notes(variants, lacks, good, table, torch)
+    if not shown.nodes:
+        return Verdict(api, VerdictKind.NATIVE, "needs no operator", notes)
+    if native:
+        return Verdict(api, VerdictKind.NATIVE, f"{names} registered for the NPU ({table.evidence})", notes)
+    parts = _listed(sorted(_kernels(computing, table, torch)))
+    evidence = f"{names} composed by PyTorch of {parts or 'views'} ({table.evidence})"
+    return Verdict(api, VerdictKind.COMPOSITE, evidence, notes)
+
+
+def _is_on_request(variant: Variant) -> bool:
+    return variant.label.startswith(_ON_REQUEST)
+
+
+def _kernels(nodes: Sequence[Reached], table: SupportTable, torch: Torch) -> set[str]:
+    """The operators with a kernel for the NPU that compositions end in, views aside."""
+    found: set[str] = set()
+    for node in nodes:
+        if is_view(node):
+            continue
+        if has_kernel(node.operator, table, torch):
+            found.add(node.operator)
+        else:
+            found |= _kernels(node.parts, table, torch)
+    return found
+
+
+def _advice_for_fallback(others: Sequence[Variant], table: SupportTable) -> str:
+    labels = sorted({each.label for each in others if each.label})
+    if labels:
+        return f"call it with {labels[0]}, which the NPU computes itself"
+    if facts.FALLBACK_SWITCH in table.fallbacks:
+        return f"slow: it is copied to the CPU and back; {facts.FALLBACK_SWITCH}=1 makes it an error"
+    return "slow: it is copied to the CPU and back; move it out of the training loop, or keep its data on the CPU"
+
+
+def _notes(
+    variants: Sequence[Variant], lacks: dict[int, Missing], good: Sequence[Variant], table: SupportTable, torch: Torch
+) -> str:
+    """What falls back all the same: with some arguments, or in the backward pass."""
+    notes = []
+    for each in variants:
+        operators = sorted(lacks[id(each)].falls_back)
+        if operators:
+            given = f"with {each.label}" if each.label else "with some arguments"
+            notes.append(f"{given} it needs {_listed(operators)}, which falls back to the CPU")
+            break
+    backward = [missing(each.gradient, table, torch).falls_back for each in good if each.gradient]
+    always = sorted(frozenset.intersection(*backward)) if backward else []
+    if always:
+        notes.append(f"its gradient needs {_listed(always)}, which falls back to the CPU")
+    return "; ".join(notes)
+
+
+def _listed(operators: Sequence[str]) -> str:
+    shown = list(dict.fromkeys(operators))
+    more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
+    return ", ".join(shown[:_MOST_NAMED]) + more
+
+
+def _with_note(found: Verdict, known: facts.Fact) -> Verdict:
+    advice = "; ".join(filter(None, (known.advice, found.advice)))
+    return Verdict(found.api, found.kind, f"{found.evidence}; {known.evidence} ({known.source})", advice)
+
+
+def _spellings(api: str) -> list[str]:
+    """The name itself, then where PyTorch exports the same thing: torch.nn.modules.conv.Conv2d is torch.nn.Conv2d."""
+    parts = api.split(".")
+    found = [api]
+    homes = ("torch.nn", "torch.optim")
+    found += [f"{home}.{parts[-1]}" for home in homes if api.startswith(f"{home}.") and len(parts) > 3]
+    if parts[:2] == ["torch", "functional"]:
+        found.append(f"torch.{parts[-1]}")
+    return found
+
+
+@cache
+def api_variants() -> dict[str, tuple[Variant, ...]]:
+    """What calls of each traced API reach; see tools/api_map, which makes the data."""
+    content: dict[str, Any] = json.loads(TORCH_APIS.read_text(encoding="utf-8"))
+    nodes: list[Reached] = []
+    for operator, *parts in content["nodes"]:
+        nodes.append(Reached(content["operators"][operator], tuple(nodes[part] for part in parts)))
+    return {
+        api: tuple(
+            Variant(samples, label, tuple(nodes[each] for each in reached), tuple(nodes[each] for each in gradient))
+            for samples, label, reached, gradient in variants
+        )
+        for api, variants in content["apis"].items()
+    }

@@ -1,0 +1,135 @@
+"""How an aten operator runs on the NPU: torch_npu's kernel, PyTorch's composition of others, or a fallback.
+
+PyTorch's dispatcher asks in this order, for a device as for any: a kernel that torch_npu registers; PyTorch's
+composition below autograd ("explicit") or above it ("implicit"), or the kernel of the out= overload ("structured");
+last, what torch_npu registers for all the rest, which runs the operator on the CPU. `data/torch_releases.json` says
+what PyTorch has for each operator in each release, by its native_functions.yaml.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from gpu2npu.support.tables import DATA, RELEASES, SupportTable
+
+TORCH_RELEASES = DATA / "torch_releases.json"
+_STRUCTURED = "structured "
+
+# Parts of an operator that only make another view of a tensor, which no kernel computes.
+_VIEWS = frozenset(
+    f"aten::{name}"
+    for name in ("as_strided", "view", "squeeze", "squeeze.dim", "unsqueeze", "unfold", "_reshape_alias", "alias")
+)
+
+
+@dataclass(frozen=True)
+class Torch:
+    """One release of PyTorch: its operators with how it composes them, and its public names."""
+
+    release: str
+    operators: dict[str, str] = field(repr=False)
+    names: frozenset[str] = field(repr=False)
+
+
+@cache
+def torch_release(release: str) -> Torch:
+    """PyTorch of a minor release, one of tables.RELEASES. Raises ValueError for any other."""
+    operators: dict[str, str] = {}
+    names: set[str] = set()
+    for each in RELEASES[: RELEASES.index(release) + 1]:
+        change = _changes()[each]
+        operators.update(change["operators"])
+        names.update(change["new"])
+        names.difference_update(change["gone"])
+    existing = {name: kind for name, kind in operators.items() if kind}
+    return Torch(release, existing, frozenset(names))
+
+
+def first_release(name: str) -> str | None:
+    """The first of RELEASES whose PyTorch has the public name; None when none has."""
+    return next((each for each in RELEASES if name in _changes()[each]["new"]), None)
+
+
+def exists(name: str) -> bool:
+    """Whether PyTorch has the name in some release, or a class it is an attribute of.
+
+    True as well for packages of which no names were read, such as torch.fx.
+    """
+    everything = _all_names()
+    parts = name.split(".")
+    if ".".join(parts[:2]) not in _packages():
+        return True
+    return any(".".join(parts[:end]) in everything for end in range(len(parts), 1, -1))
+
+
+@cache
+def _all_names() -> frozenset[str]:
+    return frozenset().union(*(change["new"] for change in _changes().values()))
+
+
+@cache
+def _packages() -> frozenset[str]:
+    return frozenset(".".join(name.split(".")[:2]) for name in _all_names() if name.count(".") > 1)
+
+
+@cache
+def _changes() -> dict[str, Any]:
+    changes: dict[str, Any] = json.loads(TORCH_RELEASES.read_text(encoding="utf-8"))["changes"]
+    for change in changes.values():
+        change["new"] = frozenset(change["new"])
+    return changes
+
+
+@dataclass(frozen=True)
+class Reached:
+    """An operator that a call reaches, and what PyTorch's composition of it reaches."""
+
+    operator: str
+    parts: tuple[Reached, ...] = ()
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Operators that a call needs and the NPU has not: those that fall back, and those PyTorch has not either."""
+
+    falls_back: frozenset[str] = frozenset()
+    absent: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.falls_back or self.absent)
+
+
+def has_kernel(operator: str, table: SupportTable, torch: Torch) -> bool:
+    """Whether the NPU computes an operator itself: it is in torch_npu's list, or its out= overload is."""
+    delegate = torch.operators.get(operator, "").removeprefix(_STRUCTURED)
+    return operator in table.supported or operator in table.custom or delegate in table.supported
+
+
+def missing(nodes: Iterable[Reached], table: SupportTable, torch: Torch) -> Missing:
+    """What the NPU lacks of what a call reaches, compositions resolved."""
+    falls_back: set[str] = set()
+    absent: set[str] = set()
+    for node in nodes:
+        kind = torch.operators.get(node.operator)
+        if has_kernel(node.operator, table, torch):
+            continue
+        if kind in ("explicit", "implicit") or (kind is None and node.parts):
+            parts = missing(node.parts, table, torch)
+            falls_back |= parts.falls_back
+            absent |= parts.absent
+        elif kind is None:
+            absent.add(node.operator)
+        else:
+            falls_back.add(node.operator)
+    return Missing(frozenset(falls_back), frozenset(absent))
+
+
+def is_view(node: Reached) -> bool:
+    """Whether an operator only makes another view of a tensor: no kernel computes anything."""
+    return node.operator in _VIEWS or (
+        bool(node.parts) and all(is_view(part) for part in node.parts) and not node.operator.endswith("_copy")
+    )
