@@ -73,3 +73,6 @@ def _file_entries(file: MigratedFile) -> Iterator[_Entry]:
     for finding in sorted(file.findings, key=lambda finding: (finding.span, finding.rule)):
         place = f"{file_and_cell(file.path, finding.span)}:{finding.span.start_line}"
         yield logging.WARNING, f"{place}: {finding.api}: {finding.message}"
+    for advice in sorted(file.advice, key=lambda advice: (advice.span, advice.rule)):
+        place = f"{file_and_cell(file.path, advice.span)}:{advice.span.start_line}"
+        yield logging.INFO, f"{place}: {advice.api}: {advice.message}"

@@ -9,6 +9,7 @@ from gpu2npu.report.text import one_line
 
 _FINDING_LABELS = {
     FindingKind.UNSUPPORTED: "Findings: unsupported on the NPU",
+    FindingKind.FALLBACK: "Findings: slow, run on the CPU",
     FindingKind.UNKNOWN: "Findings: not known to be supported",
     FindingKind.REVIEW: "Findings: to be reviewed by a person",
 }
@@ -30,6 +31,7 @@ def summary_rows(outcome: Outcome) -> list[tuple[str, str]]:
         ("Could not be migrated or copied", failed),
         ("Changes", sum(len(file.changes) for file in outcome.files)),
         *((label, kinds[kind]) for kind, label in _FINDING_LABELS.items()),
+        ("Advice: could be faster or more precise", sum(len(file.advice) for file in outcome.files)),
     ]
     return [*((label, str(value)) for label, value in rows), ("Seconds", f"{outcome.seconds:.2f}")]
 

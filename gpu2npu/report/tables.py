@@ -15,23 +15,30 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from gpu2npu.records import Change, ExportedOperator, Finding, FindingKind, MigratedFile, Outcome
+from gpu2npu.records import Advice, AdviceKind, Change, ExportedOperator, Finding, FindingKind, MigratedFile, Outcome
 from gpu2npu.report.text import file_and_cell
 
 CHANGE_LIST = "change_list.csv"
 UNSUPPORTED_API = "unsupported_api.csv"
 UNKNOWN_API = "unknown_api.csv"
 CUDA_OP_LIST = "cuda_op_list.csv"
+PRECISION_ADVICE = "api_precision_advice.csv"
+PERFORMANCE_ADVICE = "api_performance_advice.csv"
+AFFINITY_CALLS = "affinity_api_call.csv"
 
 _CHANGE_HEADER = ("File", "Start Line", "End Line", "Operation Type", "Message", "Rule", "Before", "After")
 _FINDING_HEADER = ("File", "Start Line", "End Line", "OP", "Tips")
 _OPERATOR_HEADER = ("File", "Api")
+_AFFINITY_HEADER = ("File", "Start Line", "End Line", "Api Type", "Api Call Name", "Affinity Api Name", "Tips", "Rule")
 
 HEADERS = {
     CHANGE_LIST: _CHANGE_HEADER,
     UNSUPPORTED_API: _FINDING_HEADER,
     UNKNOWN_API: _FINDING_HEADER,
     CUDA_OP_LIST: _OPERATOR_HEADER,
+    PRECISION_ADVICE: _FINDING_HEADER,
+    PERFORMANCE_ADVICE: _FINDING_HEADER,
+    AFFINITY_CALLS: _AFFINITY_HEADER,
 }
 
 _Row = tuple[str | int, ...]
@@ -47,6 +54,9 @@ def tables(outcome: Outcome) -> dict[str, bytes]:
         UNSUPPORTED_API: csv_bytes(_FINDING_HEADER, finding_rows(outcome.files, {FindingKind.UNSUPPORTED})),
         UNKNOWN_API: csv_bytes(_FINDING_HEADER, finding_rows(outcome.files, {FindingKind.UNKNOWN, FindingKind.REVIEW})),
         CUDA_OP_LIST: csv_bytes(_OPERATOR_HEADER, operator_rows(outcome.operators)),
+        PRECISION_ADVICE: csv_bytes(_FINDING_HEADER, advice_rows(outcome.files, AdviceKind.PRECISION)),
+        PERFORMANCE_ADVICE: csv_bytes(_FINDING_HEADER, performance_rows(outcome.files)),
+        AFFINITY_CALLS: csv_bytes(_AFFINITY_HEADER, affinity_rows(outcome.files)),
     }
 
 
@@ -104,7 +114,40 @@ def finding_rows(files: Iterable[MigratedFile], kinds: set[FindingKind]) -> list
     ]
 
 
-def _place(entry: tuple[str, Change | Finding]) -> tuple[object, ...]:
+def advice_rows(files: Iterable[MigratedFile], kind: AdviceKind) -> list[_Row]:
+    return [
+        (file_and_cell(path, advice.span), advice.span.start_line, advice.span.end_line, advice.api, advice.message)
+        for path, advice in _advice(files, kind)
+    ]
+
+
+def performance_rows(files: Iterable[MigratedFile]) -> list[_Row]:
+    """What runs on the CPU, and then what else could be faster."""
+    files = tuple(files)
+    return [*finding_rows(files, {FindingKind.FALLBACK}), *advice_rows(files, AdviceKind.PERFORMANCE)]
+
+
+def affinity_rows(files: Iterable[MigratedFile]) -> list[_Row]:
+    return [
+        (
+            file_and_cell(path, advice.span),
+            advice.span.start_line,
+            advice.span.end_line,
+            advice.form,
+            advice.api,
+            advice.replacement,
+            advice.message,
+            advice.rule,
+        )
+        for path, advice in _advice(files, AdviceKind.AFFINITY)
+    ]
+
+
+def _advice(files: Iterable[MigratedFile], kind: AdviceKind) -> list[tuple[str, Advice]]:
+    return sorted(((file.path, advice) for file in files for advice in file.advice if advice.kind is kind), key=_place)
+
+
+def _place(entry: tuple[str, Change | Finding | Advice]) -> tuple[object, ...]:
     path, record = entry
     return path, record.span, record.rule
 

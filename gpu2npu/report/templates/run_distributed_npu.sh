@@ -152,7 +152,7 @@ run_rank() {
 
 signal_all() {
     local leader
-    for leader in $(jobs -p) ${LEADERS[@]+"${LEADERS[@]}"}; do
+    for leader in $(jobs -p) ${CHILDREN[@]+"${CHILDREN[@]}"} ${LEADERS[@]+"${LEADERS[@]}"}; do
         kill "-$1" -- "-$leader" 2>/dev/null && echo "$leader" || true
     done
 }
