@@ -71,6 +71,10 @@ class StructuralEdit:
     rule: str
     message: str
 
+    def overlaps(self, other: StructuralEdit) -> bool:
+        """Whether the two want some of the same characters. Insertions at one place do not."""
+        return self.start < other.end and other.start < self.end
+
 
 @dataclass(frozen=True)
 class FileRewrite:

@@ -8,8 +8,9 @@ from gpu2npu.codemods.card_count import by_world_size
 from gpu2npu.codemods.certainty import reason_to_stay
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.entry import find_entries
+from gpu2npu.codemods.loaders import shard_loaders
 from gpu2npu.codemods.own_card import on_own_card
-from gpu2npu.codemods.places import Step, by_file, reported
+from gpu2npu.codemods.places import Step, by_file, reported, taken_over
 from gpu2npu.codemods.process_group import set_up
 from gpu2npu.codemods.program import Program
 from gpu2npu.codemods.references import find_references, follow, report_functions, report_subclass, staying
@@ -41,6 +42,8 @@ def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewr
     if choice.data_parallel:
         steps += _wrapped(program, rewritten, around)
     steps += _outside(rewritten, around)
+    for codemod in (shard_loaders,):
+        steps += taken_over(program, steps, codemod(program, [entry.file.path for entry in started]))
     return by_file(steps)
 
 

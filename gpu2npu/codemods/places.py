@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
 import libcst as cst
 
 from gpu2npu.codemods.imports import RULE
-from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.engine.edits import splice
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.records import FileRewrite, Finding, FindingKind, StructuralEdit
@@ -49,7 +49,7 @@ def _skips(text: str) -> Skips:
 
 
 def by_file(steps: Iterable[Step]) -> dict[str, FileRewrite]:
-    """The rewrites of a codemod. Where an edit lies within another, it is applied to the code that the other keeps."""
+    """The rewrites of a codemod."""
     edits: dict[str, list[StructuralEdit]] = {}
     findings: dict[str, list[Finding]] = {}
     for file, step in steps:
@@ -61,6 +61,20 @@ def by_file(steps: Iterable[Step]) -> dict[str, FileRewrite]:
         path: FileRewrite(tuple(sorted(set(edits.get(path, ())))), tuple(dict.fromkeys(findings.get(path, ()))))
         for path in sorted({*edits, *findings})
     }
+
+
+def taken_over(program: Program, steps: Iterable[Step], rewrites: Mapping[str, FileRewrite]) -> Iterator[Step]:
+    """The steps of another codemod, but for edits where there are other edits already."""
+    done: dict[str, list[StructuralEdit]] = {}
+    for file, step in steps:
+        if isinstance(step, StructuralEdit):
+            done.setdefault(file.path, []).append(step)
+    for path, rewrite in rewrites.items():
+        parsed = program.file(path)
+        if parsed is not None:
+            free = [edit for edit in rewrite.edits if not any(edit.overlaps(other) for other in done.get(path, ()))]
+            yield from ((parsed, edit) for edit in free)
+            yield from ((parsed, finding) for finding in rewrite.findings)
 
 
 def joined(file: ParsedFile, node: cst.CSTNode, edits: Iterable[StructuralEdit], message: str) -> Step:

@@ -40,7 +40,7 @@ def plan_codemods(sources: Mapping[str, bytes], context: ProjectContext, choice:
 
 
 def _joined(earlier: FileRewrite, later: FileRewrite) -> FileRewrite:
-    free = [edit for edit in later.edits if not any(_overlap(edit, other) for other in earlier.edits)]
+    free = [edit for edit in later.edits if not any(edit.overlaps(other) for other in earlier.edits)]
     return FileRewrite(
         tuple(sorted({*earlier.edits, *free})), tuple(dict.fromkeys((*earlier.findings, *later.findings)))
     )
@@ -57,7 +57,3 @@ def _in_order(edits: Iterable[StructuralEdit]) -> tuple[StructuralEdit, ...]:
         else:
             merged.append(edit)
     return tuple(merged)
-
-
-def _overlap(one: StructuralEdit, other: StructuralEdit) -> bool:
-    return one.start < other.end and other.start < one.end

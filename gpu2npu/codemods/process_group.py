@@ -98,8 +98,9 @@ def _exit_call(last: cst.CSTNode) -> cst.Call | None:
     if isinstance(last, cst.SimpleStatementLine) and len(last.body) == 1:
         last = last.body[0]
     call = last.value if isinstance(last, cst.Expr) else None
-    is_exit = isinstance(call, cst.Call) and last_name(call.func) == "exit" and len(call.args) <= 1
-    return call if is_exit else None
+    if isinstance(call, cst.Call) and last_name(call.func) == "exit" and len(call.args) <= 1:
+        return call
+    return None
 
 
 def _lines(file: ParsedFile, lines: Sequence[str], indent: str, offset: int) -> str:
