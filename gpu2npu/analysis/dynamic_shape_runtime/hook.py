@@ -42,6 +42,7 @@ _OWN_HEADER = ["Rank", "Device", "Shapes", "Calls"]
 _MOST_CALLS = 200_000  # different ones that are remembered
 _MOST_SHAPES = 1_000  # of one call that are counted
 _SECONDS_BETWEEN_SAVES = 60
+_WARM_UP = 2  # the first batch, and what follows its step
 _HERE = str(Path(__file__).resolve().parent) + os.sep
 if TYPE_CHECKING:
     _Shapes = tuple[tuple[int, ...], ...]
@@ -101,6 +102,8 @@ class Detector:
         self._number: dict[_Place, int] = {}
         self._is_own: dict[CodeType, bool] = {}
         self._mode: Any = None
+        self._begun = 0
+        self.rank = 0
         self._saved = time.monotonic()
         self._changed = True
 
@@ -119,7 +122,10 @@ class Detector:
             self._mode = mode()
             self._mode.detector = self
             self._mode.__enter__()
-        self.recording = True
+        self._begun += 1
+        self.rank, several = _rank()
+        # Where several processes train one model, the first step makes the buckets of gradients anew, in other sizes.
+        self.recording = not several or self._begun > _WARM_UP
         self._number.clear()
         if self._changed and time.monotonic() - self._saved > _SECONDS_BETWEEN_SAVES:
             self.save()
@@ -174,7 +180,7 @@ class Detector:
         for (place, _), call in list(self.calls.items()):
             if call.shapes and not (only_device and place[2] == "cpu"):
                 merged.setdefault(place, []).append(call)
-        return [_row(place, calls) for place, calls in merged.items()]
+        return [_row(place, calls, self.rank) for place, calls in merged.items()]
 
     def save(self) -> None:
         """Writes what this process saw, and the report of all of them; says so if that is not possible."""
@@ -192,14 +198,14 @@ class Detector:
             print(f"The report of dynamic shapes could not be written: {error}.", file=sys.stderr)
 
 
-def _row(place: _Place, calls: list[_Call]) -> list[Any]:
+def _row(place: _Place, calls: list[_Call], rank: int) -> list[Any]:
     func, stack, device = place
     seen = {shapes for call in calls for shapes in call.shapes}
     path, line = (_shown(stack[0][0]), stack[0][1]) if stack else ("", 0)
     lines = [f"<file {_shown(code)}, line {number} in {code.co_name}>" for code, number in reversed(stack)]
     ranges = [_ranges(shapes[side] for shapes in seen) for side in (0, 1)]
     name = func._schema.name + (f".{func._schema.overload_name}" if func._schema.overload_name else "")
-    return [name, path, line, str(lines), *ranges, _rank(), device, len(seen), sum(call.calls for call in calls)]
+    return [name, path, line, str(lines), *ranges, rank, device, len(seen), sum(call.calls for call in calls)]
 
 
 def _runs_a_kernel(func: Any) -> bool:
@@ -241,12 +247,13 @@ def _shown(code: CodeType) -> str:
     return f"./{os.path.relpath(path, ROOT)}" if path.startswith(str(ROOT) + os.sep) else path
 
 
-def _rank() -> int:
+def _rank() -> tuple[int, bool]:
+    """The rank of this process, and whether there are several."""
     distributed = torch.distributed
     if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank()
+        return distributed.get_rank(), distributed.get_world_size() > 1
     rank = os.environ.get("RANK", "0")
-    return int(rank) if rank.isdigit() else 0
+    return int(rank) if rank.isdigit() else 0, False
 
 
 def _write_report() -> None:
