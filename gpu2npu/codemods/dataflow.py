@@ -150,6 +150,10 @@ class Dataflow:
             pending += [(value.place, value.steps) for value in self._sources(current, steps)]
         return found
 
+    def is_assigned(self, attribute: str) -> bool:
+        """Whether the program assigns an attribute of that name, of whatever object."""
+        return attribute in self._attributes
+
     def updates(self, name: Place) -> list[Place]:
         """The calls `name.update(...)` and the targets `name[key]` of assignments."""
         owners = [(target, target.node.value) for target in self._items if isinstance(target.node, cst.Subscript)]

@@ -95,7 +95,8 @@ FORMS = {
     "keywords that hold neither": (
         "kw = {'num_workers': 1} if cuda else {}\n"
         "train_loader = DataLoader(ds, batch_size=64, shuffle=True, **kw)\nother = DataLoader(ds, **kw)\n",
-        "kw = {'num_workers': 1} if cuda else {}\ntrain_loader = DataLoader(ds, batch_size=64 // dist.get_world_size(), "
+        "kw = {'num_workers': 1} if cuda else {}\n"
+        "train_loader = DataLoader(ds, batch_size=64 // dist.get_world_size(), "
         "sampler=DistributedSampler(ds), **kw)\nother = DataLoader(ds, **kw)\n",
     ),
 }
