@@ -393,11 +393,16 @@ def argument(call: Place, function: Place, parameter: str) -> Place | None:
 
 
 def returned(function: Place) -> list[Place]:
-    """The expressions that a function returns or yields."""
+    """The expressions that a function returns, and what a generator takes from elsewhere and yields on."""
     assert isinstance(function.node, cst.FunctionDef)
-    nodes = walk(function.node.body, into_functions=False)
-    values = [node.value for node in nodes if isinstance(node, (cst.Return, cst.Yield)) and node.value is not None]
-    return [Place(function.file, value.item if isinstance(value, cst.From) else value) for value in values]
+    nodes = list(walk(function.node.body, into_functions=False))
+    found: list[cst.CSTNode] = [node.value for node in nodes if isinstance(node, cst.Return) and node.value is not None]
+    yielded = [node.value for node in nodes if isinstance(node, cst.Yield) and node.value is not None]
+    found += [value.item for value in yielded if isinstance(value, cst.From)]
+    names = {last_name(value) for value in yielded if isinstance(value, cst.Name)}
+    loops = [node for node in nodes if isinstance(node, cst.For)]
+    found += [loop.iter for loop in loops if any(last_name(part) in names for part in walk(loop.target))]
+    return [Place(function.file, value) for value in found]
 
 
 def walk(node: cst.CSTNode, into_functions: bool = True) -> Iterator[cst.CSTNode]:

@@ -128,12 +128,13 @@ def _edit(call: LoaderCall, shared: Shared | None, terms: _Terms, rewriting: Rew
     if terms.shuffle is not None and taken is not None:
         sampler += _comma(call, taken) + terms.shuffle
     if "batch_size" in call.given:
-        size = _atom(call, "batch_size")
-        text = f"{size} // {terms.ranks}"
-        if shared is not None:
-            text = f"{text} if {shared.condition} else {size}"
-        text = text if taken is not None else f"{text}, {sampler}"
-        rewriting.replace(file, call.given["batch_size"].value, text, _SHARE)
+        ranks = terms.ranks if shared is None else f"({terms.ranks} if {shared.condition} else 1)"
+        start, end = file.positions.of(call.given["batch_size"].value)
+        is_atom = _atom(call, "batch_size") == file.text[start:end]
+        if not is_atom:
+            rewriting.put(file, start, start, "(", _SHARE)
+        divided = f"{'' if is_atom else ')'} // {ranks}"
+        rewriting.put(file, end, end, divided if taken is not None else f"{divided}, {sampler}", _SHARE)
     elif taken is None:
         end = file.positions.of(call.given["dataset"].value)[1]
         rewriting.put(file, end, end, f", {sampler}", _SHARE)

@@ -207,7 +207,7 @@ def test_a_function_that_makes_both_loaders_is_told_which_is_for_training():
     after = """
     def make(ds, shuffle, distributed=False):
         train_sampler = DistributedSampler(ds, shuffle=shuffle) if distributed else None
-        return DataLoader(ds, batch_size=64 // dist.get_world_size() if distributed else 64, sampler=train_sampler, """
+        return DataLoader(ds, batch_size=64 // (dist.get_world_size() if distributed else 1), sampler=train_sampler, """
     after += """shuffle=shuffle and not distributed)
     train_loader = make(first, args.shuffle, distributed=True)
     val_loader = make(second, False)
@@ -228,7 +228,7 @@ def test_a_dictionary_of_loaders_by_phase():
     """
     after, messages = shard_one(dedent(before))
     assert (
-        "DataLoader(sets[x], batch_size=4 // dist.get_world_size() if x == 'train' else 4, "
+        "DataLoader(sets[x], batch_size=4 // (dist.get_world_size() if x == 'train' else 1), "
         "sampler=DistributedSampler(sets[x]) if x == 'train' else None, shuffle=x != 'train') for x in" in after
     )
     assert "for epoch in range(3):\n    loaders['train'].sampler.set_epoch(epoch)\n    for phase" in after
