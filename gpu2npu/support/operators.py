@@ -17,7 +17,7 @@ from typing import Any
 from gpu2npu.support.tables import DATA, RELEASES, SupportTable
 
 TORCH_RELEASES = DATA / "torch_releases.json"
-_STRUCTURED = "structured "
+EXPLICIT, IMPLICIT, _STRUCTURED = "explicit", "implicit", "structured "
 
 # Parts of an operator that only make another view of a tensor, which no kernel computes.
 _VIEWS = frozenset(
@@ -38,6 +38,8 @@ class Torch:
 @cache
 def torch_release(release: str) -> Torch:
     """PyTorch of a minor release, one of tables.RELEASES. Raises ValueError for any other."""
+    if release not in RELEASES:
+        raise ValueError(f"no facts about PyTorch {release}: there are {', '.join(RELEASES)}")
     operators: dict[str, str] = {}
     names: set[str] = set()
     for each in RELEASES[: RELEASES.index(release) + 1]:
@@ -61,9 +63,10 @@ def exists(name: str) -> bool:
     """
     everything = _all_names()
     parts = name.split(".")
-    if ".".join(parts[:2]) not in _packages():
+    if len(parts) > 2 and ".".join(parts[:2]) not in _packages():
         return True
-    return any(".".join(parts[:end]) in everything for end in range(len(parts), 1, -1))
+    owners = (".".join(parts[:end]) for end in range(2, len(parts)) if parts[end - 1][0].isupper())
+    return name in everything or any(owner in everything or owner == "torch.Tensor" for owner in owners)
 
 
 @cache
@@ -117,7 +120,7 @@ def missing(nodes: Iterable[Reached], table: SupportTable, torch: Torch) -> Miss
         kind = torch.operators.get(node.operator)
         if has_kernel(node.operator, table, torch):
             continue
-        if kind in ("explicit", "implicit") or (kind is None and node.parts):
+        if kind in (EXPLICIT, IMPLICIT) or (kind is None and node.parts):
             parts = missing(node.parts, table, torch)
             falls_back |= parts.falls_back
             absent |= parts.absent
@@ -128,8 +131,12 @@ def missing(nodes: Iterable[Reached], table: SupportTable, torch: Torch) -> Miss
     return Missing(frozenset(falls_back), frozenset(absent))
 
 
-def is_view(node: Reached) -> bool:
-    """Whether an operator only makes another view of a tensor: no kernel computes anything."""
-    return node.operator in _VIEWS or (
-        bool(node.parts) and all(is_view(part) for part in node.parts) and not node.operator.endswith("_copy")
-    )
+def is_view(node: Reached, torch: Torch) -> bool:
+    """Whether an operator only makes another view of a tensor: no kernel computes anything.
+
+    A composition without parts is one too: it gives back what it was given (broadcast_tensors of equal shapes).
+    """
+    if node.operator in _VIEWS:
+        return True
+    composed = torch.operators.get(node.operator) in (EXPLICIT, IMPLICIT)
+    return composed and all(is_view(part, torch) for part in node.parts)

@@ -1,15 +1,15 @@
 """What becomes of a torch API on the NPU: one verdict for a public name in a release of torch_npu, with its evidence.
 
-Three kinds of data decide, in this order: `known_facts.json`, what no table shows, with its source; the public names of
-each release of PyTorch; and the operators that calls of an API reach (`torch_apis.json`, traced), against the operators
-that torch_npu has. Reads data only, and imports no torch.
+Data decide, in this order: a known fact that names the API (`known_facts.json`); torch_npu's list of what it makes
+raise; the public names of the release of PyTorch; the operators that calls of the API reach (`torch_apis.json`,
+traced), against the operators that torch_npu has; and known facts about whole packages. Imports no torch.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from typing import Any
@@ -26,12 +26,13 @@ from gpu2npu.support.operators import (
     missing,
     torch_release,
 )
-from gpu2npu.support.tables import DATA, SupportTable, has_npu_name, table_for
+from gpu2npu.support.tables import DATA, SupportTable, has_cuda_name, has_npu_name, table_for
 
 TORCH_APIS = DATA / "torch_apis.json"
-# Ways of calling an API that a program asks for by an argument, and that therefore do not decide.
-_ON_REQUEST = ("foreach=", "fused=", "training=False")
 _MOST_NAMED = 4
+# Methods of a class that do what the class is for, and the classes whose other methods its own are.
+_WORK = ("forward", "step")
+_BASES = {"nn": "torch.nn.Module", "optim": "torch.optim.Optimizer"}
 
 
 class VerdictKind(str, Enum):
@@ -56,9 +57,13 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Variant:
-    """One set of operators that calls reached: in how many samples, called how, forward and in their gradients."""
+    """One set of operators that calls reached, forward and in their gradients.
+
+    `samples` reached it, `plain` of them called without options; `label` is what the others set ("mode='bicubic'").
+    """
 
     samples: int
+    plain: int
     label: str
     nodes: tuple[Reached, ...]
     gradient: tuple[Reached, ...]
@@ -84,24 +89,47 @@ def _verdict(api: str, version: str) -> Verdict:
     table = table_for(version)
     torch = torch_release(table.release)
     first = first_release(api)
+    known = facts.fact_for(api, table.release)
+    if known is not None and known.verdict and api in known.apis:
+        return _of_fact(api, known)
+    if api in table.refused:
+        evidence = f"torch_npu makes it raise for what is on the NPU ({table.evidence})"
+        return Verdict(api, VerdictKind.UNSUPPORTED, evidence)
     if first is not None and api not in torch.names:
         return _absent(api, first, torch, table)
-    known = facts.fact_for(api, table.release)
-    if known is not None and known.verdict and exists(api):
-        return Verdict(api, VerdictKind(known.verdict), f"{known.evidence} ({known.source})", known.advice)
-    if api in table.refused:
-        return Verdict(
-            api, VerdictKind.UNSUPPORTED, f"torch_npu makes it raise for what is on the NPU ({table.evidence})"
-        )
-    if api.startswith(("torch.npu.", "torch_npu.")):
-        return _of_torch_npu(api, table)
     for spelling in _spellings(api):
         if variants := api_variants().get(spelling):
-            given = known.assume if known is not None else ""
-            found = _of_operators(api, variants, given, table, torch)
-            return found if known is None else _with_note(found, known)
+            assumed = known.assume if known is not None and api in known.apis else ""
+            found = _of_operators(api, variants, assumed, table, torch)
+            return found if known is None or known.verdict else _with_note(found, known)
+    if known is not None and known.verdict and exists(api):
+        return _of_fact(api, known)
+    owner, _, member = api.rpartition(".")
+    if first is None and first_release(owner) and owner.rpartition(".")[2][:1].isupper():
+        if member in _WORK:
+            return replace(_verdict(owner, version), api=api)
+        base = _BASES.get(owner.split(".")[1])
+        if base is not None and owner != base:
+            return replace(_verdict(f"{base}.{member}", version), api=api)
+    if api.startswith("torch.cuda."):
+        return _of_cuda(api, table)
+    if api.startswith(("torch.npu.", "torch_npu.")):
+        return _of_torch_npu(api, table)
     evidence = f"nothing is known of its operators ({table.evidence})" if first else f"PyTorch has no public {api}"
     return Verdict(api, VerdictKind.UNKNOWN, evidence, known.advice if known is not None else "")
+
+
+def _of_fact(api: str, known: facts.Fact) -> Verdict:
+    return Verdict(api, VerdictKind(known.verdict), f"{known.evidence} ({known.source})", known.advice)
+
+
+def _of_cuda(api: str, table: SupportTable) -> Verdict:
+    npu = api.replace("torch.cuda", "torch.npu", 1)
+    if has_npu_name(table, npu):
+        return Verdict(api, VerdictKind.NATIVE, f"{npu} stands for it ({table.evidence})", f"call {npu}")
+    if has_cuda_name(api):
+        return Verdict(api, VerdictKind.UNSUPPORTED, f"torch_npu has no {npu} ({table.evidence})")
+    return Verdict(api, VerdictKind.UNKNOWN, f"PyTorch has no public {api}")
 
 
 def _of_torch_npu(api: str, table: SupportTable) -> Verdict:
@@ -121,18 +149,17 @@ def _absent(api: str, first: str, torch: Torch, table: SupportTable) -> Verdict:
 
 
 def _of_operators(api: str, variants: Sequence[Variant], assumed: str, table: SupportTable, torch: Torch) -> Verdict:
-    """By what most samples need, those aside that the program would have to ask for."""
+    """By what most samples need that are called without options, or if all have some, by what most of them need."""
     usual = [each for each in variants if assumed in each.label] if assumed else []
-    usual = usual or [each for each in variants if not _is_on_request(each)] or list(variants)
+    usual = usual or [each for each in variants if each.plain] or list(variants)
     lacks = {id(each): missing(each.nodes, table, torch) for each in variants}
     known = [each for each in usual if not lacks[id(each)].absent]
     if not known:
         absent = sorted(set().union(*(lacks[id(each)].absent for each in usual)))
         evidence = f"PyTorch {torch.release} composes it otherwise: it has no {_listed(absent)} ({table.evidence})"
         return Verdict(api, VerdictKind.UNKNOWN, evidence)
-    total = sum(each.samples for each in known)
     falling = [each for each in known if lacks[id(each)]]
-    if 2 * sum(each.samples for each in falling) > total:
+    if 2 * sum(_weight(each) for each in falling) > sum(_weight(each) for each in known):
         operators = sorted(set().union(*(lacks[id(each)].falls_back for each in falling)))
         verb = "is" if len(operators) == 1 else "are"
         evidence = f"{_listed(operators)} {verb} not registered for the NPU ({table.evidence})"
@@ -140,7 +167,7 @@ def _of_operators(api: str, variants: Sequence[Variant], assumed: str, table: Su
         return Verdict(api, VerdictKind.FALLBACK, evidence, _advice_for_fallback(others, table))
     good = [each for each in known if not lacks[id(each)]]
     shown = good[0]
-    computing = [node for node in shown.nodes if not is_view(node)] or list(shown.nodes)
+    computing = [node for node in shown.nodes if not is_view(node, torch)] or list(shown.nodes)
     native = all(has_kernel(node.operator, table, torch) for node in computing)
     names = _listed([node.operator for node in computing])
     notes = _notes(variants, lacks, good, table, torch)
@@ -153,15 +180,15 @@ def _of_operators(api: str, variants: Sequence[Variant], assumed: str, table: Su
     return Verdict(api, VerdictKind.COMPOSITE, evidence, notes)
 
 
-def _is_on_request(variant: Variant) -> bool:
-    return variant.label.startswith(_ON_REQUEST)
+def _weight(variant: Variant) -> int:
+    return variant.plain or variant.samples
 
 
 def _kernels(nodes: Sequence[Reached], table: SupportTable, torch: Torch) -> set[str]:
     """The operators with a kernel for the NPU that compositions end in, views aside."""
     found: set[str] = set()
     for node in nodes:
-        if is_view(node):
+        if is_view(node, torch):
             continue
         if has_kernel(node.operator, table, torch):
             found.add(node.operator)
@@ -228,8 +255,10 @@ def api_variants() -> dict[str, tuple[Variant, ...]]:
         nodes.append(Reached(content["operators"][operator], tuple(nodes[part] for part in parts)))
     return {
         api: tuple(
-            Variant(samples, label, tuple(nodes[each] for each in reached), tuple(nodes[each] for each in gradient))
-            for samples, label, reached, gradient in variants
+            Variant(
+                samples, plain, label, tuple(nodes[each] for each in reached), tuple(nodes[each] for each in gradient)
+            )
+            for samples, plain, label, reached, gradient in variants
         )
         for api, variants in content["apis"].items()
     }

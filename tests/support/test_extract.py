@@ -35,7 +35,8 @@ supported:
 NPU_FILES = {
     ATEN + "npu_native_functions.yaml": BY_HAND,
     ATEN + "npu_native_functions_by_codegen.yaml": BY_CODEGEN,
-    "torch_npu/lib/libtorch_npu.so": "\x7fELF\0_ZTIN3c1016OutOfMemoryErrorE\0",
+    "torch_npu/lib/libtorch_npu.so": "\x7fELF\0_ZTIN3c1016OutOfMemoryErrorE\0npu_cpu_fallback\0",
+    "torch_npu/utils/unsupport_api.py": "bad = {'__init__': torch.nn.DataParallel, 'share_memory_': torch.Tensor}",
     "torch_npu/__init__.py": "raise RuntimeError('a wheel is read, never imported')",
     "torch_npu/npu/__init__.py": "__all__ = ['FloatTensor']\nfrom .amp import autocast\ndef is_available(): ...\n",
     "torch_npu/npu/amp/__init__.py": "class autocast: ...\n",
@@ -63,6 +64,8 @@ def test_a_wheel_becomes_a_table(tmp_path):
             "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest(),
         },
         "out_of_memory": "torch.OutOfMemoryError",
+        "fallbacks": ["npu_cpu_fallback"],
+        "refused": ["torch.Tensor.share_memory_", "torch.nn.DataParallel"],
         "operators": {
             "supported": ["aten::add.Tensor", "aten::clone", "aten::view"],
             "custom": ["npu::copy_memory_", "npu::npu_format_cast"],

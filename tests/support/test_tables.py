@@ -22,10 +22,10 @@ TENSOR_TYPES = {f"{kind}Tensor" for kind in ("Bool", "Byte", "Char", "Double", "
 
 def test_every_version_has_a_table_and_every_table_a_version():
     assert list(VERSIONS) == ["1.11.0", *(f"2.{minor}.0" for minor in range(1, 15))]
-    assert {table_path(version) for version in VERSIONS} | {CUDA_TABLE} == set(DATA.iterdir())
+    assert {table_path(version) for version in VERSIONS} == set(DATA.glob("torch_npu-*.json"))
 
 
-@pytest.mark.parametrize("path", sorted(DATA.iterdir()), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*sorted(DATA.glob("torch_npu-*.json")), CUDA_TABLE], ids=lambda path: path.stem)
 def test_lists_are_sorted_and_name_each_thing_once(path):
     def lists(value):
         if isinstance(value, dict):

@@ -16,11 +16,15 @@ MOST_VARIANTS = 16
 
 @dataclass
 class _Variant:
-    """One set of operators that calls reached: by how many samples, called how, and what their gradients reached."""
+    """One set of operators that calls reached: by how many samples, and by how many of those without options.
+
+    `label` is what all samples that set something set, and `gradient` what their gradients reached.
+    """
 
     nodes: tuple[Node, ...]
     label: str
     samples: int = 0
+    plain: int = 0
     gradient: dict[str, Node] = field(default_factory=dict)
 
 
@@ -45,6 +49,7 @@ class Book:
         key = ",".join(node.key for node in nodes)
         variant = variants.setdefault(key, _Variant(nodes, call.label))
         variant.samples += 1
+        variant.plain += not call.label
         if call.label and variant.label and call.label != variant.label:
             variant.label = _shared(variant.label, call.label)
         if call.gradient is None:
@@ -58,7 +63,7 @@ class Book:
     def as_data(self) -> dict[str, Any]:
         """`operators`, a list of names; `nodes`, of [operator, parts], all by number; `apis`, of variants.
 
-        A variant is [samples, label, nodes, nodes of the gradient], the most frequent first.
+        A variant is [samples, samples without options, label, nodes, nodes of the gradient], the most frequent first.
         """
         numbers: dict[str, int] = {}
         nodes: list[list[Any]] = []
@@ -77,6 +82,7 @@ class Book:
             apis[api] = [
                 [
                     variant.samples,
+                    variant.plain,
                     variant.label,
                     [number(node) for node in variant.nodes],
                     [number(node) for node in distinct(list(variant.gradient.values()))],

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tools.api_map.releases import EXPLICIT, IMPLICIT
 
 MAX_DEPTH = 12
+_HOST = ("profiler::", "prim::")  # operators that concern no device
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         name, given = str(func.name()), kwargs or {}  # type: ignore[no-untyped-call]
         run = self._composition(func) if len(self._open) <= MAX_DEPTH else None
         if run is None:
-            self._open[-1].found.append(Node(name))
+            if not name.startswith(_HOST):
+                self._open[-1].found.append(Node(name))
             return func(*args, **given)
         self._open.append(_Open())
         try:

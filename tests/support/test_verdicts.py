@@ -1,0 +1,176 @@
+"""Verdicts against what was written down by hand from the operator lists, and the rules they follow."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpu2npu.support import facts
+from gpu2npu.support.tables import RELEASES, VERSIONS, known_version, table_for
+from gpu2npu.support.verdicts import VerdictKind, api_variants, is_torch_api, verdict
+
+BY_HAND = Path(__file__).with_name("api_verdicts.csv")
+CHECKED = ("2.1.0", "2.7.1", "2.13.0")
+# What small models use every day.
+DAILY = """
+torch.nn.Linear torch.nn.Conv1d torch.nn.Conv2d torch.nn.Conv3d torch.nn.ConvTranspose2d torch.nn.LayerNorm
+torch.nn.BatchNorm1d torch.nn.BatchNorm2d torch.nn.GroupNorm torch.nn.InstanceNorm2d torch.nn.Embedding
+torch.nn.MultiheadAttention torch.nn.TransformerEncoderLayer torch.nn.TransformerDecoderLayer torch.nn.Transformer
+torch.nn.LSTM torch.nn.GRU torch.nn.RNN torch.nn.ReLU torch.nn.GELU torch.nn.SiLU torch.nn.Sigmoid torch.nn.Tanh
+torch.nn.LeakyReLU torch.nn.ELU torch.nn.PReLU torch.nn.Softmax torch.nn.LogSoftmax torch.nn.Dropout
+torch.nn.MaxPool2d torch.nn.AvgPool2d torch.nn.AdaptiveAvgPool2d torch.nn.Upsample torch.nn.PixelShuffle
+torch.nn.Flatten torch.nn.Identity torch.nn.Sequential torch.nn.ModuleList torch.nn.Parameter torch.nn.CrossEntropyLoss
+torch.nn.NLLLoss torch.nn.MSELoss torch.nn.L1Loss torch.nn.SmoothL1Loss torch.nn.BCELoss torch.nn.BCEWithLogitsLoss
+torch.nn.KLDivLoss torch.nn.CTCLoss torch.optim.SGD torch.optim.Adam torch.optim.AdamW torch.optim.RMSprop
+torch.optim.Adagrad torch.optim.lr_scheduler.StepLR torch.optim.lr_scheduler.CosineAnnealingLR
+torch.optim.lr_scheduler.LambdaLR torch.utils.data.DataLoader torch.utils.data.Dataset
+torch.utils.data.distributed.DistributedSampler torch.nn.parallel.DistributedDataParallel torch.no_grad torch.save
+torch.load torch.manual_seed torch.tensor torch.zeros torch.ones torch.arange torch.randn torch.cat torch.stack
+torch.matmul torch.bmm torch.einsum torch.sum torch.mean torch.max torch.argmax torch.softmax torch.where torch.exp
+torch.Tensor.view torch.Tensor.reshape torch.Tensor.permute torch.Tensor.transpose torch.Tensor.to torch.Tensor.item
+torch.Tensor.backward torch.Tensor.detach torch.Tensor.cpu torch.Tensor.numpy torch.Tensor.contiguous
+torch.nn.functional.relu torch.nn.functional.cross_entropy torch.nn.functional.softmax
+torch.nn.functional.interpolate torch.nn.functional.pad torch.nn.functional.dropout torch.nn.functional.linear
+torch.nn.functional.scaled_dot_product_attention torch.nn.functional.layer_norm torch.nn.functional.normalize
+torch.nn.init.xavier_uniform_ torch.nn.init.kaiming_normal_ torch.nn.init.normal_ torch.nn.init.zeros_
+torch.nn.utils.clip_grad_value_ torch.nn.utils.rnn.pad_sequence torch.autograd.Function torch.autocast
+torch.distributed.all_reduce torch.distributed.init_process_group torch.distributed.barrier
+""".split()  # noqa: SIM905
+
+
+def rows() -> list[dict[str, str]]:
+    with BY_HAND.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row["api"])
+def test_verdicts_are_those_written_by_hand(row):
+    found = [verdict(row["api"], known_version(version)).kind.value for version in CHECKED]
+    assert found == [row[version] for version in CHECKED]
+
+
+def test_the_hand_written_list_is_large_and_its_evidence_is_in_the_tables():
+    """Each operator it names is, or is not, in the table of the release; test_wheels.py compares tables with wheels."""
+    assert len({row["api"] for row in rows()}) >= 150
+    named = 0
+    for row in rows():
+        for version in CHECKED:
+            table = table_for(known_version(version))
+            for part in row[f"evidence in {version}"].split("; "):
+                if "::" not in part:
+                    continue
+                operator, place = part.split(" ")
+                assert (operator in table.supported | table.custom) == (place != "absent"), (row["api"], version, part)
+                named += 1
+    assert named > 450
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_nothing_of_every_day_is_called_unsupported_or_falling_back(version):
+    good = (VerdictKind.NATIVE, VerdictKind.COMPOSITE)
+    assert [(api, verdict(api, version)) for api in DAILY if verdict(api, version).kind not in good] == []
+
+
+def test_clipping_by_norm_falls_back_only_where_the_foreach_norm_is_missing():
+    """torch 2.1's clip_grad_norm_ calls torch._foreach_norm on every device that is named, torch_npu's included."""
+    old, new = (verdict("torch.nn.utils.clip_grad_norm_", version) for version in ("2.1.0", "2.7.0"))
+    assert old.kind is VerdictKind.FALLBACK and "foreach=False" in old.advice and "_foreach_norm" in old.evidence
+    assert new.kind is VerdictKind.COMPOSITE
+
+
+def test_evidence_names_operators_and_the_wheel():
+    found = verdict("torch.lgamma", "2.7.0")
+    assert "aten::lgamma" in found.evidence and "torch_npu-2.7.1" in found.evidence
+    assert "TORCH_NPU_FALLBACK_CPU_DISABLE" in verdict("torch.lgamma", "2.13.0").advice
+    assert "TORCH_NPU_FALLBACK_CPU_DISABLE" not in found.advice
+
+
+def test_an_api_that_came_later_says_when():
+    found = verdict("torch.nn.RMSNorm", "2.3.0")
+    assert found.kind is VerdictKind.UNSUPPORTED and "2.4.0" in found.evidence
+    assert verdict("torch.nn.RMSNorm", "2.4.0").kind is VerdictKind.COMPOSITE
+    gone = verdict("torch.Tensor.align_as", "2.13.0")
+    assert gone.kind is VerdictKind.UNSUPPORTED and "removed" in gone.evidence
+
+
+def test_names_are_found_where_they_are_defined_and_through_their_classes():
+    assert verdict("torch.nn.modules.conv.Conv2d", "2.1.0").kind is VerdictKind.COMPOSITE
+    assert verdict("torch.optim.adamw.AdamW", "2.1.0").kind is VerdictKind.NATIVE
+    assert verdict("torch.nn.Conv2d.forward", "2.1.0").kind is VerdictKind.COMPOSITE
+    assert verdict("torch.nn.Conv2d.state_dict", "2.1.0").kind is VerdictKind.NATIVE
+    assert verdict("torch.optim.SparseAdam.step", "2.1.0").kind is VerdictKind.UNSUPPORTED
+
+
+def test_paths_that_are_asked_for_are_advice():
+    found = verdict("torch.nn.functional.interpolate", "2.1.0")
+    assert found.kind is VerdictKind.COMPOSITE and "falls back" in found.advice
+    layer = verdict("torch.nn.TransformerEncoderLayer", "2.7.0")
+    assert "training=False" in layer.advice and "_transformer_encoder_layer_fwd" in layer.advice
+
+
+def test_what_torch_npu_makes_raise_is_unsupported():
+    assert verdict("torch.jit.ScriptModule.register_buffer", "2.7.0").kind is VerdictKind.UNSUPPORTED
+    assert verdict("torch.nested.nested_tensor", "2.1.0").kind is VerdictKind.UNSUPPORTED
+
+
+def test_cuda_and_npu_names():
+    assert verdict("torch.cuda.is_available", "2.1.0").kind is VerdictKind.NATIVE
+    assert verdict("torch.cuda.nvtx.range_push", "2.1.0").kind is VerdictKind.UNSUPPORTED
+    assert verdict("torch_npu.npu_rms_norm", "2.7.0").kind is VerdictKind.NATIVE
+    assert verdict("torch_npu.npu_no_such_operator", "2.7.0").kind is VerdictKind.UNKNOWN
+
+
+def test_what_is_no_api_is_unknown():
+    for name in ("torch.nonsense", "torch.utils.data.Nonsense", "torch.nn.Nonsense", "numpy.array", "mine.torch.add"):
+        assert verdict(name, "2.7.0").kind is VerdictKind.UNKNOWN
+    assert is_torch_api("torch.Tensor.scatter_add_") and is_torch_api("torch_npu.npu_rms_norm")
+    assert not any(map(is_torch_api, ("torch", "numpy.add", "torch._C.foo", "torchvision.ops.nms")))
+    with pytest.raises(ValueError, match=r"3\.0\.0"):
+        verdict("torch.add", "3.0.0")
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_traced_api_has_a_verdict(release):
+    verdicts = [verdict(api, release) for api in api_variants()]
+    kinds = [found.kind for found in verdicts]
+    assert all(found.evidence for found in verdicts)
+    assert kinds.count(VerdictKind.UNKNOWN) < 0.03 * len(kinds)
+    assert kinds.count(VerdictKind.NATIVE) > 0.5 * len(kinds)
+    assert 0.05 * len(kinds) < kinds.count(VerdictKind.FALLBACK) < 0.25 * len(kinds)
+
+
+def test_a_later_release_rarely_loses_what_an_earlier_one_had():
+    good = (VerdictKind.NATIVE, VerdictKind.COMPOSITE)
+    lost = [
+        api for api in api_variants() if verdict(api, "2.1.0").kind in good and verdict(api, "2.13.0").kind not in good
+    ]
+    assert len(lost) < 10, lost
+
+
+def test_no_torch_is_imported():
+    code = """import sys
+from gpu2npu.support.verdicts import verdict
+verdict('torch.add', '2.1.0')
+sys.exit('torch' in sys.modules)"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_facts_state_releases_verdicts_and_sources():
+    kinds = {"", *(kind.value for kind in VerdictKind)}
+    for fact in facts.known_facts():
+        assert fact.verdict in kinds and fact.evidence and fact.source and fact.apis
+        assert RELEASES.index(fact.since) <= RELEASES.index(fact.until)
+        assert fact.source.startswith("https://") or fact.source.endswith((" of the wheels", "(unsupported_dtype)"))
+    assert len({fact.id for fact in facts.known_facts()}) == len(facts.known_facts())
+    assert json.loads(facts.KNOWN_FACTS.read_text(encoding="utf-8"))
+
+
+def test_a_fact_holds_for_its_releases_and_a_name_precedes_a_pattern():
+    assert facts.fact_for("torch.optim.Adam", "2.3.0").assume == "foreach=False"
+    assert facts.fact_for("torch.optim.Adam", "2.4.0") is None
+    assert facts.fact_for("torch.distributed.all_reduce", "2.7.0").id == "collectives"
+    assert facts.fact_for("torch.distributed.is_initialized", "2.7.0").id == "host-packages"
+    assert facts.fact_for("torch.matmul", "2.7.0") is None
