@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeVar
@@ -14,6 +14,7 @@ from gpu2npu.analysis.numeric_advice import numeric_advice
 from gpu2npu.analysis.python_module import Project, PythonModule, UnreadableError, parse_module, read_module
 from gpu2npu.analysis.torch_apis import torch_api_findings
 from gpu2npu.analysis.value_types import ValueTypes
+from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.engine.source import read_source
 from gpu2npu.formats.nodes import FormatError
 from gpu2npu.formats.notebook import read_cells
@@ -57,6 +58,11 @@ class FileAnalyser:
         except (UnreadableError, FormatError) as error:
             return MigratedFile(path, failure=str(error))
 
+    @property
+    def consulted(self) -> Mapping[str, Set[str]]:
+        """For each file met so far, those that what is told of it may depend on."""
+        return self._around().consulted
+
     def _analysed(self, module: PythonModule, source: bytes | None = None) -> MigratedFile:
         types = ValueTypes(module)
         findings: list[Finding] = []
@@ -66,6 +72,9 @@ class FileAnalyser:
             advice += numeric_advice(module, types)
         if Question.AFFINITY_APIS in self.questions:
             advice += affinity_advice(module, types, self.version)
+        skips = find_skips(module.text)
+        findings = [told for told in findings if not _is_skipped(told, skips)]
+        advice = [told for told in advice if not _is_skipped(told, skips)]
         text = fixed(module, types) if self.fix and source is not None else None
         content = read_source(source, module.path).encode(text) if source is not None and text is not None else None
         return MigratedFile(module.path, content, findings=tuple(findings), advice=tuple(advice))
@@ -93,6 +102,13 @@ class FileAnalyser:
         if not self._project:
             self._project.append(Project(self.files, self.read))
         return self._project[0]
+
+
+def _is_skipped(told: Finding | Advice, skips: Skips) -> bool:
+    """Whether a comment `# gpu2npu: skip` covers a place, by the rules that rewriting has."""
+    if skips.file & {told.rule, EVERY_RULE}:
+        return True
+    return skips.covers(told.rule, told.span.start_line, told.span.end_line)
 
 
 def _in_cell(span: Span, cell: int, above: int) -> Span:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from gpu2npu.cli.console import progress_shown
-from gpu2npu.project.analysis import Wish, analyse_project
-from gpu2npu.project.analysis_modes import DEFAULT_MODES, MODES
-from gpu2npu.project.config import read_config, with_config
-from gpu2npu.project.request import Request
 from gpu2npu.records import PathNote
-from gpu2npu.report.analysis_tables import Table
-from gpu2npu.report.text import one_line
+
+if TYPE_CHECKING:
+    from gpu2npu.report.analysis_tables import Table
 
 EXIT_COMPLETE = 0
 EXIT_INCOMPLETE = 1
+
+# Named here, and defined in project/analysis_modes.py, so that --help need not load the engine.
+MODE_NAMES = ("torch_apis", "third_party", "affinity_apis", "dynamic_shape")
+DEFAULT_MODES = ("torch_apis", "affinity_apis")
 
 _EPILOG = """\
 \b
@@ -58,7 +59,7 @@ Exit codes:
     "-m",
     "--mode",
     "modes",
-    type=click.Choice(tuple(MODES)),
+    type=click.Choice(MODE_NAMES),
     multiple=True,
     default=DEFAULT_MODES,
     show_default=True,
@@ -101,6 +102,12 @@ def analyse(
 
     The tables are written to OUT/<name>_analysis.
     """
+    from gpu2npu.cli.console import progress_shown
+    from gpu2npu.project.analysis import Wish, analyse_project
+    from gpu2npu.project.analysis_modes import MODES
+    from gpu2npu.project.config import read_config, with_config
+    from gpu2npu.project.request import Request
+
     request = Request(source, version or "", output, jobs=jobs, force=force, exclude=exclude)
     request = with_config(request, read_config(source))
     if not request.version:
@@ -112,6 +119,8 @@ def analyse(
 
 
 def _show(tables: Mapping[str, Table], notes: list[PathNote], folder: Path, quiet: bool) -> None:
+    from gpu2npu.report.text import one_line
+
     for note in notes:
         if note.failed or not quiet:
             print(f"{'Error' if note.failed else 'Note'}: {one_line(f'{note.path}: {note.reason}')}", file=sys.stderr)

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from gpu2npu import __version__
 from gpu2npu.analysis.file_analysis import FileAnalyser, Question
+from gpu2npu.project.analysing_migrator import RuleFindings
 from gpu2npu.project.discovery import Tree, discover
 from gpu2npu.project.errors import UsageError
+from gpu2npu.project.migrator import prepare_engine
 from gpu2npu.project.mirror import add_file, finish_folders, mirror, read_files
 from gpu2npu.project.reader import ProjectReader
 from gpu2npu.project.request import Request, check_request
@@ -76,15 +78,21 @@ class Facts:
     @cached_property
     def files(self) -> tuple[MigratedFile, ...]:
         """Each Python file and notebook with its findings and advice, sorted by path. Both modes that look at single
-        files take theirs from here, so that a file is parsed once."""
+        files take theirs from here, so that a file is parsed once. With torch_apis, the rules' own findings are among
+        them, as in a migration."""
         questions = frozenset(Question(mode) for mode in self.wish.modes if mode in set(Question))
         reader = ProjectReader(self.root)
-        analyser = FileAnalyser(self.release, questions, frozenset(self.sources), reader, fix=self.wish.fix)
+        python = {path: source for path, source in self.sources.items() if path.endswith(".py")}
+        analyser = FileAnalyser(self.release, questions, frozenset(python), reader, fix=self.wish.fix)
+        look: FileAnalyser | RuleFindings = analyser
+        if Question.TORCH_APIS in questions:
+            rules = prepare_engine(self.request.choice, self.release, self.root, python, self.request.codemods)
+            look = RuleFindings(rules, analyser)
         jobs = self.request.jobs or available_cpus()
         found = {path: MigratedFile(path) for path in self.sources}
-        concerned = {path: source for path, source in self.sources.items() if analyser.concerns(source, path)}
+        concerned = {path: source for path, source in self.sources.items() if look.concerns(source, path)}
         done = len(found) - len(concerned)
-        with closing(migrate_files(analyser, concerned, jobs, self.executor)) as analysed:
+        with closing(migrate_files(look, concerned, jobs, self.executor)) as analysed:
             for file in analysed:
                 found[file.path] = file
                 done += 1

@@ -14,7 +14,7 @@ from gpu2npu.analysis.cuda_operators import exported_operators, may_export
 from gpu2npu.formats import kinds
 from gpu2npu.formats.kinds import kind_of, needs_head
 from gpu2npu.project.discovery import Tree, discover
-from gpu2npu.project.migrator import Migrator, Prepare, prepare_engine
+from gpu2npu.project.migrator import Migrator, Prepare, prepare_migration
 from gpu2npu.project.mirror import add_file, finish_folders, mirror, read_files, replace_content
 from gpu2npu.project.request import Place, Request, check_request
 from gpu2npu.project.staging import staged
@@ -41,7 +41,7 @@ def migrate_project(
     request: Request,
     progress: Progress = lambda done, total: None,
     *,
-    prepare: Prepare = prepare_engine,
+    prepare: Prepare = prepare_migration,
     executor: Executor | None = None,
 ) -> tuple[Outcome, Path]:
     """Writes the migrated copy and its reports; returns what was done and the folder written.
@@ -77,7 +77,7 @@ def preview_project(
     request: Request,
     progress: Progress = lambda done, total: None,
     *,
-    prepare: Prepare = prepare_engine,
+    prepare: Prepare = prepare_migration,
     executor: Executor | None = None,
 ) -> Preview:
     """What `migrate_project` would do; writes nothing. Raises UsageError."""
@@ -106,7 +106,7 @@ def _migrate(
     jobs = request.jobs or available_cpus()
     with closing(migrate_files(migrator, concerned | others, jobs, executor)) as migrated:
         for file in migrated:
-            if file.path in sources or file.content is not None or file.findings or file.failure:
+            if file.path in sources or file.content is not None or file.findings or file.failure or file.advice:
                 files[file.path] = file
             done += 1
             progress(done, total)

@@ -43,3 +43,16 @@ def prepare_engine(
     from gpu2npu.project.engine_migrator import EngineMigrator
 
     return EngineMigrator.load(rules, version, root, sources, codemods)
+
+
+def prepare_migration(
+    rules: RuleChoice, version: str, root: Path, sources: Mapping[str, bytes], codemods: CodemodChoice
+) -> Migrator:
+    """The engine and the analyses that a migration also runs. Raises UsageError if a rule file cannot be used."""
+    from gpu2npu.analysis.file_analysis import FileAnalyser, Question
+    from gpu2npu.project.analysing_migrator import AnalysingMigrator
+    from gpu2npu.project.reader import ProjectReader
+
+    engine = prepare_engine(rules, version, root, sources, codemods)
+    analyser = FileAnalyser(version, frozenset(Question), frozenset(sources), ProjectReader(root))
+    return AnalysingMigrator(engine, analyser)

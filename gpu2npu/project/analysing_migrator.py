@@ -1,0 +1,85 @@
+"""The migration with the analyses that it also runs: one worker, one file, one record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from gpu2npu.analysis.file_analysis import FileAnalyser
+from gpu2npu.analysis.torch_apis import RULE
+from gpu2npu.project.migrator import Migrator
+from gpu2npu.records import Change, Finding, FindingKind, MigratedFile, Span
+
+
+@dataclass(frozen=True)
+class AnalysingMigrator:
+    """Migrates a file and analyses its source. What a rule changed or told of is not told again."""
+
+    migrator: Migrator
+    analyser: FileAnalyser
+
+    @property
+    def new_files(self) -> Mapping[str, bytes]:
+        return self.migrator.new_files
+
+    def concerns(self, source: bytes, path: str) -> bool:
+        return self.analyser.concerns(source, path) or self.migrator.concerns(source, path)
+
+    def concerns_other(self, source: bytes, path: str) -> bool:
+        return self.analyser.concerns(source, path) or self.migrator.concerns_other(source, path)
+
+    def __call__(self, source: bytes, path: str) -> MigratedFile:
+        migrated = self._migrated(source, path)
+        if migrated.failure is not None or not self.analyser.concerns(source, path):
+            return migrated
+        try:
+            analysed = self.analyser(source, path)
+        except Exception as error:  # what an analysis fails at is no reason to leave a file unmigrated
+            analysed = MigratedFile(path, failure=f"an internal error of gpu2npu ({type(error).__name__}: {error})")
+        if analysed.failure is not None:
+            return replace(migrated, findings=(*migrated.findings, _unread(analysed.failure)))
+        told = [*migrated.changes, *migrated.findings]
+        findings = tuple(finding for finding in analysed.findings if not _is_told(finding, told))
+        return replace(migrated, findings=(*migrated.findings, *findings), advice=analysed.advice)
+
+    def _migrated(self, source: bytes, path: str) -> MigratedFile:
+        python = path.endswith(".py")
+        concerned = self.migrator.concerns(source, path) if python else self.migrator.concerns_other(source, path)
+        return self.migrator(source, path) if concerned else MigratedFile(path)
+
+
+@dataclass(frozen=True)
+class RuleFindings:
+    """What a migration would tell of a file, without migrating it: the findings of rules and analyses. The `content` is
+    the analyser's, not the migration's."""
+
+    migrator: Migrator
+    analyser: FileAnalyser
+
+    def concerns(self, source: bytes, path: str) -> bool:
+        return self._both.concerns(source, path) if path.endswith(".py") else self._both.concerns_other(source, path)
+
+    def __call__(self, source: bytes, path: str) -> MigratedFile:
+        content = self.analyser(source, path).content if self.analyser.fix else None
+        return replace(self._both(source, path), content=content, changes=(), traits=frozenset())
+
+    @property
+    def _both(self) -> AnalysingMigrator:
+        return AnalysingMigrator(self.migrator, self.analyser)
+
+
+def _is_told(finding: Finding, told: list[Change | Finding]) -> bool:
+    return any(_overlap(finding.span, record.span) for record in told)
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    if one.cell != other.cell:
+        return False
+    starts = max((one.start_line, one.start_column), (other.start_line, other.start_column))
+    return starts < min((one.end_line, one.end_column), (other.end_line, other.end_column))
+
+
+def _unread(reason: str) -> Finding:
+    """A file that the migration can read and the analysis cannot: newer syntax than this Python's, for instance."""
+    message = f"The file's torch APIs were not looked at: {reason}."
+    return Finding(Span(1, 0, 1, 0), RULE, FindingKind.UNKNOWN, "torch", message)
