@@ -238,6 +238,8 @@ def _ranges(seen: Iterable[_Shapes]) -> str:
 
 
 def _is_own(filename: str) -> bool:
+    if filename.startswith("<"):  # code from a string
+        return False
     path = os.path.abspath(filename)  # noqa: PTH100, a file that is gone has a path
     return path.startswith(str(ROOT) + os.sep) and not path.startswith(_HERE) and "site-packages" not in path
 
