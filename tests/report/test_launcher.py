@@ -219,6 +219,37 @@ def test_stopping_the_launcher_stops_the_ranks_and_their_children(launcher: Path
     assert [pid for pid in sleepers if is_running(pid)] == []
 
 
+def test_on_two_machines_each_says_which_of_its_ranks_failed(launcher: Path) -> None:
+    """Rank 3 fails on the second, and the first is then stopped: nothing of torchrun's ranks may stay."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    script = "echo $$ $RANK_ID $DEVICE_ID $WORLD_SIZE; ((RANK != 3)) || exit 9; exec sleep 64"
+    nodes = [
+        subprocess.Popen(
+            [launcher, "bash", "-c", script],
+            cwd=launcher.parent,
+            env=environment(NPUS="2", NNODES="2", NODE_RANK=node, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+            | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for node in ("0", "1")
+    ]
+    try:
+        assert "Rank 3 failed with exit code 9" in nodes[1].communicate(timeout=120)[1]
+        nodes[0].terminate()
+        nodes[0].communicate(timeout=30)
+        assert [node.returncode for node in nodes] == [128 + signal.SIGTERM, 9]
+    finally:
+        for node in nodes:
+            node.kill()
+    told = {name: log.split() for name, log in logs(launcher).items() if name.startswith("rank")}
+    assert {name: words[1:] for name, words in told.items()} == {
+        f"rank_{rank}.log": [str(rank), str(rank % 2), "4"] for rank in range(4)
+    }
+    assert not any(is_running(int(words[0])) for words in told.values())
+
+
 def logs_written(launcher: Path, ranks: int) -> list[bool]:
     files = [launcher.parent / "npu_logs" / f"rank_{rank}.log" for rank in range(ranks)]
     return [file.exists() and file.read_text().endswith("\n") for file in files]

@@ -133,20 +133,17 @@ CHILDREN=() # what this script has started, by rank; torchrun alone on several m
 LEADERS=()  # the ranks that torchrun has started: each, like each child, leads a process group
 declare -A STATUS=()
 
-# Runs in a process of its own with RANK and LOCAL_RANK set. Its arguments: the log folder, the file of messages, how
-# many cores and the list of all, and the command.
+# Runs in a process of its own with RANK and LOCAL_RANK set.
 run_rank() {
-    local log=$1/rank_$RANK.log messages=$2 share=$3 cores bound=() status=0
-    read -r -a cores <<<"$4"
-    shift 4
-    if ((share > 0)); then
-        bound=(taskset -c "$(IFS=,; echo "${cores[*]:LOCAL_RANK * share:share}")")
+    local bound=() status=0
+    if ((SHARE > 0)); then
+        bound=(taskset -c "$(IFS=,; echo "${CORES[*]:LOCAL_RANK * SHARE:SHARE}")")
     fi
     export RANK_ID=$RANK RANK_SIZE=$WORLD_SIZE DEVICE_ID=$LOCAL_RANK
     trap : HUP INT TERM # outlive the command, which gets these signals too
-    echo "started $RANK $BASHPID" >>"$messages"
-    ${bound[@]+"${bound[@]}"} "$@" >"$log" 2>&1 </dev/null || status=$?
-    echo "ended $RANK $status" >>"$messages"
+    echo "started $RANK $BASHPID" >>"$MESSAGES"
+    ${bound[@]+"${bound[@]}"} "${COMMAND[@]}" >"$LOG_DIR/rank_$RANK.log" 2>&1 </dev/null || status=$?
+    echo "ended $RANK $status" >>"$MESSAGES"
     exit "$status"
 }
 
@@ -186,7 +183,7 @@ leave() {
     trap '' HUP INT TERM
     exec 2>/dev/null # bash has a line for each process that is killed
     stop_all
-    rm -f -- "$MESSAGES"
+    rm -f -- "$MESSAGES" "$MESSAGES.sh"
 }
 
 # Where ranks tell "started RANK PROCESS" and "ended RANK STATUS", in the order in which it happens.
@@ -212,14 +209,16 @@ if ((NNODES == 1)); then
     export WORLD_SIZE=$NPUS LOCAL_WORLD_SIZE=$NPUS
     for ((rank = 0; rank < NPUS; rank++)); do
         export RANK=$rank LOCAL_RANK=$rank
-        run_rank "$LOG_DIR" "$MESSAGES" "$SHARE" "${CORES[*]}" "${COMMAND[@]}" 2>/dev/null &
+        run_rank 2>/dev/null &
         CHILDREN+=("$!")
     done
 else
+    # As a file: torchrun takes $ in arguments for variables of its own.
+    declare -f run_rank >"$MESSAGES.sh"
+    declare -p COMMAND LOG_DIR MESSAGES SHARE CORES >>"$MESSAGES.sh"
+    echo run_rank >>"$MESSAGES.sh"
     torchrun --nnodes "$NNODES" --node-rank "$NODE_RANK" --nproc-per-node "$NPUS" \
-        --master-addr "$MASTER_ADDR" --master-port "$MASTER_PORT" \
-        --no-python bash -c "$(declare -f run_rank); run_rank \"\$@\"" run_rank \
-        "$LOG_DIR" "$MESSAGES" "$SHARE" "${CORES[*]}" "${COMMAND[@]}" \
+        --master-addr "$MASTER_ADDR" --master-port "$MASTER_PORT" --no-python bash "$MESSAGES.sh" \
         >"$LOG_DIR/torchrun_$NODE_RANK.log" 2>&1 </dev/null &
     CHILDREN+=("$!")
 fi
@@ -266,5 +265,5 @@ if ((NNODES > 1)); then # it waits for the other machines
     ((status == 0)) || fail torchrun "$status" "$LOG_DIR/torchrun_$NODE_RANK.log"
 fi
 trap - EXIT
-rm -f -- "$MESSAGES"
+rm -f -- "$MESSAGES" "$MESSAGES.sh"
 echo "All $NPUS ranks finished."
