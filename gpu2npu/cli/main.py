@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from gpu2npu import __version__
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
 from gpu2npu.project.errors import OutputError, UsageError
+
+if TYPE_CHECKING:
+    from gpu2npu.codemods.choice import CodemodChoice
 
 EXIT_USAGE = 2
 EXIT_BUG = 70  # EX_SOFTWARE in sysexits.h
@@ -23,9 +28,13 @@ EXIT_INTERRUPTED = 130
 
 _COMMANDS = {
     "analyse": LazyCommand("gpu2npu.cli.analyse", "analyse", "Find what an NPU lacks, and what is faster there."),
+    "distributed": LazyCommand("gpu2npu.cli.distributed", "distributed", "Migrate, and make one script train on many."),
     "rules": LazyCommand("gpu2npu.cli.rules", "rules", "Look at the rules, write your own, try them."),
     "run": LazyCommand("gpu2npu.cli.run", "run", "Run a command with an emulated NPU."),
 }
+
+# Commands that are a migration with more to it, and take its options.
+_MODES = frozenset({"distributed"})
 
 _EPILOG = """\
 \b
@@ -34,6 +43,7 @@ Examples:
   gpu2npu -i resnet -v 2.1.0 --diff | less        see the changes first, write nothing
   gpu2npu -i train.py -o migrated -v 2.1.0 -r my_rules.json
   gpu2npu -i resnet -o migrated -v 2.1.0 --skip-rules nccl-string,data-parallel
+  gpu2npu -i resnet -o migrated -v 2.1.0 distributed -m train.py
   gpu2npu -i resnet -o migrated -v 2.1.0 -- python train.py --epochs 3
                                                   and a launcher that runs this command on every NPU
 
@@ -124,40 +134,40 @@ Exit codes:
     __version__, "-V", prog_name="gpu2npu", message="%(prog)s %(version)s", help="Show gpu2npu's own version."
 )
 @click.pass_context
-def cli(
-    ctx: click.Context,
-    source: Path | None,
-    output: Path | None,
-    version: str | None,
-    rules: tuple[Path, ...],
-    only_rules: str | None,
-    skip_rules: str | None,
-    exclude: tuple[str, ...],
-    skip_kinds: str | None,
-    diff: bool,
-    jobs: int | None,
-    force: bool,
-    quiet: bool,
-    log_level: str,
-) -> None:
+def cli(ctx: click.Context, /, **options: Any) -> None:
     """Migrate a PyTorch project from NVIDIA GPUs to Ascend NPUs, or run one on an emulated NPU.
 
     The migrated copy of SRC is written to OUT/<name>_msft, with a list of every change and of what needs your eye.
     """
+    if ctx.invoked_subcommand in _MODES:  # it takes the options before it
+        return
     if ctx.invoked_subcommand is not None:
         _refuse_options_before(ctx, ctx.invoked_subcommand)
         return
     if not _given_options(ctx) and not ctx.args:
         click.echo(ctx.get_help())
         return
+    ctx.exit(carry_out(options, tuple(ctx.args)))
+
+
+def carry_out(
+    options: Mapping[str, Any],
+    command: tuple[str, ...],
+    choose_codemods: Callable[[Path], CodemodChoice] | None = None,
+) -> int:
+    """Run the migration that the options of `gpu2npu` ask for; returns the exit code.
+
+    `command` is what run_distributed_npu.sh is to start, if that is known. `choose_codemods` says, for the source,
+    which structural rewrites a mode asks for besides.
+    """
+    source, output, diff = options["source"], options["output"], options["diff"]
     if source is None:
         raise click.UsageError("The option -i/--input is missing: give the project's folder or .py file.")
     if output is None and not diff:
         raise click.UsageError(
             "The option -o/--output is missing: give the folder to write to, or --diff to write nothing."
         )
-
-    if ctx.args and diff:
+    if command and diff:
         raise click.UsageError("The command after -- is for run_distributed_npu.sh, and --diff writes nothing.")
 
     from gpu2npu.cli.migrate import migrate, show_diff
@@ -166,30 +176,33 @@ def cli(
 
     request = Request(
         source=source,
-        version=version or "",
+        version=options["version"] or "",
         output=None if diff else output,
-        rules=rules,
-        jobs=jobs,
-        force=force,
-        log_level=log_level.lower(),
-        only_rules=_ids(only_rules),
-        skip_rules=_ids(skip_rules),
-        exclude=exclude,
-        skip_kinds=_ids(skip_kinds),
-        command=tuple(ctx.args),
+        rules=options["rules"],
+        jobs=options["jobs"],
+        force=options["force"],
+        log_level=options["log_level"].lower(),
+        only_rules=_ids(options["only_rules"]),
+        skip_rules=_ids(options["skip_rules"]),
+        exclude=options["exclude"],
+        skip_kinds=_ids(options["skip_kinds"]),
+        command=command,
     )
     request = with_config(request, read_config(source))
     if not request.version:
         raise click.UsageError(
             "The option -v/--version is missing: give the PyTorch version the project is written for."
         )
+    if choose_codemods is not None:
+        codemods = choose_codemods(source)
+        started = ("python", codemods.main) if codemods.main is not None else ()
+        request = replace(request, codemods=codemods, command=command or started)
     try:
-        code = show_diff(request, quiet) if diff else migrate(request, quiet)
+        return show_diff(request, options["quiet"]) if diff else migrate(request, options["quiet"])
     except (UsageError, OutputError, BrokenPipeError):
         raise
     except Exception as error:
         raise _BugError(error, traceback_wanted=request.log_level == "debug") from error
-    ctx.exit(code)
 
 
 def _ids(listed: str | None) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from gpu2npu.codemods.own_card import on_own_card
 from gpu2npu.codemods.places import Step, by_file, reported, taken_over
 from gpu2npu.codemods.process_group import set_up
 from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.rank_zero import on_rank_zero
 from gpu2npu.codemods.references import find_references, follow, report_functions, report_subclass, staying
 from gpu2npu.codemods.single_card import single_card_entry, wrap_target
 from gpu2npu.codemods.wrapping import Wrap, distributed, find_wraps
@@ -42,7 +43,7 @@ def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewr
     if choice.data_parallel:
         steps += _wrapped(program, rewritten, around)
     steps += _outside(rewritten, around)
-    for codemod in (shard_loaders,):
+    for codemod in (shard_loaders, on_rank_zero):
         steps += taken_over(program, steps, codemod(program, [entry.file.path for entry in started]))
     return by_file(steps)
 

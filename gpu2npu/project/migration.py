@@ -50,7 +50,7 @@ def migrate_project(
     leaves the file system as it was.
     """
     started = time.perf_counter()
-    place = check_request(request)
+    place = check_request(request, request.suffix)
     if place.destination is None:
         raise ValueError("a migration that writes needs request.output")
     tree = discover(place.root, place.only)
@@ -82,7 +82,7 @@ def preview_project(
 ) -> Preview:
     """What `migrate_project` would do; writes nothing. Raises UsageError."""
     started = time.perf_counter()
-    place = check_request(request)
+    place = check_request(request, request.suffix)
     tree = discover(place.root, place.only)
     outcome, sources, _ = _migrate(request, place, tree, progress, prepare, executor)
     changed = {file.path: sources[file.path] for file in outcome.files if file.content is not None}

@@ -47,6 +47,11 @@ class Request:
         """The rules to apply."""
         return RuleChoice(self.rules, self.only_rules, self.skip_rules)
 
+    @property
+    def suffix(self) -> str:
+        """What the name of the folder written ends in."""
+        return "msft" if self.codemods.main is None else "msft_multi"
+
     def excludes(self, path: str) -> bool:
         """Whether a path in the project, with forward slashes, fits a pattern to exclude, or lies under one that does.
         `*` also stands for slashes."""

@@ -200,7 +200,7 @@ def test_log_level(run, project: Path) -> None:
         (["-sim"], "-s"),
         (["-a"], "-a"),
         (["-m"], "-m"),
-        (["-i", "proj", "-o", "out", "-v", "2.1.0", "distributed", "-m", "train.py"], "distributed"),
+        (["-i", "proj", "-o", "out", "-v", "2.1.0", "distributed", "-m", "train.py"], "never assigns"),
     ],
 )
 def test_wrong_usage_is_one_sentence(run, project: Path, arguments: list[str], said: str) -> None:

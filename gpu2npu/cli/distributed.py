@@ -1,0 +1,52 @@
+"""`gpu2npu ... distributed -m train.py`: migrate, and make a script that trains on one card train on many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+_EPILOG = """\
+\b
+Examples:
+  gpu2npu -i resnet -o migrated -v 2.1.0 distributed -m train.py
+  gpu2npu -i resnet -o migrated -v 2.1.0 distributed -m tools/train.py -t self.net -- python tools/train.py --epochs 9
+  cd migrated/resnet_msft_multi && ./run_distributed_npu.sh
+
+The options of the migration (-i, -o, -v and so on) come before `distributed`.
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option(
+    "-m",
+    "--main",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="The script that trains, in SRC.",
+)
+@click.option(
+    "-t",
+    "--target_model",
+    "--target-model",
+    "target_model",
+    default="model",
+    show_default=True,
+    metavar="NAME",
+    help="The variable of its model, such as net or self.model.",
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
+@click.pass_context
+def distributed(ctx: click.Context, main: Path, target_model: str, command: tuple[str, ...]) -> None:
+    """Migrate SRC, and make its script FILE train on many cards: one process for each, the model in
+    DistributedDataParallel, every batch shared out among them.
+
+    The copy is written to OUT/<name>_msft_multi, with a launcher that is ready to run: it starts `python FILE`, or
+    COMMAND, once for each NPU.
+    """
+    from gpu2npu.cli.main import carry_out
+    from gpu2npu.project.entry_file import choose_entry
+
+    assert ctx.parent is not None
+    ctx.exit(carry_out(ctx.parent.params, command, lambda source: choose_entry(source, main, target_model)))
