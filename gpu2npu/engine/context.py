@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpu2npu.engine.exports import Exports
 from gpu2npu.rulebook.rule import AttributeMatch, MethodMatch, NameMatch, Rulebook
+
+# What a file depends on about which jedi was asked: it looks wherever it likes.
+EVERY_FILE = "*"
 
 
 def _nothing(path: str) -> bytes:
@@ -32,7 +36,13 @@ class ProjectContext:
     own_members: Mapping[str, frozenset[str]] = field(default_factory=dict)
     taken_names: frozenset[str] = frozenset()
     parsed: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # a cache, for Names
+    exports: dict[str, Exports | None] = field(default_factory=dict, compare=False, repr=False)  # a cache, for Names
+    consulted: dict[str, set[str]] = field(default_factory=dict, compare=False, repr=False)  # see `consult`
     answers: dict[tuple[object, ...], Any] = field(default_factory=dict, compare=False, repr=False)  # see `once`
+
+    def consult(self, asker: str, path: str) -> None:
+        """Note that an answer about the file `asker` may depend on the file at `path`, or on EVERY_FILE."""
+        self.consulted.setdefault(asker, set()).add(path)
 
     def once(self, question: tuple[object, ...], ask: Callable[[], Any]) -> Any:
         """The answer to a question that leads to others, perhaps in a circle: a module that imports from one that

@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from gpu2npu.engine.context import EVERY_FILE
 from gpu2npu.engine.names import Names
 from gpu2npu.engine.receivers import UNKNOWN, Receivers
 from gpu2npu.engine.scopes import Defined
@@ -20,6 +21,7 @@ def infer_kinds(names: Names, text: str, line: int, column: int, called: bool, m
     root = names.context.root
     if root is None:
         return frozenset({UNKNOWN})
+    names.context.consult(names.path, EVERY_FILE)
     import jedi
     from jedi.api.environment import InterpreterEnvironment
 

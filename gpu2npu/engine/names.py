@@ -8,6 +8,7 @@ from functools import partial
 import libcst as cst
 
 from gpu2npu.engine.context import ProjectContext
+from gpu2npu.engine.exports import Exports, read_exports
 from gpu2npu.engine.scopes import Assigned, Binding, Defined, Imported, Scope, Scopes, collect_scopes
 from gpu2npu.engine.source import SourceError, read_source
 from gpu2npu.engine.tree import dotted_name, last_name, string_value
@@ -127,7 +128,7 @@ class Names:
                     return f"{module}.{name}"
                 continue
             dotted = f"{module}{'' if module.endswith('.') else '.'}{name}"
-            other = self.module(module)
+            other = self.module(module) if self.may_provide(module, name) else None
             if other is not None and (name in other.scopes.module.bindings or other.scopes.star_imports):
                 followed = self.follow(dotted)
                 if followed != dotted:
@@ -139,8 +140,21 @@ class Names:
         path = self.context.module_path(module, self.path)
         return self.by_path(path) if path is not None else None
 
+    def may_provide(self, module: str, name: str) -> bool:
+        """Whether a star import of `module` may bring in `name`. A package's `__init__.py` may so import a thousand
+        modules: only those that have the name are worth parsing."""
+        path = self.context.module_path(module, self.path)
+        if path is None:
+            return False
+        self.context.consult(self.path, path)
+        if path not in self.context.exports:
+            self.context.exports[path] = _exports(path, self.context)
+        exports = self.context.exports[path]
+        return exports is None or exports.may_have(name)
+
     def by_path(self, path: str) -> Names | None:
         """The names of another file of the project."""
+        self.context.consult(self.path, path)
         if path not in self.context.parsed:
             self.context.parsed[path] = None  # ends import cycles while it is parsed
             self.context.parsed[path] = _load(path, self.context)
@@ -195,9 +209,18 @@ class Names:
             if isinstance(binding, Imported):
                 return other.exported(binding.qualified)
         for star in other.scopes.star_imports:
+            if not other.may_provide(star, last):
+                continue
             found = other.exported(f"{star}{'' if star.endswith('.') else '.'}{last}")
             if found is not None:
                 return found
+        return None
+
+
+def _exports(path: str, context: ProjectContext) -> Exports | None:
+    try:
+        return read_exports(read_source(context.read(path), path).text)
+    except (OSError, SourceError):
         return None
 
 

@@ -1,0 +1,71 @@
+from pathlib import Path
+
+import libcst as cst
+import pytest
+
+from gpu2npu.engine.context import ProjectContext
+from gpu2npu.engine.exports import read_exports
+from gpu2npu.engine.names import Names
+from gpu2npu.engine.scopes import collect_scopes
+
+PACKAGE = Path(__file__).parents[2] / "gpu2npu"
+BINDINGS = """
+import a, b.c as d
+from .e import f as g, h
+def i(j): k = 1; global l; l = 2
+class m: n = 1
+o, (p, *q) = r[0] = s.t = 1
+u: int
+for v in w:
+    with x as y: pass
+try: pass
+except z as aa: pass
+if (bb := cc): dd += 1
+match ee:
+    case {"x": ff, **gg}: pass
+async def hh(): pass
+def ii():
+    global jj, \\
+        kk
+    def jj(): pass
+    import kk
+"""
+
+
+@pytest.mark.parametrize("path", [None, *sorted((PACKAGE / "engine").glob("*.py"))[:8]])
+def test_every_name_that_a_module_binds_is_told(path: Path | None) -> None:
+    text = BINDINGS if path is None else path.read_text()
+    exports = read_exports(text)
+    assert exports is not None
+    bound = set(collect_scopes(cst.parse_module(text)).module.bindings)
+    assert len(bound) > 3
+    assert bound <= exports.names
+    assert exports.stars or not exports.may_have("no_such_name")
+
+
+@pytest.mark.parametrize("text", ["from x import *", "from x import \\\n *", "try:\n from x import(*)\nexcept E: 1"])
+def test_a_star_may_bring_any_name(text: str) -> None:
+    exports = read_exports(text)
+    assert exports is None or exports.may_have("anything")
+
+
+@pytest.mark.parametrize("text", ["def f(:", "x = '\0'", "(" * 5000 + ")" * 5000])
+def test_what_this_python_cannot_parse_is_left_to_others(text: str) -> None:
+    assert read_exports(text) is None
+
+
+def test_only_modules_that_have_the_name_are_parsed() -> None:
+    files = {
+        "pkg/__init__.py": b"from .one import *\nfrom .two import *\nfrom .three import *\n",
+        "pkg/one.py": b"import torch\ndev = 1\n",
+        "pkg/two.py": b"from torch import cuda\n",
+        "pkg/three.py": b"cuda_count = 1\n",
+    }
+    context = ProjectContext(files=frozenset(files), read=files.__getitem__)
+    text = "from pkg import cuda\ncuda.synchronize()\n"
+    module = cst.parse_module(text)
+    names = Names("main.py", collect_scopes(module), context)
+    assert names.name("cuda", names.scopes.module) == "torch.cuda"
+    assert set(context.parsed) == {"pkg/__init__.py", "pkg/two.py"}
+    assert context.consulted["main.py"] == {"pkg/__init__.py"}
+    assert context.consulted["pkg/__init__.py"] >= {"pkg/one.py", "pkg/two.py"}
