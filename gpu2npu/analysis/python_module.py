@@ -39,6 +39,7 @@ class Project:
 
     files: frozenset[str] = frozenset()
     read: Callable[[str], bytes] | None = None
+    consulted: dict[str, set[str]] = field(default_factory=dict)  # by file, those that answers about it may depend on
     _modules: OrderedDict[str, PythonModule | None] = field(default_factory=OrderedDict)
     _paths: dict[tuple[str, str], str | None] = field(default_factory=dict)
     _torch_names: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -48,7 +49,10 @@ class Project:
         key = (module, importer.rpartition("/")[0])
         if key not in self._paths:
             self._paths[key] = ProjectContext(files=self.files).module_path(module, importer)
-        return self._paths[key]
+        found = self._paths[key]
+        if found is not None:
+            self.consulted.setdefault(importer, set()).add(found)
+        return found
 
     def torch_names(self, path: str) -> dict[str, str]:
         """The names of torch that a file imports, told from its bytes: to follow each import of each file by parsing
