@@ -27,22 +27,22 @@ _VISIBLE = (
 )
 
 
-def on_own_card(entries: Iterable[Entry]) -> Iterator[Step]:
-    """Explicit card numbers in the code that some programs run."""
+def on_own_card(entries: Iterable[Entry], variable: str = "LOCAL_RANK") -> Iterator[Step]:
+    """Explicit card numbers in the code that some programs run; the environment's `variable` has the number to use."""
     for entry in entries:
         for file, node in entry.running(cst.BaseExpression, cst.Assign):
-            for step in _at(file, node):
+            for step in _at(file, node, variable):
                 if not is_skipped(file, node):
                     yield step
 
 
-def _at(file: ParsedFile, node: cst.CSTNode) -> Iterator[Step]:
+def _at(file: ParsedFile, node: cst.CSTNode, variable: str) -> Iterator[Step]:
     if isinstance(node, cst.SimpleString):
         yield from _in_string(file, node)
     elif isinstance(node, cst.FormattedString):
         yield from _in_formatted(file, node)
     elif isinstance(node, cst.Call):
-        yield from _in_call(file, node)
+        yield from _in_call(file, node, variable)
     elif isinstance(node, cst.Assign):
         yield from _visible_devices(file, node)
 
@@ -70,7 +70,7 @@ def _in_formatted(file: ParsedFile, node: cst.FormattedString) -> Iterator[Step]
             yield _other_card(file, node, "'npu'")
 
 
-def _in_call(file: ParsedFile, node: cst.Call) -> Iterator[Step]:
+def _in_call(file: ParsedFile, node: cst.Call, variable: str) -> Iterator[Step]:
     name = last_name(node.func)
     if name not in {"cuda", "device", "set_device"} or not node.args or not isinstance(node.func, cst.Attribute):
         return
@@ -78,10 +78,10 @@ def _in_call(file: ParsedFile, node: cst.Call) -> Iterator[Step]:
     qualified = file.names.qualified(node.func, file.scope_of(node))
     torch = spelling(file, "torch")
     if qualified == "torch.cuda.set_device":
-        if "LOCAL_RANK" not in file.code(first.value) and "rank" not in file.code(first.value).lower():
+        if variable not in file.code(first.value) and "rank" not in file.code(first.value).lower():
             os = spelling(file, "os")
             yield from ((file, edit) for edit in os.edits)
-            yield replaced(file, first.value, f"int({os.name}.environ['LOCAL_RANK'])", _MESSAGE)
+            yield replaced(file, first.value, f"int({os.name}.environ['{variable}'])", _MESSAGE)
     elif qualified == "torch.cuda.device":
         if _is_first_card(file, first.value):
             yield replaced(file, first.value, f"{torch.name}.cuda.current_device()", _MESSAGE)

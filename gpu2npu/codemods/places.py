@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 import libcst as cst
@@ -60,6 +61,17 @@ def by_file(steps: Iterable[Step]) -> dict[str, FileRewrite]:
     return {
         path: FileRewrite(tuple(sorted(set(edits.get(path, ())))), tuple(dict.fromkeys(findings.get(path, ()))))
         for path in sorted({*edits, *findings})
+    }
+
+
+def of_rule(rule: str, rewrites: Mapping[str, FileRewrite]) -> dict[str, FileRewrite]:
+    """The rewrites as those of another rule than `data-parallel`."""
+    return {
+        path: FileRewrite(
+            tuple(replace(edit, rule=rule) for edit in rewrite.edits),
+            tuple(replace(finding, rule=rule) for finding in rewrite.findings),
+        )
+        for path, rewrite in rewrites.items()
     }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.data_parallel import data_parallel
 from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.specify_device import specify_device
 from gpu2npu.engine import ProjectContext
 from gpu2npu.records import FileRewrite, StructuralEdit
 
@@ -23,7 +24,7 @@ class Plan:
     new_files: Mapping[str, bytes] = field(default_factory=dict)
 
 
-_CODEMODS: tuple[Codemod, ...] = (data_parallel,)
+_CODEMODS: tuple[Codemod, ...] = (data_parallel, specify_device)
 
 
 def plan_codemods(sources: Mapping[str, bytes], context: ProjectContext, choice: CodemodChoice) -> Plan:

@@ -36,14 +36,26 @@ def set_up(entry: Entry) -> Iterator[Step]:
     quote = '"' if file.text.count('"') > file.text.count("'") else "'"
     begin = [line.replace("'", quote) for line in begin]
     end = f"{dist.name}.destroy_process_group()"
+    yield from around_program(file, begin, _BEGIN, end, _END)
+
+
+def around_program(
+    file: ParsedFile, begin: Sequence[str], begin_message: str, end: str = "", end_message: str = ""
+) -> Iterator[Step]:
+    """Lines at the first point of a program that runs, before anything needs the card, and one at its end."""
     guard = main_guard(file)
     if guard is None or any(_needs_card(statement) for statement in file.module.body if statement is not guard):
-        yield from _at_top_level(file, begin, end)
-    else:
-        yield from _in_guard(file, guard, begin, end)
+        yield from _at_top_level(file, begin, begin_message)
+        if end:
+            length = len(file.text)
+            yield inserted(file, length, _lines(file, ["", end], "", length), end_message)
+        return
+    yield from _in_guard(file, guard, begin, begin_message)
+    if end:
+        yield from _end(file, guard, end, end_message)
 
 
-def _at_top_level(file: ParsedFile, begin: list[str], end: str) -> Iterator[Step]:
+def _at_top_level(file: ParsedFile, begin: Sequence[str], message: str) -> Iterator[Step]:
     """Below the imports, but above what uses the card."""
     last = None
     for statement in file.module.body:
@@ -54,43 +66,45 @@ def _at_top_level(file: ParsedFile, begin: list[str], end: str) -> Iterator[Step
     offset = first_code(file) if last is None else file.positions.of(last)[1]
     follows = file.text[offset : offset + 1]
     below = [""] if follows and follows not in "\r\n" else []
-    yield inserted(file, offset, _lines(file, ["", *begin, *below], "", offset), _BEGIN)
-    length = len(file.text)
-    yield inserted(file, length, _lines(file, ["", end], "", length), _END)
+    yield inserted(file, offset, _lines(file, ["", *begin, *below], "", offset), message)
 
 
-def _in_guard(file: ParsedFile, guard: cst.If, begin: list[str], end: str) -> Iterator[Step]:
-    body = guard.body
-    indent = file.module.default_indent
-    start, stop = file.positions.of(body)
+def _in_guard(file: ParsedFile, guard: cst.If, begin: Sequence[str], message: str) -> Iterator[Step]:
+    body, indent = guard.body, _indent(file, guard)
     if isinstance(body, cst.IndentedBlock):
-        indent = body.indent or indent
         _, header = file.positions.of(guard.test)
         start = next(line for line in file.positions.line_starts if line > header)
-        stop = file.positions.of(body.body[-1])[1]
-        yield inserted(file, start, _lines(file, begin, indent, start), _BEGIN)
+        yield inserted(file, start, _lines(file, begin, indent, start), message)
     else:  # if __name__ == '__main__': main()
+        start, _ = file.positions.of(body)
         text = file.module.default_newline + _lines(file, begin, indent, start) + indent
-        yield inserted(file, start, text, _BEGIN)
-    yield from _end(file, body.body[-1], indent, stop, end)
+        yield inserted(file, start, text, message)
 
 
-def _end(file: ParsedFile, last: cst.CSTNode, indent: str, stop: int, end: str) -> Iterator[Step]:
+def _indent(file: ParsedFile, guard: cst.If) -> str:
+    own = guard.body.indent if isinstance(guard.body, cst.IndentedBlock) else None
+    return own or file.module.default_indent
+
+
+def _end(file: ParsedFile, guard: cst.If, end: str, message: str) -> Iterator[Step]:
     """Below the last statement; where that is `sys.exit(main())`, between the two calls."""
+    last, indent = guard.body.body[-1], _indent(file, guard)
     exit_call = _exit_call(last)
     if exit_call is None:
-        yield inserted(file, stop, _lines(file, [end], indent, stop), _END)
+        block = isinstance(guard.body, cst.IndentedBlock)
+        stop = file.positions.of(last if block else guard.body)[1]
+        yield inserted(file, stop, _lines(file, [end], indent, stop), message)
         return
     newline = file.module.default_newline
     status = exit_call.args[0].value if exit_call.args else None
     if not isinstance(status, (cst.Call, cst.Await)):
-        yield inserted(file, file.positions.of(exit_call)[0], f"{end}{newline}{indent}", _END)
+        yield inserted(file, file.positions.of(exit_call)[0], f"{end}{newline}{indent}", message)
         return
     before = f"status = {file.code(status)}{newline}{indent}{end}{newline}{indent}"
     start, length = file.positions.of(exit_call)[0], len(file.code(exit_call))
     inside = file.positions.of(status)[0] - start, file.positions.of(status)[1] - start
     call = file.text[start : start + length]
-    yield replaced(file, exit_call, f"{before}{call[: inside[0]]}status{call[inside[1] :]}", _END)
+    yield replaced(file, exit_call, f"{before}{call[: inside[0]]}status{call[inside[1] :]}", message)
 
 
 def _exit_call(last: cst.CSTNode) -> cst.Call | None:

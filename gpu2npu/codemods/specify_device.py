@@ -1,0 +1,47 @@
+"""`-s`: the number of the card that a program works on comes from the environment variable DEVICE_ID."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu2npu.codemods.certainty import own_group
+from gpu2npu.codemods.choice import CodemodChoice
+from gpu2npu.codemods.entry import Entry, find_entries
+from gpu2npu.codemods.imports import spelling
+from gpu2npu.codemods.own_card import on_own_card
+from gpu2npu.codemods.places import Step, by_file, of_rule
+from gpu2npu.codemods.process_group import around_program
+from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.wrapping import find_wraps
+from gpu2npu.records import FileRewrite
+
+VARIABLE = "DEVICE_ID"
+_MESSAGE = f"The program works on the NPU whose number {VARIABLE} has, or on the first."
+
+
+def specify_device(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]:
+    """Programs that use a card, each as one process, choose it where they start, and name no other later."""
+    if not choice.specify_device:
+        return {}
+    using = {file.path for file in program.with_word(rb"\bcuda\b")}
+    wrapping = {wrap.file.path for wrap in find_wraps(program)}
+    # Where there are several processes, each has a card of its own already.
+    entries = [
+        entry
+        for entry in find_entries(program, using)
+        if own_group(entry) is None and wrapping.isdisjoint(entry.files) and entry.file.path != choice.main
+    ]
+    steps = [step for entry in entries for step in _set_up(entry)]
+    return of_rule("specify-device", by_file((*steps, *on_own_card(entries, VARIABLE))))
+
+
+def _set_up(entry: Entry) -> Iterator[Step]:
+    file = entry.file
+    os, torch = spelling(file, "os"), spelling(file, "torch")
+    yield from ((file, edit) for found in (os, torch) for edit in found.edits)
+    quote = '"' if file.text.count('"') > file.text.count("'") else "'"
+    lines = [
+        f"{os.name}.environ.setdefault({quote}{VARIABLE}{quote}, {quote}0{quote})",
+        f"{torch.name}.cuda.set_device(int({os.name}.environ[{quote}{VARIABLE}{quote}]))",
+    ]
+    yield from around_program(file, lines, _MESSAGE)
