@@ -49,7 +49,7 @@ def reason_to_stay(wrap: Wrap, entries: Sequence[Entry]) -> str | None:
             f"The program makes its processes itself ({group}): start it that way on several NPUs, one process for "
             f"each, where the model is wrapped in DistributedDataParallel; here, for one NPU, write `{module}.npu()`."
         )
-    if is_submodule(wrap):
+    if is_part(wrap) and whole_model(wrap) is None:
         return (
             "Only a part of the model is wrapped, and DistributedDataParallel must have the whole, or the rest is not "
             f"kept equal: leave `{module}` as it is, and wrap the model where it is made; "
@@ -84,16 +84,33 @@ def _is_loss(wrap: Wrap) -> bool:
     return bool(_LOSS.search(last_name(module) or "")) and not re.search("model|net", wrap.module_code, re.IGNORECASE)
 
 
-def is_submodule(wrap: Wrap) -> bool:
+def is_part(wrap: Wrap) -> bool:
     """Whether the wrap replaces a part of a module: `model.features = DataParallel(model.features)`."""
-    assigned = next((node for node in above(wrap.file, wrap.whole) if isinstance(node, cst.BaseSmallStatement)), None)
-    if not isinstance(assigned, cst.Assign) or assigned.value is not wrap.whole:
-        return False
-    target = assigned.targets[0].target
+    target = _target(wrap)
     if not isinstance(target, cst.Attribute):
         return False
     owner = wrap.file.code(target.value)
     return _is_module_class(wrap.file, target) if owner == "self" else _is_used_as_module(wrap.file, owner)
+
+
+def whole_model(wrap: Wrap) -> tuple[str, cst.CSTNode] | None:
+    """The variable of the model of which a part is wrapped, and the statement that does so, if that always runs."""
+    target = _target(wrap)
+    if not isinstance(target, cst.Attribute) or not isinstance(target.value, cst.Name) or target.value.value == "self":
+        return None
+    around = list(above(wrap.file, wrap.whole))
+    statement = next(node for node in around if isinstance(node, cst.SimpleStatementLine))
+    block = wrap.file.parents[id(statement)]
+    always = isinstance(block, cst.Module) or isinstance(wrap.file.parents[id(block)], cst.FunctionDef)
+    return (target.value.value, statement) if always and len(statement.body) == 1 else None
+
+
+def _target(wrap: Wrap) -> cst.BaseExpression | None:
+    """What the wrapped module is assigned to."""
+    assigned = next((node for node in above(wrap.file, wrap.whole) if isinstance(node, cst.BaseSmallStatement)), None)
+    if isinstance(assigned, cst.Assign) and assigned.value is wrap.whole and len(assigned.targets) == 1:
+        return assigned.targets[0].target
+    return None
 
 
 def _is_module_class(file: ParsedFile, node: cst.CSTNode) -> bool:

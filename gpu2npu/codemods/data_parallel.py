@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpu2npu.codemods.card_count import by_world_size
-from gpu2npu.codemods.certainty import reason_to_stay
+from gpu2npu.codemods.certainty import is_part, reason_to_stay, whole_model
 from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.codemods.entry import find_entries
+from gpu2npu.codemods.entry import Entry, find_entries
 from gpu2npu.codemods.loaders import shard_loaders
 from gpu2npu.codemods.own_card import on_own_card
 from gpu2npu.codemods.places import Step, by_file, reported, taken_over
@@ -15,8 +15,8 @@ from gpu2npu.codemods.process_group import set_up
 from gpu2npu.codemods.program import Program
 from gpu2npu.codemods.rank_zero import on_rank_zero
 from gpu2npu.codemods.references import find_references, follow, report_functions, report_subclass, staying
-from gpu2npu.codemods.single_card import single_card_entry, wrap_target
-from gpu2npu.codemods.wrapping import Wrap, distributed, find_wraps
+from gpu2npu.codemods.single_card import last_move, single_card_entry, wrap_below, wrap_target
+from gpu2npu.codemods.wrapping import Wrap, distributed, find_wraps, kept_name
 from gpu2npu.records import FileRewrite, FindingKind, StructuralEdit
 
 
@@ -41,6 +41,7 @@ def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewr
         steps += set_up(entry)
     around = list(on_own_card(started))
     if choice.data_parallel:
+        steps += _whole_models(program, rewritten, started)
         steps += _wrapped(program, rewritten, around)
     steps += _outside(rewritten, around)
     for codemod in (shard_loaders, on_rank_zero):
@@ -60,8 +61,25 @@ def _wrapped(program: Program, wraps: Sequence[Wrap], around: list[Step]) -> Ite
     for wrap in wraps:
         around += by_world_size(wrap)
     for wrap in wraps:
+        if is_part(wrap):
+            yield from kept_name(wrap)
+            continue
         inside = [step for file, step in around if file is wrap.file and isinstance(step, StructuralEdit)]
         yield from distributed(wrap, wrap.file.path in stays, inside)
+
+
+def _whole_models(program: Program, wraps: Sequence[Wrap], entries: Sequence[Entry]) -> Iterator[Step]:
+    """Wrap the models of which only parts were wrapped."""
+    models = {}
+    for wrap in wraps:
+        whole = whole_model(wrap) if is_part(wrap) else None
+        if whole is not None:
+            models[wrap.file.scope_of(wrap.call), whole[0]] = wrap, whole[1]
+    for (_, name), (wrap, statement) in models.items():
+        below = last_move(wrap.file, statement, name)
+        for entry in entries:
+            if entry.runs(wrap.file, wrap.call):
+                yield from wrap_below(program, entry, wrap.file, below, name)
 
 
 def _outside(wraps: Sequence[Wrap], around: Sequence[Step]) -> Iterator[Step]:

@@ -14,6 +14,7 @@ from gpu2npu.codemods.model_uses import ModelUses
 from gpu2npu.codemods.places import Step, above, inserted
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.wrapping import DISTRIBUTED, is_move
+from gpu2npu.engine.tree import children
 
 _MESSAGE = "Every process trains the model on its own card, and gradients are averaged over all."
 
@@ -34,9 +35,13 @@ def single_card_entry(program: Program, main: str, target: str) -> Entry:
 
 
 def wrap_target(program: Program, entry: Entry, target: str) -> Iterator[Step]:
-    """Wrap the model in DistributedDataParallel; what is asked of the model alone goes to its `.module`."""
-    file = entry.file
-    placed = _place(file, target)
+    """Wrap the model of the entry file."""
+    yield from wrap_below(program, entry, entry.file, _place(entry.file, target), target)
+
+
+def wrap_below(program: Program, entry: Entry, file: ParsedFile, placed: cst.CSTNode, target: str) -> Iterator[Step]:
+    """Wrap a model in DistributedDataParallel below a statement. What is asked of the model alone, such as its state
+    dict, goes to its `.module`."""
     offset, indent = file.positions.of(placed)[1], _indentation(file, placed)
     ddp, torch = spelling(file, DISTRIBUTED), spelling(file, "torch")
     name, edits = ddp.name, (*ddp.edits, *torch.edits)
@@ -74,6 +79,24 @@ def _place(file: ParsedFile, target: str) -> cst.CSTNode:
     last = max(ready, key=lambda node: file.positions.of(node)[1])
     blocks = {id(node) for node in above(file, first if optimizer is None else optimizer)}
     return _statement_in(file, last, blocks)
+
+
+def last_move(file: ParsedFile, statement: cst.CSTNode, target: str) -> cst.CSTNode:
+    """The last statement of its block that moves the model to a device; the statement itself if none below it does."""
+    block = file.parents[id(statement)]
+    assert isinstance(block, (cst.IndentedBlock, cst.Module))
+    following = block.body[list(block.body).index(statement) :]  # type: ignore[arg-type]
+    moving = [part for part in following if any(_moves(file, node, target) for node in _calls_in(part))]
+    return moving[-1] if moving else statement
+
+
+def _calls_in(statement: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    pending = [statement]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, cst.Call):
+            yield node
+        pending += children(node)
 
 
 def _statement_in(file: ParsedFile, node: cst.CSTNode, blocks: set[int]) -> cst.CSTNode:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from gpu2npu.codemods.entry import nodes_of
-from gpu2npu.codemods.imports import RULE, spelling
-from gpu2npu.codemods.places import Step, above, is_skipped, joined
+from gpu2npu.codemods.imports import RULE, Spelling, spelling
+from gpu2npu.codemods.places import Step, above, is_skipped, joined, replaced
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.spelling import is_data_parallel, spell_distributed
 from gpu2npu.engine.edits import splice
@@ -98,6 +98,24 @@ def distributed(wrap: Wrap, stays: bool, others: Iterable[StructuralEdit]) -> It
         edits.append(StructuralEdit(module_start, module_start, "(", RULE, _MESSAGE))
         edits.append(StructuralEdit(module_end, module_end, ")", RULE, _MESSAGE))
     yield joined(file, wrap.whole, edits, _MESSAGE)
+
+
+def kept_name(wrap: Wrap) -> Iterator[Step]:
+    """A part that was wrapped stays under the name `module`, for the sake of checkpoints, while the whole model is
+    wrapped in DistributedDataParallel."""
+    file = wrap.file
+    function = wrap.call.func
+    if (
+        isinstance(function, cst.Attribute)
+        and file.names.qualified(function.value, file.scope_of(function)) == "torch.nn"
+    ):
+        sequential = Spelling(f"{file.code(function.value)}.Sequential")
+    else:
+        sequential = spelling(file, "torch.nn.Sequential")
+    ordered = spelling(file, "collections.OrderedDict")
+    yield from ((file, edit) for edit in (*sequential.edits, *ordered.edits))
+    text = f"{sequential.name}({ordered.name}(module={wrap.module_code}))"
+    yield replaced(file, wrap.whole, text, "The whole model is wrapped; this keeps the names in its state dict.")
 
 
 def _needs_parentheses(wrap: Wrap) -> bool:

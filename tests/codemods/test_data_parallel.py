@@ -233,6 +233,38 @@ def test_an_imported_name(statement, name, new_statement, new_name):
     }
 
 
+def test_where_a_part_was_wrapped_the_whole_model_is_and_names_in_its_state_dict_stay():
+    body = """    net = Net()
+    net.features = nn.DataParallel(net.features)
+    net.head = nn.DataParallel(net.head)
+    net.cuda()
+    torch.save(net.state_dict(), path)
+    evaluate(net)
+    return net
+
+def evaluate(model):
+    model.eval()
+    return model.metric(model(x))
+"""
+    as_written = f"""    net = Net()
+    net.features = nn.Sequential(OrderedDict(module=net.features))
+    net.head = nn.Sequential(OrderedDict(module=net.head))
+    net.cuda()
+    net = {DDP}(net, {IDS})
+    if dist.get_rank() == 0:
+        torch.save(net.module.state_dict(), path)
+    evaluate(net)
+    return net
+
+def evaluate(model):
+    model.eval()
+    return model.module.metric(model(x))
+"""
+    head = "from collections import OrderedDict\n" + HEAD
+    source = f"{head}\ndef part():\n{body}{TAIL}"
+    assert after({"a.py": source}) == {"a.py": f"{head}\ndef part():\n{as_written}{TAIL_AFTER}"}
+
+
 def test_every_script_that_comes_to_a_wrap_has_its_process_group_and_no_other_script():
     model = (
         "import torch.nn as nn\n\ndef build(net):\n    return nn.DataParallel(net.cuda())\n\ndef other():\n    pass\n"
@@ -260,7 +292,7 @@ def test_the_process_group_comes_before_the_first_use_of_the_card():
         ("net = nn.DataParallel(*arguments)", None, ""),
         ("net = nn.DataParallel(net, **options)", 7, "not known"),
         ("criterion = nn.DataParallel(criterion)", 7, "`criterion.npu()`"),
-        ("net.f = nn.DataParallel(net.f)\n    net.train()", 7, "Only a part of the model"),
+        ("if a:\n        net.f = nn.DataParallel(net.f)\n    net.train()", 8, "Only a part of the model"),
         ("dist.init_process_group('nccl')\n    net = nn.DataParallel(net)", 8, "(a.py:7)"),
         ("net = nn.parallel.data_parallel(net, x)", 7, "wrap the module once"),
         ("class P(nn.DataParallel): pass", 7, "derive from torch.nn.parallel.DistributedDataParallel"),
