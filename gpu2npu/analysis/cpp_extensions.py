@@ -34,7 +34,8 @@ class Extension:
         exact = {posixpath.normpath(posixpath.join(folder, spelled)) for spelled in self.sources}
         # A source that is spelled `os.path.join(here, "csrc", "nms.cpp")` shows only its last part.
         bare = {spelled for spelled in self.sources if "/" not in spelled}
-        return source in exact or posixpath.basename(source) in bare
+        below = not folder or source.startswith(f"{folder}/")
+        return source in exact or (below and posixpath.basename(source) in bare)
 
 
 def extensions(files: Mapping[str, bytes]) -> list[Extension]:

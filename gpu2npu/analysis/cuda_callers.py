@@ -33,7 +33,9 @@ class OperatorNames:
         words: set[str] = set()
         for api in sorted(apis):
             parts = api.replace("::", ".").partition("(")[0].split(".")
-            self._endings.setdefault(".".join(parts[-2:]), api)
+            # What a torch library registers is in torch.ops; its Python wrapper often has the same name elsewhere.
+            ending = ["ops", *parts] if "::" in api else parts[-2:]
+            self._endings.setdefault(".".join(ending), api)
             leaf = parts[-1]
             words.add(leaf if leaf not in _COMMON else parts[max(0, len(parts) - 2)])
             self._leaves[leaf] = api if self._leaves.get(leaf, api) == api and leaf not in _COMMON else None
@@ -46,7 +48,7 @@ class OperatorNames:
             return None
         if len(parts) > 2 and parts[-1] in ("default", "out", "apply"):
             parts = parts[:-1]
-        return self._endings.get(".".join(parts[-2:])) or (self._endings.get(qualified) if len(parts) == 1 else None)
+        return self._endings.get(".".join(parts[-3:])) or self._endings.get(".".join(parts[-2:]))
 
     def method(self, name: str, receiver: str, is_python: bool) -> str | None:
         """The operator that an attribute of an unknown object is, if its name is unlike that of any usual method.

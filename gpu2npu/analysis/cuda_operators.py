@@ -1,8 +1,10 @@
 """The operators that a project's own C++ and CUDA sources export to Python, for which an NPU needs others.
 
 Read from the sources, without compiling them: `m.def("name", ...)` in a PYBIND11_MODULE, `m.def("op(Tensor x) -> ...")`
-in a TORCH_LIBRARY or TORCH_LIBRARY_FRAGMENT, `m.impl("op", ...)` in a TORCH_LIBRARY_IMPL for CUDA, and the functions of
-a `load_inline`. An extension that compiles CUDA code but whose exports cannot be seen, for instance because a macro of
+in a TORCH_LIBRARY or TORCH_LIBRARY_FRAGMENT, `m.impl("op", ...)` in a TORCH_LIBRARY_IMPL for CUDA, what is given to
+torch::RegisterOperators, and the functions of a `load_inline`.
+
+An extension that compiles CUDA code but whose exports cannot be seen, for instance because a macro of
 the project's own makes them, is listed by its name.
 """
 
@@ -15,7 +17,7 @@ from gpu2npu.analysis.cpp_tokens import Token, arguments, closing, first_string,
 from gpu2npu.records import ExportedOperator
 
 _SUFFIXES = (".cpp", ".cc", ".cxx", ".c++", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc")
-_TRIGGERS = (b"PYBIND11_MODULE", b"TORCH_LIBRARY")
+_TRIGGERS = (b"PYBIND11_MODULE", b"TORCH_LIBRARY", b"RegisterOperators")
 _PYBIND = "PYBIND11_MODULE"
 # The EXPAND spellings are a convention of projects that pass a macro as the name.
 _LIBRARIES = frozenset(
@@ -69,6 +71,8 @@ def _in_source(path: str, source: str, built: list[Extension]) -> Iterator[tuple
     for index, token in enumerate(sequence[:-1]):
         if token.kind != "name" or sequence[index + 1] != ("sign", "("):
             continue
+        if token.text == "RegisterOperators":
+            yield from _registered(sequence, index + 1)
         if token.text != _PYBIND and token.text not in _LIBRARIES:
             continue
         body = closing(sequence, index + 1) + 1
@@ -88,6 +92,15 @@ def _in_source(path: str, source: str, built: list[Extension]) -> Iterator[tuple
             exported = _library_names(inside, name, parameters[2], "impl")
         for api, at in exported:
             yield api, body + 1 + at
+
+
+def _registered(sequence: list[Token], opening: int) -> Iterator[tuple[str, int]]:
+    """The older way: `torch::RegisterOperators("ns::one", &one)`, `torch::RegisterOperators().op("ns::two", &two)`."""
+    calls = [opening, *(at for called, at in _chain(sequence, closing(sequence, opening) + 1) if called == "op")]
+    for at in calls:
+        schema = first_string(arguments(sequence, at)[0])
+        if schema is not None:
+            yield schema.partition("(")[0].strip(), at
 
 
 def _extension_name(path: str, built: list[Extension]) -> str | None:

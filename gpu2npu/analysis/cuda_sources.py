@@ -21,6 +21,14 @@ from gpu2npu.records import NativeKind, NativePlace
 from gpu2npu.report.check_result import NativeCode
 
 _CUDA_SUFFIXES = (".cu", ".cuh")
+# A file of each library, by its place in it.
+_LIBRARY_MARKS = (
+    "include/cutlass/cutlass.h",
+    "cub/cub.cuh",
+    "thrust/version.h",
+    "include/ck/ck.hpp",
+    "include/cuda/std/version",
+)
 _CMAKE = re.compile(
     r"\b(?:enable_language\s*\(\s*CUDA|find_package\s*\(\s*CUDA(?:Toolkit)?\b|cuda_add_(?:library|executable)\b"
     r"|project\s*\([^)]*\bCUDA\b|add_(?:library|executable)\s*\([^)]*\.cu\b)",
@@ -35,7 +43,12 @@ def is_native(path: str) -> bool:
 
 def native_places(files: Mapping[str, bytes]) -> tuple[NativePlace, ...]:
     """Sorted. `files` are the project's Python files and those that `is_native` by path. Never raises for what is in
-    them."""
+    them.
+
+    Copies of NVIDIA's libraries, such as the CUTLASS that many projects carry, are left out: what includes them is
+    told of.
+    """
+    files = _without_libraries(files)
     built = extensions(files)
     places = [*_operators(files, built), *_builds(files, built)]
     for path, source in files.items():
@@ -50,6 +63,7 @@ def native_code(places: Iterable[NativePlace], files: Mapping[str, bytes]) -> Na
     """The sums of `native_places(files)`. Files are those with CUDA in them, where a kernel, launch or library stands;
     lines are theirs that hold code, and only C++ and CUDA files have such lines."""
     listed = tuple(places)
+    files = _without_libraries(files)
     in_cuda = (NativeKind.KERNEL, NativeKind.LAUNCH, NativeKind.LIBRARY)
     paths = {place.path for place in listed if place.kind in in_cuda}
     paths.update(path for path in files if path.lower().endswith(_CUDA_SUFFIXES))
@@ -61,6 +75,12 @@ def native_code(places: Iterable[NativePlace], files: Mapping[str, bytes]) -> Na
         launches=count[NativeKind.LAUNCH],
         operators=count[NativeKind.OPERATOR],
     )
+
+
+def _without_libraries(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    roots = [path.removesuffix(mark) for path in files for mark in _LIBRARY_MARKS if path.endswith(f"/{mark}")]
+    copies = tuple(root for root in roots if root)
+    return {path: source for path, source in files.items() if not path.startswith(copies)} if copies else dict(files)
 
 
 def _operators(files: Mapping[str, bytes], built: list[Extension]) -> Iterator[NativePlace]:

@@ -94,6 +94,20 @@ TORCH_LIBRARY_FRAGMENT(vision, other) { other.def("extra(Tensor x) -> Tensor"); 
     ]
 
 
+def test_operators_registered_the_older_way() -> None:
+    source = b"""
+static auto registry = torch::RegisterOperators()
+    .op("scatter::sum", &sum)
+    .op("scatter::mean(Tensor x) -> Tensor", torch::RegisterOperators::options());
+static auto one = torch::RegisterOperators("scatter::one", &one);
+"""
+    assert found({"s.cpp": source}) == [
+        ("s.cpp", "scatter::mean"),
+        ("s.cpp", "scatter::one"),
+        ("s.cpp", "scatter::sum"),
+    ]
+
+
 def test_only_cuda_implementations_count() -> None:
     source = b"""
 TORCH_LIBRARY_IMPL(vision, CUDA, m) { m.impl(TORCH_SELECTIVE_NAME("vision::nms"), TORCH_FN(nms)); }

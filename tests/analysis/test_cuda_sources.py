@@ -139,6 +139,7 @@ def test_operators_of_torch_library_are_called_through_torch_ops() -> None:
     files = {
         "a.py": b"import torch\ntorch.ops.vision.nms(x)\ntorch.ops.vision.nms.default(x)\ntorch.nms(x)\n",
         "b.py": b"from torch import ops\nkeep = ops.vision.nms\n",
+        "c.py": b"from vision import nms\nimport vision\nvision.nms(x)\n",
     }
     assert callers(["vision::nms"], files) == {"vision::nms": ("a.py:2", "a.py:3", "b.py:2")}
 
@@ -153,10 +154,19 @@ def test_operators_without_a_known_extension_are_told_by_unusual_names_alone() -
     assert found == {"multi_tensor_adam": ("a.py:3",), "quantize": ("c.py:4",)}
 
 
+def test_copies_of_nvidias_libraries_are_not_the_projects_code() -> None:
+    files = {
+        **FILES,
+        "csrc/cutlass/include/cutlass/cutlass.h": b"#include <cuda_runtime.h>\n",
+        "csrc/cutlass/examples/gemm.cu": b"__global__ void gemm() { }\n",
+    }
+    assert native_places(files) == native_places(FILES)
+    assert native_code(native_places(files), files) == native_code(native_places(FILES), FILES)
+
+
 def test_extensions_loaded_under_a_name() -> None:
-    source = (
-        b"from torch.utils.cpp_extension import load\nk = load(name='wkv', sources=s)\nk.forward(x)\nm.forward(x)\n"
-    )
+    source = b"from torch.utils.cpp_extension import load\nk = load(name='wkv', sources=s)\n"
+    source += b"k.forward(x)\nm.forward(x)\n"
     assert callers(["wkv.forward"], {"a.py": source}) == {"wkv.forward": ("a.py:3",)}
 
 
