@@ -1,5 +1,6 @@
 """`make bench`: the whole migration of one large project beside PaConvert and bare parsing, on this machine, now; what
-twice as many rules cost; and how right the edits are, by hand-written labels.
+twice as many rules cost; how right the edits are, by hand-written labels; and what data parallelism costs on emulated
+NPUs.
 
 It prints what it measured and judges nothing. The rounds take turns, so that a busy moment of the machine meets every
 contestant.
@@ -21,6 +22,7 @@ from pathlib import Path
 from benchmarks.archives import ArchiveError
 from benchmarks.labels import LABELS_ARE_FOR, format_scores, judge_packages
 from benchmarks.rule_cost import format_rule_cost, measure_rule_cost
+from benchmarks.scaling import format_scaling, measure_scaling
 from benchmarks.table import Row, format_startup, format_table
 from benchmarks.tree import PROJECT, VERSION, copy_without_match, fetch_tree, measure
 
@@ -42,6 +44,8 @@ def main() -> int:
         print(format_rule_cost(measure_rule_cost(tree, LABELS_ARE_FOR)))
         print()
         print(format_scores(judge_packages(TREES)))
+        print()
+        print(format_scaling(measure_scaling(), os.cpu_count() or 1))
     except ArchiveError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
