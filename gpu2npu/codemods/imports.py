@@ -123,12 +123,14 @@ def _imports(file: ParsedFile) -> list[cst.Import | cst.ImportFrom]:
 
 def _place(file: ParsedFile, qualified: str, statement: str) -> tuple[int, str]:
     """Where the new statement goes, and its line: a module of torch below `import torch`, one of Python's own among the
-    others, by the alphabet."""
+    others, by the alphabet, any other below them all."""
     newline = file.module.default_newline
     imports = [found for found in _imports(file) if _module(found) != "__future__"]
     if qualified == "torch":
         imports = [found for found in imports if _module(found).partition(".")[0] == "torch"] or imports
     after = _last_torch(imports) if qualified.startswith("torch.") else _last_before(imports, qualified)
+    if imports and qualified.partition(".")[0] not in {"torch", *sys.stdlib_module_names}:
+        after = imports[-1]
     if after is not None:
         end = line_end(file, after)
         missing = "" if file.text[:end].endswith(("\n", "\r")) else newline

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.data_parallel import data_parallel
+from gpu2npu.codemods.generated import beside_programs
 from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.similar import similar
 from gpu2npu.codemods.specify_device import specify_device
 from gpu2npu.engine import ProjectContext
 from gpu2npu.records import FileRewrite, StructuralEdit
@@ -24,7 +26,9 @@ class Plan:
     new_files: Mapping[str, bytes] = field(default_factory=dict)
 
 
-_CODEMODS: tuple[Codemod, ...] = (data_parallel, specify_device)
+_CODEMODS: tuple[Codemod, ...] = (data_parallel, specify_device, similar)
+# The folder of code that the files import which a codemod of some rule has rewritten.
+_FOLDERS = {"similar": "ascend_function"}
 
 
 def plan_codemods(sources: Mapping[str, bytes], context: ProjectContext, choice: CodemodChoice) -> Plan:
@@ -37,7 +41,13 @@ def plan_codemods(sources: Mapping[str, bytes], context: ProjectContext, choice:
     for codemod in _CODEMODS:
         for path, rewrite in codemod(program, choice).items():
             rewrites[path] = _joined(rewrites.get(path, FileRewrite()), rewrite)
-    return Plan({path: replace(rewrite, edits=_in_order(rewrite.edits)) for path, rewrite in rewrites.items()})
+    ordered = {path: replace(rewrite, edits=_in_order(rewrite.edits)) for path, rewrite in rewrites.items()}
+    new_files: dict[str, bytes] = {}
+    for rule, folder in _FOLDERS.items():
+        importing = [path for path, rewrite in rewrites.items() if any(edit.rule == rule for edit in rewrite.edits)]
+        if importing:
+            new_files |= beside_programs(program, importing, folder)
+    return Plan(ordered, new_files)
 
 
 def _joined(earlier: FileRewrite, later: FileRewrite) -> FileRewrite:

@@ -1,0 +1,70 @@
+"""`-sim`: calls that the NPU of a release lacks become calls of an equivalent made of operators that it has."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from gpu2npu.codemods.choice import CodemodChoice
+from gpu2npu.codemods.entry import nodes_of
+from gpu2npu.codemods.imports import spelling
+from gpu2npu.codemods.places import Step, by_file, is_skipped, of_rule, replaced, reported
+from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.engine.tree import dotted_name
+from gpu2npu.records import FileRewrite, FindingKind
+from gpu2npu.support.verdicts import VerdictKind, verdict
+
+FOLDER = "ascend_function"
+# What the template folder has an equivalent for, under the equivalent's name.
+EQUIVALENTS = {
+    "torch.angle": "angle",
+    "torch.bucketize": "bucketize",
+    "torch.copysign": "copysign",
+    "torch.special.entr": "entr",
+    "torch.fmax": "fmax",
+    "torch.fmin": "fmin",
+    "torch.heaviside": "heaviside",
+    "torch.hypot": "hypot",
+    "torch.nn.functional.huber_loss": "huber_loss",
+    "torch.nn.HuberLoss": "HuberLoss",
+    "torch.isin": "isin",
+    "torch.logcumsumexp": "logcumsumexp",
+    "torch.logit": "logit",
+    "torch.special.logit": "logit",
+    "torch.nn.functional.rms_norm": "rms_norm",
+    "torch.nn.RMSNorm": "RMSNorm",
+    "torch.unravel_index": "unravel_index",
+    "torch.special.xlog1py": "xlog1py",
+}
+_LACKING = (VerdictKind.FALLBACK, VerdictKind.UNSUPPORTED)
+_WORDS = "|".join(sorted({api.rpartition(".")[2] for api in EQUIVALENTS})).encode()
+
+
+def similar(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]:
+    """Calls of torch functions with an equivalent, where the release lacks them and no `out` is given."""
+    if not choice.similar:
+        return {}
+    lacking = {api: name for api, name in EQUIVALENTS.items() if _is_lacking(api, program.context.version)}
+    steps: list[Step] = []
+    for file in program.with_word(rb"\b(?:" + _WORDS + rb")\b"):
+        for call in nodes_of(file, cst.Call):
+            steps += _replaced(file, call, lacking)
+    return of_rule("similar", by_file(steps))
+
+
+def _is_lacking(api: str, version: str) -> bool:
+    return verdict(api, version).kind in _LACKING
+
+
+def _replaced(file: ParsedFile, call: cst.Call, lacking: dict[str, str]) -> list[Step]:
+    api = file.names.qualified(call.func, file.scope_of(call)) if dotted_name(call.func) else None
+    if api not in lacking or is_skipped(file, call):
+        return []
+    if any(arg.star or (arg.keyword is not None and arg.keyword.value == "out") for arg in call.args):
+        return []
+    package = spelling(file, FOLDER)
+    told = f"{FOLDER}.{lacking[api]} gives the same as {api}, which the NPU lacks"
+    return [
+        *((file, edit) for edit in package.edits),
+        replaced(file, call.func, f"{package.name}.{lacking[api]}", f"{told}."),
+        reported(file, call, api, f"{told}; it may be slower than on a GPU.", FindingKind.REVIEW),
+    ]
