@@ -28,6 +28,7 @@ EXIT_INTERRUPTED = 130
 
 _COMMANDS = {
     "analyse": LazyCommand("gpu2npu.cli.analyse", "analyse", "Find what an NPU lacks, and what is faster there."),
+    "check": LazyCommand("gpu2npu.cli.check", "check", "Check what will not work on an NPU, for people and CI."),
     "distributed": LazyCommand("gpu2npu.cli.distributed", "distributed", "Migrate, and make one script train on many."),
     "rules": LazyCommand("gpu2npu.cli.rules", "rules", "Look at the rules, write your own, try them."),
     "run": LazyCommand("gpu2npu.cli.run", "run", "Run a command with an emulated NPU."),
@@ -43,6 +44,8 @@ Examples:
   gpu2npu -i resnet -v 2.1.0 --diff | less        see the changes first, write nothing
   gpu2npu -i train.py -o migrated -v 2.1.0 -r my_rules.json
   gpu2npu -i resnet -o migrated -v 2.1.0 --skip-rules nccl-string,data-parallel
+  gpu2npu -i resnet -o migrated -v 2.1.0 -s -sim -a model
+                                                  the NPU from DEVICE_ID, equivalents, mixed precision
   gpu2npu -i resnet -o migrated -v 2.1.0 distributed -m train.py
   gpu2npu -i resnet -o migrated -v 2.1.0 -- python train.py --epochs 3
                                                   and a launcher that runs this command on every NPU
@@ -112,6 +115,32 @@ Exit codes:
     "--skip-kinds",
     metavar="KIND,...",
     help="Copy files of these kinds as they are: shell, yaml, json, toml, ini, requirements, dockerfile, notebook.",
+)
+@click.option(
+    "-s",
+    "--specify-device",
+    is_flag=True,
+    help="Take the number of the NPU from the environment variable DEVICE_ID.",
+)
+@click.option(
+    "-a",
+    "--amp_model",
+    "--amp-model",
+    "amp_model",
+    metavar="MODEL",
+    help="Train the model in the variable MODEL, such as net or self.model, with automatic mixed precision.",
+)
+@click.option(
+    "-m",
+    "--modelarts",
+    is_flag=True,
+    help="Map the paths of files for Huawei ModelArts, by ascend_modelarts_function/path_mapping_config.py.",
+)
+@click.option(
+    "-sim",
+    "--similar",
+    is_flag=True,
+    help="Replace unsupported calls that have an equivalent; ascend_function/ holds the equivalents.",
 )
 @click.option("--diff", is_flag=True, help="Print the changes as a unified diff and write nothing; needs no -o.")
 @click.option(
@@ -193,10 +222,15 @@ def carry_out(
         raise click.UsageError(
             "The option -v/--version is missing: give the PyTorch version the project is written for."
         )
-    if choose_codemods is not None:
-        codemods = choose_codemods(source)
-        started = ("python", codemods.main) if codemods.main is not None else ()
-        request = replace(request, codemods=codemods, command=command or started)
+    codemods = replace(
+        choose_codemods(source) if choose_codemods is not None else request.codemods,
+        specify_device=options["specify_device"],
+        amp_model=options["amp_model"],
+        modelarts=options["modelarts"],
+        similar=options["similar"],
+    )
+    started = ("python", codemods.main) if codemods.main is not None else ()
+    request = replace(request, codemods=codemods, command=command or started)
     try:
         return show_diff(request, options["quiet"]) if diff else migrate(request, options["quiet"])
     except (UsageError, OutputError, BrokenPipeError):

@@ -1,0 +1,250 @@
+"""`gpu2npu check`: what will not work on an NPU and what it will cost, in a form that a CI can act on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from gpu2npu.project.check_request import CheckRequest
+    from gpu2npu.records import FindingKind
+    from gpu2npu.report.check_result import CheckedRepository, CheckResult
+
+EXIT_CLEAN = 0
+EXIT_FINDINGS = 1
+
+# How many of the kinds, from the worst (report/check_result.py, SEVERITY), make a check fail.
+BARS = {"unsupported": 1, "unknown": 2, "fallback": 3, "any": 4, "never": 0}
+
+_EPILOG = """\
+\b
+Examples:
+  gpu2npu check .                                  check the current folder for the latest torch_npu
+  gpu2npu check src tools/train.py -v 2.7.1 --fail-on any
+  gpu2npu check . --format sarif -o gpu2npu.sarif  for code scanning; --format github annotates a pull request
+  gpu2npu check . --baseline .gpu2npu-baseline.json --update-baseline    accept what there is, report what comes
+  gpu2npu check --repos repositories.txt -j 8 --format html -o rollup.html
+
+The kinds of findings, from the worst: unsupported (does not work), unknown (no table knows it), fallback (runs on the
+CPU, slowly), review (a person has to look). --fail-on KIND fails for that kind and the worse ones.
+
+\b
+Exit codes:
+  0   clean: nothing at or above the bar of --fail-on
+  1   findings at or above the bar, or a file that could not be read or parsed
+  2   the command line, a path, a rule file or a baseline is wrong
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("sources", nargs=-1, type=click.Path(path_type=Path), metavar="SRC...")
+@click.option(
+    "-v",
+    "--version",
+    metavar="VERSION",
+    help="The PyTorch version to check for, such as 2.7.1.  [default: that of the settings, or else the latest]",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "sarif", "github", "html"]),
+    default="text",
+    show_default=True,
+    help="What to print.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(list(BARS)),
+    default="unsupported",
+    show_default=True,
+    help="The bar for exit code 1.",
+)
+@click.option(
+    "--baseline", type=click.Path(path_type=Path), metavar="FILE", help="Known findings, which are not reported."
+)
+@click.option("--update-baseline", is_flag=True, help="Write all findings of now into the file of --baseline.")
+@click.option("--select", metavar="RULE,...", help="Report only these rules; 'cuda-*' stands for all that begin so.")
+@click.option("--ignore", metavar="RULE,...", help="Do not report these rules.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write there instead of printing."
+)
+@click.option(
+    "-r",
+    "--rule",
+    "rules",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="RULES.json",
+    help="A file of your own rules. Repeatable.",
+)
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out what fits PATTERN. Repeatable.")
+@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="How many processes to use.")
+@click.option(
+    "--repos",
+    type=click.Path(path_type=Path),
+    metavar="LIST",
+    help="Check each repository that the file LIST names, one path a line; prints a line of JSON for each.",
+)
+@click.option(
+    "--executor",
+    metavar="URL",
+    help="With --repos: where to work, dask://HOST:PORT or ray://HOST:PORT, instead of local processes.",
+)
+@click.option("--cache-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where earlier answers are kept.")
+@click.option("--no-cache", is_flag=True, help="Look at every file again. The answer is the same.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress and no notes.")
+@click.pass_context
+def check(
+    ctx: click.Context,
+    sources: tuple[Path, ...],
+    version: str | None,
+    form: str,
+    fail_on: str,
+    baseline: Path | None,
+    update_baseline: bool,
+    select: str | None,
+    ignore: str | None,
+    output: Path | None,
+    rules: tuple[Path, ...],
+    exclude: tuple[str, ...],
+    jobs: int | None,
+    repos: Path | None,
+    executor: str | None,
+    cache_dir: Path | None,
+    no_cache: bool,
+    quiet: bool,
+) -> None:
+    """Check whether projects are ready for Ascend NPUs: what will not work there, and what it will cost.
+
+    Reads SRC, folders or files, and writes nothing but the report.
+    """
+    from gpu2npu.project.cache import default_cache_dir
+    from gpu2npu.project.check_request import CheckRequest
+
+    request = CheckRequest(
+        sources=sources,
+        version=version or "",
+        rules=rules,
+        exclude=exclude,
+        select=_ids(select),
+        ignore=_ids(ignore),
+        baseline=baseline,
+        update_baseline=update_baseline,
+        cache=None if no_cache else cache_dir or default_cache_dir(),
+        diffs=form == "html" and repos is None,
+        jobs=jobs,
+    )
+    if repos is None:
+        if executor is not None:
+            raise click.UsageError("--executor is for --repos: one project is checked here.")
+        if not sources:
+            raise click.UsageError("SRC is missing: give the folder or file to check, such as '.'.")
+        ctx.exit(_check_one(request, form, BARS[fail_on], output, quiet))
+    if sources or baseline is not None or form in ("sarif", "github"):
+        raise click.UsageError("--repos takes its paths from LIST, and has no baseline and no sarif or github format.")
+    if form == "html" and output is None:
+        raise click.UsageError("--repos prints lines of JSON; give -o FILE for the page of --format html.")
+    ctx.exit(_check_many(request, repos, form, BARS[fail_on], output, executor))
+
+
+def _ids(listed: str | None) -> tuple[str, ...]:
+    """The ids in a list with commas."""
+    return tuple(part.strip() for part in (listed or "").split(",") if part.strip())
+
+
+def _check_one(request: CheckRequest, form: str, bar: int, output: Path | None, quiet: bool) -> int:
+    from gpu2npu.cli.console import progress_shown
+    from gpu2npu.project.check import check_project
+    from gpu2npu.report.text import one_line
+
+    with progress_shown(quiet or not sys.stderr.isatty()) as progress:
+        result, chosen = check_project(request, progress)
+    if not quiet:
+        if chosen:
+            print(f"Note: no version is given; checked for the latest, {result.version} (-v).", file=sys.stderr)
+        for note in result.notes:
+            if not note.failed:
+                print(one_line(f"Note: {note.path}: {note.reason}"), file=sys.stderr)
+    _write(_report(result, form), output)
+    return _exit_code(result.counts.items(), bool(result.failures), bar)
+
+
+def _report(result: CheckResult, form: str) -> str:
+    if form == "json":
+        from gpu2npu.report.check_json import json_report
+
+        return json_report(result)
+    if form == "sarif":
+        from gpu2npu.report.sarif import sarif_report
+
+        return sarif_report(result)
+    if form == "github":
+        from gpu2npu.report.github import github_report
+
+        return github_report(result)
+    if form == "html":
+        from gpu2npu.report.html import page
+
+        return page(result)
+    from gpu2npu.report.check_text import text_report
+
+    return text_report(result)
+
+
+def _check_many(
+    request: CheckRequest, listed: Path, form: str, bar: int, output: Path | None, address: str | None
+) -> int:
+    from gpu2npu.project.executors import open_executor
+    from gpu2npu.project.repos import check_repositories, read_repositories
+    from gpu2npu.project.workers import available_cpus
+    from gpu2npu.report.check_json import repository_line
+
+    paths = read_repositories(listed)
+    done: list[CheckedRepository] = []
+    lines: list[str] = []
+    code = EXIT_CLEAN
+    with ExitStack() as stack:
+        executor = stack.enter_context(open_executor(address)) if address is not None else None
+        for repository in check_repositories(paths, request, request.jobs or available_cpus(), executor):
+            done.append(repository)
+            lines.append(repository_line(repository))
+            if output is None or form == "html":
+                print(lines[-1], flush=True)
+            failed = repository.failures > 0 or repository.error is not None
+            code = max(code, _exit_code(repository.counts, failed, bar))
+    if form == "html":
+        from gpu2npu.report.html import rollup
+
+        _write(rollup(sorted(done, key=lambda each: each.path)), output)
+    elif output is not None:
+        _write("".join(f"{line}\n" for line in lines), output)
+    return code
+
+
+def _exit_code(counts: Iterable[tuple[FindingKind, int]], failed: bool, bar: int) -> int:
+    """`bar` is how many kinds, from the worst, count."""
+    from gpu2npu.report.check_result import SEVERITY
+
+    counted = sum(count for kind, count in counts if kind in SEVERITY[:bar])
+    return EXIT_FINDINGS if bar and (counted or failed) else EXIT_CLEAN
+
+
+def _write(text: str, output: Path | None) -> None:
+    from gpu2npu.project.atomic import write_atomically
+    from gpu2npu.project.errors import OutputError
+
+    content = text.encode("utf-8", "backslashreplace")
+    if output is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        write_atomically(output, content)
+    except OSError as error:
+        raise OutputError(f"The report '{output}' could not be written: {error.strerror}.") from error

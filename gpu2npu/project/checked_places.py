@@ -1,0 +1,108 @@
+"""Where a finding stands, in terms that survive edits elsewhere in its file: the line's text and what it is in."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gpu2npu.engine.source import SourceError, read_source
+from gpu2npu.formats.nodes import FormatError
+from gpu2npu.formats.notebook import cell_lines, read_cells
+from gpu2npu.records import Finding, MigratedFile
+from gpu2npu.report.check_result import CheckedFile, CheckedFinding
+
+_LONGEST = 500  # characters of a line that a report shows
+_AROUND = 3  # lines of context on either side
+_LINE_END = re.compile(r"\r\n?|\n")
+_HEADER = re.compile(r"([ \t]*)(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A file, or a cell of a notebook: `first` is the file's line that its first one is."""
+
+    lines: Sequence[str]
+    first: int
+    headers: Sequence[tuple[int, int, str]]  # of each definition: line, indentation, name
+
+    @classmethod
+    def of(cls, text: str, first: int = 1) -> _Text:
+        lines = _LINE_END.split(text)
+        matches = ((number, _HEADER.match(line)) for number, line in enumerate(lines, start=1))
+        headers = [(number, len(match[1].expandtabs()), match[2]) for number, match in matches if match is not None]
+        return cls(lines, first, headers)
+
+    def line(self, number: int) -> str:
+        return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
+
+    def scope(self, number: int) -> str:
+        """The definitions that the line is in, told by indentation: that also works where nothing can be parsed."""
+        line = self.line(number)[:_LONGEST]
+        indentation = len(line.expandtabs()) - len(line.expandtabs().lstrip())
+        names: list[str] = []
+        for at, depth, name in reversed(self.headers[: bisect_right(self.headers, (number - 1, 1 << 30, ""))]):
+            if depth < indentation and at < number:
+                names.append(name)
+                indentation = depth
+            if not indentation:
+                break
+        return ".".join(reversed(names))
+
+
+def checked_file(file: MigratedFile, source: bytes, path: str, diff: str = "") -> CheckedFile:
+    """The record of a migrated file as a check tells it. `path` is its path from the root of the check."""
+    if not file.findings:
+        return CheckedFile(path, _count_lines(source), file.changes, failure=file.failure, diff=diff)
+    texts = _texts(file.path, source)
+    findings = tuple(_checked(file.findings, texts))
+    return CheckedFile(path, _count_lines(source), file.changes, findings, file.failure, diff)
+
+
+def _count_lines(source: bytes) -> int:
+    return source.count(b"\n") + (not source.endswith(b"\n") and bool(source))
+
+
+def _texts(path: str, source: bytes) -> dict[int, _Text]:
+    """The texts of a file by the number of the cell; a file that has no cells is cell 0."""
+    if path.endswith(".ipynb"):
+        try:
+            text = source.decode("utf-8-sig")
+            starts = dict(cell_lines(text))
+            return {number: _Text.of(cell, starts.get(number, 1)) for number, (cell, _) in read_cells(text)[1].items()}
+        except (UnicodeDecodeError, FormatError):
+            pass
+    try:
+        return {0: _Text.of(read_source(source, path).text)}
+    except SourceError:
+        return {0: _Text.of(source.decode("utf-8", "replace"))}
+
+
+def _checked(findings: Iterable[Finding], texts: dict[int, _Text]) -> Iterable[CheckedFinding]:
+    seen: Counter[tuple[str, ...]] = Counter()
+    for finding in sorted(findings, key=lambda each: (each.span, each.rule, each.api)):
+        span = finding.span
+        text = texts.get(span.cell) or _Text((), 1, ())
+        line = text.line(span.start_line)
+        scope = text.scope(span.start_line)
+        identity = (finding.rule, finding.api, " ".join(line[: 4 * _LONGEST].split()), scope)
+        start = max(span.start_line - _AROUND, 1)
+        yield CheckedFinding(
+            finding,
+            line=text.first + span.start_line - 1,
+            source=line[:_LONGEST],
+            context=tuple(each[:_LONGEST] for each in text.lines[start - 1 : span.start_line + _AROUND]),
+            context_start=start,
+            scope=scope,
+            fingerprint=_fingerprint(identity, seen[identity]),
+        )
+        seen[identity] += 1
+
+
+def _fingerprint(identity: tuple[str, ...], occurrence: int) -> str:
+    """Of findings that nothing else tells apart, each has its number among them."""
+    content = "\0".join((*identity, str(occurrence)))
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]

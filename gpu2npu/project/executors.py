@@ -1,0 +1,141 @@
+"""Where work runs: local processes, a Dask or Ray cluster, or any other `concurrent.futures.Executor`."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
+from importlib import import_module
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from gpu2npu.project.errors import UsageError
+
+_Task = TypeVar("_Task")
+_Answer = TypeVar("_Answer")
+_TIMEOUT = 30  # seconds to reach a cluster
+
+
+@contextlib.contextmanager
+def open_executor(address: str) -> Iterator[Executor]:
+    """The executor at `dask://HOST:PORT` or `ray://HOST:PORT`.
+
+    Raises UsageError where the address is of no such form, the package is not installed, or nobody answers.
+    """
+    parts = urlsplit(address)
+    opening = {"dask": _open_dask, "ray": _open_ray}.get(parts.scheme)
+    if opening is None or not parts.hostname or not _has_port(address):
+        raise UsageError(f"The executor {address!r} is not known; give dask://HOST:PORT or ray://HOST:PORT.")
+    with opening(address) as executor:
+        yield executor
+
+
+def _has_port(address: str) -> bool:
+    try:
+        return urlsplit(address).port is not None
+    except ValueError:
+        return False
+
+
+@contextlib.contextmanager
+def _open_dask(address: str) -> Iterator[Executor]:
+    distributed = _module("distributed", address)
+    try:
+        client = distributed.Client(f"tcp://{urlsplit(address).netloc}", timeout=_TIMEOUT, set_as_default=False)
+    except OSError as error:  # dask's own timeouts are OSErrors too
+        raise UsageError(f"No Dask scheduler answers at {address}: {error}.") from error
+    with client:
+        # A repository is checked once: not again where its worker died of it.
+        yield client.get_executor(pure=False, retries=0)
+
+
+@contextlib.contextmanager
+def _open_ray(address: str) -> Iterator[Executor]:
+    ray = _module("ray", address)
+    pools = _module("ray.util.multiprocessing", address)
+    try:
+        ray.init(address=address, log_to_driver=False)
+    except Exception as error:  # ray raises what its transport raises
+        raise UsageError(f"No Ray cluster answers at {address}: {error}.") from error
+    try:
+        yield _RayExecutor(pools.Pool())
+    finally:
+        ray.shutdown()
+
+
+class _RayExecutor(Executor):
+    """The part of an executor that is needed, on Ray's stand-in for multiprocessing.Pool."""
+
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._pool.apply_async(fn, args, kwargs, callback=future.set_result, error_callback=future.set_exception)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._pool.terminate() if cancel_futures else self._pool.close()
+
+
+def _module(name: str, address: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        package = name.partition(".")[0]
+        raise UsageError(
+            f"{address} needs the package '{package}', which is not installed: pip install {package}."
+        ) from error
+
+
+def answers(
+    ask: Callable[[_Task], _Answer], tasks: Sequence[_Task], jobs: int, executor: Executor | None = None
+) -> Iterator[tuple[_Task, _Answer | BaseException]]:
+    """Each task with its answer, or with what it raised, as they are done. No task can stop the others.
+
+    Without an `executor`, `jobs` processes are started. When one dies, the tasks that were waiting run again, each in a
+    process of its own, so that only the one that killed it is without an answer.
+    """
+    if executor is not None:
+        yield from _asked(executor, ask, tasks, [])
+        return
+    broken: list[_Task] = []
+    with _processes(min(jobs, len(tasks))) as pool:
+        yield from _asked(pool, ask, tasks, broken)
+    for task in broken:
+        killed: list[_Task] = []
+        with _processes(1) as pool:
+            yield from _asked(pool, ask, [task], killed)
+        if killed:
+            yield task, BrokenExecutor("the process that checked it ended unexpectedly")
+
+
+def _processes(jobs: int) -> ProcessPoolExecutor:
+    """Spawned: what is asked may itself start processes, and a pool that is forked beside threads may hang."""
+    return ProcessPoolExecutor(max(jobs, 1), multiprocessing.get_context("spawn"))
+
+
+def _asked(
+    executor: Executor, ask: Callable[[_Task], _Answer], tasks: Sequence[_Task], broken: list[_Task]
+) -> Iterator[tuple[_Task, _Answer | BaseException]]:
+    """Fills `broken` with the tasks that were not done because a local worker died."""
+    futures: dict[Future[_Answer], _Task] = {}
+    with contextlib.suppress(BrokenExecutor):
+        for task in tasks:
+            futures[executor.submit(ask, task)] = task
+    broken.extend(tasks[len(futures) :])
+    for future in _completed(executor, futures):
+        error = future.exception()
+        if isinstance(error, BrokenExecutor):
+            broken.append(futures[future])
+        else:
+            yield futures[future], future.result() if error is None else error
+
+
+def _completed(executor: Executor, futures: dict[Future[_Answer], _Task]) -> Iterator[Future[_Answer]]:
+    try:
+        yield from as_completed(futures)
+    except BaseException:
+        executor.shutdown(wait=False, cancel_futures=True)
+        raise
