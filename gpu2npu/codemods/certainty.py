@@ -9,7 +9,7 @@ import libcst as cst
 
 from gpu2npu.codemods.entry import Entry
 from gpu2npu.codemods.places import above
-from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.wrapping import Wrap, argument
 from gpu2npu.engine.tree import dotted_name, last_name
 
@@ -18,6 +18,12 @@ _GROUPS = frozenset({"init_process_group", "init_distributed", "Accelerator"})
 _SPAWN = frozenset({"torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"})
 _LOSS = re.compile(r"criteri|loss", re.IGNORECASE)
 
+_NO_TRAINING = (
+    "Nothing is trained here, and DistributedDataParallel is for training: write `{module}.npu()` to use one NPU, take "
+    "`.module` out where it is used, and load a state dict that was saved from a wrapped model as "
+    "`{{key.removeprefix('module.'): value for key, value in state.items()}}`; to use several NPUs start one process "
+    "for each, with its share of the data."
+)
 _BY_HAND = (
     "in the script that trains, before anything is put on a device, write "
     "`torch.npu.set_device(int(os.environ['LOCAL_RANK']))` and `torch.distributed.init_process_group('hccl')`; here "
@@ -27,10 +33,12 @@ _BY_HAND = (
 )
 
 
-def reason_to_stay(wrap: Wrap, entries: Sequence[Entry]) -> str | None:
+def reason_to_stay(program: Program, wrap: Wrap, entries: Sequence[Entry]) -> str | None:
     """Why a wrap stays as it is, and what to write there; None if it is rewritten. `entries` are all programs."""
     module = wrap.module_code
     programs = [entry for entry in entries if entry.runs(wrap.file, wrap.call)]
+    if not programs and not any(b".backward(" in source for source in program.sources.values()):
+        return _NO_TRAINING.format(module=module)
     if not programs:
         return f"An NPU has no DataParallel, and no script that comes here was found: {_BY_HAND.format(module=module)}"
     if _is_loss(wrap):
@@ -56,12 +64,7 @@ def reason_to_stay(wrap: Wrap, entries: Sequence[Entry]) -> str | None:
             f"{_BY_HAND.format(module='model')}"
         )
     if not any(trains(entry) for entry in programs):
-        return (
-            f"Nothing is trained here, and DistributedDataParallel is for training: write `{module}.npu()` to use one "
-            "NPU, take `.module` out where it is used, and load a state dict that was saved from a wrapped model as "
-            "`{key.removeprefix('module.'): value for key, value in state.items()}`; to use several NPUs start one "
-            "process for each, with its share of the data."
-        )
+        return _NO_TRAINING.format(module=module)
     return None
 
 

@@ -26,7 +26,7 @@ def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewr
     single = None if choice.main is None else single_card_entry(program, choice.main, choice.target_model)
     wraps = list(find_wraps(program)) if choice.data_parallel else []
     entries = find_entries(program, {wrap.file.path for wrap in wraps}) if wraps else []
-    reasons = [(wrap, reason_to_stay(wrap, entries)) for wrap in wraps]
+    reasons = [(wrap, reason_to_stay(program, wrap, entries)) for wrap in wraps]
     rewritten = [wrap for wrap, reason in reasons if reason is None]
     started = [entry for entry in entries if any(entry.runs(wrap.file, wrap.call) for wrap in rewritten)]
     steps = [

@@ -77,11 +77,11 @@ class Program:
             text = read_source(self.sources[path], path).text
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about the user's escapes
-                parsed = ast.parse(text)
+                ast.parse(text)  # refuses the nesting that LibCST's parser would crash on
             module = cst.parse_module(text)
             links = list(_links(module))
             nodes = [child for _, child in links]
-            positions = locate(module, parsed, text, nodes, frozenset(map(id, nodes)))
+            positions = locate(module, None, text, nodes, frozenset(map(id, nodes)))
         except (SyntaxError, cst.ParserSyntaxError, ValueError, RecursionError, MemoryError):
             return None
         names = Names(path, collect_scopes(module), self.context)

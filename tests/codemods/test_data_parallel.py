@@ -329,7 +329,7 @@ def test_a_script_that_does_not_train_stays():
 
 
 def test_a_wrap_that_no_script_comes_to_stays():
-    library = f"{HEAD}\ndef part(net):\n    return nn.DataParallel(net)\n"
+    library = f"{HEAD}\ndef part(net):\n    return nn.DataParallel(net)\n\ndef step(loss):\n    loss.backward()\n"
     assert after({"a.py": library}) == {}
     ((_, line, message),) = findings({"a.py": library})
     assert line == 7
