@@ -133,20 +133,31 @@ class PythonModule:
         return self._meanings[key]
 
     def _meaning(self, scope: Scope, bindings: list[Binding]) -> str | None:
-        """What the bindings of one name agree on; an import wins over a None that stands in for it."""
-        meaning: str | None = None
+        """What the bindings of one name agree on. The first of several imports wins, and any over a None that stands in
+        for it."""
+        imported: str | None = None
+        assigned: set[str] = set()
         for binding in bindings:
             if isinstance(binding, Imported):
-                meaning = meaning or self.follow(binding.qualified)
+                imported = imported or self.follow(binding.qualified)
             elif not isinstance(binding, Assigned):
                 return None
-            elif isinstance(binding.value, (ast.Name, ast.Attribute)) and not binding.part:
-                meaning = meaning or self.qualified(binding.value, scope)
-            elif isinstance(binding.value, ast.Call) and _imports(binding.value):
-                meaning = meaning or str(binding.value.args[0].value)  # type: ignore[attr-defined]
             elif not _is_none(binding.value):
-                return None
-        return meaning
+                meaning = self._assigned(binding, scope)
+                if meaning is None:
+                    return None
+                assigned.add(meaning)
+        if imported is not None:
+            return imported
+        return assigned.pop() if len(assigned) == 1 else None
+
+    def _assigned(self, binding: Assigned, scope: Scope) -> str | None:
+        value = binding.value
+        if isinstance(value, (ast.Name, ast.Attribute)) and not binding.part:
+            return self.qualified(value, scope)
+        if isinstance(value, ast.Call) and _imports(value):
+            return str(value.args[0].value)  # type: ignore[attr-defined]
+        return None
 
     def follow(self, qualified: str) -> str:
         """A name of a module of the project -> the name of torch that it is there, if it is one."""

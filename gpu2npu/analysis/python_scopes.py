@@ -122,15 +122,17 @@ _NO_CODE = frozenset(
      "type_ignores", "conversion", "is_async", "rest", "kwd_attrs", "type_params", "annotation", "returns"}
 )  # fmt: skip
 _LEAVES = (ast.Constant, ast.Name, ast.Pass, ast.Break, ast.Continue)
-_TYPE_TESTS = frozenset({"isinstance", "issubclass"})
+# What is named in these calls is asked about and not used.
+_TESTS = frozenset({"isinstance", "issubclass", "hasattr"})
 
 
 class _CodeFields(dict[type[ast.AST], tuple[str, ...]]):
-    """For each kind of node, its fields that may hold code; worked out when first asked."""
+    """For each kind of node, its fields that may hold code, last first, as a stack takes them; worked out when first
+    asked."""
 
     def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
         known = () if issubclass(kind, _LEAVES) else getattr(kind, "_fields", ())  # {**x} has None for a key
-        fields = self[kind] = tuple(name for name in known if name not in _NO_CODE)
+        fields = self[kind] = tuple(name for name in reversed(known) if name not in _NO_CODE)
         return fields
 
 
@@ -173,8 +175,8 @@ class _Walker:
         if function.__class__ is not ast.Name:
             stack.append(function)
             stack.extend(node.args)
-        elif function is node.func and function.id in _TYPE_TESTS:  # type: ignore[attr-defined]
-            stack.extend(node.args[:1])
+        elif function is node.func and function.id in _TESTS:  # type: ignore[attr-defined]
+            stack.extend(argument for argument in node.args[:1] if not isinstance(argument, ast.Attribute))
         else:
             stack.extend(node.args)
 

@@ -6,6 +6,7 @@ Functions and classes are found by what their names mean, methods by the type of
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 
@@ -24,7 +25,18 @@ _KINDS = {
     VerdictKind.UNKNOWN: FindingKind.UNKNOWN,
 }
 # What the rules of the migration answer for, and torch_npu's own names, which they check.
-_OF_RULES = ("torch.cuda", "torch.backends.cuda", "torch.backends.cudnn", "torch.version", "torch_npu", "torch.npu")
+_OF_RULES = ("torch.cuda", "torch.backends.cuda", "torch.backends.cudnn", "torch.version", "torch_npu", "torch.npu",
+             "torch.Tensor.cuda", "torch.Tensor.is_cuda", "torch.nn.Module.cuda")  # fmt: skip
+# Code for other devices: it does nothing where there is an NPU.
+_OTHER_DEVICES = ("torch.xpu", "torch.mps", "torch.hpu", "torch.mlu", "torch.musa", "torch.mtia", "torch.neuron",
+    "torch.cpu", "torch.backends.mps", "torch.backends.mkldnn", "torch.backends.mkl", "torch.backends.nnpack",
+    "torch.backends.openmp", "torch.backends.xnnpack", "torch.backends.cpu")  # fmt: skip
+# What works on files, processes and programs: that no table has a name of these says nothing.
+_OF_HOST = ("torch.multiprocessing", "torch.serialization", "torch.hub", "torch.utils.data", "torch.utils.hooks",
+    "torch.fx", "torch.package", "torch.testing", "torch.futures", "torch.return_types", "torch.random",
+    "torch.FloatTensor", "torch.LongTensor", "torch.IntTensor", "torch.BoolTensor", "torch.HalfTensor",
+    "torch.DoubleTensor", "torch.ByteTensor", "torch.ShortTensor", "torch.CharTensor", "torch.BFloat16Tensor",
+    "torch.classes")  # fmt: skip
 # Classes whose methods have verdicts of their own, besides those of the class.
 _RECEIVERS = (TENSOR, MODULE)
 
@@ -43,13 +55,25 @@ def torch_api_findings(module: PythonModule, types: ValueTypes, version: str) ->
 def message(judged: Verdict) -> str:
     """The evidence, and what to do."""
     parts = (part.strip().rstrip(".") for part in (judged.evidence, judged.advice))
-    return ". ".join(f"{part[:1].upper()}{part[1:]}" for part in parts if part) + "."
+    return ". ".join(part if _NAME.match(part) else f"{part[:1].upper()}{part[1:]}" for part in parts if part) + "."
+
+
+# A sentence that starts with a name, whose letters mean something.
+_NAME = re.compile(r"\w+(?:::|[._])\w")
 
 
 @cache
 def known_verdict(api: str, version: str) -> Verdict:
-    """The verdict of `api`, asked once in each process."""
-    return verdict(api, version)
+    """The verdict of `api`, or of the public spelling of a name that code takes from the module which defines it."""
+    judged = verdict(api, version)
+    parts = api.split(".")
+    if judged.kind is not VerdictKind.UNKNOWN or not parts[-1][:1].isupper():
+        return judged
+    for index in range(len(parts) - 2, 0, -1):
+        public = verdict(".".join((*parts[:index], *parts[index + 1 :])), version)
+        if public.kind is not VerdictKind.UNKNOWN and parts[index].islower():
+            return public
+    return judged
 
 
 def _uses(module: PythonModule, types: ValueTypes, version: str) -> Iterator[tuple[ast.expr, str]]:
@@ -72,10 +96,16 @@ def _uses(module: PythonModule, types: ValueTypes, version: str) -> Iterator[tup
 @cache
 def _is_told(api: str, version: str, called: bool) -> bool:
     """Whether there is something to tell of a use of `api`. A name that is not called may be no API at all."""
-    if any(api == owner or api.startswith(f"{owner}.") for owner in _OF_RULES) or not is_torch_api(api):
+    if _is_in(api, _OF_RULES) or _is_in(api, _OTHER_DEVICES) or not is_torch_api(api):
         return False
     kind = known_verdict(api, version).kind
-    return kind in _KINDS and (called or kind is not VerdictKind.UNKNOWN)
+    if kind is VerdictKind.UNKNOWN:
+        return called and not _is_in(api, _OF_HOST)
+    return kind in _KINDS
+
+
+def _is_in(api: str, spaces: tuple[str, ...]) -> bool:
+    return any(api == space or api.startswith(f"{space}.") for space in spaces)
 
 
 @cache
@@ -100,5 +130,6 @@ def _method(function: ast.Attribute, scope: Scope, types: ValueTypes, version: s
     owner = owners.pop()
     if owner.startswith("torch.nn.") and owner not in _RECEIVERS:
         owner = MODULE
-    if owner in _RECEIVERS and _method_is_told(owner, function.attr, version):
-        yield function, f"{owner}.{function.attr}"
+    api = f"{owner}.{function.attr}"
+    if owner in _RECEIVERS and not _is_in(api, _OF_RULES) and _method_is_told(owner, function.attr, version):
+        yield function, api
