@@ -40,7 +40,8 @@ def analyse_library(
     `files` are its Python, C++ and CUDA files by path in the folder `root`, which is only a name here. `version` is one
     of support.tables.VERSIONS. `read` may share the work among processes.
     """
-    python = {path: source for path, source in files.items() if path.endswith(".py")}
+    # A setup script is no part of what users import.
+    python = {path: source for path, source in files.items() if path.endswith(".py") and not path.endswith("setup.py")}
     library, notes = read_library(root, python, read)
     operators = OperatorNames(api for _, api in operator_lines(files, extensions(files)))
     rulebook: Rulebook = without_own(load_rulebook(()), python, root.name)

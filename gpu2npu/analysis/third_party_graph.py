@@ -14,6 +14,7 @@ from gpu2npu.report.third_party import Need
 
 _CONSTRUCTORS = ("__init__", "__new__", "__post_init__")
 _RUNS = ("forward", "__call__")
+_AUTOGRAD = "torch.autograd.Function"
 _KEEPING = frozenset({"append", "add", "update", "setdefault", "extend", "insert", "dict", "set", "list", "namedtuple"})
 
 
@@ -135,12 +136,11 @@ def _runs(library: Library, value: Value, how: str) -> Iterator[str]:
 
 def runs_node(library: Library, name: str) -> str:
     """The node of calling an object of a class: its own `forward` or `__call__`, or one that stands for an inherited
-    one together with the parts that this class gives it."""
-    for method in _RUNS:
-        found = library.method(name, method)
-        if found is not None:
-            return found if found == f"{name}.{method}" else f"{name}.{method}"
-    return f"{name}.forward"
+    one together with the parts that this class gives it; of an autograd function, its `apply`."""
+    if _AUTOGRAD in library.line_of_classes(name):
+        return f"{name}.apply"
+    method = next((each for each in _RUNS if library.method(name, each) is not None), "forward")
+    return f"{name}.{method}"
 
 
 def _enter_class(graph: Graph, library: Library, needs: Needs, name: str) -> None:
@@ -159,9 +159,9 @@ def _enter_class(graph: Graph, library: Library, needs: Needs, name: str) -> Non
             graph.needs.setdefault(need, {}).setdefault(name, class_.line)
     run = runs_node(library, name)
     inherited = next((found for method in _RUNS if (found := library.method(name, method)) is not None), None)
-    if inherited is not None:
+    if inherited is not None and inherited != run:
         graph.call(run, inherited, class_.line)
-    if "torch.autograd.Function" in library.line_of_classes(name):
+    if _AUTOGRAD in library.line_of_classes(name):
         for method in ("forward", "backward", "setup_context"):
             if (found := library.method(name, method)) is not None:
                 graph.call(run, found, class_.line)

@@ -45,8 +45,11 @@ class Needs:
             return _own_operator(operator)
         found = self._table.rule_for(name)
         if found is not None and found[0].where == Where():
-            need = self._by_rule(name, *found)
-            return need if need is None or how != "member" or need.kind is NeedKind.UNSUPPORTED else None
+            # Of the members of an object, those that a rule names; its class was told of where it was made.
+            if how != "member":
+                return self._by_rule(name, *found)
+            need = self._by_rule(name, *found) if found[1] == name else None
+            return need if need is not None and need.kind is NeedKind.UNSUPPORTED else None
         owner, _, leaf = name.rpartition(".")
         if how in ("call", "member"):
             for rule in self._table.calls.get(leaf, ()):
@@ -86,9 +89,9 @@ class Needs:
         told = verdict(name, self._version)
         if told.kind is VerdictKind.UNSUPPORTED:
             return Need(NeedKind.UNSUPPORTED, told.api, told.evidence)
-        # A name that is only read or handed on may be a constant, a type or a module.
-        tensor = how == "member" and name.startswith("torch.Tensor.")
-        if told.kind is VerdictKind.UNKNOWN and (how == "call" or tensor):
+        # A name that is only read or handed on may be a constant, a type or a module; a member that PyTorch is not
+        # known to have shows that the object was taken for what it is not.
+        if told.kind is VerdictKind.UNKNOWN and how == "call":
             return Need(NeedKind.UNKNOWN, told.api, told.evidence)
         return None
 
