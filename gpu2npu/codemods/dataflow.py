@@ -306,13 +306,37 @@ class Dataflow:
     def _find_targets(self, place: Place) -> list[Place]:
         call, file = place.node, place.file
         assert isinstance(call, cst.Call)
-        found = file.names.definition(call.func, file.scope_of(call))
+        if last_name(call.func) not in self._callable:
+            return []
+        found = self._definition(Place(file, call.func))
         if found is not None:
-            other = self.files.get(found[0].path)
-            return [Place(other, found[1].node)] if other is not None else []
+            return [found]
         if isinstance(call.func, cst.Attribute) and not self._is_module(Place(file, call.func.value)):
             return self._methods(call.func, file)
         return []
+
+    @cached_property
+    def _callable(self) -> set[str]:
+        """The names by which functions and classes of the program may be called."""
+        named = set(self._functions)
+        for file in self.files.values():
+            for scope in file.names.scopes.by_node.values():
+                for name, bindings in scope.bindings.items():
+                    if any(not isinstance(binding, Parameter) for binding in bindings):
+                        named.add(name)
+        return named
+
+    def _definition(self, place: Place) -> Place | None:
+        """The function or class of the program that an expression names."""
+        names, scope = place.file.names, place.file.scope_of(place.node)
+        found = names.definition(place.node, scope)
+        if found is None:
+            return None
+        file = self.files.get(found[0].path)
+        if file is None:  # known by its names only: parse it, which makes new nodes
+            file = self.program.file(found[0].path)
+            found = names.definition(place.node, scope)
+        return Place(file, found[1].node) if file is not None and found is not None else None
 
     def _is_module(self, place: Place) -> bool:
         return place.file.names.import_path(place.node, place.file.scope_of(place.node)) is not None

@@ -32,6 +32,11 @@ _METHODS = frozenset(
         "writerows", "save_pretrained",
     }
 )  # fmt: skip
+# A file without any of these writes nothing that is known here.
+WORDS = (
+    rb"\b(save\w*|dump|write\w*|copy\w*|move|rmtree|rename|replace|remove|unlink|symlink|link|mkdir|makedirs|open|load|"
+    rb"imwrite|imsave|mimsave|to_csv|to_excel|add_\w+|wandb|FileHandler|basicConfig)\b"
+)
 # What the tests of code that looks at the rank have in them.
 RANK = re.compile(r"rank|is_main_process|is_master|is_primary")
 _FOLDERS = frozenset({"os.mkdir", "os.makedirs"})

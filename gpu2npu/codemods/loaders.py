@@ -21,6 +21,8 @@ from gpu2npu.codemods.training_loops import BatchLoop, LoopFinder
 from gpu2npu.records import FileRewrite
 
 API = "torch.utils.data.DataLoader"
+# A file without any of these neither makes a loader, nor hands one on, nor trains.
+_WORDS = rb"oader|backward|epoch"
 _LEFT = (
     "Until then each rank trains on every batch: the result of one card, in the time of one card, as long as all ranks "
     "draw the same order (equal seeds)."
@@ -34,7 +36,7 @@ def shard_loaders(program: Program, entries: Sequence[str]) -> dict[str, FileRew
     Loaders that only feed evaluation stay whole, on every rank. Where a training loader is not rewritten, a finding
     says what to write.
     """
-    flow = Dataflow(program, files_of(program, entries))
+    flow = Dataflow(program, files_of(program, entries, _WORDS))
     loops = LoopFinder(flow).loops()
     rewriting = Rewriting(RULE)
     sharded: list[TrainingLoader] = []

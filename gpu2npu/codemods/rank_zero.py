@@ -9,7 +9,7 @@ import libcst as cst
 from gpu2npu.codemods.checkpoint_loads import wait_before_loads
 from gpu2npu.codemods.dataflow import Dataflow, Place, above, walk
 from gpu2npu.codemods.entry_files import files_of
-from gpu2npu.codemods.file_writes import RANK, Effect, Effects, opens_to_write, opens_to_write_call
+from gpu2npu.codemods.file_writes import RANK, WORDS, Effect, Effects, opens_to_write, opens_to_write_call
 from gpu2npu.codemods.imports import RULE, spelling
 from gpu2npu.codemods.places import is_skipped
 from gpu2npu.codemods.program import ParsedFile, Program
@@ -37,7 +37,7 @@ def on_rank_zero(program: Program, entries: Sequence[str]) -> dict[str, FileRewr
     Folders are made so that two ranks may make the same; wandb is silent on the other ranks. A statement that writes
     what takes all ranks to compute is left, with a finding. Prints stay: each rank has a log of its own.
     """
-    flow = Dataflow(program, files_of(program, entries))
+    flow = Dataflow(program, files_of(program, entries, WORDS))
     effects = Effects(flow)
     rewriting = Rewriting(RULE)
     gated: dict[int, Place] = {}

@@ -39,31 +39,30 @@ class LoopFinder:
     flow: Dataflow
 
     def __post_init__(self) -> None:
-        self._does: dict[int, frozenset[str]] = {id(place.node): frozenset() for place in self.flow.functions}
+        self._does: dict[int, frozenset[str]] = {}
+        self._calls: dict[int, list[Place]] = {}
         changed = True
         while changed:
             changed = False
             for place in self.flow.functions:
-                assert isinstance(place.node, cst.FunctionDef)
-                done = self.does(Place(place.file, place.node.body))
-                changed |= done != self._does[id(place.node)]
+                done = self.does(place)
+                changed |= done != self._does.get(id(place.node), frozenset())
                 self._does[id(place.node)] = done
 
     def does(self, place: Place) -> frozenset[str]:
         """Which of backward and step are called below a node, directly or through functions of the program."""
-        found: set[str] = set()
-        for node in walk(place.node):
-            if isinstance(node, cst.Call):
-                found |= self._called(Place(place.file, node))
-        return frozenset(found)
+        if id(place.node) not in self._calls:
+            calls = [Place(place.file, node) for node in walk(place.node) if isinstance(node, cst.Call)]
+            self._calls[id(place.node)] = calls
+        return frozenset().union(*map(self._called, self._calls[id(place.node)]))
 
     def _called(self, call: Place) -> frozenset[str]:
         assert isinstance(call.node, cst.Call)
         name = last_name(call.node.func)
         if isinstance(call.node.func, cst.Attribute) and name in {_BACKWARD, _STEP}:
             return frozenset({name})
-        targets = [target.node for target in self.flow.targets(call) if isinstance(target.node, cst.FunctionDef)]
-        return frozenset().union(*(self._does.get(id(target), frozenset()) for target in targets))
+        functions = [target.node for target in self.flow.targets(call) if isinstance(target.node, cst.FunctionDef)]
+        return frozenset().union(*(self._does.get(id(function), frozenset()) for function in functions))
 
     def loops(self) -> list[BatchLoop]:
         """The loops over batches of a DataLoader, and the innermost training loops over anything else."""
@@ -95,20 +94,20 @@ class LoopFinder:
                 yield BatchLoop(place, source, loaders, trains, trains and self._always(body))
 
     def _calls_one(self, loop: BatchLoop, trained: set[int]) -> bool:
-        """Whether a loop calls a function that has the training loop."""
-        calls = [Place(loop.place.file, node) for node in walk(loop.place.node) if isinstance(node, cst.Call)]
-        return any(self._has_loop(target, trained, 5) for call in calls for target in self.flow.targets(call))
-
-    def _has_loop(self, function: Place, trained: set[int], depth: int) -> bool:
-        if not isinstance(function.node, cst.FunctionDef) or depth == 0:
-            return False
-        for node in walk(function.node.body):
-            if id(node) in trained:
-                return True
-            if isinstance(node, cst.Call):
-                targets = self.flow.targets(Place(function.file, node))
-                if any(self._has_loop(target, trained, depth - 1) for target in targets if target is not function):
+        """Whether a loop calls a function that has the training loop, directly or not."""
+        pending = [loop.place]
+        seen: set[int] = set()
+        while pending:
+            place = pending.pop()
+            for node in walk(place.node):
+                if id(node) in trained and node is not loop.place.node:
                     return True
+                if isinstance(node, cst.Call):
+                    called = [
+                        target for target in self.flow.targets(Place(place.file, node)) if id(target.node) not in seen
+                    ]
+                    seen.update(id(target.node) for target in called)
+                    pending += [target for target in called if isinstance(target.node, cst.FunctionDef)]
         return False
 
     def _always(self, block: Place) -> bool:
