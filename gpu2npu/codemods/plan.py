@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.data_parallel import data_parallel
 from gpu2npu.codemods.generated import beside_programs
+from gpu2npu.codemods.modelarts import modelarts
 from gpu2npu.codemods.program import Program
 from gpu2npu.codemods.similar import similar
 from gpu2npu.codemods.specify_device import specify_device
@@ -26,9 +27,9 @@ class Plan:
     new_files: Mapping[str, bytes] = field(default_factory=dict)
 
 
-_CODEMODS: tuple[Codemod, ...] = (data_parallel, specify_device, similar)
+_CODEMODS: tuple[Codemod, ...] = (data_parallel, specify_device, similar, modelarts)
 # The folder of code that the files import which a codemod of some rule has rewritten.
-_FOLDERS = {"similar": "ascend_function"}
+_FOLDERS = {"similar": "ascend_function", "modelarts": "ascend_modelarts_function"}
 
 
 def plan_codemods(sources: Mapping[str, bytes], context: ProjectContext, choice: CodemodChoice) -> Plan:

@@ -1,0 +1,149 @@
+"""`--modelarts`: the paths that known calls read and write are mapped, so that files may lie in ModelArts' storage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from gpu2npu.codemods.choice import CodemodChoice
+from gpu2npu.codemods.entry import nodes_of
+from gpu2npu.codemods.imports import spelling
+from gpu2npu.codemods.places import Step, by_file, is_skipped, of_rule, replaced
+from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.engine.tree import dotted_name, string_value
+from gpu2npu.records import FileRewrite
+
+FOLDER = "ascend_modelarts_function"
+_MAPPED = f"{FOLDER}.mapped"
+_MESSAGE = f"The path is mapped by {FOLDER}/path_mapping_config.py."
+# Path arguments of known calls: place, keyword, whether the call writes there.
+_READ, _WRITTEN = (0, "path", False), (0, "path", True)
+_IMAGE_FOLDER = ((0, "root", False),)
+_PATHS: dict[str, tuple[tuple[int, str, bool], ...]] = {
+    "open": ((0, "file", False),),
+    "io.open": ((0, "file", False),),
+    "torch.load": ((0, "f", False),),
+    "torch.save": ((1, "f", True),),
+    "torch.jit.load": ((0, "f", False),),
+    "torch.jit.save": ((1, "f", True),),
+    "numpy.load": ((0, "file", False),),
+    "numpy.loadtxt": ((0, "fname", False),),
+    "numpy.fromfile": ((0, "file", False),),
+    "numpy.save": ((0, "file", True),),
+    "numpy.savez": ((0, "file", True),),
+    "numpy.savez_compressed": ((0, "file", True),),
+    "numpy.savetxt": ((0, "fname", True),),
+    "os.listdir": (_READ,),
+    "os.scandir": (_READ,),
+    "os.walk": ((0, "top", False),),
+    "os.stat": (_READ,),
+    "os.makedirs": ((0, "name", True),),
+    "os.mkdir": (_WRITTEN,),
+    "os.remove": (_WRITTEN,),
+    "os.path.exists": (_READ,),
+    "os.path.isfile": (_READ,),
+    "os.path.isdir": ((0, "s", False),),
+    "os.path.getsize": ((0, "filename", False),),
+    "glob.glob": ((0, "pathname", False),),
+    "glob.iglob": ((0, "pathname", False),),
+    "shutil.copy": ((0, "src", False), (1, "dst", True)),
+    "shutil.copy2": ((0, "src", False), (1, "dst", True)),
+    "shutil.copyfile": ((0, "src", False), (1, "dst", True)),
+    "shutil.copytree": ((0, "src", False), (1, "dst", True)),
+    "shutil.move": ((0, "src", True), (1, "dst", True)),
+    "shutil.rmtree": (_WRITTEN,),
+    "logging.FileHandler": ((0, "filename", True),),
+    "PIL.Image.open": ((0, "fp", False),),
+    "cv2.imread": ((0, "filename", False),),
+    "cv2.imwrite": ((0, "filename", True),),
+    "h5py.File": ((0, "name", True),),
+    "pandas.read_csv": ((0, "filepath_or_buffer", False),),
+    "pandas.read_json": ((0, "path_or_buf", False),),
+    "pandas.read_parquet": (_READ,),
+    "scipy.io.loadmat": ((0, "file_name", False),),
+    "torch.utils.tensorboard.SummaryWriter": ((0, "log_dir", True),),
+    "tensorboardX.SummaryWriter": ((0, "logdir", True),),
+    "torchvision.io.read_image": (_READ,),
+    "torchvision.utils.save_image": ((1, "fp", True),),
+    "torchvision.datasets.ImageFolder": _IMAGE_FOLDER,
+    "torchvision.datasets.DatasetFolder": _IMAGE_FOLDER,
+    "torchvision.datasets.ImageNet": _IMAGE_FOLDER,
+    "torchvision.datasets.MNIST": ((0, "root", True),),
+    "torchvision.datasets.FashionMNIST": ((0, "root", True),),
+    "torchvision.datasets.CIFAR10": ((0, "root", True),),
+    "torchvision.datasets.CIFAR100": ((0, "root", True),),
+    "torchvision.datasets.CocoDetection": ((0, "root", False), (1, "annFile", False)),
+}
+_WORDS = "|".join(sorted({api.rpartition(".")[2] for api in _PATHS})).encode()
+_NOT_READING = frozenset("wax+")
+
+
+def modelarts(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]:
+    """Wrap the path arguments of known calls for files."""
+    if not choice.modelarts:
+        return {}
+    steps: list[Step] = []
+    for file in program.with_word(rb"\b(?:" + _WORDS + rb")\b"):
+        for call in nodes_of(file, cst.Call):
+            steps += [] if is_skipped(file, call) else _wrapped(file, call)
+    return of_rule("modelarts", by_file(steps))
+
+
+def _wrapped(file: ParsedFile, call: cst.Call) -> Iterator[Step]:
+    api = _called(file, call)
+    if api is None or _called_mapped(file, call):
+        return
+    for index, keyword, writes in _PATHS[api]:
+        path = _argument(call, index, keyword)
+        if path is None or isinstance(path, cst.Integer) or _is_mapped(path):
+            continue
+        writes = writes or (api in {"open", "io.open"} and _writes(call))
+        name = spelling(file, _MAPPED)
+        yield from ((file, edit) for edit in name.edits)
+        yield replaced(file, path, f"{name.name}({file.code(path)}{', writes=True' if writes else ''})", _MESSAGE)
+
+
+def _called(file: ParsedFile, call: cst.Call) -> str | None:
+    """The known function that is called."""
+    scope = file.scope_of(call)
+    if isinstance(call.func, cst.Name) and call.func.value == "open" and scope.lookup("open") is None:
+        return "open"
+    api = file.names.qualified(call.func, scope) if dotted_name(call.func) else None
+    return api if api in _PATHS else None
+
+
+def _called_mapped(file: ParsedFile, call: cst.Call) -> bool:
+    """Whether a path argument holds a known call, whose edit would lie within this one: `open(glob(x)[0])`."""
+    return any(
+        isinstance(node, cst.Call) and node is not call and _called(file, node) is not None
+        for arg in call.args
+        for node in _below(arg)
+    )
+
+
+def _below(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    pending = [node]
+    while pending:
+        each = pending.pop()
+        yield each
+        pending += each.children
+
+
+def _argument(call: cst.Call, index: int, keyword: str) -> cst.BaseExpression | None:
+    if any(arg.star for arg in call.args[: index + 1]):
+        return None
+    for position, arg in enumerate(call.args):
+        if (arg.keyword is None and position == index) or (arg.keyword is not None and arg.keyword.value == keyword):
+            return arg.value
+    return None
+
+
+def _is_mapped(path: cst.BaseExpression) -> bool:
+    return isinstance(path, cst.Call) and (dotted_name(path.func) or "").rpartition(".")[2] == "mapped"
+
+
+def _writes(call: cst.Call) -> bool:
+    """Whether an `open` may write: where its mode is not a plain string it may."""
+    mode = _argument(call, 1, "mode")
+    return mode is not None and not _NOT_READING.isdisjoint(string_value(mode) or "w")

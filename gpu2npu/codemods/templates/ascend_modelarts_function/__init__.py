@@ -1,0 +1,5 @@
+"""Where the files of a program are on Huawei ModelArts; made by `gpu2npu --modelarts`."""
+
+from .modelarts_path_manager import mapped
+
+__all__ = ["mapped"]
