@@ -10,7 +10,7 @@ import libcst as cst
 from gpu2npu.codemods.entry import Entry
 from gpu2npu.codemods.places import above
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.codemods.wrapping import Wrap, argument
+from gpu2npu.codemods.wrapping import Wrap, argument, target_of
 from gpu2npu.engine.tree import dotted_name, last_name
 
 # Calls by which a program, or a library it trains with, sees to processes itself.
@@ -89,7 +89,7 @@ def _is_loss(wrap: Wrap) -> bool:
 
 def is_part(wrap: Wrap) -> bool:
     """Whether the wrap replaces a part of a module: `model.features = DataParallel(model.features)`."""
-    target = _target(wrap)
+    target = target_of(wrap)
     if not isinstance(target, cst.Attribute):
         return False
     owner = wrap.file.code(target.value)
@@ -98,7 +98,7 @@ def is_part(wrap: Wrap) -> bool:
 
 def whole_model(wrap: Wrap) -> tuple[str, cst.CSTNode] | None:
     """The variable of the model of which a part is wrapped, and the statement that does so, if that always runs."""
-    target = _target(wrap)
+    target = target_of(wrap)
     if not isinstance(target, cst.Attribute) or not isinstance(target.value, cst.Name) or target.value.value == "self":
         return None
     around = list(above(wrap.file, wrap.whole))
@@ -106,14 +106,6 @@ def whole_model(wrap: Wrap) -> tuple[str, cst.CSTNode] | None:
     block = wrap.file.parents[id(statement)]
     always = isinstance(block, cst.Module) or isinstance(wrap.file.parents[id(block)], cst.FunctionDef)
     return (target.value.value, statement) if always and len(statement.body) == 1 else None
-
-
-def _target(wrap: Wrap) -> cst.BaseExpression | None:
-    """What the wrapped module is assigned to."""
-    assigned = next((node for node in above(wrap.file, wrap.whole) if isinstance(node, cst.BaseSmallStatement)), None)
-    if isinstance(assigned, cst.Assign) and assigned.value is wrap.whole and len(assigned.targets) == 1:
-        return assigned.targets[0].target
-    return None
 
 
 def _is_module_class(file: ParsedFile, node: cst.CSTNode) -> bool:

@@ -15,6 +15,7 @@ from gpu2npu.codemods.process_group import set_up
 from gpu2npu.codemods.program import Program
 from gpu2npu.codemods.rank_zero import on_rank_zero
 from gpu2npu.codemods.references import find_references, follow, report_functions, report_subclass, staying
+from gpu2npu.codemods.reviews import is_called_twice, review
 from gpu2npu.codemods.single_card import last_move, single_card_entry, wrap_below, wrap_target
 from gpu2npu.codemods.wrapping import Wrap, distributed, find_wraps, kept_name
 from gpu2npu.records import FileRewrite, FindingKind, StructuralEdit
@@ -39,17 +40,18 @@ def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewr
         started.append(single)
     for entry in started:
         steps += set_up(entry)
+    steps += review(rewritten, started)
     around = list(on_own_card(started))
     if choice.data_parallel:
         steps += _whole_models(program, rewritten, started)
-        steps += _wrapped(program, rewritten, around)
+        steps += _wrapped(program, rewritten, started, around)
     steps += _outside(rewritten, around)
     for codemod in (shard_loaders, on_rank_zero):
         steps += taken_over(program, steps, codemod(program, [entry.file.path for entry in started]))
     return by_file(steps)
 
 
-def _wrapped(program: Program, wraps: Sequence[Wrap], around: list[Step]) -> Iterator[Step]:
+def _wrapped(program: Program, wraps: Sequence[Wrap], entries: Sequence[Entry], around: list[Step]) -> Iterator[Step]:
     """The wraps, and what else names DataParallel. What changes around the wraps is added to `around`."""
     yield from report_functions(program)
     references = list(find_references(program))
@@ -58,6 +60,7 @@ def _wrapped(program: Program, wraps: Sequence[Wrap], around: list[Step]) -> Ite
         yield from report_subclass(reference)
         if reference.is_test and wraps:
             yield from follow(reference, reference.file.path in stays)
+    files = {path: file for entry in entries for path, file in entry.files.items()}
     for wrap in wraps:
         around += by_world_size(wrap)
     for wrap in wraps:
@@ -65,7 +68,8 @@ def _wrapped(program: Program, wraps: Sequence[Wrap], around: list[Step]) -> Ite
             yield from kept_name(wrap)
             continue
         inside = [step for file, step in around if file is wrap.file and isinstance(step, StructuralEdit)]
-        yield from distributed(wrap, wrap.file.path in stays, inside)
+        twice = is_called_twice(wrap, files.values())
+        yield from distributed(wrap, wrap.file.path in stays, twice, inside)
 
 
 def _whole_models(program: Program, wraps: Sequence[Wrap], entries: Sequence[Entry]) -> Iterator[Step]:

@@ -16,7 +16,7 @@ from gpu2npu.engine.tree import last_name
 _MESSAGE = "The wrapped model has this in its module."
 # What DistributedDataParallel has itself, with the same meaning. State dicts are asked of the module: so their keys are
 # those of the script for one card, and checkpoints load in both.
-_HAS = frozenset(
+DISTRIBUTED_HAS = frozenset(
     {
         "add_module", "apply", "bfloat16", "buffers", "children", "compile", "cpu", "cuda", "double", "eval", "float",
         "forward", "get_buffer", "get_parameter", "get_submodule", "half", "join", "modules", "module", "named_buffers",
@@ -136,6 +136,6 @@ def _needs_module(file: ParsedFile, use: cst.CSTNode) -> bool:
     """`model.state_dict`, or `torch.save(model, path)`."""
     parent = file.parents[id(use)]
     if isinstance(parent, cst.Attribute):
-        return parent.attr.value not in _HAS and not parent.attr.value.startswith("__")
+        return parent.attr.value not in DISTRIBUTED_HAS and not parent.attr.value.startswith("__")
     call = file.parents.get(id(parent))
     return isinstance(parent, cst.Arg) and isinstance(call, cst.Call) and file.code(call.func) == "torch.save"

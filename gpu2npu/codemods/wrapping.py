@@ -63,6 +63,14 @@ def argument(call: cst.Call, index: int, name: str) -> cst.BaseExpression | None
     return None
 
 
+def target_of(wrap: Wrap) -> cst.BaseExpression | None:
+    """What the wrapped module is assigned to."""
+    assigned = next((node for node in above(wrap.file, wrap.whole) if isinstance(node, cst.BaseSmallStatement)), None)
+    if isinstance(assigned, cst.Assign) and assigned.value is wrap.whole and len(assigned.targets) == 1:
+        return assigned.targets[0].target
+    return None
+
+
 def _with_move(file: ParsedFile, call: cst.Call) -> cst.Call:
     attribute = file.parents.get(id(call))
     moved = file.parents.get(id(attribute))
@@ -79,14 +87,15 @@ def is_move(file: ParsedFile, node: cst.CSTNode) -> bool:
     return name == "cuda" or (name == "to" and any(_DEVICE.search(file.code(arg.value)) for arg in node.args))
 
 
-def distributed(wrap: Wrap, stays: bool, others: Iterable[StructuralEdit]) -> Iterator[Step]:
+def distributed(wrap: Wrap, stays: bool, twice: bool, others: Iterable[StructuralEdit]) -> Iterator[Step]:
     """The wrap in DistributedDataParallel, with other edits of the code inside it. The module is on its device before
     it is wrapped, whatever comes after."""
     file = wrap.file
     ddp, torch = spell_distributed(file, wrap.call.func, stays), spelling(file, "torch")
     yield from ((file, edit) for edit in (*ddp.edits, *torch.edits))
     others = list(others)
-    tail = f"{_move(wrap, others)}, device_ids=[{torch.name}.cuda.current_device()])"
+    buffers = ", broadcast_buffers=False" if twice else ""
+    tail = f"{_move(wrap, others)}, device_ids=[{torch.name}.cuda.current_device()]{buffers})"
     start, end = file.positions.of(wrap.call.func)
     module_start, module_end = file.positions.of(wrap.module.value)
     edits = [

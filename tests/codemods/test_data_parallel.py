@@ -320,6 +320,54 @@ def test_what_a_rewritten_program_leaves_to_a_person(body, line, message):
     assert message in text
 
 
+TRAINS = "    loss.backward()\n    return net\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "message"),
+    [
+        ("    loss = nn.functional.mse_loss(net(x), y, reduction='sum')\n", 8, "get_world_size()).backward()"),
+        ("    loss_of = nn.MSELoss(size_average=False)\n", 8, "get_world_size()).backward()"),
+        ("    init_weights(net)\n", 8, "draw them before the model is wrapped"),
+        ("    net.module.apply(draw)\n", 8, "draw them before the model is wrapped"),
+        ("    loss = net.module(x).mean()\n", 8, "calls the model inside the wrapper"),
+        ("    loss = net.module.encode(x).mean()\n", 8, "calls the model inside the wrapper"),
+    ],
+)
+def test_what_the_wrapper_does_otherwise_is_reported(body, line, message):
+    head = f"{HEAD}\ndef part():\n    net = nn.DataParallel(net.cuda())\n"
+    ((path, at, text),) = findings({"a.py": f"{head}{body}{TRAINS}{TAIL}"})
+    assert (path, at) == ("a.py", line)
+    assert message in text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    loss = nn.functional.mse_loss(net(x), y)\n",
+        "    torch.manual_seed(1)\n    init_weights(net)\n",
+        "    net.module.load_state_dict(state)\n    print(net.module.state_dict())\n",
+        "    with torch.no_grad():\n        print(net.module.encode(x))\n",
+    ],
+)
+def test_what_the_wrapper_does_as_well_is_not(body):
+    assert findings({"a.py": f"{HEAD}\ndef part():\n    net = nn.DataParallel(net.cuda())\n{body}{TRAINS}{TAIL}"}) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "buffers"),
+    [
+        ("    loss = net(a) + net(b)\n    loss.backward()\n", ", broadcast_buffers=False"),
+        ("    net(a).backward()\n    net(b).backward()\n", ""),
+        ("    loss = net(a)\n    loss.backward()\n    net(b)\n    net(c)\n", ""),
+    ],
+)
+def test_buffers_stay_as_they_are_between_two_calls_before_one_backward(body, buffers):
+    source = f"{HEAD}\ndef part():\n    net = nn.DataParallel(net.cuda())\n{body}{TAIL}"
+    as_written = f"{HEAD}\ndef part():\n    net = {DDP}(net.cuda(), {IDS}{buffers})\n{body}{TAIL_AFTER}"
+    assert after({"a.py": source}) == {"a.py": as_written}
+
+
 def test_a_script_that_does_not_train_stays():
     source = f"{HEAD}\nnet = nn.DataParallel(net)\nprint(net(x))\n"
     assert after({"a.py": source}) == {}
