@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ from gpu2npu.codemods.training_loops import BatchLoop
 from gpu2npu.engine.scopes import every_param
 from gpu2npu.engine.tree import children, elements, string_value
 
+# Words in the names of loaders that are not for training.
+_OTHER = re.compile(r"val|test|eval|dev(?!ice)|held_?out")
 COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
 
 
@@ -58,22 +61,28 @@ def training_loaders(flow: Dataflow, loops: Sequence[BatchLoop]) -> list[Trainin
 
 
 def _trains_on(flow: Dataflow, loop: BatchLoop, made: Made) -> bool:
-    """Whether a loop trains on a loader: of several that it trains or validates on, those that are called so or are
-    shuffled."""
+    """Whether a loop trains on a loader: of several that it trains or validates on, those that are called so, or else
+    are shuffled."""
     if not loop.trains:
         return False
     if loop.always or len(loop.made_by) == 1:
         return True
-    if made.via is not None:
-        return "train" in _line(made.via).lower()
-    shuffle = read_call(flow, made.place).code("shuffle")
-    return shuffle not in {"False", "None"} if shuffle is not None else "train" in _line(made.place).lower()
+    alone = sum(other.key == made.key for other in loop.made_by) == 1
+    named = _is_called_training(made.place) if alone or made.via is None else _is_called_training(made.via)
+    return named if named is not None else read_call(flow, made.place).code("shuffle") == "True"
 
 
-def _line(place: Place) -> str:
-    """The text of a statement as far as a call in it."""
+def _is_called_training(place: Place) -> bool | None:
+    """What the names in the line of a call say of a loader: first of what it is assigned to, then of what it is given;
+    None if they say nothing."""
+    start, end = place.file.positions.of(place.node)
     statement = statement_of(place.file, place.node)
-    return place.file.text[place.file.positions.of(statement or place.node)[0] : place.file.positions.of(place.node)[1]]
+    first = place.file.positions.of(statement)[0] if statement is not None else start
+    for text in (place.file.text[first:start], place.file.text[start:end]):
+        training, other = "train" in text.lower(), _OTHER.search(text.lower()) is not None
+        if training != other:
+            return training
+    return None
 
 
 def _shared(flow: Dataflow, uses: Sequence[Made], watched: bool) -> Shared | None:

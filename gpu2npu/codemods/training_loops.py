@@ -60,7 +60,10 @@ class LoopFinder:
         assert isinstance(call.node, cst.Call)
         name = last_name(call.node.func)
         if isinstance(call.node.func, cst.Attribute) and name in {_BACKWARD, _STEP}:
-            return frozenset({name})
+            is_optimizers = (
+                name == _BACKWARD or len(call.node.args) < 2
+            )  # scaler.step(optimizer), optimizer.step(closure)
+            return frozenset({name}) if is_optimizers else frozenset()
         functions = [target.node for target in self.flow.targets(call) if isinstance(target.node, cst.FunctionDef)]
         return frozenset().union(*(self._does.get(id(function), frozenset()) for function in functions))
 

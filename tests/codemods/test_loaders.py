@@ -257,6 +257,42 @@ def test_one_loop_for_training_and_validation():
     assert after.count("set_epoch") == 1
 
 
+def test_of_loaders_made_together_names_tell_which_is_for_training():
+    before = """
+    def make(shuffle_train, shuffle_val):
+        train = DataLoader(a, batch_size=64, shuffle=shuffle_train)
+        test = DataLoader(b, batch_size=64, shuffle=shuffle_val)
+        return train, test
+
+    def run(loader, phase):
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            if phase == 'train':
+                loss.backward()
+                optimizer.step()
+
+    train_loader, val_loader = make(True, False)
+    for epoch in range(3):
+        run(train_loader, 'train')
+        run(val_loader, 'val')
+    """
+    after, messages = shard_one(dedent(before))
+    assert messages == []
+    assert "    train = DataLoader(a, batch_size=64 // dist.get_world_size(), sampler=" in after
+    assert "    test = DataLoader(b, batch_size=64, shuffle=shuffle_val)\n" in after
+    assert after.count("set_epoch") == 1
+
+
+def test_the_steps_of_an_attack_are_no_training_loop():
+    source = """
+    for i in range(10):
+        loss = criterion(model(x), y)
+        loss.backward()
+        x = attack.step(x, x.grad)
+    """
+    assert shard_one(dedent(source)) == (dedent(source), [])
+
+
 # What is left as it is, and the words that the finding must have.
 LEFT = {
     "a sampler": (
