@@ -10,6 +10,7 @@ import traceback
 from datetime import timedelta
 
 import torch
+import torch._dynamo  # DDP, FSDP and DTensor import it: three seconds, here once and not in every rank
 import torch.distributed as dist
 import torch.multiprocessing as mp
 

@@ -1,10 +1,9 @@
-"""Scripts under torchrun, on one node and on two, and processes that find each other without it."""
+"""Scripts under torchrun, and processes that find each other without it.
+
+Two nodes are in tests/fixtures/test_launching.py.
+"""
 
 import json
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 TRAIN = """
@@ -66,35 +65,9 @@ def test_a_rank_that_dies_ends_a_torchrun_job(run, tmp_path):
 def test_torchrun_on_one_node(run, tmp_path):
     script = tmp_path / "train.py"
     script.write_text(TRAIN)
-    ran = run("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", 2, script)
+    ran = run("-m", "torch_npu.distributed.run", "--standalone", "--nproc_per_node", 2, script)
     assert ran.returncode == 0, ran.stderr
     assert reports(ran.stdout) == [[rank, 0, rank, [[1.5, 1.5, 1.5]]] for rank in range(2)]
-
-
-def test_torchrun_on_two_nodes(tmp_path):
-    """Two agents, each of which has two NPUs of its own, as on two machines."""
-    script = tmp_path / "train.py"
-    script.write_text(TRAIN)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    agents = [
-        subprocess.Popen(
-            [
-                *(sys.executable, "-m", "gpu2npu", "run", "--npus", "2", "-m", "torch_npu.distributed.run"),
-                *("--nnodes", "2", "--node-rank", str(node), "--nproc-per-node", "2"),
-                *("--master-addr", "127.0.0.1", "--master-port", str(port), str(script)),
-            ],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for node in range(2)
-    ]
-    outputs = [agent.communicate(timeout=180) for agent in agents]
-    assert [agent.returncode for agent in agents] == [0, 0], outputs
-    for node, (out, _) in enumerate(outputs):
-        assert reports(out) == [[2 * node + local, node, local, [[2.5, 2.5, 2.5]]] for local in range(2)]
 
 
 def test_a_rank_that_raises_ends_a_spawned_job(run, tmp_path):
