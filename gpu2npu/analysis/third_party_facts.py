@@ -26,7 +26,7 @@ Expression = tuple[Any, ...] | None
 _RECURSION_LIMIT = 10_000
 _LARGEST = 4_000_000  # bytes; a syntax tree takes a hundred times as much memory
 _MOST_VALUES = 6  # alternatives for one name that are kept
-_ASKING = frozenset({"isinstance", "issubclass", "hasattr", "type", "getattr", "print", "len", "str", "repr"})
+_ASKING = frozenset({"isinstance", "issubclass", "hasattr", "type", "getattr", "print", "len", "str", "repr", "super"})
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
