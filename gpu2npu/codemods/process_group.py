@@ -15,7 +15,7 @@ from gpu2npu.engine.tree import children, last_name
 _BEGIN = "One process for each card, and a group of them."
 _END = "The process group ends with the program."
 # Calls that need the card of the process, or the group.
-_NEEDS_CARD = frozenset({"cuda", "to", "DataParallel", "device_count", "set_device"})
+_NEEDS_CARD = frozenset({"cuda", "to", "DataLoader", "DataParallel", "device_count", "set_device"})
 
 
 def set_up(entry: Entry) -> Iterator[Step]:
