@@ -47,19 +47,25 @@ class ModelUses:
     def through_module(self, file: ParsedFile, wrap: cst.CSTNode, target: str) -> Iterator[Step]:
         """`model.state_dict()` -> `model.module.state_dict()` in what runs after the statement `wrap`."""
         _, end = file.positions.of(wrap)
-        pending = [_Alias(file, _where(file, wrap, target), target)]
+        for other, use in self.of(file, wrap, target, end):
+            if _needs_module(other, use):
+                yield inserted(other, other.positions.of(use)[1], ".module", _MESSAGE)
+
+    def of(
+        self, file: ParsedFile, made: cst.CSTNode, target: str, after: int = 0
+    ) -> Iterator[tuple[ParsedFile, cst.CSTNode]]:
+        """Every use of the model that a statement assigns to `target`, but those above `after` in its function."""
+        pending = [_Alias(file, _where(file, made, target), target)]
         while pending:
             alias = pending.pop()
             if (id(alias.where), alias.code) in self.seen:
                 continue
             self.seen.add((id(alias.where), alias.code))
             for use in self._uses(alias):
-                if alias.file is file and _same_function(file, use, wrap) and file.positions.of(use)[0] < end:
+                if alias.file is file and _same_function(file, use, made) and file.positions.of(use)[0] < after:
                     continue
-                if _needs_module(alias.file, use):
-                    yield inserted(alias.file, alias.file.positions.of(use)[1], ".module", _MESSAGE)
-                else:
-                    pending += self._handed_on(alias.file, use)
+                yield alias.file, use
+                pending += self._handed_on(alias.file, use)
 
     def _uses(self, alias: _Alias) -> Iterator[cst.CSTNode]:
         kind = cst.Attribute if "." in alias.code else cst.Name

@@ -14,7 +14,7 @@ from gpu2npu.codemods.imports import RULE, spelling
 from gpu2npu.codemods.places import is_skipped
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.reachability import is_main_guard
-from gpu2npu.codemods.rewriting import Rewriting, indentation
+from gpu2npu.codemods.rewriting import Rewriting, indentation, lines_to_indent
 from gpu2npu.engine.tree import string_value
 from gpu2npu.records import FileRewrite
 
@@ -112,25 +112,12 @@ def _gate(file: ParsedFile, group: Sequence[Place], rewriting: Rewriting) -> Non
     """Put statements under `if dist.get_rank() == 0:`, each line one step further in, but not those within strings."""
     dist = spelling(file, "torch.distributed")
     rewriting.add(file, dist.edits)
-    start, end = file.positions.of(group[0].node)[0], file.positions.of(group[-1].node)[1]
+    start, _ = file.positions.of(group[0].node)
     step, newline = file.module.default_indent, file.module.default_newline
     indent = indentation(file, start)
     rewriting.put(file, start, start, f"if {dist.name}.get_rank() == 0:{newline}{indent}{step}", _MESSAGE)
-    strings = [span for place in group for span in _strings(place)]
-    for line in file.positions.line_starts:
-        inside = any(first < line < last for first, last in strings)
-        blank = not file.text[line:].splitlines()[:1] or not file.text[line:].split("\n", 1)[0].strip()
-        if start < line < end and not inside and not blank:
-            rewriting.put(file, line, line, step, _MESSAGE)
-
-
-def _strings(place: Place) -> Iterator[tuple[int, int]]:
-    """From where to where the strings of a statement reach that go over several lines."""
-    for node in walk(place.node):
-        if isinstance(node, (cst.SimpleString, cst.FormattedString)):
-            start, end = place.file.positions.of(node)
-            if "\n" in place.file.text[start:end]:
-                yield start, end
+    for line in lines_to_indent(file, [place.node for place in group]):
+        rewriting.put(file, line, line, step, _MESSAGE)
 
 
 def _rewrite_call(effects: Effects, call: Place, rewriting: Rewriting) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
 
 from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.engine.tree import children
 from gpu2npu.records import FileRewrite, Finding, FindingKind, StructuralEdit
 
 
@@ -58,6 +60,28 @@ def line_start(file: ParsedFile, offset: int) -> int:
 def indentation(file: ParsedFile, offset: int) -> str:
     """The white space before a statement that starts at `offset`, which is all that stands before it on its line."""
     return file.text[line_start(file, offset) : offset]
+
+
+def lines_to_indent(file: ParsedFile, statements: Sequence[cst.CSTNode]) -> Iterator[int]:
+    """The starts of the lines of some statements of a block, but the first: neither blank ones nor those in strings."""
+    start, end = file.positions.of(statements[0])[0], file.positions.of(statements[-1])[1]
+    strings = [span for statement in statements for span in _long_strings(file, statement)]
+    for line in file.positions.line_starts:
+        blank = not file.text[line:].split("\n", 1)[0].strip()
+        if start < line < end and not blank and not any(first < line < last for first, last in strings):
+            yield line
+
+
+def _long_strings(file: ParsedFile, statement: cst.CSTNode) -> Iterator[tuple[int, int]]:
+    """From where to where the strings of a statement reach that go over several lines."""
+    pending = [statement]
+    while pending:
+        node = pending.pop()
+        pending += children(node)
+        if isinstance(node, (cst.SimpleString, cst.FormattedString)):
+            start, end = file.positions.of(node)
+            if "\n" in file.text[start:end]:
+                yield start, end
 
 
 def statement_of(file: ParsedFile, node: cst.CSTNode) -> cst.CSTNode | None:
