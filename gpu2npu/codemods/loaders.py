@@ -11,6 +11,7 @@ from gpu2npu.codemods.entry_files import files_of
 from gpu2npu.codemods.epochs import set_epochs
 from gpu2npu.codemods.imports import RULE
 from gpu2npu.codemods.loader_call import LoaderCall, read_call
+from gpu2npu.codemods.loader_findings import report_sizes, report_splits
 from gpu2npu.codemods.loader_obstacles import is_distributed, obstacle
 from gpu2npu.codemods.loader_roles import TrainingLoader, training_loaders
 from gpu2npu.codemods.places import is_skipped
@@ -51,9 +52,12 @@ def shard_loaders(program: Program, entries: Sequence[str]) -> dict[str, FileRew
             continue
         shard(call, loader.shared, rewriting)
         _report_remainder(call, rewriting)
+        report_sizes(flow, call, rewriting)
         sharded.append(loader)
         if _may_shuffle(call):
             shuffled.add(loader.place.key)
+    if sharded:
+        report_splits(flow, rewriting)
     _report_loops(loops, sharded, rewriting)
     set_epochs(flow, [loop for loop in loops if loop.trains], shuffled, rewriting)
     return rewriting.files()

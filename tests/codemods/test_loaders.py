@@ -349,6 +349,30 @@ def test_a_batch_that_ranks_cannot_share_evenly_is_reported():
     assert "96 with 8 ranks" in message
 
 
+def test_tensors_of_the_size_of_a_batch_are_reported():
+    before = """
+    def make(size):
+        return DataLoader(ds, batch_size=size, shuffle=True)
+    train_loader = make(args.batch)
+    real = torch.ones(args.batch, 1)
+    hidden = rnn.init_hidden(args.batch)
+    log(args.batch)
+    noise = torch.randn((args.batch, 8))
+    other = torch.randn(size, 8)
+    """
+    _, messages = shard_one(dedent(before) + LOOP)
+    assert [message.partition(";")[0] for message in messages] == ["args.batch is the batch of all ranks"] * 3
+
+
+def test_a_random_split_without_a_seed_is_reported():
+    before = "first, second = torch.utils.data.random_split(ds, [90, 10])\n"
+    before += "train_loader = DataLoader(first, batch_size=64, shuffle=True)\n" + LOOP
+    _, messages = shard_one(before)
+    assert [message.partition(",")[0] for message in messages] == ["Each rank splits the data in another way"]
+    assert shard_one("torch.manual_seed(1)\n" + before)[1] == []
+    assert shard_one(before.replace("10])", "10], generator=g)"))[1] == []
+
+
 def test_evaluation_on_the_training_loader_is_reported():
     _, messages = shard_one(
         "train_loader = DataLoader(ds, batch_size=64, shuffle=True)\n"
