@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from gpu2npu.codemods.amp_model import amp_model
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.data_parallel import data_parallel
 from gpu2npu.codemods.generated import beside_programs
@@ -27,7 +28,7 @@ class Plan:
     new_files: Mapping[str, bytes] = field(default_factory=dict)
 
 
-_CODEMODS: tuple[Codemod, ...] = (data_parallel, specify_device, similar, modelarts)
+_CODEMODS: tuple[Codemod, ...] = (data_parallel, amp_model, specify_device, similar, modelarts)
 # The folder of code that the files import which a codemod of some rule has rewritten.
 _FOLDERS = {"similar": "ascend_function", "modelarts": "ascend_modelarts_function"}
 

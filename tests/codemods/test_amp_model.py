@@ -1,0 +1,133 @@
+"""`-a MODEL`: before and after."""
+
+import pytest
+
+from gpu2npu.codemods import CodemodChoice, CodemodError, plan_codemods
+from gpu2npu.engine import ProjectContext
+from gpu2npu.engine.rewrites import rewritten
+
+SCRIPT = """import torch
+from torch import nn
+
+def train(net, loader, optimizer, criterion):
+    for step, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        output = net(x.cuda())
+
+        loss = criterion(output,
+                         y.cuda())  # mean
+        loss = loss / 2
+        loss.backward()
+        if step % 2:
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            optimizer.step()
+
+def main():
+    model = nn.Linear(3, 3).cuda()
+    train(model, load(), torch.optim.SGD(model.parameters(), 0.1), nn.MSELoss())
+
+if __name__ == '__main__':
+    main()
+"""
+SCRIPT_AFTER = """import torch
+from torch import nn
+
+scaler = torch.cuda.amp.GradScaler()
+
+def train(net, loader, optimizer, criterion):
+    for step, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        with torch.cuda.amp.autocast():
+            output = net(x.cuda())
+
+            loss = criterion(output,
+                             y.cuda())  # mean
+            loss = loss / 2
+        scaler.scale(loss).backward()
+        if step % 2:
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+
+def main():
+    model = nn.Linear(3, 3).cuda()
+    train(model, load(), torch.optim.SGD(model.parameters(), 0.1), nn.MSELoss())
+
+if __name__ == '__main__':
+    main()
+"""
+TRAINER = """import torch
+
+class Trainer:
+    def __init__(self):
+        self.model = Net()
+        self.optim = torch.optim.Adam(self.model.parameters())
+
+    def step(self, x):
+        loss = self.model(x)
+        self.optim.zero_grad()
+        loss.backward()
+        self.optim.step()
+        self.scheduler.step()
+
+Trainer().step(1)
+"""
+TRAINER_AFTER = """import torch
+
+scaler = torch.cuda.amp.GradScaler()
+
+class Trainer:
+    def __init__(self):
+        self.model = Net()
+        self.optim = torch.optim.Adam(self.model.parameters())
+
+    def step(self, x):
+        with torch.cuda.amp.autocast():
+            loss = self.model(x)
+            self.optim.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(self.optim)
+        scaler.update()
+        self.scheduler.step()
+
+Trainer().step(1)
+"""
+
+
+def plan(source, model="model"):
+    return plan_codemods({"train.py": source.encode()}, ProjectContext(), CodemodChoice(amp_model=model))
+
+
+def after(source, model="model"):
+    return rewritten(source, plan(source, model).rewrites["train.py"])
+
+
+def test_the_loop_of_a_script():
+    assert after(SCRIPT) == SCRIPT_AFTER
+
+
+def test_the_loop_of_a_class():
+    assert after(TRAINER, "self.model") == TRAINER_AFTER
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("optimizer.step()", "optimizer.step(closure)", "closure"),
+        ("optimizer.step()", "pass", "No `optimizer.step"),
+        ("output = net(x.cuda())", "with torch.cuda.amp.autocast():\n            output = net(x.cuda())", "of its own"),
+        ("loss = loss / 2", "loss.backward(retain_graph=True)", "more than one"),
+        ("loss.backward()", "loss.backward(); print(loss)", "share a line"),
+    ],
+)
+def test_what_is_not_certain_is_reported_and_stays(old, new, reason):
+    source = SCRIPT.replace(old, new)
+    rewrite = plan(source).rewrites["train.py"]
+    assert any(reason in finding.message for finding in rewrite.findings)
+    assert all(finding.rule == "amp-model" for finding in rewrite.findings)
+
+
+def test_a_model_that_nothing_trains_is_an_error():
+    with pytest.raises(CodemodError, match="No loop that trains the model 'nett'"):
+        plan(SCRIPT, "nett")
