@@ -44,7 +44,7 @@ def test_reports_of_an_earlier_migration_are_replaced() -> None:
 
 
 def test_a_filled_in_launcher_is_kept() -> None:
-    filled = launcher_bytes().replace(b"COMMAND=()", b"COMMAND=(python train.py)")
+    filled = launcher_bytes().replace(b"please input your shell script here", b"python train.py")
     chosen = choose_names({LAUNCHER_NAME}, {LAUNCHER_NAME: filled[:256]})
     assert chosen.kept_launcher and not chosen.replaced
 
