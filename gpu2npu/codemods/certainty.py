@@ -37,7 +37,8 @@ def reason_to_stay(program: Program, wrap: Wrap, entries: Sequence[Entry]) -> st
     """Why a wrap stays as it is, and what to write there; None if it is rewritten. `entries` are all programs."""
     module = wrap.module_code
     programs = [entry for entry in entries if entry.runs(wrap.file, wrap.call)]
-    if not programs and not any(b".backward(" in source for source in program.sources.values()):
+    never_trains = not any(b".backward(" in source for source in program.sources.values())
+    if never_trains or (not programs and _is_for_evaluation(wrap)):
         return _NO_TRAINING.format(module=module)
     if not programs:
         return f"An NPU has no DataParallel, and no script that comes here was found: {_BY_HAND.format(module=module)}"
@@ -80,6 +81,12 @@ def own_group(entry: Entry) -> str | None:
 
 def trains(entry: Entry) -> bool:
     return any(isinstance(call, cst.Call) and last_name(call.func) == "backward" for _, call in entry.running(cst.Call))
+
+
+def _is_for_evaluation(wrap: Wrap) -> bool:
+    """`DataParallel(inception).eval()`"""
+    attribute = wrap.file.parents[id(wrap.whole)]
+    return isinstance(attribute, cst.Attribute) and attribute.attr.value == "eval"
 
 
 def _is_loss(wrap: Wrap) -> bool:

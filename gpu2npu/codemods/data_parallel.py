@@ -17,6 +17,7 @@ from gpu2npu.codemods.rank_zero import on_rank_zero
 from gpu2npu.codemods.references import find_references, follow, report_functions, report_subclass, staying
 from gpu2npu.codemods.reviews import is_called_twice, review
 from gpu2npu.codemods.single_card import last_move, single_card_entry, wrap_below, wrap_target
+from gpu2npu.codemods.spelling import api_of
 from gpu2npu.codemods.wrapping import Wrap, distributed, find_wraps, kept_name
 from gpu2npu.records import FileRewrite, FindingKind, StructuralEdit
 
@@ -31,7 +32,7 @@ def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewr
     rewritten = [wrap for wrap, reason in reasons if reason is None]
     started = [entry for entry in entries if any(entry.runs(wrap.file, wrap.call) for wrap in rewritten)]
     steps = [
-        reported(wrap.file, wrap.call, "torch.nn.DataParallel", reason, FindingKind.UNSUPPORTED)
+        reported(wrap.file, wrap.call, api_of(wrap.file, wrap.call.func), reason, FindingKind.UNSUPPORTED)
         for wrap, reason in reasons
         if reason is not None
     ]

@@ -51,6 +51,10 @@ def _closure(start: Iterable[str], edges: Mapping[str, frozenset[str]]) -> froze
 
 
 def _imported(program: Program, path: str) -> Iterator[str]:
+    if b"import_module(" in program.sources[path] or b"__import__(" in program.sources[path]:
+        # The names of modules are made up at run time: those beside the file, as a rule.
+        folder = path.rpartition("/")[0]
+        yield from (other for other in program.sources if other != path and folder and other.startswith(f"{folder}/"))
     for module in _modules(program.sources[path]):
         other = program.context.module_path(module, path)
         if other is not None and other != path:

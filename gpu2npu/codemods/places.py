@@ -14,6 +14,11 @@ from gpu2npu.engine.edits import splice
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.records import FileRewrite, Finding, FindingKind, StructuralEdit
 
+# The rules whose findings are replaced, by the name they report, where that is not RULE.
+_RULES = {
+    "torch.nn.parallel.DataParallel": "parallel-data-parallel",
+    "torch.nn.parallel.data_parallel": "parallel-data-parallel-function",
+}
 # What a codemod does to a file, one thing at a time.
 Step = tuple[ParsedFile, StructuralEdit | Finding]
 
@@ -34,7 +39,7 @@ def inserted(file: ParsedFile, offset: int, text: str, message: str) -> Step:
 
 def reported(file: ParsedFile, node: cst.CSTNode, api: str, message: str, kind: FindingKind) -> Step:
     span = file.positions.span(*file.positions.of(node))
-    return file, Finding(span, RULE, kind, api, message)
+    return file, Finding(span, _RULES.get(api, RULE), kind, api, message)
 
 
 def is_skipped(file: ParsedFile, node: cst.CSTNode) -> bool:

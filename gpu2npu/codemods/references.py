@@ -10,7 +10,7 @@ import libcst as cst
 from gpu2npu.codemods.entry import nodes_of
 from gpu2npu.codemods.places import Step, above, is_skipped, replaced, reported, span_replaced
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.codemods.spelling import is_data_parallel, spell_distributed
+from gpu2npu.codemods.spelling import api_of, is_data_parallel, spell_distributed
 from gpu2npu.engine.tree import last_name
 from gpu2npu.records import FindingKind
 
@@ -72,7 +72,7 @@ def follow(reference: Reference, stays: bool) -> Iterator[Step]:
 def report_subclass(reference: Reference) -> Iterator[Step]:
     """A class built on DataParallel."""
     if any(isinstance(node, cst.ClassDef) for node in list(above(reference.file, reference.node))[:2]):
-        api = "torch.nn.DataParallel"
+        api = api_of(reference.file, reference.node)
         yield reported(reference.file, reference.node, api, _SUBCLASS, FindingKind.UNSUPPORTED)
 
 

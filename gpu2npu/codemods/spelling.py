@@ -93,3 +93,8 @@ def is_data_parallel(file: ParsedFile, node: cst.CSTNode) -> bool:
     if dotted_name(node) is None:
         return False
     return file.names.qualified(node, file.scope_of(node)) in DATA_PARALLEL
+
+
+def api_of(file: ParsedFile, node: cst.CSTNode) -> str:
+    """The name that a report gives what `node` names: DataParallel of torch.nn, or the same of torch.nn.parallel."""
+    return file.names.qualified(node, file.scope_of(node)) or "torch.nn.DataParallel"
