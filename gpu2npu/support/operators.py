@@ -22,7 +22,10 @@ EXPLICIT, IMPLICIT, _STRUCTURED = "explicit", "implicit", "structured "
 # Parts of an operator that only make another view of a tensor, which no kernel computes.
 _VIEWS = frozenset(
     f"aten::{name}"
-    for name in ("as_strided", "view", "squeeze", "squeeze.dim", "unsqueeze", "unfold", "_reshape_alias", "alias")
+    for name in (
+        *("as_strided", "view", "squeeze", "squeeze.dim", "unsqueeze", "unfold", "_reshape_alias", "alias", "detach"),
+        *("lift_fresh", "broadcast_tensors"),
+    )
 )
 
 
@@ -131,12 +134,15 @@ def missing(nodes: Iterable[Reached], table: SupportTable, torch: Torch) -> Miss
     return Missing(frozenset(falls_back), frozenset(absent))
 
 
-def is_view(node: Reached, torch: Torch) -> bool:
+def is_view(node: Reached, table: SupportTable, torch: Torch) -> bool:
     """Whether an operator only makes another view of a tensor: no kernel computes anything.
 
-    A composition without parts is one too: it gives back what it was given (broadcast_tensors of equal shapes).
+    A composition without parts is one too: it gives back what it was given (dropout with p=0).
     """
     if node.operator in _VIEWS:
         return True
-    composed = torch.operators.get(node.operator) in (EXPLICIT, IMPLICIT)
-    return composed and all(is_view(part, torch) for part in node.parts)
+    if has_kernel(node.operator, table, torch):
+        return False
+    kind = torch.operators.get(node.operator)
+    composed = kind == IMPLICIT or (kind == EXPLICIT and bool(node.parts))
+    return composed and all(is_view(part, table, torch) for part in node.parts)

@@ -8,6 +8,7 @@ traced), against the operators that torch_npu has; and known facts about whole p
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -16,6 +17,7 @@ from typing import Any
 
 from gpu2npu.support import facts
 from gpu2npu.support.operators import (
+    IMPLICIT,
     Missing,
     Reached,
     Torch,
@@ -30,6 +32,8 @@ from gpu2npu.support.tables import DATA, SupportTable, has_cuda_name, has_npu_na
 
 TORCH_APIS = DATA / "torch_apis.json"
 _MOST_NAMED = 4
+# Where the public names of a release are known for sure; elsewhere packages have names of others.
+_WELL_KNOWN = re.compile(r"torch\.(\w+|(Tensor|nn|nn\.functional|nn\.utils|optim|linalg|fft|special|amp)\.\w+)")
 # Methods of a class that do what the class is for, and the classes whose other methods its own are.
 _WORK = ("forward", "step")
 _BASES = {"nn": "torch.nn.Module", "optim": "torch.optim.Optimizer"}
@@ -89,17 +93,20 @@ def _verdict(api: str, version: str) -> Verdict:
     table = table_for(version)
     torch = torch_release(table.release)
     first = first_release(api)
-    known = facts.fact_for(api, table.release)
-    if known is not None and known.verdict and api in known.apis:
+    spellings = _spellings(api)
+    found_facts = (facts.fact_for(spelling, table.release) for spelling in spellings)
+    known = next((fact for fact in found_facts if fact is not None), None)
+    is_named = known is not None and not set(spellings).isdisjoint(known.apis)
+    if known is not None and known.verdict and is_named:
         return _of_fact(api, known)
     if api in table.refused:
         evidence = f"torch_npu makes it raise for what is on the NPU ({table.evidence})"
         return Verdict(api, VerdictKind.UNSUPPORTED, evidence)
-    if first is not None and api not in torch.names:
+    if first is not None and api not in torch.names and _WELL_KNOWN.fullmatch(api):
         return _absent(api, first, torch, table)
-    for spelling in _spellings(api):
+    for spelling in spellings:
         if variants := api_variants().get(spelling):
-            assumed = known.assume if known is not None and api in known.apis else ""
+            assumed = known.assume if known is not None and is_named else ""
             found = _of_operators(api, variants, assumed, table, torch)
             return found if known is None or known.verdict else _with_note(found, known)
     if known is not None and known.verdict and exists(api):
@@ -167,7 +174,7 @@ def _of_operators(api: str, variants: Sequence[Variant], assumed: str, table: Su
         return Verdict(api, VerdictKind.FALLBACK, evidence, _advice_for_fallback(others, table))
     good = [each for each in known if not lacks[id(each)]]
     shown = good[0]
-    computing = [node for node in shown.nodes if not is_view(node, torch)] or list(shown.nodes)
+    computing = [node for node in shown.nodes if not is_view(node, table, torch)] or list(shown.nodes)
     native = all(has_kernel(node.operator, table, torch) for node in computing)
     names = _listed([node.operator for node in computing])
     notes = _notes(variants, lacks, good, table, torch)
@@ -188,7 +195,7 @@ def _kernels(nodes: Sequence[Reached], table: SupportTable, torch: Torch) -> set
     """The operators with a kernel for the NPU that compositions end in, views aside."""
     found: set[str] = set()
     for node in nodes:
-        if is_view(node, torch):
+        if is_view(node, table, torch):
             continue
         if has_kernel(node.operator, table, torch):
             found.add(node.operator)
@@ -217,11 +224,23 @@ def _notes(
             given = f"with {each.label}" if each.label else "with some arguments"
             notes.append(f"{given} it needs {_listed(operators)}, which falls back to the CPU")
             break
-    backward = [missing(each.gradient, table, torch).falls_back for each in good if each.gradient]
+    plain = [each for each in good if each.gradient and not _has_own_backward(each.nodes, table, torch)]
+    backward = [missing(each.gradient, table, torch).falls_back for each in plain]
     always = sorted(frozenset.intersection(*backward)) if backward else []
     if always:
         notes.append(f"its gradient needs {_listed(always)}, which falls back to the CPU")
     return "; ".join(notes)
+
+
+def _has_own_backward(nodes: Sequence[Reached], table: SupportTable, torch: Torch) -> bool:
+    """Whether torch_npu differentiates an operator itself, which traces of PyTorch's gradients do not show."""
+    for node in nodes:
+        if not has_kernel(node.operator, table, torch):
+            if _has_own_backward(node.parts, table, torch):
+                return True
+        elif node.operator in table.autograd or torch.operators.get(node.operator) == IMPLICIT:
+            return True
+    return False
 
 
 def _listed(operators: Sequence[str]) -> str:

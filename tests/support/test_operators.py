@@ -50,10 +50,15 @@ def test_a_composition_may_come_with_a_release():
 
 
 def test_views():
-    assert is_view(reached("transpose.int", reached("as_strided")), TORCH)
-    assert is_view(reached("broadcast_tensors"), TORCH)  # of equal shapes
-    assert not is_view(reached("linear", reached("t", reached("as_strided")), reached("addmm")), TORCH)
-    assert not is_view(reached("relu"), TORCH)
+    def shown(node):
+        return is_view(node, TABLE, TORCH)
+
+    assert shown(reached("transpose.int", reached("as_strided")))
+    assert shown(reached("broadcast_tensors")) and shown(reached("dropout")) is ("aten::dropout" not in TABLE.supported)
+    assert not shown(reached("linear", reached("t", reached("as_strided")), reached("addmm")))
+    assert not shown(reached("relu"))
+    # its composition ends in what only a device's own kernel stands for
+    assert not shown(reached("conv2d", reached("convolution", reached("convolution_overrideable"))))
 
 
 def test_names_come_and_go():

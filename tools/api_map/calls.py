@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ from tools.emulator_coverage.tables import load
 MOST_SAMPLES = 40
 MOST_GRADIENTS = 10
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.complex64)
+# C++ code that takes another path while a dispatch mode looks; samples.txt has calls of them that do not.
+CHANGED_BY_TRACING = ("nn.functional.ctc_loss",)
 EVALUATING = "training=False"
 # Samples that autograd has to see.
 AS_IS = ("torch.Tensor.backward", "torch.autograd.backward", "torch.utils.checkpoint.checkpoint")
@@ -39,22 +41,27 @@ class Call:
     as_is: bool = False
 
 
-def all_calls() -> Iterator[Call]:
-    """Every call of every table, in a fixed order."""
+def all_calls(only: Collection[str] = ()) -> Iterator[Call]:
+    """Every call of every table, in a fixed order, or those of the APIs in `only`."""
     load("op_db")  # makes torch's tables importable
     from torch.testing._internal.common_methods_invocations import op_db
 
     for op in op_db:
-        yield from _of_operator(op)
+        if op.name in CHANGED_BY_TRACING:
+            continue
+        yield from _of_operator(op, only)
     for _, info in load("module_db"):
-        yield from _of_module(info)
+        if not only or _module_api(info) in only:
+            yield from _of_module(info)
     for _, info in load("optim_db"):
-        yield from _of_optimizer(info)
+        if not only or _optimizer_api(info) in only:
+            yield from _of_optimizer(info)
     for api, label, prepare in samples():
-        yield Call(api, label, prepare, as_is="init" in api or "grad" in api or api in AS_IS)
+        if not only or api in only:
+            yield Call(api, label, prepare, as_is="init" in api or "grad" in api or api in AS_IS)
 
 
-def _of_operator(op: Any) -> Iterator[Call]:
+def _of_operator(op: Any, only: Collection[str]) -> Iterator[Call]:
     """The function, its aliases, and the methods of the same name, with the table's samples of one dtype."""
     targets: dict[str, Callable[..., Any]] = {}
     for each in (op, *op.aliases):
@@ -67,6 +74,9 @@ def _of_operator(op: Any) -> Iterator[Call]:
                 targets[f"torch.Tensor.{method}"] = variant
             if suffix and variant is not None and _resolves(f"torch.{name}_"):
                 targets[f"torch.{name}_"] = variant
+    targets = {api: function for api, function in targets.items() if not only or api in only}
+    if not targets:
+        return
     torch.manual_seed(0)
     given = []
     with contextlib.suppress(Exception):  # some tables need what is not installed
@@ -138,8 +148,16 @@ def _backward(out: list[Any], leaves: list[torch.Tensor]) -> Callable[[], Any]:
     return lambda: torch.autograd.grad(roots, leaves, ones, allow_unused=True)
 
 
+def _module_api(info: Any) -> str:
+    return f"torch.nn.{info.module_cls.__name__}"
+
+
+def _optimizer_api(info: Any) -> str:
+    return f"torch.optim.{info.optim_cls.__name__}"
+
+
 def _of_module(info: Any) -> Iterator[Call]:
-    api = f"torch.nn.{info.module_cls.__name__}"
+    api = _module_api(info)
     for training in (True, False):
         torch.manual_seed(0)
         inputs = info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=True, training=training)
@@ -178,7 +196,7 @@ def _module_gradient(prepare: Callable[[], Callable[[], Any]]) -> Callable[[], C
 
 def _of_optimizer(info: Any) -> Iterator[Call]:
     """Steps of an optimizer as it is by default, and with each implementation that it can be asked for."""
-    api = f"torch.optim.{info.optim_cls.__name__}"
+    api = _optimizer_api(info)
     asked: list[dict[str, Any]] = [{}]
     asked += [{name: True} for name in ("foreach", "fused") if name in info.supported_impls]
     asked += [{"foreach": False}] if "foreach" in info.supported_impls else []

@@ -36,7 +36,7 @@ def _kind(entry: Mapping[str, Any]) -> str:
         return EXPLICIT
     if "structured_delegate" in entry:
         return f"{STRUCTURED}aten::{entry['structured_delegate']}"
-    if not keys or "CompositeImplicitAutograd" in keys:
+    if "dispatch" not in entry or "CompositeImplicitAutograd" in keys:
         return IMPLICIT
     return KERNEL
 

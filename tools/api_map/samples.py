@@ -60,8 +60,6 @@ def names() -> dict[str, Any]:
         "lin": torch.nn.Linear(4, 4).to("npu"),
         "conv": torch.nn.Conv2d(3, 4, 3).to("npu"),
         "bn": torch.nn.BatchNorm2d(4).to("npu"),
-        "lengths": torch.tensor([6, 6]),
-        "lengths2": torch.tensor([2, 2]),
         "array": torch.rand(2).numpy(),
         "stream": torch.npu.current_stream(),  # type: ignore[attr-defined]
         "torch": torch,

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from tools.api_map.releases import EXPLICIT, IMPLICIT
 
 MAX_DEPTH = 12
-_HOST = ("profiler::", "prim::")  # operators that concern no device
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         name, given = str(func.name()), kwargs or {}  # type: ignore[no-untyped-call]
         run = self._composition(func) if len(self._open) <= MAX_DEPTH else None
+        if not _concerns_npu(args, given):
+            return func(*args, **given)
         if run is None:
-            if not name.startswith(_HOST):
-                self._open[-1].found.append(Node(name))
+            self._open[-1].found.append(Node(name))
             return func(*args, **given)
         self._open.append(_Open())
         try:
@@ -83,6 +84,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def reached(self) -> tuple[Node, ...]:
         """What was reached since the start."""
         return distinct(self._open[0].found)
+
+
+def _concerns_npu(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call is about a tensor on the NPU: optimizers count their steps on the CPU."""
+    device = kwargs.get("device")
+    if device is not None and torch.device(device).type == "npu":
+        return True
+    return any(isinstance(leaf, torch.Tensor) and leaf.device.type == "npu" for leaf in tree_leaves((args, kwargs)))
 
 
 def distinct(nodes: list[Node]) -> tuple[Node, ...]:
