@@ -16,6 +16,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from benchmarks.archives import Package, fetch_package
+from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.project.migration import preview_project
 from gpu2npu.project.migrator import Migrator, prepare_engine
 from gpu2npu.project.request import Request
@@ -138,8 +139,10 @@ def judge_packages(cache: Path, jobs: int | None = None) -> list[Judged]:
 def _judge_tree(tree: Path, labels: list[Label], jobs: int | None) -> list[Judged]:
     paths = frozenset(label.path for label in labels)
 
-    def prepare(rules: RuleChoice, version: str, root: Path, sources: Mapping[str, bytes]) -> Migrator:
-        return _Only(prepare_engine(rules, version, root, sources), paths)
+    def prepare(
+        rules: RuleChoice, version: str, root: Path, sources: Mapping[str, bytes], codemods: CodemodChoice
+    ) -> Migrator:
+        return _Only(prepare_engine(rules, version, root, sources, codemods), paths)
 
     preview = preview_project(Request(tree, LABELS_ARE_FOR, jobs=jobs), prepare=prepare)
     files = {file.path: file for file in preview.outcome.files}
@@ -160,8 +163,12 @@ class _Only:
     migrator: Migrator
     paths: frozenset[str]
 
-    def concerns(self, source: bytes) -> bool:
-        return self.migrator.concerns(source)
+    @property
+    def new_files(self) -> Mapping[str, bytes]:
+        return {}
+
+    def concerns(self, source: bytes, path: str) -> bool:
+        return path in self.paths and self.migrator.concerns(source, path)
 
     def concerns_other(self, source: bytes, path: str) -> bool:
         return path in self.paths and self.migrator.concerns_other(source, path)

@@ -49,9 +49,9 @@ def _filled(statement: ast.Assign, scope: Scope, types: ValueTypes, module: Pyth
 
 
 def _is_number(node: ast.expr) -> bool:
-    inner = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
-    if isinstance(inner, ast.Constant) and type(inner.value) is float:
-        return inner.value <= _LARGEST
+    """Whether a value is a small number; no negative fraction, which masked_fill_ refuses for uint8."""
+    if isinstance(node, ast.Constant) and type(node.value) is float:
+        return node.value <= _LARGEST
     value = number(node)
     return value is not None and abs(value) <= _LARGEST
 

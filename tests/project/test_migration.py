@@ -11,6 +11,7 @@ from gpu2npu.project.migration import migrate_project, preview_project
 from gpu2npu.project.request import Request
 from gpu2npu.records import Change, MigratedFile, Operation, Outcome, PathNote, Span
 from gpu2npu.report.launcher import LAUNCHER_NAME, MULTI_CARD
+from gpu2npu.report.tables import HEADERS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +66,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-REPORTS = {"change_list.csv", "unsupported_api.csv", "unknown_api.csv", "cuda_op_list.csv", "msFmkTranspltlog.txt"}
+REPORTS = {*HEADERS, "msFmkTranspltlog.txt"}
 
 
 def test_the_output_mirrors_the_project(project: Path) -> None:
@@ -124,7 +125,7 @@ def test_a_launcher_for_a_project_on_several_cards(project: Path) -> None:
     (project / "dist.py").write_bytes(b"cuda nccl")
     _, folder = migrate(project)
     assert (folder / LAUNCHER_NAME).stat().st_mode & 0o111
-    filled = (folder / LAUNCHER_NAME).read_bytes().replace(b"COMMAND=()", b"COMMAND=(python dist.py)")
+    filled = (folder / LAUNCHER_NAME).read_bytes().replace(b"please input your shell script here", b"python dist.py")
     (project / LAUNCHER_NAME).write_bytes(filled)
     _, folder = migrate(project, force=True)
     assert (folder / LAUNCHER_NAME).read_bytes() == filled

@@ -1,13 +1,25 @@
-from gpu2npu.records import Change, Finding, FindingKind, MigratedFile, Operation, Outcome, PathNote, Span
+from gpu2npu.records import (
+    Advice,
+    AdviceKind,
+    Change,
+    Finding,
+    FindingKind,
+    MigratedFile,
+    Operation,
+    Outcome,
+    PathNote,
+    Span,
+)
 from gpu2npu.report.summary import problem_lines, summary_rows
 
 SPAN = Span(1, 0, 1, 1)
 CHANGE = Change(SPAN, "r", Operation.MODIFY, "m", "a", "b")
 FINDINGS = (Finding(SPAN, "r", FindingKind.REVIEW, "x", "t"), Finding(SPAN, "r", FindingKind.UNSUPPORTED, "x", "t"))
+ADVICE = Advice(SPAN, "r", AdviceKind.AFFINITY, "x", "faster")
 OUTCOME = Outcome(
     "p",
     files=(
-        MigratedFile("a.py", b"", (CHANGE, CHANGE), FINDINGS),
+        MigratedFile("a.py", b"", (CHANGE, CHANGE), FINDINGS, advice=(ADVICE,)),
         MigratedFile("b.py"),
         MigratedFile("c.py", failure="syntax error"),
     ),
@@ -18,7 +30,11 @@ OUTCOME = Outcome(
 
 
 def test_the_numbers() -> None:
-    assert [value for _, value in summary_rows(OUTCOME)] == ["3", "1", "1", "2", "0", "2", "2", "1", "0", "1", "0.46"]
+    assert [value for _, value in summary_rows(OUTCOME)] == [
+        *("3", "1", "1", "2", "0", "2", "2"),
+        *("1", "0", "0", "1", "1"),
+        "0.46",
+    ]
 
 
 def test_problems_are_sorted_and_say_which_are_failures() -> None:

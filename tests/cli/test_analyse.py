@@ -1,0 +1,136 @@
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gpu2npu.cli.analyse import DEFAULT_MODES, MODE_NAMES, analyse
+from gpu2npu.project.analysis_modes import MODES
+from gpu2npu.project.errors import UsageError
+
+HEADERS = {
+    "unsupported_api.csv": "File,Start Line,End Line,OP,Tips",
+    "unknown_api.csv": "File,Start Line,End Line,OP,Tips",
+    "api_precision_advice.csv": "File,Start Line,End Line,OP,Tips",
+    "api_performance_advice.csv": "File,Start Line,End Line,OP,Tips",
+    "affinity_api_call.csv": "File,Start Line,End Line,Api Type,Api Call Name,Affinity Api Name",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "proj"
+    folder.mkdir()
+    (folder / "train.py").write_text(
+        "import torch\nmodel = torch.nn.Linear(1, 1).cuda().half()\nopt = torch.optim.AdamW(model.parameters())\n"
+        "x = torch.rand(3)\nx[x < 0.5] = 0\nv = torch.linalg.eigvalsh(torch.rand(2, 2))\n"
+        "torch.cuda.cudart()\n"
+    )
+    (folder / "notes.txt").write_text("plain")
+    return folder
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    done = CliRunner().invoke(analyse, [str(argument) for argument in arguments])
+    if isinstance(done.exception, UsageError):
+        return 2, str(done.exception)
+    return done.exit_code, done.output
+
+
+def rows(file: Path) -> list[dict[str, str]]:
+    with file.open(newline="", encoding="utf-8") as opened:
+        return list(csv.DictReader(opened))
+
+
+def test_the_modes_are_those_there_are() -> None:
+    assert set(MODE_NAMES) == set(MODES) and set(DEFAULT_MODES) < set(MODES)
+
+
+def test_the_tables_and_their_columns(project: Path) -> None:
+    code, output = run("-i", project, "-o", project.parent, "-v", "2.1.0")
+    folder = project.parent / "proj_analysis"
+    assert code == 0 and "affinity_api_call.csv: 2" in output
+    for name, header in HEADERS.items():
+        assert (folder / name).read_text(encoding="utf-8").startswith(header)
+    assert (folder / "cuda_op_list.csv").read_text(encoding="utf-8").startswith("File,Api")
+    advice = {(row["Start Line"], row["Affinity Api Name"]) for row in rows(folder / "affinity_api_call.csv")}
+    assert advice == {
+        ("3", "torch_npu.optim.NpuFusedAdamW"),
+        ("5", "torch_npu.contrib.npu_fast_condition_index_put"),
+    }
+    assert [row["Start Line"] for row in rows(folder / "api_precision_advice.csv")] == ["2"]
+    assert "torch.linalg.eigvalsh" in [row["OP"] for row in rows(folder / "api_performance_advice.csv")]
+    assert "torch.cuda.cudart" in [row["OP"] for row in rows(folder / "unsupported_api.csv")]  # a rule's finding
+    assert "torch_apis" in (folder / "pytorch_analysis.txt").read_text()
+
+
+def test_one_mode(project: Path) -> None:
+    code, _ = run("-i", project / "train.py", "-o", project.parent, "-v", "2.1.0", "-m", "affinity_apis", "-q")
+    folder = project.parent / "train_analysis"
+    assert code == 0 and {path.name for path in folder.iterdir()} == {"affinity_api_call.csv", "pytorch_analysis.txt"}
+
+
+def test_fix_writes_a_copy(project: Path) -> None:
+    code, _ = run("-i", project, "-o", project.parent, "-v", "2.1.0", "-m", "affinity_apis", "--fix")
+    copy = project.parent / "proj_analysis" / "fixed"
+    assert code == 0 and (copy / "notes.txt").read_text() == "plain"
+    before, after = (project / "train.py").read_text(), (copy / "train.py").read_text()
+    assert after == before.replace("x[x < 0.5] = 0", "x.masked_fill_(x < 0.5, 0)") != before
+
+
+def test_bad_input_is_reported_and_never_fatal(project: Path) -> None:
+    (project / "broken.py").write_bytes(b"import torch\nx = (\n")
+    (project / "deep.py").write_bytes(b"import torch\nx = " + b"(" * 5_000 + b")" * 5_000)
+    (project / "null.py").write_bytes(b"import torch\n\0")
+    (project / "=bad,'\"\n.py").write_bytes(b"import torch\nopt = torch.optim.SGD(p)\n")
+    (project / "long.py").write_bytes(b"import torch; x = [" + b"1," * 2_500_000 + b"]")
+    os.mkfifo(project / "pipe.py")
+    (project / "loop").symlink_to(project)
+    code, output = run("-i", project, "-o", project.parent, "-v", "2.1.0", "-m", "affinity_apis")
+    assert code == 1
+    for name in ("broken.py", "deep.py", "null.py", "long.py"):
+        assert f"Error: {name}: " in output
+    files = [row["File"] for row in rows(project.parent / "proj_analysis" / "affinity_api_call.csv")]
+    assert "'=bad,'\"\n.py" in files and files.count("train.py") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("-v", "9.9.9"), "not known"),
+        ((), "-v/--version is missing"),
+        (("-v", "2.1.0", "-m", "nonsense"), "nonsense"),
+    ],
+)
+def test_wrong_usage(project: Path, arguments: tuple[str, ...], said: str) -> None:
+    code, output = run("-i", project, "-o", project.parent, *arguments)
+    assert code == 2 and said in output
+    assert not (project.parent / "proj_analysis").exists()
+
+
+def test_an_existing_output_needs_force(project: Path) -> None:
+    arguments = ("-i", project, "-o", project.parent, "-v", "2.1.0", "-m", "affinity_apis", "-q")
+    assert run(*arguments)[0] == 0
+    assert run(*arguments)[0] == 2
+    assert run(*arguments, "--force")[0] == 0
+
+
+def test_a_migration_tells_the_same(project: Path) -> None:
+    from gpu2npu.project.migration import migrate_project
+    from gpu2npu.project.request import Request
+
+    run("-i", project, "-o", project.parent, "-v", "2.1.0", "-q")
+    _, migrated = migrate_project(Request(project, "2.1.0", project.parent))
+    analysed = project.parent / "proj_analysis"
+    for name in HEADERS:
+        assert (migrated / name).read_bytes() == (analysed / name).read_bytes(), name
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = "import sys; sys.argv = ['gpu2npu', 'analyse', '--help']\nfrom gpu2npu.cli.main import main\n"
+    code += "try: main()\nexcept SystemExit: pass\nprint(sorted({'libcst', 'torch', 'jedi'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("[]\n") and "Examples:" in done.stdout
