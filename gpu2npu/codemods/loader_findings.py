@@ -1,4 +1,4 @@
-"""What else in a program counted on the batches and splits of one process: found, and told."""
+"""What else in a program counted on the batches and splits of one process: counted anew, or told."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from gpu2npu.codemods.dataflow import Dataflow, Place, walk
+from gpu2npu.codemods.dataflow import Dataflow, Place, enclosing_function, walk
 from gpu2npu.codemods.loader_call import LoaderCall
 from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.codemods.training_loops import BatchLoop
 from gpu2npu.engine.scopes import Parameter
 from gpu2npu.engine.tree import elements, last_name
 
@@ -82,6 +83,23 @@ def _is_one_of(use: Place, sizes: Sequence[Place]) -> bool:
             if one is not None and other is not None and one[0] is other[0]:
                 return True
     return False
+
+
+def count_shares(loop: BatchLoop, rewriting: Rewriting) -> None:
+    """Averages over `len(loader.dataset)` beside a training loop: a rank sees as many samples as its sampler has."""
+    file = loop.place.file
+    sources = {file.code(node) for node in walk(loop.source.node) if isinstance(node, (cst.Name, cst.Attribute))}
+    function = enclosing_function(loop.place)
+    for node in walk(function.node if function is not None else loop.place.node):
+        if not isinstance(node, cst.Call) or last_name(node.func) != "len" or len(node.args) != 1:
+            continue
+        counted = node.args[0].value
+        if (
+            isinstance(counted, cst.Attribute)
+            and counted.attr.value == "dataset"
+            and file.code(counted.value) in sources
+        ):
+            rewriting.replace(file, counted.attr, "sampler", "A rank sees its share of the samples.")
 
 
 def report_splits(flow: Dataflow, rewriting: Rewriting) -> None:

@@ -11,7 +11,7 @@ from gpu2npu.codemods.entry_files import files_of
 from gpu2npu.codemods.epochs import set_epochs
 from gpu2npu.codemods.imports import RULE
 from gpu2npu.codemods.loader_call import LoaderCall, read_call
-from gpu2npu.codemods.loader_findings import report_sizes, report_splits
+from gpu2npu.codemods.loader_findings import count_shares, report_sizes, report_splits
 from gpu2npu.codemods.loader_obstacles import is_distributed, obstacle
 from gpu2npu.codemods.loader_roles import TrainingLoader, training_loaders
 from gpu2npu.codemods.places import is_skipped
@@ -87,6 +87,8 @@ def _report_remainder(call: LoaderCall, rewriting: Rewriting) -> None:
 def _report_loops(loops: Sequence[BatchLoop], sharded: Sequence[TrainingLoader], rewriting: Rewriting) -> None:
     """Loops that train on what no DataLoader gives, and loops that only look at what is shared out now."""
     for loop in loops:
+        if loop.trains and any(loader.is_made_as(made) for loader in sharded for made in loop.made_by):
+            count_shares(loop, rewriting)
         file = loop.place.file
         source = " ".join(file.code(loop.source.node).split())
         if loop.trains and not loop.made_by:

@@ -349,6 +349,33 @@ def test_a_batch_that_ranks_cannot_share_evenly_is_reported():
     assert "96 with 8 ranks" in message
 
 
+def test_averages_are_over_the_share_of_a_rank():
+    before = """
+    def train(loader):
+        for i, (x, y) in enumerate(loader):
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+            total += loss.item() * len(x)
+        return total / len(loader.dataset)
+
+    def test(loader):
+        for x, y in loader:
+            right += count(model(x), y)
+        return right / len(loader.dataset)
+
+    train_loader = DataLoader(first, batch_size=64, shuffle=True)
+    test_loader = DataLoader(second, batch_size=64)
+    for epoch in range(3):
+        train(train_loader)
+        test(test_loader)
+    """
+    after, messages = shard_one(dedent(before))
+    assert messages == []
+    assert "return total / len(loader.sampler)" in after
+    assert "return right / len(loader.dataset)" in after
+
+
 def test_tensors_of_the_size_of_a_batch_are_reported():
     before = """
     def make(size):
