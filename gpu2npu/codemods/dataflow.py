@@ -366,6 +366,17 @@ class Dataflow:
             self._owners[place.key] = [node for node in targets if isinstance(node, cst.ClassDef)]
         return self._owners[place.key]
 
+    def iterated(self, made: Place) -> list[Place]:
+        """What an object gives when it is iterated over, if a call makes one of a class with an `__iter__`."""
+        methods = [
+            Place(target.file, part)
+            for target in self.targets(made)
+            if isinstance(target.node, cst.ClassDef)
+            for part in children(target.node.body)
+            if isinstance(part, cst.FunctionDef) and part.name.value == "__iter__"
+        ]
+        return [place for method in methods for place in returned(method)]
+
     def callers(self, function: Place) -> list[Place]:
         """The calls of a function or method of the program."""
         assert isinstance(function.node, cst.FunctionDef)
@@ -404,6 +415,8 @@ def argument(call: Place, function: Place, parameter: str) -> Place | None:
     params = function.node.params
     names = [param.name.value for param in (*params.posonly_params, *params.params)]
     if enclosing_class(function) is not None and not _is_static(function.node):
+        if names[:1] == [parameter] and isinstance(call.node.func, cst.Attribute):
+            return Place(call.file, call.node.func.value)
         names = names[1:]
     for index, arg in enumerate(call.node.args):
         if arg.star:

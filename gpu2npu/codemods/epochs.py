@@ -72,7 +72,17 @@ class _Finder:
                 return self._first(same)
         if isinstance(node, cst.Subscript):
             return self._item(source)
-        return _Access(file.code(node), source) if self._is_loader(source) and is_plain(node) else None
+        if not is_plain(node):
+            return None
+        return _Access(file.code(node), source) if self._is_loader(source) else self._inside(source)
+
+    def _inside(self, source: Place) -> _Access | None:
+        """`data.loader` for an object `data` whose `__iter__` goes over `self.loader`."""
+        for maker in self.flow.makers(source):
+            inner = self._first([place for place in self.flow.iterated(maker) if place.node is not source.node])
+            if inner is not None and inner.text.startswith("self."):
+                return _Access(f"{source.file.code(source.node)}{inner.text.removeprefix('self')}", source)
+        return None
 
     def _first(self, places: Sequence[Place]) -> _Access | None:
         found = [access for place in places if (access := self.access(place)) is not None]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from gpu2npu.codemods.dataflow import Dataflow
+from gpu2npu.codemods.dataflow import Dataflow, walk
 from gpu2npu.codemods.entry_files import files_of
 from gpu2npu.codemods.epochs import set_epochs
 from gpu2npu.codemods.imports import RULE
@@ -84,6 +84,11 @@ def _report_remainder(call: LoaderCall, rewriting: Rewriting) -> None:
         )
 
 
+def _hands_on(loop: BatchLoop) -> bool:
+    """Whether a loop only yields the batches to another."""
+    return any(isinstance(node, cst.Yield) for node in walk(loop.place.node))
+
+
 def _report_loops(loops: Sequence[BatchLoop], sharded: Sequence[TrainingLoader], rewriting: Rewriting) -> None:
     """Loops that train on what no DataLoader gives, and loops that only look at what is shared out now."""
     for loop in loops:
@@ -99,7 +104,11 @@ def _report_loops(loops: Sequence[BatchLoop], sharded: Sequence[TrainingLoader],
                 f"No DataLoader of the project is known to be behind {source}: let each rank train on its share of a "
                 f"batch, batch[dist.get_rank()::dist.get_world_size()]. {_LEFT}",
             )
-        elif not loop.trains and any(loader.is_made_as(made) for loader in sharded for made in loop.made_by):
+        elif (
+            not loop.trains
+            and not _hands_on(loop)
+            and any(loader.is_made_as(made) for loader in sharded for made in loop.made_by)
+        ):
             rewriting.report(
                 file,
                 loop.place.node,

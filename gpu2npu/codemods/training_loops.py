@@ -84,7 +84,7 @@ class LoopFinder:
     def _of(self, file: ParsedFile, node: cst.CSTNode) -> Iterator[BatchLoop]:
         place = Place(file, node)
         if isinstance(node, cst.CompFor):
-            loaders = tuple(made for made in self.flow.made(Place(file, node.iter)) if is_loader(made.place))
+            loaders = self._loaders(Place(file, node.iter))
             if loaders:
                 yield BatchLoop(place, Place(file, node.iter), loaders, trains=False, always=False)
         if not isinstance(node, _LOOPS):
@@ -92,9 +92,17 @@ class LoopFinder:
         body = Place(file, node.body)
         trains = _BACKWARD in (done := self.does(body)) and _STEP in (done | self.does(_around(place)))
         for source in _batch_sources(place):
-            loaders = tuple(made for made in self.flow.made(source) if is_loader(made.place))
+            loaders = self._loaders(source)
             if loaders or trains:
                 yield BatchLoop(place, source, loaders, trains, trains and self._always(body))
+
+    def _loaders(self, source: Place) -> tuple[Made, ...]:
+        """The DataLoader calls that an expression's batches may come from, also through objects with an `__iter__`."""
+        made = self.flow.made(source)
+        for maker in [maker for maker in made if not is_loader(maker.place)]:
+            for place in self.flow.iterated(maker.place):
+                made += self.flow.made(place)
+        return tuple(maker for maker in made if is_loader(maker.place))
 
     def _calls_one(self, loop: BatchLoop, trained: set[int]) -> bool:
         """Whether a loop calls a function that has the training loop, directly or not."""
