@@ -74,6 +74,7 @@ class LoopFinder:
         ]
         trained = {id(loop.place.node) for loop in found if loop.trains}
         around = {id(node) for loop in found if loop.trains for node in above(loop.place)}
+        around |= {id(loop.place.node) for loop in found if loop.made_by}
         return [
             loop
             for loop in found
