@@ -7,10 +7,12 @@ torch_npu teaches the same: its own reducer in C++ for DistributedDataParallel's
 from __future__ import annotations
 
 import functools
+import weakref
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
 Tensor = torch.Tensor
@@ -21,6 +23,7 @@ _aten = torch.library.Library("aten", "IMPL")
 def register() -> None:
     """Change PyTorch's functions, once a process."""
     _take_builtin_hooks_in_python()
+    _keep_the_works_of_joins()
     _differentiate_all_gather()
     # DTensor decomposes an operator for which it has no rule, if there is a decomposition. The NPU of the emulator
     # differentiates `linear` as a whole, which a CPU or a GPU does not.
@@ -42,6 +45,19 @@ def _take_builtin_hooks_in_python() -> None:
         return self.register_comm_hook(self.process_group, hooks[comm_hook_type])
 
     DistributedDataParallel._register_builtin_comm_hook = call  # type: ignore[method-assign]
+
+
+def _keep_the_works_of_joins() -> None:
+    """DDP's C++ keeps only the C++ half of a work in Python, which waits for ever once the other half is gone."""
+    notify = Join.notify_join_context
+    kept: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+    @functools.wraps(notify)
+    def call(joinable: Any) -> Any:
+        kept[joinable] = work = notify(joinable)
+        return work
+
+    Join.notify_join_context = staticmethod(call)  # type: ignore[method-assign]
 
 
 def _differentiate_all_gather() -> None:

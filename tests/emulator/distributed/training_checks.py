@@ -197,11 +197,12 @@ def uneven_inputs(rank):
 
 
 def a_rank_without_inputs_shadows_the_others(rank):
-    model = DistributedDataParallel(nn.Linear(1, 1, bias=False).to(f"npu:{rank}"))
-    with model.join():
-        for step in range(1 + rank):
-            model(npu([[4.0 * (1 + step)]])).sum().backward()
-    same(model.module.weight.grad, [[(4.0, 6.0)[rank]]])  # as with gloo on the CPU
+    for divided_by_all, gradients in ((True, (4.0, 6.0)), (False, (4.0, 12.0))):
+        model = DistributedDataParallel(nn.Linear(1, 1, bias=False).to(f"npu:{rank}"))
+        with model.join(divide_by_initial_world_size=divided_by_all):
+            for step in range(1 + rank):
+                model(npu([[4.0 * (1 + step)]])).sum().backward()
+        same(model.module.weight.grad, [[gradients[rank]]])  # as with gloo on the CPU
 
 
 def zero_redundancy_optimizer(rank):
