@@ -73,6 +73,12 @@ def exists(name: str) -> bool:
 
 
 @cache
+def packages() -> frozenset[str]:
+    """Everything that public names are read from: torch, torch.nn, torch.nn.Module, ..."""
+    return frozenset(name[:dot] for name in _all_names() for dot in range(len(name)) if name[dot] == ".")
+
+
+@cache
 def _all_names() -> frozenset[str]:
     return frozenset().union(*(change["new"] for change in _changes().values()))
 

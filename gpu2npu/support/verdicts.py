@@ -26,6 +26,7 @@ from gpu2npu.support.operators import (
     has_kernel,
     is_view,
     missing,
+    packages,
     torch_release,
 )
 from gpu2npu.support.tables import DATA, SupportTable, has_cuda_name, has_npu_name, table_for
@@ -122,6 +123,8 @@ def _verdict(api: str, version: str) -> Verdict:
         return _of_cuda(api, table)
     if api.startswith(("torch.npu.", "torch_npu.")):
         return _of_torch_npu(api, table)
+    if api in packages():
+        return Verdict(api, VerdictKind.NATIVE, "needs no operator: its names have verdicts of their own")
     evidence = f"nothing is known of its operators ({table.evidence})" if first else f"PyTorch has no public {api}"
     return Verdict(api, VerdictKind.UNKNOWN, evidence, known.advice if known is not None else "")
 

@@ -66,7 +66,8 @@ def public_names(archive: ZipFile) -> set[str]:
             sources = {f"{folder}__init__.py": _text(archive, f"{folder[:-1]}.py")}
         if sources:
             names |= read_surface(sources, package).names
-    return {name for name in names if not any(part.startswith("_") for part in name.split("."))}
+    modules = {member.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for member in archive.namelist()}
+    return {name for name in names - modules if not any(part.startswith("_") for part in name.split("."))}
 
 
 # The packages of torch whose names count, and `random`, a module.
