@@ -18,7 +18,10 @@ from gpu2npu.records import FindingKind
 _MESSAGE = "There is one process for each card: their number is the world size."
 _COUNT = "torch.cuda.device_count"
 # Conditions that ask whether there is a card at all, or whether the model is wrapped already.
-_ALWAYS_SO = re.compile(r"is_available|\b(no_|use_|with_|has_|is_)?(cuda|npu|gpu)\b|isinstance|hasattr", re.IGNORECASE)
+_ALWAYS_SO = re.compile(
+    r"is_available|\b(no_|use_|with_|has_|is_)?(cuda|npu|gpu)\b|isinstance|hasattr|> *0$|>= *1$", re.IGNORECASE
+)
+_SOME = re.compile(r"(>|!=)\s*0$|>=\s*1$")
 _CHECK = (
     "With several processes the model must be wrapped here, or each trains a model of its own: "
     "write `if torch.distributed.get_world_size() > 1:`, or start the program so that the condition holds."
@@ -53,7 +56,11 @@ def _counts(wrap: Wrap, condition: cst.If | cst.IfExp) -> Iterator[Step]:
     """The counts of cards in a condition and under it, where the condition depends on one."""
     file = wrap.file
     dist = spelling(file, "torch.distributed")
-    counts = [node for node in _below(condition.test) if _is_count(file, node) or _counts_ids(wrap, node)]
+    counts = [
+        node
+        for node in _below(condition.test)
+        if (_is_count(file, node) or _counts_ids(wrap, node)) and _asks_for_several(file, node)
+    ]
     named = [count for node in _below(condition.test) for count in _assigned_counts(file, node)]
     if not counts and not named:
         return
@@ -69,6 +76,12 @@ def _counts(wrap: Wrap, condition: cst.If | cst.IfExp) -> Iterator[Step]:
 
 def _is_count(file: ParsedFile, node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Call) and file.names.qualified(node.func, file.scope_of(node)) == _COUNT
+
+
+def _asks_for_several(file: ParsedFile, count: cst.CSTNode) -> bool:
+    """Whether a count is asked to be more than one, and not only more than none."""
+    comparison = file.parents[id(count)]
+    return not (isinstance(comparison, cst.Comparison) and _SOME.search(file.code(comparison)) is not None)
 
 
 def _counts_ids(wrap: Wrap, node: cst.CSTNode) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from gpu2npu.codemods.card_count import by_world_size
-from gpu2npu.codemods.certainty import is_part, reason_to_stay, whole_model
+from gpu2npu.codemods.certainty import is_part, own_group, reason_to_stay, whole_model
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.entry import Entry, find_entries
 from gpu2npu.codemods.loaders import shard_loaders
@@ -20,6 +22,10 @@ from gpu2npu.codemods.single_card import last_move, single_card_entry, wrap_belo
 from gpu2npu.codemods.spelling import api_of
 from gpu2npu.codemods.wrapping import Wrap, distributed, find_wraps, kept_name
 from gpu2npu.records import FileRewrite, FindingKind, StructuralEdit
+
+_ASKS_RANK = re.compile(r"\bif ([\w.]+)\.get_rank\(\) == 0")
+_NEEDS_GROUP = re.compile(r"\.get_world_size\(|\bDistributedSampler\(|\bDistributedDataParallel\(|\.barrier\(")
+_ASKS = re.compile(f"{_ASKS_RANK.pattern}|{_NEEDS_GROUP.pattern}")
 
 
 def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]:
@@ -49,7 +55,32 @@ def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewr
     steps += _outside(rewritten, around)
     for codemod in (shard_loaders, on_rank_zero):
         steps += taken_over(program, steps, codemod(program, [entry.file.path for entry in started]))
-    return by_file(steps)
+    return by_file(_with_other_programs(program, steps, started))
+
+
+def _with_other_programs(program: Program, steps: Sequence[Step], started: Sequence[Entry]) -> Iterator[Step]:
+    """The steps, for programs besides that run the same code: what needs a process group gets one there too, and to
+    write files takes none."""
+    asking = [(file, step) for file, step in steps if isinstance(step, StructuralEdit) and _ASKS.search(step.text)]
+    done = {entry.file.path for entry in started}
+    others = [
+        entry
+        for entry in find_entries(program, {file.path for file, _ in asking})
+        if entry.file.path not in done and own_group(entry) is None
+    ]
+    for file, step in steps:
+        if not isinstance(step, StructuralEdit) or not _ASKS_RANK.search(step.text):
+            yield file, step
+        elif any(entry.runs_at(file, step.start) for entry in others):
+            yield (
+                file,
+                replace(step, text=_ASKS_RANK.sub(r"if not \1.is_initialized() or \1.get_rank() == 0", step.text)),
+            )
+        else:
+            yield file, step
+    for entry in others:
+        if any(_NEEDS_GROUP.search(step.text) and entry.runs_at(file, step.start) for file, step in asking):
+            yield from set_up(entry)
 
 
 def _wrapped(program: Program, wraps: Sequence[Wrap], entries: Sequence[Entry], around: list[Step]) -> Iterator[Step]:

@@ -39,6 +39,17 @@ class Entry:
             above = file.parents.get(id(above))
         return True
 
+    def runs_at(self, file: ParsedFile, offset: int) -> bool:
+        """Whether what stands at an offset of one of its files lies in code that it may run."""
+        if file.path not in self.files:
+            return False
+        for node in nodes_of(file, cst.FunctionDef, cst.ClassDef, cst.If):
+            start, end = file.positions.of(node)
+            outside = id(node) not in self.reached if not isinstance(node, cst.If) else is_main_guard(node)
+            if start < offset < end and outside and not (isinstance(node, cst.If) and file is self.file):
+                return False
+        return True
+
     def running(self, *kinds: Any) -> Iterator[tuple[ParsedFile, cst.CSTNode]]:
         """The nodes of some kinds in the code that it may run."""
         for file in self.files.values():
@@ -108,5 +119,15 @@ def nodes_of(file: ParsedFile, *kinds: Any) -> Iterator[Any]:
     while pending:
         node = pending.pop()
         if isinstance(node, kinds):
+            yield node
+        pending += reversed(children(node))
+
+
+def calls_in(code: cst.CSTNode) -> Iterator[cst.Call]:
+    """The calls in a piece of code, itself among them."""
+    pending = [code]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, cst.Call):
             yield node
         pending += reversed(children(node))

@@ -43,6 +43,8 @@ def _at(file: ParsedFile, node: cst.CSTNode, variable: str) -> Iterator[Step]:
         yield from _in_formatted(file, node)
     elif isinstance(node, cst.Call):
         yield from _in_call(file, node, variable)
+    elif isinstance(node, cst.BinaryOperation):
+        yield from _in_operation(file, node)
     elif isinstance(node, cst.Assign):
         yield from _visible_devices(file, node)
 
@@ -72,6 +74,8 @@ def _in_formatted(file: ParsedFile, node: cst.FormattedString) -> Iterator[Step]
 
 def _in_call(file: ParsedFile, node: cst.Call, variable: str) -> Iterator[Step]:
     name = last_name(node.func)
+    if name in {"to", "format"}:
+        yield from _in_to_or_format(file, node)
     if name not in {"cuda", "device", "set_device"} or not node.args or not isinstance(node.func, cst.Attribute):
         return
     first = node.args[0]
@@ -97,6 +101,38 @@ def _in_call(file: ParsedFile, node: cst.Call, variable: str) -> Iterator[Step]:
             yield _without(file, node, 0)
         elif name == "cuda" and isinstance(first.value, cst.Integer):
             yield _other_card(file, node, ".npu()")
+
+
+def _in_to_or_format(file: ParsedFile, node: cst.Call) -> Iterator[Step]:
+    """`x.to(gpus[0])`, `'cuda:{}'.format(gpus[0])`"""
+    if not isinstance(node.func, cst.Attribute) or len(node.args) == 0:
+        return
+    first = node.args[0].value
+    if node.func.attr.value == "to" and isinstance(first, (cst.Integer, cst.Subscript)):
+        if _is_first_card(file, first) and _CARD_NAME.search(file.code(first) + "gpu" * isinstance(first, cst.Integer)):
+            yield replaced(file, first, "'cuda'", _MESSAGE)
+    elif node.func.attr.value == "format" and string_value(node.func.value) == "cuda:{}" and len(node.args) == 1:
+        yield from _built_name(file, node, first)
+
+
+def _built_name(file: ParsedFile, node: cst.BaseExpression, card: cst.BaseExpression) -> Iterator[Step]:
+    """An expression that makes the name of a card from its number."""
+    if _in_set_device(file, node):
+        return
+    if _is_first_card(file, card):
+        yield replaced(file, node, "'cuda'", _MESSAGE)
+    else:
+        yield _other_card(file, node, "'npu'")
+
+
+def _in_operation(file: ParsedFile, node: cst.BinaryOperation) -> Iterator[Step]:
+    """`'cuda:%d' % gpus[0]`, `'cuda:' + str(gpus[0])`"""
+    text, value = string_value(node.left), node.right
+    if isinstance(node.operator, cst.Modulo) and text in {"cuda:%d", "cuda:%s"}:
+        yield from _built_name(file, node, value)
+    elif isinstance(node.operator, cst.Add) and text == "cuda:":
+        is_str = isinstance(value, cst.Call) and last_name(value.func) == "str" and len(value.args) == 1
+        yield from _built_name(file, node, value.args[0].value if isinstance(value, cst.Call) and is_str else value)
 
 
 def _is_first_card(file: ParsedFile, value: cst.BaseExpression) -> bool:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import libcst as cst
 
-from gpu2npu.codemods.entry import Entry, nodes_of
+from gpu2npu.codemods.entry import Entry, calls_in, nodes_of
 from gpu2npu.codemods.model_uses import DISTRIBUTED_HAS
 from gpu2npu.codemods.places import Step, above, is_skipped, reported
 from gpu2npu.codemods.program import ParsedFile
@@ -25,6 +25,10 @@ _DRAWN_LATER = (
     "Each process draws these weights for itself, after rank 0's were given to all: draw them before the model is "
     "wrapped, or call torch.manual_seed with the same number in every process before."
 )
+_NOT_WRAPPED = (
+    "The optimizer has these parameters too, and their module is not wrapped, so their gradients are not averaged over "
+    "processes: wrap it in torch.nn.parallel.DistributedDataParallel as the other is."
+)
 _ROUND = (
     "This calls the model inside the wrapper, so gradients are not averaged over processes: let the model's forward do "
     "it, and call the wrapped model."
@@ -37,6 +41,7 @@ def review(wraps: Sequence[Wrap], entries: Sequence[Entry]) -> Iterator[Step]:
     for wrap in wraps:
         if not seeded:
             yield from _drawn_later(wrap)
+    wrapped = {wrap.file.code(target) for wrap in wraps for target in [target_of(wrap)] if target is not None}
     for entry in entries:
         for file, call in entry.running(cst.Call):
             assert isinstance(call, cst.Call)
@@ -44,12 +49,28 @@ def review(wraps: Sequence[Wrap], entries: Sequence[Entry]) -> Iterator[Step]:
                 continue
             if _is_summing_loss(file, call):
                 yield reported(file, call, file.code(call.func), _SUM, FindingKind.REVIEW)
+            for left in _not_wrapped(file, call, wrapped):
+                yield reported(file, left, file.code(left), _NOT_WRAPPED, FindingKind.REVIEW)
             if _goes_round(file, call):
                 yield reported(file, call.func, file.code(call.func), _ROUND, FindingKind.REVIEW)
 
 
 def _calls(entry: Entry, names: set[str]) -> bool:
     return any(isinstance(call, cst.Call) and last_name(call.func) in names for _, call in entry.running(cst.Call))
+
+
+def _not_wrapped(file: ParsedFile, call: cst.Call, wrapped: set[str]) -> Iterator[cst.CSTNode]:
+    """`optimizer([*net.parameters(), *loss.parameters()])`, where only one of the two is wrapped."""
+    inside = [
+        (part, file.code(part.func.value))
+        for arg in call.args
+        for part in calls_in(arg)
+        if isinstance(part.func, cst.Attribute) and part.func.attr.value in {"parameters", "named_parameters"}
+    ]
+    if any(owner in wrapped for _, owner in inside):
+        yield from (
+            part for part, owner in inside if owner.split(".")[0] not in {name.split(".")[0] for name in wrapped}
+        )
 
 
 def _is_summing_loss(file: ParsedFile, call: cst.Call) -> bool:

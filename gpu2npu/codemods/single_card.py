@@ -8,13 +8,12 @@ import libcst as cst
 
 from gpu2npu.codemods.certainty import own_group
 from gpu2npu.codemods.choice import CodemodError
-from gpu2npu.codemods.entry import Entry, entry_of, nodes_of
+from gpu2npu.codemods.entry import Entry, calls_in, entry_of, nodes_of
 from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.model_uses import ModelUses
 from gpu2npu.codemods.places import Step, above, inserted
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.wrapping import DISTRIBUTED, is_move
-from gpu2npu.engine.tree import children
 
 _MESSAGE = "Every process trains the model on its own card, and gradients are averaged over all."
 
@@ -86,17 +85,8 @@ def last_move(file: ParsedFile, statement: cst.CSTNode, target: str) -> cst.CSTN
     block = file.parents[id(statement)]
     assert isinstance(block, (cst.IndentedBlock, cst.Module))
     following = block.body[list(block.body).index(statement) :]  # type: ignore[arg-type]
-    moving = [part for part in following if any(_moves(file, node, target) for node in _calls_in(part))]
+    moving = [part for part in following if any(_moves(file, node, target) for node in calls_in(part))]
     return moving[-1] if moving else statement
-
-
-def _calls_in(statement: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    pending = [statement]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, cst.Call):
-            yield node
-        pending += children(node)
 
 
 def _statement_in(file: ParsedFile, node: cst.CSTNode, blocks: set[int]) -> cst.CSTNode:

@@ -159,6 +159,22 @@ def test_a_wrap(wrapped, as_written):
             f"device = torch.device('cuda')\n    net = {DDP}(net.cuda(), {IDS})",
         ),
         (
+            "device = torch.device('cuda:%d' % gpus[0])\n    net = nn.DataParallel(net, gpus)",
+            f"device = torch.device('cuda')\n    net = {DDP}(net.cuda(), {IDS})",
+        ),
+        (
+            "device = 'cuda:{}'.format(args.gpu)\n    net = nn.DataParallel(net)",
+            f"device = 'cuda'\n    net = {DDP}(net.cuda(), {IDS})",
+        ),
+        (
+            "net.to(gpus[0])\n    net = nn.DataParallel(net, gpus)",
+            f"net.to('cuda')\n    net = {DDP}(net, {IDS})",
+        ),
+        (
+            "if len(gpus) > 0:\n        net = nn.DataParallel(net, gpus)",
+            f"if len(gpus) > 0:\n        net = {DDP}(net.cuda(), {IDS})",
+        ),
+        (
             "device = torch.device('cuda', 0)\n    net = nn.DataParallel(net)",
             f"device = torch.device('cuda')\n    net = {DDP}(net.cuda(), {IDS})",
         ),
@@ -279,6 +295,34 @@ def test_every_script_that_comes_to_a_wrap_has_its_process_group_and_no_other_sc
     assert result["evaluate.py"].endswith("    build(net)\n    dist.destroy_process_group()\n")
 
 
+def test_code_that_another_script_shares_works_without_a_process_group_or_has_one():
+    shared = """import torch
+from torch.utils.data import DataLoader
+
+def save(net, path):
+    torch.save(net.state_dict(), path)
+
+def loader(data):
+    return DataLoader(data, 8, shuffle=True)
+"""
+    train = """from shared import loader, save
+
+def part():
+    net = nn.DataParallel(n)
+    save(net, 'x')
+    for batch in loader(data):
+        net(batch).backward()
+        optimizer.step()
+"""
+    convert = f"{HEAD}from shared import save\n\nif __name__ == '__main__':\n    save(net, 'y')\n"
+    look = f"{HEAD}from shared import loader\n\nif __name__ == '__main__':\n    print(loader(data))\n"
+    result = after({"shared.py": shared, "train.py": HEAD + train + TAIL, "convert.py": convert, "look.py": look})
+    rank_zero = "    if not dist.is_initialized() or dist.get_rank() == 0:\n        torch.save(net.state_dict(), path)"
+    assert rank_zero in result["shared.py"]
+    assert "convert.py" not in result
+    assert "init_process_group('nccl')" in result["look.py"]
+
+
 def test_the_process_group_comes_before_the_first_use_of_the_card():
     source = PLAIN.replace("\nmodel =", "args = parse()\nmodel =", 1).replace("loss =", "import sys\nloss =")
     text = after({"train.py": source})["train.py"]
@@ -330,6 +374,7 @@ TRAINS = "    loss.backward()\n    return net\n"
         ("    loss_of = nn.MSELoss(size_average=False)\n", 8, "get_world_size()).backward()"),
         ("    init_weights(net)\n", 8, "draw them before the model is wrapped"),
         ("    net.module.apply(draw)\n", 8, "draw them before the model is wrapped"),
+        ("    optimizer = SGD([*net.parameters(), *head.parameters()])\n", 8, "not averaged over processes: wrap it"),
         ("    loss = net.module(x).mean()\n", 8, "calls the model inside the wrapper"),
         ("    loss = net.module.encode(x).mean()\n", 8, "calls the model inside the wrapper"),
     ],
