@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import libcst as cst
 
 from gpu2npu.codemods.choice import CodemodChoice, CodemodError
-from gpu2npu.codemods.dataflow import walk
 from gpu2npu.codemods.entry import Entry, find_entries, nodes_of
 from gpu2npu.codemods.imports import line_end, spelling
 from gpu2npu.codemods.model_uses import ModelUses
 from gpu2npu.codemods.places import Step, above, by_file, inserted, is_skipped, of_rule, replaced, reported
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.rewriting import indentation, lines_to_indent
+from gpu2npu.codemods.syntax import walk
 from gpu2npu.engine.tree import last_name
 from gpu2npu.records import FileRewrite, FindingKind
 

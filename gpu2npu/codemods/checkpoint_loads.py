@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from gpu2npu.codemods.dataflow import Dataflow, Place, above, enclosing_function, walk
+from gpu2npu.codemods.dataflow import Dataflow
 from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.rewriting import Rewriting, indentation, statement_of
+from gpu2npu.codemods.syntax import Place, above, enclosing_function, walk
 from gpu2npu.engine.tree import string_value
 
 _SAVE, _LOAD = "torch.save", "torch.load"

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from gpu2npu.codemods.dataflow import PASSED_ON, Dataflow, Place, above, argument, enclosing_function, walk
+from gpu2npu.codemods.dataflow import PASSED_ON, Dataflow
 from gpu2npu.codemods.loader_dataset import is_plain
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.rewriting import Rewriting, indentation, line_start, statement_of
+from gpu2npu.codemods.syntax import Place, above, argument, enclosing_function, walk
 from gpu2npu.codemods.training_loops import BatchLoop
 from gpu2npu.engine.scopes import Parameter
 from gpu2npu.engine.tree import elements, last_name, string_value

@@ -9,8 +9,9 @@ from enum import Enum
 
 import libcst as cst
 
-from gpu2npu.codemods.dataflow import Dataflow, Place, enclosing_function, walk
+from gpu2npu.codemods.dataflow import Dataflow
 from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.syntax import Place, enclosing_function, walk
 from gpu2npu.engine.tree import children, last_name, string_value
 
 # Functions that write a file, by qualified name.

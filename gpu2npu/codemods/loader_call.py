@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from gpu2npu.codemods.dataflow import Dataflow, Place
+from gpu2npu.codemods.dataflow import Dataflow
+from gpu2npu.codemods.syntax import Place
 from gpu2npu.engine.tree import last_name, string_value
 
 # The parameters of torch.utils.data.DataLoader (PyTorch 2.1 to 2.13) that people give by position.

@@ -7,10 +7,11 @@ import re
 
 import libcst as cst
 
-from gpu2npu.codemods.dataflow import Dataflow, Place, above
+from gpu2npu.codemods.dataflow import Dataflow
 from gpu2npu.codemods.loader_call import LoaderCall
 from gpu2npu.codemods.loader_roles import COMPREHENSIONS
 from gpu2npu.codemods.rewriting import Rewriting, statement_of
+from gpu2npu.codemods.syntax import Place, above
 from gpu2npu.engine.tree import children, dotted_name, last_name
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from gpu2npu.codemods.dataflow import Dataflow, Place, enclosing_function, walk
+from gpu2npu.codemods.dataflow import Dataflow
 from gpu2npu.codemods.loader_call import LoaderCall
 from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.codemods.syntax import Place, enclosing_function, walk
 from gpu2npu.codemods.training_loops import BatchLoop
 from gpu2npu.engine.scopes import Parameter
 from gpu2npu.engine.tree import elements, last_name

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import libcst as cst
 
-from gpu2npu.codemods.dataflow import Dataflow, Place, above, enclosing_function, walk
+from gpu2npu.codemods.dataflow import Dataflow
 from gpu2npu.codemods.loader_call import LoaderCall
 from gpu2npu.codemods.loader_dataset import can_be_moved, is_iterable, is_plain
 from gpu2npu.codemods.loader_roles import COMPREHENSIONS, Shared
 from gpu2npu.codemods.rewriting import statement_of
+from gpu2npu.codemods.syntax import Place, above, enclosing_function, walk
 from gpu2npu.engine.tree import dotted_name
 
 _RANKS = "dist.get_world_size()"

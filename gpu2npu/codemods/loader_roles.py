@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from gpu2npu.codemods.dataflow import Dataflow, Made, Place, above, enclosing_class, enclosing_function
+from gpu2npu.codemods.dataflow import Dataflow, Made
 from gpu2npu.codemods.loader_call import read_call
 from gpu2npu.codemods.rewriting import statement_of
+from gpu2npu.codemods.syntax import Place, above, enclosing_class, enclosing_function
 from gpu2npu.codemods.training_loops import BatchLoop
 from gpu2npu.engine.scopes import every_param
 from gpu2npu.engine.tree import children, elements, string_value

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from gpu2npu.codemods.dataflow import Dataflow, walk
+from gpu2npu.codemods.dataflow import Dataflow
 from gpu2npu.codemods.entry_files import files_of
 from gpu2npu.codemods.epochs import set_epochs
 from gpu2npu.codemods.imports import RULE
@@ -18,6 +18,7 @@ from gpu2npu.codemods.places import is_skipped
 from gpu2npu.codemods.program import Program
 from gpu2npu.codemods.rewriting import Rewriting
 from gpu2npu.codemods.sharding import shard
+from gpu2npu.codemods.syntax import walk
 from gpu2npu.codemods.training_loops import BatchLoop, LoopFinder
 from gpu2npu.records import FileRewrite
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from gpu2npu.codemods.checkpoint_loads import wait_before_loads
-from gpu2npu.codemods.dataflow import Dataflow, Place, above, walk
+from gpu2npu.codemods.dataflow import Dataflow
 from gpu2npu.codemods.entry_files import files_of
 from gpu2npu.codemods.file_writes import RANK, WORDS, Effect, Effects, opens_to_write, opens_to_write_call
 from gpu2npu.codemods.imports import RULE, spelling
@@ -15,6 +15,7 @@ from gpu2npu.codemods.places import is_skipped
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.reachability import is_main_guard
 from gpu2npu.codemods.rewriting import Rewriting, indentation, lines_to_indent
+from gpu2npu.codemods.syntax import Place, above, walk
 from gpu2npu.engine.tree import string_value
 from gpu2npu.records import FileRewrite
 

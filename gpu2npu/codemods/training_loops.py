@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from gpu2npu.codemods.dataflow import Dataflow, Made, Place, above, enclosing_function, walk
+from gpu2npu.codemods.dataflow import Dataflow, Made
 from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.syntax import Place, above, enclosing_function, walk
 from gpu2npu.engine.tree import children, last_name
 
 LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
