@@ -69,7 +69,7 @@ class Cache:
             if any(self._digest(other) != digest for other, digest in document["depends"].items()):
                 return None
             entry = Entry(_decoded(path, document), str(document["diff"]))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return None
         if time.time() - status.st_mtime > _FRESH:
             with contextlib.suppress(OSError):

@@ -1,0 +1,188 @@
+import dataclasses
+import json
+import os
+import random
+import threading
+from pathlib import Path
+
+import pytest
+
+from gpu2npu.engine.context import EVERY_FILE, ProjectContext
+from gpu2npu.project import check as check_module
+from gpu2npu.project.cache import prune
+from gpu2npu.project.check import check_project
+from gpu2npu.project.check_request import CheckRequest
+from gpu2npu.project.traced import reachable
+from gpu2npu.report.check_result import CheckResult
+
+# Files whose answers depend on one another: what `cuda` and `Kit` mean in main.py stands elsewhere.
+FILES = {
+    "main.py": (
+        "from lib import cuda, Kit, helper\nfrom lib.more import *\n\n\ndef f(kit: Kit):\n    kit.cuda()\n"
+        "    cuda.synchronize()\n    gpu.nvtx.mark('x')\n    helper(device='cuda')\n    x = make()\n    x.cuda()\n"
+    ),
+    "lib/__init__.py": "from .one import cuda, helper\nfrom .kit import Kit\n",
+    "lib/one.py": "from torch import cuda\ndef helper(device): return device\n",
+    "lib/kit.py": "class Kit:\n    def cuda(self): return self\n",
+    "lib/more.py": "from torch import cuda as gpu\nfrom .make import make\n",
+    "lib/make.py": "import torch\ndef make(): return torch.zeros(1)\n",
+    "alone.py": "import torch\ntorch.cuda.nvtx.mark('x')\n",
+}
+# Each edit changes what another file means.
+VARIANTS = {
+    "lib/one.py": ["cuda = object()\ndef helper(device): return device\n", FILES["lib/one.py"]],
+    "lib/kit.py": ["import torch\nclass Kit(torch.nn.Module): pass\n", "class Kit: pass\n", FILES["lib/kit.py"]],
+    "lib/more.py": ["gpu = 1\nfrom .make import make\n", "from .make import *\n", FILES["lib/more.py"]],
+    "lib/make.py": ["from .kit import Kit\ndef make(): return Kit()\n", "make = 1\n", FILES["lib/make.py"]],
+    "lib/__init__.py": ["from .kit import *\ncuda = helper = None\n", FILES["lib/__init__.py"]],
+    "alone.py": ["def cuda(): pass\n", FILES["alone.py"]],
+    "new.py": ["import torch\nclass New:\n    def cuda(self): pass\n", "from lib import cuda\n"],
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        path = tmp_path / "proj" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path / "proj"
+
+
+def check(project: Path, cache: bool = True, **options: object) -> CheckResult:
+    folder = project.parent / "cache" if cache else None
+    options.setdefault("version", "2.7.1")
+    request = CheckRequest((project,), cache=folder, jobs=1, **options)  # type: ignore[arg-type]
+    return check_project(request)[0].anonymous()
+
+
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that the engine is asked about from now on."""
+    asked: list[str] = []
+    migrate = check_module.migrate_files
+
+    def recording(migrator, sources, *arguments):
+        asked.extend(sources)
+        return migrate(migrator, sources, *arguments)
+
+    monkeypatch.setattr(check_module, "migrate_files", recording)
+    return asked
+
+
+def test_a_second_check_asks_nothing_and_says_the_same(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = looked_at(monkeypatch)
+    first = check(project)
+    assert len(asked) > 3
+    asked.clear()
+    assert check(project) == first
+    assert asked == []
+    assert check(project, cache=False) == first
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_edits_give_the_same_answer_with_and_without_the_cache(project: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    check(project)
+    for _ in range(6):
+        name = chance.choice(sorted(VARIANTS))
+        (project / name).write_text(chance.choice(VARIANTS[name]))
+        assert check(project) == check(project, cache=False)
+
+
+def test_an_edit_that_others_import_from_reaches_them(project: Path) -> None:
+    before = check(project)
+    (project / "lib/one.py").write_text(VARIANTS["lib/one.py"][0])
+    after = check(project)
+    assert after == check(project, cache=False)
+    changes = [{file.path: file.changes for file in result.files}["main.py"] for result in (before, after)]
+    assert len(changes[0]) > len(changes[1])
+
+
+def test_only_what_may_have_changed_is_looked_at(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(project)
+    asked = looked_at(monkeypatch)
+    (project / "alone.py").write_text("import torch\ntorch.cuda.nvtx.mark('y')\n")
+    check(project)
+    assert "lib/one.py" not in asked
+    assert "alone.py" in asked
+
+
+def test_another_release_or_rule_file_is_another_entry(project: Path) -> None:
+    check(project)
+    assert check(project, version="2.1.0") == check(project, cache=False, version="2.1.0")
+    rules = project.parent / "rules.json"
+    for word in ("first", "second"):
+        document = {
+            "rules": [
+                {
+                    "id": "own",
+                    "why": word,
+                    "match": {"name": "torch.zeros"},
+                    "then": {"report": {"kind": "review", "message": word}},
+                    "examples": [{"keep": "import torch\ntorch.zeros(1)\n", "reports": "review"}],
+                }
+            ]
+        }
+        rules.write_text(json.dumps(document))
+        messages = {found.finding.message for _, found in check(project, rules=(rules,)).reported()}
+        assert word in messages
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"depends": {}, "diff": "", "changes": [[]], "findings": []}'])
+def test_damaged_entries_are_ignored_and_written_anew(
+    project: Path, damage: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = check(project)
+    entries = list((project.parent / "cache").rglob("*.json"))
+    for entry in entries:
+        entry.write_bytes(damage)
+    assert check(project) == first
+    asked = looked_at(monkeypatch)
+    assert check(project) == first
+    assert asked == []
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(project: Path) -> None:
+    (project.parent / "cache").write_bytes(b"a file is in the way")
+    assert check(project) == check(project, cache=False)
+
+
+def test_runs_at_the_same_time_do_not_disturb_each_other(project: Path) -> None:
+    results: list[CheckResult] = []
+    threads = [threading.Thread(target=lambda: results.append(check(project))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [check(project, cache=False)] * 3
+    assert [path for path in (project.parent / "cache").rglob("*") if path.name.startswith(".")] == []
+
+
+def test_the_oldest_entries_go_first(tmp_path: Path) -> None:
+    for number in range(10):
+        entry = tmp_path / "ab" / f"{number}.json"
+        entry.parent.mkdir(exist_ok=True)
+        entry.write_bytes(b"x" * 100)
+        os.utime(entry, (number, number))
+    prune(tmp_path, largest=2_000)
+    assert len(list(tmp_path.rglob("*.json"))) == 10
+    prune(tmp_path, largest=500)
+    assert len(list(tmp_path.rglob("*.json"))) == 10  # it looked a moment ago
+    (tmp_path / "pruned").unlink()
+    prune(tmp_path, largest=500)
+    assert sorted(path.stem for path in tmp_path.rglob("*.json")) == ["6", "7", "8", "9"]
+
+
+def test_every_fact_that_an_answer_may_depend_on_is_in_the_key() -> None:
+    """A new field of the context has to be looked at: does an answer depend on it?"""
+    kept = {"version", "files", "own_members", "taken_names"}
+    found_again = {"read", "root", "parsed", "exports", "consulted", "answers"}
+    assert {field.name for field in dataclasses.fields(ProjectContext)} == kept | found_again
+
+
+def test_what_a_file_leads_to() -> None:
+    graph = {"a": {"b"}, "b": {"c", "a"}, "x": {"y"}, "j": {EVERY_FILE, "a"}}
+    assert reachable("a", [graph]) == {"b", "c"}
+    assert reachable("a", [graph, {"c": {"x"}}]) == {"b", "c", "x", "y"}
+    assert reachable("j", [graph]) == {EVERY_FILE}
+    assert reachable("nothing", [graph]) == frozenset()
