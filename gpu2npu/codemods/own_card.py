@@ -9,7 +9,7 @@ import libcst as cst
 
 from gpu2npu.codemods.entry import Entry
 from gpu2npu.codemods.imports import spelling
-from gpu2npu.codemods.places import Step, above, is_skipped, replaced, reported, span_replaced
+from gpu2npu.codemods.places import Step, above, is_skipped, quoted, replaced, reported, span_replaced
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.engine.tree import last_name, string_value
 from gpu2npu.records import FindingKind
@@ -110,7 +110,7 @@ def _in_to_or_format(file: ParsedFile, node: cst.Call) -> Iterator[Step]:
     first = node.args[0].value
     if node.func.attr.value == "to" and isinstance(first, (cst.Integer, cst.Subscript)):
         if _is_first_card(file, first) and _CARD_NAME.search(file.code(first) + "gpu" * isinstance(first, cst.Integer)):
-            yield replaced(file, first, "'cuda'", _MESSAGE)
+            yield replaced(file, first, quoted(file, "cuda"), _MESSAGE)
     elif node.func.attr.value == "format" and string_value(node.func.value) == "cuda:{}" and len(node.args) == 1:
         yield from _built_name(file, node, first)
 
@@ -120,7 +120,7 @@ def _built_name(file: ParsedFile, node: cst.BaseExpression, card: cst.BaseExpres
     if _in_set_device(file, node):
         return
     if _is_first_card(file, card):
-        yield replaced(file, node, "'cuda'", _MESSAGE)
+        yield replaced(file, node, quoted(file, "cuda"), _MESSAGE)
     else:
         yield _other_card(file, node, "'npu'")
 

@@ -101,6 +101,12 @@ def joined(file: ParsedFile, node: cst.CSTNode, edits: Iterable[StructuralEdit],
     return file, StructuralEdit(start, end, splice(file.text[start:end], inside), RULE, message)
 
 
+def quoted(file: ParsedFile, text: str) -> str:
+    """A string in the quotes that the file mostly uses."""
+    quote = '"' if file.text.count('"') > file.text.count("'") else "'"
+    return f"{quote}{text}{quote}"
+
+
 def above(file: ParsedFile, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The nodes above a node, the nearest first."""
     parent = file.parents.get(id(node))

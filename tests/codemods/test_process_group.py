@@ -1,0 +1,71 @@
+"""Where a program makes its process group, and where it ends it."""
+
+import pytest
+
+from gpu2npu.codemods import plan_codemods
+from gpu2npu.codemods.choice import DEFAULT_CHOICE
+from gpu2npu.engine import ProjectContext
+from gpu2npu.engine.rewrites import rewritten
+
+HEAD = """import os
+import torch
+import torch.distributed as dist
+from torch import nn
+
+def main():
+    nn.parallel.DataParallel(net.cuda())(x).backward()
+"""
+BEGIN = """if 'RANK' not in os.environ:  # started without a launcher: one process on one card
+    os.environ.update(RANK='0', LOCAL_RANK='0', WORLD_SIZE='1', MASTER_ADDR='127.0.0.1', MASTER_PORT='0')
+torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
+dist.init_process_group('nccl')
+"""
+INSIDE = "".join(f"    {line}\n" for line in BEGIN.splitlines())
+
+
+def after(source):
+    """The rewritten text below the function that wraps."""
+    plan = plan_codemods({"a.py": source.encode()}, ProjectContext(files=frozenset({"a.py"})), DEFAULT_CHOICE)
+    return rewritten(source, plan.rewrites["a.py"]).partition(".backward()")[2].lstrip("\r\n")
+
+
+@pytest.mark.parametrize(
+    ("guarded", "result"),
+    [
+        ("    main()\n", f"{INSIDE}    main()\n    dist.destroy_process_group()\n"),
+        ("    main()", f"{INSIDE}    main()\n    dist.destroy_process_group()\n"),
+        ("    # all\n    main()\n", f"{INSIDE}    # all\n    main()\n    dist.destroy_process_group()\n"),
+        (
+            "    sys.exit(main())\n",
+            f"{INSIDE}    status = main()\n    dist.destroy_process_group()\n    sys.exit(status)\n",
+        ),
+        ("    main()\n    exit()\n", f"{INSIDE}    main()\n    dist.destroy_process_group()\n    exit()\n"),
+        (
+            "    try:\n        main()\n    finally:\n        end()\n",
+            f"{INSIDE}    try:\n        main()\n    finally:\n        end()\n    dist.destroy_process_group()\n",
+        ),
+    ],
+)
+def test_in_the_main_guard(guarded, result):
+    line = "if __name__ == '__main__':\n"
+    assert after(f"{HEAD}\n{line}{guarded}") == line + result
+
+
+def test_in_a_main_guard_of_one_line():
+    result = after(f"{HEAD}\nif __name__ == '__main__': main()\n")
+    assert result == f"if __name__ == '__main__': \n{INSIDE}    main()\n    dist.destroy_process_group()\n"
+
+
+def test_line_ends_stay():
+    source = f"{HEAD}\nif __name__ == '__main__':\n    main()\n".replace("\n", "\r\n")
+    assert after(source).count("\r\n") == after(source).count("\n") == 7
+
+
+def test_a_script_without_a_guard_makes_the_group_below_its_imports():
+    result = after(f"{HEAD}\nx = 1\nmain()\n")
+    assert result == "x = 1\nmain()\n\ndist.destroy_process_group()\n"
+
+
+def test_what_uses_the_card_outside_of_functions_comes_after_the_group():
+    source = HEAD.replace("\ndef", "net = nn.Linear(2, 2).cuda()\n\ndef") + "\nif __name__ == '__main__':\n    main()\n"
+    assert after(source) == "if __name__ == '__main__':\n    main()\n\ndist.destroy_process_group()\n"

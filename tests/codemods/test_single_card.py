@@ -1,0 +1,105 @@
+"""A script for one card becomes one for many: where its model is wrapped, and what is asked of the model alone."""
+
+import pytest
+
+from gpu2npu.codemods import CodemodChoice, CodemodError, plan_codemods
+from gpu2npu.engine import ProjectContext
+from gpu2npu.engine.rewrites import rewritten
+
+HEAD = "import os\nimport torch\nimport torch.distributed as dist\nfrom torch import nn\n"
+TAIL = "\n\nif __name__ == '__main__':\n    main()\n"
+WRAP = "nn.parallel.DistributedDataParallel({}, device_ids=[torch.cuda.current_device()])"
+
+
+def after(body, target="net", **others):
+    """The rewritten code between the imports and the guard."""
+    source = HEAD + body + TAIL
+    files = {"train.py": source} | {f"{name}.py": text for name, text in others.items()}
+    sources = {path: text.encode() for path, text in files.items()}
+    choice = CodemodChoice(main="train.py", target_model=target)
+    rewrites = plan_codemods(sources, ProjectContext(files=frozenset(sources)), choice).rewrites
+    texts = {path: rewritten(files[path], rewrites[path]) if path in rewrites else files[path] for path in files}
+    return texts["train.py"].partition("from torch import nn\n")[2].partition("\n\nif __name__")[0], texts
+
+
+@pytest.mark.parametrize(
+    ("before", "wrap", "below"),
+    [
+        # Below the last statement that moves it, above the optimizer.
+        ("    net = Net().cuda()\n", "net", "    o = SGD(net.parameters())\n"),
+        ("    net = Net()\n    net.to(device)\n", "net", "    o = SGD(net.parameters())\n"),
+        (
+            "    net = Net()\n    if cuda:\n        net.cuda()\n",
+            "net",
+            "    o = SGD(net.parameters())\n    net.to('cpu')\n",
+        ),
+        ("    net, o = make()\n", "net.cuda()", "    for x in data:\n        net(x).backward()\n"),
+        ("    net = Net()\n", "net.cuda()", "    o = SGD(net.parameters())\n"),
+    ],
+)
+def test_where_the_model_is_wrapped(before, wrap, below):
+    result, _ = after(f"\ndef main():\n{before}{below}")
+    assert result == f"\ndef main():\n{before}    net = {WRAP.format(wrap)}\n{below}"
+
+
+def test_a_model_that_is_an_attribute():
+    body = """
+class Trainer:
+    def __init__(self, net):
+        self.net = net.cuda()
+        self.optimizer = SGD(self.net.parameters())
+
+    def save(self):
+        print(self.net.name, self.net.training)
+
+def main():
+    Trainer(net).save()
+"""
+    result, _ = after(body, target="self.net")
+    wrapped = f"        self.net = net.cuda()\n        self.net = {WRAP.format('self.net')}\n"
+    assert result == body.replace("        self.net = net.cuda()\n", wrapped).replace(
+        "self.net.name", "self.net.module.name"
+    )
+
+
+def test_what_the_model_alone_has_is_asked_of_it_in_other_functions_and_files():
+    body = """from other import Saver, report
+
+def main():
+    net = Net().cuda()
+    o = SGD(net.parameters())
+    print(net.state_dict(), net.depth)
+    report(1, model=net)
+    Saver(net).keep()
+"""
+    other = """def report(step, model):
+    model.eval()
+    print(model.metric(step), model(step))
+
+def unrelated(model):
+    print(model.metric(2))
+
+class Saver:
+    def __init__(self, model):
+        self.model = model
+
+    def keep(self):
+        return self.model.state_dict()
+"""
+    result, texts = after(body, other=other)
+    assert "print(net.module.state_dict(), net.module.depth)" in result
+    assert texts["other.py"] == other.replace("model.metric(step)", "model.module.metric(step)").replace(
+        "self.model.state_dict", "self.model.module.state_dict"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("\ndef main():\n    other = 1\n", "'train.py' never assigns the target model 'net'"),
+        ("\ndef main():\n    net = 1\n    dist.init_process_group('gloo')\n", r"\(train.py:8\)"),
+    ],
+)
+def test_what_cannot_be_rewritten_is_told(body, message):
+    with pytest.raises(CodemodError, match=message):
+        after(body)
