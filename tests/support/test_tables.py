@@ -56,6 +56,14 @@ def test_tables_are_plausible(release):
     assert {"torch_npu.npu_format_cast", "torch_npu.optim.NpuFusedAdamW"} <= table.torch_npu_names
 
 
+def test_every_release_falls_back_to_the_cpu_but_for_sparse_tensors():
+    assert all({"npu_cpu_fallback", "npu_Sparse_fallback"} <= table_for(release).fallbacks for release in RELEASES)
+    with_switch = [release for release in RELEASES if "TORCH_NPU_FALLBACK_CPU_DISABLE" in table_for(release).fallbacks]
+    assert with_switch == ["2.13.0", "2.14.0"]
+    raises = [release for release in RELEASES if "torch.nn.DataParallel" in table_for(release).refused]
+    assert raises == ["2.1.0", "2.2.0"]
+
+
 def test_releases_differ_where_torch_npu_does():
     oldest, newest = table_for("2.1.0"), table_for("2.14.0")
     assert not has_npu_name(oldest, "torch.npu.mem_get_info")
