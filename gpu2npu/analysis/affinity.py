@@ -34,6 +34,9 @@ from gpu2npu.support.tables import SupportTable, table_for
 
 DATA = Path(__file__).parent / "data" / "affinity.json"
 
+# How far above its last product the scores of an attention are computed.
+_ATTENTION_LINES = 25
+
 MATCHERS: Mapping[str, Matcher] = {
     matcher.__name__: matcher
     for matcher in (
@@ -149,7 +152,16 @@ def affinity_advice(module: PythonModule, types: ValueTypes, version: str) -> li
         *(_advice(module, each, node, api, each.replacement, known)
           for each in known.shapes for node, api in _shaped(each, module, types)),
     }  # fmt: skip
-    return sorted(found, key=lambda advice: (advice.span, advice.rule))
+    return sorted(_without_parts(found), key=lambda advice: (advice.span, advice.rule))
+
+
+def _without_parts(found: set[Advice]) -> Iterator[Advice]:
+    """The advice without what is a part of larger advice: the scores of an attention that one operator computes."""
+    attention = {advice.span.start_line for advice in found if advice.rule == "spelled-attention"}
+    for advice in found:
+        near = any(0 <= line - advice.span.start_line <= _ATTENTION_LINES for line in attention)
+        if advice.rule != "transposed-matmul" or not near:
+            yield advice
 
 
 def _shaped(affinity: Affinity, module: PythonModule, types: ValueTypes) -> Found:

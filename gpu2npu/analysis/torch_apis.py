@@ -117,9 +117,10 @@ def _worth_asking(method: str, version: str) -> bool:
 
 def _method_is_told(owner: str, method: str, version: str) -> bool:
     kind = known_verdict(f"{owner}.{method}", version).kind
-    return kind in (VerdictKind.FALLBACK, VerdictKind.UNSUPPORTED) or (
-        kind is VerdictKind.UNKNOWN and owner == TENSOR and method in torch_results().methods
-    )
+    if kind is VerdictKind.UNKNOWN:
+        # What a mapping has too may be meant for one, whatever an annotation says.
+        return owner == TENSOR and method in torch_results().methods and not hasattr(dict, method)
+    return kind in (VerdictKind.FALLBACK, VerdictKind.UNSUPPORTED)
 
 
 def _method(function: ast.Attribute, scope: Scope, types: ValueTypes, version: str) -> Iterator[tuple[ast.expr, str]]:

@@ -62,3 +62,10 @@ def test_a_definition_is_told_of_at_its_first_line(parse) -> None:
     text = "import torch\n\ndef norm(x):\n    v = x.pow(2).mean(-1)\n    return x * torch.rsqrt(v)\n"
     [told] = advice(parse, text)
     assert (told.span.start_line, told.span.end_line, told.form, told.api) == (3, 3, "function", "norm")
+
+
+def test_the_scores_of_an_attention_are_part_of_it(parse) -> None:
+    attend = "def f(q, k, v):\n    p = (q @ k.transpose(-2, -1)).softmax(-1)\n    return p @ v\n"
+    alone = "def g(q, k):\n    return q @ k.transpose(-2, -1)\n"
+    assert [each.rule for each in advice(parse, f"import torch\n{attend}")] == ["spelled-attention"]
+    assert [each.rule for each in advice(parse, f"import torch\n{alone}")] == ["transposed-matmul"]
