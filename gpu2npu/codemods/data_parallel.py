@@ -53,7 +53,7 @@ def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewr
         steps += _whole_models(program, rewritten, started)
         steps += _wrapped(program, rewritten, started, around)
     steps += _outside(rewritten, around)
-    for codemod in (shard_loaders, on_rank_zero):
+    for codemod in (shard_loaders, on_rank_zero) if started else ():
         steps += taken_over(program, steps, codemod(program, [entry.file.path for entry in started]))
     return by_file(_with_other_programs(program, steps, started))
 

@@ -14,7 +14,6 @@ from gpu2npu.codemods.loader_call import LoaderCall, read_call
 from gpu2npu.codemods.loader_findings import count_shares, report_sizes, report_splits
 from gpu2npu.codemods.loader_obstacles import is_distributed, obstacle
 from gpu2npu.codemods.loader_roles import TrainingLoader, training_loaders
-from gpu2npu.codemods.other_programs import report_other_programs
 from gpu2npu.codemods.places import is_skipped
 from gpu2npu.codemods.program import Program
 from gpu2npu.codemods.rewriting import Rewriting
@@ -62,7 +61,6 @@ def shard_loaders(program: Program, entries: Sequence[str]) -> dict[str, FileRew
         report_splits(flow, rewriting)
     _report_loops(loops, sharded, rewriting)
     set_epochs(flow, [loop for loop in loops if loop.trains], shuffled, rewriting)
-    report_other_programs(program, entries, rewriting)
     return rewriting.files()
 
 

@@ -11,7 +11,6 @@ from gpu2npu.codemods.dataflow import Dataflow
 from gpu2npu.codemods.entry_files import files_of
 from gpu2npu.codemods.file_writes import RANK, WORDS, Effect, Effects, opens_to_write, opens_to_write_call
 from gpu2npu.codemods.imports import RULE, spelling
-from gpu2npu.codemods.other_programs import report_other_programs
 from gpu2npu.codemods.places import is_skipped
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.reachability import is_main_guard
@@ -55,7 +54,6 @@ def on_rank_zero(program: Program, entries: Sequence[str]) -> dict[str, FileRewr
             elif isinstance(node, cst.Call) and not is_skipped(file, node):
                 _rewrite_call(effects, place, rewriting)
     wait_before_loads(flow, list(gated.values()), rewriting)
-    report_other_programs(program, entries, rewriting)
     return rewriting.files()
 
 

@@ -41,15 +41,6 @@ class Rewriting:
         span = file.positions.span(start, start + len(first_line[0]) if first_line else end)
         self._findings[file.path][Finding(span, self.rule, FindingKind.REVIEW, api, message)] = None
 
-    def edited(self) -> list[str]:
-        """The paths of the files with edits."""
-        return sorted(self._edits)
-
-    def asking(self, path: str) -> list[int]:
-        """Where new code of a file asks for its rank, or for the number of ranks."""
-        asked = [edit for edit in self._edits[path] if "get_rank()" in edit.text or "get_world_size()" in edit.text]
-        return sorted(edit.start for edit in asked)
-
     def files(self) -> dict[str, FileRewrite]:
         """What was collected, in the order of the text."""
         return {

@@ -357,14 +357,3 @@ def test_modules_are_gated_in_their_functions_only():
             "    torch.save(x, 'x')", "    if dist.get_rank() == 0:\n        torch.save(x, 'x')"
         ),
     }
-
-
-def test_a_program_without_a_process_group_that_runs_the_same_code_is_told():
-    files = {
-        "train.py": "from tools import save\nsave(x)\n",
-        "tools.py": HEAD + "def save(x):\n    torch.save(x, 'x')\ndef load(x):\n    return torch.load('y')\n",
-        "convert.py": "from tools import save\nif __name__ == '__main__':\n    save(1)\n",
-        "show.py": "from tools import load\nif __name__ == '__main__':\n    load(1)\n",
-    }
-    _, (message,) = gate(files)
-    assert message.startswith("convert.py runs this too, without a process group")
