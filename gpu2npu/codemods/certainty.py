@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 import libcst as cst
 
@@ -69,6 +70,7 @@ def reason_to_stay(program: Program, wrap: Wrap, entries: Sequence[Entry]) -> st
     return None
 
 
+@lru_cache(maxsize=32)  # asked for each wrap
 def own_group(entry: Entry) -> str | None:
     """Where a program makes its process group, or starts its processes, itself: "train.py:12"."""
     for file, call in entry.running(cst.Call):
@@ -79,6 +81,7 @@ def own_group(entry: Entry) -> str | None:
     return None
 
 
+@lru_cache(maxsize=32)
 def trains(entry: Entry) -> bool:
     return any(isinstance(call, cst.Call) and last_name(call.func) == "backward" for _, call in entry.running(cst.Call))
 
