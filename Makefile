@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 CLIENTS := .venv-clients
+BROWSER := .venv-browser
 
-.PHONY: demo test test-clients lint bench bench-emulator coverage-emulator docs clean
+.PHONY: demo test test-clients test-browser lint bench bench-emulator coverage-emulator docs clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -30,6 +31,15 @@ $(CLIENTS)/.installed: pyproject.toml constraints.txt clients/requirements.txt
 test-clients: $(CLIENTS)/.installed
 	$(CLIENTS)/bin/gpu2npu run --npus 2 -m pytest clients
 
+# The pages of `check --format html` in a headless Chromium, which comes from the system (apt-get install chromium).
+$(BROWSER)/.installed: pyproject.toml browser/requirements.txt
+	test -x $(BROWSER)/bin/python || $(PYTHON) -m venv $(BROWSER)
+	$(BROWSER)/bin/python -m pip install --quiet --editable . --requirement browser/requirements.txt
+	touch $@
+
+test-browser: $(BROWSER)/.installed
+	$(BROWSER)/bin/python -m pytest browser
+
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -49,4 +59,4 @@ docs: $(INSTALLED)
 	$(BIN)/gpu2npu rules docs -o docs/rules
 
 clean:
-	rm -rf $(VENV) $(CLIENTS) demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(CLIENTS) $(BROWSER) demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

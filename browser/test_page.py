@@ -1,0 +1,136 @@
+"""The pages of `gpu2npu check --format html` in a real browser: they load and filter, nothing fails or is fetched.
+
+Run by `make test-browser`. BROWSER_PATH, or the PATH, has a Chromium.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+# A path, a call and a message that would be something else if they were not escaped.
+HOSTILE = "import torch\ntorch.cuda.get_device_capability('</script><script>document.title=\"broken\"</script>')\n"
+PHONE = {"width": 375, "height": 700}
+
+
+def check(*arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", "gpu2npu", "check", *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode in {0, 1}, done.stderr
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    project = folder / "project"
+    shutil.copytree(FIXTURES / "ddp_imagenet", project)
+    (project / "a <b> & 'c'.py").write_text(HOSTILE)
+    (project / "broken.py").write_text("def f(:\n    x.cuda()\n")
+    check(project, "-v", "2.1.0", "--format", "html", "-o", folder / "check.html")
+    (folder / "repositories.txt").write_text(f"{project}\n{FIXTURES / 'mnist_cnn'}\n{folder / 'nowhere'}\n")
+    check("--repos", folder / "repositories.txt", "-v", "2.1.0", "--format", "html", "-o", folder / "rollup.html")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = os.environ.get("BROWSER_PATH") or next(filter(None, map(shutil.which, NAMES)), None)
+    assert path, f"no browser: install one of {', '.join(NAMES)}, or name it in BROWSER_PATH"
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Opens a page; at the end nothing may have been logged as an error, and nothing fetched but the page."""
+    problems, contexts = [], []
+
+    def open_page(file, **options):
+        context = browser.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", lambda request: problems.append(request.url) if request.url != page_url else None)
+        page_url = file.as_uri()
+        page.goto(page_url)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
+def shown(page, table):
+    return page.locator(f"#{table} tbody tr:not([hidden])")
+
+
+def open_file(page, path):
+    page.locator("#files button", has_text=path).click()
+
+
+def test_search_and_kinds_choose_files(pages, visit):
+    page = visit(pages / "check.html")
+    everything = shown(page, "files").count()
+    assert everything >= 3
+    page.fill("#search", "MAIN.py")
+    assert shown(page, "files").locator("button").all_inner_texts() == ["main.py"]
+    assert page.inner_text("#shown") == f"1 of {everything} files"
+    page.fill("#search", "")
+    page.check(".kind[value=unsupported]")
+    kinds = [row.get_attribute("data-kinds") for row in shown(page, "files").all()]
+    assert 0 < len(kinds) < everything
+    assert all("unsupported" in each.split() for each in kinds)
+
+
+def test_a_file_opens_to_its_findings_and_a_diff_side_by_side(pages, visit):
+    page = visit(pages / "check.html")
+    open_file(page, "main.py")
+    assert page.locator(".finding").count() > 0
+    assert page.locator(".finding .here").count() == page.locator(".finding").count()
+    removed, added = page.locator(".diff td.removed"), page.locator(".diff td.added")
+    assert any("cuda" in text for text in removed.all_inner_texts())
+    assert any("npu" in text for text in added.all_inner_texts())
+    open_file(page, "main.py")
+    assert page.locator(".finding").count() == 0
+
+
+def test_text_of_the_project_is_only_text(pages, visit):
+    page = visit(pages / "check.html")
+    assert page.title() == "project on an NPU"
+    open_file(page, "a <b> & 'c'.py")
+    assert "</script><script>" in page.locator(".finding pre").first.inner_text()
+    assert "def f" not in page.inner_text("#verdict")
+    assert "broken.py" in page.inner_text("main")
+
+
+@pytest.mark.parametrize("name", ["check.html", "rollup.html"])
+def test_a_phone_in_the_dark_shows_all_of_it(pages, visit, name):
+    page = visit(pages / name, viewport=PHONE, color_scheme="dark")
+    widths = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+    assert widths[0] <= widths[1]
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert dark != visit(pages / name).evaluate("getComputedStyle(document.body).backgroundColor")
+
+
+def test_repositories_are_sorted_and_searched(pages, visit):
+    page = visit(pages / "rollup.html")
+    assert shown(page, "repositories").count() == 3
+    page.click("text=Lines")
+    lines = [int(row.locator("td").last.inner_text()) for row in shown(page, "repositories").all()]
+    assert lines == sorted(lines, reverse=True)
+    page.click("text=Repository")
+    names = shown(page, "repositories").locator("b").all_inner_texts()
+    assert names == sorted(names)
+    page.fill("#search", "mnist")
+    assert shown(page, "repositories").locator("b").all_inner_texts() == ["mnist_cnn"]

@@ -1,0 +1,125 @@
+"""A check as one web page that needs nothing else: no network, no other file. For a phone too, and in the dark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader
+from markupsafe import Markup
+
+from gpu2npu.records import FindingKind
+from gpu2npu.report.check_result import SEVERITY, CheckedFile, CheckedRepository, CheckResult, Readiness, Verdict
+from gpu2npu.report.check_text import LABELS, VERDICTS
+from gpu2npu.report.text import file_and_cell
+
+_SHARES = (
+    ("automatic", "migrated automatically"),
+    ("review", "to be reviewed"),
+    ("blocking", "blocking"),
+)
+_WORDS = {
+    Verdict.READY: "ready",
+    Verdict.REVIEW: "needs a look",
+    Verdict.BLOCKED: "blocked",
+    Verdict.NO_CUDA: "no CUDA",
+}
+
+
+def page(result: CheckResult) -> str:
+    """The page of one project. Findings that a baseline has are only counted."""
+    shown = [file for file in result.files if file.changes or file.reported or file.failure is not None]
+    return _render(
+        "check.html",
+        title=f"{result.name} on an NPU",
+        result=result,
+        verdict=_WORDS[result.readiness.verdict],
+        sentence=VERDICTS[result.readiness.verdict].removeprefix("blocked: "),
+        shares=_shares(result.readiness),
+        kinds=[(kind.value, LABELS[kind], result.counts[kind]) for kind in SEVERITY],
+        rows=[_row(file) for file in shown],
+        quiet=len(result.files) - len(shown),
+        data=_json([_details(file) for file in shown]),
+    )
+
+
+def rollup(repositories: Sequence[CheckedRepository]) -> str:
+    """The page of many repositories, one row for each."""
+    checked = [each for each in repositories if each.readiness is not None]
+    verdicts = [
+        (_WORDS[verdict], verdict.value, sum(each.readiness.verdict is verdict for each in checked if each.readiness))
+        for verdict in Verdict
+    ]
+    total = [sum(getattr(each.readiness, name) for each in checked) for name, _ in _SHARES]
+    efforts = [each.readiness.effort for each in checked if each.readiness is not None]
+    return _render(
+        "rollup.html",
+        title=f"{len(repositories)} repositories on an NPU",
+        rows=[(each, _WORDS[each.readiness.verdict] if each.readiness else "") for each in repositories],
+        verdicts=verdicts,
+        failed=len(repositories) - len(checked),
+        shares=_parts(total),
+        low=sum(effort.low for effort in efforts),
+        high=sum(effort.high for effort in efforts),
+        share_of=_shares,
+    )
+
+
+def _render(template: str, **values: Any) -> str:
+    environment = Environment(loader=FunctionLoader(_template), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.get_template(template).render(**values)
+
+
+def _template(name: str) -> str:
+    return (files("gpu2npu.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _shares(readiness: Readiness) -> list[tuple[str, str, int, float]]:
+    return _parts([getattr(readiness, name) for name, _ in _SHARES])
+
+
+def _parts(counts: Sequence[int]) -> list[tuple[str, str, int, float]]:
+    """Name, label, count and percentage of each part of all uses of CUDA."""
+    uses = sum(counts)
+    return [
+        (name, label, count, 100 * count / uses if uses else 0.0)
+        for (name, label), count in zip(_SHARES, counts, strict=True)
+    ]
+
+
+def _row(file: CheckedFile) -> dict[str, Any]:
+    counts = {kind: sum(found.kind is kind for found in file.reported) for kind in SEVERITY}
+    return {
+        "path": file.path,
+        "lines": file.lines,
+        "changes": len(file.changes),
+        "failure": file.failure,
+        "counts": [(kind.value, counts[kind]) for kind in SEVERITY],
+        "kinds": " ".join(kind.value for kind in FindingKind if counts.get(kind)),
+    }
+
+
+def _details(file: CheckedFile) -> dict[str, Any]:
+    """What the page shows of a file when it is opened."""
+    findings = [
+        {
+            "where": f"{file_and_cell(file.path, found.finding.span)}:{found.finding.span.start_line}",
+            "kind": found.kind.value,
+            "rule": found.finding.rule,
+            "api": found.finding.api,
+            "message": found.finding.message,
+            "first": found.context_start,
+            "line": found.finding.span.start_line,
+            "code": found.context,
+        }
+        for found in file.reported
+    ]
+    return {"path": file.path, "failure": file.failure, "findings": findings, "diff": file.diff}
+
+
+def _json(value: Any) -> Markup:
+    """JSON that can stand in a script element: nothing in it ends the element or begins a comment."""
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
