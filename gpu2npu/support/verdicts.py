@@ -29,7 +29,7 @@ from gpu2npu.support.operators import (
     packages,
     torch_release,
 )
-from gpu2npu.support.tables import DATA, SupportTable, has_cuda_name, has_npu_name, table_for
+from gpu2npu.support.tables import DATA, RELEASES, SupportTable, has_cuda_name, has_npu_name, table_for
 
 TORCH_APIS = DATA / "torch_apis.json"
 _MOST_NAMED = 4
@@ -98,13 +98,15 @@ def _verdict(api: str, version: str) -> Verdict:
     found_facts = (facts.fact_for(spelling, table.release) for spelling in spellings)
     known = next((fact for fact in found_facts if fact is not None), None)
     is_named = known is not None and not set(spellings).isdisjoint(known.apis)
-    if known is not None and known.verdict and is_named:
+    is_absent = first is not None and api not in torch.names and _WELL_KNOWN.fullmatch(api) is not None
+    is_later = is_absent and first is not None and RELEASES.index(first) > RELEASES.index(torch.release)
+    if known is not None and known.verdict and is_named and not is_later:
         return _of_fact(api, known)
     if api in table.refused:
         evidence = f"torch_npu makes it raise for what is on the NPU ({table.evidence})"
         return Verdict(api, VerdictKind.UNSUPPORTED, evidence)
-    if first is not None and api not in torch.names and _WELL_KNOWN.fullmatch(api):
-        return _absent(api, first, torch, table)
+    if first is not None and is_absent:
+        return _absent(api, first, is_later, torch, table)
     for spelling in spellings:
         if variants := api_variants().get(spelling):
             assumed = known.assume if known is not None and is_named else ""
@@ -152,9 +154,8 @@ def _of_torch_npu(api: str, table: SupportTable) -> Verdict:
     return Verdict(api, VerdictKind.UNKNOWN, f"no public name of that release ({table.evidence})")
 
 
-def _absent(api: str, first: str, torch: Torch, table: SupportTable) -> Verdict:
-    later = tuple(map(int, first.split("."))) > tuple(map(int, torch.release.split(".")))
-    came = f"it came with {first}" if later else "it was removed"
+def _absent(api: str, first: str, is_later: bool, torch: Torch, table: SupportTable) -> Verdict:
+    came = f"it came with {first}" if is_later else "it was removed"
     return Verdict(api, VerdictKind.UNSUPPORTED, f"PyTorch {torch.release} has no {api}: {came} ({table.evidence})")
 
 

@@ -95,6 +95,8 @@ def test_an_api_that_came_later_says_when():
     found = verdict("torch.nn.RMSNorm", "2.3.0")
     assert found.kind is VerdictKind.UNSUPPORTED and "2.4.0" in found.evidence
     assert verdict("torch.nn.RMSNorm", "2.4.0").kind is VerdictKind.COMPOSITE
+    assert verdict("torch.nn.Buffer", "2.4.0").kind is VerdictKind.UNSUPPORTED
+    assert verdict("torch.nn.Buffer", "2.5.0").kind is VerdictKind.NATIVE
     gone = verdict("torch.Tensor.align_as", "2.13.0")
     assert gone.kind is VerdictKind.UNSUPPORTED and "removed" in gone.evidence
 
