@@ -20,6 +20,7 @@ from gpu2npu.codemods.references import find_references, follow, report_function
 from gpu2npu.codemods.reviews import is_called_twice, review
 from gpu2npu.codemods.single_card import last_move, single_card_entry, wrap_below, wrap_target
 from gpu2npu.codemods.spelling import api_of
+from gpu2npu.codemods.unused_parameters import parts_left_out
 from gpu2npu.codemods.wrapping import Wrap, distributed, find_wraps, kept_name
 from gpu2npu.records import FileRewrite, FindingKind, StructuralEdit
 
@@ -48,6 +49,8 @@ def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewr
     for entry in started:
         steps += set_up(entry)
     steps += review(rewritten, started)
+    for wrap in rewritten:
+        steps += parts_left_out(program, wrap)
     around = list(on_own_card(started))
     if choice.data_parallel:
         steps += _whole_models(program, rewritten, started)
