@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 from gpu2npu.analysis.third_party_facts import Class, Expression, Facts, Function
 
@@ -46,6 +46,7 @@ class Library:
         self._results: dict[str, list[Value]] = {}
         self._mro: dict[str, tuple[str, ...]] = {}
         self._running: set[object] = set()
+        self._answers: dict[object, object] = {}
         self._packages = {name.rsplit(".", count)[0] for name in self.modules for count in range(name.count(".") + 1)}
         for module, facts in self.modules.items():
             self.functions.update({key(module, name): (facts, each) for name, each in facts.functions.items()})
@@ -273,14 +274,21 @@ class Library:
         return self._results[name]
 
     def _once(self, question: object, ask: Callable[[], _T], otherwise: _T) -> _T:
-        """The answer to a question that may lead back to itself."""
+        """The answer to a question that may lead back to itself. That to an outermost one is kept; within another, it
+        may lack what the other is about."""
         if question in self._running:
             return otherwise
+        if question in self._answers:
+            return cast(_T, self._answers[question])
+        outermost = not self._running
         self._running.add(question)
         try:
-            return ask()
+            answer = ask()
         finally:
             self._running.discard(question)
+        if outermost:
+            self._answers[question] = answer
+        return answer
 
 
 def key(module: str, name: str) -> str:

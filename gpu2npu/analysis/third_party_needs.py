@@ -84,12 +84,12 @@ class Needs:
         return Need(NeedKind.UNKNOWN if unknown else NeedKind.OPERATOR, name, rule.then.report.message)
 
     def _by_facts(self, name: str, how: str) -> Need | None:
-        if not is_torch_api(name) or name.startswith(("torch.npu", "torch_npu")):
+        if how == "read" or not is_torch_api(name) or name.startswith(("torch.npu", "torch_npu")):
             return None
         told = verdict(name, self._version)
         if told.kind is VerdictKind.UNSUPPORTED:
             return Need(NeedKind.UNSUPPORTED, told.api, told.evidence)
-        # A name that is only read or handed on may be a constant, a type or a module; a member that PyTorch is not
+        # A name that is handed on may be a constant, a type or a module; a member that PyTorch is not
         # known to have shows that the object was taken for what it is not.
         if told.kind is VerdictKind.UNKNOWN and how == "call":
             return Need(NeedKind.UNKNOWN, told.api, told.evidence)
