@@ -1,0 +1,85 @@
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from gpu2npu.project import executors
+from gpu2npu.project.check_request import CheckRequest
+from gpu2npu.project.errors import UsageError
+from gpu2npu.project.executors import answers, open_executor
+from gpu2npu.project.repos import check_repositories
+
+
+def half(number: int) -> int:
+    if number == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if number % 2:
+        raise ValueError(f"{number} is odd")
+    return number // 2
+
+
+@pytest.mark.parametrize("address", ["dask", "dask://", "dask://host", "dask://host:x", "slurm://host:1", "", "ray:1"])
+def test_an_address_of_another_form_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match="give dask://HOST:PORT or ray://HOST:PORT"), open_executor(address):
+        pass
+
+
+@pytest.mark.parametrize(("scheme", "package"), [("dask", "distributed"), ("ray", "ray")])
+def test_a_package_that_is_not_installed_is_named(scheme: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UsageError, match=f"needs the package '{package}'"), open_executor(f"{scheme}://localhost:1"):
+        pass
+
+
+def test_what_raises_stops_nothing() -> None:
+    with ThreadPoolExecutor(2) as executor:
+        found = dict(answers(half, [1, 2, 3, 6], 1, executor))
+    assert (found[2], found[6]) == (1, 3)
+    assert str(found[1]) == "1 is odd"
+
+
+def test_a_process_that_dies_takes_only_its_own_task_along(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    code = f"""
+        import sys
+        sys.path[:0] = {[str(Path(__file__).parent), *sys.path]!r}
+        from gpu2npu.project.executors import answers
+        from test_executors import half
+
+        if __name__ == "__main__":
+            for number, answer in sorted(answers(half, [2, 4, 6, 8], 2), key=lambda pair: pair[0]):
+                print(number, answer)
+        """
+    program.write_text(textwrap.dedent(code))
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=200, check=False)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["2 1", "4 the process that checked it ended unexpectedly", "6 3", "8 4"]
+
+
+def test_repositories_on_a_dask_cluster(tmp_path: Path) -> None:
+    """A scheduler and a worker on this machine, reached by TCP."""
+    from distributed import LocalCluster
+
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "main.py").write_text("import torch\ntorch.cuda.synchronize()\n")
+    paths = (str(tmp_path / "one"), str(tmp_path / "nowhere"))
+    with (
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp"
+        ) as cluster,
+        open_executor(cluster.scheduler_address.replace("tcp://", "dask://")) as executor,
+    ):
+        done = {each.name: each for each in check_repositories(paths, CheckRequest((), "2.7.1"), 1, executor)}
+    assert done["one"].error is None and done["one"].changes == 2
+    assert "does not exist" in str(done["nowhere"].error)
+
+
+def test_a_dask_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executors, "_TIMEOUT", 1)
+    with pytest.raises(UsageError, match="No Dask scheduler answers"), open_executor("dask://127.0.0.1:9"):
+        pass
