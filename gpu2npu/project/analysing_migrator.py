@@ -38,7 +38,7 @@ class AnalysingMigrator:
             analysed = MigratedFile(path, failure=f"an internal error of gpu2npu ({type(error).__name__}: {error})")
         if analysed.failure is not None:
             return replace(migrated, findings=(*migrated.findings, _unread(analysed.failure)))
-        told = [*migrated.changes, *migrated.findings]
+        told: list[Change | Finding] = [*migrated.changes, *migrated.findings]
         findings = tuple(finding for finding in analysed.findings if not _is_told(finding, told))
         return replace(migrated, findings=(*migrated.findings, *findings), advice=analysed.advice)
 
