@@ -16,6 +16,8 @@ from gpu2npu.codemods.wrapping import Wrap, target_of
 from gpu2npu.engine.tree import last_name, string_value
 from gpu2npu.records import FindingKind
 
+# How methods begin that do not compute what is trained.
+_NO_FORWARD = ("save", "load", "init", "reset", "set_")
 _INITIALISES = re.compile(r"init|reset_param", re.IGNORECASE)
 _SUM = (
     "The loss is a sum over the batch, of which each process has a part, and gradients are averaged over processes: "
@@ -132,7 +134,7 @@ def _goes_round(file: ParsedFile, call: cst.Call) -> bool:
     if "module" not in parts[1:] or not isinstance(call.func, cst.Attribute):
         return False
     last = parts[-1] == "module" or (parts[-2] == "module" and parts[-1] not in DISTRIBUTED_HAS | {"state_dict"})
-    method = parts[-1] not in {"load_state_dict", "named_parameters"} and not parts[-1].startswith(("save", "load"))
+    method = parts[-1] not in {"load_state_dict", "named_parameters"} and not parts[-1].startswith(_NO_FORWARD)
     return last and method and _trains(file, call) and not _without_gradients(file, call)
 
 

@@ -391,6 +391,7 @@ def test_what_the_wrapper_does_otherwise_is_reported(body, line, message):
     [
         "    loss = nn.functional.mse_loss(net(x), y)\n",
         "    torch.manual_seed(1)\n    init_weights(net)\n",
+        "    hidden = net.module.init_hidden(4)\n",
         "    net.module.load_state_dict(state)\n    print(net.module.state_dict())\n",
         "    with torch.no_grad():\n        print(net.module.encode(x))\n",
     ],
@@ -409,8 +410,8 @@ def test_what_the_wrapper_does_as_well_is_not(body):
     ],
 )
 def test_a_forward_that_leaves_out_a_part_in_some_steps_is_reported(forward, told):
-    net = "import torch.nn as nn\n\nclass Net(nn.Module):\n    def __init__(self):\n        self.aux = nn.Linear(2, 2)\n"
-    net += f"\n    def forward(self, x, use_aux=False):\n{forward}"
+    net = "import torch.nn as nn\n\nclass Net(nn.Module):\n    def __init__(self):\n"
+    net += f"        self.aux = nn.Linear(2, 2)\n\n    def forward(self, x, use_aux=False):\n{forward}"
     train = f"{HEAD}from net import Net\n\ndef part():\n    net = Net()\n    net = nn.DataParallel(net)\n{TAIL}"
     found = findings({"net.py": net, "train.py": train})
     assert [(path, line) for path, line, _ in found] == [("train.py", 9)] * told
