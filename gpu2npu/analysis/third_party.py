@@ -14,11 +14,12 @@ from pathlib import Path
 from gpu2npu.analysis.cpp_extensions import extensions
 from gpu2npu.analysis.cuda_callers import OperatorNames
 from gpu2npu.analysis.cuda_operators import operator_lines
-from gpu2npu.analysis.third_party_facts import Facts, read_facts
+from gpu2npu.analysis.third_party_facts import read_facts
 from gpu2npu.analysis.third_party_graph import Graph, Step, call_graph, chain
 from gpu2npu.analysis.third_party_modules import module_names
 from gpu2npu.analysis.third_party_names import Library, public_names
 from gpu2npu.analysis.third_party_needs import Needs
+from gpu2npu.analysis.third_party_records import Facts
 from gpu2npu.engine import without_own
 from gpu2npu.records import PathNote
 from gpu2npu.report.third_party import Affected, Need, ReachedNeed

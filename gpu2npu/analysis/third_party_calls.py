@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu2npu.analysis.third_party import read_library
-from gpu2npu.analysis.third_party_facts import Facts, Function, Use
 from gpu2npu.analysis.third_party_names import Library
+from gpu2npu.analysis.third_party_records import Facts, Function, Use
 from gpu2npu.records import Finding, FindingKind, MigratedFile, Span
 from gpu2npu.report.tables import raw_cell
 from gpu2npu.report.third_party import NeedKind

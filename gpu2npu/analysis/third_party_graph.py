@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gpu2npu.analysis.third_party_facts import Expression, Facts, Function, Use
 from gpu2npu.analysis.third_party_names import Library, Value
 from gpu2npu.analysis.third_party_needs import Needs
+from gpu2npu.analysis.third_party_records import Expression, Facts, Function, Use
 from gpu2npu.report.third_party import Need
 
 _CONSTRUCTORS = ("__init__", "__new__", "__post_init__")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple, TypeVar, cast
 
-from gpu2npu.analysis.third_party_facts import Class, Expression, Facts, Function
+from gpu2npu.analysis.third_party_records import Class, Expression, Facts, Function
 
 TENSOR = "torch.Tensor"
 _DEPTH = 12  # how far one question leads to others
