@@ -68,8 +68,12 @@
 
   const sideBySide = (diff) => {
     const table = make("table", "diff");
+    const columns = make("colgroup");
+    columns.append(make("col", "no"), make("col"), make("col", "no"), make("col"));
+    table.append(columns);
+    const body = table.createTBody();
     for (const pair of pairs(diff)) {
-      const row = table.insertRow();
+      const row = body.insertRow();
       if (typeof pair === "string") {
         row.className = "hunk";
         row.append(Object.assign(make("td", "", pair), { colSpan: 4 }));
