@@ -66,7 +66,8 @@ class Library:
         return [Value("outside", qualified)]
 
     def _absolute(self, qualified: str) -> list[Value]:
-        name, rest = qualified, []
+        name = qualified
+        rest: list[str] = []
         while name and name not in self.modules and name not in self._packages:
             name, _, last = name.rpartition(".")
             rest.insert(0, last)
@@ -221,7 +222,7 @@ class Library:
         if name in ("apply", "__call__") and value.kind == "class":
             return [Value("object", value.name)] if name == "apply" else []
         question = "attribute", value.name, name
-        found = self._once(question, partial(self._attribute_values, value.name, name, depth), [])
+        found: list[Value] = self._once(question, partial(self._attribute_values, value.name, name, depth), [])
         if found:
             return found
         assigned = any(name in self.classes[each][1].attributes for each in self._own_line(value.name))
