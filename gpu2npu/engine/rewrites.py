@@ -28,7 +28,7 @@ def in_source(
     place = _Places(text, after, rewrite.edits)
     done = sorted(replacements)
     changes = [replace(change, span=span) for change in migrated.changes if (span := place.outside(change.span))]
-    changes += [place.change(edit, index, done) for index, edit in enumerate(sorted(rewrite.edits))]
+    changes += [place.change(shifts, done) for shifts in _together(place.shifts)]
     answered = {(finding.span.start_line, finding.rule) for finding in rewrite.findings}
     findings = [replace(finding, span=place.nearest(finding.span)) for finding in migrated.findings]
     kept = [finding for finding in findings if (finding.span.start_line, finding.rule) not in answered]
@@ -50,6 +50,19 @@ class _Shift:
     edit: StructuralEdit
     start: int
     end: int
+
+
+def _together(shifts: list[_Shift]) -> list[list[_Shift]]:
+    """The edits by what is one change to a reader: a statement put around others, and the lines it moves right."""
+    groups: list[list[_Shift]] = []
+    for shift in shifts:
+        edit, first = shift.edit, groups[-1][0].edit if groups else shift.edit
+        indents = edit.start == edit.end and not edit.text.strip()
+        if groups and indents and (edit.rule, edit.message) == (first.rule, first.message):
+            groups[-1].append(shift)
+        else:
+            groups.append([shift])
+    return groups
 
 
 class _Places:
@@ -78,19 +91,25 @@ class _Places:
         start, end = self._offsets(span)
         return self.source.span(self._back(start, 0), self._back(end, 1))
 
-    def change(self, edit: StructuralEdit, index: int, done: list[Replacement]) -> Change:
-        shift = self.shifts[index]
+    def change(self, shifts: list[_Shift], done: list[Replacement]) -> Change:
+        """One change of a codemod; lines that move to the right are told as a whole."""
+        first, last = shifts[0], shifts[-1]
+        start, end = first.edit.start, last.edit.end
+        new_start, new_end = first.start, last.end
+        if len(shifts) > 1:
+            length = _line_length(self.source.text, end)
+            end, new_end = end + length, new_end + _line_length(self.after, new_end)
         inside = [
-            (first - shift.start, last - shift.start, new)
-            for first, last, new in done
-            if shift.start <= first and last <= shift.end
+            (begin - new_start, stop - new_start, new)
+            for begin, stop, new in done
+            if new_start <= begin and stop <= new_end
         ]
-        before = self.source.text[edit.start : edit.end]
-        after = splice(edit.text, inside)
+        before, after = self.source.text[start:end], splice(self.after[new_start:new_end], inside)
         operation = Operation.MODIFY if before.strip() and after.strip() else Operation.DELETE
         if not before.strip():
             operation = Operation.INSERT
-        return Change(self.source.span(edit.start, edit.end), edit.rule, operation, edit.message, before, after)
+        edit = first.edit
+        return Change(self.source.span(start, end), edit.rule, operation, edit.message, before, after)
 
     def _offsets(self, span: Span) -> tuple[int, int]:
         starts = self.after_starts
@@ -108,3 +127,8 @@ class _Places:
         if offset < shift.end or (side and offset == shift.end):
             return (shift.edit.start, shift.edit.end)[side]
         return offset - shift.end + shift.edit.end
+
+
+def _line_length(text: str, offset: int) -> int:
+    """How long the rest of a line is, without its end."""
+    return len(text[offset:].splitlines()[0]) if text[offset:] else 0

@@ -27,7 +27,8 @@ def test_rules_migrate_the_codemods_code_and_their_changes_are_places_of_the_sou
     told = edit("device = ", "torch.cuda.set_device(0)\ndevice = ")
     migrated = migrate(wrapped, told)
     assert migrated.content.decode() == (
-        "import torch\nimport torch_npu\nfrom torch import nn\n\ntorch.npu.set_device(0)\ndevice = torch.device('npu')\n"
+        "import torch\nimport torch_npu\nfrom torch import nn\n\n"
+        "torch.npu.set_device(0)\ndevice = torch.device('npu')\n"
         "model = nn.parallel.DistributedDataParallel(\n    Net().npu()\n)\nx = torch.ones(3).npu()\n"
     )
     rows = [(change.span.start_line, change.before, change.after) for change in migrated.changes]
@@ -64,3 +65,19 @@ def test_a_file_that_no_rule_is_for_is_rewritten_all_the_same():
     )
     assert migrated.content == b"x = 2\n"
     assert [(change.before, change.after) for change in migrated.changes] == [("1", "2")]
+
+
+def test_lines_that_move_to_the_right_are_one_change():
+    at = [SOURCE.decode().index(word) for word in ("model = ", "x = ")]
+    edits = (
+        StructuralEdit(at[0], at[0], "if first:\n    ", "r", "m"),
+        StructuralEdit(at[1], at[1], "    ", "r", "m"),
+    )
+    migrated = migrate(*edits)
+    assert migrated.content.decode().endswith(
+        "if first:\n    model = nn.DataParallel(Net()).npu()\n    x = torch.ones(3).npu()\n"
+    )
+    (change,) = [change for change in migrated.changes if change.rule == "r"]
+    assert (change.span.start_line, change.span.end_line) == (5, 6)
+    assert change.before == "model = nn.DataParallel(Net()).cuda()\nx = torch.ones(3).cuda()"
+    assert change.after == ("if first:\n    model = nn.DataParallel(Net()).npu()\n    x = torch.ones(3).npu()")
