@@ -208,8 +208,9 @@ def _only_argument(call: ast.Call) -> ast.expr | None:
     """The x of `f(x)` and of `x.f()`."""
     if len(call.args) == 1 and not call.keywords:
         return call.args[0]
-    plain = not call.args and not call.keywords and isinstance(call.func, ast.Attribute)
-    return call.func.value if plain else None  # type: ignore[attr-defined, no-any-return]
+    if not call.args and not call.keywords and isinstance(call.func, ast.Attribute):
+        return call.func.value
+    return None
 
 
 def _applied_to_other_side(product: ast.BinOp, call: ast.Call) -> bool:

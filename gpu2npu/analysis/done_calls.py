@@ -46,8 +46,9 @@ def number(node: ast.AST) -> int | None:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         inner = number(node.operand)
         return -inner if inner is not None else None
-    plain = isinstance(node, ast.Constant) and type(node.value) is int
-    return node.value if plain else None  # type: ignore[attr-defined, no-any-return]
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    return None
 
 
 def keyword(call: ast.Call, name: str) -> ast.expr | None:

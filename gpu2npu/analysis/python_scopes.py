@@ -8,8 +8,8 @@ nests.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 
 class Imported(NamedTuple):
@@ -32,7 +32,7 @@ class Parameter(NamedTuple):
     """A name bound by a function's signature."""
 
     annotation: ast.expr | None
-    index: int
+    place: int
 
 
 class Defined(NamedTuple):
@@ -168,14 +168,14 @@ class _Walker:
     def call(self, node: ast.Call, scope: Scope) -> None:
         self.code.calls.append((node, scope))
         function = node.func
-        while function.__class__ is ast.Attribute:
-            function = function.value  # type: ignore[attr-defined]
+        while isinstance(function, ast.Attribute):
+            function = function.value
         stack = self.stack
         stack.extend(keyword.value for keyword in node.keywords)
-        if function.__class__ is not ast.Name:
+        if not isinstance(function, ast.Name):
             stack.append(function)
             stack.extend(node.args)
-        elif function is node.func and function.id in _TESTS:  # type: ignore[attr-defined]
+        elif function is node.func and function.id in _TESTS:
             stack.extend(argument for argument in node.args[:1] if not isinstance(argument, ast.Attribute))
         else:
             stack.extend(node.args)
@@ -349,16 +349,17 @@ class _Walker:
         values: list[ast.expr | None]
         if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(targets) and not part:
             starred = any(isinstance(each, ast.Starred) for each in (*targets, *value.elts))
-            values, inner = ([None] * len(targets), False) if starred else (list(value.elts), False)
+            inner = False
+            values = [None] * len(targets) if starred else [*value.elts]
         elif part:
-            values, inner = [None] * len(targets), False
+            values, inner = [None for _ in targets], False
         else:
-            values, inner = [value] * len(targets), True
+            values, inner = [value for _ in targets], True
         for target, each in zip(targets, values, strict=True):
             self.target(target, each, statement, scope, part=inner)
 
 
-_HANDLERS = {
+_HANDLERS: dict[type[ast.AST], Callable[[_Walker, Any, Scope], None]] = {
     ast.Call: _Walker.call,
     ast.Attribute: _Walker.attribute,
     ast.BinOp: _Walker.product,

@@ -132,7 +132,7 @@ class ValueTypes:
             if binding.annotation is not None:
                 return self._annotated(binding.annotation, owner)
             cls = owner.parent
-            if binding.index == 0 and name == "self" and cls is not None and cls.kind == "class":
+            if binding.place == 0 and name == "self" and cls is not None and cls.kind == "class":
                 return self._instance_of(self.module, cls)
         return _UNKNOWN
 

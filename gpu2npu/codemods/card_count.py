@@ -10,6 +10,7 @@ import libcst as cst
 from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.places import Step, above, replaced, reported
 from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.syntax import walk
 from gpu2npu.codemods.wrapping import Wrap, argument
 from gpu2npu.engine.scopes import Assigned
 from gpu2npu.engine.tree import children
@@ -21,10 +22,15 @@ _COUNT = "torch.cuda.device_count"
 _ALWAYS_SO = re.compile(
     r"is_available|\b(no_|use_|with_|has_|is_)?(cuda|npu|gpu)\b|isinstance|hasattr|> *0$|>= *1$", re.IGNORECASE
 )
+_ABOUT_CARDS = re.compile(r"gpu|npu|card|cuda|parallel|distributed|device|ids\b", re.IGNORECASE)
 _SOME = re.compile(r"(>|!=)\s*0$|>=\s*1$")
 _CHECK = (
     "With several processes the model must be wrapped here, or each trains a model of its own: "
     "write `if torch.distributed.get_world_size() > 1:`, or start the program so that the condition holds."
+)
+_LEFT_BEFORE = (
+    "With several processes the model must be wrapped below, or each trains a model of its own: return here only if "
+    "`torch.distributed.get_world_size() == 1`, or start the program so that the condition does not hold."
 )
 
 
@@ -36,6 +42,27 @@ def by_world_size(wrap: Wrap) -> Iterator[Step]:
         test = wrap.file.code(condition.test)
         if not found and "get_world_size" not in test and not _ALWAYS_SO.search(test):
             yield reported(wrap.file, condition.test, test, _CHECK, FindingKind.REVIEW)
+    for condition in _left_before(wrap):
+        test = wrap.file.code(condition.test)
+        if _ABOUT_CARDS.search(test) and not re.search("is_available|device_count|isinstance|hasattr", test):
+            yield reported(wrap.file, condition.test, test, _LEFT_BEFORE, FindingKind.REVIEW)
+
+
+def _left_before(wrap: Wrap) -> Iterator[cst.If]:
+    """`if not args.multi_gpu: return model` above the wrap in its function."""
+    below: cst.CSTNode = wrap.call
+    for node in above(wrap.file, wrap.call):
+        if isinstance(node, cst.IndentedBlock):
+            before = node.body[: next(i for i, part in enumerate(node.body) if part is below)]
+            yield from (
+                part
+                for part in before
+                if isinstance(part, cst.If)
+                and any(isinstance(end, cst.Return) and end.value is not None for end in walk(part.body))
+            )
+        if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+            return
+        below = node
 
 
 def _conditions(wrap: Wrap) -> Iterator[cst.If | cst.IfExp]:

@@ -42,7 +42,10 @@ def reason_to_stay(program: Program, wrap: Wrap, entries: Sequence[Entry]) -> st
     if never_trains or (not programs and _is_for_evaluation(wrap)):
         return _NO_TRAINING.format(module=module)
     if not programs:
-        return f"An NPU has no DataParallel, and no script that comes here was found: {_BY_HAND.format(module=module)}"
+        return (
+            "An NPU has no DataParallel, and no script that comes here was found (one that loads hundreds of files is "
+            f"not followed): {_BY_HAND.format(module=module)}"
+        )
     if _is_loss(wrap):
         return f"A loss has nothing to train, and DistributedDataParallel refuses it: write `{module}.npu()` here."
     if any(arg.star for arg in wrap.call.args):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -13,6 +14,7 @@ from gpu2npu.codemods.syntax import Place, above, enclosing_function, walk
 from gpu2npu.engine.tree import string_value
 
 _SAVE, _LOAD = "torch.save", "torch.load"
+_FILE_NAME = re.compile(r"\.\w+[\"']")  # path + "/checkpoint.pth"
 
 
 def wait_before_loads(flow: Dataflow, saved: Sequence[Place], rewriting: Rewriting) -> None:
@@ -21,7 +23,7 @@ def wait_before_loads(flow: Dataflow, saved: Sequence[Place], rewriting: Rewriti
     paths = [path for place in saved for path in _paths(place, _SAVE)]
     for file in flow.files.values():
         for load in _paths(Place(file, file.module), _LOAD):
-            if any(_is_read_later(path, load) for path in paths):
+            if any(_is_read_later(flow, path, load) for path in paths):
                 _wait(load, rewriting)
 
 
@@ -36,18 +38,43 @@ def _paths(place: Place, function: str) -> Iterator[Place]:
             yield from (Place(place.file, arg) for arg in args[:2][-1 if function == _SAVE else 0 :][:1])
 
 
-def _is_read_later(written: Place, read: Place) -> bool:
+def _is_read_later(flow: Dataflow, written: Place, read: Place) -> bool:
     """Whether a path that is read is one that was written before: the same text in the same function below, or the same
-    literal or setting in any, below a loop."""
-    if " ".join(written.file.code(written.node).split()) != " ".join(read.file.code(read.node).split()):
+    name of a file or setting in any, below a loop or after a call of the function that writes."""
+    path = _spelled(flow, read)
+    if _text(written) != _text(read) and _text(_spelled(flow, written)) != _text(path):
         return False
     one, other = enclosing_function(written), enclosing_function(read)
     if written.file is read.file and (one.node if one else None) is (other.node if other else None):
         return _start(written) < _start(read)
-    if isinstance(read.node, cst.Name) and not _is_global(read):
+    if isinstance(path.node, cst.Name) and not _is_global(path):
         return False
-    return (string_value(read.node) is not None or isinstance(read.node, (cst.Attribute, cst.Name))) and _is_below_loop(
-        read
+    named = _FILE_NAME.search(_text(path)) or string_value(path.node) is not None
+    if not named and not isinstance(path.node, (cst.Attribute, cst.Name)):
+        return False
+    return _is_below_loop(read) or (one is not None and other is not None and _is_called_later(flow, one, other))
+
+
+def _spelled(flow: Dataflow, path: Place) -> Place:
+    """The expression of a path: of a local name what it was assigned, if that happens once."""
+    values = flow.assigned(path) if isinstance(path.node, cst.Name) and not _is_global(path) else []
+    return values[0] if len(values) == 1 else path
+
+
+def _text(place: Place) -> str:
+    return "".join(place.file.code(place.node).split())
+
+
+def _is_called_later(flow: Dataflow, writes: Place, reads: Place) -> bool:
+    """Whether some function calls first the one that writes and then the one that reads."""
+    before = [(enclosing_function(call), call) for call in flow.callers(writes)]
+    after = [(enclosing_function(call), call) for call in flow.callers(reads)]
+    return any(
+        first.file is then.file
+        and (one.node if one else None) is (other.node if other else None)
+        and _start(first) < _start(then)
+        for one, first in before
+        for other, then in after
     )
 
 

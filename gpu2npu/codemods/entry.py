@@ -65,12 +65,22 @@ class Entry:
                 pending += reversed(children(node))
 
 
+# A program that loads more files is not followed: to parse them all would take longer than all the rest.
+_MOST_FILES = 300
+
+
 def find_entries(program: Program, paths: Iterable[str]) -> list[Entry]:
-    """The programs that load one of some files, by path."""
+    """The programs that load one of some files, by path, if they are not too large to be followed."""
+    wanted = frozenset(paths)
+    if not wanted:
+        return []
     graph = ImportGraph.of(program)
     entries = []
-    for path in sorted(graph.that_load(paths)):
-        file = program.file(path) if _may_start(program, path) or path not in graph.importers else None
+    for path in sorted(graph.that_load(wanted)):
+        may_start = b"__main__" in program.sources[path] or path not in graph.importers
+        if not may_start or len(graph.loaded_by(path, _MOST_FILES)) > _MOST_FILES:
+            continue
+        file = program.file(path)
         if file is not None and _is_started(file, path in graph.importers):
             entries.append(_entry(program, graph, file))
     return entries
@@ -87,10 +97,6 @@ def _entry(program: Program, graph: ImportGraph, file: ParsedFile) -> Entry:
     files = {other: parsed for other, parsed in loaded.items() if parsed is not None}
     others = [parsed for other, parsed in files.items() if other != file.path]
     return Entry(file, files, reached_definitions(file, others))
-
-
-def _may_start(program: Program, path: str) -> bool:
-    return b"__main__" in program.sources[path]
 
 
 def _is_started(file: ParsedFile, is_imported: bool) -> bool:

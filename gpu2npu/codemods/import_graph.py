@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gpu2npu.codemods.program import Program
 
@@ -23,7 +24,9 @@ class ImportGraph:
     importers: Mapping[str, frozenset[str]]
 
     @classmethod
+    @lru_cache(maxsize=1)
     def of(cls, program: Program) -> ImportGraph:
+        """The graph of a program, made once."""
         imports = {path: frozenset(_imported(program, path)) for path in program.sources}
         importers: dict[str, set[str]] = {}
         for path, others in imports.items():
@@ -31,19 +34,19 @@ class ImportGraph:
                 importers.setdefault(other, set()).add(path)
         return cls(imports, {path: frozenset(others) for path, others in importers.items()})
 
-    def loaded_by(self, path: str) -> frozenset[str]:
-        """The files that are loaded with a file, itself among them."""
-        return _closure([path], self.imports)
+    def loaded_by(self, path: str, most: int | None = None) -> frozenset[str]:
+        """The files that are loaded with a file, itself among them; where they are more than `most`, some of them."""
+        return _closure([path], self.imports, most)
 
     def that_load(self, paths: Iterable[str]) -> frozenset[str]:
         """The files that load one of some files, these among them."""
         return _closure(paths, self.importers)
 
 
-def _closure(start: Iterable[str], edges: Mapping[str, frozenset[str]]) -> frozenset[str]:
+def _closure(start: Iterable[str], edges: Mapping[str, frozenset[str]], most: int | None = None) -> frozenset[str]:
     found = set(start)
     pending = list(found)
-    while pending:
+    while pending and (most is None or len(found) <= most):
         for other in edges.get(pending.pop(), frozenset()) - found:
             found.add(other)
             pending.append(other)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 
-from gpu2npu.codemods.dataflow import Dataflow
+from gpu2npu.codemods.dataflow import PASSED_ON, Dataflow
 from gpu2npu.codemods.loader_call import LoaderCall
 from gpu2npu.codemods.rewriting import Rewriting
 from gpu2npu.codemods.syntax import Place, enclosing_function, walk
@@ -101,6 +101,26 @@ def count_shares(loop: BatchLoop, rewriting: Rewriting) -> None:
             and file.code(counted.value) in sources
         ):
             rewriting.replace(file, counted.attr, "sampler", "A rank sees its share of the samples.")
+
+
+def report_averages(flow: Dataflow, loop: BatchLoop, datasets: Collection[str], rewriting: Rewriting) -> None:
+    """Averages over `len(dataset)` beside a training loop, of a dataset (`datasets`: their texts) that is shared out."""
+    file, function = loop.place.file, enclosing_function(loop.place)
+    loader = loop.source.node
+    while isinstance(loader, cst.Call) and last_name(loader.func) in PASSED_ON and loader.args:
+        loader = loader.args[0].value
+    for node in walk(function.node if function is not None else file.module):
+        if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Divide):
+            continue
+        makers = flow.makers(Place(file, node.right))
+        if any(maker.file.code(maker.node) in {f"len({text})" for text in datasets} for maker in makers):
+            rewriting.report(
+                file,
+                node,
+                "len",
+                "A rank sees its share of the samples only: for an average over those of the training loop divide by "
+                f"len({file.code(loader)}.sampler) in place of {file.code(node.right)}.",
+            )
 
 
 def report_splits(flow: Dataflow, rewriting: Rewriting) -> None:

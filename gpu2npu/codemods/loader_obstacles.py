@@ -15,6 +15,7 @@ from gpu2npu.codemods.syntax import Place, above, enclosing_function, walk
 from gpu2npu.engine.tree import dotted_name
 
 _RANKS = "dist.get_world_size()"
+_RANDOM = frozenset({"torch.utils.data.RandomSampler", "torch.utils.data.sampler.RandomSampler"})
 _DIVIDE = f"divide its batch size by {_RANKS}"
 
 
@@ -40,7 +41,7 @@ def obstacle(flow: Dataflow, call: LoaderCall, shared: Shared | None, entries: S
 
 def _obstacles(flow: Dataflow, call: LoaderCall, shared: Shared | None, entries: Sequence[str]) -> Iterator[str]:
     checks: tuple[Callable[[], str | None], ...] = (
-        lambda: _of_samplers(call),
+        lambda: _of_samplers(flow, call),
         lambda: _of_dataset(flow, call),
         lambda: _of_sharing(call, shared),
         lambda: _of_time(call, entries),
@@ -52,18 +53,30 @@ def _obstacles(flow: Dataflow, call: LoaderCall, shared: Shared | None, entries:
             yield found
 
 
-def _of_samplers(call: LoaderCall) -> str | None:
+def _of_samplers(flow: Dataflow, call: LoaderCall) -> str | None:
     if call.code("batch_sampler") not in {None, "None"}:
         return (
             "A batch sampler decides which samples form a batch: let it draw with one seed on all ranks, and yield "
             f"batch[dist.get_rank()::{_RANKS}] of each batch."
         )
     if call.code("sampler") not in {None, "None"}:
+        made = flow.makers(Place(call.place.file, call.given["sampler"].value))
+        if made and all(_is_random(maker) for maker in made):
+            return (
+                f"This sampler draws every sample once: write DistributedSampler({call.code('dataset')}) in place of "
+                f"RandomSampler, call its set_epoch(epoch) in the loop over epochs, and {_DIVIDE}."
+            )
         return (
             f"The program has a sampler of its own, {call.code('sampler')}: let it draw with one seed on all ranks and "
             f"yield indices[dist.get_rank()::{_RANKS}], and {_DIVIDE}."
         )
     return None
+
+
+def _is_random(maker: Place) -> bool:
+    """`RandomSampler(dataset)`: without replacement, and as many samples as there are."""
+    assert isinstance(maker.node, cst.Call)
+    return _called(maker) in _RANDOM and len(maker.node.args) == 1
 
 
 def _of_dataset(flow: Dataflow, call: LoaderCall) -> str | None:

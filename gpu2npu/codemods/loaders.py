@@ -11,7 +11,7 @@ from gpu2npu.codemods.entry_files import files_of
 from gpu2npu.codemods.epochs import set_epochs
 from gpu2npu.codemods.imports import RULE
 from gpu2npu.codemods.loader_call import LoaderCall, read_call
-from gpu2npu.codemods.loader_findings import count_shares, report_sizes, report_splits
+from gpu2npu.codemods.loader_findings import count_shares, report_averages, report_sizes, report_splits
 from gpu2npu.codemods.loader_obstacles import is_distributed, obstacle
 from gpu2npu.codemods.loader_roles import TrainingLoader, training_loaders
 from gpu2npu.codemods.places import is_skipped
@@ -60,6 +60,10 @@ def shard_loaders(program: Program, entries: Sequence[str]) -> dict[str, FileRew
     if sharded:
         report_splits(flow, rewriting)
     _report_loops(loops, sharded, rewriting)
+    for loop in loops:
+        own = [loader.place for loader in sharded if any(loader.is_made_as(made) for made in loop.made_by)]
+        if loop.trains and own:
+            report_averages(flow, loop, {read_call(flow, place).code("dataset") or "" for place in own}, rewriting)
     set_epochs(flow, [loop for loop in loops if loop.trains], shuffled, rewriting)
     return rewriting.files()
 

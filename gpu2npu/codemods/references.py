@@ -37,7 +37,7 @@ class Reference:
 
 def find_references(program: Program) -> Iterator[Reference]:
     """The expressions that name DataParallel, outside of imports, but those that a comment keeps."""
-    for file in program.with_word(rb"\bDataParallel\b"):
+    for file in program.with_word(b"DataParallel"):
         for node in (*nodes_of(file, cst.Name), *nodes_of(file, cst.Attribute)):
             parent = file.parents[id(node)]
             is_part = isinstance(parent, (cst.Attribute, cst.ImportAlias, cst.AsName, cst.Arg)) and not (
@@ -78,7 +78,7 @@ def report_subclass(reference: Reference) -> Iterator[Step]:
 
 def report_functions(program: Program) -> Iterator[Step]:
     """Calls of `torch.nn.parallel.data_parallel`."""
-    for file in program.with_word(rb"\bdata_parallel\b"):
+    for file in program.with_word(b"data_parallel"):
         for call in nodes_of(file, cst.Call):
             assert isinstance(call, cst.Call)
             if last_name(call.func) != "data_parallel" or is_skipped(file, call):

@@ -110,7 +110,7 @@ def _backward_calls(file: ParsedFile, function: cst.CSTNode) -> list[int]:
 
 
 def _drawn_later(wrap: Wrap) -> Iterator[Step]:
-    """`model.apply(init)` or `init_weights(model)` below the wrap."""
+    """`model.apply(init)`, `init_weights(model)` or a loop over `model.modules()` with `nn.init` in it, below the wrap."""
     file, target = wrap.file, target_of(wrap)
     if target is None:
         return
@@ -122,10 +122,21 @@ def _drawn_later(wrap: Wrap) -> Iterator[Step]:
         applies = isinstance(call.func, cst.Attribute) and call.func.attr.value == "apply"
         owner = file.code(call.func.value) if isinstance(call.func, cst.Attribute) else ""
         given = any(file.code(arg.value) in {name, f"{name}.module"} for arg in call.args)
-        if (applies and owner in {name, f"{name}.module"}) or (
-            given and _INITIALISES.search(last_name(call.func) or "")
+        if (
+            (applies and owner in {name, f"{name}.module"})
+            or (given and _INITIALISES.search(last_name(call.func) or ""))
+            or _draws_in_loop(file, call, name)
         ):
             yield reported(file, call, file.code(call.func), _DRAWN_LATER, FindingKind.REVIEW)
+
+
+def _draws_in_loop(file: ParsedFile, call: cst.Call, model: str) -> bool:
+    """`for m in model.modules(): nn.init.normal_(m.weight)`"""
+    name = file.names.qualified(call.func, file.scope_of(call)) or ""
+    return name.startswith("torch.nn.init.") and any(
+        isinstance(part, cst.For) and re.match(rf"{re.escape(model)}(\.module)?\.\w+\(", file.code(part.iter))
+        for part in above(file, call)
+    )
 
 
 def _goes_round(file: ParsedFile, call: cst.Call) -> bool:

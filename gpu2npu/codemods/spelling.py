@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
+
 import libcst as cst
 
 from gpu2npu.codemods.imports import RULE, Spelling, spelling
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.engine.scopes import Imported, import_module
-from gpu2npu.engine.tree import dotted_name
+from gpu2npu.engine.tree import dotted_name, last_name
 from gpu2npu.records import StructuralEdit
 
 DATA_PARALLEL = frozenset(
@@ -17,6 +20,8 @@ DATA_PARALLEL = frozenset(
         "torch.nn.parallel.data_parallel.DataParallel",
     }
 )
+_RENAMED = re.compile(r"\bDataParallel\s+as\s+(\w+)")
+_ASSIGNED = re.compile(r"\b(\w+)\s*=[^=\n]*\bDataParallel\b(?!\s*\()")
 _HOME, _NAME = "torch.nn.parallel", "DistributedDataParallel"
 _MESSAGE = "Models are wrapped in DistributedDataParallel."
 
@@ -90,9 +95,15 @@ def _whole_line(file: ParsedFile, statement: cst.ImportFrom) -> tuple[int, int]:
 
 def is_data_parallel(file: ParsedFile, node: cst.CSTNode) -> bool:
     """Whether an expression names DataParallel."""
-    if dotted_name(node) is None:
+    if dotted_name(node) is None or last_name(node) not in _names(file.text):
         return False
     return file.names.qualified(node, file.scope_of(node)) in DATA_PARALLEL
+
+
+@lru_cache(maxsize=64)
+def _names(text: str) -> frozenset[str]:
+    """The names that may mean DataParallel in a file: its own, and those that an import or assignment gives it."""
+    return frozenset({"DataParallel", *_RENAMED.findall(text), *_ASSIGNED.findall(text)})
 
 
 def api_of(file: ParsedFile, node: cst.CSTNode) -> str:

@@ -60,13 +60,12 @@ class LoopFinder:
     def _called(self, call: Place) -> frozenset[str]:
         assert isinstance(call.node, cst.Call)
         name = last_name(call.node.func)
-        if isinstance(call.node.func, cst.Attribute) and name in {_BACKWARD, _STEP}:
-            is_optimizers = (
-                name == _BACKWARD or len(call.node.args) < 2
-            )  # scaler.step(optimizer), optimizer.step(closure)
-            return frozenset({name}) if is_optimizers else frozenset()
         functions = [target.node for target in self.flow.targets(call) if isinstance(target.node, cst.FunctionDef)]
-        return frozenset().union(*(self._does.get(id(function), frozenset()) for function in functions))
+        done = frozenset[str]().union(*(self._does.get(id(function), frozenset()) for function in functions))
+        if isinstance(call.node.func, cst.Attribute) and name in {_BACKWARD, _STEP}:
+            # scaler.step(optimizer) and optimizer.step(closure), not trainer.step(x, y)
+            return done | {name} if name == _BACKWARD or len(call.node.args) < 2 else done
+        return done
 
     def loops(self) -> list[BatchLoop]:
         """The loops over batches of a DataLoader, and the innermost training loops over anything else."""

@@ -42,7 +42,7 @@ class Wrap:
 
 def find_wraps(program: Program) -> Iterator[Wrap]:
     """The calls of DataParallel in a project, but those that a comment keeps."""
-    for file in program.with_word(rb"\bDataParallel\b"):
+    for file in program.with_word(b"DataParallel"):
         for call in nodes_of(file, cst.Call):
             assert isinstance(call, cst.Call)
             if is_data_parallel(file, call.func) and not is_skipped(file, call):

@@ -18,6 +18,7 @@ from gpu2npu.support.tables import has_cuda_name
 _IMPORTERS = frozenset({"importorskip", "import_module", "__import__"})
 # Modules that a star import of torch brings in, as far as rules are about them.
 _OF_TORCH = frozenset({"cuda", "nn", "distributed", "backends", "version", "amp", "profiler"})
+_OF_NN = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DataParallel"})
 
 
 @dataclass(eq=False)
@@ -124,8 +125,9 @@ class Names:
     def _through_stars(self, name: str) -> str | None:
         for module in self.scopes.star_imports:
             if module == "torch" or module.startswith("torch."):
-                if (module == "torch" and name in _OF_TORCH) or has_cuda_name(f"{module}.{name}"):
-                    return f"{module}.{name}"
+                dotted = f"{module}.{name}"
+                if (module == "torch" and name in _OF_TORCH) or dotted in _OF_NN or has_cuda_name(dotted):
+                    return dotted
                 continue
             dotted = f"{module}{'' if module.endswith('.') else '.'}{name}"
             other = self.module(module) if self.may_provide(module, name) else None

@@ -107,7 +107,7 @@ def _verdict(api: str, version: str) -> Verdict:
         return Verdict(api, VerdictKind.UNSUPPORTED, evidence)
     if first is not None and is_absent:
         return _absent(api, first, is_later, torch, table)
-    for spelling in spellings:
+    for spelling in (*spellings, *_same_operators(api)):
         if variants := api_variants().get(spelling):
             assumed = known.assume if known is not None and is_named else ""
             found = _of_operators(api, variants, assumed, table, torch)
@@ -262,11 +262,22 @@ def _spellings(api: str) -> list[str]:
     """The name itself, then where PyTorch exports the same thing: torch.nn.modules.conv.Conv2d is torch.nn.Conv2d."""
     parts = api.split(".")
     found = [api]
-    homes = ("torch.nn", "torch.optim")
-    found += [f"{home}.{parts[-1]}" for home in homes if api.startswith(f"{home}.") and len(parts) > 3]
+    homes = ("torch.nn.utils", "torch.nn", "torch.optim")
+    found += [f"{home}.{parts[-1]}" for home in homes if api.startswith(f"{home}.") and len(parts) > home.count(".") + 2]
     if parts[:2] == ["torch", "functional"]:
         found.append(f"torch.{parts[-1]}")
-    return found
+    return list(dict.fromkeys(found))
+
+
+def _same_operators(api: str) -> list[str]:
+    """Other names whose calls reach the operators of `api`: the function of a method (aten::relu has both), and what
+    a deprecated name of an initializer calls (kaiming_normal is kaiming_normal_)."""
+    owner, _, name = api.rpartition(".")
+    if owner == "torch.Tensor":
+        return [f"torch.{name}"]
+    if owner in ("torch.nn.init", "torch.nn.utils") and not name.endswith("_"):
+        return [f"{api}_"]
+    return []
 
 
 @cache
