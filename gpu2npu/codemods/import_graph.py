@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from gpu2npu.codemods.program import Program
 
@@ -24,9 +23,12 @@ class ImportGraph:
     importers: Mapping[str, frozenset[str]]
 
     @classmethod
-    @lru_cache(maxsize=1)
     def of(cls, program: Program) -> ImportGraph:
         """The graph of a program, made once."""
+        return program.once(cls, lambda: cls._of(program))
+
+    @classmethod
+    def _of(cls, program: Program) -> ImportGraph:
         imports = {path: frozenset(_imported(program, path)) for path in program.sources}
         importers: dict[str, set[str]] = {}
         for path, others in imports.items():

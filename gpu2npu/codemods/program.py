@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import libcst as cst
 
@@ -16,6 +17,9 @@ from gpu2npu.engine.names import Names
 from gpu2npu.engine.scopes import Scope, collect_scopes
 from gpu2npu.engine.source import read_source
 from gpu2npu.engine.tree import children
+
+
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +54,20 @@ class Program:
     sources: Mapping[str, bytes]
     context: ProjectContext
     _files: dict[str, ParsedFile | None] = field(default_factory=dict)
+    _made: dict[type[Any], Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, sources: Mapping[str, bytes], context: ProjectContext) -> Program:
         """Parsed trees are kept out of the migration's own context, which is sent to its workers."""
         own = replace(context, files=frozenset(sources), read=sources.__getitem__, parsed={}, answers={})
         return cls(sources, own)
+
+    def once(self, kind: type[_Made], make: Callable[[], _Made]) -> _Made:
+        """What takes long to find out about the program, made when it is first asked for."""
+        if kind not in self._made:
+            self._made[kind] = make()
+        made: _Made = self._made[kind]
+        return made
 
     def with_word(self, pattern: bytes) -> Iterator[ParsedFile]:
         """The files that contain a match of a regular expression and can be parsed."""
