@@ -104,7 +104,7 @@ def count_shares(loop: BatchLoop, rewriting: Rewriting) -> None:
 
 
 def report_averages(flow: Dataflow, loop: BatchLoop, datasets: Collection[str], rewriting: Rewriting) -> None:
-    """Averages over `len(dataset)` beside a training loop, of a dataset (`datasets`: their texts) that is shared out."""
+    """Averages over `len(dataset)` beside a training loop, of the `datasets` (as written) that are shared out."""
     file, function = loop.place.file, enclosing_function(loop.place)
     loader = loop.source.node
     while isinstance(loader, cst.Call) and last_name(loader.func) in PASSED_ON and loader.args:

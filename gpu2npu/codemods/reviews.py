@@ -110,7 +110,7 @@ def _backward_calls(file: ParsedFile, function: cst.CSTNode) -> list[int]:
 
 
 def _drawn_later(wrap: Wrap) -> Iterator[Step]:
-    """`model.apply(init)`, `init_weights(model)` or a loop over `model.modules()` with `nn.init` in it, below the wrap."""
+    """`model.apply(init)`, `init_weights(model)`, or `nn.init` in a loop over `model.modules()`, below the wrap."""
     file, target = wrap.file, target_of(wrap)
     if target is None:
         return

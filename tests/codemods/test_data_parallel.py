@@ -249,6 +249,15 @@ def test_an_imported_name(statement, name, new_statement, new_name):
     }
 
 
+def test_a_name_from_a_star_import_of_torch_is_known():
+    source = PLAIN.replace("from torch import nn", "from torch.nn import *").replace("nn.", "")
+    text = after({"a.py": source})["a.py"]
+    assert "from torch.nn.parallel import DistributedDataParallel\n" in text
+    assert f"model = DistributedDataParallel(model.cuda(), {IDS})\n" in text
+    assert after({"a.py": text}) == {}
+    assert after({"a.py": "class DataParallel(list): pass\n" + source}) == {}
+
+
 def test_where_a_part_was_wrapped_the_whole_model_is_and_names_in_its_state_dict_stay():
     body = """    net = Net()
     net.features = nn.DataParallel(net.features)
@@ -354,6 +363,7 @@ def test_what_is_not_certain_stays_and_is_reported(body, line, message):
     ("body", "line", "message"),
     [
         ("if args.parallel:\n        net = nn.DataParallel(net)", 7, "get_world_size() > 1"),
+        ("if not args.multi_gpu:\n        return net\n    net = nn.DataParallel(net)", 7, "get_world_size() == 1"),
         ("x = x.cuda(1)\n    net = nn.DataParallel(net)", 7, ".npu()"),
         ("os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n    net = nn.DataParallel(net)", 7, "take the line out"),
     ],
@@ -374,6 +384,7 @@ TRAINS = "    loss.backward()\n    return net\n"
         ("    loss_of = nn.MSELoss(size_average=False)\n", 8, "get_world_size()).backward()"),
         ("    init_weights(net)\n", 8, "draw them before the model is wrapped"),
         ("    net.module.apply(draw)\n", 8, "draw them before the model is wrapped"),
+        ("    for m in net.modules():\n        nn.init.ones_(m.bias)\n", 9, "draw them before the model is wrapped"),
         ("    optimizer = SGD([*net.parameters(), *head.parameters()])\n", 8, "not averaged over processes: wrap it"),
         ("    loss = net.module(x).mean()\n", 8, "calls the model inside the wrapper"),
         ("    loss = net.module.encode(x).mean()\n", 8, "calls the model inside the wrapper"),

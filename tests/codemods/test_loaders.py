@@ -299,6 +299,10 @@ LEFT = {
         "train_loader = DataLoader(ds, 64, sampler=Weighted(w))",
         "The program has a sampler of its own, Weighted(w)",
     ),
+    "a sampler that draws each sample once": (
+        "s = torch.utils.data.RandomSampler(ds)\ntrain_loader = DataLoader(ds, 64, sampler=s)",
+        "write DistributedSampler(ds) in place of RandomSampler",
+    ),
     "a batch sampler": ("train_loader = DataLoader(ds, batch_sampler=Buckets(ds))", "A batch sampler decides"),
     "an iterable dataset": (
         "class Lines(torch.utils.data.IterableDataset): pass\ntrain_loader = DataLoader(Lines(), batch_size=64)",
@@ -374,6 +378,51 @@ def test_averages_are_over_the_share_of_a_rank():
     assert messages == []
     assert "return total / len(loader.sampler)" in after
     assert "return right / len(loader.dataset)" in after
+
+
+def test_averages_over_the_whole_dataset_are_reported():
+    before = """
+    data = {x: read(x) for x in ["train", "val"]}
+    loaders = {x: DataLoader(data[x], batch_size=64, shuffle=True) for x in ["train", "val"]}
+    sizes = {x: len(data[x]) for x in ["train", "val"]}
+    steps = sizes["train"] / 64
+    for epoch in range(3):
+        for phase in ["train", "val"]:
+            total = 0
+            for x, y in tqdm(loaders[phase]):
+                loss = criterion(model(x), y)
+                if phase == "train":
+                    loss.backward()
+                    optimizer.step()
+                total += loss.item() * len(x)
+            print(total / sizes[phase], total / len(loaders[phase]))
+    """
+    _, messages = shard_one(dedent(before))
+    told = [message for message in messages if "sees its share" in message]
+    assert [message.partition(" divide by ")[2] for message in told] == [
+        "len(loaders[phase].sampler) in place of sizes[phase]."
+    ]
+
+
+def test_a_method_of_the_program_called_step_trains():
+    before = """
+    class Trainer:
+        def step(self, x, y):
+            loss = criterion(self.model(x), y)
+            loss.backward()
+            self.optimizer.step()
+
+        def fit(self, loader):
+            for epoch in range(3):
+                for x, y in loader:
+                    self.step(x, y)
+
+    Trainer().fit(DataLoader(data, batch_size=64, shuffle=True))
+    """
+    after, messages = shard_one(dedent(before))
+    assert "sampler=DistributedSampler(data)" in after
+    assert "loader.sampler.set_epoch(epoch)" in after
+    assert messages == []
 
 
 def test_tensors_of_the_size_of_a_batch_are_reported():

@@ -244,6 +244,97 @@ FORMS = {
             model.load_state_dict(torch.load('best.pt'))
         """,
     ),
+    "a file of which a class and a function make the name": (
+        """
+        class Best:
+            def keep(self, model, path):
+                torch.save(model.state_dict(), path+'/'+'best.pth')
+
+        def main(path):
+            best = Best()
+            for epoch in range(3):
+                fit(model)
+                best.keep(model, path)
+            best_path = path + '/' + 'best.pth'
+            model.load_state_dict(torch.load(best_path))
+        """,
+        """
+        class Best:
+            def keep(self, model, path):
+                if dist.get_rank() == 0:
+                    torch.save(model.state_dict(), path+'/'+'best.pth')
+
+        def main(path):
+            best = Best()
+            for epoch in range(3):
+                fit(model)
+                best.keep(model, path)
+            best_path = path + '/' + 'best.pth'
+            dist.barrier()
+            model.load_state_dict(torch.load(best_path))
+        """,
+    ),
+    "a file that a function reads back": (
+        """
+        def save(model, epoch):
+            path = 'net_%d.pth' % epoch
+            torch.save(model.state_dict(), path)
+
+        def load(model, epoch):
+            model.load_state_dict(torch.load('net_%d.pth' % epoch))
+
+        def main():
+            for epoch in range(3):
+                fit(model)
+                save(model, epoch)
+                load(model, epoch)
+        """,
+        """
+        def save(model, epoch):
+            path = 'net_%d.pth' % epoch
+            if dist.get_rank() == 0:
+                torch.save(model.state_dict(), path)
+
+        def load(model, epoch):
+            dist.barrier()
+            model.load_state_dict(torch.load('net_%d.pth' % epoch))
+
+        def main():
+            for epoch in range(3):
+                fit(model)
+                save(model, epoch)
+                load(model, epoch)
+        """,
+    ),
+    "a file that another function read before": (
+        """
+        def save(model):
+            torch.save(model.state_dict(), folder + '/net.pth')
+
+        def load(model):
+            model.load_state_dict(torch.load(folder + '/net.pth'))
+
+        def main():
+            load(model)
+            for epoch in range(3):
+                fit(model)
+            save(model)
+        """,
+        """
+        def save(model):
+            if dist.get_rank() == 0:
+                torch.save(model.state_dict(), folder + '/net.pth')
+
+        def load(model):
+            model.load_state_dict(torch.load(folder + '/net.pth'))
+
+        def main():
+            load(model)
+            for epoch in range(3):
+                fit(model)
+            save(model)
+        """,
+    ),
     "a checkpoint to go on from": (
         """
         def main():
