@@ -9,6 +9,7 @@ from dataclasses import replace
 from gpu2npu.codemods.card_count import by_world_size
 from gpu2npu.codemods.certainty import is_part, own_group, reason_to_stay, whole_model
 from gpu2npu.codemods.choice import CodemodChoice
+from gpu2npu.codemods.cpu_moves import keep_on_card
 from gpu2npu.codemods.entry import Entry, find_entries
 from gpu2npu.codemods.loaders import shard_loaders
 from gpu2npu.codemods.own_card import on_own_card
@@ -21,7 +22,7 @@ from gpu2npu.codemods.reviews import is_called_twice, review
 from gpu2npu.codemods.single_card import last_move, single_card_entry, wrap_below, wrap_target
 from gpu2npu.codemods.spelling import api_of
 from gpu2npu.codemods.unused_parameters import parts_left_out
-from gpu2npu.codemods.wrapping import Wrap, distributed, find_wraps, kept_name
+from gpu2npu.codemods.wrapping import Wrap, distributed, find_wraps, kept_name, target_of
 from gpu2npu.records import FileRewrite, FindingKind, StructuralEdit
 
 _ASKS_RANK = re.compile(r"\bif ([\w.]+)\.get_rank\(\) == 0")
@@ -49,6 +50,9 @@ def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewr
     for entry in started:
         steps += set_up(entry)
     steps += review(rewritten, started)
+    targets = [(wrap.file, target_of(wrap)) for wrap in rewritten]
+    wrapped = frozenset(file.code(target) for file, target in targets if target is not None)
+    steps += keep_on_card(started, wrapped, choice.target_model if single is not None else None)
     for wrap in rewritten:
         steps += parts_left_out(program, wrap)
     around = list(on_own_card(started))

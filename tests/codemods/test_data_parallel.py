@@ -383,6 +383,8 @@ TRAINS = "    loss.backward()\n    return net\n"
         ("    loss = nn.functional.mse_loss(net(x), y, reduction='sum')\n", 8, "get_world_size()).backward()"),
         ("    loss_of = nn.MSELoss(size_average=False)\n", 8, "get_world_size()).backward()"),
         ("    init_weights(net)\n", 8, "draw them before the model is wrapped"),
+        ("    net.cpu()\n", 8, "`copy.deepcopy(net.module).cpu()`"),
+        ("    net.module.to(torch.device('cpu'))\n", 8, "`copy.deepcopy(net.module).cpu()`"),
         ("    net.module.apply(draw)\n", 8, "draw them before the model is wrapped"),
         ("    for m in net.modules():\n        nn.init.ones_(m.bias)\n", 9, "draw them before the model is wrapped"),
         ("    optimizer = SGD([*net.parameters(), *head.parameters()])\n", 8, "not averaged over processes: wrap it"),
@@ -441,6 +443,21 @@ def test_buffers_stay_as_they_are_between_two_calls_before_one_backward(body, bu
     source = f"{HEAD}\ndef part():\n    net = nn.DataParallel(net.cuda())\n{body}{TAIL}"
     as_written = f"{HEAD}\ndef part():\n    net = {DDP}(net.cuda(), {IDS}{buffers})\n{body}{TAIL_AFTER}"
     assert after({"a.py": source}) == {"a.py": as_written}
+
+
+def test_a_copy_of_a_wrapped_model_goes_to_the_cpu():
+    body = "    net = nn.DataParallel(net)\n    torch.save(net.module.cpu().state_dict(), 'a.pt')\n    net.cuda()\n"
+    text = after({"a.py": f"{HEAD}\ndef part():\n{body}{TRAINS}{TAIL}"})["a.py"]
+    assert "        torch.save(deepcopy(net.module).cpu().state_dict(), 'a.pt')\n" in text
+    assert "from copy import deepcopy\n" in text
+    assert after({"a.py": text}) == {}
+
+
+def test_the_model_of_a_script_for_one_card_goes_to_the_cpu_as_a_copy():
+    source = PLAIN.replace("nn.DataParallel(model, device_ids=[0, 1])", "model")
+    source += "torch.save(model.to('cpu').state_dict(), 'a.pt')\n"
+    text = after({"a.py": source}, CodemodChoice(main="a.py"))["a.py"]
+    assert "    torch.save(deepcopy(model.module).to('cpu').state_dict(), 'a.pt')\n" in text
 
 
 def test_a_script_that_does_not_train_stays():
