@@ -18,7 +18,6 @@ from gpu2npu.engine.scopes import Scope, collect_scopes
 from gpu2npu.engine.source import read_source
 from gpu2npu.engine.tree import children
 
-
 _Made = TypeVar("_Made")
 
 
