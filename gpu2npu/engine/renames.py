@@ -21,7 +21,7 @@ from gpu2npu.engine.matches import Found, Matches
 from gpu2npu.engine.names import Names
 from gpu2npu.engine.scopes import Assigned, Imported, Scope, import_module
 from gpu2npu.engine.table import RuleTable
-from gpu2npu.engine.tree import dotted_name, string_value
+from gpu2npu.engine.tree import dotted_name, last_name, string_value
 from gpu2npu.records import FindingKind
 from gpu2npu.rulebook.rule import Rule
 from gpu2npu.support.tables import has_cuda_name, has_npu_name, table_for
@@ -39,6 +39,7 @@ class Renames:
         self.above = above
         self.release = table_for(names.context.version)
         self.anchors = {"torch"}  # local names beside whose import a further import belongs
+        self.tested: set[str] = set()  # classes of torch.nn that some place only asks for
         self.renamed_locals: dict[tuple[int, str], str] = {}
         self.imported: list[tuple[Rule, cst.ImportAlias, str, list[cst.CSTNode]]] = []  # whose uses are reported
         self.interesting = self._interesting_names()
@@ -123,6 +124,9 @@ class Renames:
             return
         root = chain[0]
         assert isinstance(root, cst.Name)
+        if then.rename is None and prefix.startswith("torch.nn.") and _is_tested(self.above):
+            self.tested.add(qualified)
+            return
         if len(chain) > 1 or not self._is_alias(root.value, scope):
             self.matches.note(rule, chain[-1], qualified, self.above)
         if then.rename is None:
@@ -302,7 +306,7 @@ class Renames:
 
     def unused_imports(self) -> None:
         """Report what is imported and not used here: another file may take it from this one, or it may not exist."""
-        reported = [f"{found.api}." for found in self.matches.found]
+        reported = [f"{api}." for api in (*(found.api for found in self.matches.found), *self.tested)]
         for rule, alias, qualified, above in self.imported:
             if not any(api.startswith(f"{qualified}.") for api in reported):
                 self.matches.note(rule, alias, qualified, above)
@@ -362,6 +366,26 @@ def _expression(dotted: str) -> cst.BaseExpression:
 def _is_asked(node: cst.Call) -> bool:
     """Whether the program has an answer for a name that does not exist: `hasattr`, `getattr` with a default."""
     return isinstance(node.func, cst.Name) and (node.func.value == "hasattr" or len(node.args) > 2)
+
+
+def _is_tested(above: list[cst.CSTNode]) -> bool:
+    """Whether a class below these nodes is asked for and not used: in a type, in a comparison, or in
+    `isinstance(x, (nn.DataParallel, ...))`. PyTorch has the class, and nothing on the NPU is one."""
+    below: cst.CSTNode | None = None
+    for node in reversed(above):
+        if isinstance(node, cst.Call):
+            return last_name(node.func) in ("isinstance", "issubclass") and below in node.args[1:]
+        if isinstance(node, (cst.Annotation, cst.Comparison)):
+            return True
+        if not isinstance(node, _OF_TYPES):
+            return False
+        below = node
+    return False
+
+
+# What may stand between a type and the place that asks for it.
+_OF_TYPES = (cst.Attribute, cst.Arg, cst.Tuple, cst.List, cst.Element, cst.BinaryOperation, cst.Subscript,
+    cst.SubscriptElement, cst.Index, cst.ComparisonTarget)  # fmt: skip
 
 
 def _is_type_checking(test: cst.CSTNode) -> bool:

@@ -88,3 +88,26 @@ def test_a_module_from_a_star_import_is_reported(rulebook) -> None:
         (4, "torch.cuda.synchronize"),
         (5, "torch.cuda.get_device_capability"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ("isinstance(x, nn.DataParallel)", 0),
+        ("isinstance(x, (nn.Linear, nn.DataParallel))", 0),
+        ("isinstance(x, nn.Linear | nn.DataParallel)", 0),
+        ("type(x) in (nn.DataParallel, nn.Linear)", 0),
+        ("def f(x: Optional[nn.DataParallel]): ...", 0),
+        ("isinstance(nn.DataParallel(x), Wrapped)", 1),
+        ("nn.DataParallel(x) == y", 1),
+        ("x = nn.DataParallel", 1),
+        ("wrap(nn.DataParallel)", 1),
+        ("class Mine(nn.DataParallel): ...", 1),
+    ],
+)
+@pytest.mark.parametrize("spelled", ["nn.DataParallel", "DataParallel"])
+def test_a_class_that_is_only_asked_for_is_no_use_of_it(migrate_with, use: str, expected: int, spelled: str) -> None:
+    imports = "from torch import nn\n" if spelled.startswith("nn.") else "from torch.nn import DataParallel, Linear\n"
+    text = imports + use.replace("nn.DataParallel", spelled).replace("nn.Linear", "object")
+    found = migrate_with([], text).findings
+    assert [finding.kind.value for finding in found] == ["unsupported"] * expected
