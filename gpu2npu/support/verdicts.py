@@ -52,12 +52,14 @@ class VerdictKind(str, Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of `api`; `evidence` is a sentence that names the release, `advice` what to do instead."""
+    """What is known of `api`; `evidence` is a sentence that names the release, `advice` what to do instead. It is
+    `later` when PyTorch has it in a later release only."""
 
     api: str
     kind: VerdictKind
     evidence: str
     advice: str = ""
+    later: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ def _verdict(api: str, version: str) -> Verdict:
         return Verdict(api, VerdictKind.UNSUPPORTED, evidence)
     if first is not None and is_absent:
         return _absent(api, first, is_later, torch, table)
-    for spelling in (*spellings, *_same_operators(api)):
+    for spelling in (*spellings, *(name for spelling in spellings for name in _same_operators(spelling))):
         if variants := api_variants().get(spelling):
             assumed = known.assume if known is not None and is_named else ""
             found = _of_operators(api, variants, assumed, table, torch)
@@ -128,7 +130,8 @@ def _verdict(api: str, version: str) -> Verdict:
     if api in packages():
         return Verdict(api, VerdictKind.NATIVE, "needs no operator: its names have verdicts of their own")
     evidence = f"nothing is known of its operators ({table.evidence})" if first else f"PyTorch has no public {api}"
-    return Verdict(api, VerdictKind.UNKNOWN, evidence, known.advice if known is not None else "")
+    advice = "try it on an NPU" if first else "check its spelling, and try it on an NPU"
+    return Verdict(api, VerdictKind.UNKNOWN, evidence, (known.advice if known is not None else "") or advice)
 
 
 def _of_fact(api: str, known: facts.Fact) -> Verdict:
@@ -156,7 +159,9 @@ def _of_torch_npu(api: str, table: SupportTable) -> Verdict:
 
 def _absent(api: str, first: str, is_later: bool, torch: Torch, table: SupportTable) -> Verdict:
     came = f"it came with {first}" if is_later else "it was removed"
-    return Verdict(api, VerdictKind.UNSUPPORTED, f"PyTorch {torch.release} has no {api}: {came} ({table.evidence})")
+    advice = f"move to that release (-v {first}), or write it anew" if is_later else "write it anew"
+    evidence = f"PyTorch {torch.release} has no {api}: {came} ({table.evidence})"
+    return Verdict(api, VerdictKind.UNSUPPORTED, evidence, f"{advice} with what PyTorch {torch.release} has", is_later)
 
 
 def _of_operators(api: str, variants: Sequence[Variant], assumed: str, table: SupportTable, torch: Torch) -> Verdict:
@@ -263,7 +268,9 @@ def _spellings(api: str) -> list[str]:
     parts = api.split(".")
     found = [api]
     homes = ("torch.nn.utils", "torch.nn", "torch.optim")
-    found += [f"{home}.{parts[-1]}" for home in homes if api.startswith(f"{home}.") and len(parts) > home.count(".") + 2]
+    found += [
+        f"{home}.{parts[-1]}" for home in homes if api.startswith(f"{home}.") and len(parts) > home.count(".") + 2
+    ]
     if parts[:2] == ["torch", "functional"]:
         found.append(f"torch.{parts[-1]}")
     return list(dict.fromkeys(found))

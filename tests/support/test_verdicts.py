@@ -178,3 +178,32 @@ def test_a_fact_holds_for_its_releases_and_a_name_precedes_a_pattern():
     assert facts.fact_for("torch.distributed.all_reduce", "2.7.0").id == "collectives"
     assert facts.fact_for("torch.distributed.is_initialized", "2.7.0").id == "host-packages"
     assert facts.fact_for("torch.matmul", "2.7.0") is None
+
+
+@pytest.mark.parametrize("release", CHECKED)
+@pytest.mark.parametrize(
+    ("api", "same"),
+    [
+        ("torch.Tensor.relu", "torch.relu"),
+        ("torch.Tensor.relu_", "torch.relu_"),
+        ("torch.nn.utils.spectral_norm.spectral_norm", "torch.nn.utils.spectral_norm"),
+        ("torch.nn.utils.clip_grad.clip_grad_norm", "torch.nn.utils.clip_grad_norm_"),
+        ("torch.nn.init.kaiming_normal", "torch.nn.init.kaiming_normal_"),
+    ],
+)
+def test_another_name_of_the_same_operators_has_their_verdict(release, api, same):
+    version = known_version(release)
+    assert verdict(api, version).kind == verdict(same, version).kind != VerdictKind.UNKNOWN
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+def test_fused_weights_are_made_of_what_every_release_has(version):
+    api = "torch.nn.utils.fusion.fuse_conv_bn_weights"
+    assert verdict(api, version).kind is VerdictKind.COMPOSITE
+    for operator in ("aten::rsqrt", "aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor"):
+        assert operator in table_for(version).supported
+
+
+def test_what_is_missing_or_unknown_says_what_to_do():
+    assert "-v 2.3.0" in verdict("torch.uint16", "2.1.0").advice
+    assert "try it on an NPU" in verdict("torch.nn.L2loss", "2.7.0").advice
