@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+from gpu2npu.analysis.guards import guarded
 from gpu2npu.analysis.python_module import PythonModule, of_torch
 from gpu2npu.analysis.python_scopes import Scope
 from gpu2npu.analysis.torch_results import torch_results
@@ -37,6 +38,7 @@ _OF_HOST = ("torch.multiprocessing", "torch.serialization", "torch.hub", "torch.
     "torch.FloatTensor", "torch.LongTensor", "torch.IntTensor", "torch.BoolTensor", "torch.HalfTensor",
     "torch.DoubleTensor", "torch.ByteTensor", "torch.ShortTensor", "torch.CharTensor", "torch.BFloat16Tensor",
     "torch.classes")  # fmt: skip
+_GUARDED = "The program asks first or goes on without it: look whether its other way is good enough."
 # Classes whose methods have verdicts of their own, besides those of the class.
 _RECEIVERS = (TENSOR, MODULE)
 
@@ -47,7 +49,10 @@ def torch_api_findings(module: PythonModule, types: ValueTypes, version: str) ->
     for node, api in _uses(module, types, version):
         judged = known_verdict(api, version)
         span = module.span(node)
-        finding = Finding(span, RULE, _KINDS[judged.kind], judged.api, message(judged))
+        kind, text = _KINDS[judged.kind], message(judged)
+        if judged.later and guarded(module.code.module.node, node, judged.api.rpartition(".")[2]):
+            kind, text = FindingKind.REVIEW, f"{text} {_GUARDED}"
+        finding = Finding(span, RULE, kind, judged.api, text)
         found.setdefault((span, judged.api), finding)
     return sorted(found.values(), key=lambda finding: (finding.span, finding.api))
 

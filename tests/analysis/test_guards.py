@@ -1,0 +1,52 @@
+"""Places that are reached only where PyTorch has what they need."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from gpu2npu.analysis.guards import guarded
+from gpu2npu.analysis.torch_apis import torch_api_findings
+from gpu2npu.analysis.value_types import ValueTypes
+
+
+def use(tree: ast.AST) -> ast.expr:
+    return next(node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "new")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("torch.new()", False),
+        ("try:\n    torch.new()\nexcept AttributeError:\n    old()", True),
+        ("try:\n    torch.new()\nexcept (AttributeError, KeyError):\n    pass", True),
+        ("try:\n    torch.new()\nexcept:\n    old()", True),
+        ("try:\n    torch.new()\nexcept AttributeError:\n    raise RuntimeError('too old')", False),
+        ("try:\n    torch.new()\nexcept ValueError:\n    old()", False),
+        ("try:\n    old()\nexcept AttributeError:\n    torch.new()", False),
+        ("if hasattr(torch, 'new'):\n    torch.new()", True),
+        ("if hasattr(torch, 'other'):\n    torch.new()", False),
+        ("x = torch.new() if hasattr(torch, 'new') else old()", True),
+        ("x = hasattr(torch, 'new') and torch.new()", True),
+        ("x = torch.new() and hasattr(torch, 'new')", False),
+        ("if version.parse(torch.__version__) >= version.parse('2.4'):\n    torch.new()", True),
+        ("if torch_version_lt(2, 4):\n    old()\nelse:\n    torch.new()", True),
+        ("if is_torch_greater_or_equal('2.4'):\n    torch.new()", True),
+        ("if TORCH_2_4:\n    torch.new()", True),
+        ("if transformers.__version__ >= '4':\n    torch.new()", False),
+        ("if torch.version.cuda:\n    torch.new()", False),
+        ("if self.version == 2:\n    torch.new()", False),
+    ],
+)
+def test_what_is_a_guard(text: str, expected: bool) -> None:
+    tree = ast.parse(text)
+    assert guarded(tree, use(tree), "new") is expected
+
+
+def test_a_guarded_name_of_a_later_release_blocks_nothing(parse) -> None:
+    text = "import torch\nif hasattr(torch, 'while_loop'):\n    torch.while_loop(a, b, c)\ntorch.while_loop(a, b, c)\n"
+    module = parse(text)
+    early = torch_api_findings(module, ValueTypes(module), "2.1.0")
+    assert [(found.span.start_line, found.kind.value) for found in early] == [(3, "review"), (4, "unsupported")]
+    assert "asks first" in early[0].message and "-v 2.5.0" in early[1].message
