@@ -271,7 +271,8 @@ def parse_module(text: str, path: str, project: Project) -> PythonModule:
             warnings.simplefilter("ignore")  # about escapes in other people's strings
             tree = ast.parse(text)
     except SyntaxError as error:
-        raise UnreadableError(f"syntax error in line {error.lineno}: {error.msg}") from error
+        place = f" in line {error.lineno}" if error.lineno is not None else ""  # null bytes have none
+        raise UnreadableError(f"syntax error{place}: {error.msg}") from error
     except ValueError as error:  # null bytes, lone surrogates
         raise UnreadableError(f"it is no Python: {error}") from error
     except (RecursionError, MemoryError) as error:
