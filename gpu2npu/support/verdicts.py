@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from gpu2npu.support import facts
@@ -109,7 +110,7 @@ def _verdict(api: str, version: str) -> Verdict:
         return Verdict(api, VerdictKind.UNSUPPORTED, evidence)
     if first is not None and is_absent:
         return _absent(api, first, is_later, torch, table)
-    for spelling in (*spellings, *(name for spelling in spellings for name in _same_operators(spelling))):
+    for spelling in (*spellings, *chain.from_iterable(map(_same_operators, spellings))):
         if variants := api_variants().get(spelling):
             assumed = known.assume if known is not None and is_named else ""
             found = _of_operators(api, variants, assumed, table, torch)
