@@ -93,13 +93,17 @@ def _model_calls(program: Program, entry: Entry, target: str) -> Iterator[tuple[
 
 
 def _forward(file: ParsedFile, backward: cst.Call, calls: list[cst.Call]) -> tuple[cst.CSTNode, ...]:
-    """The statements of the block of `backward` from the first that calls the model to the last above it."""
-    block, index = _in_block(file, backward)
-    first = None
-    for position, statement in enumerate(block[:index]):
-        if any(statement in above(file, call) or statement is call for call in calls):
-            first = position if first is None else first
-    return () if first is None else tuple(block[first:index])
+    """The statements from the first that calls the model to the last above `backward`, or above the `if` around it."""
+    node: cst.CSTNode = backward
+    while True:
+        block, index = _in_block(file, node)
+        for position, statement in enumerate(block[:index]):
+            if any(statement in above(file, call) or statement is call for call in calls):
+                return tuple(block[position:index])
+        around = file.parents.get(id(file.parents[id(block[index])])) if block else None
+        if not isinstance(around, cst.If):
+            return ()
+        node = around
 
 
 def _in_block(file: ParsedFile, node: cst.CSTNode) -> tuple[list[cst.CSTNode], int]:

@@ -40,7 +40,8 @@ def by_world_size(wrap: Wrap) -> Iterator[Step]:
         found = list(_counts(wrap, condition))
         yield from found
         test = wrap.file.code(condition.test)
-        if not found and "get_world_size" not in test and not _ALWAYS_SO.search(test):
+        always = all(_ALWAYS_SO.search(part) for part in re.split(r"\band\b", test))
+        if not found and "get_world_size" not in test and not always:
             yield reported(wrap.file, condition.test, test, _CHECK, FindingKind.REVIEW)
     for condition in _left_before(wrap):
         test = wrap.file.code(condition.test)

@@ -107,6 +107,15 @@ def test_the_loop_of_a_script():
     assert after(SCRIPT) == SCRIPT_AFTER
 
 
+def test_a_loop_that_trains_and_validates():
+    before = SCRIPT[: SCRIPT.index("        loss.backward()")] + "        if loader.train:\n            loss.backward()\n"
+    before += "            optimizer.step()\n        total += loss.item()\n" + SCRIPT[SCRIPT.index("\ndef main") :]
+    expected = SCRIPT_AFTER[: SCRIPT_AFTER.index("        scaler.scale")] + "        if loader.train:\n"
+    expected += "            scaler.scale(loss).backward()\n            scaler.step(optimizer)\n            scaler.update()\n"
+    expected += "        total += loss.item()\n" + SCRIPT_AFTER[SCRIPT_AFTER.index("\ndef main") :]
+    assert after(before) == expected
+
+
 def test_the_loop_of_a_class():
     assert after(TRAINER, "self.model") == TRAINER_AFTER
 

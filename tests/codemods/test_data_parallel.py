@@ -363,6 +363,7 @@ def test_what_is_not_certain_stays_and_is_reported(body, line, message):
     ("body", "line", "message"),
     [
         ("if args.parallel:\n        net = nn.DataParallel(net)", 7, "get_world_size() > 1"),
+        ("if args.multi_gpu and args.use_gpu:\n        net = nn.DataParallel(net)", 7, "get_world_size() > 1"),
         ("if not args.multi_gpu:\n        return net\n    net = nn.DataParallel(net)", 7, "get_world_size() == 1"),
         ("x = x.cuda(1)\n    net = nn.DataParallel(net)", 7, ".npu()"),
         ("os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n    net = nn.DataParallel(net)", 7, "take the line out"),
