@@ -14,8 +14,8 @@ _VERSION = re.compile(
 
 
 def guarded(tree: ast.AST, use: ast.expr, name: str) -> bool:
-    """Whether an expression of `tree`, which uses `name`, the last part of an API, is guarded: by a `hasattr` of it or a
-    comparison of versions above it, or by a `try` that goes on without it."""
+    """Whether an expression of `tree`, which uses `name`, the last part of an API, is guarded: by a `hasattr` of it, a
+    comparison of versions, or a `try` that goes on without it."""
     place = (use.lineno, use.col_offset)
     return any(
         (node.lineno, node.col_offset) <= place < (node.end_lineno or 0, node.end_col_offset or 0)
