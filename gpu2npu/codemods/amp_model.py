@@ -12,13 +12,12 @@ from dataclasses import dataclass
 import libcst as cst
 
 from gpu2npu.codemods.choice import CodemodChoice, CodemodError
-from gpu2npu.codemods.entry import Entry, find_entries, nodes_of
+from gpu2npu.codemods.entry import Entry, calls_in, find_entries, nodes_of
 from gpu2npu.codemods.imports import line_end, spelling
 from gpu2npu.codemods.model_uses import ModelUses
 from gpu2npu.codemods.places import Step, above, by_file, inserted, is_skipped, of_rule, replaced, reported
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.rewriting import indentation, lines_to_indent
-from gpu2npu.codemods.syntax import walk
 from gpu2npu.engine.tree import last_name
 from gpu2npu.records import FileRewrite, FindingKind
 
@@ -120,12 +119,7 @@ def _in_block(file: ParsedFile, node: cst.CSTNode) -> tuple[list[cst.CSTNode], i
 def _after(file: ParsedFile, backward: cst.Call) -> tuple[tuple[cst.Call, ...], tuple[cst.Call, ...]]:
     """The steps of an optimizer below the backward pass in its block, and the clipping of gradients before them."""
     block, index = _in_block(file, backward)
-    calls = [
-        node
-        for statement in block[index + 1 :]
-        for node in walk(statement)
-        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
-    ]
+    calls = [call for part in block[index + 1 :] for call in calls_in(part) if isinstance(call.func, cst.Attribute)]
     steps = tuple(call for call in calls if _is_step(file, call))
     clips = tuple(call for call in calls if last_name(call.func) in _CLIPS)
     return steps, clips
@@ -180,13 +174,9 @@ def _obstacle(found: _Backward) -> str | None:
         return "Several optimizers step after this backward pass"
     if any(not _is_whole(file, node) for node in (call, *found.steps, *found.clips)):
         return "The result of a call is used here, or several statements share a line"
-    if any(last_name(node.func) == "backward" for part in found.forward for node in _calls(part)):
+    if any(last_name(node.func) == "backward" for part in found.forward for node in calls_in(part)):
         return "There is more than one backward pass in this block"
     return None
-
-
-def _calls(node: cst.CSTNode) -> Iterator[cst.Call]:
-    return (each for each in walk(node) if isinstance(each, cst.Call))
 
 
 def _is_whole(file: ParsedFile, call: cst.Call) -> bool:

@@ -13,7 +13,6 @@ from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.syntax import walk
 from gpu2npu.codemods.wrapping import Wrap, argument
 from gpu2npu.engine.scopes import Assigned
-from gpu2npu.engine.tree import children
 from gpu2npu.records import FindingKind
 
 _MESSAGE = "There is one process for each card: their number is the world size."
@@ -86,10 +85,10 @@ def _counts(wrap: Wrap, condition: cst.If | cst.IfExp) -> Iterator[Step]:
     dist = spelling(file, "torch.distributed")
     counts = [
         node
-        for node in _below(condition.test)
+        for node in walk(condition.test)
         if (_is_count(file, node) or _counts_ids(wrap, node)) and _asks_for_several(file, node)
     ]
-    named = [count for node in _below(condition.test) for count in _assigned_counts(file, node)]
+    named = [count for node in walk(condition.test) for count in _assigned_counts(file, node)]
     if not counts and not named:
         return
     yield from ((file, edit) for edit in dist.edits)
@@ -97,7 +96,7 @@ def _counts(wrap: Wrap, condition: cst.If | cst.IfExp) -> Iterator[Step]:
         yield replaced(file, node, f"{dist.name}.get_world_size()", _MESSAGE)
     body = condition.body
     start, end = file.positions.of(wrap.whole)
-    for node in _below(body):
+    for node in walk(body):
         if _is_count(file, node) and not start <= file.positions.of(node)[0] < end:
             yield replaced(file, node, f"{dist.name}.get_world_size()", _MESSAGE)
 
@@ -129,10 +128,4 @@ def _assigned_counts(file: ParsedFile, node: cst.CSTNode) -> Iterator[cst.CSTNod
         owner = scope.enclosing_class()
         bindings = list(owner.attributes.get(node.attr.value, ())) if owner is not None else []
     if len(bindings) == 1 and isinstance(bindings[0], Assigned) and bindings[0].value is not None:
-        yield from (part for part in _below(bindings[0].value) if _is_count(file, part))
-
-
-def _below(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    yield node
-    for child in children(node):
-        yield from _below(child)
+        yield from (part for part in walk(bindings[0].value) if _is_count(file, part))

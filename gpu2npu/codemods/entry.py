@@ -11,6 +11,7 @@ import libcst as cst
 from gpu2npu.codemods.import_graph import ImportGraph
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.reachability import is_main_guard, reached_definitions
+from gpu2npu.codemods.syntax import walk
 from gpu2npu.engine.tree import children
 
 
@@ -121,19 +122,9 @@ def main_guard(file: ParsedFile) -> cst.If | None:
 
 def nodes_of(file: ParsedFile, *kinds: Any) -> Iterator[Any]:
     """The nodes of some kinds in a file, in source order."""
-    pending: list[cst.CSTNode] = [file.module]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, kinds):
-            yield node
-        pending += reversed(children(node))
+    return (node for node in walk(file.module) if isinstance(node, kinds))
 
 
 def calls_in(code: cst.CSTNode) -> Iterator[cst.Call]:
     """The calls in a piece of code, itself among them."""
-    pending = [code]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, cst.Call):
-            yield node
-        pending += reversed(children(node))
+    return (node for node in walk(code) if isinstance(node, cst.Call))

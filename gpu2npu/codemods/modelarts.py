@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.codemods.entry import nodes_of
+from gpu2npu.codemods.entry import calls_in, nodes_of
 from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.places import Step, by_file, is_skipped, of_rule, replaced
 from gpu2npu.codemods.program import ParsedFile, Program
@@ -115,19 +115,7 @@ def _called(file: ParsedFile, call: cst.Call) -> str | None:
 
 def _called_mapped(file: ParsedFile, call: cst.Call) -> bool:
     """Whether a path argument holds a known call, whose edit would lie within this one: `open(glob(x)[0])`."""
-    return any(
-        isinstance(node, cst.Call) and node is not call and _called(file, node) is not None
-        for arg in call.args
-        for node in _below(arg)
-    )
-
-
-def _below(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    pending = [node]
-    while pending:
-        each = pending.pop()
-        yield each
-        pending += each.children
+    return any(node is not call and _called(file, node) is not None for arg in call.args for node in calls_in(arg))
 
 
 def _argument(call: cst.Call, index: int, keyword: str) -> cst.BaseExpression | None:

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import libcst as cst
 
+from gpu2npu.codemods import syntax
 from gpu2npu.codemods.imports import RULE
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.engine.edits import splice
@@ -109,7 +110,4 @@ def quoted(file: ParsedFile, text: str) -> str:
 
 def above(file: ParsedFile, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The nodes above a node, the nearest first."""
-    parent = file.parents.get(id(node))
-    while parent is not None:
-        yield parent
-        parent = file.parents.get(id(parent))
+    return syntax.above(syntax.Place(file, node))

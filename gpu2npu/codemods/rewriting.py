@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from gpu2npu.codemods.program import ParsedFile
-from gpu2npu.engine.tree import children
+from gpu2npu.codemods.syntax import walk
 from gpu2npu.records import FileRewrite, Finding, FindingKind, StructuralEdit
 
 
@@ -74,10 +74,7 @@ def lines_to_indent(file: ParsedFile, statements: Sequence[cst.CSTNode]) -> Iter
 
 def _long_strings(file: ParsedFile, statement: cst.CSTNode) -> Iterator[tuple[int, int]]:
     """From where to where the strings of a statement reach that go over several lines."""
-    pending = [statement]
-    while pending:
-        node = pending.pop()
-        pending += children(node)
+    for node in walk(statement):
         if isinstance(node, (cst.SimpleString, cst.FormattedString)):
             start, end = file.positions.of(node)
             if "\n" in file.text[start:end]:
