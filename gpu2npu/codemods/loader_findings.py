@@ -140,3 +140,19 @@ def report_splits(flow: Dataflow, rewriting: Rewriting) -> None:
                 "torch.manual_seed (and numpy.random.seed) with one number on all ranks before, or pass "
                 f"{_SPLITS[name]}.",
             )
+
+
+def report_downloads(flow: Dataflow, rewriting: Rewriting) -> None:
+    """Datasets of torchvision and torchaudio that every rank would download into one folder."""
+    for call in flow.calls:
+        assert isinstance(call.node, cst.Call)
+        name = call.file.names.qualified(call.node.func, call.file.scope_of(call.node.func)) or ""
+        asked = [arg.value for arg in call.node.args if arg.keyword is not None and arg.keyword.value == "download"]
+        if name.startswith(("torchvision.datasets.", "torchaudio.datasets.")) and "True" in map(call.file.code, asked):
+            rewriting.report(
+                call.file,
+                call.node,
+                name,
+                "Every rank downloads into this folder, unless the files are there: run the program once on one card "
+                "first, or make the dataset on rank 0 and let the others wait in dist.barrier() before they do.",
+            )

@@ -11,7 +11,13 @@ from gpu2npu.codemods.entry_files import files_of
 from gpu2npu.codemods.epochs import set_epochs
 from gpu2npu.codemods.imports import RULE
 from gpu2npu.codemods.loader_call import LoaderCall, read_call
-from gpu2npu.codemods.loader_findings import count_shares, report_averages, report_sizes, report_splits
+from gpu2npu.codemods.loader_findings import (
+    count_shares,
+    report_averages,
+    report_downloads,
+    report_sizes,
+    report_splits,
+)
 from gpu2npu.codemods.loader_obstacles import is_distributed, obstacle
 from gpu2npu.codemods.loader_roles import TrainingLoader, training_loaders
 from gpu2npu.codemods.places import is_skipped
@@ -57,6 +63,7 @@ def shard_loaders(program: Program, entries: Sequence[str]) -> dict[str, FileRew
         sharded.append(loader)
         if _may_shuffle(call):
             shuffled.add(loader.place.key)
+    report_downloads(flow, rewriting)
     if sharded:
         report_splits(flow, rewriting)
     _report_loops(loops, sharded, rewriting)

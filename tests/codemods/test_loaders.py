@@ -449,6 +449,13 @@ def test_a_random_split_without_a_seed_is_reported():
     assert shard_one(before.replace("10])", "10], generator=g)"))[1] == []
 
 
+@pytest.mark.parametrize(("given", "told"), [("download=True", True), ("download=False", False), ("train=True", False)])
+def test_a_dataset_that_every_rank_downloads_is_reported(given, told):
+    before = f"from torchvision import datasets\nds = datasets.MNIST('data', {given})\n"
+    _, messages = shard_one(before + "train_loader = DataLoader(ds, batch_size=64, shuffle=True)\n" + LOOP)
+    assert [message.partition(",")[0] for message in messages] == ["Every rank downloads into this folder"] * told
+
+
 def test_evaluation_on_the_training_loader_is_reported():
     _, messages = shard_one(
         "train_loader = DataLoader(ds, batch_size=64, shuffle=True)\n"
