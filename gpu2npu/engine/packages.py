@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 import libcst as cst
@@ -17,6 +18,7 @@ from gpu2npu.rulebook.rule import ImportMatch, Rule, Rulebook
 
 _IMPORTERS = frozenset({"import_module", "__import__", "importorskip"})
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+_INSTALLED = re.compile(r"available|installed|(^|_)has_\w", re.IGNORECASE)  # in what is asked before an import
 
 
 def without_own(rulebook: Rulebook, files: Iterable[str], root: str) -> Rulebook:
@@ -121,7 +123,7 @@ class Packages:
         for node, below in zip(self.above, [*self.above[1:], None], strict=True):
             if isinstance(node, cst.Try) and below is node.body and any(map(_catches, node.handlers)):
                 return True
-            if isinstance(node, cst.If) and below is node.body and "available" in (last_name(node.test) or "").lower():
+            if isinstance(node, cst.If) and below is node.body and _asks_for_package(node.test):
                 return True
         return False
 
@@ -146,6 +148,13 @@ def _imported(node: cst.Import | cst.ImportFrom) -> list[tuple[cst.CSTNode, str]
         return [(node.names, module)]
     package = module if module.endswith(".") else f"{module}."
     return [(alias, f"{package}{dotted_name(alias.name)}") for alias in node.names]
+
+
+def _asks_for_package(test: cst.BaseExpression) -> bool:
+    """Whether a condition is about what is installed: `is_apex_available()`, `has_horovod and name == "hvd"`."""
+    if isinstance(test, cst.BooleanOperation):
+        return isinstance(test.operator, cst.And) and any(map(_asks_for_package, (test.left, test.right)))
+    return _INSTALLED.search(last_name(test) or "") is not None
 
 
 def _catches(handler: cst.ExceptHandler) -> bool:

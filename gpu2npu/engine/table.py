@@ -121,6 +121,8 @@ class RuleTable:
         """The rule for an environment variable: its own, else that of the longest family it belongs to."""
         if name in self.variables:
             return self.variables[name]
+        if "_STATUS_" in name:  # CUBLAS_STATUS_ALLOC_FAILED is an error, which programs look for in messages
+            return None
         families = (family for family in self.families if name.startswith(family))
         longest = max(families, key=len, default=None)
         return self.families[longest] if longest is not None else None

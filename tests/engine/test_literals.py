@@ -91,3 +91,10 @@ def test_what_prints_a_variable_reads_it(migrate) -> None:
     )
     after = before.replace("'CUDA_VISIBLE_DEVICES'", "'ASCEND_RT_VISIBLE_DEVICES'")
     assert migrate(before) == after
+
+
+def test_the_name_of_an_error_is_no_variable_of_its_family(migrate_with) -> None:
+    found = migrate_with([], "import torch\nlost = 'CUBLAS_STATUS_ALLOC_FAILED' in str(error)\n").findings
+    assert [finding.rule for finding in found] == ["cuda-error-text"]
+    found = migrate_with([], "import os\nos.environ['CUBLAS_WORKSPACE_CONFIG'] = ':4096:8'\n").findings
+    assert [finding.rule for finding in found] == ["env-cublas"]

@@ -39,11 +39,19 @@ def test_every_form_of_import_is_one_finding(migrate_with, text: str) -> None:
         "try:\n    import fastlib\nexcept ImportError:\n    fastlib = None\n",
         "try:\n    import fastlib\nexcept (OSError, ModuleNotFoundError):\n    fastlib = None\n",
         "if is_fastlib_available():\n    from fastlib import f\n",
+        "if env.has_fastlib and kind == 'fast':\n    from fastlib import f\n",
+        "if HAS_FASTLIB:\n    from fastlib import f\n",
     ],
 )
 def test_an_optional_import_is_for_review(migrate_with, text: str) -> None:
     [finding] = migrate_with([FAST], text).findings
     assert finding.kind is FindingKind.REVIEW
+
+
+@pytest.mark.parametrize("test", ["not fastlib_available", "kind == 'fast'", "has_fastlib or kind"])
+def test_an_import_under_another_condition_is_not_optional(migrate_with, test: str) -> None:
+    [finding] = migrate_with([FAST], f"if {test}:\n    import fastlib\n").findings
+    assert finding.kind is FindingKind.UNSUPPORTED
 
 
 def test_the_fallback_itself_is_not_optional(migrate_with) -> None:
