@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpu2npu.engine.exports import Exports
+from gpu2npu.engine.outline import Outline
 from gpu2npu.rulebook.rule import AttributeMatch, MethodMatch, NameMatch, Rulebook
 
 # What a file depends on about which jedi was asked: it looks wherever it likes.
@@ -39,7 +39,7 @@ class ProjectContext:
     own_members: Mapping[str, frozenset[str]] = field(default_factory=dict)
     taken_names: frozenset[str] = frozenset()
     parsed: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # a cache, for Names
-    exports: dict[str, Exports | None] = field(default_factory=dict, compare=False, repr=False)  # a cache, for Names
+    outlines: dict[str, Outline | None] = field(default_factory=dict, compare=False, repr=False)  # a cache, for Names
     consulted: dict[str, set[str]] = field(default_factory=dict, compare=False, repr=False)  # see `consult`
     answers: dict[tuple[object, ...], Any] = field(default_factory=dict, compare=False, repr=False)  # see `once`
 

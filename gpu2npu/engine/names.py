@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import libcst as cst
 
 from gpu2npu.engine.context import ProjectContext
-from gpu2npu.engine.exports import Exports, read_exports
+from gpu2npu.engine.outline import IMPORTERS, Outline, read_outline
 from gpu2npu.engine.scopes import Assigned, Binding, Defined, Imported, Scope, Scopes, collect_scopes
 from gpu2npu.engine.source import SourceError, read_source
 from gpu2npu.engine.tree import dotted_name, last_name, string_value
 from gpu2npu.support.tables import has_cuda_name
 
-# Calls that import the module their string names.
-_IMPORTERS = frozenset({"importorskip", "import_module", "__import__"})
 # Modules that a star import of torch brings in, as far as rules are about them.
 _OF_TORCH = frozenset({"cuda", "nn", "distributed", "backends", "version", "amp", "profiler"})
 _OF_NN = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DataParallel"})
+
+# Of a module of which only the outline is known.
+_NO_SCOPES = Scopes(Scope("module", None, cst.Module([])), {}, (), ())
 
 
 @dataclass(eq=False)
@@ -28,6 +30,7 @@ class Names:
     path: str
     scopes: Scopes
     context: ProjectContext
+    outline: Outline | None = None
     _meanings: dict[tuple[int, str], str | None] = field(default_factory=dict)
     _starred: dict[str, str | None] = field(default_factory=dict)
 
@@ -73,7 +76,7 @@ class Names:
         value = binding.value
         if isinstance(value, (cst.Name, cst.Attribute)):
             return self.qualified(value, scope)
-        if isinstance(value, cst.Call) and value.args and last_name(value.func) in _IMPORTERS:
+        if isinstance(value, cst.Call) and value.args and last_name(value.func) in IMPORTERS:
             return string_value(value.args[0].value)
         return None
 
@@ -96,10 +99,13 @@ class Names:
             module = leading + ".".join(parts[:split])
             if not module:
                 continue
-            other = self.module(module)
-            if other is None or other is self:
+            path = self.context.module_path(module, self.path)
+            if path is None or path == self.path:
                 continue
-            meaning = self.context.once(("meaning", other.path, parts[split]), partial(other.global_name, parts[split]))
+            other = self.beside(path, parts[split])
+            if other is None:
+                continue
+            meaning = self.context.once(("meaning", path, parts[split]), partial(other.global_name, parts[split]))
             if meaning is None or meaning.startswith("."):
                 return None
             return ".".join((meaning, *parts[split + 1 :]))
@@ -107,12 +113,16 @@ class Names:
 
     def global_name(self, name: str) -> str | None:
         """What a name of this module means to a module that imports it."""
+        if self.outline is not None:
+            if self.outline.is_own(name):
+                return None
+            return self.follow(self.outline.imported[name]) if self.outline.binds(name) else self.through_stars(name)
         bindings = self.scopes.module.bindings.get(name)
         return self.meaning(self.scopes.module, bindings) if bindings else self.through_stars(name)
 
     def through_stars(self, name: str) -> str | None:
         """What a free name means when a star import of a project module (or of torch itself) brings it in."""
-        if not self.scopes.star_imports:
+        if not self.star_imports:
             return None
         if name not in self._starred:
             complete = not self.context.answers  # an answer given within a circle may lack what the circle leads to
@@ -123,15 +133,14 @@ class Names:
         return self._starred[name]
 
     def _through_stars(self, name: str) -> str | None:
-        for module in self.scopes.star_imports:
+        for module in self.star_imports:
             if module == "torch" or module.startswith("torch."):
                 dotted = f"{module}.{name}"
                 if (module == "torch" and name in _OF_TORCH) or dotted in _OF_NN or has_cuda_name(dotted):
                     return dotted
                 continue
             dotted = f"{module}{'' if module.endswith('.') else '.'}{name}"
-            other = self.module(module) if self.may_provide(module, name) else None
-            if other is not None and (name in other.scopes.module.bindings or other.scopes.star_imports):
+            if self.may_provide(module, name):
                 followed = self.follow(dotted)
                 if followed != dotted:
                     return followed
@@ -148,11 +157,26 @@ class Names:
         path = self.context.module_path(module, self.path)
         if path is None:
             return False
+        outline = self._outline(path)
+        return outline is None or outline.may_have(name)
+
+    def beside(self, path: str, name: str) -> Names | None:
+        """The names of another file, as far as its outline tells what it means by `name`; else of its whole tree."""
+        outline = self._outline(path)
+        if outline is None or not (outline.is_own(name) or outline.is_import(name) or not outline.binds(name)):
+            return self.by_path(path)
+        return Names(path, _NO_SCOPES, self.context, outline)
+
+    def _outline(self, path: str) -> Outline | None:
         self.context.consult(self.path, path)
-        if path not in self.context.exports:
-            self.context.exports[path] = _exports(path, self.context)
-        exports = self.context.exports[path]
-        return exports is None or exports.may_have(name)
+        if path not in self.context.outlines:
+            self.context.outlines[path] = _read_outline(path, self.context)
+        return self.context.outlines[path]
+
+    @property
+    def star_imports(self) -> Sequence[str]:
+        """The modules that stars import from."""
+        return self.outline.stars if self.outline is not None else self.scopes.star_imports
 
     def by_path(self, path: str) -> Names | None:
         """The names of another file of the project."""
@@ -201,27 +225,37 @@ class Names:
     def _exported(self, qualified: str) -> tuple[Names, Defined | Assigned] | None:
         leading = qualified[: len(qualified) - len(qualified.lstrip("."))]
         head, _, last = qualified.lstrip(".").rpartition(".")
-        other = self.module(leading + head) if leading or head else None
-        if other is None:
+        path = self.context.module_path(leading + head, self.path) if leading or head else None
+        other = self.beside(path, last) if path is not None else None
+        if path is None or other is None:
             return None
-        bindings = other.scopes.module.bindings.get(last, ())
+        if other.outline is not None:
+            if other.outline.is_import(last):
+                return other.exported(other.outline.imported[last])
+            if other.outline.binds(last):
+                other = self.by_path(path)
+        return None if other is None else other.own_or_starred(last)
+
+    def own_or_starred(self, last: str) -> tuple[Names, Defined | Assigned] | None:
+        """The definition or only assignment of a name in this module, or in one that a star brings in."""
+        bindings = self.scopes.module.bindings.get(last, ())
         for binding in bindings:
             if isinstance(binding, Defined) or (isinstance(binding, Assigned) and len(bindings) == 1):
-                return other, binding
+                return self, binding
             if isinstance(binding, Imported):
-                return other.exported(binding.qualified)
-        for star in other.scopes.star_imports:
-            if not other.may_provide(star, last):
+                return self.exported(binding.qualified)
+        for star in self.star_imports:
+            if not self.may_provide(star, last):
                 continue
-            found = other.exported(f"{star}{'' if star.endswith('.') else '.'}{last}")
+            found = self.exported(f"{star}{'' if star.endswith('.') else '.'}{last}")
             if found is not None:
                 return found
         return None
 
 
-def _exports(path: str, context: ProjectContext) -> Exports | None:
+def _read_outline(path: str, context: ProjectContext) -> Outline | None:
     try:
-        return read_exports(read_source(context.read(path), path).text)
+        return read_outline(read_source(context.read(path), path).text)
     except (OSError, SourceError):
         return None
 

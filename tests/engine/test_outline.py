@@ -4,8 +4,8 @@ import libcst as cst
 import pytest
 
 from gpu2npu.engine.context import ProjectContext
-from gpu2npu.engine.exports import read_exports
 from gpu2npu.engine.names import Names
+from gpu2npu.engine.outline import read_outline
 from gpu2npu.engine.scopes import collect_scopes
 
 PACKAGE = Path(__file__).parents[2] / "gpu2npu"
@@ -35,23 +35,23 @@ def ii():
 @pytest.mark.parametrize("path", [None, *sorted((PACKAGE / "engine").glob("*.py"))[:8]])
 def test_every_name_that_a_module_binds_is_told(path: Path | None) -> None:
     text = BINDINGS if path is None else path.read_text()
-    exports = read_exports(text)
-    assert exports is not None
+    outline = read_outline(text)
+    assert outline is not None
     bound = set(collect_scopes(cst.parse_module(text)).module.bindings)
     assert len(bound) > 3
-    assert bound <= exports.names
-    assert exports.stars or not exports.may_have("no_such_name")
+    assert all(outline.binds(name) for name in bound)
+    assert outline.stars or not outline.may_have("no_such_name")
 
 
 @pytest.mark.parametrize("text", ["from x import *", "from x import \\\n *", "try:\n from x import(*)\nexcept E: 1"])
 def test_a_star_may_bring_any_name(text: str) -> None:
-    exports = read_exports(text)
-    assert exports is None or exports.may_have("anything")
+    outline = read_outline(text)
+    assert outline is None or outline.may_have("anything")
 
 
 @pytest.mark.parametrize("text", ["def f(:", "x = '\0'", "(" * 5000 + ")" * 5000])
 def test_what_this_python_cannot_parse_is_left_to_others(text: str) -> None:
-    assert read_exports(text) is None
+    assert read_outline(text) is None
 
 
 def test_only_modules_that_have_the_name_are_parsed() -> None:
@@ -66,6 +66,73 @@ def test_only_modules_that_have_the_name_are_parsed() -> None:
     module = cst.parse_module(text)
     names = Names("main.py", collect_scopes(module), context)
     assert names.name("cuda", names.scopes.module) == "torch.cuda"
-    assert set(context.parsed) == {"pkg/__init__.py", "pkg/two.py"}
+    assert set(context.parsed) == set()
     assert context.consulted["main.py"] == {"pkg/__init__.py"}
     assert context.consulted["pkg/__init__.py"] >= {"pkg/one.py", "pkg/two.py"}
+
+
+MEANINGS = """
+import torch, os.path
+import numpy as np
+from torch import cuda as gpu, nn
+from .near import thing
+from . import sibling
+try:
+    import flash
+except ImportError:
+    flash = None
+try:
+    from torch import amp
+except ImportError:
+    def amp(): pass
+alias = torch.cuda
+again = alias
+number = 1
+made = f(torch)
+late = importlib.import_module("torch.cuda")
+one, two = torch, nn
+def function(): pass
+class Class: pass
+for loop in np: pass
+nn = 3
+"""
+NAMES = [
+    "torch",
+    "os",
+    "np",
+    "gpu",
+    "nn",
+    "thing",
+    "sibling",
+    "flash",
+    "amp",
+    "alias",
+    "again",
+    "number",
+    "made",
+    "late",
+    "one",
+    "two",
+    "function",
+    "Class",
+    "loop",
+    "nothing",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_outline_means_what_the_whole_tree_does(name: str) -> None:
+    files = {
+        "pkg/a.py": MEANINGS.encode(),
+        "pkg/near.py": b"from torch.cuda import Stream as thing\n",
+        "pkg/sibling.py": b"",
+    }
+    context = ProjectContext(files=frozenset(files), read=files.__getitem__)
+    main = Names("pkg/main.py", collect_scopes(cst.parse_module("")), context)
+    whole = Names("pkg/a.py", collect_scopes(cst.parse_module(MEANINGS)), context)
+    beside = main.beside("pkg/a.py", name)
+    assert beside is not None
+    assert beside.global_name(name) == whole.global_name(name)
+    told = main.exported(f".a.{name}")
+    expected = whole.own_or_starred(name)
+    assert (told is None) == (expected is None)
