@@ -35,7 +35,9 @@ def results() -> dict[str, Any]:
                 found[kind].add(f"{space}.{name}")
     found[_TENSOR] |= {f"torch.Tensor.{name}" for name in _CASTS} | {f"torch.{name}" for name in _FACTORIES}
     found[_TENSOR] |= {f"torch.nn.functional.{name}" for name in _UNANNOTATED}
-    methods = [name for name in dir(torch.Tensor) if not name.startswith("_")]
+    backend = torch._C._get_privateuse1_backend_name()  # its methods are there once a program has made them
+    own = {backend, f"is_{backend}"}
+    methods = [name for name in dir(torch.Tensor) if not name.startswith("_") and name not in own]
     return {
         "torch": torch.__version__.partition("+")[0],
         _TENSOR: sorted(found[_TENSOR]),
