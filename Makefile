@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 CLIENTS := .venv-clients
 BROWSER := .venv-browser
 
-.PHONY: demo test test-clients test-browser lint bench bench-emulator coverage-emulator docs clean
+.PHONY: demo test test-cards test-clients test-browser lint bench bench-emulator coverage-emulator docs clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -20,6 +20,10 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto
+
+# Every fixture for many cards on the CPU and on one, two and four NPUs, with checkpoints exchanged between them.
+test-cards: $(INSTALLED)
+	GPU2NPU_TEST_CARDS=all $(BIN)/python -m pytest -n auto tests/fixtures/test_many_cards.py
 
 # Other people's software on the emulated NPU (docs/emulator-clients.md), in an environment of its own.
 $(CLIENTS)/.installed: pyproject.toml constraints.txt clients/requirements.txt

@@ -96,28 +96,10 @@ class Class: pass
 for loop in np: pass
 nn = 3
 """
-NAMES = [
-    "torch",
-    "os",
-    "np",
-    "gpu",
-    "nn",
-    "thing",
-    "sibling",
-    "flash",
-    "amp",
-    "alias",
-    "again",
-    "number",
-    "made",
-    "late",
-    "one",
-    "two",
-    "function",
-    "Class",
-    "loop",
-    "nothing",
-]
+NAMES = (
+    *("torch", "os", "np", "gpu", "nn", "thing", "sibling", "flash", "amp", "alias"),
+    *("again", "number", "made", "late", "one", "two", "function", "Class", "loop", "nothing"),
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
