@@ -109,10 +109,15 @@ def test_the_loop_of_a_script():
 
 def test_a_loop_that_trains_and_validates():
     before = SCRIPT[: SCRIPT.index("        loss.backward()")] + "        if loader.train:\n"
-    before += "            loss.backward()\n            optimizer.step()\n        total += loss.item()\n" + SCRIPT[SCRIPT.index("\ndef main") :]
+    before += (
+        "            loss.backward()\n            optimizer.step()\n        total += loss.item()\n"
+        + SCRIPT[SCRIPT.index("\ndef main") :]
+    )
     expected = SCRIPT_AFTER[: SCRIPT_AFTER.index("        scaler.scale")] + "        if loader.train:\n"
     expected += "            scaler.scale(loss).backward()\n            scaler.step(optimizer)\n"
-    expected += "            scaler.update()\n        total += loss.item()\n" + SCRIPT_AFTER[SCRIPT_AFTER.index("\ndef main") :]
+    expected += (
+        "            scaler.update()\n        total += loss.item()\n" + SCRIPT_AFTER[SCRIPT_AFTER.index("\ndef main") :]
+    )
     assert after(before) == expected
 
 
