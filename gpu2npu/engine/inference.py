@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ from gpu2npu.engine.context import EVERY_FILE
 from gpu2npu.engine.names import Names
 from gpu2npu.engine.receivers import UNKNOWN, Receivers
 from gpu2npu.engine.scopes import Defined
+
+# jedi puts another list in the place of sys.path while it imports; two threads that do leave the wrong one behind.
+_ONE_AT_A_TIME = threading.RLock()
 
 
 def infer_kinds(names: Names, text: str, line: int, column: int, called: bool, member: str) -> frozenset[str]:
@@ -22,6 +26,11 @@ def infer_kinds(names: Names, text: str, line: int, column: int, called: bool, m
     if root is None:
         return frozenset({UNKNOWN})
     names.context.consult(names.path, EVERY_FILE)
+    with _ONE_AT_A_TIME:
+        return _inferred(names, root, text, line, column, called, member)
+
+
+def _inferred(names: Names, root: Path, text: str, line: int, column: int, called: bool, member: str) -> frozenset[str]:
     import jedi
     from jedi.api.environment import InterpreterEnvironment
 

@@ -2,6 +2,7 @@ import dataclasses
 import json
 import os
 import random
+import sys
 import threading
 from pathlib import Path
 
@@ -149,13 +150,15 @@ def test_a_cache_that_cannot_be_written_is_no_error(project: Path) -> None:
 
 def test_runs_at_the_same_time_do_not_disturb_each_other(project: Path) -> None:
     results: list[CheckResult] = []
+    path = list(sys.path)
     threads = [threading.Thread(target=lambda: results.append(check(project))) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    assert sys.path == path
     assert results == [check(project, cache=False)] * 3
-    assert [path for path in (project.parent / "cache").rglob("*") if path.name.startswith(".")] == []
+    assert [each for each in (project.parent / "cache").rglob("*") if each.name.startswith(".")] == []
 
 
 def test_the_oldest_entries_go_first(tmp_path: Path) -> None:
