@@ -14,7 +14,6 @@ from pathlib import Path
 from gpu2npu import __version__
 from gpu2npu.analysis.cuda_sources import is_native, native_code, native_places
 from gpu2npu.analysis.torch_apis import RULE as TORCH_API
-from gpu2npu.formats import kinds
 from gpu2npu.formats.kinds import kind_of, needs_head
 from gpu2npu.project.analysing_migrator import AnalysingMigrator
 from gpu2npu.project.baseline import (
@@ -33,7 +32,7 @@ from gpu2npu.project.discovery import Tree, discover
 from gpu2npu.project.engine_migrator import EngineMigrator
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.migrator import prepare_migration
-from gpu2npu.project.mirror import read_files
+from gpu2npu.project.mirror import read_files, read_head
 from gpu2npu.project.readiness import readiness
 from gpu2npu.project.traced import TracedMigrator
 from gpu2npu.project.workers import available_cpus, migrate_files
@@ -187,19 +186,11 @@ def _of_some_kind(tree: SourceTree, found: Tree) -> list[str]:
     """The files that are not Python and that a migration looks into."""
     wanted = []
     for path in found.others:
-        head = _head(tree.place.root / path) if needs_head(path) else b""
+        head = read_head(tree.place.root / path) if needs_head(path) else b""
         kind = kind_of(path, head)
         if kind is not None and kind.value not in tree.request.skip_kinds and not tree.excludes(path):
             wanted.append(path)
     return wanted
-
-
-def _head(file: Path) -> bytes:
-    try:
-        with file.open("rb") as opened:
-            return opened.read(kinds.HEAD_BYTES)
-    except OSError:
-        return b""
 
 
 def _files(

@@ -11,11 +11,10 @@ from pathlib import Path
 
 from gpu2npu import __version__
 from gpu2npu.analysis.cuda_operators import exported_operators, may_export
-from gpu2npu.formats import kinds
 from gpu2npu.formats.kinds import kind_of, needs_head
 from gpu2npu.project.discovery import Tree, discover
 from gpu2npu.project.migrator import Migrator, Prepare, prepare_migration
-from gpu2npu.project.mirror import add_file, finish_folders, mirror, read_files, replace_content
+from gpu2npu.project.mirror import add_file, finish_folders, mirror, read_files, read_head, replace_content
 from gpu2npu.project.request import Place, Request, check_request
 from gpu2npu.project.staging import staged
 from gpu2npu.project.workers import available_cpus, migrate_files
@@ -126,7 +125,9 @@ def _others(request: Request, place: Place, tree: Tree, migrator: Migrator) -> d
     """The files that are not Python and may need migrating. One that cannot be read is noted when it is copied."""
     wanted = []
     for path in tree.others:
-        kind = None if request.excludes(path) else kind_of(path, _head(place.root / path) if needs_head(path) else b"")
+        kind = (
+            None if request.excludes(path) else kind_of(path, read_head(place.root / path) if needs_head(path) else b"")
+        )
         if kind is not None and kind.value not in request.skip_kinds:
             wanted.append(path)
     found = {}
@@ -134,14 +135,6 @@ def _others(request: Request, place: Place, tree: Tree, migrator: Migrator) -> d
         contents, _ = read_files(place.root, [path])
         found.update({path: source for path, source in contents.items() if migrator.concerns_other(source, path)})
     return found
-
-
-def _head(file: Path) -> bytes:
-    try:
-        with file.open("rb") as opened:
-            return opened.read(kinds.HEAD_BYTES)
-    except OSError:
-        return b""
 
 
 def _report_names(place: Place, tree: Tree) -> ReportNames:

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from gpu2npu.formats.kinds import HEAD_BYTES
 from gpu2npu.project.discovery import Tree
 from gpu2npu.records import PathNote
 
@@ -42,6 +43,15 @@ def replace_content(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     if not mode & 0o200:
         file.chmod(mode)
+
+
+def read_head(file: Path) -> bytes:
+    """The first bytes of a file, which tell its kind; none if it cannot be read."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(HEAD_BYTES)
+    except OSError:
+        return b""
 
 
 def add_file(file: Path, content: bytes) -> None:
