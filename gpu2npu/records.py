@@ -128,15 +128,6 @@ class MigratedFile:
     advice: tuple[Advice, ...] = ()
 
 
-@dataclass(frozen=True, order=True)
-class ExportedOperator:
-    """An operator that the project's own C++ or CUDA code exports: `path` is the exporting file, `api` the name that
-    Python calls it by, such as "my_ext.nms" or "torchvision::nms"."""
-
-    path: str
-    api: str
-
-
 class NativeKind(str, Enum):
     """What of a project's C++ and CUDA code stands somewhere: the column Kind of cuda_op_list.csv."""
 
@@ -151,8 +142,9 @@ class NativeKind(str, Enum):
 class NativePlace:
     """One place in a project's own C++ and CUDA code, or in what builds it.
 
-    `api` is the operator by the name that Python calls it, the kernel, the library or the extension. `called_from` are
-    the places in the project's Python code that use it, as "path:line", sorted; an operator has them, and a build.
+    `api` is the operator by the name that Python calls it ("my_ext.nms", "torchvision::nms"), the kernel, the library
+    or the extension. `called_from` are the places in the project's Python code that use it, as "path:line", sorted; an
+    operator has them, and a build.
     """
 
     path: str
@@ -184,7 +176,7 @@ class Outcome:
     copied: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     notes: tuple[PathNote, ...] = ()
-    operators: tuple[ExportedOperator, ...] = ()
+    native: tuple[NativePlace, ...] = ()
     seconds: float = 0.0
 
     @property

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gpu2npu.analysis.cpp_extensions import Extension, extensions
+from gpu2npu.analysis.cpp_extensions import Extension
 from gpu2npu.analysis.cpp_tokens import Token, arguments, closing, first_string, token_lines, tokens
-from gpu2npu.records import ExportedOperator
 
 _SUFFIXES = (".cpp", ".cc", ".cxx", ".c++", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc")
 _TRIGGERS = (b"PYBIND11_MODULE", b"TORCH_LIBRARY", b"RegisterOperators")
@@ -33,14 +32,9 @@ def may_export(path: str) -> bool:
     return path.lower().endswith(_SUFFIXES)
 
 
-def exported_operators(files: Mapping[str, bytes]) -> tuple[ExportedOperator, ...]:
-    """Sorted. `files` are the project's Python, C++ and CUDA files by path. Never raises for what is in them."""
-    return tuple(sorted(ExportedOperator(path, api) for path, api in operator_lines(files, extensions(files))))
-
-
 def operator_lines(files: Mapping[str, bytes], built: list[Extension]) -> dict[tuple[str, str], int]:
-    """The exporting file and the name of each operator, with the line that exports it first. `built` are the
-    extensions that the project builds."""
+    """The exporting file and the name of each operator, with the line that exports it first. `files` are the project's
+    Python, C++ and CUDA files by path, `built` the extensions that it builds. Never raises for what is in the files."""
     found: dict[tuple[str, str], int] = {}
     for path in files:
         if may_export(path) and any(trigger in files[path] for trigger in _TRIGGERS):

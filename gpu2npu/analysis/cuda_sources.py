@@ -21,6 +21,8 @@ from gpu2npu.records import NativeKind, NativePlace
 from gpu2npu.report.check_result import NativeCode
 
 _CUDA_SUFFIXES = (".cu", ".cuh")
+# The end of a string that may name such a file. (".cuda(" is in most of the files there are.)
+_MAY_LIST = re.compile(rb"\.cuh?['\"]")
 # A file of each library, by its place in it.
 _LIBRARY_MARKS = (
     "include/cutlass/cutlass.h",
@@ -98,7 +100,7 @@ def _builds(files: Mapping[str, bytes], built: list[Extension]) -> Iterator[Nati
     for path, source in files.items():
         if _is_cmake(path):
             yield from _cmake(path, source.decode("utf-8", "replace"))
-        elif path.endswith(".py") and path not in known and b".cu" in source:
+        elif path.endswith(".py") and path not in known and _MAY_LIST.search(source):
             yield from _listed_sources(path, source)
 
 

@@ -10,7 +10,6 @@ from gpu2npu.project.dynamic_shape_mode import dynamic_shape
 from gpu2npu.project.third_party_mode import listed_calls, third_party
 from gpu2npu.records import AdviceKind, FindingKind, MigratedFile, PathNote
 from gpu2npu.report.analysis_tables import Table
-from gpu2npu.report.cuda_sources import cuda_op_table
 from gpu2npu.report.tables import (
     AFFINITY_CALLS,
     CUDA_OP_LIST,
@@ -22,6 +21,7 @@ from gpu2npu.report.tables import (
     advice_rows,
     affinity_rows,
     finding_rows,
+    native_rows,
     performance_rows,
 )
 
@@ -34,7 +34,7 @@ def torch_apis(facts: Facts) -> Result:
     tables = {
         UNSUPPORTED_API: _findings(found, UNSUPPORTED_API, {FindingKind.UNSUPPORTED}),
         UNKNOWN_API: _findings(found, UNKNOWN_API, {FindingKind.UNKNOWN, FindingKind.REVIEW}),
-        CUDA_OP_LIST: cuda_op_table(native_places(native | python)),
+        CUDA_OP_LIST: Table(HEADERS[CUDA_OP_LIST], native_rows(native_places(native | python))),
         PRECISION_ADVICE: Table(HEADERS[PRECISION_ADVICE], advice_rows(facts.files, AdviceKind.PRECISION)),
         PERFORMANCE_ADVICE: Table(HEADERS[PERFORMANCE_ADVICE], performance_rows(facts.files)),
     }

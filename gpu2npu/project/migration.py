@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpu2npu import __version__
-from gpu2npu.analysis.cuda_operators import exported_operators, may_export
+from gpu2npu.analysis.cuda_sources import is_native, native_places
 from gpu2npu.formats.kinds import kind_of, needs_head
 from gpu2npu.project.discovery import Tree, discover
 from gpu2npu.project.migrator import Migrator, Prepare, prepare_migration
@@ -109,14 +109,15 @@ def _migrate(
                 files[file.path] = file
             done += 1
             progress(done, total)
-    native, _ = read_files(place.root, (path for path in tree.others if may_export(path)))
+    native, _ = read_files(place.root, (path for path in tree.others if is_native(path)))
+    looked_at = {path: source for path, source in (native | sources).items() if not request.excludes(path)}
     outcome = Outcome(
         name=place.name,
         files=tuple(files[path] for path in sorted(files)),
         copied=tuple(path for path in tree.others if path not in files),
         skipped=tree.skipped,
         notes=tuple(sorted({*tree.notes, *unread})),
-        operators=exported_operators(native | sources),
+        native=native_places(looked_at),
     )
     return outcome, sources | others, migrator.new_files
 

@@ -49,8 +49,9 @@ def _entries(outcome: Outcome) -> Iterator[_Entry]:
         yield from _file_entries(file)
     for path in outcome.copied:
         yield logging.INFO, f"{path}: copied"
-    for operator in outcome.operators:
-        yield logging.WARNING, f"{operator.path}: exports the CUDA operator {operator.api}, which needs an NPU version"
+    for native in outcome.native:
+        message = f"CUDA {native.kind.value} {native.api}, which needs an NPU version"
+        yield logging.WARNING, f"{native.path}:{native.line}: {message}"
     python = sum(file.path.endswith(".py") for file in outcome.files)
     changes = sum(len(file.changes) for file in outcome.files)
     findings = sum(len(file.findings) for file in outcome.files)

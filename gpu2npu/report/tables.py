@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from gpu2npu.records import Advice, AdviceKind, Change, ExportedOperator, Finding, FindingKind, MigratedFile, Outcome
+from gpu2npu.records import Advice, AdviceKind, Change, Finding, FindingKind, MigratedFile, NativePlace, Outcome
 from gpu2npu.report.text import file_and_cell
 
 CHANGE_LIST = "change_list.csv"
@@ -28,14 +28,14 @@ AFFINITY_CALLS = "affinity_api_call.csv"
 
 _CHANGE_HEADER = ("File", "Start Line", "End Line", "Operation Type", "Message", "Rule", "Before", "After")
 _FINDING_HEADER = ("File", "Start Line", "End Line", "OP", "Tips")
-_OPERATOR_HEADER = ("File", "Api")
+_NATIVE_HEADER = ("File", "Api", "Line", "Kind", "Called From")
 _AFFINITY_HEADER = ("File", "Start Line", "End Line", "Api Type", "Api Call Name", "Affinity Api Name", "Tips", "Rule")
 
 HEADERS = {
     CHANGE_LIST: _CHANGE_HEADER,
     UNSUPPORTED_API: _FINDING_HEADER,
     UNKNOWN_API: _FINDING_HEADER,
-    CUDA_OP_LIST: _OPERATOR_HEADER,
+    CUDA_OP_LIST: _NATIVE_HEADER,
     PRECISION_ADVICE: _FINDING_HEADER,
     PERFORMANCE_ADVICE: _FINDING_HEADER,
     AFFINITY_CALLS: _AFFINITY_HEADER,
@@ -53,7 +53,7 @@ def tables(outcome: Outcome) -> dict[str, bytes]:
         CHANGE_LIST: csv_bytes(_CHANGE_HEADER, change_rows(outcome.files)),
         UNSUPPORTED_API: csv_bytes(_FINDING_HEADER, finding_rows(outcome.files, {FindingKind.UNSUPPORTED})),
         UNKNOWN_API: csv_bytes(_FINDING_HEADER, finding_rows(outcome.files, {FindingKind.UNKNOWN, FindingKind.REVIEW})),
-        CUDA_OP_LIST: csv_bytes(_OPERATOR_HEADER, operator_rows(outcome.operators)),
+        CUDA_OP_LIST: csv_bytes(_NATIVE_HEADER, native_rows(outcome.native)),
         PRECISION_ADVICE: csv_bytes(_FINDING_HEADER, advice_rows(outcome.files, AdviceKind.PRECISION)),
         PERFORMANCE_ADVICE: csv_bytes(_FINDING_HEADER, performance_rows(outcome.files)),
         AFFINITY_CALLS: csv_bytes(_AFFINITY_HEADER, affinity_rows(outcome.files)),
@@ -152,8 +152,12 @@ def _place(entry: tuple[str, Change | Finding | Advice]) -> tuple[object, ...]:
     return path, record.span, record.rule
 
 
-def operator_rows(operators: Iterable[ExportedOperator]) -> list[_Row]:
-    return [(operator.path, operator.api) for operator in sorted(set(operators))]
+def native_rows(places: Iterable[NativePlace]) -> list[_Row]:
+    """One row a place; the lines of Python code that call it share a cell, one a line."""
+    return [
+        (place.path, place.api, place.line, place.kind.value, "\n".join(place.called_from))
+        for place in sorted(set(places))
+    ]
 
 
 def write_tables(outcome: Outcome, folder: Path, names: Mapping[str, str]) -> None:

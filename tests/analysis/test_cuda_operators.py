@@ -1,4 +1,5 @@
-from gpu2npu.analysis.cuda_operators import exported_operators, may_export
+from gpu2npu.analysis.cpp_extensions import extensions
+from gpu2npu.analysis.cuda_operators import may_export, operator_lines
 
 SETUP = b"""
 from setuptools import setup
@@ -32,7 +33,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 
 
 def found(files: dict[str, bytes]) -> list[tuple[str, str]]:
-    return [(operator.path, operator.api) for operator in exported_operators(files)]
+    return sorted(operator_lines(files, extensions(files)))
 
 
 def test_pybind_functions_are_named_after_the_extension_that_builds_them() -> None:

@@ -1,7 +1,7 @@
 from gpu2npu.analysis.cuda_callers import callers
 from gpu2npu.analysis.cuda_sources import is_native, native_code, native_places
 from gpu2npu.records import NativeKind
-from gpu2npu.report.cuda_sources import cuda_op_table
+from gpu2npu.report.tables import CUDA_OP_LIST, HEADERS, native_rows
 
 KERNELS = rb"""#include <torch/extension.h>
 #include <ATen/cuda/CUDAContext.h>
@@ -171,9 +171,8 @@ def test_extensions_loaded_under_a_name() -> None:
 
 
 def test_the_table_has_the_vendors_columns_first() -> None:
-    table = cuda_op_table(native_places(FILES))
-    assert table.header[:2] == ("File", "Api")
-    assert ("csrc/bind.cpp", "pkg.fast_ext.scan", 3, "operator", "pkg/ops.py:10") in table.rows
+    assert HEADERS[CUDA_OP_LIST][:2] == ("File", "Api")
+    assert ("csrc/bind.cpp", "pkg.fast_ext.scan", 3, "operator", "pkg/ops.py:10") in native_rows(native_places(FILES))
 
 
 def test_which_files_are_native() -> None:

@@ -6,6 +6,8 @@ from typing import ClassVar
 
 import pytest
 
+from gpu2npu.project.analysis import Wish, analyse_project
+from gpu2npu.project.analysis_modes import MODES
 from gpu2npu.project.errors import OutputError, UsageError
 from gpu2npu.project.migration import migrate_project, preview_project
 from gpu2npu.project.request import Request
@@ -82,7 +84,7 @@ def test_the_output_mirrors_the_project(project: Path) -> None:
         "csrc/ops.cpp": before["csrc/ops.cpp"],
     }
     assert set(written) > REPORTS
-    assert written["cuda_op_list.csv"] == b"File,Api\r\ncsrc/ops.cpp,ops.nms\r\n"
+    assert written["cuda_op_list.csv"] == b"File,Api,Line,Kind,Called From\r\ncsrc/ops.cpp,ops.nms,1,operator,\r\n"
     assert b"train.py,1,1,MODIFY,m,word,cuda,npu" in written["change_list.csv"]
     assert (
         b"pkg/bad.py: copied as it is, because it could not be migrated: syntax error"
@@ -91,6 +93,29 @@ def test_the_output_mirrors_the_project(project: Path) -> None:
     assert not outcome.complete
     assert outcome.copied == ("csrc/ops.cpp", "data/table.csv")
     assert contents(project) == before
+
+
+def test_the_table_of_cuda_code_is_that_of_an_analysis(project: Path) -> None:
+    """With kernels, launches, what builds them and who calls them; without what is excluded."""
+    kernel = b"__global__ void scan(int* x) {}\nvoid run(int* x) { scan<<<1, 2>>>(x); }\n"
+    for path in ("csrc/scan.cu", "old/scan.cu"):
+        (project / path).parent.mkdir(exist_ok=True)
+        (project / path).write_bytes(kernel)
+    (project / "CMakeLists.txt").write_bytes(b"enable_language(CUDA)\n")
+    (project / "build.py").write_bytes(b"SOURCES = ['csrc/scan.cu']\n")
+    (project / "use.py").write_bytes(b"import ops\nx.cuda()\nops.nms(x)\n")
+    _, folder = migrate(project, exclude=("old/*",))
+    request = Request(project, "2.1.0", output=project.parent / "out", exclude=("old/*",))
+    *_, analysed = analyse_project(request, Wish(("torch_apis",)), MODES)
+    written = (folder / "cuda_op_list.csv").read_bytes()
+    assert written == (analysed / "cuda_op_list.csv").read_bytes()
+    assert written.decode().splitlines()[1:] == [
+        "CMakeLists.txt,CMake with CUDA,1,build,",
+        "build.py,csrc/scan.cu,1,build,",
+        "csrc/ops.cpp,ops.nms,1,operator,use.py:3",
+        "csrc/scan.cu,scan,1,kernel,",
+        "csrc/scan.cu,scan,2,launch,",
+    ]
 
 
 def test_one_file(project: Path) -> None:

@@ -5,10 +5,11 @@ import pytest
 
 from gpu2npu.records import (
     Change,
-    ExportedOperator,
     Finding,
     FindingKind,
     MigratedFile,
+    NativeKind,
+    NativePlace,
     Operation,
     Outcome,
     PathNote,
@@ -27,7 +28,7 @@ OUTCOME = Outcome(
     copied=("data.bin",),
     skipped=(".git",),
     notes=(PathNote("link", "left out", failed=False), PathNote("odd\nname\udce9", "cannot be read", failed=True)),
-    operators=(ExportedOperator("a.cu", "x.nms"),),
+    native=(NativePlace("a.cu", 5, NativeKind.OPERATOR, "x.nms"),),
     seconds=1.5,
 )
 
@@ -52,7 +53,7 @@ def test_everything_done_is_in_the_log(tmp_path: Path) -> None:
         "INFO c.py: unchanged",
         "WARNING c.py:3: torch.x: look\\nhere",
         "INFO data.bin: copied",
-        "WARNING a.cu: exports the CUDA operator x.nms, which needs an NPU version",
+        "WARNING a.cu:5: CUDA operator x.nms, which needs an NPU version",
         "INFO 3 Python files, 1 changes, 1 findings in 1.50 s",
     ]
 

@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 
 from gpu2npu.records import (
     Change,
-    ExportedOperator,
     Finding,
     FindingKind,
     MigratedFile,
+    NativeKind,
+    NativePlace,
     Operation,
     Outcome,
     Span,
@@ -61,7 +62,7 @@ def test_a_header_even_without_rows() -> None:
     assert written == {name: header_line(name) for name in HEADERS}
     assert written["change_list.csv"] == b"File,Start Line,End Line,Operation Type,Message,Rule,Before,After\r\n"
     assert written["unsupported_api.csv"] == written["unknown_api.csv"] == b"File,Start Line,End Line,OP,Tips\r\n"
-    assert written["cuda_op_list.csv"] == b"File,Api\r\n"
+    assert written["cuda_op_list.csv"] == b"File,Api,Line,Kind,Called From\r\n"
 
 
 def test_rows_are_sorted_by_file_and_line() -> None:
@@ -88,9 +89,9 @@ def test_a_negative_number_is_no_text() -> None:
 
 
 def test_an_undecodable_path_is_written_escaped() -> None:
-    operators = (ExportedOperator("caf\udce9.cu", "x.f"), ExportedOperator("caf\udce9.cu", "x.f"))
-    content = tables(Outcome("p", (), operators=operators))["cuda_op_list.csv"]
-    assert content == b"File,Api\r\ncaf\\udce9.cu,x.f\r\n"
+    place = NativePlace("caf\udce9.cu", 3, NativeKind.OPERATOR, "x.f", ("a.py:1", "b.py:2"))
+    content = tables(Outcome("p", (), native=(place, place)))["cuda_op_list.csv"]
+    assert content == b'File,Api,Line,Kind,Called From\r\ncaf\\udce9.cu,x.f,3,operator,"a.py:1\nb.py:2"\r\n'
 
 
 def test_each_table_is_written_under_its_chosen_name(tmp_path) -> None:
