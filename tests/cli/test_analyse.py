@@ -97,6 +97,44 @@ def test_bad_input_is_reported_and_never_fatal(project: Path) -> None:
     assert "'=bad,'\"\n.py" in files and files.count("train.py") == 2
 
 
+ODD_NAMES = (b'a,b', b'a "quoted" name', b"two\nlines", b"=1+1", b"+x", b"-x", b"@x", b"\tx", b"'=x", b"caf\xe9\xff")
+EVERY_TABLE = """import torch, ops
+def unsupported(x):
+    torch.cuda.cudart()
+    torch.no_such_function(x)
+    ops.nms(x)
+    torch.linalg.eigvalsh(torch.rand(2, 2))
+    torch.rand(2, 2).double() @ torch.rand(2, 2).double()
+    return torch.optim.AdamW(torch.nn.Linear(1, 1).cuda().half().parameters())
+def reaches(x):
+    return unsupported(x)
+"""
+KERNEL = b'__global__ void k(int* x) {}\nPYBIND11_MODULE(ops, m) { m.def("nms", &r); }\n'
+
+
+def test_odd_names_stay_cells_of_every_table(tmp_path: Path) -> None:
+    """A row has the columns of its header, and no cell is a formula to a spreadsheet."""
+    root = os.fsencode(tmp_path / "lib")
+    for folder in (b"", b'/=1,"\n\xe9'):
+        os.mkdir(root + folder)
+        for name in ODD_NAMES:
+            Path(os.fsdecode(root + folder + b"/" + name + b".py")).write_text(EVERY_TABLE)
+            Path(os.fsdecode(root + folder + b"/" + name + b".cu")).write_bytes(KERNEL)
+    modes = [word for mode in ("torch_apis", "third_party", "affinity_apis") for word in ("-m", mode)]
+    code, _ = run("-i", tmp_path / "lib", "-o", tmp_path, "-v", "2.1.0", "-j", 1, *modes)
+    tables = {}
+    for file in (tmp_path / "lib_analysis").glob("*.csv"):
+        with file.open(newline="", encoding="utf-8") as opened:
+            tables[file.name] = list(csv.reader(opened))
+    assert code == 0 and len(tables) == 11
+    for name, table in tables.items():
+        assert len(table) > 1, f"{name} shows nothing"
+        assert {len(row) for row in table} == {len(table[0])}, name
+        assert not [cell for row in table for cell in row if cell.startswith(tuple("=+-@\t\r"))], name
+    by_file = [table for table in tables.values() if table[0][0] == "File"]
+    assert [len({row[0] for row in table[1:]}) for table in by_file] == [2 * len(ODD_NAMES)] * len(by_file)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
