@@ -97,7 +97,7 @@ def test_bad_input_is_reported_and_never_fatal(project: Path) -> None:
     assert "'=bad,'\"\n.py" in files and files.count("train.py") == 2
 
 
-ODD_NAMES = (b'a,b', b'a "quoted" name', b"two\nlines", b"=1+1", b"+x", b"-x", b"@x", b"\tx", b"'=x", b"caf\xe9\xff")
+ODD_NAMES = (b"a,b", b'a "quoted" name', b"two\nlines", b"=1+1", b"+x", b"-x", b"@x", b"\tx", b"'=x", b"caf\xe9\xff")
 EVERY_TABLE = """import torch, ops
 def unsupported(x):
     torch.cuda.cudart()
@@ -114,12 +114,11 @@ KERNEL = b'__global__ void k(int* x) {}\nPYBIND11_MODULE(ops, m) { m.def("nms", 
 
 def test_odd_names_stay_cells_of_every_table(tmp_path: Path) -> None:
     """A row has the columns of its header, and no cell is a formula to a spreadsheet."""
-    root = os.fsencode(tmp_path / "lib")
-    for folder in (b"", b'/=1,"\n\xe9'):
-        os.mkdir(root + folder)
-        for name in ODD_NAMES:
-            Path(os.fsdecode(root + folder + b"/" + name + b".py")).write_text(EVERY_TABLE)
-            Path(os.fsdecode(root + folder + b"/" + name + b".cu")).write_bytes(KERNEL)
+    for folder in (tmp_path / "lib", tmp_path / "lib" / os.fsdecode(b'=1,"\n\xe9')):
+        folder.mkdir()
+        for name in map(os.fsdecode, ODD_NAMES):
+            (folder / f"{name}.py").write_text(EVERY_TABLE)
+            (folder / f"{name}.cu").write_bytes(KERNEL)
     modes = [word for mode in ("torch_apis", "third_party", "affinity_apis") for word in ("-m", mode)]
     code, _ = run("-i", tmp_path / "lib", "-o", tmp_path, "-v", "2.1.0", "-j", 1, *modes)
     tables = {}
