@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import multiprocessing
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
 from importlib import import_module
@@ -40,7 +42,7 @@ def _has_port(address: str) -> bool:
 
 @contextlib.contextmanager
 def _open_dask(address: str) -> Iterator[Executor]:
-    distributed = _module("distributed", address)
+    distributed = _module("distributed", address, "distributed")
     try:
         client = distributed.Client(f"tcp://{urlsplit(address).netloc}", timeout=_TIMEOUT, set_as_default=False)
     except OSError as error:  # dask's own timeouts are OSErrors too
@@ -52,40 +54,44 @@ def _open_dask(address: str) -> Iterator[Executor]:
 
 @contextlib.contextmanager
 def _open_ray(address: str) -> Iterator[Executor]:
-    ray = _module("ray", address)
-    pools = _module("ray.util.multiprocessing", address)
+    ray = _module("ray", address, "'ray[client]'")
     try:
-        ray.init(address=address, log_to_driver=False)
-    except Exception as error:  # ray raises what its transport raises
-        raise UsageError(f"No Ray cluster answers at {address}: {error}.") from error
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what the error below says
+            ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+    except Exception as error:  # ray raises what its transport raises, at times with the server's traceback in it
+        reason = str(error).strip().rpartition("\n")[2] or type(error).__name__
+        raise UsageError(f"No Ray cluster answers at {address}: {reason.rstrip('.')}.") from error
     try:
-        yield _RayExecutor(pools.Pool())
+        yield _RayExecutor(ray)
     finally:
-        ray.shutdown()
+        ray.shutdown()  # ends what still runs there
 
 
 class _RayExecutor(Executor):
-    """The part of an executor that is needed, on Ray's stand-in for multiprocessing.Pool."""
+    """The part of an executor that is needed. Each call is a task of its own, so that no dead worker takes others along
+    (as in Ray's multiprocessing.Pool, where the calls that waited for the same worker are lost)."""
 
-    def __init__(self, pool: Any) -> None:
-        self._pool = pool
+    def __init__(self, ray: Any) -> None:
+        self._ray = ray
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        self._pool.apply_async(fn, args, kwargs, callback=future.set_result, error_callback=future.set_exception)
+        try:
+            # A repository is checked once: not again where its worker died of it.
+            future = self._ray.remote(max_retries=0)(fn).remote(*args, **kwargs).future()
+        except Exception as error:  # the cluster has no gpu2npu, or the connection is gone
+            future.set_exception(error)
         return future
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        self._pool.terminate() if cancel_futures else self._pool.close()
 
-
-def _module(name: str, address: str) -> Any:
+def _module(name: str, address: str, wanted: str) -> Any:
+    """Raises UsageError, which says to install `wanted`."""
     try:
         return import_module(name)
     except ImportError as error:
-        package = name.partition(".")[0]
         raise UsageError(
-            f"{address} needs the package '{package}', which is not installed: pip install {package}."
+            f"{address} needs the package '{name}', which is not installed: pip install {wanted}."
         ) from error
 
 
@@ -130,7 +136,13 @@ def _asked(
         if isinstance(error, BrokenExecutor):
             broken.append(futures[future])
         else:
-            yield futures[future], future.result() if error is None else error
+            yield futures[future], future.result() if error is None else _raised(error)
+
+
+def _raised(error: BaseException) -> BaseException:
+    """What the task itself raised. Ray's RayTaskError has it as `cause`, and a traceback for a text."""
+    cause = getattr(error, "cause", None)
+    return cause if isinstance(cause, BaseException) else error
 
 
 def _completed(executor: Executor, futures: dict[Future[_Answer], _Task]) -> Iterator[Future[_Answer]]:

@@ -3,8 +3,10 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -83,3 +85,58 @@ def test_a_dask_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(executors, "_TIMEOUT", 1)
     with pytest.raises(UsageError, match="No Dask scheduler answers"), open_executor("dask://127.0.0.1:9"):
         pass
+
+
+class StandInForRay:
+    """The calls that are made of the package ray, done by threads; what a task raises is wrapped as Ray wraps it."""
+
+    def __init__(self, refusal: str = "", unsendable: int | None = None) -> None:
+        self.refusal, self.unsendable = refusal, unsendable
+        self.threads = ThreadPoolExecutor(2)
+        self.retries: list[int] = []
+        self.ended = False
+
+    def init(self, address: str, **options: object) -> None:
+        if self.refusal:
+            raise RuntimeError(self.refusal)
+
+    def remote(self, max_retries: int) -> Callable[[Callable[[int], int]], SimpleNamespace]:
+        self.retries.append(max_retries)
+        return lambda task: SimpleNamespace(remote=lambda number: self.sent(task, number))
+
+    def sent(self, task: Callable[[int], int], number: int) -> SimpleNamespace:
+        if number == self.unsendable:
+            raise ModuleNotFoundError("No module named 'gpu2npu'")
+        future = self.threads.submit(self.wrapped, task, number)
+        return SimpleNamespace(future=lambda: future)
+
+    def wrapped(self, task: Callable[[int], int], number: int) -> int:
+        try:
+            return task(number)
+        except ValueError as error:
+            wrapper = RuntimeError("Traceback (most recent call last): ...")
+            wrapper.cause = error  # type: ignore[attr-defined]
+            raise wrapper from error
+
+    def shutdown(self) -> None:
+        self.threads.shutdown()
+        self.ended = True
+
+
+def test_a_ray_cluster_runs_each_task_once_and_tells_what_it_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = StandInForRay(unsendable=8)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    with open_executor("ray://localhost:10001") as executor:
+        found = dict(answers(half, [1, 2, 6, 8], 1, executor))
+    assert (found[2], found[6]) == (1, 3)
+    assert repr(found[1]) == "ValueError('1 is odd')"
+    assert repr(found[8]) == "ModuleNotFoundError(\"No module named 'gpu2npu'\")"
+    assert ray.ended and set(ray.retries) == {0}
+
+
+def test_a_ray_cluster_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = "Initialization failure from server:\nTraceback (most recent call last):\nRuntimeError: it failed.\n"
+    monkeypatch.setitem(sys.modules, "ray", StandInForRay(refusal))
+    with pytest.raises(UsageError) as caught, open_executor("ray://localhost:10001"):
+        pass
+    assert str(caught.value) == "No Ray cluster answers at ray://localhost:10001: RuntimeError: it failed."
