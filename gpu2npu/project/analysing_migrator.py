@@ -81,5 +81,5 @@ def _overlap(one: Span, other: Span) -> bool:
 
 def _unread(reason: str) -> Finding:
     """A file that the migration can read and the analysis cannot: newer syntax than this Python's, for instance."""
-    message = f"The file's torch APIs were not looked at: {reason}."
+    message = f"The file's torch APIs were not looked at, and have to be by a person: {reason}."
     return Finding(Span(1, 0, 1, 0), RULE, FindingKind.UNKNOWN, "torch", message)

@@ -131,7 +131,7 @@ def test_a_baseline(project: Path, run) -> None:
     (project / "train.py").write_text("# a line\n" + SOURCE)
     known = run(".", "--baseline", "b.json", "--fail-on", "any")
     assert known.code == 0
-    assert "are in the baseline" in known.out
+    assert "of the baseline" in known.out
 
 
 @pytest.mark.parametrize(
@@ -208,6 +208,15 @@ def test_what_cannot_be_parsed_is_told(project: Path, run, content: bytes, reaso
     assert run(".", "--fail-on", "never", "-q").code == 0
     log = json.loads(run(".", "--format", "sarif", "-q").out)
     assert reason in json.dumps(log["runs"][0]["invocations"][0]["toolExecutionNotifications"])
+
+
+@pytest.mark.parametrize(("bar", "code"), [("unsupported", 0), ("unknown", 1), ("never", 0)])
+def test_what_can_be_migrated_and_not_analysed_is_unknown(project: Path, run, bar: str, code: int) -> None:
+    (project / "train.py").write_text("import torch\nmodel.cuda()\n" + f"# {'data' * 25_000}\n" * 41)
+    result = run("train.py", "--fail-on", bar, "-q")
+    assert result.code == code
+    (line,) = [line for line in result.out.splitlines() if line.startswith("train.py")]
+    assert line.startswith("train.py:1:1 torch-api [unknown] torch: ") and "larger than 4 MB" in line
 
 
 def test_a_long_line_that_can_be_parsed_is_cut_in_reports(project: Path, run) -> None:
