@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from gpu2npu.records import Outcome
 from gpu2npu.report.summary import problem_lines, summary_rows
-from gpu2npu.report.text import one_line
+from gpu2npu.report.text import counted, one_line
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -37,7 +37,7 @@ def progress_shown(quiet: bool) -> Iterator[Callable[[int, int], None]]:
 def _show_plainly(done: int, total: int) -> None:
     step = max(total // _PLAIN_LINES, 1)
     if done == total or (total > _PLAIN_LINES and done % step == 0):
-        print(f"{done} of {total} files done", file=sys.stderr, flush=True)
+        print(f"{done} of {counted(total, 'file')} done", file=sys.stderr, flush=True)
 
 
 class _Bar:

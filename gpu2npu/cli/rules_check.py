@@ -10,6 +10,7 @@ import click
 from gpu2npu.cli.rule_options import rule_files_argument, usage_errors
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.rule_examples import ExampleRun, check_user_examples, run_examples
+from gpu2npu.report.text import counted
 from gpu2npu.rulebook import Rulebook, RuleError, load_rulebook
 from gpu2npu.rulebook.conflicts import find_conflicts
 
@@ -33,7 +34,7 @@ def validate(files: tuple[Path, ...]) -> None:
     for path in files:
         rules = [rule for rule in rulebook.rules if rule.file == str(path)]
         examples = sum(len(rule.examples) for rule in rules)
-        click.echo(f"{path}: {_count(len(rules), 'rule')} and {_count(examples, 'example')}, all good.")
+        click.echo(f"{path}: {counted(len(rules), 'rule')} and {counted(examples, 'example')}, all good.")
     for conflict in find_conflicts(rulebook, frozenset(map(str, files))):
         click.echo(
             f"Note: where '{conflict.first.id}' and '{conflict.second.id}' both match, '{conflict.first.id}' counts: "
@@ -67,7 +68,7 @@ def _test_file(path: Path, rulebook: Rulebook) -> bool:
     for run in failures:
         _show(run)
     good = len(runs) - len(failures)
-    click.secho(f"{path}: {good} of {_count(len(runs), 'example')} as shown", fg="red" if failures else "green")
+    click.secho(f"{path}: {good} of {counted(len(runs), 'example')} as shown", fg="red" if failures else "green")
     return bool(failures)
 
 
@@ -77,7 +78,3 @@ def _show(run: ExampleRun) -> None:
     colours = {"+": "green", "-": "red", "@": "cyan"}
     for line in difflib.unified_diff(expected, got, "what the example shows", "what the rules make", lineterm=""):
         click.secho(line, fg=colours.get(line[:1]))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -22,6 +22,7 @@ from gpu2npu.project.staging import staged
 from gpu2npu.project.workers import available_cpus, migrate_files
 from gpu2npu.records import MigratedFile, PathNote
 from gpu2npu.report.analysis_tables import Table, write_analysis_log, write_analysis_tables
+from gpu2npu.report.text import counted
 
 # Called with the number of files that are done and the number there are.
 Progress = Callable[[int, int], None]
@@ -156,5 +157,5 @@ def _log_lines(wish: Wish, tables: Mapping[str, Table], notes: list[PathNote]) -
     return [
         f"modes: {', '.join(wish.modes)}",
         *(f"{note.path}: {note.reason}" for note in notes),
-        *(f"{name}: {len(table.rows)} rows" for name, table in tables.items()),
+        *(f"{name}: {counted(len(table.rows), 'row')}" for name, table in tables.items()),
     ]

@@ -23,6 +23,7 @@ from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.formats.notebook import read_cells
 from gpu2npu.project.line_sites import Site, sites_on_line
 from gpu2npu.records import Change, Finding, Span
+from gpu2npu.report.text import counted
 from gpu2npu.rulebook.describe import limit_texts, match_text, where_texts
 from gpu2npu.rulebook.rule import (
     ArgumentMatch,
@@ -69,7 +70,7 @@ def explain_line(
     text = text if cell else program
     lines = re.split(r"\r\n?|\n", text)
     if not 1 <= line <= len(lines):
-        raise ValueError(f"{f'cell {cell}' if cell else 'it'} has {len(lines)} lines, and no line {line}")
+        raise ValueError(f"{f'cell {cell}' if cell else 'it'} has {counted(len(lines), 'line')}, and no line {line}")
     result = migrate_file(source, path, rulebook, context)
     changes = tuple(change for change in result.changes if _covers(change.span, line, cell))
     findings = tuple(found for found in result.findings if _covers(found.span, line, cell))

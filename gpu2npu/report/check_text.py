@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpu2npu.records import FindingKind
 from gpu2npu.report.check_result import SEVERITY, CheckedFile, CheckedFinding, CheckResult, Effort, Verdict
-from gpu2npu.report.text import file_and_cell, one_line
+from gpu2npu.report.text import counted, file_and_cell, one_line
 
 LABELS = {
     FindingKind.UNSUPPORTED: "unsupported on the NPU",
@@ -50,7 +50,7 @@ def _summary(result: CheckResult) -> Iterator[str]:
         for blocker in readiness.blockers[:_MOST_BLOCKERS]:
             yield one_line(f"  {blocker.count} x {blocker.api} ({blocker.rule}), first at {blocker.place}")
         if len(readiness.blockers) > _MOST_BLOCKERS:
-            yield f"  and {len(readiness.blockers) - _MOST_BLOCKERS} others"
+            yield f"  and {counted(len(readiness.blockers) - _MOST_BLOCKERS, 'other')}"
     if readiness.uses:
         automatic, review, blocking = (
             f"{readiness.share(count):.0%}" for count in (readiness.automatic, readiness.review, readiness.blocking)
@@ -60,15 +60,15 @@ def _summary(result: CheckResult) -> Iterator[str]:
     if readiness.effort.reasons:
         yield f"Effort: {hours_range(readiness.effort)}, a rule of thumb; the largest parts:"
         for reason in readiness.effort.reasons[:3]:
-            yield f"  {reason.low:.0f} to {reason.high:.0f} h for {reason.count} {reason.about}"
-    counted = ", ".join(f"{result.counts[kind]} {LABELS[kind]}" for kind in SEVERITY if result.counts[kind])
-    files = len(result.files)
-    total = sum(result.counts.values())
-    yield f"{total} findings in {files} files" + (f": {counted}" if counted else "")
+            yield f"  {reason.low:.0f} to {reason.high:.0f} h for {reason.about}: {reason.count}"
+    by_kind = ", ".join(f"{result.counts[kind]} {LABELS[kind]}" for kind in SEVERITY if result.counts[kind])
+    total, files = counted(sum(result.counts.values()), "finding"), counted(len(result.files), "file")
+    yield f"{total} in {files}" + (f": {by_kind}" if by_kind else "")
     if result.known:
-        yield f"{result.known} findings are in the baseline and not listed"
+        yield f"Not listed: {counted(result.known, 'finding')} of the baseline"
     if result.expired:
-        yield f"{result.expired} entries of the baseline met nothing: --update-baseline takes them out"
+        entries = counted(result.expired, "entry", "entries")
+        yield f"{entries} of the baseline met nothing (--update-baseline removes what meets nothing)"
 
 
 def hours_range(effort: Effort) -> str:

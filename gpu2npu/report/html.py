@@ -13,7 +13,7 @@ from markupsafe import Markup
 from gpu2npu.records import FindingKind
 from gpu2npu.report.check_result import SEVERITY, CheckedFile, CheckedRepository, CheckResult, Readiness, Verdict
 from gpu2npu.report.check_text import LABELS, VERDICTS
-from gpu2npu.report.text import file_and_cell
+from gpu2npu.report.text import counted, file_and_cell
 
 _SHARES = (
     ("automatic", "migrated automatically"),
@@ -40,7 +40,8 @@ def page(result: CheckResult) -> str:
         shares=_shares(result.readiness),
         kinds=[(kind.value, LABELS[kind], result.counts[kind]) for kind in SEVERITY],
         rows=[_row(file) for file in shown],
-        quiet=len(result.files) - len(shown),
+        checked=counted(len(result.files), "file"),
+        quiet=counted(len(result.files) - len(shown), "other file") if len(shown) < len(result.files) else "",
         data=_json([_details(file) for file in shown]),
     )
 
@@ -56,7 +57,7 @@ def rollup(repositories: Sequence[CheckedRepository]) -> str:
     efforts = [each.readiness.effort for each in checked if each.readiness is not None]
     return _render(
         "rollup.html",
-        title=f"{len(repositories)} repositories on an NPU",
+        title=f"{counted(len(repositories), 'repository', 'repositories')} on an NPU",
         rows=[(each, _WORDS[each.readiness.verdict] if each.readiness else "") for each in repositories],
         verdicts=verdicts,
         failed=len(repositories) - len(checked),

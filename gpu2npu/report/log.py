@@ -9,7 +9,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from gpu2npu.records import MigratedFile, Outcome
-from gpu2npu.report.text import file_and_cell, one_line
+from gpu2npu.report.text import counted, file_and_cell, one_line
 
 LOG_NAME = "msFmkTranspltlog.txt"
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -55,17 +55,15 @@ def _entries(outcome: Outcome) -> Iterator[_Entry]:
     python = sum(file.path.endswith(".py") for file in outcome.files)
     changes = sum(len(file.changes) for file in outcome.files)
     findings = sum(len(file.findings) for file in outcome.files)
-    yield (
-        logging.INFO,
-        f"{python} Python files, {changes} changes, {findings} findings in {outcome.seconds:.2f} s",
-    )
+    sums = (counted(python, "Python file"), counted(changes, "change"), counted(findings, "finding"))
+    yield logging.INFO, f"{', '.join(sums)} in {outcome.seconds:.2f} s"
 
 
 def _file_entries(file: MigratedFile) -> Iterator[_Entry]:
     if file.failure is not None:
         yield logging.ERROR, f"{file.path}: copied as it is, because it could not be migrated: {file.failure}"
     elif file.content is not None:
-        yield logging.INFO, f"{file.path}: migrated with {len(file.changes)} changes"
+        yield logging.INFO, f"{file.path}: migrated with {counted(len(file.changes), 'change')}"
     else:
         yield logging.INFO, f"{file.path}: unchanged"
     for change in file.changes:

@@ -1,4 +1,4 @@
-"""Text that comes from file names and sources, made fit for one line of a log or terminal."""
+"""Words for reports: text from file names and sources made fit for one line, and numbers of things."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ _LONGEST = 2_000
 def file_and_cell(path: str, span: Span) -> str:
     """The path, with the cell for a place in a notebook: `train.ipynb:cell_3`, as nbqa writes it."""
     return f"{path}:cell_{span.cell}" if span.cell else path
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number and its noun: "1 file", "2 files"; `many` where the plural has more than an s."""
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
 
 
 def one_line(text: str) -> str:

@@ -66,7 +66,7 @@ def test_the_page_shows_what_the_result_says_and_fetches_nothing():
     assert "{{ 7 * 7 }}" in text
     assert not re.search(r"https?://", text)
     assert "syntax error at line 1" in text
-    assert "1 other files have nothing to change" in text
+    assert "1 other file with nothing to change" in text
     data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
     assert [file["path"] for file in data] == ["a.py", EVIL, "broken.py"]
     assert [len(file["findings"]) for file in data] == [0, 1, 0]

@@ -47,14 +47,14 @@ def test_everything_done_is_in_the_log(tmp_path: Path) -> None:
         "INFO .git: left out (version control, caches and virtual environments are not copied)",
         "WARNING link: left out",
         "ERROR odd\\nname\\udce9: cannot be read",
-        "INFO a.py: migrated with 1 changes",
+        "INFO a.py: migrated with 1 change",
         "DEBUG a.py:3: cuda-method: 'x.cuda()' -> 'x.npu()': moves",
         "ERROR b.py: copied as it is, because it could not be migrated: syntax error at line 7",
         "INFO c.py: unchanged",
         "WARNING c.py:3: torch.x: look\\nhere",
         "INFO data.bin: copied",
         "WARNING a.cu:5: CUDA operator x.nms, which needs an NPU version",
-        "INFO 3 Python files, 1 changes, 1 findings in 1.50 s",
+        "INFO 3 Python files, 1 change, 1 finding in 1.50 s",
     ]
 
 

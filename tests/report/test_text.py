@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu2npu.records import Span
-from gpu2npu.report.text import file_and_cell, one_line
+from gpu2npu.report.text import counted, file_and_cell, one_line
 
 
 @given(st.text())
@@ -16,6 +16,11 @@ def test_what_can_be_shown_stays() -> None:
     assert one_line("caf\u00e9: \u6a21\u578b") == "caf\u00e9: \u6a21\u578b"
     assert one_line("a\nb\x1b[31m\udce9") == "a\\nb\\x1b[31m\\udce9"
     assert one_line("x" * 3_000) == "x" * 2_000 + "..."
+
+
+def test_one_is_no_plural() -> None:
+    assert [counted(number, "file") for number in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
+    assert [counted(number, "entry", "entries") for number in (1, 3)] == ["1 entry", "3 entries"]
 
 
 def test_the_cell_of_a_notebook_stands_behind_its_path() -> None:

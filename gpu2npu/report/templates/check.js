@@ -23,7 +23,7 @@
       if (row.nextElementSibling?.classList.contains("details")) row.nextElementSibling.hidden = !fits;
       shown += fits;
     }
-    document.getElementById("shown").textContent = `${shown} of ${rows.length} files`;
+    document.getElementById("shown").textContent = `files shown: ${shown} of ${rows.length}`;
   };
 
   const finding = (found) => {

@@ -8,7 +8,7 @@
     const word = search.value.trim().toLowerCase();
     rows.forEach((row) => { row.hidden = !row.dataset.path.includes(word); });
     document.getElementById("shown").textContent =
-      `${rows.filter((row) => !row.hidden).length} of ${rows.length} repositories`;
+      `repositories shown: ${rows.filter((row) => !row.hidden).length} of ${rows.length}`;
   };
 
   const value = (row, column) => {
