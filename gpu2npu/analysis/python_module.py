@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from functools import cached_property
 
 from gpu2npu.analysis.python_scopes import Assigned, Binding, Code, Defined, Imported, Scope, collect
 from gpu2npu.engine.context import ProjectContext
+from gpu2npu.engine.python_tree import python_tree
 from gpu2npu.engine.source import SourceError, read_source
 from gpu2npu.records import Span
 
@@ -267,9 +267,7 @@ def read_module(source: bytes, path: str, project: Project) -> PythonModule:
 def parse_module(text: str, path: str, project: Project) -> PythonModule:
     """Raises UnreadableError where the text is no Python that this interpreter can read."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about escapes in other people's strings
-            tree = ast.parse(text)
+        tree = python_tree(text)
     except SyntaxError as error:
         place = f" in line {error.lineno}" if error.lineno is not None else ""  # null bytes have none
         raise UnreadableError(f"syntax error{place}: {error.msg}") from error

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -14,6 +12,7 @@ import libcst as cst
 from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.edits import Positions, locate
 from gpu2npu.engine.names import Names
+from gpu2npu.engine.python_tree import python_tree
 from gpu2npu.engine.scopes import Scope, collect_scopes
 from gpu2npu.engine.source import read_source
 from gpu2npu.engine.tree import children
@@ -86,9 +85,7 @@ class Program:
     def _parse(self, path: str) -> ParsedFile | None:
         try:
             text = read_source(self.sources[path], path).text
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about the user's escapes
-                ast.parse(text)  # refuses the nesting that LibCST's parser would crash on
+            python_tree(text)  # refuses the nesting that LibCST's parser would crash on
             module = cst.parse_module(text)
             links = list(_links(module))
             nodes = [child for _, child in links]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import sys
-import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import replace
@@ -21,6 +20,7 @@ from gpu2npu.engine.match import find_matches
 from gpu2npu.engine.matches import Doubt, Found, Matches
 from gpu2npu.engine.names import Names
 from gpu2npu.engine.prose import without_prose
+from gpu2npu.engine.python_tree import python_tree
 from gpu2npu.engine.receivers import OWN, UNKNOWN
 from gpu2npu.engine.rewrites import Replacement, in_source, rewritten
 from gpu2npu.engine.scopes import collect_scopes
@@ -103,24 +103,20 @@ def _python_parse(text: str) -> ast.Module | None:
     Raises:
         RecursionError, MemoryError: The nesting is too deep.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the user's escapes and literals
-        try:
-            return ast.parse(text)
-        except SyntaxError as error:
-            if "too many nested" in str(error.msg):
-                raise RecursionError from error
-            return None
-        except ValueError:  # null bytes
-            return None
+    try:
+        return python_tree(text)
+    except SyntaxError as error:
+        if "too many nested" in str(error.msg):
+            raise RecursionError from error
+        return None
+    except ValueError:  # null bytes
+        return None
 
 
 def _syntax_error(text: str, error: cst.ParserSyntaxError) -> str:
     """What is wrong in Python's own words, where this Python agrees: LibCST lists every token it could have taken."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text)
+        python_tree(text)
     except SyntaxError as own:
         return f"syntax error at line {own.lineno or 1}: {own.msg}"
     except ValueError as own:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+from gpu2npu.engine.python_tree import python_tree
 
 # Calls that import the module their string names.
 IMPORTERS = frozenset({"importorskip", "import_module", "__import__"})
 # What follows `global`, and perhaps more, and what `:=` binds: a name too many costs a parse, one too few an answer.
 _GLOBAL = re.compile(r"\bglobal\b([\w\s,\\]*)")
 _WALRUS = re.compile(r"(\w+)\s*:=")
+# With the lines that are empty, indented, comments, or the end of a signature.
+_DEFINITION = re.compile(
+    r"^(?P<kind>class|def|async[ \t]+def)[ \t]+(?P<name>\w+)[^\r\n]*(?:\r?\n|$)(?:(?:[ \t\f)\]}#][^\r\n]*)?\r?\n)*"
+    r"(?:[ \t\f)\]}#][^\r\n]*\Z)?",
+    re.MULTILINE,
+)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -48,11 +55,8 @@ class Outline:
 
 def read_outline(text: str) -> Outline | None:
     """None where this Python cannot parse the text: LibCST may know more."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the user's escapes and literals
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = _parsed(without_bodies(text)) or _parsed(text)
+    if tree is None:
         return None
     outline = Outline()
     for statement in _statements(tree):
@@ -62,6 +66,26 @@ def read_outline(text: str) -> Outline | None:
     if ":=" in text:
         outline.other.update(_WALRUS.findall(text))
     return outline
+
+
+def without_bodies(text: str) -> str:
+    """The text with `class A: pass` in place of each class or function at its top level: most of a file's parse."""
+    return _DEFINITION.sub(_without_body, text)
+
+
+def _without_body(match: re.Match[str]) -> str:
+    whole = match[0]
+    goes_on = whole.rstrip("\r\n").endswith("\\")
+    if goes_on or any(whole.count(quotes) % 2 for quotes in ('"""', "'''")):
+        return whole  # the last line is no last line of a definition, or the first is in a string
+    return f"{match['kind']} {match['name']}{'' if match['kind'] == 'class' else '()'}: pass\n"
+
+
+def _parsed(text: str) -> ast.Module | None:
+    try:
+        return python_tree(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:

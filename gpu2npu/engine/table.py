@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
+from gpu2npu.engine.byte_pattern import BytePattern, any_in, unanchored
 from gpu2npu.engine.skips import EVERY_RULE
 from gpu2npu.rulebook.rule import (
     ArgumentMatch,
@@ -39,7 +40,7 @@ class Trigger:
     words: frozenset[bytes]
     together: Mapping[bytes, tuple[frozenset[bytes], ...]]
     beginnings: tuple[bytes, ...]
-    patterns: tuple[re.Pattern[bytes], ...]
+    patterns: tuple[BytePattern, ...]
 
     def is_in(self, source: bytes) -> bool:
         """Whether the bytes of a file have it; the cost hardly depends on the number of rules."""
@@ -50,7 +51,7 @@ class Trigger:
             return True
         if self.beginnings and any(word.startswith(self.beginnings) for word in found):
             return True
-        return any(pattern.search(source) for pattern in self.patterns)
+        return any_in(self.patterns, source)
 
 
 @dataclass(frozen=True)
@@ -231,18 +232,18 @@ def _trigger(matches: Iterable[Match]) -> Trigger:
     words: set[bytes] = set()
     together: dict[bytes, list[frozenset[bytes]]] = {}
     beginnings: list[bytes] = []
-    patterns: list[re.Pattern[bytes]] = []
+    patterns: list[BytePattern] = []
     for match in matches:
         evidence = _EVIDENCE[type(match)](match)
         found = _WORD.findall(evidence.encode())
         if isinstance(match, PatternMatch):
             patterns.append(unanchored(evidence))
         elif isinstance(match, ImportMatch) and evidence.startswith("*"):
-            patterns.append(re.compile(re.escape(evidence[1:].encode()) + rb"\b"))
+            patterns.append(BytePattern.of(re.escape(evidence[1:].encode()) + rb"\b"))
         elif evidence.endswith("*"):
             beginnings.append(evidence[:-1].encode())
         elif not found:
-            patterns.append(re.compile(re.escape(evidence.encode())))
+            patterns.append(BytePattern.of(re.escape(evidence.encode())))
         elif len(found) == 1:
             words.add(found[0])
         else:
@@ -250,14 +251,6 @@ def _trigger(matches: Iterable[Match]) -> Trigger:
     return Trigger(
         frozenset(words), {word: tuple(others) for word, others in together.items()}, tuple(beginnings), tuple(patterns)
     )
-
-
-_ANCHOR = re.compile(r"(?P<other>\\[^AZ]|\[\^?\]?(?:\\.|[^\]\\])*\])|\\[AZ]|[\^$]", re.DOTALL)
-
-
-def unanchored(pattern: str) -> re.Pattern[bytes]:
-    """A pattern for strings as one to look for in a file, where a string's ends are no ends of the file."""
-    return re.compile(_ANCHOR.sub(lambda match: match["other"] or "(?:)", pattern).encode())
 
 
 def _last_two(name: str) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gpu2npu.engine.table import RuleTable, StringRule, rule_table, unanchored
+from gpu2npu.engine.byte_pattern import BytePattern, any_in, unanchored
+from gpu2npu.engine.table import RuleTable, StringRule, rule_table
 from gpu2npu.engine.words import is_word
 from gpu2npu.formats.marks import Mark, applied, edit, reported, review
 from gpu2npu.rulebook.rule import ArgumentMatch, ImportMatch, Rule, Rulebook
@@ -32,14 +33,14 @@ class Trigger:
 
     words: frozenset[bytes]
     beginnings: tuple[bytes, ...]
-    patterns: tuple[re.Pattern[bytes], ...]
+    patterns: tuple[BytePattern, ...]
 
     def is_in(self, source: bytes) -> bool:
         """Whether the bytes of a file have it."""
         tokens = set(_TOKEN.findall(source))
         if not self.words.isdisjoint(tokens) or any(token.startswith(self.beginnings) for token in tokens):
             return True
-        return any(pattern.search(source) for pattern in self.patterns)
+        return any_in(self.patterns, source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +194,7 @@ def _trigger(table: RuleTable, distributions: Mapping[str, Rule], options: Mappi
         assert isinstance(rule.match, ArgumentMatch)
         words.add(rule.match.value or str(rule.match.argument))
     written = {word for word in words if _TOKEN.fullmatch(word.encode())}
-    patterns = [re.compile(re.escape(word).encode()) for word in words - written]
+    patterns = [BytePattern.of(re.escape(word).encode()) for word in words - written]
     patterns += [unanchored(pattern.pattern) for pattern, _ in table.patterns]
     either = {variant for word in written for variant in (word, word.replace("-", "_"), word.replace("_", "-"))}
     return Trigger(

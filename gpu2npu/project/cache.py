@@ -1,8 +1,9 @@
 """Answers of earlier checks on disk, so that only what changed is looked at again.
 
 An entry is found by everything that is known before a file is looked at: its content and path, the rules, the release,
-this program, and what was gathered from the whole project. It also names the other files that its answer depended on,
-with their content, and holds only while they have it. Entries are JSON: a cache folder is never run.
+this program, and what was gathered from the whole project. It also has the other files that its answer depended on, as
+bits, and the name of a snapshot: the list of the project's files with their content at that time. It holds only while
+those files have that content. Entries are JSON: a cache folder is never run.
 """
 
 from __future__ import annotations
@@ -15,13 +16,12 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from gpu2npu import __version__
-from gpu2npu.engine.context import EVERY_FILE
 from gpu2npu.project.atomic import write_atomically
 from gpu2npu.project.engine_migrator import EngineMigrator
 from gpu2npu.project.traced import TracedFile
@@ -29,7 +29,7 @@ from gpu2npu.records import Change, Finding, FindingKind, MigratedFile, Operatio
 from gpu2npu.rulebook.builtin import builtin_rules_dir
 
 # Another number when entries are written otherwise.
-_FORMAT = 1
+_FORMAT = 2
 LARGEST_BYTES = 512 * 1024 * 1024
 _PRUNED_TO = 0.8
 _BETWEEN_PRUNINGS = 3600.0  # seconds
@@ -58,7 +58,7 @@ class Cache:
     folder: Path
     shared: bytes
     contents: Mapping[str, str]
-    _whole: list[str] = field(default_factory=list, compare=False, repr=False)
+    _changes: dict[str, int] = field(default_factory=dict, compare=False, repr=False)  # see `_changed`
 
     def get(self, path: str, source: bytes, own: str) -> Entry | None:
         """The entry of a file. `own` is what else its answer depends on. A damaged entry is none."""
@@ -66,26 +66,20 @@ class Cache:
         try:
             status = file.stat()
             document = json.loads(file.read_bytes())
-            if any(self._digest(other) != digest for other, digest in document["depends"].items()):
+            if int(document["depends"], 16) & self._changed(document["snapshot"]):
                 return None
             entry = Entry(_decoded(path, document), str(document["diff"]))
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return None
-        if time.time() - status.st_mtime > _FRESH:
-            with contextlib.suppress(OSError):
-                os.utime(file)
+        _keep_fresh(file, status)
         return entry
 
     def put(self, source: bytes, own: str, file: MigratedFile, diff: str) -> None:
         """Keeps an answer. One that failed is not kept: memory or time may have run out. A full disk is no error."""
         if file.failure is not None:
             return
-        depends = file.depends if isinstance(file, TracedFile) else frozenset()
-        document = {
-            "depends": {other: self._digest(other) for other in sorted(depends)},
-            "diff": diff,
-            **_encoded(file),
-        }
+        depends = file.depends if isinstance(file, TracedFile) else 0
+        document = {"snapshot": self._snapshot, "depends": f"{depends:x}", "diff": diff, **_encoded(file)}
         with contextlib.suppress(OSError):
             write_atomically(self._place(file.path, source, own), json.dumps(document).encode())
 
@@ -93,16 +87,46 @@ class Cache:
         key = hashlib.sha256(self.shared)
         for part in (path.encode("utf-8", "surrogatepass"), own.encode("utf-8", "surrogatepass"), source):
             key.update(hashlib.sha256(part).digest())
-        name = key.hexdigest()
+        return self._file(key.hexdigest())
+
+    def _file(self, name: str) -> Path:
         return self.folder / name[:2] / f"{name[2:]}.json"
 
-    def _digest(self, path: str) -> str:
-        if path != EVERY_FILE:
-            return self.contents.get(path, "")
-        if not self._whole:
-            listed = json.dumps(sorted(self.contents.items())).encode()
-            self._whole.append(hashlib.sha256(listed).hexdigest())
-        return self._whole[0]
+    @cached_property
+    def _snapshot(self) -> str:
+        """The name of the snapshot of the project as it is, which is written."""
+        document = json.dumps(sorted(self.contents.items())).encode()
+        name = hashlib.sha256(document).hexdigest()
+        with contextlib.suppress(OSError):
+            write_atomically(self._file(name), document)
+        return name
+
+    def _changed(self, snapshot: str) -> int:
+        """The bits of the files that are no longer what they were in a snapshot.
+
+        Raises:
+            OSError, ValueError, TypeError: There is no such snapshot, or it is damaged.
+        """
+        if snapshot not in self._changes:
+            file = self._file(snapshot)
+            status = file.stat()
+            kept = json.loads(file.read_bytes())
+            if [path for path, _ in kept] != sorted(self.contents):
+                raise ValueError("entries with another list of files have other names")
+            changed = 0
+            for place, (path, digest) in enumerate(kept):
+                if self.contents[path] != digest:
+                    changed |= 1 << place
+            _keep_fresh(file, status)
+            self._changes[snapshot] = changed
+        return self._changes[snapshot]
+
+
+def _keep_fresh(file: Path, status: os.stat_result) -> None:
+    """Mark a file as used, so that pruning leaves it."""
+    if time.time() - status.st_mtime > _FRESH:
+        with contextlib.suppress(OSError):
+            os.utime(file)
 
 
 def content_digests(sources: Mapping[str, bytes]) -> dict[str, str]:

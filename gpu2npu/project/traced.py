@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 
 from gpu2npu.engine.context import EVERY_FILE
 from gpu2npu.project.analysing_migrator import AnalysingMigrator
@@ -13,9 +14,10 @@ from gpu2npu.records import MigratedFile
 
 @dataclass(frozen=True)
 class TracedFile(MigratedFile):
-    """`depends` are other files of the project, or EVERY_FILE: while they stay, so does the rest of the record."""
+    """`depends` are other files of the project: while they stay as they are, so does the rest of the record. It has one
+    bit for each file, in the order of their paths; -1 is every file."""
 
-    depends: frozenset[str] = frozenset()
+    depends: int = 0
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class TracedMigrator:
 
     migrator: AnalysingMigrator
     engine: EngineMigrator
+    _graphs: list[Dependencies] = field(default_factory=list, compare=False, repr=False)  # this process's, when needed
 
     @property
     def new_files(self) -> Mapping[str, bytes]:
@@ -37,23 +40,47 @@ class TracedMigrator:
 
     def __call__(self, source: bytes, path: str) -> MigratedFile:
         file = self.migrator(source, path)
-        edges = (self.engine.context.consulted, self.migrator.analyser.consulted)
+        if not self._graphs:
+            edges = (self.engine.context.consulted, self.migrator.analyser.consulted)
+            self._graphs.append(Dependencies(sorted(self.engine.context.files), edges))
         record = {field.name: getattr(file, field.name) for field in fields(MigratedFile)}
-        return TracedFile(**record, depends=reachable(path, edges))
+        return TracedFile(**record, depends=self._graphs[0].of(path))
 
 
-def reachable(path: str, edges: Iterable[Mapping[str, Set[str]]]) -> frozenset[str]:
-    """The files that `path` leads to, without itself; EVERY_FILE alone if it is among them.
+@dataclass(frozen=True)
+class Dependencies:
+    """Which files each file leads to, by the graphs of who asked about whom, which grow while files are looked at."""
 
-    An answer may be kept in memory from an earlier file, without asking again: so what *those* asked counts too.
-    """
-    graphs = tuple(edges)
-    found: set[str] = set()
-    pending = [path]
-    while pending:
-        asker = pending.pop()
-        for graph in graphs:
-            new = graph.get(asker, set()) - found
-            found |= new
-            pending += new
-    return frozenset({EVERY_FILE}) if EVERY_FILE in found else frozenset(found - {path})
+    paths: list[str]
+    edges: Iterable[Mapping[str, Set[str]]]
+    _known: dict[str, tuple[int, int]] = field(
+        default_factory=dict
+    )  # for a file, the number of its edges and their bits
+
+    @cached_property
+    def _bits(self) -> dict[str, int]:
+        return {path: 1 << place for place, path in enumerate(self.paths)}
+
+    def of(self, path: str) -> int:
+        """The bits of the files that `path` leads to, without itself; -1 if EVERY_FILE is among them.
+
+        An answer may be kept in memory from an earlier file, without asking again: so what *those* asked counts too.
+        """
+        found, looked_at = self._direct(path), 0
+        while found != -1 and (left := found & ~looked_at):
+            first = left & -left
+            looked_at |= first
+            found |= self._direct(self.paths[first.bit_length() - 1])
+        return found if found == -1 else found & ~self._bits.get(path, 0)
+
+    def _direct(self, path: str) -> int:
+        asked = [graph[path] for graph in self.edges if path in graph]
+        number = sum(map(len, asked))
+        known = self._known.get(path)
+        if known is not None and known[0] == number:
+            return known[1]
+        bits = 0
+        for other in set().union(*asked):
+            bits |= -1 if other == EVERY_FILE else self._bits[other]
+        self._known[path] = number, bits
+        return bits

@@ -176,4 +176,5 @@ def _in_worker(source: bytes, path: str) -> MigratedFile:
     _files_done += 1
     if _files_done % _FILES_BETWEEN_COLLECTIONS == 0:
         gc.collect()
+        gc.freeze()  # what is still there is what the next files need too
     return _guarded(_installed, source, path)

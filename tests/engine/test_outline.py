@@ -3,6 +3,7 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
+from gpu2npu.engine import outline as outline_module
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.names import Names
 from gpu2npu.engine.outline import read_outline
@@ -49,9 +50,44 @@ def test_a_star_may_bring_any_name(text: str) -> None:
     assert outline is None or outline.may_have("anything")
 
 
-@pytest.mark.parametrize("text", ["def f(:", "x = '\0'", "(" * 5000 + ")" * 5000])
+@pytest.mark.parametrize("text", ["x = (:", "x = '\0'", "(" * 5000 + ")" * 5000])
 def test_what_this_python_cannot_parse_is_left_to_others(text: str) -> None:
     assert read_outline(text) is None
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*/*.py"))[::7], ids=lambda path: path.stem)
+def test_bodies_bind_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = path.read_text()
+    quick = read_outline(text)
+    monkeypatch.setattr(outline_module, "without_bodies", str)
+    assert quick is not None
+    assert quick == read_outline(text)
+
+
+AROUND_DEFINITIONS = [
+    'def f():\n    """\nx = 1\n    """\ny = 2\n',
+    "def f():\n    return '''\ndef g(): pass\n'''\nz = 3\n",
+    'class A:\n    """\nimport a\n"""\n    def f(self): pass\nb = 1\n',
+    '"""\ndef f():\n    x\n"""\ny = 2\n',
+    '"""\ndef f():\n    x\n  """\nz = 2\ndef g(): pass\n',
+    "def f(\n    a,\n) -> (\n    int\n):\n    # comment\n# comment\n\n    return (\na, 1)\nx = 1\n",
+    "def f(): return 1\nasync def g(): pass\nclass A: x = 1; y = 2\nz = 1\n",
+    "if a:\n    def f():\n        pass\n    x = 1\nelse:\n    class B: pass\n",
+    "@decorated\nclass A:\n\n    def f(self):\n\n        pass\n\n\n\nx: int = 1",
+    "def f():\r\n    pass\r\nx = 1\r\n",
+    "def f():\n    pass\n    x",
+    "def f():\r    pass\rx = 1\r",
+    "def f(a=[\n]): x = 1; \\\ny = 2\nz = 1\n",
+    "class A(\n    B): pass\nclass C: pass\n",
+]
+
+
+@pytest.mark.parametrize("text", AROUND_DEFINITIONS)
+def test_what_stands_around_a_body_is_told(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = read_outline(text)
+    monkeypatch.setattr(outline_module, "without_bodies", str)
+    assert quick is not None
+    assert quick == read_outline(text)
 
 
 def test_only_modules_that_have_the_name_are_parsed() -> None:

@@ -13,7 +13,7 @@ from gpu2npu.project import check as check_module
 from gpu2npu.project.cache import prune
 from gpu2npu.project.check import check_project
 from gpu2npu.project.check_request import CheckRequest
-from gpu2npu.project.traced import reachable
+from gpu2npu.project.traced import Dependencies
 from gpu2npu.report.check_result import CheckResult
 
 # Files whose answers depend on one another: what `cuda` and `Kit` mean in main.py stands elsewhere.
@@ -184,8 +184,33 @@ def test_every_fact_that_an_answer_may_depend_on_is_in_the_key() -> None:
 
 
 def test_what_a_file_leads_to() -> None:
+    paths = ["a", "b", "c", "j", "nothing", "x", "y"]
+
+    def leads_to(path: str, *graphs: dict[str, set[str]]) -> set[str] | int:
+        bits = Dependencies(paths, graphs).of(path)
+        return bits if bits == -1 else {other for place, other in enumerate(paths) if bits >> place & 1}
+
     graph = {"a": {"b"}, "b": {"c", "a"}, "x": {"y"}, "j": {EVERY_FILE, "a"}}
-    assert reachable("a", [graph]) == {"b", "c"}
-    assert reachable("a", [graph, {"c": {"x"}}]) == {"b", "c", "x", "y"}
-    assert reachable("j", [graph]) == {EVERY_FILE}
-    assert reachable("nothing", [graph]) == frozenset()
+    assert leads_to("a", graph) == {"b", "c"}
+    assert leads_to("a", graph, {"c": {"x"}}) == {"b", "c", "x", "y"}
+    assert leads_to("j", graph) == -1
+    assert leads_to("nothing", graph) == set()
+
+
+def test_what_a_file_leads_to_grows() -> None:
+    graph = {"a": {"b"}}
+    dependencies = Dependencies(["a", "b", "c"], [graph])
+    assert dependencies.of("a") == 0b010
+    graph["b"] = {"c"}
+    graph["a"].add("a")
+    assert dependencies.of("a") == 0b110
+
+
+@pytest.mark.parametrize("damage", [b"[]", b"{", b'[["main.py", "0"]]'])
+def test_a_damaged_snapshot_proves_nothing(project: Path, damage: bytes) -> None:
+    check(project)
+    for entry in (project.parent / "cache").rglob("*.json"):
+        if isinstance(json.loads(entry.read_bytes()), list):
+            entry.write_bytes(damage)
+    (project / "lib/one.py").write_text(VARIANTS["lib/one.py"][0])
+    assert check(project) == check(project, cache=False)
