@@ -85,7 +85,7 @@ def test_search_and_kinds_choose_files(pages, visit):
     assert everything >= 3
     page.fill("#search", "MAIN.py")
     assert shown(page, "files").locator("button").all_inner_texts() == ["main.py"]
-    assert page.inner_text("#shown") == f"1 of {everything} files"
+    assert page.inner_text("#shown") == f"files shown: 1 of {everything}"
     page.fill("#search", "")
     page.check(".kind[value=unsupported]")
     kinds = [row.get_attribute("data-kinds") for row in shown(page, "files").all()]
