@@ -35,7 +35,12 @@ from gpu2npu.support.tables import DATA, RELEASES, SupportTable, has_cuda_name, 
 TORCH_APIS = DATA / "torch_apis.json"
 _MOST_NAMED = 4
 # Where the public names of a release are known for sure; elsewhere packages have names of others.
-_WELL_KNOWN = re.compile(r"torch\.(\w+|(Tensor|nn|nn\.functional|nn\.utils|optim|linalg|fft|special|amp)\.\w+)")
+_WELL_KNOWN = re.compile(
+    r"torch\.(\w+|(Tensor|nn|nn\.functional|nn\.utils|optim|linalg|fft|special|amp|accelerator)\.\w+)"
+)
+# What `from torch import torch` makes of a name, and modules of torch that code takes torch itself from. Names that the
+# migration's rules answer for stay as they are: rules do not know them in this spelling, so they have to be told of.
+_TORCH_IN_TORCH = re.compile(r"^torch\.(?:\w+\.)*torch\.(?=\w)(?!(?:cuda|npu|version|backends)\b)")
 # Methods of a class that do what the class is for, and the classes whose other methods its own are.
 _WORK = ("forward", "step")
 _BASES = {"nn": "torch.nn.Module", "optim": "torch.optim.Optimizer"}
@@ -86,10 +91,11 @@ def is_torch_api(api: str) -> bool:
 def verdict(api: str, version: str) -> Verdict:
     """The verdict for a qualified public name, as code resolves it, with torch_npu for PyTorch `version`.
 
-    A name of torch or torch_npu that the data do not have is UNKNOWN, and so is every other name. Raises ValueError
-    when `version` is not one of tables.VERSIONS.
+    The verdict names it without what repeats torch in it (torch.torch.relu is torch.relu). A name of torch or torch_npu
+    that the data do not have is UNKNOWN, and so is every other name. Raises ValueError when `version` is not one of
+    tables.VERSIONS.
     """
-    return _verdict(api, version)
+    return _verdict(_TORCH_IN_TORCH.sub("torch.", api), version)
 
 
 @cache
@@ -268,7 +274,7 @@ def _spellings(api: str) -> list[str]:
     """The name itself, then where PyTorch exports the same thing: torch.nn.modules.conv.Conv2d is torch.nn.Conv2d."""
     parts = api.split(".")
     found = [api]
-    homes = ("torch.nn.utils", "torch.nn", "torch.optim")
+    homes = ("torch.nn.utils", "torch.nn", "torch.optim", "torch.distributions")
     found += [
         f"{home}.{parts[-1]}" for home in homes if api.startswith(f"{home}.") and len(parts) > home.count(".") + 2
     ]

@@ -82,7 +82,8 @@ def test_public_names_are_read_from_stubs_and_sources(tmp_path):
     files = {
         "torch/__init__.py": "__all__ = ['compile']\nfrom torch.amp import autocast\n__all__.extend(['cond'])",
         "torch/_C/_VariableFunctions.pyi": "def add(input, other): ...\ndef _private(): ...",
-        "torch/_C/__init__.pyi": "class TensorBase:\n    def relu(self): ...\n    shape: Size\nfloat32: dtype = ...",
+        "torch/_C/__init__.pyi": "def wait(fut): ...\ndef _log(): ...\n"
+        "class TensorBase:\n    def relu(self): ...\n    shape: Size\nfloat32: dtype = ...",
         "torch/_tensor.py": "class Tensor(TensorBase):\n    def backward(self): ...\n    __iadd__ = 1\n",
         "torch/nn/__init__.py": "from torch.nn.modules import *",
         "torch/nn/modules/__init__.py": "from .linear import Linear\n__all__ = ['Linear']",
@@ -95,7 +96,15 @@ def test_public_names_are_read_from_stubs_and_sources(tmp_path):
             archive.writestr(member, text)
     with zipfile.ZipFile(wheel) as archive:
         names = releases.public_names(archive)
-    functions = {"torch.add", "torch.compile", "torch.cond", "torch.autocast", "torch.float32", "torch.random.fork_rng"}
+    functions = {
+        "torch.add",
+        "torch.wait",
+        "torch.compile",
+        "torch.cond",
+        "torch.autocast",
+        "torch.float32",
+        "torch.random.fork_rng",
+    }
     methods = {"torch.Tensor.relu", "torch.Tensor.shape", "torch.Tensor.backward"}
     modules = {"torch.nn.Linear", "torch.nn.modules.Linear", "torch.nn.modules.linear.Linear"}
     assert names == functions | methods | modules

@@ -127,6 +127,42 @@ def test_cuda_and_npu_names():
     assert verdict("torch_npu.npu_no_such_operator", "2.7.0").kind is VerdictKind.UNKNOWN
 
 
+def test_torch_taken_from_torch_is_torch_but_for_what_rules_migrate():
+    assert verdict("torch.torch.deg2rad", "2.1.0") == verdict("torch.deg2rad", "2.1.0")
+    assert verdict("torch.nn.functional.torch.relu", "2.1.0").api == "torch.relu"
+    assert verdict("torch.torch.cuda.is_available", "2.1.0").kind is VerdictKind.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("api", "kinds"),  # in 2.6, 2.7, 2.9, 2.10, 2.12, 2.13
+    [
+        ("current_accelerator", "unknown native native native native native"),
+        ("synchronize", "unknown native native native native native"),
+        ("empty_cache", "unsupported unsupported unsupported unsupported unsupported native"),
+        ("memory.memory_allocated", "unknown unknown unsupported unsupported unsupported native"),
+        ("get_memory_info", "unsupported unsupported unsupported unsupported unsupported native"),
+        ("Graph", "unsupported unsupported unsupported unsupported unknown unknown"),
+    ],
+)
+def test_the_accelerator_is_asked_as_far_as_torch_npu_answers(api, kinds):
+    """The vendor lists no memory functions, and the allocator of the wheels before 2.13 is not the one they ask for."""
+    releases = ("2.6.0", "2.7.0", "2.9.0", "2.10.0", "2.12.0", "2.13.0")
+    found = [verdict(f"torch.accelerator.{api}", release) for release in releases]
+    assert [each.kind.value for each in found] == kinds.split()
+    for each in found:
+        came = each.later or "NPUCachingAllocator.h" in each.evidence
+        assert each.kind is not VerdictKind.UNSUPPORTED or came
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+def test_what_runs_on_the_host_is_native(version):
+    names = "get_autocast_cpu_dtype set_autocast_cpu_dtype is_autocast_cpu_enabled is_anomaly_enabled"
+    apis = [f"torch.{name}" for name in names.split()]
+    apis += ["torch.multiprocessing.spawn", "torch.multiprocessing.get_context", "torch.nn.utils.remove_weight_norm"]
+    assert {verdict(api, version).kind for api in apis} == {VerdictKind.NATIVE}
+    assert verdict("torch.set_autocast_dtype", "2.3.0").later
+
+
 def test_what_is_no_api_is_unknown():
     for name in ("torch.nonsense", "torch.utils.data.Nonsense", "torch.nn.Nonsense", "numpy.array", "mine.torch.add"):
         assert verdict(name, "2.7.0").kind is VerdictKind.UNKNOWN

@@ -53,6 +53,7 @@ def public_names(archive: ZipFile) -> set[str]:
     names |= read_surface({"torch/__init__.py": _text(archive, "torch/__init__.py")}, "torch").names
     names |= {f"torch.{name}" for name in _exported(_text(archive, "torch/__init__.py"))}
     names |= {f"torch.{name}" for name in _exported(_text(archive, "torch/functional.py"))}
+    names |= {f"torch.{name}" for name in _stub(archive, "torch/_C/__init__.pyi", "")}  # torch takes them from there
     stub = _text(archive, "torch/_C/__init__.pyi")
     names |= {f"torch.{name}" for name in re.findall(r"^(\w+): (?:dtype|layout|memory_format)\b", stub, re.MULTILINE)}
     names |= {f"torch.{name}" for name in re.findall(r"^class ([a-z]\w+|Size|Generator)\b", stub, re.MULTILINE)}
