@@ -123,7 +123,7 @@ def check(
 
     Reads SRC, folders or files, and writes nothing but the report.
     """
-    from gpu2npu.project.cache import default_cache_dir
+    from gpu2npu.project.cache_folder import default_cache_dir
     from gpu2npu.project.check_request import CheckRequest
 
     request = CheckRequest(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -10,6 +9,7 @@ from typing import Any, TypeVar
 import libcst as cst
 
 from gpu2npu.engine import ProjectContext
+from gpu2npu.engine.byte_pattern import BytePattern
 from gpu2npu.engine.edits import Positions, locate
 from gpu2npu.engine.names import Names
 from gpu2npu.engine.python_tree import python_tree
@@ -69,9 +69,10 @@ class Program:
 
     def with_word(self, pattern: bytes) -> Iterator[ParsedFile]:
         """The files that contain a match of a regular expression and can be parsed."""
-        word = re.compile(pattern)
+        word = BytePattern.of(pattern)
         for path in sorted(self.sources):
-            if word.search(self.sources[path]):
+            source = self.sources[path]
+            if word.is_in(source, source.lower()):
                 file = self.file(path)
                 if file is not None:
                     yield file

@@ -10,7 +10,7 @@ import libcst as cst
 from gpu2npu.codemods.entry import nodes_of
 from gpu2npu.codemods.places import Step, above, is_skipped, replaced, reported, span_replaced
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.codemods.spelling import api_of, is_data_parallel, spell_distributed
+from gpu2npu.codemods.spelling import WORD, api_of, is_data_parallel, spell_distributed
 from gpu2npu.engine.tree import last_name
 from gpu2npu.records import FindingKind
 
@@ -37,7 +37,7 @@ class Reference:
 
 def find_references(program: Program) -> Iterator[Reference]:
     """The expressions that name DataParallel, outside of imports, but those that a comment keeps."""
-    for file in program.with_word(b"DataParallel"):
+    for file in program.with_word(WORD):
         for node in (*nodes_of(file, cst.Name), *nodes_of(file, cst.Attribute)):
             parent = file.parents[id(node)]
             is_part = isinstance(parent, (cst.Attribute, cst.ImportAlias, cst.AsName, cst.Arg)) and not (
@@ -78,7 +78,7 @@ def report_subclass(reference: Reference) -> Iterator[Step]:
 
 def report_functions(program: Program) -> Iterator[Step]:
     """Calls of `torch.nn.parallel.data_parallel`."""
-    for file in program.with_word(b"data_parallel"):
+    for file in program.with_word(rb"\bdata_parallel\s*\("):
         for call in nodes_of(file, cst.Call):
             assert isinstance(call, cst.Call)
             if last_name(call.func) != "data_parallel" or is_skipped(file, call):

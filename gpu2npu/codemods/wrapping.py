@@ -12,12 +12,11 @@ from gpu2npu.codemods.entry import nodes_of
 from gpu2npu.codemods.imports import RULE, Spelling, spelling
 from gpu2npu.codemods.places import Step, above, is_skipped, joined, replaced
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.codemods.spelling import is_data_parallel, spell_distributed
+from gpu2npu.codemods.spelling import WORD, is_data_parallel, spell_distributed
 from gpu2npu.engine.edits import splice
 from gpu2npu.records import StructuralEdit
 
 DISTRIBUTED = "torch.nn.parallel.DistributedDataParallel"
-_WORD = rb"(?<!Distributed)(?<!Sharded)DataParallel"
 _DEVICE = re.compile(r"cuda|dev|gpu|rank", re.IGNORECASE)
 _MESSAGE = "An NPU has no DataParallel; DistributedDataParallel has one process for each card."
 
@@ -43,7 +42,7 @@ class Wrap:
 
 def find_wraps(program: Program) -> Iterator[Wrap]:
     """The calls of DataParallel in a project, but those that a comment keeps."""
-    for file in program.with_word(_WORD):
+    for file in program.with_word(WORD):
         for call in nodes_of(file, cst.Call):
             assert isinstance(call, cst.Call)
             if is_data_parallel(file, call.func) and not is_skipped(file, call):

@@ -11,35 +11,21 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import sys
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from importlib.metadata import PackageNotFoundError, version
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gpu2npu import __version__
 from gpu2npu.project.atomic import write_atomically
+from gpu2npu.project.cache_folder import entry_file, keep_fresh, program_facts
+from gpu2npu.project.cache_records import decoded_change, decoded_finding, encoded_change, encoded_finding
 from gpu2npu.project.engine_migrator import EngineMigrator
 from gpu2npu.project.traced import TracedFile
-from gpu2npu.records import Change, Finding, FindingKind, MigratedFile, Operation, Span
-from gpu2npu.rulebook.builtin import builtin_rules_dir
+from gpu2npu.records import MigratedFile
 
 # Another number when entries are written otherwise.
 _FORMAT = 2
-LARGEST_BYTES = 512 * 1024 * 1024
-_PRUNED_TO = 0.8
-_BETWEEN_PRUNINGS = 3600.0  # seconds
-_FRESH = 24 * 3600.0  # an entry that is used is marked so once a day
-
-
-def default_cache_dir() -> Path:
-    """By the XDG base directory specification."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "gpu2npu"
 
 
 @dataclass(frozen=True)
@@ -68,10 +54,12 @@ class Cache:
             document = json.loads(file.read_bytes())
             if int(document["depends"], 16) & self._changed(document["snapshot"]):
                 return None
-            entry = Entry(_decoded(path, document), str(document["diff"]))
+            changes = tuple(decoded_change(one) for one in document["changes"])
+            findings = tuple(decoded_finding(one) for one in document["findings"])
+            entry = Entry(MigratedFile(path, changes=changes, findings=findings), str(document["diff"]))
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return None
-        _keep_fresh(file, status)
+        keep_fresh(file, status)
         return entry
 
     def put(self, source: bytes, own: str, file: MigratedFile, diff: str) -> None:
@@ -79,7 +67,9 @@ class Cache:
         if file.failure is not None:
             return
         depends = file.depends if isinstance(file, TracedFile) else 0
-        document = {"snapshot": self._snapshot, "depends": f"{depends:x}", "diff": diff, **_encoded(file)}
+        document: dict[str, Any] = {"snapshot": self._snapshot, "depends": f"{depends:x}", "diff": diff}
+        document["changes"] = [encoded_change(change) for change in file.changes]
+        document["findings"] = [encoded_finding(finding) for finding in file.findings]
         with contextlib.suppress(OSError):
             write_atomically(self._place(file.path, source, own), json.dumps(document).encode())
 
@@ -87,10 +77,7 @@ class Cache:
         key = hashlib.sha256(self.shared)
         for part in (path.encode("utf-8", "surrogatepass"), own.encode("utf-8", "surrogatepass"), source):
             key.update(hashlib.sha256(part).digest())
-        return self._file(key.hexdigest())
-
-    def _file(self, name: str) -> Path:
-        return self.folder / name[:2] / f"{name[2:]}.json"
+        return entry_file(self.folder, key.hexdigest())
 
     @cached_property
     def _snapshot(self) -> str:
@@ -98,7 +85,7 @@ class Cache:
         document = json.dumps(sorted(self.contents.items())).encode()
         name = hashlib.sha256(document).hexdigest()
         with contextlib.suppress(OSError):
-            write_atomically(self._file(name), document)
+            write_atomically(entry_file(self.folder, name), document)
         return name
 
     def _changed(self, snapshot: str) -> int:
@@ -108,7 +95,7 @@ class Cache:
             OSError, ValueError, TypeError: There is no such snapshot, or it is damaged.
         """
         if snapshot not in self._changes:
-            file = self._file(snapshot)
+            file = entry_file(self.folder, snapshot)
             status = file.stat()
             kept = json.loads(file.read_bytes())
             if [path for path, _ in kept] != sorted(self.contents):
@@ -117,16 +104,9 @@ class Cache:
             for place, (path, digest) in enumerate(kept):
                 if self.contents[path] != digest:
                     changed |= 1 << place
-            _keep_fresh(file, status)
+            keep_fresh(file, status)
             self._changes[snapshot] = changed
         return self._changes[snapshot]
-
-
-def _keep_fresh(file: Path, status: os.stat_result) -> None:
-    """Mark a file as used, so that pruning leaves it."""
-    if time.time() - status.st_mtime > _FRESH:
-        with contextlib.suppress(OSError):
-            os.utime(file)
 
 
 def content_digests(sources: Mapping[str, bytes]) -> dict[str, str]:
@@ -138,7 +118,7 @@ def shared_facts(engine: EngineMigrator, rule_files: Iterable[Path], *settings: 
     context = engine.context
     facts = [
         _FORMAT,
-        _program(),
+        program_facts(),
         context.version,
         [rule.id for rule in engine.rulebook.rules],
         [hashlib.sha256(file.read_bytes()).hexdigest() for file in rule_files],
@@ -154,82 +134,3 @@ def own_facts(engine: EngineMigrator, path: str) -> str:
     """What the answer about one file depends on besides: what codemods, which look at the whole program, do to it."""
     rewrite = engine.plan.rewrites.get(path)
     return repr(rewrite) if rewrite is not None else ""
-
-
-@cache
-def _program() -> list[object]:
-    """This program with its data, Python, and the parsers: any of them may change an answer."""
-    package = Path(__file__).resolve().parent.parent
-    files = [*package.rglob("*.py"), *package.rglob("*.json"), *builtin_rules_dir().glob("*.json")]
-    stamps = sorted((path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files)
-    return [__version__, list(sys.version_info[:3]), _installed("libcst"), _installed("jedi"), stamps]
-
-
-def _installed(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
-
-
-def prune(folder: Path, largest: int = LARGEST_BYTES) -> None:
-    """Takes the entries out that were not used for longest, once the folder is larger than `largest` bytes; looks at
-    most once an hour. Another run may do the same at the same time."""
-    mark = folder / "pruned"
-    with contextlib.suppress(OSError):
-        if time.time() - mark.stat().st_mtime < _BETWEEN_PRUNINGS:
-            return
-    with contextlib.suppress(OSError):
-        mark.parent.mkdir(parents=True, exist_ok=True)
-        mark.write_bytes(b"")
-        entries = sorted(_entries(folder))
-        size = sum(entry[1] for entry in entries)
-        if size <= largest:
-            return
-        for _, length, name in entries:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
-            size -= length
-            if size <= largest * _PRUNED_TO:
-                return
-
-
-def _entries(folder: Path) -> Iterable[tuple[float, int, str]]:
-    """When each entry was last used, its size and path."""
-    for part in folder.iterdir():
-        if len(part.name) == 2 and part.is_dir():
-            for entry in os.scandir(part):
-                with contextlib.suppress(OSError):
-                    status = entry.stat(follow_symlinks=False)
-                    yield status.st_mtime, status.st_size, entry.path
-
-
-def _encoded(file: MigratedFile) -> dict[str, Any]:
-    return {
-        "changes": [
-            [*_span(change.span), change.rule, change.operation.value, change.message, change.before, change.after]
-            for change in file.changes
-        ],
-        "findings": [
-            [*_span(finding.span), finding.rule, finding.kind.value, finding.api, finding.message]
-            for finding in file.findings
-        ],
-    }
-
-
-def _span(span: Span) -> list[int]:
-    return [span.cell, span.start_line, span.start_column, span.end_line, span.end_column]
-
-
-def _decoded(path: str, document: Mapping[str, Any]) -> MigratedFile:
-    changes = tuple(
-        Change(_decoded_span(one), one[5], Operation(one[6]), one[7], one[8], one[9]) for one in document["changes"]
-    )
-    findings = tuple(
-        Finding(_decoded_span(one), one[5], FindingKind(one[6]), one[7], one[8]) for one in document["findings"]
-    )
-    return MigratedFile(path, changes=changes, findings=findings)
-
-
-def _decoded_span(one: list[Any]) -> Span:
-    return Span(int(one[1]), int(one[2]), int(one[3]), int(one[4]), cell=int(one[0]))

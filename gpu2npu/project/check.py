@@ -25,12 +25,14 @@ from gpu2npu.project.baseline import (
     updated,
     write_baseline,
 )
-from gpu2npu.project.cache import Cache, content_digests, own_facts, prune, shared_facts
+from gpu2npu.project.cache import Cache, content_digests, own_facts, shared_facts
+from gpu2npu.project.cache_folder import prune
 from gpu2npu.project.check_request import CheckRequest, SourceTree, source_trees
 from gpu2npu.project.checked_places import checked_file
 from gpu2npu.project.discovery import Tree, discover
 from gpu2npu.project.engine_migrator import EngineMigrator
 from gpu2npu.project.errors import UsageError
+from gpu2npu.project.gathered import GatheredCache
 from gpu2npu.project.migrator import prepare_migration
 from gpu2npu.project.mirror import read_files, read_head
 from gpu2npu.project.readiness import readiness
@@ -158,17 +160,20 @@ def _check_tree(tree: SourceTree, request: CheckRequest, progress: Progress, exe
     python, unread = read_files(place.root, found.python)
     others, unread_others = read_files(place.root, _of_some_kind(tree, found))
     excluded = frozenset(path for path in python if tree.excludes(path))
+    contents = content_digests(python) if request.cache is not None else {}
     engine = prepare_migration(
         tree.request.choice,
         tree.request.release,
         place.root,
         python,
         replace(tree.request.codemods, excluded=excluded),
+        GatheredCache(request.cache, contents) if request.cache is not None else None,
     )
     assert isinstance(engine, AnalysingMigrator) and isinstance(engine.migrator, EngineMigrator)
     migrator = TracedMigrator(engine, engine.migrator)
     wanted = {path: source for path, source in python.items() if path not in excluded} | others
-    files = _files(tree, request, migrator, wanted, python, progress, executor)
+    cache = _cache(tree, request, migrator, contents)
+    files = _files(tree, request, migrator, wanted, cache, progress, executor)
     native, unread_native = read_files(place.root, (path for path in found.others if is_native(path)))
     native = {path: source for path, source in native.items() if not tree.excludes(path)}
     code = (
@@ -193,20 +198,25 @@ def _of_some_kind(tree: SourceTree, found: Tree) -> list[str]:
     return wanted
 
 
+def _cache(
+    tree: SourceTree, request: CheckRequest, migrator: TracedMigrator, contents: Mapping[str, str]
+) -> Cache | None:
+    if request.cache is None:
+        return None
+    shared = shared_facts(migrator.engine, tree.request.rules, request.diffs, sorted(tree.request.skip_rules))
+    return Cache(request.cache, shared, contents)
+
+
 def _files(
     tree: SourceTree,
     request: CheckRequest,
     migrator: TracedMigrator,
     wanted: Mapping[str, bytes],
-    python: Mapping[str, bytes],
+    cache: Cache | None,
     progress: Progress,
     executor: Executor | None,
 ) -> tuple[CheckedFile, ...]:
     """Each file from the cache, or from the engine and into the cache."""
-    cache = None
-    if request.cache is not None:
-        shared = shared_facts(migrator.engine, tree.request.rules, request.diffs, sorted(tree.request.skip_rules))
-        cache = Cache(request.cache, shared, content_digests(python))
     checked: dict[str, CheckedFile] = {}
     concerned: dict[str, bytes] = {}
     for path, source in wanted.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from gpu2npu.codemods.choice import DEFAULT_CHOICE
 from gpu2npu.engine import ProjectContext, has_trigger, scan_project, without_own
 from gpu2npu.formats.dispatch import may_concern, migrate_file
 from gpu2npu.project.errors import UsageError
+from gpu2npu.project.gathered import Gathered, GatheredCache
 from gpu2npu.project.rule_examples import check_user_examples
 from gpu2npu.records import MigratedFile
 from gpu2npu.rulebook import Rulebook, RuleError, load_rulebook
@@ -56,15 +58,44 @@ class EngineMigrator:
         root: Path,
         sources: Mapping[str, bytes],
         codemods: CodemodChoice = DEFAULT_CHOICE,
+        kept: GatheredCache | None = None,
     ) -> EngineMigrator:
-        """Raises UsageError if a rule file cannot be used, an example in it fails, a rule's id is unknown, or a codemod
+        """What is gathered from the whole project is taken from `kept` if it is there, and put there if not.
+
+        Raises UsageError if a rule file cannot be used, an example in it fails, a rule's id is unknown, or a codemod
         cannot do what it was asked for."""
         try:
             whole = load_rulebook(rules.files)
             check_user_examples(whole)
             rulebook = without_own(select_rules(whole, rules.only, rules.skip), sources, root.name)
-            context = scan_project(sources, rulebook, version, _Reader(root), root)
             wanted = replace(codemods, data_parallel=any(rule.id == "data-parallel" for rule in rulebook.rules))
-            return cls(rulebook, context, plan_codemods(sources, context, wanted))
+            facts = _facts(rules, rulebook, version, wanted)
+            gathered = kept.get(facts) if kept is not None else None
+            if gathered is not None:
+                context = _context(gathered, version, root, sources)
+                return cls(rulebook, context, gathered.plan)
+            context = scan_project(sources, rulebook, version, _Reader(root), root)
+            plan = plan_codemods(sources, context, wanted)
+            if kept is not None:
+                kept.put(facts, Gathered(context.own_members, context.taken_names, plan))
+            return cls(rulebook, context, plan)
         except (RuleError, CodemodError) as error:
             raise UsageError(str(error)) from error
+
+
+def _facts(rules: RuleChoice, rulebook: Rulebook, version: str, codemods: CodemodChoice) -> tuple[object, ...]:
+    """What is gathered from a project depends on, besides its files."""
+    files = tuple(hashlib.sha256(file.read_bytes()).hexdigest() for file in rules.files)
+    ids = tuple(rule.id for rule in rulebook.rules)
+    return version, files, ids, replace(codemods, excluded=frozenset()), sorted(codemods.excluded)
+
+
+def _context(gathered: Gathered, version: str, root: Path, sources: Mapping[str, bytes]) -> ProjectContext:
+    return ProjectContext(
+        version=version,
+        files=frozenset(sources),
+        read=_Reader(root),
+        root=root,
+        own_members=gathered.own_members,
+        taken_names=gathered.taken_names,
+    )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.records import MigratedFile
 from gpu2npu.rulebook.select import RuleChoice
+
+if TYPE_CHECKING:
+    from gpu2npu.project.gathered import GatheredCache
 
 
 class Migrator(Protocol):
@@ -36,23 +39,33 @@ class Prepare(Protocol):
 
 
 def prepare_engine(
-    rules: RuleChoice, version: str, root: Path, sources: Mapping[str, bytes], codemods: CodemodChoice
+    rules: RuleChoice,
+    version: str,
+    root: Path,
+    sources: Mapping[str, bytes],
+    codemods: CodemodChoice,
+    kept: GatheredCache | None = None,
 ) -> Migrator:
     """Raises UsageError if a rule file cannot be used."""
     # Importing the engine takes longer than all the checks that come before it.
     from gpu2npu.project.engine_migrator import EngineMigrator
 
-    return EngineMigrator.load(rules, version, root, sources, codemods)
+    return EngineMigrator.load(rules, version, root, sources, codemods, kept)
 
 
 def prepare_migration(
-    rules: RuleChoice, version: str, root: Path, sources: Mapping[str, bytes], codemods: CodemodChoice
+    rules: RuleChoice,
+    version: str,
+    root: Path,
+    sources: Mapping[str, bytes],
+    codemods: CodemodChoice,
+    kept: GatheredCache | None = None,
 ) -> Migrator:
     """The engine and the analyses that a migration also runs. Raises UsageError if a rule file cannot be used."""
     from gpu2npu.analysis.file_analysis import FileAnalyser, Question
     from gpu2npu.project.analysing_migrator import AnalysingMigrator
     from gpu2npu.project.reader import ProjectReader
 
-    engine = prepare_engine(rules, version, root, sources, codemods)
+    engine = prepare_engine(rules, version, root, sources, codemods, kept)
     analyser = FileAnalyser(version, frozenset(Question), frozenset(sources), ProjectReader(root))
     return AnalysingMigrator(engine, analyser)

@@ -10,7 +10,7 @@ import pytest
 
 from gpu2npu.engine.context import EVERY_FILE, ProjectContext
 from gpu2npu.project import check as check_module
-from gpu2npu.project.cache import prune
+from gpu2npu.project.cache_folder import prune
 from gpu2npu.project.check import check_project
 from gpu2npu.project.check_request import CheckRequest
 from gpu2npu.project.traced import Dependencies

@@ -1,0 +1,82 @@
+"""What is gathered from a whole project before any file of it is looked at, kept on disk for the next check."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+from gpu2npu.codemods import Plan
+from gpu2npu.project.atomic import write_atomically
+from gpu2npu.project.cache_folder import entry_file, keep_fresh, program_facts
+from gpu2npu.project.cache_records import decoded_finding, encoded_finding
+from gpu2npu.records import FileRewrite, StructuralEdit
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The fields of a ProjectContext that searches found, and what the codemods do."""
+
+    own_members: Mapping[str, frozenset[str]]
+    taken_names: frozenset[str]
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class GatheredCache:
+    """Keeps what was gathered from projects. `contents` has the digest of each Python file of this one."""
+
+    folder: Path
+    contents: Mapping[str, str]
+
+    def get(self, facts: tuple[object, ...]) -> Gathered | None:
+        """What was gathered from the same files under the same `facts`; damaged, it is none."""
+        file = self._file(facts)
+        try:
+            status = file.stat()
+            gathered = _decoded(json.loads(file.read_bytes()))
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return None
+        keep_fresh(file, status)
+        return gathered
+
+    def put(self, facts: tuple[object, ...], gathered: Gathered) -> None:
+        """A full disk is no error."""
+        with contextlib.suppress(OSError):
+            write_atomically(self._file(facts), json.dumps(_encoded(gathered)).encode())
+
+    def _file(self, facts: tuple[object, ...]) -> Path:
+        known = ["gathered", program_facts(), sorted(self.contents.items()), repr(facts)]
+        return entry_file(self.folder, hashlib.sha256(json.dumps(known).encode()).hexdigest())
+
+
+def _encoded(gathered: Gathered) -> dict[str, Any]:
+    return {
+        "own_members": {member: sorted(paths) for member, paths in gathered.own_members.items()},
+        "taken_names": sorted(gathered.taken_names),
+        "rewrites": {
+            path: {
+                "edits": [astuple(edit) for edit in rewrite.edits],
+                "findings": [encoded_finding(finding) for finding in rewrite.findings],
+            }
+            for path, rewrite in gathered.plan.rewrites.items()
+        },
+        "new_files": {path: content.decode("latin-1") for path, content in gathered.plan.new_files.items()},
+    }
+
+
+def _decoded(document: Mapping[str, Any]) -> Gathered:
+    rewrites = {
+        path: FileRewrite(
+            tuple(StructuralEdit(*edit) for edit in rewrite["edits"]),
+            tuple(decoded_finding(finding) for finding in rewrite["findings"]),
+        )
+        for path, rewrite in document["rewrites"].items()
+    }
+    new_files = {path: content.encode("latin-1") for path, content in document["new_files"].items()}
+    own_members = {member: frozenset(paths) for member, paths in document["own_members"].items()}
+    return Gathered(own_members, frozenset(document["taken_names"]), Plan(rewrites, new_files))
