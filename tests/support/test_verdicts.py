@@ -163,6 +163,15 @@ def test_what_runs_on_the_host_is_native(version):
     assert verdict("torch.set_autocast_dtype", "2.3.0").later
 
 
+@pytest.mark.parametrize("release", RELEASES)
+def test_distributions_are_as_fast_as_what_they_draw_with(release):
+    """As the vendor's list for 2.7.1 has it: Binomial, Cauchy and Chi2 may run on the CPU."""
+    kinds = {name: verdict(f"torch.distributions.{name}", release).kind for name in ("Independent", "TanhTransform")}
+    assert set(kinds.values()) <= {VerdictKind.NATIVE, VerdictKind.COMPOSITE}
+    for name in ("Binomial", "Cauchy", "Chi2", "chi2.Chi2"):
+        assert verdict(f"torch.distributions.{name}", release).kind is VerdictKind.FALLBACK
+
+
 def test_what_is_no_api_is_unknown():
     for name in ("torch.nonsense", "torch.utils.data.Nonsense", "torch.nn.Nonsense", "numpy.array", "mine.torch.add"):
         assert verdict(name, "2.7.0").kind is VerdictKind.UNKNOWN
