@@ -30,8 +30,8 @@ _OF_RULES = ("torch.cuda", "torch.backends.cuda", "torch.backends.cudnn", "torch
              "torch.Tensor.cuda", "torch.Tensor.is_cuda", "torch.nn.Module.cuda")  # fmt: skip
 # Code for other devices: it does nothing where there is an NPU.
 _OTHER_DEVICES = ("torch.xpu", "torch.mps", "torch.hpu", "torch.mlu", "torch.musa", "torch.mtia", "torch.neuron",
-    "torch.sdaa", "torch.cpu", "torch.backends.mps", "torch.backends.mkldnn", "torch.backends.mkl", "torch.backends.nnpack",
-    "torch.backends.openmp", "torch.backends.xnnpack", "torch.backends.cpu")  # fmt: skip
+    "torch.cpu", "torch.backends.mps", "torch.backends.mkldnn", "torch.backends.mkl", "torch.backends.nnpack",
+    "torch.backends.openmp", "torch.backends.xnnpack", "torch.backends.cpu", "torch.sdaa")  # fmt: skip
 # What works on files, processes and programs: that no table has a name of these says nothing.
 _OF_HOST = ("torch.multiprocessing", "torch.serialization", "torch.hub", "torch.utils.data", "torch.utils.hooks",
     "torch.fx", "torch.package", "torch.testing", "torch.futures", "torch.return_types", "torch.random",
