@@ -1,6 +1,6 @@
 """`make bench`: the whole migration of one large project beside PaConvert and bare parsing, on this machine, now; what
 twice as many rules cost; how right the edits are, by hand-written labels; what data parallelism costs on emulated NPUs;
-and what `gpu2npu check` costs.
+and what `gpu2npu check` and `gpu2npu analyse` cost.
 
 It prints what it measured and judges nothing. The rounds take turns, so that a busy moment of the machine meets every
 contestant.
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.archives import ArchiveError
-from benchmarks.check import check_trees, format_check, measure_check
+from benchmarks.check import format_projects, measure_project, project_trees
 from benchmarks.labels import LABELS_ARE_FOR, format_scores, judge_packages
 from benchmarks.rule_cost import format_rule_cost, measure_rule_cost
 from benchmarks.scaling import format_scaling, measure_scaling
@@ -47,8 +47,8 @@ def main() -> int:
         print(format_scores(judge_packages(TREES)))
         print()
         with tempfile.TemporaryDirectory(prefix="gpu2npu-bench-") as scratch:
-            costs = [measure_check(name, path, Path(scratch)) for name, path in check_trees(TREES, tree)]
-        print(format_check(costs))
+            costs = [measure_project(name, path, Path(scratch)) for name, path in project_trees(TREES, tree)]
+        print(format_projects(costs))
         print()
         print(format_scaling(measure_scaling(), os.cpu_count() or 1))
     except ArchiveError as error:

@@ -1,9 +1,11 @@
-"""What `gpu2npu check` costs on projects that none of us wrote: with an empty cache, and again with what that left."""
+"""What `gpu2npu check` and `gpu2npu analyse` cost on projects that none of us wrote, in time and memory."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,56 +31,79 @@ PACKAGES = (
 VERSION = "2.7.1"
 
 
+MODES = ("torch_apis", "affinity_apis", "third_party", "dynamic_shape")
+
+
 @dataclass(frozen=True)
-class CheckCost:
-    """Wall-clock seconds for `lines` lines in `files` Python files: `cold` with an empty cache, then `cached`."""
+class Run:
+    """Wall-clock seconds of a command, and the bytes of memory that the largest of its processes had."""
+
+    seconds: float
+    peak: int
+
+
+@dataclass(frozen=True)
+class ProjectCost:
+    """What a project of `files` Python files with `lines` lines costs: a check with an empty cache (`cold`), then with
+    what that left (`cached`), and each analysis by its name."""
 
     name: str
     files: int
     lines: int
-    cold: float
-    cached: float
+    cold: Run
+    cached: Run
+    analyses: dict[str, Run]
 
 
-def check_trees(folder: Path, megatron: Path) -> list[tuple[str, Path]]:
+def project_trees(folder: Path, megatron: Path) -> list[tuple[str, Path]]:
     """The projects by name, fetched below `folder` where they are not yet. Raises ArchiveError."""
     return [("megatron-core", megatron), *((package.name, fetch_package(package, folder)) for package in PACKAGES)]
 
 
-def measure_check(name: str, tree: Path, scratch: Path) -> CheckCost:
-    """Raises CalledProcessError when a check ends with another exit code than 0 and 1."""
+def measure_project(name: str, tree: Path, scratch: Path) -> ProjectCost:
+    """Raises CalledProcessError when a command ends with another exit code than 0 and 1."""
     size = measure(tree)
-    seconds = [_check(tree, scratch / f"cache-{name}") for _ in range(2)]
-    return CheckCost(name, size.files, size.lines, *seconds)
+    check = ["check", tree, "-v", VERSION, "-q", "--cache-dir", scratch / f"cache-{name}", "-o", "/dev/null"]
+    cold, cached = _run(check), _run(check)
+    analyses = {
+        mode: _run(["analyse", "-i", tree, "-o", scratch / f"{name}-{mode}", "-v", VERSION, "-m", mode])
+        for mode in MODES
+    }
+    return ProjectCost(name, size.files, size.lines, cold, cached, analyses)
 
 
-def _check(tree: Path, cache: Path) -> float:
-    command = [
-        sys.executable,
-        "-m",
-        "gpu2npu",
-        "check",
-        tree,
-        "-v",
-        VERSION,
-        "-q",
-        "--cache-dir",
-        cache,
-        "-o",
-        "/dev/null",
-    ]
+def _run(arguments: list[str | Path]) -> Run:
+    command = [sys.executable, "-m", "gpu2npu", *arguments]
     start = time.perf_counter()
-    finished = subprocess.run(command, capture_output=True, text=True, check=False)
-    if finished.returncode not in (0, 1):
-        raise subprocess.CalledProcessError(finished.returncode, command, finished.stdout, finished.stderr)
-    return time.perf_counter() - start
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.perf_counter() - start
+        if process.returncode not in (0, 1):
+            said.seek(0)
+            raise subprocess.CalledProcessError(process.returncode, command, None, said.read().decode(errors="replace"))
+    return Run(seconds, usage.ru_maxrss * 1024)
 
 
-def format_check(costs: list[CheckCost]) -> str:
-    """One line a project."""
-    return "\n".join(
-        f"check {cost.name}: {cost.files:,} files, {cost.lines:,} lines; cold {cost.cold:.1f} s, "
-        f"{cost.lines / cost.cold:,.0f} lines/s; cached {cost.cached:.1f} s, {cost.lines / cost.cached:,.0f} lines/s "
-        f"({cost.cold / cost.cached:.1f} times as fast)"
-        for cost in costs
+def format_projects(costs: list[ProjectCost]) -> str:
+    """Two lines a project."""
+    return "\n".join(f"{_check_line(cost)}\n{_analyse_line(cost)}" for cost in costs)
+
+
+def _check_line(cost: ProjectCost) -> str:
+    faster = cost.cold.seconds / cost.cached.seconds
+    return (
+        f"check {cost.name}: {cost.files:,} files, {cost.lines:,} lines; cold {_told(cost.cold, cost.lines)}; "
+        f"cached {_told(cost.cached, cost.lines)} ({faster:.1f} times as fast)"
     )
+
+
+def _analyse_line(cost: ProjectCost) -> str:
+    return f"analyse {cost.name}: " + "; ".join(
+        f"{mode} {_told(run, cost.lines)}" for mode, run in cost.analyses.items()
+    )
+
+
+def _told(run: Run, lines: int) -> str:
+    return f"{run.seconds:.1f} s, {lines / run.seconds:,.0f} lines/s, {run.peak / 1e9:.2f} GB"

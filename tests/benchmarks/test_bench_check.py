@@ -1,20 +1,33 @@
+import subprocess
 from pathlib import Path
 
-from benchmarks.check import CheckCost, format_check, measure_check
+import pytest
+
+from benchmarks.check import MODES, ProjectCost, Run, format_projects, measure_project
 
 
-def test_a_tree_is_checked_twice(tmp_path: Path) -> None:
+def test_a_tree_is_checked_twice_and_analysed(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "a.py").write_text("import torch\nx = torch.zeros(1).cuda()\n")
-    cost = measure_check("own", tmp_path / "tree", tmp_path)
+    cost = measure_project("own", tmp_path / "tree", tmp_path)
     assert (cost.files, cost.lines) == (1, 2)
-    assert cost.cold > 0 and cost.cached > 0
+    for run in (cost.cold, cost.cached, *cost.analyses.values()):
+        assert run.seconds > 0.01
+        assert 10e6 < run.peak < 1e9
+    assert tuple(cost.analyses) == MODES
     assert list((tmp_path / "cache-own").rglob("*.json"))
 
 
+def test_a_failure_says_what_the_command_said(tmp_path: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        measure_project("none", tmp_path / "none", tmp_path)
+    assert "none" in failed.value.stderr
+
+
 def test_what_is_printed() -> None:
-    line = format_check([CheckCost("timm", 10, 12_000, 6.0, 0.5)])
-    assert line == (
-        "check timm: 10 files, 12,000 lines; cold 6.0 s, 2,000 lines/s; cached 0.5 s, 24,000 lines/s "
-        "(12.0 times as fast)"
+    cost = ProjectCost("timm", 10, 12_000, Run(6.0, 400_000_000), Run(0.5, 90_000_000), {"torch_apis": Run(4.0, 10**9)})
+    assert format_projects([cost]) == (
+        "check timm: 10 files, 12,000 lines; cold 6.0 s, 2,000 lines/s, 0.40 GB; cached 0.5 s, 24,000 lines/s, 0.09 GB "
+        "(12.0 times as fast)\n"
+        "analyse timm: torch_apis 4.0 s, 3,000 lines/s, 1.00 GB"
     )
