@@ -6,11 +6,12 @@ import io
 import re
 import tokenize
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import libcst as cst
 
 from gpu2npu.engine.edits import Bound, Code, Edit
+from gpu2npu.engine.imports import import_of
 from gpu2npu.engine.matches import Found, Matches
 from gpu2npu.engine.names import Names
 from gpu2npu.engine.scopes import Scope
@@ -28,6 +29,9 @@ _ATOMS = (
 
 
 _COMMA = re.compile(r"\s*,\s*")
+# The name that a dotted one begins with.
+_FIRST = r"(?<![\w.'\"]){}(?=\.[A-Za-z_])"
+_ANY_FIRST = re.compile(_FIRST.format(r"[A-Za-z_]\w*"))
 # What holds a whole expression, so that no operator beside it can take a part of it.
 _LOOSE = (cst.Expr, cst.Assign, cst.AnnAssign, cst.Return, cst.Arg)
 
@@ -79,7 +83,8 @@ class Calls:
             if not (_is_atom(then.replace) or isinstance(self.above[-2], _LOOSE)):
                 code = ("(", *code, ")")
             inside = [*node.args, *_chain(node.func)]
-            self.matches.add(Edit(node, code, rule.id, rule.why), [*self.above, *inside])
+            code, needs = self._spelled(code, rule, node, scope)
+            self.matches.add(Edit(node, code, rule.id, rule.why, needs=needs), [*self.above, *inside])
             return True
         if then.rename is not None:
             name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
@@ -94,6 +99,26 @@ class Calls:
             return True
         return False
 
+    def _spelled(
+        self, code: tuple[Code, ...], rule: Rule, node: cst.Call, scope: Scope
+    ) -> tuple[tuple[Code, ...], tuple[str, ...]]:
+        """The code of a template with its packages as the call spells them, and those that nothing here spells."""
+        assert isinstance(rule.match, (CallMatch, ArgumentMatch))
+        known = {rule.match.of if isinstance(rule.match, ArgumentMatch) else rule.match.call, rule.then.imports or ""}
+        packages = {name.partition(".")[0] for name in known}
+        needs = []
+        for package in sorted({root for piece in code if isinstance(piece, str) for root in _ANY_FIRST.findall(piece)}):
+            if package not in packages or self.names.binds(package, scope):
+                continue
+            owners = [owner for owner in _chain(node.func) if self.names.qualified(owner.value, scope) == package]
+            if owners:  # import torch as th
+                local = cst.Module(()).code_for_node(owners[0].value)
+                spelled = partial(re.sub, _FIRST.format(package), local)
+                code = tuple(spelled(piece) if isinstance(piece, str) else piece for piece in code)
+            else:
+                needs.append(import_of(package, rule.then.imports))
+        return code, tuple(needs)
+
     def arguments(self, node: cst.Call, scope: Scope) -> frozenset[int]:
         """Apply the rules for the arguments of the call; gives the ids of those of which nothing stays."""
         removed: dict[int, Rule] = {}
@@ -106,7 +131,7 @@ class Calls:
             if rule.then.remove:
                 removed[index] = rule
                 self._note(rule, node.args[index])
-            if rule.then.remove or self.argument(rule, node.args[index]):
+            if rule.then.remove or self.argument(rule, node, index, scope):
                 settled.add(id(node.args[index]))
         for first, last in _runs(sorted(removed)):
             self._remove(removed[first], node, first, last)
@@ -131,9 +156,9 @@ class Calls:
                 return False
         return self._is(node, match.of, scope)
 
-    def argument(self, rule: Rule, arg: cst.Arg) -> bool:
-        """Apply a rule to an argument; tells whether all of its value is replaced."""
-        then = rule.then
+    def argument(self, rule: Rule, node: cst.Call, index: int, scope: Scope) -> bool:
+        """Apply a rule to an argument of a call; tells whether all of its value is replaced."""
+        then, arg = rule.then, node.args[index]
         if then.keep:
             return False
         shown = self._note(rule, arg)
@@ -143,9 +168,9 @@ class Calls:
             if code is None:
                 self._misfit(rule, arg, shown)
             else:
-                code = code[1:-1]
+                code, needs = self._spelled(code[1:-1], rule, node, scope)
                 place = arg if _has_keyword(then.replace) else arg.value
-                edit = Edit(place, code, rule.id, rule.why, shown=arg, end=(arg.value, 1))
+                edit = Edit(place, code, rule.id, rule.why, shown=arg, end=(arg.value, 1), needs=needs)
                 self.matches.add(edit, [*self.above, arg])
                 return arg.value not in code
         elif then.rename is not None and isinstance(arg.value, cst.SimpleString):
@@ -277,7 +302,7 @@ def _has_keyword(template: str) -> bool:
     return isinstance(call, cst.Call) and any(arg.keyword is not None for arg in call.args)
 
 
-def _chain(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def _chain(node: cst.CSTNode) -> Iterator[cst.Attribute]:
     while isinstance(node, cst.Attribute):
         yield node
         node = node.value

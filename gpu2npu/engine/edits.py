@@ -29,7 +29,7 @@ class Edit:
     """Replace the text of `node` because of a rule.
 
     `text` may be made of pieces of the file. `shown` is the larger expression the change is reported as, `node` itself
-    unless given. `needs` is a module that the new text spells out and that must be imported. `start` and `end` widen
+    unless given. `needs` are modules that the new text spells out and that must be imported. `start` and `end` widen
     what is replaced, to the comma of an argument that is taken out.
     """
 
@@ -38,7 +38,7 @@ class Edit:
     rule: str
     message: str
     shown: cst.CSTNode | None = None
-    needs: str | None = None
+    needs: tuple[str, ...] = ()
     operation: Operation = Operation.MODIFY
     start: Bound | None = None
     end: Bound | None = None

@@ -102,6 +102,11 @@ def imported_modules(scopes: Scopes) -> frozenset[str]:
     return frozenset(modules)
 
 
+def import_of(package: str, wanted: str | None) -> str:
+    """The module to import so that code can spell `package`: what the rule wants imported, where that binds it."""
+    return wanted if wanted is not None and wanted.partition(".")[0] == package else package
+
+
 def imports_package(scopes: Scopes, package: str) -> bool:
     """Whether the file imports `package`, or something of it, anywhere already: enough to have it loaded."""
     return any(module.partition(".")[0] == package for module in imported_modules(scopes))

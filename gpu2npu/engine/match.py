@@ -33,6 +33,7 @@ def find_matches(module: cst.Module, text: str, names: Names, table: RuleTable, 
     """Every edit and finding that the rules of the table have for the module, whose text is `text`."""
     walk = _Walk(text, names, table, may_rename=not skips.lines)
     walk.visit(module, names.scopes.module)
+    walk.renames.finish_imports()
     walk.renames.unused_imports()
     walk.matches.anchors = walk.renames.anchors
     return walk.matches

@@ -299,8 +299,8 @@ def _insertions(
         plugin = table.plugins.get(edit.rule)
         if plugin is not None:
             plugins.setdefault(plugin, []).append(edit)
-        if edit.needs is not None:
-            spelled.setdefault(edit.needs, []).append(edit)
+        for module in edit.needs:
+            spelled.setdefault(module, []).append(edit)
     needed = {plugin: edits for plugin, edits in plugins.items() if not imports_package(names.scopes, plugin)}
     for module, edits in spelled.items():
         if not binds_module(names.scopes, module):
@@ -309,8 +309,8 @@ def _insertions(
     beside_torch = [site for site in everywhere if not site.names.isdisjoint(matches.anchors)]
     insertions = []
     for module, edits in needed.items():
-        # The plugin is of use only where torch is; any other module goes to what the file imports.
-        sites = everywhere if module != _PLUGIN and not beside_torch else beside_torch
+        # To be loaded, the plugin is of use only where torch is; what is spelled goes to whatever the file imports.
+        sites = everywhere if (module != _PLUGIN or module in spelled) and not beside_torch else beside_torch
         for site, above in _places(sites, edits, positions):
             replacement = _import_line(module, site, above, positions, newline)
             at = positions.span(*positions.of(site.statement))

@@ -60,6 +60,11 @@ class Names:
             self._meanings[key] = self.meaning(owner, bindings)
         return self._meanings[key]
 
+    def binds(self, package: str, scope: Scope) -> bool:
+        """Whether code in `scope` reaches the package by its own name."""
+        meaning = self.name(package, scope) if scope.lookup(package) is not None else self.through_stars(package)
+        return meaning == package
+
     def meaning(self, scope: Scope, bindings: list[Binding]) -> str | None:
         """What several bindings of one name agree on; an import wins over a None that stands in for it."""
         meanings: list[str | None] = []

@@ -12,11 +12,12 @@ from gpu2npu.engine.imports import (
     ImportSite,
     Renamed,
     has_comment,
+    import_of,
     leaf,
-    may_rename_local,
     parent,
     split_from_import,
 )
+from gpu2npu.engine.local_names import LocalNames
 from gpu2npu.engine.matches import Found, Matches
 from gpu2npu.engine.names import Names
 from gpu2npu.engine.scopes import Assigned, Imported, Scope, import_module
@@ -40,11 +41,10 @@ class Renames:
         self.release = table_for(names.context.version)
         self.anchors = {"torch"}  # local names beside whose import a further import belongs
         self.tested: set[str] = set()  # classes of torch.nn that some place only asks for
-        self.renamed_locals: dict[tuple[int, str], str] = {}
         self.imported: list[tuple[Rule, cst.ImportAlias, str, list[cst.CSTNode]]] = []  # whose uses are reported
+        self.from_imports: list[tuple[cst.ImportFrom, list[Renamed], Scope, list[cst.CSTNode]]] = []
         self.interesting = self._interesting_names()
-        if may_rename:  # not where comments keep some lines as they are, which may use the old name
-            self._plan_local_renames()
+        self.locals = LocalNames(names, self._target, may_rename)
 
     def _interesting_names(self) -> frozenset[str]:
         """Identifiers that a matching reference must contain: rule leaves, and local names that stand for them."""
@@ -66,23 +66,6 @@ class Renames:
 
     def _scopes(self) -> Iterator[Scope]:
         return iter(self.names.scopes.by_node.values())
-
-    def _plan_local_renames(self) -> None:
-        """Decide before the walk which imported names get a new local name, since uses may come first."""
-        context, path = self.names.context, self.names.path
-        for scope in self._scopes():
-            for name, bindings in scope.bindings.items():
-                binding = bindings[0]
-                if not isinstance(binding, Imported) or not isinstance(binding.statement, cst.ImportFrom):
-                    continue
-                target = self._target(binding.qualified)
-                if target is None or leaf(target) == name:
-                    continue
-                stem = path.removesuffix("/__init__.py").removesuffix(".py").rpartition("/")[2]
-                taken = not context.taken_names.isdisjoint({name, f"{stem}*"})
-                public = scope.kind == "module" and (taken or path.endswith("__init__.py"))
-                if may_rename_local(binding, leaf(target), scope, self.names.scopes, public):
-                    self.renamed_locals[id(scope), name] = leaf(target)
 
     def _target(self, qualified: str) -> str | None:
         """Where a rename rule moves a qualified name; None when none does or the release lacks the new name."""
@@ -114,43 +97,47 @@ class Renames:
             self.anchors.add(part.value)
         matched = self.table.rule_for(qualified) if qualified is not None else None
         if qualified is not None and matched is not None:
-            self.apply_name(*matched, qualified, chain, scope)
+            moved = self.apply_name(*matched, qualified, chain, scope)
+            if moved is not None:
+                self.locals.use(part.value, scope, moved)
 
     def apply_name(
         self, rule: Rule, prefix: str, qualified: str, chain: list[cst.BaseExpression], scope: Scope
-    ) -> None:
+    ) -> bool | None:
+        """Apply a rule to the expression whose nodes, from its first name on, are `chain`; tells whether that name has
+        a new meaning now, and None when it is gone."""
         then = rule.then
         if then.keep:
-            return
+            return False
         root = chain[0]
         assert isinstance(root, cst.Name)
         if then.rename is None and prefix.startswith("torch.nn.") and _is_tested(self.above):
             self.tested.add(qualified)
-            return
+            return False
         if len(chain) > 1 or not self._is_alias(root.value, scope):
             self.matches.note(rule, chain[-1], qualified, self.above)
         if then.rename is None:
-            return
+            return False
         index = len(chain) - 1 - qualified[len(prefix) :].count(".")
         target = then.rename + qualified[len(prefix) :]
         missing = self.is_missing(rule, target)
         if missing:
             self.report_missing(rule, chain[-1], qualified, target)
-        if index < 0:
-            return
+            return False
         if index == 0:
-            found = scope.lookup(root.value)
-            local = self.renamed_locals.get((id(found[0]), root.value)) if found is not None else None
+            local = self.locals.new_name(root.value, scope)
             if local is not None:
                 self.edit(root, local, rule, chain[-1])
             elif (
-                found is None and parent(prefix) in self.names.scopes.star_imports and not self._target(parent(prefix))
+                scope.lookup(root.value) is None
+                and parent(prefix) in self.names.scopes.star_imports
+                and not self._target(parent(prefix))
             ):
                 message = (
                     f"{root.value} comes from a star import, where the NPU's is not: import torch_npu, write {target}."
                 )
                 self.matches.add(Found(chain[-1], rule.id, FindingKind.REVIEW, qualified, message), self.above)
-        elif not missing and self.names.qualified(chain[index - 1], scope) == parent(prefix):
+        elif index > 0 and self.names.qualified(chain[index - 1], scope) == parent(prefix):
             node = chain[index]
             assert isinstance(node, cst.Attribute)
             owner_rule = self.table.rule_for(parent(prefix))
@@ -159,9 +146,11 @@ class Renames:
             elif owner_rule is not None and parent(then.rename) == self._target(parent(prefix)):
                 if leaf(then.rename) != leaf(prefix):
                     self.edit(node.attr, leaf(then.rename), rule, chain[-1])
-                self.apply_name(*owner_rule, parent(prefix), chain[:index], scope)
+                return self.apply_name(*owner_rule, parent(prefix), chain[:index], scope)
             else:
-                self.respell(node, then.rename, rule, chain[:index], scope)
+                return False if self.respell(node, then.rename, rule, chain[:index], scope) else None
+            return False
+        return True
 
     def _is_alias(self, name: str, scope: Scope) -> bool:
         """Whether a name is bound by an assignment: what it stands for was judged there."""
@@ -170,20 +159,22 @@ class Renames:
 
     def respell(
         self, node: cst.Attribute, name: str, rule: Rule, owners: list[cst.BaseExpression], scope: Scope
-    ) -> None:
-        """Write a name that lives elsewhere, through what the file has imported already where that leads to it."""
+    ) -> str:
+        """Write a name that lives elsewhere, through what the file has imported already where that leads to it; gives
+        the name of that."""
         text, known = name, ""
         for owner in owners:
             qualified = self.names.qualified(owner, scope) or ""
             if name.startswith(f"{qualified}."):
                 text, known = f"{dotted_name(owner)}{name[len(qualified) :]}", qualified
-        needs = None
+        needs: tuple[str, ...] = ()
         if rule.then.imports is None and parent(name) != known:
-            needs = parent(name)
-        elif not known and name.partition(".")[0] != rule.then.imports:
-            needs = name.partition(".")[0]
+            needs = (parent(name),)
+        elif not known and not self.names.binds(package := name.partition(".")[0], scope):
+            needs = (import_of(package, rule.then.imports),)
         self.matches.add(Edit(node, text, rule.id, rule.why, needs=needs), self.above)
         self.anchors.add(dotted_name(owners[0]) or "")
+        return known
 
     def by_string(self, node: cst.Call, scope: Scope) -> bool:
         """`getattr(torch, "cuda")`, and hasattr, setattr and delattr likewise; tells whether a rule knows the name."""
@@ -227,13 +218,20 @@ class Renames:
             rule, prefix = matched
             self.matches.note(rule, node, qualified, self.above)
             if rule.then.rename is None:
+                self.locals.use(dotted.partition(".")[0], scope, moved=False)
                 continue
             rest = qualified[len(prefix) :]
             owner = parent(dotted.removesuffix(rest))
+            root = dotted.partition(".")[0]
+            local = self.locals.new_name(root, scope)
             if self.is_missing(rule, rule.then.rename + rest):
+                self.locals.use(root, scope, moved=False)
                 self.report_missing(rule, node, qualified, rule.then.rename + rest)
-            elif self.names.qualified(_expression(owner), scope) == parent(rule.then.rename):
-                new = f"{owner}.{leaf(rule.then.rename)}{rest}"
+            elif not owner or self.names.qualified(_expression(owner), scope) == parent(rule.then.rename):
+                self.locals.use(root, scope, moved=True)
+                new = f"{owner}.{leaf(rule.then.rename)}{rest}" if owner else f"{local or root}{rest}"
+                if new == dotted:
+                    continue
                 text = re.sub(rf"(?<![\w.]){re.escape(dotted)}(?![\w.])", new, text)
                 self.anchors.add(owner.partition(".")[0])
                 self.matches.add(
@@ -283,8 +281,9 @@ class Renames:
             return
         followed = [] if node.relative else [self._imported(alias, module, node) for alias in node.names]
         if any(item.new is not None for item in followed):
-            self.rewrite_from(node, module, followed, scope)
-        self.site(node, scope, any(item.new is not None for item in followed))
+            self.from_imports.append((node, followed, scope, list(self.above)))
+        else:
+            self.site(node, scope, False)
 
     def _imported(self, alias: cst.ImportAlias, module: str, node: cst.ImportFrom) -> Renamed:
         old = f"{module}.{dotted_name(alias.name)}"
@@ -311,10 +310,21 @@ class Renames:
             if not any(api.startswith(f"{qualified}.") for api in reported):
                 self.matches.note(rule, alias, qualified, above)
 
+    def finish_imports(self) -> None:
+        """Rewrite the from-imports, now that all uses of what they bind are known."""
+        for node, imported, scope, above in self.from_imports:
+            self.above[:] = above
+            followed = self.locals.followed(node, imported, scope)
+            edited = any(item.new is not None for item in followed)
+            if edited:
+                self.rewrite_from(node, import_module(node), followed, scope)
+            self.site(node, scope, edited)
+        self.above.clear()
+
     def rewrite_from(self, node: cst.ImportFrom, module: str, followed: list[Renamed], scope: Scope) -> None:
         rules = [matched[0] for item in followed if item.new and (matched := self.table.rule_for(item.old))]
         rule = next((rule for rule in rules if rule.then.imports is not None), rules[0])
-        keep = {id(item.alias): self._keeps_local(item, scope) for item in followed}
+        keep = {id(item.alias): self.locals.keeps(item, scope) for item in followed}
         homes = {parent(item.new) if item.new else module for item in followed}
         assert node.module is not None
         if len(homes) > 1:
@@ -325,19 +335,14 @@ class Renames:
             self.edit(node, split_from_import(node, module, followed, keep), rule)
             return
         home = homes.pop()
+        both = {id(item.alias) for item in followed if item.new is None}
         if home != module:
             self.edit(node.module, home, rule, node)
         for item in followed:
             if item.new is not None and leaf(item.new) != leaf(item.old):
+                prefix = f"{leaf(item.old)}, " if id(item.alias) in both else ""
                 suffix = f" as {leaf(item.old)}" if keep[id(item.alias)] else ""
-                self.edit(item.alias.name, leaf(item.new) + suffix, rule, node)
-
-    def _keeps_local(self, item: Renamed, scope: Scope) -> bool:
-        """Whether an imported name needs an `as` to stay what the file, or another one, calls it."""
-        if item.new is None or item.alias.asname is not None or leaf(item.new) == leaf(item.old):
-            return False
-        found = scope.lookup(leaf(item.old))
-        return found is None or (id(found[0]), leaf(item.old)) not in self.renamed_locals
+                self.edit(item.alias.name, prefix + leaf(item.new) + suffix, rule, node)
 
     def site(self, node: cst.Import | cst.ImportFrom, scope: Scope, edited: bool) -> None:
         """Remember a statement that may bring torch into the file."""

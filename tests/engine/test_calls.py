@@ -167,3 +167,40 @@ def test_a_call_without_an_argument(migrate_with, call: str, number: int) -> Non
     report = {"kind": "review", "message": "Say which."}
     rule = {"id": "r", "match": {"call": "lib.scale", "without": "device"}, "then": {"report": report}}
     assert len(migrate_with([rule], f"import lib\n\n{call}").findings) == number
+
+
+# In a template the name of a package is spelled as the file spells it; where nothing does, it is imported.
+SPELLED = {
+    "by itself": (
+        "import torch\ntorch.is_autocast_enabled()\n",
+        "import torch\nimport torch_npu\ntorch.npu.is_autocast_enabled()\n",
+    ),
+    "under another name": (
+        "import torch as th\nif 1 + th.is_autocast_enabled(): ...\n",
+        "import torch as th\nimport torch_npu\nif 1 + th.npu.is_autocast_enabled(): ...\n",
+    ),
+    "not at all": (
+        "from torch import is_autocast_enabled\nis_autocast_enabled()\n",
+        "from torch import is_autocast_enabled\nimport torch\nimport torch_npu\ntorch.npu.is_autocast_enabled()\n",
+    ),
+    "in another function": (
+        "def f():\n    import torch\ndef g():\n    from torch import is_autocast_enabled\n    is_autocast_enabled()\n",
+        "def f():\n    import torch\ndef g():\n    from torch import is_autocast_enabled\n    import torch\n"
+        "    import torch_npu\n    torch.npu.is_autocast_enabled()\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), SPELLED.values(), ids=SPELLED)
+def test_a_template_spells_names_that_are_bound(migrate, before: str, after: str) -> None:
+    assert sorted(migrate(before).splitlines()) == sorted(after.splitlines())
+
+
+def test_what_a_template_for_an_argument_spells_is_bound(migrate_with) -> None:
+    match = {"argument": "device", "of": "torch.empty"}
+    rule = {"id": "d", "match": match, "then": {"replace": "torch.device({value}, 'torch.x')"}}
+    result = migrate_with([rule], "from torch import empty\nempty(3, device=place)\n")
+    assert (
+        text_of(result, "")
+        == "from torch import empty\nimport torch\nempty(3, device=torch.device(place, 'torch.x'))\n"
+    )

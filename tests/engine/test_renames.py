@@ -111,3 +111,55 @@ def test_a_class_that_is_only_asked_for_is_no_use_of_it(migrate_with, use: str, 
     text = imports + use.replace("nn.DataParallel", spelled).replace("nn.Linear", "object")
     found = migrate_with([], text).findings
     assert [finding.kind.value for finding in found] == ["unsupported"] * expected
+
+
+# `cuda` and what is made of it: a name that only CUDA's module has stays, and so does what binds it.
+OLD_AND_NEW = {
+    "both": (
+        "from torch import cuda, nn\ncuda.is_available()\ncuda.nccl.version()\n",
+        "import torch_npu\nfrom torch import cuda, npu, nn\nnpu.is_available()\ncuda.nccl.version()\n",
+    ),
+    "the old one": ("from torch import nn, cuda\ncuda.nccl.version()\n", None),
+    "the old one under another name": ("from torch import cuda as c\nc.nccl.version()\n", None),
+    "the new one": (
+        "from torch import cuda\ncuda.is_available()\n",
+        "import torch_npu\nfrom torch import npu\nnpu.is_available()\n",
+    ),
+    "in a string": (
+        "from torch import cuda\ndef f(x: 'cuda.Stream', y: 'cuda.nccl.X'): ...\n",
+        "import torch_npu\nfrom torch import cuda, npu\ndef f(x: 'npu.Stream', y: 'cuda.nccl.X'): ...\n",
+    ),
+    "a statement that is split": (
+        "from torch import cuda, get_autocast_gpu_dtype\ncuda.nccl.version()\ncuda.is_available()\n",
+        "import torch_npu\nfrom torch import cuda, npu\nfrom torch.npu import get_autocast_dtype\n"
+        "cuda.nccl.version()\nnpu.is_available()\n",
+    ),
+    "a statement that is not split": (
+        "from torch import (cuda,  # both\n    get_autocast_gpu_dtype)\ncuda.is_available()\n",
+        None,
+    ),
+    "re-exported": (
+        "from torch import cuda\n__all__ = ['cuda']\ncuda.is_available()\n",
+        "import torch_npu\nfrom torch import npu as cuda\n__all__ = ['cuda']\ncuda.is_available()\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), OLD_AND_NEW.values(), ids=OLD_AND_NEW)
+def test_a_from_import_binds_what_is_used(migrate, before: str, after: str | None) -> None:
+    assert migrate(before) == (after or before)
+    assert migrate(after or before) == (after or before)
+
+
+def test_a_name_that_another_file_takes_is_moved_though_its_own_file_keeps_it(project) -> None:
+    files = {
+        "lib.py": "from torch import cuda\ncuda.nccl.version()\n",
+        "train.py": "from lib import cuda\ncuda.is_available()\n",
+    }
+    assert b"from torch import npu as cuda\n" in project(files)["lib.py"].content
+
+
+@pytest.mark.parametrize("plugin", ["import torch_npu as plugin\n", "from torch_npu import npu\n", ""])
+def test_a_plugin_that_is_spelled_is_bound(migrate, plugin: str) -> None:
+    before = f"{plugin}import torch\ntorch.profiler.profile()\n"
+    assert migrate(before) == f"{plugin}import torch\nimport torch_npu\ntorch_npu.profiler.profile()\n"
