@@ -14,6 +14,7 @@ from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.python_tree import python_tree
 from gpu2npu.engine.source import SourceError, read_source
 from gpu2npu.records import Span
+from gpu2npu.support.tables import without_repeats
 
 # The syntax tree of a larger file takes gigabytes; it was written by a program, as data.
 MAX_BYTES = 4_000_000
@@ -162,7 +163,7 @@ class PythonModule:
     def follow(self, qualified: str) -> str:
         """A name of a module of the project -> the name of torch that it is there, if it is one."""
         if of_torch(qualified) or not self.project.files:
-            return qualified
+            return without_repeats(qualified)
         leading = qualified[: len(qualified) - len(qualified.lstrip("."))]
         parts = qualified.lstrip(".").split(".")
         for split in range(len(parts) - 1, -1, -1):
@@ -170,7 +171,9 @@ class PythonModule:
             path = self.project.path(module, self.path) if module else None
             if path is not None:
                 meaning = self.project.torch_names(path).get(parts[split]) if path != self.path else None
-                return ".".join((meaning, *parts[split + 1 :])) if meaning is not None else qualified
+                if meaning is None:
+                    return qualified
+                return without_repeats(".".join((meaning, *parts[split + 1 :])))
         return qualified
 
     def definition(self, node: ast.expr, scope: Scope) -> tuple[PythonModule, Defined] | None:

@@ -13,7 +13,7 @@ from gpu2npu.engine.outline import IMPORTERS, Outline, read_outline
 from gpu2npu.engine.scopes import Assigned, Binding, Defined, Imported, Scope, Scopes, collect_scopes
 from gpu2npu.engine.source import SourceError, read_source
 from gpu2npu.engine.tree import dotted_name, last_name, string_value
-from gpu2npu.support.tables import has_cuda_name
+from gpu2npu.support.tables import has_cuda_name, without_repeats
 
 # Modules that a star import of torch brings in, as far as rules are about them.
 _OF_TORCH = frozenset({"cuda", "nn", "distributed", "backends", "version", "amp", "profiler"})
@@ -86,8 +86,10 @@ class Names:
         return None
 
     def follow(self, qualified: str) -> str:
-        """A name of a module of the project -> what it is bound to there, as far as imports and aliases lead."""
+        """A name of a module of the project -> what it is bound to there, as far as imports and aliases lead; a name of
+        torch -> the same without what repeats torch in it."""
         for _ in range(20):  # longer than any chain of re-exports; ends import cycles
+            qualified = without_repeats(qualified)
             step = self.one_step(qualified)
             if step is None or step == qualified:
                 return qualified

@@ -17,6 +17,15 @@ RELEASES = tuple(f"2.{minor}.0" for minor in range(1, 15))
 # PyTorch versions that a source project may state. torch_npu for 1.11.0 was never on PyPI.
 VERSIONS = ("1.11.0", *RELEASES)
 
+# What `from torch import torch` makes of a name, and modules of torch that code takes torch itself from. What follows
+# torch.ops is the name of a library.
+_TORCH_IN_TORCH = re.compile(r"^torch\.(?!(?:ops|classes)\.)(?:\w+\.)*torch(?=\.|$)")
+
+
+def without_repeats(name: str) -> str:
+    """A qualified name without what repeats torch in it: "torch.relu" for "torch.nn.functional.torch.relu"."""
+    return _TORCH_IN_TORCH.sub("torch", name) if ".torch" in name else name
+
 
 def known_version(version: str) -> str | None:
     """The one of VERSIONS that stands for a PyTorch release "X.Y.Z": that of its minor release, whose names a patch

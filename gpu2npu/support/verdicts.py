@@ -30,7 +30,7 @@ from gpu2npu.support.operators import (
     packages,
     torch_release,
 )
-from gpu2npu.support.tables import DATA, RELEASES, SupportTable, has_cuda_name, has_npu_name, table_for
+from gpu2npu.support.tables import DATA, RELEASES, SupportTable, has_cuda_name, has_npu_name, table_for, without_repeats
 
 TORCH_APIS = DATA / "torch_apis.json"
 _MOST_NAMED = 4
@@ -38,9 +38,6 @@ _MOST_NAMED = 4
 _WELL_KNOWN = re.compile(
     r"torch\.(\w+|(Tensor|nn|nn\.functional|nn\.utils|optim|linalg|fft|special|amp|accelerator)\.\w+)"
 )
-# What `from torch import torch` makes of a name, and modules of torch that code takes torch itself from. Names that the
-# migration's rules answer for stay as they are: rules do not know them in this spelling, so they have to be told of.
-_TORCH_IN_TORCH = re.compile(r"^torch\.(?:\w+\.)*torch\.(?=\w)(?!(?:cuda|npu|version|backends)\b)")
 # Methods of a class that do what the class is for, and the classes whose other methods its own are.
 _WORK = ("forward", "step")
 _BASES = {"nn": "torch.nn.Module", "optim": "torch.optim.Optimizer"}
@@ -95,7 +92,7 @@ def verdict(api: str, version: str) -> Verdict:
     that the data do not have is UNKNOWN, and so is every other name. Raises ValueError when `version` is not one of
     tables.VERSIONS.
     """
-    return _verdict(_TORCH_IN_TORCH.sub("torch.", api), version)
+    return _verdict(without_repeats(api), version)
 
 
 @cache

@@ -57,6 +57,18 @@ CHANGED = {
         "try:\n    import torch\nexcept ImportError:\n    torch = None\ntorch.cuda.synchronize()\n",
         "torch.npu.synchronize()",
     ),
+    "torch from torch": (
+        "from torch import torch\ntorch.cuda.synchronize()\n",
+        "from torch import torch\nimport torch_npu\ntorch.npu.synchronize()\n",
+    ),
+    "torch from a module of torch": (
+        "from torch.nn.functional import torch as th\nth.cuda.synchronize()\n",
+        "from torch.nn.functional import torch as th\nimport torch_npu\nth.npu.synchronize()\n",
+    ),
+    "torch in torch": (
+        "import torch\nx = torch.torch.cuda.amp.autocast()\nis_on = torch.functional.torch.is_autocast_enabled()\n",
+        "x = torch.torch.npu.amp.autocast()\nis_on = torch.npu.is_autocast_enabled()\n",
+    ),
     "importorskip": ("torch = pytest.importorskip('torch')\ntorch.cuda.synchronize()\n", "torch.npu.synchronize()"),
     "global": (
         "def f():\n    global th\n    import torch as th\ndef g():\n    th.cuda.synchronize()\n",
@@ -105,6 +117,8 @@ def test_names_are_followed_through_the_files_of_a_project(project) -> None:
         "pkg/b.py": "from pkg import th as t\nt.cuda.synchronize()\n",
         "pkg/c.py": "from . import compat\ncompat.th.cuda.synchronize()\n",
         "pkg/d.py": "from .compat import cuda\ncuda.synchronize()\n",
+        "pkg/torches.py": "from torch import torch\n",
+        "pkg/g.py": "from .torches import torch as t\nt.cuda.synchronize()\n",
         "pkg/e.py": "from .compat import *\nth.cuda.synchronize()\n",
         "scripts/f.py": "from helper import th\nth.cuda.synchronize()\n",
         "scripts/helper.py": "from numpy import th\n",
@@ -116,6 +130,7 @@ def test_names_are_followed_through_the_files_of_a_project(project) -> None:
     assert after["pkg/d.py"] == files["pkg/d.py"]
     assert "from torch import npu as cuda" in after["pkg/compat.py"]
     assert "\nth.npu.synchronize()" in after["pkg/e.py"]
+    assert "\nt.npu.synchronize()" in after["pkg/g.py"]
     assert after["scripts/f.py"] == files["scripts/f.py"]
 
 

@@ -127,10 +127,11 @@ def test_cuda_and_npu_names():
     assert verdict("torch_npu.npu_no_such_operator", "2.7.0").kind is VerdictKind.UNKNOWN
 
 
-def test_torch_taken_from_torch_is_torch_but_for_what_rules_migrate():
+def test_torch_taken_from_torch_is_torch():
     assert verdict("torch.torch.deg2rad", "2.1.0") == verdict("torch.deg2rad", "2.1.0")
     assert verdict("torch.nn.functional.torch.relu", "2.1.0").api == "torch.relu"
-    assert verdict("torch.torch.cuda.is_available", "2.1.0").kind is VerdictKind.UNKNOWN
+    assert verdict("torch.torch.cuda.is_available", "2.1.0") == verdict("torch.cuda.is_available", "2.1.0")
+    assert verdict("torch.ops.torch.relu", "2.1.0").api == "torch.ops.torch.relu"
 
 
 @pytest.mark.parametrize(
