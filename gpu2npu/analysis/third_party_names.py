@@ -47,7 +47,11 @@ class Library:
         self._mro: dict[str, tuple[str, ...]] = {}
         self._running: set[object] = set()
         self._answers: dict[object, object] = {}
+        self._offered: dict[str, frozenset[str]] = {}
         self._packages = {name.rsplit(".", count)[0] for name in self.modules for count in range(name.count(".") + 1)}
+        self._inside: dict[str, set[str]] = {}  # by package, its modules
+        for package, _, inner in (name.rpartition(".") for name in self._packages):
+            self._inside.setdefault(package, set()).add(inner)
         for module, facts in self.modules.items():
             self.functions.update({key(module, name): (facts, each) for name, each in facts.functions.items()})
             self.classes.update({key(module, name): (facts, each) for name, each in facts.classes.items()})
@@ -91,13 +95,29 @@ class Library:
                 found.extend(self.evaluate(value, facts, facts.functions[""]))
             if not found and name not in facts.bindings:
                 for star in facts.stars:
-                    if star.partition(".")[0] in self._packages:
+                    if star.partition(".")[0] in self._packages and name in self._offers(star):
                         found.extend(value for value in self.member(star, name) if value.kind != "outside")
         if not found and f"{module}.{name}" in self._packages:
             found.append(Value("module", f"{module}.{name}"))
         if not found and (facts is None or name not in facts.bindings):
             found.append(Value("outside", f"{module}.{name}"))
         return list(dict.fromkeys(found))[:_MOST]
+
+    def _offers(self, module: str) -> frozenset[str]:
+        """All names that a module of the library may have, through `*` imports too. A package may import everything of
+        hundreds of modules: to ask each for each name would take minutes and gigabytes."""
+        if module not in self._offered:
+            seen = {module}
+            waiting = [module]
+            while waiting:
+                facts = self.modules.get(waiting.pop())
+                new = [star for star in facts.stars if star not in seen] if facts is not None else []
+                seen.update(new)
+                waiting.extend(new)
+            bound = (self.modules[each].bindings for each in seen if each in self.modules)
+            inner = (self._inside.get(each, ()) for each in seen)
+            self._offered[module] = frozenset().union(*bound, *inner)
+        return self._offered[module]
 
     # -- classes ----------------------------------------------------------------------------------------------------
 

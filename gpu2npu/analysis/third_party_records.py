@@ -21,7 +21,7 @@ from typing import Any
 Expression = tuple[Any, ...] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Use:
     """A place where something is called ("call"), handed on to the call of `to` ("pass") or read ("read").
 
@@ -36,7 +36,7 @@ class Use:
     to: Expression = None
 
 
-@dataclass
+@dataclass(slots=True)
 class Function:
     """A function or method, the functions inside it included, or a module's own code (named "").
 
@@ -55,7 +55,7 @@ class Function:
     annotation: Expression = None
 
 
-@dataclass
+@dataclass(slots=True)
 class Class:
     """`attributes` are what its body and its methods (`self.x = ...`) bind, each with the method's name."""
 
@@ -66,7 +66,7 @@ class Class:
     attributes: dict[str, list[tuple[str, Expression]]] = field(default_factory=dict)
 
 
-@dataclass
+@dataclass(slots=True)
 class Facts:
     """One module. `bindings` are the values of its names; a function or class is ("function", name), ("class", name).
 

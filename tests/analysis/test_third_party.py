@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu2npu.analysis.third_party import analyse_library
+from gpu2npu.analysis.third_party import analyse_library, read_library
 from gpu2npu.analysis.third_party_calls import library_calls, read_listed
 from gpu2npu.analysis.third_party_modules import module_names
+from gpu2npu.analysis.third_party_names import public_names
 from gpu2npu.records import FindingKind
 from gpu2npu.report.tables import csv_bytes
 from gpu2npu.report.third_party import (
@@ -45,6 +46,20 @@ def test_calls_are_followed_through_files_packages_and_aliases() -> None:
         "far.py": "from .model import one\ndef four(x):\n    def inner():\n        return one(x)\n    return inner\n",
     }
     assert reaching_nccl(files) == {"ops._impl.reduce", "model.one", "model.two", "far.four"}
+
+
+def test_a_package_of_star_imports_asks_each_module_only_for_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = {f"m{number}.py": f"def f{number}(): pass\nclass C{number}: pass\n" for number in range(100)}
+    stars = "".join(f"from .m{number} import *\n" for number in range(100))
+    files = {**modules, "__init__.py": stars, "sub/__init__.py": "from lib import *\n"}
+    library, _ = read_library(ROOT, {path: text.encode() for path, text in files.items()})
+    asked: list[tuple[str, str]] = []
+    member = library.member
+    monkeypatch.setattr(library, "member", lambda module, name: asked.append((module, name)) or member(module, name))
+    names = public_names(library)
+    assert names["lib.m7.f7"] == ("lib.f7", "lib.sub.f7")
+    assert len(names) == 200
+    assert len(asked) < 10 * len(names)  # not each of 100 modules for each of 200 names
 
 
 def test_the_names_a_function_can_be_imported_by_come_before_its_own() -> None:
