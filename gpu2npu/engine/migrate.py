@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -48,13 +48,29 @@ def migrate_source(
     reason as its failure."""
     if rewrite is None and not rule_table(rulebook, context.version).trigger.is_in(source):
         return MigratedFile(path)
+    if rewrite is not None:
+        return _guarded(source, path, partial(_after_codemods, rewrite=rewrite, rulebook=rulebook, context=context))
+    return _guarded(source, path, lambda file: _migrate(file, rulebook, context)[0])
+
+
+def unreadable(source: bytes, path: str) -> str | None:
+    """Why a Python file could not be migrated if there were something to migrate in it; None where it could."""
+    return _guarded(source, path, _parse).failure
+
+
+def _parse(file: SourceFile) -> MigratedFile:
+    _python_parse(file.text)
+    cst.parse_module(file.text)
+    return MigratedFile(file.path)
+
+
+def _guarded(source: bytes, path: str, work: Callable[[SourceFile], MigratedFile]) -> MigratedFile:
+    """What `work` makes of a file, or why it cannot."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
     try:
         file = read_source(source, path)
-        if rewrite is not None:
-            return _after_codemods(file, rewrite, rulebook, context)
-        return _migrate(file, rulebook, context)[0]
+        return work(file)
     except cst.ParserSyntaxError as error:
         return MigratedFile(path, failure=_syntax_error(file.text, error))
     except (SourceError, RoundTripError) as error:

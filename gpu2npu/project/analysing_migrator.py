@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gpu2npu.analysis.file_analysis import FileAnalyser
+from gpu2npu.analysis.python_module import MAX_BYTES
 from gpu2npu.analysis.torch_apis import RULE
+from gpu2npu.engine import unreadable
 from gpu2npu.project.migrator import Migrator
 from gpu2npu.records import Change, Finding, FindingKind, MigratedFile, Span
 
@@ -37,6 +39,10 @@ class AnalysingMigrator:
         except Exception as error:  # what an analysis fails at is no reason to leave a file unmigrated
             analysed = MigratedFile(path, failure=f"an internal error of gpu2npu ({type(error).__name__}: {error})")
         if analysed.failure is not None:
+            read = path.endswith(".py") and len(source) <= MAX_BYTES
+            failure = unreadable(source, path) if read else None
+            if failure is not None:
+                return MigratedFile(path, failure=failure)
             return replace(migrated, findings=(*migrated.findings, _unread(analysed.failure)))
         told: list[Change | Finding] = [*migrated.changes, *migrated.findings]
         findings = tuple(finding for finding in analysed.findings if not _is_told(finding, told))

@@ -1,0 +1,85 @@
+"""A file that no parser can read fails, with something to migrate in it or not."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpu2npu.analysis.file_analysis import FileAnalyser, Question
+from gpu2npu.cli.main import main
+from gpu2npu.engine import ProjectContext
+from gpu2npu.project.analysing_migrator import AnalysingMigrator, RuleFindings
+from gpu2npu.project.engine_migrator import EngineMigrator
+from gpu2npu.records import FindingKind
+from gpu2npu.rulebook import load_rulebook
+
+ANALYSER = FileAnalyser("2.7.0", frozenset(Question), frozenset(), lambda path: b"")
+ENGINE = EngineMigrator(load_rulebook(), ProjectContext("2.7.0"))
+BOTH = AnalysingMigrator(ENGINE, ANALYSER)
+
+UNREADABLE = {
+    "a parenthesis": (b"import torch\nx = (\n", "syntax error at line 2: '(' was never closed"),
+    "with something to migrate": (b"import torch\nx.cuda(\n", "syntax error at line 2: '(' was never closed"),
+    "null bytes": (b"import torch\n\0", "null bytes"),
+    "nesting": (b"import torch\nx = " + b"(" * 5_000 + b")" * 5_000, "nested too deeply"),
+    "an encoding": (b"# coding: klingon\nimport torch\n", "klingon"),
+    "bytes": (b"import torch\n'\xff'\n", "utf-8"),
+}
+
+
+@pytest.mark.parametrize(("source", "reason"), UNREADABLE.values(), ids=UNREADABLE)
+@pytest.mark.parametrize("look", [BOTH, RuleFindings(ENGINE, ANALYSER)], ids=["migration", "analysis"])
+def test_what_no_parser_reads_fails(look: AnalysingMigrator | RuleFindings, source: bytes, reason: str) -> None:
+    told = look(source, "train.py")
+    assert told.failure is not None and reason in told.failure
+    assert (told.content, told.findings) == (None, ())
+
+
+@pytest.mark.parametrize(
+    "source",
+    [b"import torch\nx = 'torch'\n" + b"# rows\n" * 600_000, b"import torch\nx = '\\N{no}'\n"],
+    ids=["too large", "a syntax that only the migration reads"],
+)
+def test_what_the_analysis_alone_cannot_read_has_to_be_looked_at(source: bytes) -> None:
+    told = BOTH(source, "train.py")
+    assert told.failure is None
+    assert [finding.kind for finding in told.findings] == [FindingKind.UNKNOWN]
+
+
+def test_a_file_without_torch_is_not_asked_about() -> None:
+    assert not BOTH.concerns(b"x = (\n", "train.py")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "good.py").write_text("import torch\nx = torch.ones(1).cuda()\n")
+    (root / "bad.py").write_text("import torch\nx = (\n")
+    return root
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["gpu2npu", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    return int(caught.value.code or 0)
+
+
+def test_a_check_fails(project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "check", "-v", "2.7.0", "--format", "json", str(project)) == 1
+    assert "syntax error at line 2" in json.dumps(json.loads(capfd.readouterr().out))
+
+
+def test_a_migration_copies_it_and_goes_on(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "-i", str(project), "-o", str(tmp_path / "out"), "-v", "2.7.0") != 0
+    assert "bad.py" in "".join(capfd.readouterr())
+    (copy,) = tmp_path.glob("out/**/bad.py")
+    assert copy.read_bytes() == (project / "bad.py").read_bytes()
+    (good,) = tmp_path.glob("out/**/good.py")
+    assert ".npu()" in good.read_text()
