@@ -8,7 +8,9 @@ object of which nothing is told is not followed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+import gc
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gpu2npu.analysis.cpp_extensions import extensions
@@ -33,6 +35,20 @@ def read_all(files: list[tuple[str, str, bytes]]) -> list[Facts]:
     return [read_facts(path, module, source) for path, module, source in files]
 
 
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the cyclic garbage collector: of the millions of objects made here hardly any is in a cycle, and to look
+    at all of them again and again takes longer than the analysis itself."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@_uncollected()
 def analyse_library(
     root: Path, files: Mapping[str, bytes], version: str, read: Read = read_all
 ) -> tuple[list[ReachedNeed], list[PathNote]]:
@@ -51,6 +67,7 @@ def analyse_library(
     return [_reached(graph, need, names) for need in graph.needs], notes
 
 
+@_uncollected()
 def read_library(root: Path, python: Mapping[str, bytes], read: Read = read_all) -> tuple[Library, list[PathNote]]:
     """The modules of a library, and a note for each file that is not valid."""
     modules = module_names(root, python)
@@ -60,14 +77,28 @@ def read_library(root: Path, python: Mapping[str, bytes], read: Read = read_all)
 
 
 class _Names:
-    """Where the nodes of the graph are defined, and what they can be called."""
+    """Where the nodes of the graph are defined, and what they can be called. A node reaches many needs, and is a link
+    of many chains: what is told of it is one object for all."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
         self._public = public_names(library)
+        self._all: dict[str, tuple[str, ...]] = {}
+        self._links: dict[tuple[str, int], tuple[str, str, int]] = {}
 
     def all(self, node: str) -> tuple[str, ...]:
         """The names a node can be imported by, its own last."""
+        if node not in self._all:
+            self._all[node] = self._names(node)
+        return self._all[node]
+
+    def link(self, node: str, line: int) -> tuple[str, str, int]:
+        """A link of a chain: the node, the path where it is defined, and the line where the chain goes on."""
+        if (node, line) not in self._links:
+            self._links[node, line] = node, self.place(node)[0], line
+        return self._links[node, line]
+
+    def _names(self, node: str) -> tuple[str, ...]:
         others = self._public.get(node, ())
         owner, _, method = node.rpartition(".")
         if owner in self._library.classes and node not in self._library.classes:
@@ -98,4 +129,4 @@ def _is_constructor(node: str, steps: Mapping[str, Step]) -> bool:
 
 def _affected(node: str, links: list[tuple[str, int]], names: _Names) -> Affected:
     path, line = names.place(node)
-    return Affected(names.all(node), path, line, tuple((each, names.place(each)[0], at) for each, at in links))
+    return Affected(names.all(node), path, line, tuple(names.link(each, at) for each, at in links))

@@ -47,7 +47,7 @@ class Library:
         self._mro: dict[str, tuple[str, ...]] = {}
         self._running: set[object] = set()
         self._answers: dict[object, object] = {}
-        self._offered: dict[str, frozenset[str]] = {}
+        self._by_star: dict[str, Mapping[str, list[str]]] = {}
         self._packages = {name.rsplit(".", count)[0] for name in self.modules for count in range(name.count(".") + 1)}
         self._inside: dict[str, set[str]] = {}  # by package, its modules
         for package, _, inner in (name.rpartition(".") for name in self._packages):
@@ -94,30 +94,38 @@ class Library:
             for value in facts.bindings.get(name, ()):
                 found.extend(self.evaluate(value, facts, facts.functions[""]))
             if not found and name not in facts.bindings:
-                for star in facts.stars:
-                    if star.partition(".")[0] in self._packages and name in self._offers(star):
-                        found.extend(value for value in self.member(star, name) if value.kind != "outside")
+                for star in self._starred(module).get(name, ()):
+                    found.extend(value for value in self.member(star, name) if value.kind != "outside")
         if not found and f"{module}.{name}" in self._packages:
             found.append(Value("module", f"{module}.{name}"))
         if not found and (facts is None or name not in facts.bindings):
             found.append(Value("outside", f"{module}.{name}"))
         return list(dict.fromkeys(found))[:_MOST]
 
-    def _offers(self, module: str) -> frozenset[str]:
-        """All names that a module of the library may have, through `*` imports too. A package may import everything of
+    def _starred(self, module: str) -> Mapping[str, list[str]]:
+        """The modules that a module imports everything of, by each name that they may have. A package may do so with
         hundreds of modules: to ask each for each name would take minutes and gigabytes."""
-        if module not in self._offered:
-            seen = {module}
-            waiting = [module]
-            while waiting:
-                facts = self.modules.get(waiting.pop())
-                new = [star for star in facts.stars if star not in seen] if facts is not None else []
-                seen.update(new)
-                waiting.extend(new)
-            bound = (self.modules[each].bindings for each in seen if each in self.modules)
-            inner = (self._inside.get(each, ()) for each in seen)
-            self._offered[module] = frozenset().union(*bound, *inner)
-        return self._offered[module]
+        if module not in self._by_star:
+            by_name: dict[str, list[str]] = {}
+            for star in self.modules[module].stars:
+                for name in self._offered(star) if star.partition(".")[0] in self._packages else ():
+                    by_name.setdefault(name, []).append(star)
+            self._by_star[module] = by_name
+        return self._by_star[module]
+
+    def _offered(self, module: str) -> set[str]:
+        """All names that a module may have, through what it imports everything of too."""
+        offered: set[str] = set()
+        seen = {module}
+        waiting = [module]
+        while waiting:
+            each = waiting.pop()
+            offered.update(self._inside.get(each, ()))
+            if (facts := self.modules.get(each)) is not None:
+                offered.update(facts.bindings)
+                waiting.extend(set(facts.stars) - seen)
+                seen.update(facts.stars)
+        return offered
 
     # -- classes ----------------------------------------------------------------------------------------------------
 
@@ -163,32 +171,30 @@ class Library:
         """What an expression of a function may be; nothing where that is not known."""
         if value is None or depth > _DEPTH:
             return []
+        # A chain of comparisons and not `match`, which takes several times as long: this is asked most.
+        kind = value[0]
+        if kind == "name":
+            return self._name(value[1], facts)
+        if kind == "local":
+            return self._local(value[1], facts, function, depth)
+        if kind == "import":
+            return self.imported(value[1], facts)
+        if kind in ("function", "class"):
+            return [Value(kind, key(facts.module, value[1]))]
         again = partial(self.evaluate, facts=facts, function=function, depth=depth + 1)
-        match value:
-            case ("name", str(name)):
-                return self._name(name, facts)
-            case ("local", str(name)):
-                return self._local(name, facts, function, depth)
-            case ("import", str(qualified)):
-                return self.imported(qualified, facts)
-            case ("function", str(name)):
-                return [Value("function", key(facts.module, name))]
-            case ("class", str(name)):
-                return [Value("class", key(facts.module, name))]
-            case ("attribute", ("super",), str(name)):
-                return self._super(name, facts, function)
-            case ("attribute", inner, str(name)):
-                return _few(found for each in again(inner) for found in self.attribute(each, name, depth + 1))
-            case ("call", called, arguments):
-                return _few(found for each in again(called) for found in self._called(each, arguments, again, depth))
-            case ("element", inner, *_):
-                return [each for each in again(inner) if each.kind != "module"]
-            case ("either", parts, *_):
-                return _few(found for part in parts for found in again(part))
-            case ("instance", inner):
-                return [each for found in again(inner) if (each := _object_of(found)) is not None]
-            case _:
-                return []
+        if kind == "attribute":
+            if value[1] == ("super",):
+                return self._super(value[2], facts, function)
+            return _few(found for each in again(value[1]) for found in self.attribute(each, value[2], depth + 1))
+        if kind == "call":
+            return _few(found for each in again(value[1]) for found in self._called(each, value[2], again, depth))
+        if kind == "element":
+            return [each for each in again(value[1]) if each.kind != "module"]
+        if kind == "either":
+            return _few(found for part in value[1] for found in again(part))
+        if kind == "instance":
+            return [each for found in again(value[1]) if (each := _object_of(found)) is not None]
+        return []
 
     def _name(self, name: str, facts: Facts) -> list[Value]:
         if name in facts.bindings or facts.stars:
