@@ -35,6 +35,8 @@ def instrument(files: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[PathN
     outlines = {path: _outline(path, files[path]) for path in sorted(files) if path.endswith(".py")}
     imported = frozenset().union(*(each.imported for each in outlines.values()))
     for path, outline in outlines.items():
+        if outline.is_broken:
+            notes.append(PathNote(path, "cannot be parsed, so it is copied as it is", failed=True))
         if not outline.is_started(_stem(path), imported):
             continue
         if outline.place is None:
@@ -63,6 +65,7 @@ class _Outline:
     is_main: bool = False
     acts: bool = False
     place: tuple[int, int] | None = None
+    is_broken: bool = False
 
     def is_started(self, stem: str, imported: frozenset[str]) -> bool:
         """Whether it is a script: it says so, or it acts and nothing imports it. `imported` is what all files do."""
@@ -71,9 +74,11 @@ class _Outline:
 
 def _outline(path: str, source: bytes) -> _Outline:
     """One that is no script for a file that imports nothing or is not valid."""
-    tree = _parse(source) if b"import" in source else None
-    if tree is None:
+    if b"import" not in source:
         return _Outline()
+    tree = _parse(source)
+    if tree is None:
+        return _Outline(is_broken=True)
     imported = _imported_names(tree)
     if posixpath.basename(path) in ("setup.py", "conftest.py"):
         return _Outline(imported)

@@ -155,6 +155,7 @@ def test_what_cannot_be_watched_is_told() -> None:
         {"broken.py": b"import (", "n.ipynb": b'{"cells": ["import torch"]}', "deep.py": b"import a\n" + b"(" * 5000}
     )
     assert sorted(changed) == [f"{PACKAGE}/__init__.py", f"{PACKAGE}/hook.py"]
-    assert [(note.path, note.failed) for note in notes] == [("n.ipynb", False), (".", True)]
+    told = [("broken.py", True), ("deep.py", True), ("n.ipynb", False), (".", True)]
+    assert [(note.path, note.failed) for note in notes] == told
     _, notes = instrument({"m.py": b"def f():\n    import torch\nif __name__ == '__main__':\n    f()\n"})
     assert [note.path for note in notes] == ["m.py", "."]
