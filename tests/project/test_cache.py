@@ -92,7 +92,7 @@ def test_any_edits_give_the_same_answer_with_and_without_the_cache(project: Path
 
 def test_an_edit_that_others_import_from_reaches_them(project: Path) -> None:
     before = check(project)
-    (project / "lib/one.py").write_text(VARIANTS["lib/one.py"][0])
+    (project / "lib/more.py").write_text(VARIANTS["lib/more.py"][0])
     after = check(project)
     assert after == check(project, cache=False)
     changes = [{file.path: file.changes for file in result.files}["main.py"] for result in (before, after)]
@@ -212,5 +212,5 @@ def test_a_damaged_snapshot_proves_nothing(project: Path, damage: bytes) -> None
     for entry in (project.parent / "cache").rglob("*.json"):
         if isinstance(json.loads(entry.read_bytes()), list):
             entry.write_bytes(damage)
-    (project / "lib/one.py").write_text(VARIANTS["lib/one.py"][0])
+    (project / "lib/more.py").write_text(VARIANTS["lib/more.py"][0])
     assert check(project) == check(project, cache=False)
