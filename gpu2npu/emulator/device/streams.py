@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+import weakref
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -146,14 +147,12 @@ class Background(Protocol):
         """Wait for what has been started."""
 
 
-# They live as long as the process: gloo's own threads may hold the last other reference to a group that was destroyed,
-# and a group that ends in one of its threads waits for itself (std::system_error, "Resource deadlock avoided").
-_background: list[Background] = []
+_background: weakref.WeakSet[Background] = weakref.WeakSet()
 
 
 def add_background(background: Background) -> None:
-    """Have `synchronize` wait for it."""
-    _background.append(background)
+    """Have `synchronize` wait for it as long as it lives."""
+    _background.add(background)
 
 
 def synchronize(device: ordinal.DeviceLike = None) -> None:
@@ -163,7 +162,7 @@ def synchronize(device: ordinal.DeviceLike = None) -> None:
         torch.distributed.DistBackendError: A collective failed.
     """
     ordinal.index_of(device)
-    for background in tuple(_background):
+    for background in list(_background):
         background.finish()
 
 
