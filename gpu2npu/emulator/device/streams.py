@@ -1,14 +1,12 @@
-"""Streams and events. The emulated NPU finishes each operator before it returns, so that all orders are kept; only
-collectives go on in the background, as on a stream of their own."""
+"""Streams and events. The emulated NPU finishes each operator before it returns, so that all orders are kept."""
 
 from __future__ import annotations
 
 import itertools
 import threading
 import time
-import weakref
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -140,30 +138,9 @@ def stream(stream: Stream | None) -> StreamContext:
     return StreamContext(stream)
 
 
-class Background(Protocol):
-    """Whatever works on after its call has returned: a process group."""
-
-    def finish(self) -> None:
-        """Wait for what has been started."""
-
-
-_background: weakref.WeakSet[Background] = weakref.WeakSet()
-
-
-def add_background(background: Background) -> None:
-    """Have `synchronize` wait for it as long as it lives."""
-    _background.add(background)
-
-
 def synchronize(device: ordinal.DeviceLike = None) -> None:
-    """Wait for all work on the device: operators are done already, collectives perhaps not.
-
-    Raises:
-        torch.distributed.DistBackendError: A collective failed.
-    """
+    """Wait for all work on the device: it is done already, so this only checks that there is such a device."""
     ordinal.index_of(device)
-    for background in list(_background):
-        background.finish()
 
 
 class Event:

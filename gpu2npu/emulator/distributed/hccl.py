@@ -27,7 +27,6 @@ from torch._C._distributed_c10d import (
     Store,
 )
 
-from gpu2npu.emulator.device import streams
 from gpu2npu.emulator.distributed import agreement, calls, datatypes, operands, pinned, pytorch
 from gpu2npu.emulator.distributed.options import HcclOptions
 from gpu2npu.emulator.distributed.peers import Peers
@@ -36,7 +35,6 @@ from gpu2npu.emulator.distributed.work import Copies, HcclWork, Heading, Results
 Tensors = Sequence[torch.Tensor]
 
 _NO_TAG = 0
-_KEPT_UNWAITED = 8
 _WAITED = {"reduce_scatter", "reduce_scatter_tensor"}  # gloo does part of their work when it is waited for
 
 
@@ -62,14 +60,13 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         self._gloo: Any = dist.ProcessGroupGloo(store, rank, size, options._timeout)
         self._agreement = agreement.Agreement(store, rank, self._peers.global_ranks, options._timeout)
         self._peers.meet()
-        self._unwaited: set[HcclWork] = set()
+        self._unwaited: set[Sending] = set()
         self._refused: list[dist.Work] = []
         self._sent, self._received = ([itertools.count() for _ in range(size)] for _ in range(2))
         self._coalesced: list[HcclWork] | None = None
         self._sequence_number = 0
         # Says which device this group serves, to object collectives, barrier() and DistributedDataParallel.
         self._register_backend(torch.device("npu"), dist.ProcessGroup.BackendType.CUSTOM, self._gloo)
-        streams.add_background(self)
 
     # What is asked about a group.
 
@@ -114,12 +111,6 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         raise NotImplementedError("get_hccl_comm: the emulated NPU has no HCCL communicator in memory")
 
     # Its end.
-
-    def finish(self) -> None:
-        """Wait for the collectives that nobody waited for, as a device does that waits for all its streams."""
-        for work in tuple(self._unwaited):  # other threads take theirs out
-            if not isinstance(work, Sending):
-                work.wait()
 
     def shutdown(self) -> None:
         self._unwaited.clear()
@@ -412,18 +403,7 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         except RuntimeError as error:
             raise dist.DistBackendError(failed(str(error))) from error
         kind = WaitedWork if call.collective in _WAITED else HcclWork
-        work = kind(agreed, results, copies, failed)
-        if not call.is_awaited:
-            self._forget_completed()
-            work.keep_in(self._unwaited)
-        return self._started(work)
-
-    def _forget_completed(self) -> None:
-        """Let the memory go of collectives that were not waited for, now and then."""
-        if len(self._unwaited) >= _KEPT_UNWAITED:
-            for work in tuple(self._unwaited):
-                if not isinstance(work, WaitedWork):  # only waiting completes one
-                    work.is_completed()
+        return self._started(kind(agreed, results, copies, failed))
 
     def _started(self, work: HcclWork) -> HcclWork | None:
         """The work; None between the start and the end of coalescing, where one for all follows."""

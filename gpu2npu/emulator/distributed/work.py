@@ -44,12 +44,6 @@ class HcclWork(dist.Work):
         self._failed = failed
         self._waited = False
         self._owner = threading.Lock()
-        self._unwaited: set[HcclWork] = set()
-
-    def keep_in(self, unwaited: set[HcclWork]) -> None:
-        """Be in the set until the work has been waited for or is seen to be done, though its handle be dropped."""
-        self._unwaited = unwaited
-        unwaited.add(self)
 
     def wait(self, timeout: timedelta = _FOREVER) -> bool:
         """Block until the bytes have arrived.
@@ -62,8 +56,6 @@ class HcclWork(dist.Work):
                 work.wait(timeout)
         except RuntimeError as error:
             raise self._explained(error) from error
-        finally:
-            self._unwaited.discard(self)
         self._put_in_place()
         self._waited = True
         return True
@@ -85,7 +77,6 @@ class HcclWork(dist.Work):
         completed = works is not None and all(work.is_completed() for work in works)
         if completed and self.is_success():
             self._put_in_place()
-            self._unwaited.discard(self)
         return completed
 
     def is_success(self) -> bool:
@@ -131,7 +122,6 @@ class HcclWork(dist.Work):
             future.set_exception(self._explained(error))  # type: ignore[arg-type]
         else:
             self._put_in_place()
-            self._unwaited.discard(self)
             future.set_result(self.result())
 
     def _put_in_place(self) -> None:
@@ -189,6 +179,12 @@ class Heading:
 class Sending(WaitedWork):
     """A message on its way. Gloo loses one whose handle is dropped; an NPU does not, so `unwaited` keeps it."""
 
-    def __init__(self, works: Sequence[dist.Work], failed: Callable[[str], str], unwaited: set[HcclWork]) -> None:
+    def __init__(self, works: Sequence[dist.Work], failed: Callable[[str], str], unwaited: set[Sending]) -> None:
         super().__init__(Started(works), (), (), failed)
-        self.keep_in(unwaited)
+        self._unwaited = unwaited
+        unwaited.add(self)
+
+    def wait(self, timeout: timedelta = _FOREVER) -> bool:
+        super().wait(timeout)
+        self._unwaited.discard(self)
+        return True

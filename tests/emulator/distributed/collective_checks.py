@@ -2,7 +2,6 @@
 
 import math
 import threading
-import time
 from datetime import timedelta
 
 import torch
@@ -273,17 +272,6 @@ def works(rank):
             assert work.is_completed()
             assert work.is_success()
             assert work.exception() is None
-
-
-def synchronize_waits_for_collectives(rank):
-    tensors = [npu([1.0 + rank]) for _ in range(20)]
-    if rank == 1:
-        time.sleep(0.2)
-    for tensor in tensors:
-        dist.all_reduce(tensor, async_op=True)
-    torch.npu.synchronize()
-    for tensor in tensors:
-        same(tensor, [sum(1.0 + other for other in ranks())])
 
 
 def coalesced(rank):
@@ -578,7 +566,6 @@ CHECKS = {
         barrier,
         objects,
         works,
-        synchronize_waits_for_collectives,
         coalesced,
         sub_groups,
         functional_collectives,

@@ -104,9 +104,7 @@ def some_parameters_reduced_late(rank):
     model = DistributedDataParallel(
         module, delay_all_reduce_named_params=late, param_to_hook_all_reduce=module[0].weight, device_ids=[rank]
     )
-    optimizer = sgd(model.parameters())
-    optimizer.register_step_pre_hook(lambda *_: torch.npu.synchronize())  # PyTorch drops the collective's handle
-    trains_as_one_process(model, rank, optimizer=optimizer)
+    trains_as_one_process(model, rank)
 
 
 def unused_parameters(rank):
