@@ -98,15 +98,6 @@ class Branches(nn.Module):
         return self.branches[dist.get_rank()](x)
 
 
-def some_parameters_reduced_late(rank):
-    module = net(rank)
-    late = [(name, parameter) for name, parameter in module.named_parameters() if name.startswith("4")]
-    model = DistributedDataParallel(
-        module, delay_all_reduce_named_params=late, param_to_hook_all_reduce=module[0].weight, device_ids=[rank]
-    )
-    trains_as_one_process(model, rank)
-
-
 def unused_parameters(rank):
     model = DistributedDataParallel(Branches().to(f"npu:{rank}"), find_unused_parameters=True)
     for _ in range(2):
@@ -253,7 +244,6 @@ CHECKS = {
         ranks_start_with_the_weights_of_the_first,
         accumulates_without_synchronising,
         buffers,
-        some_parameters_reduced_late,
         unused_parameters,
         synchronised_batch_norm,
         communication_hooks,
