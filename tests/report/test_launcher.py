@@ -174,9 +174,10 @@ def test_each_rank_has_cores_of_its_own(launcher: Path, npus: int, variables: di
 
 def test_the_rank_that_failed_first_is_reported(launcher: Path) -> None:
     """Not the one with the lowest number that failed because of it."""
-    script = '((RANK == 1)) && { echo "out of memory" >&2; exit 7; }; while [ ! -e gone ]; do sleep 0.01; done; exit 3'
-    first = f"trap 'touch gone' EXIT; {script}"
-    done = start(launcher, "bash", "-c", first, NPUS="3")
+    fails = '((RANK == 1)) && { echo "out of memory" >&2; echo $PPID >shell; mv shell gone; exit 7; }'
+    # The shell that tells of rank 1's end is to have told it before the others end too.
+    follow = 'until [ -e gone ] && ! kill -0 "$(<gone)" 2>/dev/null; do sleep 0.01; done; exit 3'
+    done = start(launcher, "bash", "-c", f"{fails}; {follow}", NPUS="3")
     assert done.returncode == 7
     assert "Rank 1 failed with exit code 7" in done.stderr and "out of memory" in done.stderr
 
