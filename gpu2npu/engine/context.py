@@ -97,22 +97,24 @@ def scan_project(
         files=frozenset(files),
         read=read,
         root=root,
-        own_members=_own_members(_either(methods | attributes), _either(attributes), files),
+        own_members=_own_members(methods | attributes, attributes, files),
         taken_names=_taken_names(leaves, files),
     )
 
 
-def _either(words: set[str]) -> str:
-    return "|".join(map(re.escape, sorted(words))) or r"(?!)"
+# Words are told apart after they are found, not in the patterns: a search then costs the same with ever more rules.
+_MEMBER = re.compile(rb"\bdef[ \t]+(\w+)[ \t]*\(|\bself\.(\w+)[ \t]*[=:](?!=)")
+_ATTRIBUTE = re.compile(rb"\.(\w+)\b(?![ \t]*\()")
+_FROM_IMPORT = re.compile(rb"^[ \t]*from[ \t]+(?!torch\b)([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)", re.MULTILINE)
 
 
-def _own_members(defined: str, assigned: str, files: Mapping[str, bytes]) -> dict[str, frozenset[str]]:
-    pattern = re.compile(rf"\bdef[ \t]+({defined})[ \t]*\(|\bself\.({assigned})[ \t]*[=:](?!=)".encode())
+def _own_members(defined: set[str], assigned: set[str], files: Mapping[str, bytes]) -> dict[str, frozenset[str]]:
     members: dict[str, set[str]] = {}
     for path, data in files.items():
-        for groups in pattern.findall(data):
-            for group in filter(None, groups):
-                members.setdefault(group.decode(), set()).add(path)
+        for method, attribute in _MEMBER.findall(data):
+            name = (method or attribute).decode()
+            if name in (defined if method else assigned):
+                members.setdefault(name, set()).add(path)
     return {member: frozenset(paths) for member, paths in members.items()}
 
 
@@ -123,20 +125,17 @@ def _taken_names(leaves: set[str], files: Mapping[str, bytes]) -> frozenset[str]
 
     It looks no closer than that: to keep a name alive that nobody needs costs an `as`, to lose one costs a bug.
     """
-    word = re.compile(rb"\b(?:%s)\b" % _either(leaves).encode())
     stems = {path.removesuffix("/__init__.py").removesuffix(".py").rpartition("/")[2] for path in files}
-    # The owner of an attribute is looked for from its dot, which is found faster than any word.
-    attribute = re.compile(rb"\.(%s)\b(?![ \t]*\()" % _either(leaves).encode())
-    statement = re.compile(rb"^[ \t]*from[ \t]+(?!torch\b)([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)", re.MULTILINE)
     taken: set[str] = set()
     for data in files.values():
-        if b"import *" not in data and not word.search(data):
-            continue
-        for module, names in statement.findall(data):
+        for module, names in _FROM_IMPORT.findall(data):
             if names.strip().startswith(b"*"):
                 taken.add(module.decode().rpartition(".")[2] + "*")
             taken.update(leaf.decode() for leaf in re.findall(rb"\w+", names) if leaf.decode() in leaves)
-        for found in attribute.finditer(data):
+        for found in _ATTRIBUTE.finditer(data):
+            if found[1].decode() not in leaves:
+                continue
+            # The owner is looked for from the dot, which is found faster than any word.
             owner = _LAST_WORD.search(data, max(0, found.start() - 100), found.start())
             if owner is not None and owner[0].decode() in stems:
                 taken.add(found[1].decode())
