@@ -8,9 +8,7 @@ object of which nothing is told is not followed.
 
 from __future__ import annotations
 
-import contextlib
-import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from gpu2npu.analysis.cpp_extensions import extensions
@@ -23,6 +21,7 @@ from gpu2npu.analysis.third_party_names import Library, public_names
 from gpu2npu.analysis.third_party_needs import Needs
 from gpu2npu.analysis.third_party_records import Facts
 from gpu2npu.engine import without_own
+from gpu2npu.garbage import uncollected
 from gpu2npu.records import PathNote
 from gpu2npu.report.third_party import Affected, Need, ReachedNeed
 from gpu2npu.rulebook import Rulebook, load_rulebook
@@ -35,20 +34,7 @@ def read_all(files: list[tuple[str, str, bytes]]) -> list[Facts]:
     return [read_facts(path, module, source) for path, module, source in files]
 
 
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without the cyclic garbage collector: of the millions of objects made here hardly any is in a cycle, and to look
-    at all of them again and again takes longer than the analysis itself."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-@_uncollected()
+@uncollected()
 def analyse_library(
     root: Path, files: Mapping[str, bytes], version: str, read: Read = read_all
 ) -> tuple[list[ReachedNeed], list[PathNote]]:
@@ -67,7 +53,7 @@ def analyse_library(
     return [_reached(graph, need, names) for need in graph.needs], notes
 
 
-@_uncollected()
+@uncollected()
 def read_library(root: Path, python: Mapping[str, bytes], read: Read = read_all) -> tuple[Library, list[PathNote]]:
     """The modules of a library, and a note for each file that is not valid."""
     modules = module_names(root, python)

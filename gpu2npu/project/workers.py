@@ -13,10 +13,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
 from multiprocessing.connection import wait as wait_for_any
 
+from gpu2npu.garbage import uncollected
 from gpu2npu.records import MigratedFile
 
 # Takes the bytes of a file and its path in the project.
@@ -67,22 +68,11 @@ def _guarded(migrate: Migrate, source: bytes, path: str) -> MigratedFile:
 
 
 def _in_process(migrate: Migrate, sources: Mapping[str, bytes], paths: list[str]) -> _Files:
-    with _collecting_rarely():
+    with uncollected():
         for count, path in enumerate(paths, start=1):
             yield _guarded(migrate, sources[path], path)
             if count % _FILES_BETWEEN_COLLECTIONS == 0:
                 gc.collect()
-
-
-@contextlib.contextmanager
-def _collecting_rarely() -> Iterator[None]:
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _on_executor(executor: Executor, migrate: Migrate, sources: Mapping[str, bytes], paths: list[str]) -> _Files:
