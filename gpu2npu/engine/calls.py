@@ -16,7 +16,7 @@ from gpu2npu.engine.matches import Found, Matches
 from gpu2npu.engine.names import Names
 from gpu2npu.engine.scopes import Scope
 from gpu2npu.engine.table import RuleTable
-from gpu2npu.engine.tree import last_name, string_value
+from gpu2npu.engine.tree import children, last_name, string_value
 from gpu2npu.records import FindingKind, Operation
 from gpu2npu.rulebook.rule import ArgumentMatch, CallMatch, Rule
 from gpu2npu.rulebook.template import Piece, parse_template
@@ -26,8 +26,8 @@ _ATOMS = (
     cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.SimpleString, cst.FormattedString, cst.Integer, cst.Float,
     cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp, cst.SetComp,
 )  # fmt: skip
-
-
+# What may give something else, or do something more, the second time.
+_DEEDS = (cst.Call, cst.Await, cst.Yield, cst.NamedExpr)
 _COMMA = re.compile(r"\s*,\s*")
 # The name that a dotted one begins with.
 _FIRST = r"(?<![\w.'\"]){}(?=\.[A-Za-z_])"
@@ -84,6 +84,10 @@ class Calls:
                 code = ("(", *code, ")")
             inside = [*node.args, *_chain(node.func)]
             code, needs = self._spelled(code, rule, node, scope)
+            code = _in_f_strings(code, self.above)
+            if code is None:
+                self._misfit(rule, node, api)
+                return False
             self.matches.add(Edit(node, code, rule.id, rule.why, needs=needs), [*self.above, *inside])
             return True
         if then.rename is not None:
@@ -165,10 +169,13 @@ class Calls:
         if then.replace is not None:
             pieces = [Piece(text="("), *parse_template(then.replace), Piece(text=")")]  # those of the call
             code = _fill(pieces, lambda piece: arg.value if piece.field == "value" else None)
+            needs: tuple[str, ...] = ()
+            if code is not None:
+                code, needs = self._spelled(code[1:-1], rule, node, scope)
+                code = _in_f_strings(code, self.above)
             if code is None:
                 self._misfit(rule, arg, shown)
             else:
-                code, needs = self._spelled(code[1:-1], rule, node, scope)
                 place = arg if _has_keyword(then.replace) else arg.value
                 edit = Edit(place, code, rule.id, rule.why, shown=arg, end=(arg.value, 1), needs=needs)
                 self.matches.add(edit, [*self.above, arg])
@@ -251,7 +258,7 @@ def _fill(
             lone = False
             continue
         found = part(piece)
-        if found is None:
+        if found is None or (pieces.count(piece) > 1 and _does_something(found)):
             return None
         if not isinstance(found, cst.CSTNode):
             before = code[-1] if code else ""
@@ -263,11 +270,47 @@ def _fill(
                 code[-1] = before.rstrip()[:-1]
             else:
                 lone = True
-        elif isinstance(found, _ATOMS) or getattr(found, "lpar", None) or _is_enclosed(pieces, index, found):
+        elif _is_operand(pieces, index, found) or _is_enclosed(pieces, index, found):
             code.append(found)
         else:
             code += ["(", found, ")"]
     return tuple(code)
+
+
+def _does_something(found: cst.CSTNode | Sequence[cst.Arg]) -> bool:
+    """Whether evaluating the code twice may differ from evaluating it once: `next(batches)`."""
+    if not isinstance(found, cst.CSTNode):
+        return any(map(_does_something, found))
+    return isinstance(found, _DEEDS) or any(map(_does_something, children(found)))
+
+
+def _is_operand(pieces: Sequence[Piece], index: int, found: cst.CSTNode) -> bool:
+    """Whether no operator beside it can take a part of it."""
+    if isinstance(found, cst.Integer) and not found.lpar:  # 1.npu() is no code
+        return index + 1 == len(pieces) or not (pieces[index + 1].text or "").lstrip().startswith(".")
+    return isinstance(found, _ATOMS) or bool(getattr(found, "lpar", None))
+
+
+def _in_f_strings(code: tuple[Code, ...], above: Sequence[cst.CSTNode]) -> tuple[Code, ...] | None:
+    """The code of a template as the f-strings around it can hold it: before Python 3.12 without their own quotes and
+    without backslashes. None where that needs more than the other quotes."""
+    around = [node.quote for node in above if isinstance(node, cst.FormattedString)]
+    if not around:
+        return code
+    if isinstance(code[0], str) and code[0].startswith("{"):  # two braces are one of the text
+        code = ("(", *code, ")")
+    fitting: list[Code] = []
+    for piece in code:
+        if isinstance(piece, str) and any(quote in piece for quote in around):
+            kinds = {quote for quote in "\"'" if quote in piece}
+            other = "'" if kinds == {'"'} else '"'
+            piece = piece.translate({ord('"'): other, ord("'"): other})
+            if len(kinds) > 1 or any(quote in piece for quote in around):
+                return None
+        if isinstance(piece, str) and ("\\" in piece or "\n" in piece):
+            return None
+        fitting.append(piece)
+    return tuple(fitting)
 
 
 def _is_enclosed(pieces: Sequence[Piece], index: int, found: cst.CSTNode) -> bool:

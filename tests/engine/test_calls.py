@@ -37,6 +37,11 @@ def test_a_call_is_replaced_by_its_template_with_its_arguments_migrated(migrate_
         ("g({0})", "f(\n    a,  # first\n)", "f(\n    a,  # first\n)"),
         ("g({0})", "f('#')", "g('#')"),
         ("new({args}, k=1)", "f()", "new(k=1)"),
+        ("{0}.npu()", "f(1)", "(1).npu()"),
+        ("g({0}, {0})", "f(a)", "g(a, a)"),
+        ("g('a', {0})", "[f'{f(x)}']", "[f'{g(\"a\", x)}']"),
+        ("g('a', {0})", "f'''{f(x)}'''", "f'''{g('a', x)}'''"),
+        ("{{'a': {0}}}", "f'''{f(x)}'''", "f'''{({'a': x})}'''"),
     ],
 )
 def test_templates_keep_the_meaning(migrate_with, template: str, call: str, after: str) -> None:
@@ -61,6 +66,23 @@ def test_a_call_without_the_argument_that_a_template_needs_is_reported(migrate_w
     result = migrate_with([MOVE], "from house.gpu import move\nmove(x)\n")
     assert result.content is None
     assert [(finding.rule, finding.kind) for finding in result.findings] == [("move", FindingKind.REVIEW)]
+
+
+@pytest.mark.parametrize(
+    ("template", "call"),
+    [
+        ("g({0}, {0})", "f(next(batches))"),
+        ("g({args}) or h({args})", "f(1, k=[(i := 2)])"),
+        ("g('a', \"b'\", {0})", "f'{f(x)}'"),
+        ("g('a', {0})", "f'{f\"{f(x)}\"}'"),
+        ("g('\\\\', {0})", "f'''{f(x)}'''"),
+    ],
+)
+def test_a_template_that_would_change_what_the_code_does_is_reported(migrate_with, template: str, call: str) -> None:
+    rule = {"id": "f", "match": {"call": "house.f"}, "then": {"replace": template}}
+    result = migrate_with([rule], f"from house import f\nx = {call}\n")
+    assert result.content is None
+    assert [(finding.rule, finding.kind) for finding in result.findings] == [("f", FindingKind.REVIEW)]
 
 
 def test_a_function_of_the_same_name_elsewhere_is_another(migrate_with) -> None:
