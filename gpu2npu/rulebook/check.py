@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -84,9 +85,20 @@ def _named_rule(document: object, path: Iterable[str | int]) -> str | None:
 def _most_telling(errors: Iterable[Any]) -> Any:
     """Of the errors, the deepest: in a choice, that is the alternative the author meant."""
     error = min(errors, key=lambda e: [(isinstance(step, str), step) for step in e.absolute_path])
-    while error.context:
+    while error.context and not _is_of_no_kind(error):
         error = max(error.context, key=lambda e: (len(e.absolute_path), _is_near(e)))
     return error
+
+
+def _is_of_no_kind(error: Any) -> bool:
+    """Whether an object has the key of none of the alternatives, so that none can be the one that was meant."""
+    keys = _keys_of_kinds(error.schema["oneOf"]) if error.validator == "oneOf" else []
+    return isinstance(error.instance, dict) and bool(keys) and not set(keys) & set(error.instance)
+
+
+def _keys_of_kinds(alternatives: Iterable[dict[str, Any]]) -> list[str]:
+    """The keys that tell the alternatives of a choice between objects apart: the first that each requires."""
+    return [schema["required"][0] for schema in alternatives if "required" in schema]
 
 
 def _is_near(error: Any) -> tuple[int, bool]:
@@ -104,6 +116,9 @@ def _reason(error: Any) -> str:
         message = message.replace(shown, shown[:limit] + "...")
     if error.validator == "additionalProperties":
         return f"{message}; allowed here: {', '.join(sorted(error.schema.get('properties', {})))}"
+    if error.validator == "oneOf" and _is_of_no_kind(error):
+        keys = _keys_of_kinds(error.schema["oneOf"])
+        return f"{message.partition(' is not valid')[0]} has none of the keys that say what it is: {', '.join(keys)}"
     if error.validator == "oneOf":
         return f"{message}; see the schema"
     return message
@@ -124,6 +139,8 @@ def _problems(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
         wanted, called = _NEW_NAMES[kind]
         if wanted.fullmatch(then["rename"]) is None:
             yield "then.rename", f"{then['rename']!r} is not {called}, as a match of '{kind}' needs"
+        elif kind != "environment" and (taken := keyword_in(then["rename"])):
+            yield "then.rename", f"{then['rename']!r} is no name in Python, which keeps '{taken}' for itself"
     if "replace" in then:
         yield from _template_problems(kind, then["replace"])
     if "since" in entry and "until" in entry and _numbers(entry["since"]) > _numbers(entry["until"]):
@@ -131,6 +148,11 @@ def _problems(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for index, example in enumerate(entry["examples"]):
         if "version" in example and not _is_for(entry, example["version"]):
             yield f"examples[{index}].version", f"the rule is not for PyTorch {example['version']}"
+
+
+def keyword_in(name: str) -> str | None:
+    """The part of a dotted name that Python keeps for itself, as `class`."""
+    return next(filter(keyword.iskeyword, name.split(".")), None)
 
 
 def _misfits(kind: str, then: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -7,24 +7,22 @@ import subprocess
 import sys
 from collections.abc import Iterable
 
-# A search that takes longer than this on a few thousand characters would take hours on a source file. On a system that
-# can limit a process's own time the clock only backs it up, since the machine may be busy.
-_SECONDS = 3
-_CLOCK_SECONDS = 20
-_TEXT_LENGTH = 3000
+# One search that takes longer than this on a thousand characters would take hours on a source file; one whose time
+# grows with the square of the length, as that of `\w+=` does, takes hundredths of it. On a system that can limit a
+# process's own time the clock only backs it up, since the machine may be busy.
+_SECONDS = 1
+_CLOCK_SECONDS = 30
+_TEXT_LENGTH = 1500
 
 # Read by a Python of its own, which can be stopped in the middle of a search: the tries that are written and not ended.
 _PROBE = """
-import re, sys
-try:
-    import resource
-    resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[1]), int(sys.argv[1]) + 1))
-except ImportError:
-    pass
+import re, signal, sys
 pattern = re.compile(sys.stdin.readline().encode().decode('unicode_escape'))
 for line in sys.stdin:
     text = line.encode().decode('unicode_escape')
     for end in ('', '\\0', '\\n!'):
+        if hasattr(signal, 'setitimer'):
+            signal.setitimer(signal.ITIMER_PROF, float(sys.argv[1]))  # its signal ends the process
         pattern.search(text + end)
 """
 
@@ -64,9 +62,13 @@ def search_problem(pattern: str, texts: Iterable[str] = ()) -> str | None:
 
 
 def _parts(pattern: str) -> list[str]:
-    words = re.findall(r"[A-Za-z0-9_]+", re.sub(r"\\[A-Za-z]", " ", pattern))
-    signs = re.findall(r"[^\w\\()\[\]{}|*+?^$]", pattern)
-    return list(dict.fromkeys(["a", "0", "_", " ", ".", "a.", "a ", *words, *(w[0] for w in words), *signs]))[:40]
+    """What a text may be long of: what is common, and the pattern's own words, letters and signs."""
+    unescaped = re.sub(r"\\([A-Za-z0-9])", " ", pattern)
+    words = re.findall(r"\w+", unescaped)
+    signs = re.findall(r"\W", unescaped)
+    common = ["a", "0", "_", " ", "\t", "\n", ".", "a.", "a "]
+    letters = [word[0] for word in words]
+    return list(dict.fromkeys([*common, *signs, *words, *letters, *(f"aaa{sign}" for sign in signs)]))[:60]
 
 
 def _repeated(part: str) -> str:

@@ -1,7 +1,7 @@
 """Custom rule files of the vendor's tool, MindStudio's pytorch_gpu2npu, translated into rules of this one.
 
 The format is that of the CANN guides on migrating PyTorch scripts ("custom rule file"); what each kind does there was
-read from those guides and from what public copies of the tool do with its own test cases. docs/rules/vendor.md says
+read from those guides and from what public copies of the tool do with its own test cases. docs/vendor-rules.md says
 where a translated rule does less, always on the side of leaving code alone.
 """
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpu2npu.rulebook.check import keyword_in
 from gpu2npu.rulebook.errors import RuleError
 from gpu2npu.rulebook.regex import compile_problem, search_problem
 from gpu2npu.rulebook.rule import (
@@ -112,6 +113,8 @@ def _name(entry: Entry, key: str, *, dotted: bool = True) -> str:
     if _DOTTED.fullmatch(value) is None or ("." in value and not dotted):
         wanted = "a name, with dots or without" if dotted else "a name without dots"
         raise _ValueError(key, f"{value!r} is not {wanted}")
+    if key == "new_name" and (taken := keyword_in(value)):
+        raise _ValueError(key, f"{value!r} is no name in Python, which keeps '{taken}' for itself")
     return value
 
 

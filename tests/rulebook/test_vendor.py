@@ -157,6 +157,10 @@ def test_attributes(tmp_path: Path) -> None:
         ({"NoSuchRule": []}, "$.rules.NoSuchRule: is no kind of rule of the vendor's tool; known: ArgsModifyRule, "),
         ({"FuncNameModifyRule": {}}, "$.rules.FuncNameModifyRule: must be a list of rules, not an object."),
         ({"FuncNameModifyRule": ["x"]}, "$.rules.FuncNameModifyRule[0]: must be an object, not a text."),
+        (
+            {"FuncNameModifyRule": [{"old_name": "a", "new_name": "class"}]},
+            "$.rules.FuncNameModifyRule[0].new_name: 'class' is no name in Python, which keeps 'class' for itself.",
+        ),
         ({"FuncNameModifyRule": [{"old_name": "a"}]}, "$.rules.FuncNameModifyRule[0]: lacks the key 'new_name'."),
         (
             {"FuncNameModifyRule": [{"old_name": "a", "new_name": "b"}, {"old_name": "a", "new": "b"}]},
