@@ -65,7 +65,7 @@ class Scope:
     def _outer_scope(self, name: str) -> Scope:
         enclosing = list(self.enclosing())
         if self.outer[name] == "global":
-            return enclosing[-1]
+            return enclosing[-1] if enclosing else self  # at the top of a module the statement says nothing new
         return next((scope for scope in enclosing if name in scope.bindings), self)
 
     def enclosing(self) -> Iterator[Scope]:

@@ -48,6 +48,11 @@ def _mangles(names: set[str]) -> bool:
     return any(name.startswith("_") and "__" in name[1:] for name in names)
 
 
+def test_global_at_the_top_of_a_module_says_nothing_new() -> None:
+    module = collect(ast.parse("global size\nsize = 1\n")).module
+    assert list(module.bindings) == ["size"]
+
+
 @pytest.mark.parametrize("name", ["argparse.py", "dataclasses.py", "typing.py", "tarfile.py"])
 def test_every_call_is_seen_once(name: str) -> None:
     tree = ast.parse((STDLIB / name).read_text(encoding="utf-8"))
