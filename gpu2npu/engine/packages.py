@@ -93,9 +93,17 @@ class Packages:
     def rule(self, module: str) -> Rule | None:
         """The rule for a module, unless the project has one of that name itself."""
         rule = self.table.package_rule(module)
-        if rule is None or self.names.context.module_path(module.partition(".")[0], self.names.path) is not None:
-            return None
-        return rule
+        return None if rule is None or self._has_own(module.partition(".")[0]) else rule
+
+    def _has_own(self, top: str) -> bool:
+        """Whether the project has a module of that name where an absolute import finds it: within a package it lies
+        under the package's own name, as `kernels.triton` does."""
+        context = self.names.context
+        path = context.module_path(top, self.names.path)
+        if path is None:
+            return False
+        holder = path.removesuffix("/__init__.py").rpartition("/")[0]
+        return not holder or f"{holder}/__init__.py" not in context.files
 
     def call(self, node: cst.Call) -> None:
         """`importlib.import_module("flash_attn")` and its like."""

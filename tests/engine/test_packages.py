@@ -106,6 +106,20 @@ def test_rules_for_the_projects_own_packages_are_left_out(rulebook) -> None:
     assert modules(["kernels/triton/a.py"], "project") == every
 
 
+@pytest.mark.parametrize(
+    ("path", "package", "expected"),
+    [
+        ("lib/kernels/triton/norm.py", "lib/kernels/__init__.py", ["package-triton"]),  # lib.kernels.triton
+        ("lib/kernels/triton/norm.py", "other.py", []),  # a folder of scripts that have a triton beside them
+    ],
+)
+def test_a_part_of_a_package_is_not_the_package_of_that_name(
+    project, path: str, package: str, expected: list[str]
+) -> None:
+    files = {package: "", "lib/kernels/triton/__init__.py": "", path: "import triton\n"}
+    assert [finding.rule for finding in project(files)[path].findings] == expected
+
+
 def test_a_file_says_it_once(migrate_with) -> None:
     text = "import fastlib\nfrom fastlib import a\ndef f():\n    import fastlib.b\n"
     assert [finding.span.start_line for finding in migrate_with([FAST], text).findings] == [1]
