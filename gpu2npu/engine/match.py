@@ -23,7 +23,7 @@ from gpu2npu.engine.strings import NO, UNSURE, YES, Place, Texts, judge
 from gpu2npu.engine.table import RuleTable, StringRule
 from gpu2npu.engine.tree import children, last_name, string_value
 from gpu2npu.records import FindingKind
-from gpu2npu.rulebook.rule import Rule
+from gpu2npu.rulebook.rule import AttributeMatch, Rule
 
 # Objects that hold the user's own command line flags: `args.is_cuda` is not the attribute of a tensor.
 _FLAG_HOLDERS = frozenset({"args", "opt", "opts", "options", "flags", "FLAGS", "cfg", "config", "conf", "hparams"})
@@ -104,7 +104,7 @@ class _Walk:
         self.above.append(node)
         while isinstance(part, cst.Attribute):
             rule = self.table.attributes.get(part.attr.value)
-            if rule is not None and not self._is_stored_or_called(part):
+            if rule is not None and not self._is_stored_or_called(part) and self._is_of(part, rule, scope):
                 self.member(part, rule, scope)
             method = self.table.methods.get(part.attr.value)
             if method is not None and not self._is_stored_or_called(part):
@@ -128,6 +128,11 @@ class _Walk:
         if isinstance(holder, cst.Call):  # the method of some other object
             return holder.func is node
         return isinstance(holder, cst.AssignTarget) and holder.target is node
+
+    def _is_of(self, node: cst.Attribute, rule: Rule, scope: Scope) -> bool:
+        """Whether the attribute is read on what the rule asks for: the result of a certain function."""
+        assert isinstance(rule.match, AttributeMatch)
+        return rule.match.of is None or rule.match.of in self.names.callees(node.value, scope)
 
     def member(self, node: cst.Attribute, rule: Rule, scope: Scope) -> None:
         """An attribute rule, such as the one for `x.is_cuda`."""

@@ -194,6 +194,18 @@ class Names:
         found: Names | None = self.context.parsed[path]
         return found
 
+    def callees(self, node: cst.CSTNode, scope: Scope) -> frozenset[str]:
+        """The functions of which an expression is the result: a call, a name or `self.x` that calls are assigned to."""
+        values: list[cst.CSTNode | None] = [node]
+        if isinstance(node, cst.Name):
+            found = scope.lookup(node.value)
+            values = [binding.value for binding in found[1] if isinstance(binding, Assigned)] if found else []
+        elif isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self":
+            cls = scope.enclosing_class()
+            values = [binding.value for binding in cls.attributes.get(node.attr.value, ())] if cls is not None else []
+        calls = (value.func for value in values if isinstance(value, cst.Call))
+        return frozenset(filter(None, (self.qualified(function, scope) for function in calls)))
+
     def definition(self, node: cst.CSTNode, scope: Scope) -> tuple[Names, Defined] | None:
         """The class or function of the project that an expression names, and the module it is in."""
         names, binding = self.binding(node, scope) or (self, None)

@@ -267,7 +267,7 @@ def _argument_words(match: ArgumentMatch) -> str:
 _EVIDENCE: dict[type[Match], Callable[[Any], str]] = {
     NameMatch: lambda match: _last_two(match.name),
     MethodMatch: lambda match: match.method,
-    AttributeMatch: lambda match: match.attribute,
+    AttributeMatch: lambda match: f"{_leaf(match.of or '')} {match.attribute}".strip(),
     StringMatch: lambda match: match.string,
     PatternMatch: lambda match: match.pattern,
     CallMatch: lambda match: _last_two(match.call),

@@ -251,6 +251,8 @@ class _Reasons:
             return f"`{shown}` is no attribute"
         if site.call is not None:
             return f"`{shown}` is called; the rule is for an attribute that is read"
+        if match.of is not None and match.of not in names.callees(site.expression.value, site.scope):
+            return f"`{shown}` is not read on what `{match.of}` gives"
         own = self._of_owner(site.expression, match.attribute, site, names)
         return own or f"`{shown}` is not read from a tensor here: it is assigned, or a flag of the program's own"
 

@@ -72,7 +72,7 @@ _MATCHES: dict[str, Callable[[dict[str, Any]], Match]] = {
     "method": lambda entry: MethodMatch(
         entry["method"], frozenset(entry.get("receiver", ("tensor", "module", "unknown")))
     ),
-    "attribute": lambda entry: AttributeMatch(entry["attribute"]),
+    "attribute": lambda entry: AttributeMatch(entry["attribute"], entry.get("of")),
     "string": lambda entry: StringMatch(entry["string"], entry.get("role")),
     "pattern": lambda entry: PatternMatch(entry["pattern"]),
     "call": lambda entry: CallMatch(entry["call"], entry.get("arguments"), entry.get("without")),

@@ -30,7 +30,7 @@ def match_text(match: Match) -> str:
     if isinstance(match, MethodMatch):
         return f"calls of `.{match.method}()` on: {', '.join(sorted(match.receiver))}"
     if isinstance(match, AttributeMatch):
-        return f"reads of `.{match.attribute}`"
+        return f"reads of `.{match.attribute}`" + (f" on what `{match.of}` gives" if match.of else "")
     if isinstance(match, StringMatch):
         return f"the string `{match.string}`" + (f" where it means a {match.role}" if match.role else "")
     if isinstance(match, PatternMatch):
@@ -110,7 +110,7 @@ def where_texts(where: Where) -> Iterator[str]:
 _SUBJECTS: dict[type[Match], Callable[[Any], str]] = {
     NameMatch: lambda match: match.name,
     MethodMatch: lambda match: f".{match.method}()",
-    AttributeMatch: lambda match: f".{match.attribute}",
+    AttributeMatch: lambda match: f"{f'{match.of}()' if match.of else ''}.{match.attribute}",
     StringMatch: lambda match: f"{match.string!r}" + (f" as {match.role}" if match.role else ""),
     PatternMatch: lambda match: f"/{match.pattern}/",
     CallMatch: lambda match: f"{match.call}()",

@@ -49,7 +49,7 @@ def _match(match: Match) -> dict[str, Any]:
     if isinstance(match, MethodMatch):
         return {"method": match.method, "receiver": sorted(match.receiver)}
     if isinstance(match, AttributeMatch):
-        return {"attribute": match.attribute}
+        return _said({"attribute": match.attribute, "of": match.of})
     if isinstance(match, StringMatch):
         return _said({"string": match.string, "role": match.role})
     if isinstance(match, PatternMatch):

@@ -26,9 +26,13 @@ class MethodMatch:
 
 @dataclass(frozen=True)
 class AttributeMatch:
-    """An attribute that is read, `x.is_cuda`, on anything but an object whose class defines it itself."""
+    """An attribute that is read, `x.is_cuda`, on anything but an object whose class defines it itself.
+
+    `of`: only on what a call of this function gave; else on any object.
+    """
 
     attribute: str
+    of: str | None = None
 
 
 @dataclass(frozen=True)

@@ -197,3 +197,26 @@ def test_a_name_is_found_through_a_circle_of_stars(project) -> None:
         "c.py": "from b import *\nfrom torch import cuda as cuda\n",
     }
     assert [finding.api for finding in project(files)["a.py"].findings] == ["torch.cuda.nosuch"]
+
+
+_PROPERTIES = {
+    "the call itself": ("ok = torch.cuda.get_device_properties(0).major > 7\n", 1),
+    "a name": ("p = torch.cuda.get_device_properties(0)\nok = p.major > 7 or p.minor\n", 2),
+    "an attribute": (
+        "class A:\n"
+        "    def __init__(self):\n        self.p = torch.cuda.get_device_properties(0)\n"
+        "    def f(self):\n        return self.p.major\n",
+        1,
+    ),
+    "something else": ("p = packaging.version.parse(torch.__version__)\nok = p.major > 1 or self.p.major\n", 0),
+    "a member of its own": (
+        "class P:\n    major = 1\ndef f(p: P):\n    torch.cuda.get_device_properties(0)\n    return p.major\n",
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), _PROPERTIES.values(), ids=_PROPERTIES)
+def test_an_attribute_of_what_a_function_gives(project, text: str, expected: int) -> None:
+    findings = project({"a.py": f"import torch\n{text}"})["a.py"].findings
+    assert [finding.rule.startswith("gpu-properties-") for finding in findings] == [True] * expected
