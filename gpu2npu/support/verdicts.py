@@ -133,8 +133,9 @@ def _verdict(api: str, version: str) -> Verdict:
         return _of_torch_npu(api, table)
     if api in packages():
         return Verdict(api, VerdictKind.NATIVE, "needs no operator: its names have verdicts of their own")
-    evidence = f"nothing is known of its operators ({table.evidence})" if first else f"PyTorch has no public {api}"
-    advice = "try it on an NPU" if first else "check its spelling, and try it on an NPU"
+    named = first is not None or api.startswith("torch.ops.")  # any library may put operators there
+    evidence = f"nothing is known of its operators ({table.evidence})" if named else f"PyTorch has no public {api}"
+    advice = "try it on an NPU" if named else "check its spelling, and try it on an NPU"
     return Verdict(api, VerdictKind.UNKNOWN, evidence, (known.advice if known is not None else "") or advice)
 
 

@@ -253,3 +253,13 @@ def test_fused_weights_are_made_of_what_every_release_has(version):
 def test_what_is_missing_or_unknown_says_what_to_do():
     assert "-v 2.3.0" in verdict("torch.uint16", "2.1.0").advice
     assert "try it on an NPU" in verdict("torch.nn.L2loss", "2.7.0").advice
+
+
+def test_a_librarys_operator_is_no_name_that_pytorch_lacks():
+    found = verdict("torch.ops.aten.convolution_backward", "2.1.0")
+    assert found.kind is VerdictKind.UNKNOWN
+    assert "no public" not in found.evidence
+
+
+def test_the_cpus_generator_stays_as_it_is():
+    assert verdict("torch.default_generator.set_state", "2.1.0").kind is VerdictKind.NATIVE
