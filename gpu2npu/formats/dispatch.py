@@ -74,7 +74,8 @@ def migrate_file(
         return result if result.content is None else replace(result, content=bom + result.content)
     marks = _marks(text, path, kind, knowledge)
     lines = Lines(text)
-    spans = ((mark, lines.span(mark.start, mark.end)) for mark in marks)
+    # What is inserted, as torch-npu is after torch, belongs to the line it stands behind.
+    spans = ((mark, lines.span(min(mark.start, max(mark.end - 1, 0)), max(mark.end - 1, 0))) for mark in marks)
     marks = resolved(mark for mark, span in spans if not skips.covers(mark.rule, span.start_line, span.end_line))
     return _file(text, path, marks, rulebook, bom, encoding)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from gpu2npu.engine import ProjectContext, migrate_source
+from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.knowledge import Knowledge
 from gpu2npu.formats.marks import Edit, Lines, Mark, records, resolved, review, shifted, spliced
@@ -52,8 +53,8 @@ def migrate_notebook(
     findings = [replace(finding, span=_span(finding.span, cells, starts)) for finding in result.findings]
     migrated = (result.content.decode("utf-8") if result.content is not None else program).split(_BETWEEN)[1:]
     edits: list[Edit] = []
-    for (_, lines), cell, python in zip(sources, cells, migrated, strict=True):
-        new, told = _new_lines(cell, python, path, rulebook, context, knowledge)
+    for (_, lines), cell, python, skips in zip(sources, cells, migrated, _skips(cells), strict=True):
+        new, told = _new_lines(cell, python, path, rulebook, context, knowledge, skips)
         changes += told[0]
         findings += told[1]
         if new != list(cell.lines):
@@ -135,11 +136,27 @@ def _placed_failure(failure: str, cells: Sequence[Cell], starts: Sequence[int]) 
     return re.sub(r"\bline (\d+)", placed, failure)
 
 
+def _skips(cells: Sequence[Cell]) -> Iterator[Skips]:
+    """The skip comments of each cell by its own lines, and with each those for the whole notebook."""
+    found = find_skips("\n".join(cell.text for cell in cells))
+    above = 0
+    for cell in cells:
+        length = cell.text.count("\n") + 1
+        yield Skips(found.file, {line - above: rules for line, rules in found.lines.items() if line > above})
+        above += length
+
+
 _Told = tuple[tuple[Change, ...], tuple[Finding, ...]]
 
 
 def _new_lines(
-    cell: Cell, python: str, path: str, rulebook: Rulebook, context: ProjectContext, knowledge: Knowledge
+    cell: Cell,
+    python: str,
+    path: str,
+    rulebook: Rulebook,
+    context: ProjectContext,
+    knowledge: Knowledge,
+    skips: Skips,
 ) -> tuple[list[str], _Told]:
     """The lines of the migrated cell, and what is to be told of those that are not Python."""
     if cell.file is not None:
@@ -152,12 +169,17 @@ def _new_lines(
         marks += knowledge.variable(name[0], start) if name is not None else []
     if cell.python is None and not cell.shell:
         marks += _unread(cell, knowledge)
-    marks = resolved(marks)
+    marks = resolved(mark for mark in marks if not _is_off(mark, cell, skips))
     told = records(cell.text, marks, cell.number)
     edited = spliced(cell.text, marks).splitlines(keepends=True)
     if cell.python is None:
         return edited, told
     return unmasked(python[:-1], cell, dict(enumerate(edited))), told
+
+
+def _is_off(mark: Mark, cell: Cell, skips: Skips) -> bool:
+    span = Lines(cell.text).span(mark.start, mark.end)
+    return not skips.file.isdisjoint({mark.rule, EVERY_RULE}) or skips.covers(mark.rule, span.start_line, span.end_line)
 
 
 def _unread(cell: Cell, knowledge: Knowledge) -> list[Mark]:

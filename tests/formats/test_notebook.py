@@ -97,6 +97,14 @@ def test_magics(migrated, before: str, after: str) -> None:
     assert sources(migrated(text, "a.ipynb")) == ["x = 1", after]
 
 
+def test_skip_comments_of_lines_that_are_no_python(migrated) -> None:
+    shell = ["x = 1\n!nvidia-smi  # gpu2npu: skip\n!nvidia-smi", "%%bash\n# gpu2npu: skip\nnvidia-smi\nnvidia-smi"]
+    after = ["x = 1\n!nvidia-smi  # gpu2npu: skip\n!npu-smi info", "%%bash\n# gpu2npu: skip\nnvidia-smi\nnpu-smi info"]
+    assert sources(migrated(notebook(*map(code, shell)), "a.ipynb")) == after
+    whole = notebook(code("# gpu2npu: skip=command-nvidia-smi\nx = 1"), code("!nvidia-smi\nx.cuda()"))
+    assert sources(migrated(whole, "a.ipynb"))[1] == "!nvidia-smi\nx.npu()"
+
+
 def test_places_are_cells_and_their_lines(migrate) -> None:
     text = notebook(
         markdown("a"),

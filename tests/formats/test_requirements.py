@@ -58,3 +58,10 @@ def test_hashes_of_an_edited_line(migrate) -> None:
 def test_the_new_line_is_reported_at_the_line_it_follows(migrate) -> None:
     (change,) = migrate("numpy\ntorch\nx\n", "requirements.txt").changes
     assert (change.span.start_line, change.operation.value, change.after) == (2, "INSERT", "torch-npu==2.1.0")
+
+
+def test_torch_npu_goes_with_the_line_of_torch_when_comments_skip_lines(migrated) -> None:
+    below = "torch==2.1.0\nnumpy  # gpu2npu: skip\n"
+    assert migrated(below, "requirements.txt") == below.replace("numpy", "torch-npu==2.1.0\nnumpy")
+    own = "torch==2.1.0  # gpu2npu: skip\nnumpy\n"
+    assert migrated(own, "requirements.txt") == own
