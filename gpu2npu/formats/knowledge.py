@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -24,6 +24,8 @@ _SPOKEN = frozenset(
 )  # fmt: skip
 
 
+# Names that stand beside each other in a list without commas.
+_LISTED = frozenset({"cuda", "cpu", "mps", "xpu", "gpu", "hip", "meta", "auto", "nccl", "gloo", "mpi", "ucc"})
 _TOKEN = re.compile(rb"[A-Za-z_][\w-]*")
 
 
@@ -68,21 +70,21 @@ class Knowledge:
             return [review(rule, start, end, name, message)]
         return applied(rule, start, end, name)
 
-    def value(self, key: str | None, value: str, start: int, others: Iterable[str] = ()) -> list[Mark]:
-        """What is to be done to a value that stands at `start` under `key`, beside `others` in a list."""
+    def value(self, key: str | None, value: str, start: int, beside: Set[str] = frozenset()) -> list[Mark]:
+        """What is to be done to a value that stands at `start` under `key`, one of those `beside` it in a list."""
         option = self.option(key, "*", value, start)
         if option is not None:
             return option
         masked = _PLACEHOLDER.sub(lambda match: "{" + "_" * (len(match[0]) - 2) + "}", value)
         last = (key or "").rpartition(".")[2].lstrip("-+~")
-        beside = set(others)
+        listed = masked.split("," if "," in masked else " ")
         for rule in self.table.strings:
             target = rule.rule.then.rename
             whole = rule.literal.fullmatch(masked)
-            if whole is None and not ("," in masked and is_word(last, rule.role)):
+            if whole is None and not (_is_list(masked, listed) and is_word(last, rule.role)):
                 continue
-            parts = [(0, whole)] if whole is not None else list(_parts(masked, rule))
-            if not parts or target in beside or target in {masked[at:].partition(",")[0] for at, _ in parts}:
+            parts = [(0, whole)] if whole is not None else list(_parts(listed, rule))
+            if not parts or target in beside or target in listed:
                 continue
             if not self._is_meant(rule, last, whole):
                 bare = whole is not None and masked == rule.text and last.lower() not in _SPOKEN and bool(last)
@@ -146,10 +148,15 @@ class Knowledge:
         return re.search(rf"(?<![\w-])(?:{self.table.literal.pattern})(?![\w-])", text)
 
 
-def _parts(masked: str, rule: StringRule) -> Iterator[tuple[int, re.Match[str]]]:
+def _is_list(masked: str, listed: list[str]) -> bool:
+    """Whether a value is a list: parts between commas, or names of devices or backends between blanks."""
+    return "," in masked or (len(listed) > 1 and all(part.partition(":")[0] in _LISTED for part in listed))
+
+
+def _parts(listed: list[str], rule: StringRule) -> Iterator[tuple[int, re.Match[str]]]:
     """The places of a list `cuda:0,cuda:1` that match the rule."""
     at = 0
-    for part in masked.split(","):
+    for part in listed:
         match = rule.literal.fullmatch(part)
         if match is not None:
             yield at, match

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 
 from gpu2npu.formats.knowledge import Knowledge
@@ -44,7 +44,7 @@ def _marks(node: Node, keys: tuple[str, ...], knowledge: Knowledge) -> Iterator[
     elif isinstance(node, Items):
         yield from _item_marks(node, keys, knowledge)
     elif node.value:
-        yield from _placed(node, _value_marks(node.value, keys, (), knowledge, node.block))
+        yield from _placed(node, _value_marks(node.value, keys, frozenset(), knowledge, node.block))
 
 
 def _named_variable(node: Mapping) -> str | None:
@@ -71,7 +71,7 @@ def _option_marks(key: Scalar, name: str, value: Node, knowledge: Knowledge) -> 
 
 def _item_marks(node: Items, keys: tuple[str, ...], knowledge: Knowledge) -> Iterator[Mark]:
     """Values beside each other, of which one may be an option and the next its argument: `[--device, cuda]`."""
-    strings = [item.value for item in node.items if isinstance(item, Scalar) and item.value]
+    strings = frozenset(item.value for item in node.items if isinstance(item, Scalar) and item.value)
     option: str | None = None
     for item in node.items:
         if not isinstance(item, Scalar):
@@ -83,9 +83,7 @@ def _item_marks(node: Items, keys: tuple[str, ...], knowledge: Knowledge) -> Ite
             option = item.value if _OPTION.fullmatch(item.value) else None
 
 
-def _value_marks(
-    value: str, keys: tuple[str, ...], others: Iterable[str], knowledge: Knowledge, block: bool
-) -> list[Mark]:
+def _value_marks(value: str, keys: tuple[str, ...], others: Set[str], knowledge: Knowledge, block: bool) -> list[Mark]:
     key = keys[-1] if keys else None
     runs = any(name.lower() in _COMMANDS for name in keys[-2:])
     if runs and (block or " " in value or value in knowledge.table.commands):
@@ -102,7 +100,7 @@ def _value_marks(
             marks += knowledge.variable(name, 0)
         marks += knowledge.value(name, setting["value"], start)
     elif not block:
-        marks += knowledge.value(key, value, 0, (other for other in others if other != value))
+        marks += knowledge.value(key, value, 0, others)
     return marks + knowledge.patterns(value, 0)
 
 

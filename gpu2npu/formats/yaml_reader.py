@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar
@@ -44,9 +45,22 @@ def _scalar(node: Any, text: str) -> Scalar:
     start, end = node.start_mark.index, node.end_mark.index
     if node.style in ("|", ">"):
         body = text.find("\n", start, end) + 1 or end
-        return Scalar(body, end, text[body:end], block=True)
+        return _block(text, body, end)
     if node.style in ("'", '"'):
         start, end = start + 1, end - 1
     if not node.style and not node.tag.endswith(":str"):
         return Scalar(start, end, None)
     return Scalar(start, end, node.value, exact=text[start:end] == node.value)
+
+
+def _block(text: str, start: int, end: int) -> Scalar:
+    """A text of several lines, without their indentation: a shell needs the end of a here-document at its margin."""
+    indent = re.match(r"(?:[ \t]*\r?\n)*( *)", text[start:end])
+    width = len(indent[1]) if indent is not None else 0
+    places: list[int] = []
+    at = start
+    for line in re.findall(r"[^\n]*\n|[^\n]+", text[start:end]):
+        margin = min(width, len(line) - len(line.lstrip(" ")))
+        places.extend(range(at + margin, at + len(line)))
+        at += len(line)
+    return Scalar(start, end, "".join(text[place] for place in places), [*places, end], block=True)

@@ -30,6 +30,11 @@ CASES = [
     ("k.yaml", "env: {CUDA_VISIBLE_DEVICES: 0}\n", None),
     ("k.yaml", "x: ${oc.env:CUDA_VISIBLE_DEVICES}\n", None),
     ("w.yml", "steps:\n- run: |\n    export CUDA_VISIBLE_DEVICES=0\n    echo $CUDA_VISIBLE_DEVICES\n", None),
+    (
+        "w.yml",
+        "steps:\n- run: |\n    cat > a.sh <<EOF\n    it's\n    EOF\n\n    t --device cuda\n  x: 1\n",
+        "steps:\n- run: |\n    cat > a.sh <<EOF\n    it's\n    EOF\n\n    t --device npu\n  x: 1\n",
+    ),
     ("w.yml", "steps:\n- run: python t.py --device cuda\n", "steps:\n- run: python t.py --device npu\n"),
     ("c.json", '{"device": "cuda",\t"x":1}', '{"device": "npu",\t"x":1}'),
     ("c.json", '{"a": [{"backend" : "cpu:gloo,cuda:nccl"}]}\n', '{"a": [{"backend" : "cpu:gloo,npu:hccl"}]}\n'),
@@ -90,6 +95,11 @@ def test_a_large_file_is_searched_only(migrate) -> None:
     data = json.dumps({"x": ["filler"] * 800_000, "device": "cuda"})
     result = migrate(data, "data.json")
     assert result.content is None and "too large" in result.findings[0].message
+
+
+def test_a_long_list_takes_time_in_proportion_to_its_length(migrate) -> None:
+    merges = [f"a{number} b" for number in range(50_000)]  # as in a tokenizer.json
+    assert migrate(json.dumps({"merges": merges, "device": "cuda"}), "tokenizer.json").content is not None
 
 
 KEYS = st.sampled_from(["device", "model_device", "backend", "name", "cuda", "lr", "x"])
