@@ -8,22 +8,28 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from gpu2npu.formats.knowledge import Knowledge
-from gpu2npu.formats.marks import Mark, Note, applied, reported, review, shifted
+from gpu2npu.formats.marks import Mark, Note, applied, moved, reported, review, shifted
 from gpu2npu.formats.packages import installed
-from gpu2npu.formats.shell_lexer import Command, Heredoc, Script, Word, lex
+from gpu2npu.formats.shell_lexer import Command, Heredoc, Script, Word, lex, unescaped
 
 # $NAME, ${NAME, ${#NAME and ${!NAME.
 _READ = re.compile(r"\$\{?[#!]?(?P<name>[A-Za-z_]\w*)")
-_DEFAULT = re.compile(r"\$\{(?P<name>[A-Za-z_]\w*):?[-=](?P<value>[\w:.,]+)\}")
-_WHOLE_DEFAULT = re.compile(r"\$\{\w+:?[-=][\"']?(?P<value>[\w:.,]+)[\"']?\}")
+_DEFAULT = re.compile(r"\$\{(?P<name>[A-Za-z_]\w*):?[-=](?P<value>[\w:., ]+)\}")
+_WHOLE_DEFAULT = re.compile(r"\$\{\w+:?[-=][\"']?(?P<value>[\w:., ]+)[\"']?\}")
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=")
 # An argument that begins with, or is, a variable's name: `export NAME`, `-e NAME=1`, `ALL,NAME=1`.
-_NAMED = re.compile(r"(?:^|(?<=[,='\"]))(?P<name>[A-Z][A-Z0-9_]*)(?==|$|,)")
+_NAMED = re.compile(r"(?:^|(?<=[,='\"]))(?P<name>[A-Z][A-Z0-9_]*)(?==|$|[,'\"])")
 _OPTION = re.compile(r"(?P<key>(?:--?|\+\+?|~)?[A-Za-z_][\w.\-/@]*)(?P<equals>=)?")
 _DIRECTIVE = re.compile(r"#(?P<scheduler>SBATCH|PBS|BSUB)\s")
 _SCHEDULERS = {"SBATCH": "sbatch", "PBS": "qsub", "BSUB": "bsub"}
 # Commands whose options mean the same.
-_SAME_OPTIONS = {"srun": "sbatch", "salloc": "sbatch", "podman": "docker", "nerdctl": "docker"}
+_SAME_OPTIONS = {
+    "srun": "sbatch",
+    "salloc": "sbatch",
+    "podman": "docker",
+    "nerdctl": "docker",
+    "apptainer": "singularity",
+}
 _CONTROL = frozenset({"if", "then", "else", "elif", "while", "until", "do", "!", "time", "{", "@", "-", "@-", "-@"})
 # Programs that run the program that follows.
 _WRAPPERS = frozenset(
@@ -35,13 +41,25 @@ _PRINTERS = frozenset({"echo", "printf", "print", "log", "info", "warn", "error"
 # Programs whose words are names of things of their own.
 _BUILDERS = frozenset({"make", "cmake", "ninja", "cd", "mkdir", "ls", "rm", "cp", "mv", "git", "apt", "apt-get", "yum"})
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "ssh", "eval", "sbatch"})
-_PYTHON = re.compile(r"(?:.*/)?(?:python|pypy|ipython)[\d.]*|\$\{?PYTHON\}?|\$\(PYTHON\)")
+_PYTHON = re.compile(r"(?:.*/)?(?:python|pypy|ipython)[\d.]*|\$[{(]?\w*python\w*(?::-[^}]*)?[})]?", re.IGNORECASE)
+_CODE = frozenset({"-c", "-lc", "-ec", "-exc"})
+# Options of programs that run another whose value is the next word.
+_TAKING = {
+    "srun": re.compile(
+        r"-[pNnctJoewxAqCGDM]|--(?:partition|nodes|ntasks|ntasks-per-node|cpus-per-task|job-name|output|error|time|account"
+        r"|qos|gres|gpus|gpus-per-\w+|mem|mem-per-\w+|nodelist|exclude|constraint|export|jobid|chdir|container-\w+)"
+    ),
+    "mpirun": re.compile(r"-[xHn]|-np|--?(?:host|hostfile|machinefile|bind-to|map-by|rank-by)"),
+}
 _FINDERS = frozenset({"which", "type", "hash", "whereis"})
 _COMPARISONS = frozenset({"=", "==", "!=", "=~"})
 _OPERAND = re.compile(r"[\"']?\$\{?(?P<name>\w+)[^\"']*[\"']?")
 _MAKE_VARIABLE = re.compile(r"\s*(?:export\s+|override\s+)?(?P<name>[A-Za-z_]\w*)\s*(?:[:?+]?=\s*(?P<value>\S*)|$)")
 _SCRIPT_NAME = re.compile(r".*\.(?:sh|bash|zsh|slurm|sbatch|pbs)")
+_JOB = re.compile(r"^#SBATCH\s", re.MULTILINE)
 _MAX_DEPTH = 6
+_IS_PYTHON = "Python code inside a shell script is not migrated: change it by hand, or move it into a .py file."
+_IS_TEXT = "The text of a here-document that is no script is not migrated: change it by hand."
 
 
 def shell_marks(text: str, knowledge: Knowledge) -> list[Mark]:
@@ -134,7 +152,7 @@ class _Reader:
             if _ASSIGNMENT.match(word.text) is None:
                 yield from self.knowledge.patterns(self._value(word), word.inside(word.start)[0])
         if head is not None and name is not None:
-            yield from self._head(head, name, words[at + 1 :])
+            yield from self._head(head, name, words[at + 1 :], command.piped)
             if name in _PRINTERS and command.targets:  # it writes a file, perhaps a script
                 yield from self._arguments(words[at + 1 :], name)
         for heredoc in command.heredocs:
@@ -143,7 +161,7 @@ class _Reader:
     def _assignments(self, words: Sequence[Word]) -> Generator[Mark, None, int]:
         """The variables set before a command; returns the index of the word that names the command."""
         at = 0
-        wrapped = False
+        wrapper: str | None = None
         while at < len(words):
             text = words[at].text
             assigned = _ASSIGNMENT.match(text)
@@ -154,8 +172,10 @@ class _Reader:
             elif text == "command" and at + 1 < len(words) and words[at + 1].text in ("-v", "-V"):
                 break
             elif _basename(words[at]) in _WRAPPERS:
-                wrapped = True
-            elif not (wrapped and (text.startswith("-") or re.fullmatch(r"[\d.]+[smhd]?", text))):
+                wrapper = _basename(words[at])
+            elif wrapper is None or not (
+                text.startswith("-") or re.fullmatch(r"[\d.]+[smhd]?", text) or _is_taken(words[at - 1], wrapper)
+            ):
                 break
             at += 1
         return at
@@ -171,7 +191,7 @@ class _Reader:
             yield from self.knowledge.value(assigned["name"], default["value"], start + default.start("value"))
         yield from self.knowledge.patterns(value, start)
         if quote and " " in value and not found:
-            yield from self._within(start, end, spoken=True)
+            yield from self._within(start, end, quote, spoken=True)
 
     def _wrapped(self, words: Sequence[Word]) -> Iterator[Mark]:
         """The options of programs such as srun that run another."""
@@ -182,10 +202,13 @@ class _Reader:
             if program in ("sbatch", "docker"):
                 yield from self._options(words[index + 1 :], program)
 
-    def _head(self, head: Word, name: str, arguments: Sequence[Word]) -> Iterator[Mark]:
+    def _head(self, head: Word, name: str, arguments: Sequence[Word], piped: bool) -> Iterator[Mark]:
         if not self.spoken:
             at = head.end - len(name) if not head.quoted else head.text.index(name) + head.start
-            yield from self.knowledge.command(name, at, alone=not arguments)
+            yield from self.knowledge.command(name, at, alone=not arguments and not piped)
+        if name == "echo" and len(arguments) == 1:  # often what a function or a substitution gives
+            start = arguments[0].inside(arguments[0].start)[0]
+            yield from self._certain(self.knowledge.value("argument", self._value(arguments[0]), start))
         if name in _PRINTERS:
             return
         if name in ("[", "[[", "test"):
@@ -208,19 +231,23 @@ class _Reader:
     def _arguments(self, words: Sequence[Word], name: str | None) -> Iterator[Mark]:
         """Options with their values, variables that are named, and patterns anywhere."""
         key: str | None = None
+        python = _PYTHON.fullmatch(name or "") is not None
         for word in words:
             for named in _NAMED.finditer(word.text):
                 yield from self.knowledge.variable(named["name"], word.start + named.start("name"))
             start, end, quote = word.inside(word.start)
             value = self.text[start:end]
-            yield from self.knowledge.patterns(value, start)
-            option = _OPTION.match(word.text)
-            if option is not None and option["equals"]:
-                start, end, quote = word.inside(word.start + option.end())
-                key, value = option["key"], self.text[start:end]
-                yield from self._certain(self.knowledge.value(key, value, start))
+            python = python or _PYTHON.fullmatch(value) is not None
+            if python and key in _CODE:
                 key = None
-            elif option is not None and option["key"].startswith("-") and option.end() == len(word.text):
+                continue
+            yield from self.knowledge.patterns(value, start)
+            option = _OPTION.match(value)
+            if option is not None and option["equals"]:
+                first, last, _ = word.inside(start + option.end()) if not quote else (start + option.end(), end, "")
+                yield from self._certain(self.knowledge.value(option["key"], self.text[first:last], first))
+                key = None
+            elif option is not None and option["key"].startswith("-") and option.end() == len(value):
                 key = option["key"]
             elif key is not None:
                 found = self.knowledge.value(key, value, start)
@@ -228,7 +255,7 @@ class _Reader:
             elif name not in _BUILDERS:
                 yield from self._certain(self.knowledge.value("argument", value, start))
             if quote and " " in value and name not in _SHELLS:
-                yield from self._within(start, end, spoken=True)
+                yield from self._within(start, end, quote, spoken=True)
 
     def _certain(self, marks: list[Mark]) -> list[Mark]:
         return [mark for mark in marks if not (self.spoken and isinstance(mark, Note))]
@@ -246,39 +273,52 @@ class _Reader:
 
     def _inner(self, name: str, arguments: Sequence[Word]) -> Iterator[Mark]:
         """Programs within arguments: `bash -c '...'` is shell again, `python -c '...'` is told."""
-        after_c = [later for word, later in pairwise(arguments) if word.text in ("-c", "-lc", "-ec", "-exc")]
-        if _PYTHON.fullmatch(name):
-            for word in after_c:
-                yield from self._python(word.start, word.end)
-        elif name in _SHELLS:
-            for word in after_c if name not in ("ssh", "eval", "sbatch") else arguments:
-                start, end, quote = word.inside(word.start)
-                if quote:
-                    yield from self._within(start, end, spoken=self.spoken)
+        runs = [name, *(_basename(word) or "" for word in arguments)]
+        for index, (flag, word) in enumerate(pairwise(arguments)):
+            runner = next((one for one in reversed(runs[: index + 1]) if one in _SHELLS or _PYTHON.fullmatch(one)), "")
+            if flag.text not in _CODE:
+                continue
+            if _PYTHON.fullmatch(runner):
+                yield from self._python(word.start, word.end, _IS_PYTHON)
+            elif runner in _SHELLS:
+                yield from self._script(word)
+        if name in ("ssh", "eval", "sbatch"):
+            for word in arguments:
+                yield from self._script(word)
 
-    def _within(self, start: int, end: int, spoken: bool) -> list[Mark]:
-        """What is to be done to shell text inside a word; not where backslashes make it another text."""
-        inner = self.text[start:end]
-        if self.depth >= _MAX_DEPTH or "\\" in inner.replace("\\\n", ""):
+    def _script(self, word: Word) -> list[Mark]:
+        start, end, quote = word.inside(word.start)
+        return self._within(start, end, quote, self.spoken) if quote else []
+
+    def _within(self, start: int, end: int, quote: str, spoken: bool) -> list[Mark]:
+        """What is to be done to shell text inside a word in quotes."""
+        if self.depth >= _MAX_DEPTH or (quote == "$'" and "\\" in self.text[start:end]):
             return []
-        return shifted(_Reader(inner, self.knowledge, self.depth + 1, spoken).marks(), start)
+        inner, places = unescaped(self.text[start:end], '"$`\\\\' if quote == '"' else "")
+        marks = _Reader(inner, self.knowledge, self.depth + 1, spoken).marks()
+        return moved(marks, lambda index: start + places[index])
 
-    def _python(self, start: int, end: int) -> Iterator[Mark]:
+    def _python(self, start: int, end: int, message: str) -> Iterator[Mark]:
         mention = self.knowledge.mentions(self.text[start:end])
         if mention is None or self.spoken:
             return
         rule = next(rule.rule for rule in self.knowledge.table.strings if rule.text in mention[0])
-        message = "Python code inside a shell script is not migrated: change it by hand, or move it into a .py file."
         yield review(rule, start + mention.start(), start + mention.end(), mention[0], message)
 
     def _heredoc(self, heredoc: Heredoc, command: Command, name: str | None) -> Iterator[Mark]:
         body = self.text[heredoc.start : heredoc.end]
-        writes_script = any(_SCRIPT_NAME.fullmatch(self._value(target)) for target in command.targets)
-        if name in _SHELLS or writes_script or re.match(r"#!.*sh\b", body):
-            if "\\" not in body.replace("\\\n", "") or heredoc.raw:
-                yield from shifted(_Reader(body, self.knowledge, self.depth + 1, self.spoken).marks(), heredoc.start)
-        elif name is not None and not self.spoken:
-            yield from self._python(heredoc.start, heredoc.end)
+        targets = [self._value(target) for target in command.targets]
+        writes_script = any(_SCRIPT_NAME.fullmatch(target) for target in targets)
+        if name in _SHELLS or writes_script or re.match(r"#!.*sh\b", body) or _JOB.search(body):
+            inner, places = unescaped(body, "" if heredoc.raw else "$`\\\\")
+            marks = _Reader(inner, self.knowledge, self.depth + 1, self.spoken).marks()
+            yield from moved(marks, lambda index: heredoc.start + places[index])
+        elif name is None or self.spoken or _is_shown(name, command):
+            return  # it is only shown
+        elif _PYTHON.fullmatch(name) or any(target.endswith(".py") for target in targets):
+            yield from self._python(heredoc.start, heredoc.end, _IS_PYTHON)
+        else:
+            yield from self._python(heredoc.start, heredoc.end, _IS_TEXT)
 
     def _comparisons(self, words: Sequence[Word]) -> Iterator[Mark]:
         """`[ "$DEVICE" = cuda ]`: the variable's name says what the word means."""
@@ -329,6 +369,17 @@ def _basename(word: Word | None) -> str | None:
         return None
     text = word.text.strip("\"'")
     return text.rpartition("/")[2] or None
+
+
+def _is_shown(name: str, command: Command) -> bool:
+    """Whether what a command writes is for people: no file, no command and no variable takes it."""
+    return name in _PRINTERS and not (command.targets or command.piped or command.captured)
+
+
+def _is_taken(before: Word, program: str) -> bool:
+    """Whether a word is the value of the option `before` it, which is one of a program that runs another."""
+    taking = _TAKING.get({"mpiexec": "mpirun"}.get(program, program))
+    return taking is not None and taking.fullmatch(before.text) is not None
 
 
 def _case_subject(command: Command) -> str | None:

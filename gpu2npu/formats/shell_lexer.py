@@ -11,6 +11,9 @@ import re
 from dataclasses import dataclass, field
 
 _ENDS_WORD = frozenset(" \t\n;&|()<>")
+# After a command: an alternative to it, or a pipe to a program that shows what it reads.
+_SHOWN = re.compile(r"\|(?:\||&?\s*(?:tee|cat|less|more|head)\b)")
+_DESCRIPTOR = re.compile(r"&[\d-](?=[\s;&|)]|$)")
 _PLAIN = re.compile(r"[^\s;&|()<>'\"`\\$]+")
 _NAME_AND_EQUALS = re.compile(r"[A-Za-z_]\w*(?:\[[^\]\n]*\])?\+?=")
 _IN_BRACES = re.compile(r"[^'\"`\\$}]+")
@@ -47,13 +50,16 @@ class Heredoc:
 
 @dataclass
 class Command:
-    """Words up to the end of a simple command. `pattern`: they are a pattern of `case`. `array`: the items of one."""
+    """Words up to the end of a simple command. `pattern`: they are a pattern of `case`. `array`: the items of one.
+    `piped`: another command makes something of what it writes. `captured`: it is within a substitution."""
 
     words: list[Word] = field(default_factory=list)
     targets: list[Word] = field(default_factory=list)
     heredocs: list[Heredoc] = field(default_factory=list)
     pattern: bool = False
     array: bool = False
+    piped: bool = False
+    captured: bool = False
 
 
 @dataclass
@@ -73,6 +79,14 @@ def lex(text: str) -> Script:
         lexer.commands("")
         lexer.at += 1  # a closing parenthesis that nothing opened
     return lexer.script
+
+
+def unescaped(text: str, characters: str) -> tuple[str, list[int]]:
+    """The text without the backslashes before some characters; the places of what is left, and of the end, in it."""
+    kept = [match.span() for match in re.finditer(rf"\\[{characters}]|.", text, re.DOTALL)] if characters else []
+    if not any(end - start > 1 for start, end in kept):
+        return text, list(range(len(text) + 1))
+    return "".join(text[end - 1] for _, end in kept), [*(start for start, _ in kept), len(text)]
 
 
 class _Lexer:
@@ -122,6 +136,7 @@ class _Lexer:
                 self.at += 1
             elif character in "\n;&|":
                 command.pattern = bool(cases) and character == "|" and len(command.words) == 1
+                command.piped = character == "|" and _SHOWN.match(text, self.at) is None
                 command = self._ended(command)
                 self.at += 1
                 if character == "\n":
@@ -139,6 +154,7 @@ class _Lexer:
         self.closer = outer
 
     def _ended(self, command: Command) -> Command:
+        command.captured = bool(self.closer)
         if command.words or command.heredocs:
             self.script.commands.append(command)
         return Command()
@@ -161,6 +177,9 @@ class _Lexer:
             return
         while text.startswith(("<", ">", "&", "|"), self.at):
             self.at += 1
+        if _DESCRIPTOR.match(text, self.at - 1):  # 2>&1 names no file
+            self.at += 1
+            return
         while text.startswith((" ", "\t"), self.at):
             self.at += 1
         if self.at < len(text) and text[self.at] not in _ENDS_WORD:

@@ -29,9 +29,9 @@ def test_substitutions_are_commands_too() -> None:
 
 
 def test_redirections_are_no_words() -> None:
-    (command,) = lex("a 2>&1 >> out.sh < in b").commands
+    (command,) = lex("a 2>&1 >> out.sh < in 2>&- b").commands
     assert [word.text for word in command.words] == ["a", "b"]
-    assert [word.text for word in command.targets] == ["1", "out.sh", "in"]
+    assert [word.text for word in command.targets] == ["out.sh", "in"]
 
 
 def test_heredocs_belong_to_their_command() -> None:
@@ -73,9 +73,9 @@ def test_any_text_is_read_to_its_end(text: str) -> None:
 
 def test_time_is_linear() -> None:
     def seconds(text: str) -> float:
-        started = time.perf_counter()
+        started = time.process_time()  # other processes do not count
         lex(text)
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     line = "export A=\"$(b 'c' `d`)\" && e <<< f # g\n"
     assert seconds(line * 4_000) < 40 * max(seconds(line * 400), 0.005)
