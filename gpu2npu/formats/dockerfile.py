@@ -19,6 +19,8 @@ _INSTRUCTION = re.compile(
     r"(?P<rest>(?:[^\n\\]|\\(?![ \t]*\r?\n)|\\[ \t]*\r?\n(?:[ \t]*#[^\n]*\n|[ \t]*\n)*)*)",
     re.MULTILINE,
 )
+# What Docker reads of an instruction before its command: `RUN --mount=type=cache,target=/root`, `HEALTHCHECK CMD`.
+_FLAGS = re.compile(r"(?:(?:--[a-z-]+(?:=\S*)?|(?:RUN|CMD|ENTRYPOINT)(?=[ \t]))(?:[ \t]|\\[ \t]*\r?\n)+)+")
 _HEREDOC = re.compile(r"<<-?[\"']?(?P<delimiter>\w+)[\"']?")
 _COMMENT = re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE)
 _READ = re.compile(r"\$\{?(?P<name>[A-Za-z_]\w*)")
@@ -44,6 +46,9 @@ def dockerfile_marks(text: str, knowledge: Knowledge) -> list[Mark]:
 
 
 def _instruction(name: str, rest: str, start: int, knowledge: Knowledge) -> Iterator[Mark]:
+    flags = _FLAGS.match(rest) if name in _SHELL else None
+    if flags is not None:
+        start, rest = start + flags.end(), rest[flags.end() :]
     script = _HEREDOC.match(rest)
     if name == "RUN" and script is not None:  # its text is a shell script, or what its first line says
         body = rest.find("\n") + 1

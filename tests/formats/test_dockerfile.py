@@ -14,6 +14,9 @@ COPY csrc/cuda /cuda
 RUN <<EOF
 export CUDA_LAUNCH_BLOCKING=1
 EOF
+RUN --mount=type=cache,target=/root/.cache \\
+    --network=host nvidia-smi && pip install a
+HEALTHCHECK --interval=5m CMD nvidia-smi || exit 1
 CMD ["python", "t.py", "--device", "cuda"]
 ENTRYPOINT python t.py --device cuda
 """
@@ -33,6 +36,9 @@ COPY csrc/cuda /cuda
 RUN <<EOF
 export ASCEND_LAUNCH_BLOCKING=1
 EOF
+RUN --mount=type=cache,target=/root/.cache \\
+    --network=host npu-smi info && pip install a
+HEALTHCHECK --interval=5m CMD npu-smi info || exit 1
 CMD ["python", "t.py", "--device", "npu"]
 ENTRYPOINT python t.py --device npu
 """
