@@ -19,6 +19,9 @@ _REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[[^\]]*\])?\s*"
     r"(?P<specifier>\(?\s*(?:[=<>!~]=?=?\s*[^\s;#,'\"()]+\s*,?\s*)*\)?)(?P<marker>\s*;[^#\n]*?)?\s*(?:#|$|--|\\)"
 )
+# What is installed from a file or a repository, by the name that these have.
+_WHEEL = re.compile(r"(?:[^\s@]*/)?(?P<name>[A-Za-z0-9][\w.]*)-(?P<version>\d[\w.]*)[^/\s]*\.whl(?=$|[\s#?;])")
+_REPOSITORY = re.compile(r"git\+\S*?(?:/(?P<name>[A-Za-z0-9][\w.-]*?)(?:\.git)?/?(?:@[^\s/]*)?(?=$|[\s#?;]))")
 _CLAUSE = re.compile(r"(?P<operator>===|==|>=|<=|!=|~=|=|>|<)\s*(?P<version>[^\s,;()]+)")
 _TORCH = frozenset({"torch", "pytorch"})
 _INSTALLERS = frozenset({"install", "add", "create"})
@@ -45,6 +48,10 @@ def requirement(text: str, start: int = 0) -> Required | None:
     """The requirement in `text`, which stands at `start`; None where it is none, but an option, a path or a URL."""
     stripped = text.strip()
     at = start + len(text) - len(text.lstrip())
+    file = _WHEEL.match(stripped) or _REPOSITORY.match(stripped)
+    if file is not None:
+        version = file.groupdict().get("version")
+        return Required(at, at + file.end(), normalised(file["name"]), f"=={version}" if version else "", "")
     match = _REQUIREMENT.match(stripped)
     if match is None:
         url = re.match(r"(?P<name>[A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*@\s*\S", stripped)

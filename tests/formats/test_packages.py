@@ -37,6 +37,10 @@ def test_the_specifiers_of_conda_and_suffixes() -> None:
         ("torch==2.1.0 ; python_version > '3.8'", "torch", "==2.1.0", "; python_version > '3.8'"),
         ("torch[opt-einsum]==2.1.0 --hash=sha256:ab", "torch", "==2.1.0", ""),
         ("torch @ https://a.b/torch.whl", "torch", "", ""),
+        ("https://a.b/whl/cu118/torch-2.1.0%2Bcu118-cp310-cp310-linux_x86_64.whl", "torch", "==2.1.0", ""),
+        ("flash_attn-2.7.4.post1+cu12torch2.6-cp311-cp311-linux_x86_64.whl", "flash-attn", "==2.7.4.post1", ""),
+        ("git+https://github.com/NVIDIA/apex.git@25.04", "apex", "", ""),
+        ("git+ssh://git@github.com/NVIDIA/apex/ # the newest", "apex", "", ""),
     ],
 )
 def test_requirements(text: str, name: str, specifier: str, marker: str) -> None:
