@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,8 +68,13 @@ Exit codes:
     "--baseline", type=click.Path(path_type=Path), metavar="FILE", help="Known findings, which are not reported."
 )
 @click.option("--update-baseline", is_flag=True, help="Write all findings of now into the file of --baseline.")
-@click.option("--select", metavar="RULE,...", help="Report only these rules; 'cuda-*' stands for all that begin so.")
-@click.option("--ignore", metavar="RULE,...", help="Do not report these rules.")
+@click.option(
+    "--select",
+    multiple=True,
+    metavar="RULE,...",
+    help="Report only these rules; 'cuda-*' stands for all that begin so.",
+)
+@click.option("--ignore", multiple=True, metavar="RULE,...", help="Do not report these rules.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write there instead of printing."
 )
@@ -107,8 +112,8 @@ def check(
     fail_on: str,
     baseline: Path | None,
     update_baseline: bool,
-    select: str | None,
-    ignore: str | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
     output: Path | None,
     rules: tuple[Path, ...],
     exclude: tuple[str, ...],
@@ -152,9 +157,9 @@ def check(
     ctx.exit(_check_many(request, repos, form, BARS[fail_on], output, executor))
 
 
-def _ids(listed: str | None) -> tuple[str, ...]:
-    """The ids in a list with commas."""
-    return tuple(part.strip() for part in (listed or "").split(",") if part.strip())
+def _ids(lists: Sequence[str]) -> tuple[str, ...]:
+    """The ids in lists with commas, one for each time the option is given."""
+    return tuple(part.strip() for listed in lists for part in listed.split(",") if part.strip())
 
 
 def _check_one(request: CheckRequest, form: str, bar: int, output: Path | None, quiet: bool) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -101,10 +101,11 @@ Exit codes:
 @click.option(
     "--rules",
     "only_rules",
+    multiple=True,
     metavar="ID,...",
     help="Apply only these rules. `gpu2npu rules list` shows their ids.",
 )
-@click.option("--skip-rules", metavar="ID,...", help="Do not apply these rules.")
+@click.option("--skip-rules", multiple=True, metavar="ID,...", help="Do not apply these rules.")
 @click.option(
     "--exclude",
     multiple=True,
@@ -113,6 +114,7 @@ Exit codes:
 )
 @click.option(
     "--skip-kinds",
+    multiple=True,
     metavar="KIND,...",
     help="Copy files of these kinds as they are: shell, yaml, json, toml, ini, requirements, dockerfile, notebook.",
 )
@@ -239,9 +241,9 @@ def carry_out(
         raise _BugError(error, traceback_wanted=request.log_level == "debug") from error
 
 
-def _ids(listed: str | None) -> tuple[str, ...]:
-    """The ids in a list with commas."""
-    return tuple(part.strip() for part in (listed or "").split(",") if part.strip())
+def _ids(lists: Sequence[str]) -> tuple[str, ...]:
+    """The ids in lists with commas, one for each time the option is given."""
+    return tuple(part.strip() for listed in lists for part in listed.split(",") if part.strip())
 
 
 def _given_options(ctx: click.Context) -> list[str]:

@@ -80,7 +80,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise UsageError(f"{path}: is too large for a configuration (the limit is 1 MiB).")
-        content: dict[str, Any] = tomllib.loads(data.decode())
+        content: dict[str, Any] = tomllib.loads(data.decode("utf-8-sig"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:

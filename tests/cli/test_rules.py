@@ -186,6 +186,8 @@ def test_only_and_skipped_rules(project: Path) -> None:
     assert migrate("-v", "2.1.0", "--skip-rules", "cuda-method, torch-tensor-cuda") == (
         "import torch\nimport torch_npu\nx = torch.zeros(1).cuda()\ntorch.npu.synchronize()\n"
     )
+    twice = ("--skip-rules", "cuda-method", "--skip-rules", "torch-tensor-cuda")
+    assert migrate("-v", "2.1.0", *twice).endswith("x = torch.zeros(1).cuda()\ntorch.npu.synchronize()\n")
     message = refusal("-i", "proj", "-o", "new", "-v", "2.1.0", "--skip-rules", "cuda-methd")
     assert "'cuda-methd'; did you mean 'cuda-method'" in message
     assert "rules list" in refusal("-i", "proj", "-o", "new", "-v", "2.1.0", "--rules", "zzzzzz")

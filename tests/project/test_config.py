@@ -40,6 +40,11 @@ def test_every_key(tmp_path: Path, name: str, head: str) -> None:
     assert read_config(tmp_path / "train.py") == expected
 
 
+def test_a_file_that_begins_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "gpu2npu.toml").write_text("version = '2.2.0'\n", encoding="utf-8-sig")
+    assert read_config(tmp_path).version == "2.2.0"
+
+
 def test_the_own_file_wins_over_pyproject(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.gpu2npu]\nversion = '2.1.0'\nexclude = ['a']\n")
     (tmp_path / "gpu2npu.toml").write_text("version = '2.2.0'\n")
