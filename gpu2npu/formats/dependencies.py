@@ -20,8 +20,9 @@ from gpu2npu.formats.packages import (
 from gpu2npu.records import FindingKind
 
 # Where pyproject.toml has lists, or tables of lists, of requirements; `build-system.requires` installs no runtime.
-_LISTS = (("project", "dependencies"), ("tool", "uv", "dev-dependencies"), ("tool", "pdm", "dev-dependencies"))
-_TABLES_OF_LISTS = (("project", "optional-dependencies"), ("dependency-groups",))
+_LISTS = (("project", "dependencies"), ("tool", "uv", "dev-dependencies"))
+_TABLES_OF_LISTS = (("project", "optional-dependencies"), ("dependency-groups",), ("tool", "pdm", "dev-dependencies"))
+_HATCH_LISTS = ("dependencies", "extra-dependencies")
 _TABLES = (("tool", "poetry", "dependencies"), ("tool", "poetry", "dev-dependencies"), ("packages",))
 
 
@@ -31,6 +32,9 @@ def toml_dependencies(root: Node, text: str, knowledge: Knowledge) -> list[Mark]
     for path in _TABLES_OF_LISTS:
         table = entry(root, *path)
         lists += [value for _, value in table.entries] if isinstance(table, Mapping) else []
+    environments = entry(root, "tool", "hatch", "envs")
+    if isinstance(environments, Mapping):
+        lists += [entry(environment, name) for _, environment in environments.entries for name in _HATCH_LISTS]
     marks = _listed(lists, text, knowledge)
     tables = [entry(root, *path) for path in _TABLES]
     groups = entry(root, "tool", "poetry", "group")

@@ -13,11 +13,16 @@ from gpu2npu.support.tables import RELEASES, table_for
 
 # No rule of a rule file: what matches is every torch, and what it becomes depends on the version asked for.
 TORCH_NPU = "torch-npu-requirement"
+CUDA_BUILD = "cuda-build-requirement"
 ADDED = "PyTorch reaches the NPU through torch-npu, whose version belongs to that of torch."
 
 _REQUIREMENT = re.compile(
-    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[[^\]]*\])?\s*"
+    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?P<extras>\[[^\]]*\])?\s*"
     r"(?P<specifier>\(?\s*(?:[=<>!~]=?=?\s*[^\s;#,'\"()]+\s*,?\s*)*\)?)(?P<marker>\s*;[^#\n]*?)?\s*(?:#|$|--|\\)"
+)
+# A name or an extra by which a package is built for CUDA: dgl-cu118, tensorflow-gpu, jax[cuda12].
+_BUILT_FOR_CUDA = re.compile(
+    r"[^\[]*-(?:cu\d{2,3}|cuda\d*x?|gpu)|[^\[]*\[(?:[^\]]*,)?\s*(?:cu\d{2,3}|cuda\w*)\s*[\],].*"
 )
 # What is installed from a file or a repository, by the name that these have.
 _WHEEL = re.compile(r"(?:[^\s@]*/)?(?P<name>[A-Za-z0-9][\w.]*)-(?P<version>\d[\w.]*)[^/\s]*\.whl(?=$|[\s#?;])")
@@ -42,10 +47,14 @@ class Required:
     name: str
     specifier: str
     marker: str
+    extras: str = ""
 
 
 def requirement(text: str, start: int = 0) -> Required | None:
     """The requirement in `text`, which stands at `start`; None where it is none, but an option, a path or a URL."""
+    editable = re.match(r"\s*(?:-e|--editable)(?:\s+|=)(?=git\+)", text)
+    if editable is not None:
+        start, text = start + editable.end(), text[editable.end() :]
     stripped = text.strip()
     at = start + len(text) - len(text.lstrip())
     file = _WHEEL.match(stripped) or _REPOSITORY.match(stripped)
@@ -57,7 +66,8 @@ def requirement(text: str, start: int = 0) -> Required | None:
         url = re.match(r"(?P<name>[A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*@\s*\S", stripped)
         return Required(at, at + url.end("name"), normalised(url["name"]), "", "") if url is not None else None
     specifier = match["specifier"].strip().rstrip(",")
-    return Required(at, at + match.end("name"), normalised(match["name"]), specifier, (match["marker"] or "").rstrip())
+    name, marker = normalised(match["name"]), (match["marker"] or "").rstrip()
+    return Required(at, at + match.end("name"), name, specifier, marker, match["extras"] or "")
 
 
 def requirement_marks(required: Required, text: str, knowledge: Knowledge) -> list[Mark]:
@@ -72,6 +82,9 @@ def requirement_marks(required: Required, text: str, knowledge: Knowledge) -> li
         written = f"{required.name}{required.specifier}"
         message = f"The migration is for PyTorch {wanted}, which this excludes; torch-npu needs just that one."
         return [Note(required.start, required.end, TORCH_NPU, FindingKind.REVIEW, written, message)]
+    if rule is None and _BUILT_FOR_CUDA.fullmatch(required.name + required.extras):
+        message = "It is built for CUDA: take its build for the CPU, or one for Ascend if there is one."
+        return [Note(required.start, required.end, CUDA_BUILD, FindingKind.UNSUPPORTED, required.name, message)]
     return []
 
 
@@ -145,7 +158,8 @@ def installed(program: str, arguments: Sequence[tuple[int, str]], knowledge: Kno
     taken = False
     found = []
     for start, value in arguments[verb + 1 :]:
-        required = None if taken or value.startswith("-") else requirement(value, start)
+        passed = value.startswith("-") or (taken and not value.startswith("git+"))
+        required = None if passed else requirement(value, start)
         taken = value in _TAKING
         if required is not None:
             found.append(required)

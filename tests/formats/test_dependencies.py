@@ -27,6 +27,16 @@ CASES = [
         '[tool.poetry.dependencies]\npython = "^3.10"\ntorch = "^2.0"\n',
         '[tool.poetry.dependencies]\npython = "^3.10"\ntorch = "^2.0"\ntorch-npu = "2.1.0"\n',
     ),
+    (
+        "pyproject.toml",
+        '[tool.pdm.dev-dependencies]\ntest = ["torch"]\n',
+        f'[tool.pdm.dev-dependencies]\ntest = ["torch", "{NPU}"]\n',
+    ),
+    (
+        "pyproject.toml",
+        '[tool.hatch.envs.test]\nextra-dependencies = ["torch"]\n',
+        f'[tool.hatch.envs.test]\nextra-dependencies = ["torch", "{NPU}"]\n',
+    ),
     ("pyproject.toml", '[build-system]\nrequires = ["torch"]\n', '[build-system]\nrequires = ["torch"]\n'),
     (
         "setup.cfg",

@@ -40,13 +40,15 @@ def test_the_specifiers_of_conda_and_suffixes() -> None:
         ("https://a.b/whl/cu118/torch-2.1.0%2Bcu118-cp310-cp310-linux_x86_64.whl", "torch", "==2.1.0", ""),
         ("flash_attn-2.7.4.post1+cu12torch2.6-cp311-cp311-linux_x86_64.whl", "flash-attn", "==2.7.4.post1", ""),
         ("git+https://github.com/NVIDIA/apex.git@25.04", "apex", "", ""),
+        ("-e git+https://github.com/NVIDIA/apex.git", "apex", "", ""),
         ("git+ssh://git@github.com/NVIDIA/apex/ # the newest", "apex", "", ""),
     ],
 )
 def test_requirements(text: str, name: str, specifier: str, marker: str) -> None:
     found = requirement(text, 7)
     assert found is not None
-    assert (found.start, found.name, found.specifier, found.marker) == (7, name, specifier, marker)
+    start = 10 if text.startswith("-e ") else 7
+    assert (found.start, found.name, found.specifier, found.marker) == (start, name, specifier, marker)
 
 
 @pytest.mark.parametrize("text", ["", "-r base.txt", "--index-url https://a.b", "./local/pkg", "https://a.b/c.whl"])
