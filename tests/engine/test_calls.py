@@ -226,3 +226,9 @@ def test_what_a_template_for_an_argument_spells_is_bound(migrate_with) -> None:
         text_of(result, "")
         == "from torch import empty\nimport torch\nempty(3, device=torch.device(place, 'torch.x'))\n"
     )
+
+
+def test_an_argument_that_was_given_for_the_npu_stays(migrate) -> None:
+    given = "experimental_config=torch_npu.profiler._ExperimentalConfig() if on_npu else None"
+    before = f"import torch\nimport torch_npu\np = torch.profiler.profile({given})\n"
+    assert migrate(before) == before.replace("torch.profiler.profile", "torch_npu.profiler.profile")
