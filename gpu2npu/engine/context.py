@@ -104,6 +104,8 @@ def scan_project(
 
 # Words are told apart after they are found, not in the patterns: a search then costs the same with ever more rules.
 _MEMBER = re.compile(rb"\bdef[ \t]+(\w+)[ \t]*\(|\bself\.(\w+)[ \t]*[=:](?!=)")
+# A field of a class such as a dataclass; classes within others are not worth a slower search.
+_FIELD = re.compile(rb"\n(?:    |\t)(\w+): ")
 _ATTRIBUTE = re.compile(rb"\.(\w+)\b(?![ \t]*\()")
 _FROM_IMPORT = re.compile(rb"^[ \t]*from[ \t]+(?!torch\b)([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)", re.MULTILINE)
 
@@ -111,7 +113,9 @@ _FROM_IMPORT = re.compile(rb"^[ \t]*from[ \t]+(?!torch\b)([.\w]+)[ \t]+import[ \
 def _own_members(defined: set[str], assigned: set[str], files: Mapping[str, bytes]) -> dict[str, frozenset[str]]:
     members: dict[str, set[str]] = {}
     for path, data in files.items():
-        for method, attribute in _MEMBER.findall(data):
+        found = _MEMBER.findall(data)
+        found += [(b"", name) for name in _FIELD.findall(data)]
+        for method, attribute in found:
             name = (method or attribute).decode()
             if name in (defined if method else assigned):
                 members.setdefault(name, set()).add(path)

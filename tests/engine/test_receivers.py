@@ -137,8 +137,9 @@ def test_only_a_method_of_a_class_of_the_users_makes_a_call_doubtful(project, ot
     assert (result.content, result.findings) == (b"batch.npu()\n", ())
 
 
-def test_a_property_of_the_users_own(project) -> None:
-    data = "class Data:\n    @property\n    def is_cuda(self): ...\n"
+@pytest.mark.parametrize("own", ["    @property\n    def is_cuda(self): ...\n", "    is_cuda: bool = False\n"])
+def test_a_property_of_the_users_own(project, own: str) -> None:
+    data = f"class Data:\n{own}"
     use = "from data import Data\nfrom torch import Tensor\n{}\n"
     uses = {
         "own.py": "def f(data: Data): return data.is_cuda",
