@@ -63,7 +63,8 @@ def split_from_import(statement: cst.ImportFrom, module: str, renamed: list[Rena
         if local is None and item.new and keep[id(item.alias)]:
             local = leaf(item.old)
         groups.setdefault(home, []).append(f"{name} as {local}" if local is not None and local != name else name)
-    return "\n".join(f"from {home} import {', '.join(names)}" for home, names in groups.items())
+    heads = {home: f"from {home} import" if home else "import" for home in groups}
+    return "\n".join(f"{heads[home]} {', '.join(names)}" for home, names in groups.items())
 
 
 def has_comment(statement: cst.ImportFrom) -> bool:

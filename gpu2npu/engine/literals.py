@@ -81,7 +81,7 @@ class Literals:
         return True
 
     def replace(self, rule: Rule, node: Text, raw: str, new: str) -> None:
-        if _is_sound(node, new):
+        if _is_sound(node, raw, new):
             opening, closing = _quotes(node)
             self.matches.add(Edit(node, opening + new + closing, rule.id, rule.why), self.above)
         else:
@@ -154,10 +154,12 @@ def _quotes(node: Text) -> tuple[str, str]:
     return (node.prefix + node.quote, node.quote) if isinstance(node, cst.SimpleString) else ("", "")
 
 
-def _is_sound(node: Text, new: str) -> bool:
-    """Whether the new text stays inside its quotes."""
+def _is_sound(node: Text, raw: str, new: str) -> bool:
+    """Whether the new text stays inside its quotes and says there what it says in the rule."""
     if isinstance(node, cst.FormattedStringText):
         return not any(character in new for character in "{}\"'\n\\")
+    if new.count("\\") > raw.count("\\") and "r" not in node.prefix.lower():
+        return False
     opening, closing = _quotes(node)
     try:
         return string_value(cst.parse_expression(opening + new + closing)) is not None

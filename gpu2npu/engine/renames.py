@@ -264,6 +264,10 @@ class Renames:
             new = rule.then.rename + old[len(prefix) :]
             if self.is_missing(rule, new):
                 self.report_missing(rule, alias, old, new)
+            elif alias.asname is None and "." not in prefix:  # all uses begin with the package's name
+                package = f"{rule.then.rename} as {prefix}"
+                self.edit(alias.name, package if old == prefix else f"{new}, {package}", rule, node)
+                edited = True
             elif alias.asname is not None or new.partition(".")[0] == old.partition(".")[0]:
                 self.edit(alias.name, new, rule, node)
                 edited = True
@@ -327,7 +331,7 @@ class Renames:
         keep = {id(item.alias): self.locals.keeps(item, scope) for item in followed}
         homes = {parent(item.new) if item.new else module for item in followed}
         assert node.module is not None
-        if len(homes) > 1:
+        if len(homes) > 1 or "" in homes:  # import lib_npu
             if has_comment(node):
                 message = "Some of these names move to another module; split the statement by hand."
                 self.matches.add(Found(node, rule.id, FindingKind.REVIEW, module, message), self.above)

@@ -98,3 +98,10 @@ def test_the_name_of_an_error_is_no_variable_of_its_family(migrate_with) -> None
     assert [finding.rule for finding in found] == ["cuda-error-text"]
     found = migrate_with([], "import os\nos.environ['CUBLAS_WORKSPACE_CONFIG'] = ':4096:8'\n").findings
     assert [finding.rule for finding in found] == ["env-cublas"]
+
+
+def test_a_backslash_in_a_new_text_stays_one(migrate_with) -> None:
+    rule = {"id": "disk", "match": {"pattern": "D:/gpu"}, "then": {"rename": r"D:\\npu"}}
+    assert migrate_with([rule], 'x = r"D:/gpu"\n').content == b'x = r"D:\\npu"\n'
+    result = migrate_with([rule], 'x = "D:/gpu"\n')
+    assert result.content is None and [finding.rule for finding in result.findings] == ["disk"]

@@ -163,3 +163,20 @@ def test_a_name_that_another_file_takes_is_moved_though_its_own_file_keeps_it(pr
 def test_a_plugin_that_is_spelled_is_bound(migrate, plugin: str) -> None:
     before = f"{plugin}import torch\ntorch.profiler.profile()\n"
     assert migrate(before) == f"{plugin}import torch\nimport torch_npu\ntorch_npu.profiler.profile()\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("import house\nhouse.f()\n", "import house_npu as house\nhouse.f()\n"),
+        ("import os, house.a\nhouse.a.f()\n", "import os, house_npu.a, house_npu as house\nhouse.a.f()\n"),
+        ("import house.a as b\nb.f()\n", "import house_npu.a as b\nb.f()\n"),
+        ("from house.a import b\nb()\n", "from house_npu.a import b\nb()\n"),
+        ("from firm import gpu\ngpu.f()\n", "import firm_npu\nfirm_npu.f()\n"),
+        ("from firm import gpu as g, x\ng.f()\n", "import firm_npu as g\nfrom firm import x\ng.f()\n"),
+    ],
+)
+def test_a_package_and_a_module_that_become_a_package(migrate_with, before: str, after: str) -> None:
+    package = {"id": "package", "match": {"name": "house"}, "then": {"rename": "house_npu"}}
+    module = {"id": "module", "match": {"name": "firm.gpu"}, "then": {"rename": "firm_npu"}}
+    assert migrate_with([package, module], before).content == after.encode()
