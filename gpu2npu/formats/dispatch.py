@@ -17,12 +17,13 @@ from gpu2npu.formats.ini_reader import read_ini
 from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.kinds import Kind, kind_of
 from gpu2npu.formats.knowledge import Knowledge, knowledge_for, patterns_in
+from gpu2npu.formats.makefile import makefile_marks
 from gpu2npu.formats.marks import Edit, Lines, Mark, records, resolved, review, spliced
 from gpu2npu.formats.nodes import FormatError, Items, entry
 from gpu2npu.formats.notebook import migrate_notebook
 from gpu2npu.formats.requirements import requirements_marks
 from gpu2npu.formats.settings import settings_marks
-from gpu2npu.formats.shell import makefile_marks, shell_marks
+from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
 from gpu2npu.records import FileRewrite, MigratedFile

@@ -22,6 +22,8 @@ _SETTING = re.compile(r"(?P<key>(?:--?|\+\+?|~)?[A-Za-z_][\w.\-/@]*)=(?P<value>.
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 # Variables in a text that some program expands: $NAME, ${NAME, ${oc.env:NAME, ${{ env.NAME.
 _READ = re.compile(r"\$(?:\{?(?:oc\.env:|env:|env\.)?|\{\{\s*env\.)(?P<name>[A-Z][A-Z0-9_]*)\b")
+# What is taken where a variable is not set: ${oc.env:DEVICE,cuda}, ${DEVICE:-cuda}.
+_DEFAULT = re.compile(r"\$\{(?:oc\.env:)?\w+(?:,\s*|:?-)[\"']?(?P<value>[\w:.]+)[\"']?\}")
 
 
 def settings_marks(root: Node, knowledge: Knowledge) -> list[Mark]:
@@ -100,7 +102,9 @@ def _value_marks(value: str, keys: tuple[str, ...], others: Set[str], knowledge:
             marks += knowledge.variable(name, 0)
         marks += knowledge.value(name, setting["value"], start)
     elif not block:
-        marks += knowledge.value(key, value, 0, others)
+        default = _DEFAULT.fullmatch(value)
+        text, start = (value, 0) if default is None else (default["value"], default.start("value"))
+        marks += knowledge.value(key, text, start, others)
     return marks + knowledge.patterns(value, 0)
 
 

@@ -30,7 +30,10 @@ _SAME_OPTIONS = {
     "nerdctl": "docker",
     "apptainer": "singularity",
 }
-_CONTROL = frozenset({"if", "then", "else", "elif", "while", "until", "do", "!", "time", "{", "@", "-", "@-", "-@"})
+# Words before a command; @ and - begin a line of a makefile, whose $(shell ...) runs one.
+_CONTROL = frozenset(
+    {"if", "then", "else", "elif", "while", "until", "do", "!", "time", "{", "@", "-", "@-", "-@", "shell"}
+)
 # Programs that run the program that follows.
 _WRAPPERS = frozenset(
     {"sudo", "env", "nohup", "exec", "command", "nice", "ionice", "timeout", "watch", "xargs", "stdbuf", "srun",
@@ -54,7 +57,6 @@ _TAKING = {
 _FINDERS = frozenset({"which", "type", "hash", "whereis"})
 _COMPARISONS = frozenset({"=", "==", "!=", "=~"})
 _OPERAND = re.compile(r"[\"']?\$\{?(?P<name>\w+)[^\"']*[\"']?")
-_MAKE_VARIABLE = re.compile(r"\s*(?:export\s+|override\s+)?(?P<name>[A-Za-z_]\w*)\s*(?:[:?+]?=\s*(?P<value>\S*)|$)")
 _SCRIPT_NAME = re.compile(r".*\.(?:sh|bash|zsh|slurm|sbatch|pbs)")
 _JOB = re.compile(r"^#SBATCH\s", re.MULTILINE)
 _MAX_DEPTH = 6
@@ -65,26 +67,6 @@ _IS_TEXT = "The text of a here-document that is no script is not migrated: chang
 def shell_marks(text: str, knowledge: Knowledge) -> list[Mark]:
     """What to change in a script."""
     return _Reader(text, knowledge, 0, spoken=False).marks()
-
-
-def makefile_marks(text: str, knowledge: Knowledge) -> list[Mark]:
-    """What to change in a makefile: its variables, and the shell lines of its recipes."""
-    marks: list[Mark] = []
-    for match in re.finditer(r"(?:[^\n\\]|\\.|\\\n)+", text):
-        line = match[0]
-        if line.startswith("\t"):
-            body = line.lstrip("\t @-")
-            marks += shifted(shell_marks(body, knowledge), match.end() - len(body))
-            continue
-        variable = _MAKE_VARIABLE.match(line)
-        if variable is not None:
-            marks += shifted(knowledge.variable(variable["name"], variable.start("name")), match.start())
-            if variable["value"]:
-                found = knowledge.value(variable["name"], variable["value"], variable.start("value"))
-                marks += shifted(found, match.start())
-    for match in re.finditer(r"\$\$?[{(]?(?P<name>[A-Za-z_]\w*)", text):
-        marks += knowledge.variable(match["name"], match.start("name"))
-    return marks
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ CASES = [
     (".gitlab-ci.yml", "t:\n  script:\n    - nvidia-smi\n", "t:\n  script:\n    - npu-smi info\n"),
     ("k.yaml", "env: {CUDA_VISIBLE_DEVICES: 0}\n", None),
     ("k.yaml", "x: ${oc.env:CUDA_VISIBLE_DEVICES}\n", None),
+    ("c.yaml", "device: ${oc.env:DEVICE,cuda}\n", "device: ${oc.env:DEVICE,npu}\n"),
+    ("c.yaml", 'backend: "${BACKEND:-nccl}"\n', 'backend: "${BACKEND:-hccl}"\n'),
     ("w.yml", "steps:\n- run: |\n    export CUDA_VISIBLE_DEVICES=0\n    echo $CUDA_VISIBLE_DEVICES\n", None),
     (
         "w.yml",

@@ -122,19 +122,5 @@ def test_skip_comments(migrated) -> None:
     assert migrated("# gpu2npu: skip=command-nvidia-smi\nnvidia-smi\n", "run.sh").endswith("\nnvidia-smi\n")
 
 
-def test_makefile(migrated) -> None:
-    before = (
-        "export CUDA_LAUNCH_BLOCKING ?= 1\nDEVICE := cuda\nrun: # all\n"
-        "\t@CUDA_VISIBLE_DEVICES=0 python t.py --device cuda\n"
-    )
-    after = (
-        "export ASCEND_LAUNCH_BLOCKING ?= 1\nDEVICE := npu\nrun: # all\n"
-        "\t@ASCEND_RT_VISIBLE_DEVICES=0 python t.py --device npu\n"
-    )
-    assert migrated(before, "Makefile") == after
-    recipe = "a:\n\techo $$CUDA_VISIBLE_DEVICES $(CUDA_VISIBLE_DEVICES)\n"
-    assert migrated(recipe, "rules.mk") == recipe.replace("CUDA_VIS", "ASCEND_RT_VIS")
-
-
 def test_a_backend_makes_a_program_one_for_several_cards(migrate) -> None:
     assert migrate("torchrun t.py --backend nccl\n", "run.sh").traits == {"multi-card"}
