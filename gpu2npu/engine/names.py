@@ -211,6 +211,21 @@ class Names:
         names, binding = self.binding(node, scope) or (self, None)
         return (names, binding) if isinstance(binding, Defined) else None
 
+    def method(self, node: cst.Attribute, scope: Scope) -> tuple[cst.FunctionDef, bool] | None:
+        """The method that `self.move`, `cls.move` or `Kit.move` names, where a class of the project defines it itself,
+        and whether its first parameter is given without being written."""
+        owner, is_self = node.value, isinstance(node.value, cst.Name) and node.value.value in ("self", "cls")
+        found = None if is_self else self.definition(owner, scope)
+        cls = scope.enclosing_class() if is_self else found[1].scope if found is not None else None
+        bindings = cls.bindings.get(node.attr.value, ()) if cls is not None and cls.kind == "class" else ()
+        if len(bindings) != 1 or not isinstance(bindings[0], Defined):
+            return None
+        function = bindings[0].node
+        if not isinstance(function, cst.FunctionDef):
+            return None
+        kinds = {last_name(decorator.decorator) for decorator in function.decorators}
+        return function, "staticmethod" not in kinds and (is_self or "classmethod" in kinds)
+
     def binding(self, node: cst.CSTNode, scope: Scope) -> tuple[Names, Defined | Assigned] | None:
         """The definition, or the only assignment, that an expression names in the project, and the module it is in."""
         if isinstance(node, cst.Name):

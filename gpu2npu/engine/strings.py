@@ -342,14 +342,12 @@ def _by_signature(call: cst.Call, argument: cst.Arg, place: Place, role: Role) -
     if argument.keyword is not None or argument.star:
         return UNSURE
     found = place.names.definition(call.func, place.scope)
-    if found is None:
-        return UNSURE
-    function = _signature(found[1])
+    function, bound = (_signature(found[1]), isinstance(found[1].node, cst.ClassDef)) if found else (None, False)
+    if function is None and isinstance(call.func, cst.Attribute):
+        function, bound = place.names.method(call.func, place.scope) or (None, False)
     if function is None:
         return UNSURE
-    params = [param.name.value for param in every_param(function.params)]
-    if isinstance(found[1].node, cst.ClassDef):
-        params = params[1:]
+    params = [param.name.value for param in every_param(function.params)][bound:]
     index = place.texts.index(call.args, argument, call)
     return YES if index < len(params) and is_word(params[index], role) else UNSURE
 

@@ -278,3 +278,23 @@ COMMANDS = {
 @pytest.mark.parametrize(("before", "after"), COMMANDS.values(), ids=COMMANDS)
 def test_options_of_commands(migrate, before: str, after: str) -> None:
     assert migrate(before) == after
+
+
+_METHODS = """class Kit:
+    @staticmethod
+    def load(path, map_location=None): ...
+    @classmethod
+    def make(cls, name, device): ...
+    def move(self, device, name): ...
+    def all(self):
+        self.move({})
+        Kit.load({})
+        Kit.make({})
+        Kit.move({})
+"""
+
+
+def test_the_parameters_of_the_projects_own_methods_tell(migrate) -> None:
+    before = ["'cuda', 'cuda'", "'cuda', 'cuda'", "'cuda', 'cuda'", "kit, 'cuda'"]
+    after = ["'npu', 'cuda'", "'cuda', 'npu'", "'cuda', 'npu'", "kit, 'npu'"]
+    assert migrate(_METHODS.format(*before)) == _METHODS.format(*after)
