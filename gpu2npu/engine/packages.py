@@ -58,9 +58,14 @@ class Packages:
             aliases = [alias for alias, found in matched if found is rule]
             module = next(name for alias, name in _imported(node) if alias is aliases[0])
             self.report(rule, node, module)
-            if rule.then.remove and len(aliases) == len(matched) and not self.is_optional():
+            if not rule.then.remove or self.is_optional():
+                continue
+            if len(aliases) == len(matched):
                 self.remove(rule, node)
                 return True
+            if rule.then.report is None:
+                message = f"{rule.why} The statement imports something else as well: take this out by hand."
+                self.matches.add(Found(node, rule.id, FindingKind.REVIEW, module, message), self.above)
         return False
 
     def extensions(self, node: cst.Import | cst.ImportFrom) -> None:

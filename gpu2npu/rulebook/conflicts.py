@@ -10,6 +10,7 @@ from itertools import combinations
 from gpu2npu.rulebook.rule import (
     ArgumentMatch,
     CallMatch,
+    ImportMatch,
     MethodMatch,
     NameMatch,
     PatternMatch,
@@ -66,6 +67,8 @@ def _same_place(one: Rule, other: Rule) -> bool:
         return _may_be_one(first.call, second.call) and any_number
     if isinstance(first, MethodMatch) and isinstance(second, MethodMatch):
         return first.method == second.method
+    if isinstance(first, ImportMatch) and isinstance(second, ImportMatch):
+        return first.module == second.module
     return first == second
 
 

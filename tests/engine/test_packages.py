@@ -48,6 +48,12 @@ def test_an_optional_import_is_for_review(migrate_with, text: str) -> None:
     assert finding.kind is FindingKind.REVIEW
 
 
+def test_an_import_that_is_one_of_several_is_reported_where_it_should_go(migrate_with) -> None:
+    result = migrate_with([GONE], "import os, amp_D\n")
+    assert result.content is None
+    assert [(finding.rule, finding.kind) for finding in result.findings] == [("gone", FindingKind.REVIEW)]
+
+
 @pytest.mark.parametrize("test", ["not fastlib_available", "kind == 'fast'", "has_fastlib or kind"])
 def test_an_import_under_another_condition_is_not_optional(migrate_with, test: str) -> None:
     [finding] = migrate_with([FAST], f"if {test}:\n    import fastlib\n").findings

@@ -13,6 +13,7 @@ from gpu2npu.rulebook.rule import (
     AttributeMatch,
     CallMatch,
     EnvironmentMatch,
+    ImportMatch,
     Match,
     MethodMatch,
     NameMatch,
@@ -62,6 +63,11 @@ def test_the_one_that_is_told_is_the_one_that_counts(one: Match, two: Match, cod
     assert conflicts(*rules) == [("one", "two") if first == "one" else ("two", "one")]
     result = migrate_source(code.encode(), "a.py", Rulebook(rules, DEVICE), ProjectContext())
     assert {change.rule for change in result.changes} == {first}
+
+
+def test_rules_for_one_import_whatever_it_is_installed_by() -> None:
+    one, two = ImportMatch("lib"), ImportMatch("lib", frozenset({"lib-gpu"}))
+    assert conflicts(rule("one", one), rule("two", two)) == [("one", "two")]
 
 
 def test_a_users_rule_for_a_package_hides_built_in_ones_under_it() -> None:
