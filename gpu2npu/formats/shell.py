@@ -21,6 +21,8 @@ _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=")
 _NAMED = re.compile(r"(?:^|(?<=[,='\"]))(?P<name>[A-Z][A-Z0-9_]*)(?==|$|[,'\"])")
 _OPTION = re.compile(r"(?P<key>(?:--?|\+\+?|~)?[A-Za-z_][\w.\-/@]*)(?P<equals>=)?")
 _DIRECTIVE = re.compile(r"#(?P<scheduler>SBATCH|PBS|BSUB)\s")
+# What is asked of PBS: `select=1:ngpus=1`.
+_RESOURCE = re.compile(r"(?:^|[:,])(?P<name>\w+)=(?P<value>\w+)")
 _SCHEDULERS = {"SBATCH": "sbatch", "PBS": "qsub", "BSUB": "bsub"}
 # Commands whose options mean the same.
 _SAME_OPTIONS = {
@@ -226,8 +228,10 @@ class _Reader:
             yield from self.knowledge.patterns(value, start)
             option = _OPTION.match(value)
             if option is not None and option["equals"]:
-                first, last, _ = word.inside(start + option.end()) if not quote else (start + option.end(), end, "")
-                yield from self._certain(self.knowledge.value(option["key"], self.text[first:last], first))
+                start += option.end()
+                start, end, quote = word.inside(start) if not quote else (start, end, "")
+                value = self.text[start:end]
+                yield from self._certain(self.knowledge.value(option["key"], value, start))
                 key = None
             elif option is not None and option["key"].startswith("-") and option.end() == len(value):
                 key = option["key"]
@@ -236,7 +240,7 @@ class _Reader:
                 yield from [] if name in _BUILDERS else self._certain(found)
             elif name not in _BUILDERS:
                 yield from self._certain(self.knowledge.value("argument", value, start))
-            if quote and " " in value and name not in _SHELLS:
+            if quote and " " in value and (name not in _SHELLS or start > word.start + 1):
                 yield from self._within(start, end, quote, spoken=True)
 
     def _certain(self, marks: list[Mark]) -> list[Mark]:
@@ -338,8 +342,12 @@ class _Reader:
         inner = lex(self.text[directive.end() : end])
         reader = _Reader(self.text[directive.end() : end], self.knowledge, self.depth, self.spoken)
         for command in inner.commands:
-            yield from shifted(reader._options(command.words, _SCHEDULERS[directive["scheduler"]]), directive.end())
+            program = _SCHEDULERS[directive["scheduler"]]
+            yield from shifted(reader._options(command.words, program), directive.end())
             for word in command.words:
+                for resource in _RESOURCE.finditer(word.text):
+                    at = directive.end() + word.start + resource.start("value")
+                    yield from self.knowledge.option(resource["name"], program, resource["value"], at) or []
                 for named in _NAMED.finditer(word.text):
                     at = directive.end() + word.start + named.start("name")
                     yield from self.knowledge.variable(named["name"], at)

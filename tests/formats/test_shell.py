@@ -56,6 +56,7 @@ VALUES = [
     ("DEVICE=cuda; run ${DEVICE:-cuda}", "DEVICE=npu; run ${DEVICE:-npu}"),
     ('ARGS="--backend nccl --device cuda"', 'ARGS="--backend hccl --device npu"'),
     ('CMD="t.py --device cuda --name \\"a b\\""', 'CMD="t.py --device npu --name \\"a b\\""'),
+    ('sbatch --wrap="t.py --device cuda"', 'sbatch --wrap="t.py --device npu"'),
     ("ARGS=(\"--backend=nccl\" 'm.device=cuda:0')", "ARGS=(\"--backend=hccl\" 'm.device=npu:0')"),
     ('DEVICES="cuda cpu"; a ${DEVICES:-cuda cpu}', 'DEVICES="npu cpu"; a ${DEVICES:-npu cpu}'),
     ("ARGS=(\n  --backend nccl # it\n)", "ARGS=(\n  --backend hccl # it\n)"),
