@@ -1,7 +1,7 @@
 """Comments that switch rules off: `# gpu2npu: skip`, or `# gpu2npu: skip=rule-id, other-rule` for some of them.
 
 At the end of a line of code a comment is for what stands on that line. On a line of its own it is for the line below,
-and before the first code of a file for the whole file.
+and before the first code of a file, of which its docstring is none, for the whole file.
 """
 
 from __future__ import annotations
@@ -10,6 +10,13 @@ import re
 from dataclasses import dataclass, field
 
 _COMMENT = re.compile(r"#\s*gpu2npu:\s*skip(?:\s*=\s*(?P<rules>[\w-]+(?:\s*,\s*[\w-]+)*))?\s*(?:#|$)")
+# A docstring in three quotes, on lines of its own after blank ones and comments.
+_DOCSTRING = re.compile(
+    r"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r(?!\n)|\n))*"
+    r"(?P<text>[rRuU]?(?P<quotes>\"{3}|'{3}).*?(?P=quotes))[ \t]*(?:#[^\r\n]*)?(?=[\r\n]|\Z)",
+    re.DOTALL,
+)
+_LINE_END = re.compile(r"\r\n?|\n")
 EVERY_RULE = "*"
 
 
@@ -36,8 +43,11 @@ def find_skips(text: str) -> Skips:
         return Skips()
     file: set[str] = set()
     lines: dict[int, frozenset[str]] = {}
+    documented = _docstring_lines(text)
     before_code = True
-    for number, line in enumerate(re.split(r"\r\n?|\n", text), start=1):
+    for number, line in enumerate(_LINE_END.split(text), start=1):
+        if number in documented:
+            continue
         alone = line.lstrip().startswith("#")
         comment = _COMMENT.search(line)
         if comment is not None:
@@ -50,3 +60,12 @@ def find_skips(text: str) -> Skips:
                 lines[at] = lines.get(at, frozenset()) | rules
         before_code = before_code and (alone or not line.strip())
     return Skips(frozenset(file), lines)
+
+
+def _docstring_lines(text: str) -> range:
+    """The lines of a module's docstring, counted from 1."""
+    docstring = _DOCSTRING.match(text)
+    if docstring is None:
+        return range(0)
+    first = len(_LINE_END.findall(text, 0, docstring.start("text"))) + 1
+    return range(first, first + len(_LINE_END.findall(docstring["text"])) + 1)

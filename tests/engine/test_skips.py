@@ -33,6 +33,14 @@ def test_a_file_is_skipped(migrate_with) -> None:
     assert after(migrate_with, text) == text
 
 
+def test_a_file_is_skipped_behind_its_docstring_but_not_by_it(migrate_with) -> None:
+    code = "import torch\nx.cuda()\n"
+    for head in ('# c\r\n"""A.\n\nB."""  # d\n\n# gpu2npu: skip\n', "r'''A.'''\n# gpu2npu: skip\n"):
+        assert after(migrate_with, head + code) == head + code
+    for head in ('"""A.\n# gpu2npu: skip\n"""\n', '"""A."""; y = 1\n# gpu2npu: skip\n', "# c\r\n" * 99 + "y\n"):
+        assert after(migrate_with, head + code).endswith("x.npu()\n")
+
+
 def test_a_skipped_use_keeps_the_import_it_needs(migrate_with) -> None:
     text = "from torch import cuda\ncuda.synchronize()\ncuda.empty_cache()  # gpu2npu: skip\n"
     assert "npu as cuda" in after(migrate_with, text)
