@@ -107,7 +107,8 @@ def _migrate(file: SourceFile, rulebook: Rulebook, context: ProjectContext) -> t
     scopes = collect_scopes(module)
     without = outside(rulebook, path, skips.file, imported_modules(scopes))
     table = rule_table(rulebook, context.version, without)
-    return _rewrite(file, module, parsed, Names(path, scopes, context), table, skips)
+    names = Names(path, scopes, context, wanted=table.users_names)
+    return _rewrite(file, module, parsed, names, table, skips)
 
 
 def _python_parse(text: str) -> ast.Module | None:

@@ -31,6 +31,7 @@ class Names:
     scopes: Scopes
     context: ProjectContext
     outline: Outline | None = None
+    wanted: frozenset[str] = frozenset()  # qualified names that stars of foreign modules are taken to bring in
     _meanings: dict[tuple[int, str], str | None] = field(default_factory=dict)
     _starred: dict[str, str | None] = field(default_factory=dict)
 
@@ -147,6 +148,8 @@ class Names:
                     return dotted
                 continue
             dotted = f"{module}{'' if module.endswith('.') else '.'}{name}"
+            if dotted in self.wanted and self.context.module_path(module, self.path) is None:
+                return dotted
             if self.may_provide(module, name):
                 followed = self.follow(dotted)
                 if followed != dotted:

@@ -133,8 +133,9 @@ class Renames:
                 and parent(prefix) in self.names.scopes.star_imports
                 and not self._target(parent(prefix))
             ):
+                module = rule.then.imports or parent(target) or target
                 message = (
-                    f"{root.value} comes from a star import, where the NPU's is not: import torch_npu, write {target}."
+                    f"{root.value} comes from a star import, where the NPU's is not: import {module}, write {target}."
                 )
                 self.matches.add(Found(chain[-1], rule.id, FindingKind.REVIEW, qualified, message), self.above)
         elif index > 0 and self.names.qualified(chain[index - 1], scope) == parent(prefix):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from gpu2npu.engine.byte_pattern import BytePattern, any_in, unanchored
@@ -105,6 +105,15 @@ class RuleTable:
                     best = (rule, prefix)
             prefix = prefix.rpartition(".")[0]
         return best
+
+    @cached_property
+    def users_names(self) -> frozenset[str]:
+        """The qualified names that users' rules are for."""
+        users = [
+            rule for found in (self.names, self.calls, self.arguments) for rules in found.values() for rule in rules
+        ]
+        named = (_subject(rule.match) for rule in users if not rule.builtin)
+        return frozenset(name for name in named if name is not None)
 
     def package_rule(self, module: str) -> Rule | None:
         """The import rule for a module, or for the nearest package above it."""
@@ -251,6 +260,13 @@ def _trigger(matches: Iterable[Match]) -> Trigger:
     return Trigger(
         frozenset(words), {word: tuple(others) for word, others in together.items()}, tuple(beginnings), tuple(patterns)
     )
+
+
+def _subject(match: Match) -> str | None:
+    """The qualified name of what is matched, of an argument that of its function."""
+    if isinstance(match, ArgumentMatch):
+        return match.of
+    return match.name if isinstance(match, NameMatch) else match.call if isinstance(match, CallMatch) else None
 
 
 def _last_two(name: str) -> str:

@@ -180,3 +180,15 @@ def test_a_package_and_a_module_that_become_a_package(migrate_with, before: str,
     package = {"id": "package", "match": {"name": "house"}, "then": {"rename": "house_npu"}}
     module = {"id": "module", "match": {"name": "firm.gpu"}, "then": {"rename": "firm_npu"}}
     assert migrate_with([package, module], before).content == after.encode()
+
+
+def test_a_star_brings_in_what_a_users_rule_is_for(migrate_with) -> None:
+    rules = [
+        {"id": "call", "match": {"call": "house.move"}, "then": {"replace": "{0}.npu()"}},
+        {"id": "argument", "match": {"argument": "graph", "of": "house.jit"}, "then": {"remove": True}},
+        {"id": "name", "match": {"name": "house.Stream"}, "then": {"rename": "house_npu.Stream"}},
+    ]
+    result = migrate_with(rules, "from house import *\nmove(x)\njit(f, graph=1)\nStream()\n")
+    assert result.content == b"from house import *\nx.npu()\njit(f)\nStream()\n"
+    assert [finding.rule for finding in result.findings] == ["name"]
+    assert migrate_with(rules, "from house import *\nfrom other import move, jit, Stream\nmove(x)\n").content is None
