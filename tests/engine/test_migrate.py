@@ -156,7 +156,7 @@ SNIPPETS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from(SNIPPETS), max_size=8), st.sampled_from(["\n", "\r\n"]), st.booleans())
 def test_any_program_stays_a_program_and_a_second_migration_changes_nothing(
     snippets: list[str], newline: str, final: bool

@@ -138,7 +138,7 @@ def is_program(text: str) -> bool:
     return True
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(programs().filter(is_program), st.sampled_from(["2.1.0", "2.7.0"]))
 def test_any_program(
     stays_a_program: Callable[[str, MigratedFile], str],
@@ -155,7 +155,7 @@ def test_any_program(
     assert (again.failure, again.content, again.changes) == (None, None, ())
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(st.lists(programs().filter(is_program), min_size=6, max_size=6))
 def test_the_change_list_of_a_tree_names_every_touched_line(texts: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -35,7 +35,7 @@ def pair(spec):
 
 
 @given(operand, operand)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_result_type_of_two(a, b):
     (ta, na), (tb, nb) = pair(a), pair(b)
     if not isinstance(ta, torch.Tensor) and not isinstance(tb, torch.Tensor):
@@ -46,7 +46,7 @@ def test_result_type_of_two(a, b):
 
 
 @given(tensors, tensors, st.sampled_from([1, 2.5, True]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_result_type_of_three_is_addcmuls(a, b, c):
     (ta, na), (tb, nb), (tc, nc) = pair(a), pair(b), pair(c)
     expected = torch.where(torch.ones(2, dtype=torch.bool), ta, tb)
