@@ -41,7 +41,7 @@ def _twin(rule: Rule) -> Rule:
 def _other_words(match: Match) -> Match:
     if isinstance(match, PatternMatch):
         return replace(match, pattern=f"(?:{match.pattern})twin")
-    other: dict[str, Any] = {name: _other(getattr(match, name)) for name in _WORDS if hasattr(match, name)}
+    other: dict[str, Any] = {name: _other(word) for name in _WORDS if (word := getattr(match, name, None)) is not None}
     if hasattr(match, "distributions"):
         other["distributions"] = frozenset(map(_other, match.distributions))
     return replace(match, **other)
