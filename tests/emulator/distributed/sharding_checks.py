@@ -1,8 +1,10 @@
 """Run by ranks.py on 4 emulated NPUs: FSDP, DTensor and tensor parallelism train as a CPU does without them."""
 
 import copy
+import gc
 import shutil
 import tempfile
+import time
 
 import torch
 import torch.distributed as dist
@@ -83,6 +85,7 @@ def sharded(rank):
 
 
 def sharding_saves_memory(rank):
+    gc.collect()  # the models of other checks
     model = nn.Sequential(*[nn.Linear(256, 256, bias=False, device=f"npu:{rank}") for _ in range(4)])
     before = torch.npu.memory_allocated(rank)
     for layer in model:
@@ -90,7 +93,10 @@ def sharding_saves_memory(rank):
     fully_shard(model)
     with torch.no_grad():
         model(torch.ones(1, 256, device=f"npu:{rank}"))
-    assert torch.npu.memory_allocated(rank) < before / 2
+    deadline = time.monotonic() + 10
+    while torch.npu.memory_allocated(rank) >= before / 2:  # gloo's threads let go of the last layer milliseconds later
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 def sharded_with_mixed_precision(rank):
