@@ -220,6 +220,19 @@ def check(operator: Any, *args: Any, scale: float = 1.0, **kwargs: Any) -> None:
     assert not mode.failures, mode.failures
 
 
+def check_values(operator: Any, expected: torch.Tensor, *args: Any) -> None:
+    """Assert that the kernel of an operator overload gives these values, rounded to the dtype of torch's result."""
+    on_no_device = [each.to("meta") if isinstance(each, torch.Tensor) else each for each in args]
+    result = KERNELS[operator_name(operator)](*(convert(each) for each in args))
+    assert not (found := difference(result, expected.to(operator(*on_no_device).dtype))), found
+
+
+@pytest.fixture(name="check_values", scope="session")
+def check_values_fixture() -> Callable[..., None]:
+    """`check_values(torch.ops.aten.exp.default, values, x)`: the kernel gives them."""
+    return check_values
+
+
 @pytest.fixture(name="check", scope="session")
 def check_fixture() -> Callable[..., None]:
     """`check(torch.ops.aten.add.Tensor, a, b)`: the kernel agrees with torch on the CPU."""
