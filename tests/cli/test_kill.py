@@ -1,28 +1,56 @@
-"""Killed at any moment, a migration leaves no output folder or a complete one."""
+"""Ended by a signal at any moment, a migration leaves no output folder or a complete one.
 
+The moments are operations on the file system, which migrate_until.py counts: no clock chooses them.
+"""
+
+import json
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a migration ended: its exit code, negative for a signal; the operations it had done, if it could say."""
+
+    code: int
+    operations: int
+    errors: str
+
+
+Migrate = Callable[..., Ended]
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kill") / "proj"
-    for number in range(20):
-        package = folder / f"p{number % 7}"
+    for number in range(8):
+        package = folder / f"p{number % 5}"
         package.mkdir(parents=True, exist_ok=True)
-        (package / f"m{number}.py").write_text("import torch\n" + "torch.zeros(1).cuda()\n" * 60)
+        (package / f"m{number}.py").write_text("import torch\n" + "torch.zeros(1).cuda()\n" * 6)
         (package / f"d{number}.bin").write_bytes(bytes(20_000))
     return folder
 
 
-def start(project: Path, output: Path, *options: str) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "gpu2npu", "-i", str(project), "-o", str(output), "-v", "2.1.0", "-j", "2", "-q"]
-    return subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+@pytest.fixture(scope="module")
+def migrate(project: Path) -> Iterator[Migrate]:
+    """`migrate(output, operation, signal, *options)`: the signal arrives at the operation of that number."""
+    server = Path(__file__).with_name("migrate_until.py")
+    with subprocess.Popen([sys.executable, server], stdin=PIPE, stdout=PIPE, text=True) as process:
+
+        def run(output: Path, operation: int = 0, number: int = signal.SIGKILL, *options: str) -> Ended:
+            assert process.stdin is not None and process.stdout is not None
+            command = ["-i", str(project), "-o", str(output), "-v", "2.1.0", "-j", "2", "-q", *options]
+            print(json.dumps([command, operation, number]), file=process.stdin, flush=True)
+            return Ended(*json.loads(process.stdout.readline()))
+
+        yield run
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -32,61 +60,58 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def whole(project: Path) -> tuple[dict[str, bytes], float]:
-    """The complete output, and the seconds it takes to make."""
-    output = project.parent / "whole"
-    started = time.monotonic()
-    assert start(project, output).wait() == 0
-    return contents(output / "proj_msft"), time.monotonic() - started
+def complete(project: Path, migrate: Migrate) -> tuple[dict[str, bytes], int]:
+    """The complete output, and the number of operations that make it."""
+    output = project.parent / "complete"
+    ended = migrate(output)
+    assert ended.code == 0
+    assert ended.operations > 50
+    return contents(output / "proj_msft"), ended.operations
 
 
-MOMENTS = [0.2, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96, 1.0]
+def some_of(operations: int) -> list[int]:
+    """A tenth of the way, and so on; and each of the last operations, among which the output moves into place."""
+    return [operations * tenth // 10 for tenth in (1, 3, 5, 7, 9)] + list(range(operations - 4, operations + 1))
 
 
-def test_killed_at_any_moment(project: Path, tmp_path: Path, whole: tuple[dict[str, bytes], float]) -> None:
-    complete, seconds = whole
-    output = tmp_path / "out" / "proj_msft"
-    for moment in MOMENTS:
-        run = start(project, output.parent)
-        time.sleep(seconds * moment)
-        run.kill()
-        run.communicate()
-        if output.exists():
-            assert contents(output) == complete
-            output.rename(tmp_path / f"done{moment}")
-    # The next run clears away what the killed ones left.
-    assert start(project, output.parent).wait() == 0
-    assert [path.name for path in output.parent.iterdir()] == ["proj_msft"]
-    assert contents(output) == complete
+def test_killed_at_any_moment(tmp_path: Path, migrate: Migrate, complete: tuple[dict[str, bytes], int]) -> None:
+    whole, operations = complete
+    outputs = [tmp_path / str(moment) for moment in some_of(operations)]
+    for output in outputs:
+        assert migrate(output, int(output.name)).code == -signal.SIGKILL
+    written = [output for output in outputs if (output / "proj_msft").exists()]
+    assert all(contents(output / "proj_msft") == whole for output in written)
+    # The next run clears away what a killed one left.
+    unfinished = next(output for output in reversed(outputs) if output not in written)
+    assert any(unfinished.iterdir())
+    assert migrate(unfinished).code == 0
+    assert [path.name for path in unfinished.iterdir()] == ["proj_msft"]
+    assert contents(unfinished / "proj_msft") == whole
 
 
-def test_killed_while_replacing(project: Path, tmp_path: Path, whole: tuple[dict[str, bytes], float]) -> None:
-    complete, seconds = whole
-    output = tmp_path / "proj_msft"
-    for moment in (0.7, 0.9, 0.95, 1.0):
-        if output.exists():
-            (output / "mark").unlink(missing_ok=True)
-        else:
-            assert start(project, tmp_path).wait() == 0
-        (output / "mark").write_text("the old output")
-        old = contents(output)
-        run = start(project, tmp_path, "--force")
-        time.sleep(seconds * moment)
-        run.kill()
-        run.communicate()
-        assert contents(output) in (old, complete)
+def test_killed_while_replacing(tmp_path: Path, migrate: Migrate, complete: tuple[dict[str, bytes], int]) -> None:
+    whole, _ = complete
+    old = {"mark": b"the old output"}
+
+    def replace(moment: int) -> Ended:
+        output = tmp_path / str(moment) / "proj_msft"
+        output.mkdir(parents=True)
+        (output / "mark").write_bytes(old["mark"])
+        return migrate(output.parent, moment, signal.SIGKILL, "--force")
+
+    moments = some_of(replace(0).operations)
+    assert {replace(moment).code for moment in moments} == {-signal.SIGKILL}
+    left = [contents(tmp_path / str(moment) / "proj_msft") for moment in moments]
+    assert all(each in (old, whole) for each in left)
+    assert old in left and whole in left
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_asked_to_stop_it_cleans_up(
-    project: Path, tmp_path: Path, whole: tuple[dict[str, bytes], float], number: signal.Signals, code: int
+    tmp_path: Path, migrate: Migrate, complete: tuple[dict[str, bytes], int], number: signal.Signals, code: int
 ) -> None:
-    output = tmp_path / "out"
-    run = start(project, output)
-    deadline = time.monotonic() + 30
-    while not (output.exists() and any(output.iterdir())) and time.monotonic() < deadline:
-        time.sleep(0.005)
-    run.send_signal(number)
-    _, error = run.communicate(timeout=30)
-    assert b"Traceback" not in error
-    assert (run.returncode, list(tmp_path.iterdir())) == (code, [])
+    _, operations = complete
+    for tenth in (1, 5, 9):
+        ended = migrate(tmp_path / "out", operations * tenth // 10, number)
+        assert (ended.code, "Traceback" in ended.errors) == (code, False), ended.errors
+        assert list(tmp_path.iterdir()) == []
