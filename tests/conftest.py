@@ -1,4 +1,8 @@
-"""Nothing here depends on a clock: properties have no deadline, and what is said to be linear is counted."""
+"""No test depends on a clock, nor on the tests before it.
+
+Properties have no deadline, and what is said to be linear is counted. pytest-randomly shuffles the tests; the seed at
+the end of a run, given as `--randomly-seed`, brings back its order and the examples of its properties.
+"""
 
 import signal
 import sys
@@ -8,10 +12,24 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, seed, settings
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.option.randomly_reset_seed = False  # random numbers are those of each test, not of each run
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
+            seed(config.getoption("randomly_seed", 0))(item.obj)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    terminalreporter.write_line(f"--randomly-seed={config.getoption('randomly_seed', 0)}")
 
 
 @pytest.fixture(scope="session", autouse=True)
