@@ -4,10 +4,15 @@ Properties have no deadline, and what is said to be linear is counted. pytest-ra
 the end of a run, given as `--randomly-seed`, brings back its order and the examples of its properties.
 """
 
+import os
 import signal
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import PIPE
 from types import FrameType
 from typing import Any
 
@@ -38,6 +43,24 @@ def signals_that_end_what_tests_start() -> None:
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
+
+
+@pytest.fixture(scope="session")
+def torch_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str | Path]]:
+    """A command that runs a script as `python` does, in a process that has imported torch already.
+
+    For scripts whose start is not what is tested: importing torch takes longer than most of them.
+    """
+    server, client = (Path(__file__).with_name("torch_server") / f"{name}.py" for name in ("server", "client"))
+    with tempfile.TemporaryDirectory() as folder:  # the name of a socket may have 107 characters
+        address = Path(folder, "socket")
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        command = [sys.executable, server, address]
+        with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, env=environment) as process:
+            assert process.stdin is not None and process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            yield [sys.executable, "-I", "-S", client, address]
+            process.stdin.close()
 
 
 @pytest.fixture

@@ -4,20 +4,28 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 
+import pytest
 import torch
 
 from gpu2npu.emulator.launch import emulating
 
 
-def on_chip(soc, code, **environment):
-    """What `code` prints as JSON on such a chip."""
+@pytest.fixture
+def on_chip(torch_python, tmp_path):
+    """`on_chip("Ascend910A", code)`: what the code prints as JSON on such a chip."""
+    return partial(run_on_chip, [*torch_python, tmp_path / "script.py"])
+
+
+def run_on_chip(command, soc, code, **environment):
+    command[-1].write_text(code)
     ran = subprocess.run(
-        [sys.executable, "-c", code],
+        command,
         env={**emulating(os.environ, python=sys.executable, npus=2, soc=soc), **environment},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=600,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
@@ -87,7 +95,7 @@ PRINT = "print(json.dumps(found))"
 OVERFLOWING = ("exp", "in place", "cast", "copy", "borrowed")
 
 
-def test_a_chip_of_the_first_generation():
+def test_a_chip_of_the_first_generation(on_chip):
     found = on_chip("Ascend910A", OVERFLOWS + CHIP + FIRST_GENERATION + PRINT, GPU2NPU_CONV_HF32="0")
     assert {found[name] for name in OVERFLOWING} == {65504.0}
     assert (found["nan"], found["wide"]) == (0.0, float("inf"))
@@ -105,7 +113,7 @@ def test_a_chip_of_the_first_generation():
     assert found["overflowed"] is False
 
 
-def test_a_chip_of_the_second_generation_that_is_told_to_saturate():
+def test_a_chip_of_the_second_generation_that_is_told_to_saturate(on_chip):
     told = {"INF_NAN_MODE_ENABLE": "0", "INF_NAN_MODE_FORCE_DISABLE": "1"}
     found = on_chip("Ascend910B4", OVERFLOWS + CHIP + PRINT, GPU2NPU_CONV_HF32="1", **told)
     assert {found[name] for name in OVERFLOWING} == {65504.0}

@@ -1,0 +1,97 @@
+"""Runs scripts in children of one process that has imported torch, which takes longer than a short training.
+
+A script runs in its client's folder and environment, with its client's arguments, output and input, as `python SCRIPT`
+would run it: what is on PYTHONPATH is found, a sitecustomize there is imported, and so is the backend of torch that is
+there. What the environment does when Python or torch starts is the server's.
+
+Argument: the path of the socket to listen at.
+"""
+
+import contextlib
+import faulthandler
+import importlib
+import importlib.metadata
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import torch
+import torch._dynamo  # optimizers and DistributedDataParallel import it
+import torch.distributed
+import torch.utils.data  # noqa: F401
+
+
+def serve(path: str) -> None:
+    """Answer clients until the process that started this one ends."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(64)
+        print("ready", flush=True)
+        parent = sys.stdin.fileno()
+        while True:
+            readable, _, _ = select.select([listener, parent], [], [])
+            if parent in readable:  # closed
+                return
+            client, _ = listener.accept()
+            with client:
+                if not os.fork():
+                    listener.close()
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    os._exit(answer(client))
+
+
+def answer(client: socket.socket) -> int:
+    """Run one client's script in a child, and tell the client its wait status; end it when the client has gone."""
+    message, streams, _, _ = socket.recv_fds(client, 1 << 20, 3)
+    while b"\0" not in message:
+        message += client.recv(1 << 20)
+    request = json.loads(message[:-1])
+    if not (child := os.fork()):
+        client.close()
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        run(**request)  # ends in SystemExit or an error, as a script does
+        sys.exit()
+    for stream in streams:
+        os.close(stream)
+    ended = os.pidfd_open(child)
+    readable, _, _ = select.select([client, ended], [], [])
+    if ended not in readable:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    with contextlib.suppress(OSError):
+        client.sendall(str(status).encode())
+    return 0
+
+
+def run(arguments: list[str], folder: str, environment: dict[str, str]) -> None:
+    """What Python does for `python SCRIPT ARGUMENTS` after it has started."""
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in environment
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8")
+    sys.argv = arguments
+    sys.path[0:1] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+    importlib.invalidate_caches()
+    sys.modules.pop("sitecustomize", None)
+    with contextlib.suppress(ModuleNotFoundError):
+        importlib.import_module("sitecustomize")
+    for backend in importlib.metadata.entry_points(group="torch.backends"):
+        backend.load()()
+    sys.path.insert(0, str(Path(arguments[0]).absolute().parent))
+    runpy.run_path(arguments[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    faulthandler.enable()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    serve(sys.argv[1])
