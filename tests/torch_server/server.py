@@ -77,8 +77,10 @@ def run(arguments: list[str], folder: str, environment: dict[str, str]) -> None:
     os.environ.update(environment)
     os.chdir(folder)
     sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in environment
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(encoding="utf-8")
+    # Those of the server know the files that it was started with.
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
     sys.argv = arguments
     sys.path[0:1] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     importlib.invalidate_caches()

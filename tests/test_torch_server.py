@@ -1,0 +1,32 @@
+"""The stand-in for `python SCRIPT` that tests of trainings use ends as a script ends, and is where a script is."""
+
+import signal
+import subprocess
+
+SCRIPT = """
+import os, sys
+print(sys.argv[1:], os.getcwd(), os.environ["MINE"], input())
+print("a warning", file=sys.stderr)
+if sys.argv[1] == "kill":
+    sys.stdout.flush()
+    os.kill(os.getpid(), 9)
+if sys.argv[1] == "raise":
+    raise KeyError("no such picture")
+sys.exit(int(sys.argv[1]))
+"""
+
+
+def test_a_script_ends_as_it_would_alone(torch_python, tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    for way, code, error in (("0", 0, ""), ("7", 7, ""), ("raise", 1, "KeyError"), ("kill", -signal.SIGKILL, "")):
+        ran = subprocess.run(
+            [*torch_python, "script.py", way],
+            cwd=tmp_path,
+            env={"MINE": "variable"},
+            input="line\n",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (ran.returncode, ran.stdout) == (code, f"['{way}'] {tmp_path} variable line\n"), ran.stderr
+        assert ran.stderr.startswith("a warning\n") and error in ran.stderr
