@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 CLIENTS := .venv-clients
 BROWSER := .venv-browser
 
-.PHONY: demo test test-cards test-clients test-browser lint bench bench-emulator coverage-emulator docs clean
+.PHONY: demo test test-settings test-cards test-clients test-browser lint bench bench-emulator coverage-emulator docs clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -20,6 +20,10 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto
+
+# The suite under other numbers of threads, vector instructions, versions of Python, and on a busy machine: hours.
+test-settings: $(INSTALLED)
+	$(BIN)/python -m tools.run_settings
 
 # Every fixture for many cards on the CPU and on one, two and four NPUs, with checkpoints exchanged between them.
 test-cards: $(INSTALLED)
@@ -63,4 +67,4 @@ docs: $(INSTALLED)
 	$(BIN)/gpu2npu rules docs -o docs/rules
 
 clean:
-	rm -rf $(VENV) $(CLIENTS) $(BROWSER) demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) .venv-3.* .test-settings $(CLIENTS) $(BROWSER) demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
