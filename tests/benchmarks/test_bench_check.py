@@ -12,7 +12,7 @@ def test_a_tree_is_checked_twice_and_analysed(tmp_path: Path) -> None:
     cost = measure_project("own", tmp_path / "tree", tmp_path)
     assert (cost.files, cost.lines) == (1, 2)
     for run in (cost.cold, cost.cached, *cost.analyses.values()):
-        assert run.seconds > 0.01
+        assert run.seconds > 0
         assert 10e6 < run.peak < 0.2e9
     assert tuple(cost.analyses) == MODES
     assert list((tmp_path / "cache-own").rglob("*.json"))

@@ -51,7 +51,7 @@ def step(
         env={**os.environ, **known, "GITHUB_ACTION_PATH": "/actions/gpu2npu copy", **variables},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 
@@ -90,7 +90,7 @@ def test_a_finding_fails_the_step_and_is_in_both_reports(project: Path) -> None:
 def test_known_findings_pass(project: Path) -> None:
     (project / "train.py").write_text(FINDING)
     accept = [Path(sys.executable).parent / "gpu2npu", "check", ".", "--baseline", "known.json", "--update-baseline"]
-    subprocess.run(accept, cwd=project, capture_output=True, timeout=120, check=True)
+    subprocess.run(accept, cwd=project, capture_output=True, timeout=600, check=True)
     done = step(CHECK, project, baseline="known.json", fail_on="any", sarif_file="")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert not (project / "gpu2npu.sarif").exists()
@@ -145,7 +145,7 @@ def test_no_expression_is_in_a_script(each: dict[str, Any]) -> None:
     assert "${{" not in each["run"]
     linter = Path(sys.executable).parent / "shellcheck"
     done = subprocess.run(
-        [linter, "--shell=bash", "-"], input=each["run"], capture_output=True, text=True, timeout=60, check=False
+        [linter, "--shell=bash", "-"], input=each["run"], capture_output=True, text=True, timeout=600, check=False
     )
     assert (done.returncode, done.stdout) == (0, "")
 

@@ -270,7 +270,7 @@ def test_a_closed_pipe_is_no_error(project: Path) -> None:
     diff.stdout.close()
     assert diff.stderr.read() == b""
     diff.stderr.close()
-    assert diff.wait(timeout=60) != 0
+    assert diff.wait(timeout=600) != 0
 
 
 def test_the_diff_of_a_notebook_names_cells_and_applies(run, project: Path) -> None:

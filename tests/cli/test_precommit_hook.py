@@ -41,7 +41,7 @@ def run_hook(folder: Path, args: list[str], cache: Path) -> subprocess.Completed
         env={"XDG_CACHE_HOME": str(cache)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 

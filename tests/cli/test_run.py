@@ -24,7 +24,7 @@ def gpu2npu_run(tmp_path):
             env={**os.environ, **environment},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=600,
             check=False,
         )
 
@@ -69,7 +69,7 @@ def test_signals_reach_the_command(tmp_path):
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
         process.terminate()
-        assert process.wait(timeout=300) == 9
+        assert process.wait(timeout=600) == 9
 
 
 def test_an_old_operator_report_is_removed_first(gpu2npu_run, tmp_path):

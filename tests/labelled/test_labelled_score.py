@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.labels import TREES, format_problems, format_scores, judge_packages, score
 
 
+@pytest.mark.long
 def test_edits_are_right_and_few_are_missing() -> None:
     judged = judge_packages(TREES, jobs=1)
     result = score(judged)

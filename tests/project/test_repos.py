@@ -94,7 +94,7 @@ def test_the_command_prints_a_line_for_each(paths: tuple[str, ...], tmp_path: Pa
         "2.7.1",
     ]
     environment = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment)
     assert done.stderr == ""
     assert done.returncode == 1
     lines = {line["project"]: line for line in map(json.loads, done.stdout.splitlines())}

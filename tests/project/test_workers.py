@@ -38,7 +38,7 @@ def run_program(tmp_path: Path, body: str) -> list[str]:
     program = tmp_path / "program.py"
     indented = textwrap.indent(textwrap.dedent(body), "    ").strip()
     program.write_text(PROGRAM.format(path=sys.path, body=indented))
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout.splitlines()
@@ -128,7 +128,7 @@ def test_workers_end_when_the_parent_is_killed(tmp_path: Path, until: Callable[.
     indented = textwrap.indent(textwrap.dedent(body), "    ").strip()
     program.write_text(PROGRAM.format(path=sys.path, body=indented))
     # Returns when the pipe is closed, which the workers hold too.
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == -9
     pids = done.stdout.split()
     assert len(pids) == 2

@@ -7,6 +7,7 @@ import json
 import pkgutil
 import types
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,7 @@ def is_public(name: str) -> bool:
 NAMES = sorted({name for name in (*installed_names(), *cuda_names()) if is_public(name)} - set(PACKAGES))
 
 
+@cache
 def judge(version: str) -> dict[str, str]:
     """For each name: renamed, mapped, reported, bare (the general rule's finding) or silent."""
     head = "import torch\n"

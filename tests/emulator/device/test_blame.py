@@ -172,7 +172,7 @@ def test_workers_spawned_ranks_and_strict_backward_passes(tmp_path):
         env=emulating(os.environ, python=sys.executable, npus=2, strict=True),
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=600,
         check=False,
     )
     assert ran.returncode == 1, ran.stderr

@@ -179,7 +179,7 @@ def test_the_bytes_of_a_tensor_are_held_once():
         env=emulating(os.environ, python=sys.executable, npus=1),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=True,
     )
     grown, allocated, peak = map(int, ran.stdout.split())

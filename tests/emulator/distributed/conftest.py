@@ -13,7 +13,7 @@ RANKS = Path(__file__).with_name("ranks.py")
 def run():
     """Run a command under `gpu2npu run`."""
 
-    def call(*command, npus=4, timeout=120, **environment):
+    def call(*command, npus=4, timeout=600, **environment):
         return subprocess.run(
             [sys.executable, "-m", "gpu2npu", "run", "--npus", str(npus), *map(str, command)],
             env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
@@ -27,11 +27,11 @@ def run():
 
 
 @pytest.fixture
-def check(run, tmp_path):
+def check(run, torch_python, tmp_path):
     """Have ranks run the checks of a module of this folder."""
 
     def call(module, size):
-        ran = run(RANKS, module, size, tmp_path, timeout=300)
+        ran = run(*torch_python, RANKS, module, size, tmp_path, timeout=600)
         assert ran.returncode == 0, ran.stderr
         failures = json.loads(ran.stdout.splitlines()[-1])
         assert not failures, "\n".join(f"{name}:\n{trace}" for name, trace in failures.items())

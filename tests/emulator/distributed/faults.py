@@ -28,14 +28,13 @@ def run_rank(rank, way, folder, seen, all_told):
     if rank == 1:
         time.sleep(0.2)
         WAYS[way]()
-    began = time.monotonic()
     try:
         if rank == 0:
             dist.all_reduce(tensor)
         else:
             dist.recv(tensor, src=1)
     except RuntimeError as error:
-        seen.put((way, rank, str(error), time.monotonic() - began))
+        seen.put((way, rank, str(error)))
     all_told.wait(60)  # who leaves earlier is one more rank that has ended
 
 
@@ -49,9 +48,9 @@ if __name__ == "__main__":
         processes = [context.Process(target=run_rank, args=each) for each in arguments]
         for process in processes:
             process.start()
-        stories += [seen.get(timeout=60) for _ in range(2)]
+        stories += [seen.get(timeout=600) for _ in range(2)]
         all_told.set()
         for process in processes:
             process.join(30)
-        stories.append((way, "codes", [process.exitcode for process in processes], 0))
+        stories.append((way, "codes", [process.exitcode for process in processes]))
     sys.stdout.write(json.dumps(stories) + "\n")

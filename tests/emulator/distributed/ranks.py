@@ -31,7 +31,7 @@ def run_checks(rank, module, size, folder, failures):
             init_method=f"file://{folder}/store{number}",
             rank=rank,
             world_size=size,
-            timeout=timedelta(seconds=30),
+            timeout=timedelta(seconds=300),
             device_id=torch.device("npu", rank) if backend in module.BOUND else None,
         )
         for check in checks:

@@ -93,7 +93,7 @@ def sharding_saves_memory(rank):
     fully_shard(model)
     with torch.no_grad():
         model(torch.ones(1, 256, device=f"npu:{rank}"))
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 300
     while torch.npu.memory_allocated(rank) >= before / 2:  # gloo's threads let go of the last layer milliseconds later
         assert time.monotonic() < deadline
         time.sleep(0.001)

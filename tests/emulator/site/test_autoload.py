@@ -18,7 +18,7 @@ def python(code, **environment):
         k: v for k, v in environment.items() if v is not None
     }
     result = subprocess.run(
-        [sys.executable, "-c", code], env=settings, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code], env=settings, capture_output=True, text=True, timeout=600, check=False
     )
     result.lines = result.stdout.splitlines()
     return result
@@ -117,7 +117,7 @@ def test_the_reports_of_several_processes_add_up(tmp_path, borrowing):
     script.write_text(PROCESSES)
     report = tmp_path / "report.csv"
     environment = {**os.environ, "PYTHONPATH": str(SITE), "GPU2NPU_OP_REPORT": str(report), "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, str(script)], env=environment, check=True, timeout=120)
+    subprocess.run([sys.executable, str(script)], env=environment, check=True, timeout=600)
     rows = {row["operator"]: row for row in csv.DictReader(report.open())}
     assert list(next(iter(rows.values()))) == ["operator", "calls", "seconds", "kind"]
     assert rows["aten::add.Tensor"]["calls"] == "21"
