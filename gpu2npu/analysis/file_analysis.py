@@ -15,9 +15,9 @@ from gpu2npu.analysis.python_module import Project, PythonModule, UnreadableErro
 from gpu2npu.analysis.torch_apis import torch_api_findings
 from gpu2npu.analysis.value_types import ValueTypes
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
-from gpu2npu.engine.source import read_source
 from gpu2npu.formats.nodes import FormatError
 from gpu2npu.formats.notebook import read_cells
+from gpu2npu.python.source import read_source
 from gpu2npu.records import Advice, Finding, MigratedFile, Span
 
 _Told = TypeVar("_Told", Finding, Advice)

@@ -12,7 +12,7 @@ from functools import cached_property
 from gpu2npu.analysis.python_scopes import Assigned, Binding, Code, Defined, Imported, Scope, collect
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.python_tree import python_tree
-from gpu2npu.engine.source import SourceError, read_source
+from gpu2npu.python.source import SourceError, read_source
 from gpu2npu.records import Span
 from gpu2npu.support.tables import without_repeats
 

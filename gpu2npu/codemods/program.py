@@ -14,8 +14,8 @@ from gpu2npu.engine.edits import Positions, locate
 from gpu2npu.engine.names import Names
 from gpu2npu.engine.python_tree import python_tree
 from gpu2npu.engine.scopes import Scope, collect_scopes
-from gpu2npu.engine.source import read_source
 from gpu2npu.engine.tree import children
+from gpu2npu.python.source import read_source
 
 _Made = TypeVar("_Made")
 

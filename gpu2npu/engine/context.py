@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from gpu2npu.engine.outline import Outline
+from gpu2npu.engine.torch_library import TORCH
+from gpu2npu.python.project import Project
 from gpu2npu.rulebook.rule import AttributeMatch, MethodMatch, NameMatch, Rulebook
 
 # What a file depends on about which jedi was asked: it looks wherever it likes.
@@ -42,6 +44,10 @@ class ProjectContext:
     outlines: dict[str, Outline | None] = field(default_factory=dict, compare=False, repr=False)  # a cache, for Names
     consulted: dict[str, set[str]] = field(default_factory=dict, compare=False, repr=False)  # see `consult`
     answers: dict[tuple[object, ...], Any] = field(default_factory=dict, compare=False, repr=False)  # see `once`
+    project: Project = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "project", Project(self.files, self.read, self.root, TORCH))
 
     def consult(self, asker: str, path: str) -> None:
         """Note that an answer about the file `asker` may depend on the file at `path`, or on EVERY_FILE."""

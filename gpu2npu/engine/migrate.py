@@ -25,9 +25,9 @@ from gpu2npu.engine.receivers import OWN, UNKNOWN
 from gpu2npu.engine.rewrites import Replacement, in_source, rewritten
 from gpu2npu.engine.scopes import collect_scopes
 from gpu2npu.engine.skips import Skips, find_skips
-from gpu2npu.engine.source import SourceError, SourceFile, read_source
 from gpu2npu.engine.table import RuleTable, outside, rule_table
 from gpu2npu.engine.tree import children
+from gpu2npu.python.source import SourceError, SourceFile, read_source
 from gpu2npu.records import Change, FileRewrite, Finding, FindingKind, MigratedFile, Operation
 from gpu2npu.rulebook.rule import Rulebook
 

@@ -11,8 +11,8 @@ import libcst as cst
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.outline import IMPORTERS, Outline, read_outline
 from gpu2npu.engine.scopes import Assigned, Binding, Defined, Imported, Scope, Scopes, collect_scopes
-from gpu2npu.engine.source import SourceError, read_source
 from gpu2npu.engine.tree import dotted_name, last_name, string_value
+from gpu2npu.python.source import SourceError, read_source
 from gpu2npu.support.tables import has_cuda_name, without_repeats
 
 # Modules that a star import of torch brings in, as far as rules are about them.

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gpu2npu.engine.source import SourceError, read_source
 from gpu2npu.formats.nodes import FormatError
 from gpu2npu.formats.notebook import cell_lines, read_cells
+from gpu2npu.python.source import SourceError, read_source
 from gpu2npu.records import Finding, MigratedFile
 from gpu2npu.report.check_result import CheckedFile, CheckedFinding
 

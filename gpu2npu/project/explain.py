@@ -15,13 +15,13 @@ from gpu2npu.engine.names import Names
 from gpu2npu.engine.receivers import OWN, Receivers
 from gpu2npu.engine.scopes import collect_scopes
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
-from gpu2npu.engine.source import SourceError, read_source
 from gpu2npu.engine.strings import NO, UNSURE, Place, Texts, judge
 from gpu2npu.engine.table import outside
 from gpu2npu.engine.tree import string_value
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.formats.notebook import read_cells
 from gpu2npu.project.line_sites import Site, sites_on_line
+from gpu2npu.python.source import SourceError, read_source
 from gpu2npu.records import Change, Finding, Span
 from gpu2npu.report.text import counted
 from gpu2npu.rulebook.describe import limit_texts, match_text, where_texts

@@ -1,0 +1,97 @@
+"""One Python file with everything that its own text says: tree, offsets, scopes, uses of names."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpu2npu.python.scopes import Scope
+from gpu2npu.python.source import SourceFile
+from gpu2npu.python.syntax import DEFINITIONS, Import
+from gpu2npu.python.text import Lines
+from gpu2npu.python.tree import parse
+from gpu2npu.python.walk import Use, Walk
+from gpu2npu.records import Span
+
+
+@dataclass(frozen=True, eq=False)
+class PythonFile:
+    """A parsed file. `scopes` has the scope that a definition, lambda or comprehension opens, `parents` the node above
+    each node, `uses` what `walk` says; `imports` are the import statements, `stars` the modules that stars import."""
+
+    source: SourceFile
+    lines: Lines
+    tree: ast.Module
+    module: Scope
+    scopes: Mapping[ast.AST, Scope]
+    parents: Mapping[ast.AST, ast.AST]
+    uses: Sequence[Use]
+    imports: Sequence[tuple[Import, Scope]]
+    stars: Sequence[str]
+
+    @property
+    def path(self) -> str:
+        """The path in the project, with forward slashes."""
+        return self.source.path
+
+    @property
+    def text(self) -> str:
+        return self.source.text
+
+    def bounds(self, node: ast.AST) -> tuple[int, int]:
+        """The offsets of a node's first character and of the one behind its last, without parentheses around it."""
+        return self.lines.bounds(node)
+
+    def span(self, node: ast.AST) -> Span:
+        """The place of a node as reports give it."""
+        return self.lines.span(*self.bounds(node))
+
+    def code(self, node: ast.AST) -> str:
+        """The text of a node."""
+        start, end = self.bounds(node)
+        return self.text[start:end]
+
+    def above(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes above a node, the nearest first, the module last."""
+        parent = self.parents.get(node)
+        while parent is not None:
+            yield parent
+            parent = self.parents.get(parent)
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """The smallest statement that holds a node, or is it."""
+        while not isinstance(node, ast.stmt):
+            node = self.parents[node]
+        return node
+
+    def scope_of(self, node: ast.AST) -> Scope:
+        """The scope in which the names of an expression or statement are looked up."""
+        child, parent = node, self.parents.get(node)
+        while parent is not None:
+            scope = self.scopes.get(parent)
+            if scope is not None and _is_inside(parent, child, self.parents):
+                return scope
+            child, parent = parent, self.parents.get(parent)
+        return self.module
+
+
+def _is_inside(opener: ast.AST, child: ast.AST, parents: Mapping[ast.AST, ast.AST]) -> bool:
+    """Whether a child of a node that opens a scope is evaluated in that scope."""
+    if isinstance(opener, DEFINITIONS):
+        return isinstance(child, ast.stmt)
+    if isinstance(opener, ast.Lambda):
+        return child is opener.body
+    return True
+
+
+def read_file(source: SourceFile) -> PythonFile:
+    """Parse a decoded file.
+
+    Raises:
+        TreeError: It is not Python of this interpreter's version, or is nested too deeply.
+    """
+    lines = Lines.of(source.text)
+    tree = parse(source.text, lines)
+    walk = Walk(tree)
+    return PythonFile(source, lines, tree, walk.module, walk.scopes, walk.parents, walk.uses, walk.imports, walk.stars)

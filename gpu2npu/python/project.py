@@ -1,0 +1,163 @@
+"""The Python files of a project: found by the names that imports give them, parsed when they are asked about."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gpu2npu.python.file import PythonFile, read_file
+from gpu2npu.python.library import Library
+from gpu2npu.python.source import SourceError, read_source
+from gpu2npu.python.tree import TreeError
+
+if TYPE_CHECKING:
+    from gpu2npu.python.names import Names
+
+_Answer = TypeVar("_Answer")
+
+# What a file depends on about which jedi was asked: it looks wherever it likes.
+EVERY_FILE = "*"
+_KEPT = 32  # parsed files that stay in memory for the next question
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What other files may take from a file: the `names` of its module, and the modules whose stars add to them."""
+
+    names: frozenset[str]
+    stars: tuple[str, ...]
+
+
+def no_file(path: str) -> bytes:
+    """Read a file of a project that has none."""
+    raise FileNotFoundError(path)
+
+
+class Project:
+    """One project as this process knows it. `files` are the paths of its Python files, relative, with forward slashes;
+    `read` gives the bytes of one. `root` is where they lie on disk (None: nowhere, and jedi is not asked).
+
+    `consulted` has, for a file, the files (or EVERY_FILE) that answers about it were looked up in.
+    """
+
+    def __init__(
+        self,
+        files: frozenset[str] = frozenset(),
+        read: Callable[[str], bytes] = no_file,
+        root: Path | None = None,
+        library: Library | None = None,
+    ) -> None:
+        self.files = files
+        self.read = read
+        self.root = root
+        self.library = library or Library()
+        self.consulted: dict[str, set[str]] = {}
+        self._names: OrderedDict[str, Names | None] = OrderedDict()
+        self._interfaces: dict[str, Interface | None] = {}
+        self._paths: dict[tuple[str, str], str | None] = {}
+        self._answers: dict[tuple[object, ...], Any] = {}
+        self._settled: dict[tuple[object, ...], Any] = {}
+
+    def __reduce__(self) -> tuple[type[Project], tuple[Any, ...]]:
+        return Project, (self.files, self.read, self.root, self.library)
+
+    def consult(self, asker: str, path: str) -> None:
+        """Note that an answer about the file `asker` may depend on the file at `path`, or on EVERY_FILE."""
+        self.consulted.setdefault(asker, set()).add(path)
+
+    def once(self, question: tuple[object, ...], ask: Callable[[], _Answer]) -> _Answer | None:
+        """The answer to a question that leads to others, perhaps in a circle: a module that imports from one that
+        imports from it. Until the outermost is answered, each is asked once; asked again within itself, it is None."""
+        answers = self._answers
+        if question in answers:
+            known: _Answer | None = answers[question]
+            return known
+        outermost = not answers
+        answers[question] = None
+        try:
+            answers[question] = answer = ask()
+        finally:
+            if outermost:
+                answers.clear()
+        return answer
+
+    def settled(self, question: tuple[object, ...], ask: Callable[[], _Answer]) -> _Answer | None:
+        """The same, remembered for good unless it was answered within a circle, where it may lack something. The
+        question and its answer hold no nodes."""
+        if question in self._settled:
+            known: _Answer | None = self._settled[question]
+            return known
+        complete = not self._answers
+        answer = self.once(question, ask)
+        if complete:
+            self._settled[question] = answer
+        return answer
+
+    def module_path(self, module: str, importer: str) -> str | None:
+        """The project file that `module` (dotted, relative with leading dots) means in `importer`, or None."""
+        key = module, importer.rpartition("/")[0]
+        if key not in self._paths:
+            self._paths[key] = next((path for path in _candidates(module, importer) if path in self.files), None)
+        return self._paths[key]
+
+    def names(self, path: str, asker: str | None = None) -> Names | None:
+        """What the names of another file mean; None where it cannot be read or parsed."""
+        if asker is not None:
+            self.consult(asker, path)
+        if path in self._names:
+            self._names.move_to_end(path)
+            return self._names[path]
+        self._names[path] = found = self._load(path)
+        while len(self._names) > _KEPT:
+            self._names.popitem(last=False)
+        return found
+
+    def keep(self, names: Names) -> None:
+        """Use an already parsed file as the one at its path."""
+        self._names[names.path] = names
+
+    def interface(self, path: str, asker: str) -> Interface | None:
+        """What other files may take from the file at `path`; None where it cannot be read or parsed."""
+        self.consult(asker, path)
+        if path not in self._interfaces:
+            names = self.names(path)
+            self._interfaces[path] = (
+                None if names is None else Interface(frozenset(names.file.module.bindings), tuple(names.file.stars))
+            )
+        return self._interfaces[path]
+
+    def _load(self, path: str) -> Names | None:
+        from gpu2npu.python.names import Names
+
+        try:
+            return Names(self.parse(path), self)
+        except (OSError, SourceError, TreeError):
+            return None
+
+    def parse(self, path: str) -> PythonFile:
+        """Parse a file of the project.
+
+        Raises:
+            OSError: It cannot be read.
+            SourceError, TreeError: It is not text, or not Python.
+        """
+        return read_file(read_source(self.read(path), path))
+
+
+def _candidates(module: str, importer: str) -> list[str]:
+    """The paths that `module` may have in `importer`, the likeliest first."""
+    stripped = module.lstrip(".")
+    parts = stripped.split(".") if stripped else []
+    level = len(module) - len(stripped)
+    package = importer.split("/")[:-1]
+    if level:
+        bases = [package[: len(package) - (level - 1)]] if level - 1 <= len(package) else []
+    else:
+        # An absolute import starts at the root, at a folder on the way to the importer (scripts put their own folder
+        # on sys.path), or at a conventional source folder.
+        bases = [package[:depth] for depth in range(len(package), -1, -1)] + [["src"]]
+    stems = ["/".join((*base, *parts)) for base in bases]
+    return [path for stem in stems for path in (f"{stem}.py", f"{stem}/__init__.py".lstrip("/"))]

@@ -1,0 +1,156 @@
+"""Small questions about the nodes of a syntax tree."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = Function | ast.ClassDef
+Import = ast.Import | ast.ImportFrom
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
+IMPORTS = (ast.Import, ast.ImportFrom)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def dotted_name(node: ast.AST) -> str | None:
+    """`a.b.c` for a chain of attributes on a name, else None."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    parts.append(node.id)
+    return ".".join(reversed(parts))
+
+
+def last_name(node: ast.AST) -> str | None:
+    """The name a reader would call an expression by: `c` of `a.b.c`, `f` of `x.f()`."""
+    while isinstance(node, ast.Call):
+        node = node.func
+    if isinstance(node, ast.Name):
+        return node.id
+    return node.attr if isinstance(node, ast.Attribute) else None
+
+
+def string_value(node: ast.AST | None) -> str | None:
+    """The value of a string literal, not of bytes or an f-string; else None."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def elements(node: ast.AST | None) -> Sequence[ast.expr]:
+    """The values of a list, tuple or set display."""
+    return node.elts if isinstance(node, (ast.List, ast.Tuple, ast.Set)) else ()
+
+
+def chain(node: ast.AST) -> list[ast.expr]:
+    """The nodes of a dotted expression from its first part on: those of `a`, `a.b` and `a.b.c`."""
+    parts: list[ast.expr] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node)
+        node = node.value
+    if isinstance(node, ast.expr):
+        parts.append(node)
+    return parts[::-1]
+
+
+def arguments(call: ast.Call | ast.ClassDef) -> list[ast.expr | ast.keyword]:
+    """What a call is given, in the order it is written; of a class, its bases and keywords."""
+    positional = call.args if isinstance(call, ast.Call) else call.bases
+    found: list[ast.expr | ast.keyword] = [*positional, *call.keywords]
+    if positional and call.keywords and _place(positional[-1]) > _place(call.keywords[0]):  # f(a=1, *rest)
+        found.sort(key=_place)
+    return found
+
+
+def _place(node: ast.expr | ast.keyword) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def argument_value(argument: ast.expr | ast.keyword) -> ast.expr:
+    """The expression that an argument gives, without its keyword."""
+    return argument.value if isinstance(argument, ast.keyword) else argument
+
+
+def argument_keyword(argument: ast.expr | ast.keyword) -> str | None:
+    """The keyword of an argument; None of one given by position or in what stars unpack."""
+    return argument.arg if isinstance(argument, ast.keyword) else None
+
+
+def is_unpacked(argument: ast.expr | ast.keyword) -> bool:
+    """Whether an argument is `*args` or `**kwargs`."""
+    return isinstance(argument, ast.Starred) or (isinstance(argument, ast.keyword) and argument.arg is None)
+
+
+def parameters(function: Function | ast.Lambda) -> list[ast.arg]:
+    """The parameters of a signature in the order of the call, starred ones last."""
+    given = function.args
+    stars = [star for star in (given.vararg, given.kwarg) if star is not None]
+    return [*given.posonlyargs, *given.args, *given.kwonlyargs, *stars]
+
+
+def defaults(function: Function | ast.Lambda) -> Iterator[tuple[ast.arg, ast.expr]]:
+    """Each parameter that has a default, with it."""
+    given = function.args
+    positional = [*given.posonlyargs, *given.args]
+    if given.defaults:
+        yield from zip(positional[-len(given.defaults) :], given.defaults, strict=True)
+    for parameter, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
+        if default is not None:
+            yield parameter, default
+
+
+def import_module(node: ast.ImportFrom) -> str:
+    """The module of a from-import, with its leading dots."""
+    return "." * node.level + (node.module or "")
+
+
+def member_of(module: str, name: str) -> str:
+    """The qualified name of a member of a module, which may be only dots."""
+    return f"{module}{name}" if module.endswith(".") else f"{module}.{name}"
+
+
+def imported_names(node: Import) -> Iterator[tuple[ast.alias, str]]:
+    """Each alias of an import statement with the whole dotted name it imports; of a star the module's."""
+    for alias in node.names:
+        if isinstance(node, ast.Import):
+            yield alias, alias.name
+        else:
+            module = import_module(node)
+            yield alias, module if alias.name == "*" else member_of(module, alias.name)
+
+
+def local_name(alias: ast.alias, node: Import) -> str:
+    """The name that an alias of an import statement binds."""
+    if alias.asname is not None:
+        return alias.asname
+    return alias.name.partition(".")[0] if isinstance(node, ast.Import) else alias.name
+
+
+def own_nodes(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    """The nodes of statements, in the order of the source, without those inside functions, classes and lambdas."""
+    pending = list(reversed(body))
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, (*DEFINITIONS, ast.Lambda)):
+            pending.extend(reversed(list(ast.iter_child_nodes(node))))
+
+
+def returned_values(function: Function) -> Iterator[ast.expr]:
+    """The values of a function's own return statements."""
+    for node in own_nodes(function.body):
+        if isinstance(node, ast.Return) and node.value is not None:
+            yield node.value
+
+
+def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The blocks of statements directly in a node."""
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(node, name, None)
+        if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
+            yield block

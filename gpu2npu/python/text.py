@@ -1,0 +1,97 @@
+"""Offsets in a text, and the lines and columns that reports give."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from gpu2npu.records import Span
+
+_NEWLINE = re.compile(r"\r\n?|\n")
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The lines of a text: `starts` are the offsets of their first characters, for the ends \\n, \\r\\n and \\r."""
+
+    text: str
+    starts: tuple[int, ...]
+    is_ascii: bool
+
+    @classmethod
+    def of(cls, text: str) -> Lines:
+        """The lines of `text`."""
+        return cls(text, tuple(line_starts(text)), text.isascii())
+
+    def offset(self, line: int, column: int) -> int:
+        """The offset in characters of a place as `ast` gives it: lines from 1, columns from 0 in bytes of UTF-8."""
+        start = self.starts[line - 1]
+        if self.is_ascii or not column:
+            return start + column
+        end = self.starts[line] if line < len(self.starts) else len(self.text)
+        return start + len(self.text[start:end].encode()[:column].decode())
+
+    def bounds(self, node: ast.AST) -> tuple[int, int]:
+        """The offsets of the first character of a node and of the one behind its last; parentheses around an
+        expression are not counted to it."""
+        assert isinstance(node, _PLACED)
+        return (
+            self.offset(node.lineno, node.col_offset),
+            self.offset(node.end_lineno or node.lineno, node.end_col_offset or 0),
+        )
+
+    def span(self, start: int, end: int) -> Span:
+        """The place between two offsets, as reports give it."""
+        (start_line, start_column), (end_line, end_column) = self._place(start), self._place(end)
+        return Span(start_line, start_column, end_line, end_column)
+
+    def _place(self, offset: int) -> tuple[int, int]:
+        line = bisect_right(self.starts, offset)
+        return line, offset - self.starts[line - 1]
+
+
+# Nodes that have a place in the text.
+_PLACED: tuple[type[Any], ...] = (
+    ast.expr, ast.stmt, ast.arg, ast.keyword, ast.alias, ast.excepthandler, ast.pattern,
+    *([getattr(ast, "type_param")] if sys.version_info >= (3, 12) else []),  # noqa: B009
+)  # fmt: skip
+
+
+def line_starts(text: str) -> list[int]:
+    """Offsets of the first character of each line, for the line ends \\n, \\r\\n and \\r."""
+    return [0, *(match.end() for match in _NEWLINE.finditer(text))]
+
+
+def line_before(text: str, offset: int) -> str:
+    """The line that an offset is in, up to the offset."""
+    return text[max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1 : offset]
+
+
+def indentation(text: str, offset: int) -> str:
+    """The white space that the line of an offset begins with."""
+    line = line_before(text, offset)
+    return line[: len(line) - len(line.lstrip(" \t\f"))]
+
+
+def newline_of(text: str) -> str:
+    """The line end that a text uses."""
+    found = _NEWLINE.search(text)
+    return found[0] if found is not None else "\n"
+
+
+def splice(text: str, replacements: Iterable[tuple[int, int, str]]) -> str:
+    """The text with (start, end, new) spans replaced, insertions first; of overlapping spans the longer one counts."""
+    parts: list[str] = []
+    position = 0
+    for start, end, new in sorted(replacements, key=lambda item: (item[0], item[0] != item[1], -item[1])):
+        if start < position:
+            continue
+        parts += (text[position:start], new)
+        position = end
+    parts.append(text[position:])
+    return "".join(parts)

@@ -1,0 +1,121 @@
+"""Python's own syntax tree of a text, with exact places in f-strings on every version of Python."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import warnings
+from collections.abc import Iterator
+
+from gpu2npu.python.literals import LiteralError, Part, literals
+from gpu2npu.python.text import Lines
+
+# A long chain of `elif` or a sum of thousands of terms is that deep a tree.
+RECURSION_LIMIT = 10_000
+
+
+class TreeError(ValueError):
+    """A text that cannot be parsed; the message is for the user."""
+
+
+def parse(text: str, lines: Lines) -> ast.Module:
+    """The syntax tree of a text, whose lines are `lines`.
+
+    Raises:
+        TreeError: The text is not Python of this interpreter's version, or is nested too deeply.
+    """
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, RECURSION_LIMIT))
+    try:
+        tree = _parsed(text)
+        if sys.version_info < (3, 12) and ("f'" in text or 'f"' in text or "F" in text):
+            _relocate_f_strings(tree, lines)
+    except SyntaxError as error:
+        if "too many nested" in str(error.msg):
+            raise TreeError(_TOO_DEEP) from error
+        raise TreeError(f"syntax error at line {error.lineno or 1}: {error.msg}") from error
+    except (RecursionError, MemoryError) as error:
+        raise TreeError(_TOO_DEEP) from error
+    except ValueError as error:  # null bytes
+        raise TreeError(f"syntax error: {error}") from error
+    finally:
+        sys.setrecursionlimit(limit)
+    return tree
+
+
+_TOO_DEEP = "its expressions are nested too deeply to be parsed"
+
+
+def parse_expression(text: str) -> ast.expr | None:
+    """The tree of an expression, such as the text of an annotation; None where it is not one."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _parsed(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the user's escapes and literals
+        return ast.parse(text)
+
+
+def _relocate_f_strings(tree: ast.AST, lines: Lines) -> None:
+    """Parse the expressions inside f-strings anew: before Python 3.12 their places are wrong in long strings."""
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.JoinedStr):
+                _relocate(child, lines)
+            else:
+                pending.append(child)
+
+
+def _relocate(joined: ast.JoinedStr, lines: Lines) -> None:
+    try:
+        found = literals(lines.text, *lines.bounds(joined))
+    except LiteralError:  # not as it is written: its parts stay where Python puts them
+        return
+    parts = [part for literal in found for part in literal.parts if part.is_code]
+    _relocate_values(joined, parts, lines)
+
+
+def _relocate_values(joined: ast.JoinedStr, parts: list[Part], lines: Lines) -> None:
+    values = [value for value in joined.values if isinstance(value, ast.FormattedValue)]
+    if len(values) != len(parts):
+        return
+    for value, part in zip(values, parts, strict=True):
+        value.value = _expression(part, lines) or value.value
+        if isinstance(value.format_spec, ast.JoinedStr):
+            _relocate_values(value.format_spec, [inner for inner in part.format if inner.is_code], lines)
+
+
+def _expression(part: Part, lines: Lines) -> ast.expr | None:
+    code = lines.text[part.start : part.end]
+    try:
+        inner = ast.parse(f"({code})", mode="eval").body
+    except SyntaxError:
+        return None
+    place = lines.span(part.start, part.start)
+    column = len(lines.text[part.start - place.start_column : part.start].encode())
+    for node in _with_places(inner):
+        if node.lineno == 1:
+            node.col_offset += column - 1
+        if node.end_lineno == 1:
+            node.end_col_offset = (node.end_col_offset or 0) + column - 1
+        node.end_lineno = (node.end_lineno or node.lineno) + place.start_line - 1
+        node.lineno += place.start_line - 1
+    if isinstance(inner, ast.JoinedStr):
+        _relocate(inner, lines)
+    else:
+        _relocate_f_strings(inner, lines)
+    return inner
+
+
+def _with_places(node: ast.AST) -> Iterator[ast.expr]:
+    for each in ast.walk(node):
+        if hasattr(each, "lineno"):
+            yield each  # type: ignore[misc]  # arguments and keywords have the same four numbers
