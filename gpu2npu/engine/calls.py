@@ -2,109 +2,122 @@
 
 from __future__ import annotations
 
-import io
+import ast
 import re
-import tokenize
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 
-import libcst as cst
-
-from gpu2npu.engine.edits import Bound, Code, Edit
+from gpu2npu.engine.filling import fill, in_f_strings, is_operand_template
 from gpu2npu.engine.imports import import_of
-from gpu2npu.engine.matches import Found, Matches
-from gpu2npu.engine.names import Names
-from gpu2npu.engine.scopes import Scope
+from gpu2npu.engine.matches import Bounds, Code, Edit, Found, Matches
 from gpu2npu.engine.table import RuleTable
-from gpu2npu.engine.tree import children, last_name, string_value
+from gpu2npu.engine.texts import StringText
+from gpu2npu.python.concrete import argument_bounds, has_comment
+from gpu2npu.python.names import Names
+from gpu2npu.python.scopes import Scope
+from gpu2npu.python.syntax import (
+    argument_keyword,
+    argument_value,
+    arguments,
+    chain,
+    is_unpacked,
+    last_name,
+    string_value,
+)
+from gpu2npu.python.tokens import name_bounds
+from gpu2npu.python.tree import parse_expression
 from gpu2npu.records import FindingKind, Operation
 from gpu2npu.rulebook.rule import ArgumentMatch, CallMatch, Rule
 from gpu2npu.rulebook.template import Piece, parse_template
 
-# Expressions that need no parentheses wherever they are put.
-_ATOMS = (
-    cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.SimpleString, cst.FormattedString, cst.Integer, cst.Float,
-    cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp, cst.SetComp,
-)  # fmt: skip
-# What may give something else, or do something more, the second time.
-_DEEDS = (cst.Call, cst.Await, cst.Yield, cst.NamedExpr)
-_COMMA = re.compile(r"\s*,\s*")
 # The name that a dotted one begins with.
 _FIRST = r"(?<![\w.'\"]){}(?=\.[A-Za-z_])"
 _ANY_FIRST = re.compile(_FIRST.format(r"[A-Za-z_]\w*"))
 # What holds a whole expression, so that no operator beside it can take a part of it.
-_LOOSE = (cst.Expr, cst.Assign, cst.AnnAssign, cst.Return, cst.Arg)
+_LOOSE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.Return, ast.keyword)
+
+_TRAILING_COMMA = re.compile(r"(?:[ \t]*,)?")
+
+Argument = ast.expr | ast.keyword
 
 
 class Calls:
-    """Applies call and argument rules in one module. `above` is the walk's list of nodes, the call last."""
+    """Applies call and argument rules in one file."""
 
-    def __init__(self, names: Names, table: RuleTable, matches: Matches, above: list[cst.CSTNode]) -> None:
+    def __init__(self, names: Names, table: RuleTable, matches: Matches) -> None:
         self.names = names
+        self.file = names.file
         self.table = table
         self.matches = matches
-        self.above = above
 
-    def call(self, node: cst.Call, scope: Scope) -> bool:
-        """Apply the first rule for the call itself; tells whether the callee's own name is settled by that."""
-        if not isinstance(node.func, (cst.Name, cst.Attribute)):
-            return False
+    def call(self, node: ast.Call, scope: Scope) -> bool:
+        """Apply the first rule for the call itself; gives whether the callee's own name is settled by that."""
         for rule in (rule for name in self._callees(node, scope) for rule in self.table.calls.get(name, ())):
             assert isinstance(rule.match, CallMatch)
-            if rule.match.arguments not in (None, len(node.args)) or _may_give(node, rule.match.without):
+            given = arguments(node)
+            if rule.match.arguments not in (None, len(given)) or _may_give(given, rule.match.without):
                 continue
             if self._is(node, rule.match.call, scope):
                 return self.apply(rule, node, scope)
         return False
 
-    def _callees(self, node: cst.Call, scope: Scope) -> tuple[str, ...]:
+    def _callees(self, node: ast.Call, scope: Scope) -> tuple[str, ...]:
         """The names a callee goes by: as it is written, and its own where it was imported under another."""
+        if not isinstance(node.func, (ast.Name, ast.Attribute)):
+            return ()
         written = last_name(node.func) or ""
-        qualified = self.names.qualified(node.func, scope) if isinstance(node.func, cst.Name) else None
+        qualified = self.names.qualified(node.func, scope) if isinstance(node.func, ast.Name) else None
         own = (qualified or written).rpartition(".")[2]
         return (written,) if own == written else (written, own)
 
-    def _is(self, node: cst.Call, wanted: str, scope: Scope) -> bool:
-        if wanted.startswith("*"):
-            return True
-        return self.names.qualified(node.func, scope) == wanted
+    def _is(self, node: ast.Call, wanted: str, scope: Scope) -> bool:
+        return wanted.startswith("*") or self.names.qualified(node.func, scope) == wanted
 
-    def apply(self, rule: Rule, node: cst.Call, scope: Scope) -> bool:
+    def apply(self, rule: Rule, node: ast.Call, scope: Scope) -> bool:
+        """Apply a rule to a call that it matches; gives whether the callee's own name is settled."""
         then = rule.then
         if then.keep:
             return True
         api = self.names.qualified(node.func, scope) or last_name(node.func) or ""
-        self.matches.note(rule, node.func, api, self.above)
+        self.matches.note(rule, self.file.bounds(node.func), api)
         if then.replace is not None:
-            code = _fill(parse_template(then.replace), lambda piece: _part_of_call(piece, node))
-            if code is None or _has_comment(node):  # which the replacement would lose
-                self._misfit(rule, node, api)
-                return False
-            if not (_is_atom(then.replace) or isinstance(self.above[-2], _LOOSE)):
+            return self._replace(rule, then.replace, node, api, scope)
+        return then.rename is not None and self._rename(rule, then.rename, node, api, scope)
+
+    def _replace(self, rule: Rule, template: str, node: ast.Call, api: str, scope: Scope) -> bool:
+        place = self.file.bounds(node)
+        code = fill(self.file, parse_template(template), partial(_part_of_call, node=node))
+        if code is not None and has_comment(self.file, node):  # which the replacement would lose
+            code = None
+        if code is not None:
+            if not (is_operand_template(template) or self._is_loose(node)):
                 code = ("(", *code, ")")
-            inside = [*node.args, *_chain(node.func)]
             code, needs = self._spelled(code, rule, node, scope)
-            code = _in_f_strings(code, self.above)
-            if code is None:
-                self._misfit(rule, node, api)
-                return False
-            self.matches.add(Edit(node, code, rule.id, rule.why, needs=needs), [*self.above, *inside])
-            return True
-        if then.rename is not None:
-            name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
-            assert isinstance(rule.match, CallMatch)
-            if last_name(name) != rule.match.call.rpartition(".")[2]:  # the file's own name for it
-                return False
-            if isinstance(name, cst.Name) and scope.lookup(name.value) is not None:
-                message = f"{rule.why} This name is bound in the file: rename it there and here, to {then.rename}."
-                self.matches.add(Found(name, rule.id, FindingKind.REVIEW, api, message), self.above)
-                return False
-            self.matches.add(Edit(name, then.rename, rule.id, rule.why), self.above)
-            return True
-        return False
+            code = in_f_strings(self.file, node, code)
+        if code is None:
+            self._misfit(rule, place, api)
+            return False
+        self.matches.edits.append(Edit(place, code, rule.id, rule.why, needs=needs))
+        return True
+
+    def _is_loose(self, node: ast.Call) -> bool:
+        parent = self.file.parents[node]
+        return isinstance(parent, _LOOSE) or (isinstance(parent, ast.Call) and parent.func is not node)
+
+    def _rename(self, rule: Rule, name: str, node: ast.Call, api: str, scope: Scope) -> bool:
+        assert isinstance(rule.match, CallMatch)
+        if last_name(node.func) != rule.match.call.rpartition(".")[2]:  # the file's own name for it
+            return False
+        place = name_bounds(self.file, node.func)
+        if isinstance(node.func, ast.Name) and scope.lookup(node.func.id) is not None:
+            message = f"{rule.why} This name is bound in the file: rename it there and here, to {name}."
+            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, api, message))
+            return False
+        self.matches.edits.append(Edit(place, name, rule.id, rule.why))
+        return True
 
     def _spelled(
-        self, code: tuple[Code, ...], rule: Rule, node: cst.Call, scope: Scope
+        self, code: tuple[Code, ...], rule: Rule, node: ast.Call, scope: Scope
     ) -> tuple[tuple[Code, ...], tuple[str, ...]]:
         """The code of a template with its packages as the call spells them, and those that nothing here spells."""
         assert isinstance(rule.match, (CallMatch, ArgumentMatch))
@@ -114,116 +127,142 @@ class Calls:
         for package in sorted({root for piece in code if isinstance(piece, str) for root in _ANY_FIRST.findall(piece)}):
             if package not in packages or self.names.binds(package, scope):
                 continue
-            owners = [owner for owner in _chain(node.func) if self.names.qualified(owner.value, scope) == package]
+            owners = [part for part in chain(node.func)[:-1] if self.names.qualified(part, scope) == package]
             if owners:  # import torch as th
-                local = cst.Module(()).code_for_node(owners[0].value)
-                spelled = partial(re.sub, _FIRST.format(package), local)
+                spelled = partial(re.sub, _FIRST.format(package), self.file.code(owners[-1]))
                 code = tuple(spelled(piece) if isinstance(piece, str) else piece for piece in code)
             else:
                 needs.append(import_of(package, rule.then.imports))
         return code, tuple(needs)
 
-    def arguments(self, node: cst.Call, scope: Scope) -> frozenset[int]:
-        """Apply the rules for the arguments of the call; gives the ids of those of which nothing stays."""
+    # Arguments
+
+    def arguments(self, node: ast.Call, scope: Scope) -> list[Argument]:
+        """Apply the rules for the arguments of the call; gives those of which nothing stays."""
+        rules = self._argument_rules(node, scope)
+        if not rules:
+            return []
+        given = arguments(node)
         removed: dict[int, Rule] = {}
-        settled: set[int] = set()
-        for rule in self._argument_rules(node, scope):
+        settled: list[Argument] = []
+        for rule in rules:
             assert isinstance(rule.match, ArgumentMatch)
-            index = _argument_index(node.args, rule.match)
-            if index is None or index in removed or not self._accepts(rule.match, node, index, scope):
+            index = _argument_index(given, rule.match)
+            if index is None or index in removed or not self._accepts(rule.match, node, given[index], scope):
                 continue
-            if rule.then.remove and "torch_npu" in cst.Module(()).code_for_node(node.args[index]):
+            if rule.then.remove and "torch_npu" in self.file.code(given[index]):
                 continue  # given for the NPU
             if rule.then.remove:
                 removed[index] = rule
-                self._note(rule, node.args[index])
-            if rule.then.remove or self.argument(rule, node, index, scope):
-                settled.add(id(node.args[index]))
+                self._note(rule, given[index], self._bounds(node, index))
+            if rule.then.remove or self.argument(rule, node, given[index], self._bounds(node, index), scope):
+                settled.append(given[index])
         for first, last in _runs(sorted(removed)):
             self._remove(removed[first], node, first, last)
-        return frozenset(settled)
+        return settled
 
-    def _argument_rules(self, node: cst.Call, scope: Scope) -> list[Rule]:
+    def _argument_rules(self, node: ast.Call, scope: Scope) -> list[Rule]:
         rules = [rule for name in (*self._callees(node, scope), "*") for rule in self.table.arguments.get(name, ())]
-        for arg in node.args:
-            if arg.keyword is not None and arg.keyword.value in self.table.keywords:
-                rules += self.table.keywords[arg.keyword.value]
+        for keyword in node.keywords:
+            if keyword.arg in self.table.keywords:
+                rules += self.table.keywords[keyword.arg]
         return rules
 
-    def _accepts(self, match: ArgumentMatch, node: cst.Call, index: int, scope: Scope) -> bool:
-        value = node.args[index].value
+    def _accepts(self, match: ArgumentMatch, node: ast.Call, argument: Argument, scope: Scope) -> bool:
+        value = argument_value(argument)
         if match.value is not None and string_value(value) != match.value:
             return False
-        if match.unless and cst.Module(()).code_for_node(value) in match.unless:
+        if match.unless and self.file.code(value) in match.unless:
             return False
-        if match.unless_found is not None:
-            code = cst.Module(()).code_for_node(node.args[index])
-            if re.search(match.unless_found, code, re.IGNORECASE) is not None:
-                return False
+        unless = match.unless_found
+        if unless is not None and re.search(unless, self.file.code(argument), re.IGNORECASE) is not None:
+            return False
         return self._is(node, match.of, scope)
 
-    def argument(self, rule: Rule, node: cst.Call, index: int, scope: Scope) -> bool:
-        """Apply a rule to an argument of a call; tells whether all of its value is replaced."""
-        then, arg = rule.then, node.args[index]
+    def argument(self, rule: Rule, node: ast.Call, argument: Argument, place: Bounds, scope: Scope) -> bool:
+        """Apply a rule to an argument of a call; gives whether all of its value is replaced."""
+        then, value = rule.then, argument_value(argument)
         if then.keep:
             return False
-        shown = self._note(rule, arg)
+        shown = self._note(rule, argument, place)
         if then.replace is not None:
-            pieces = [Piece(text="("), *parse_template(then.replace), Piece(text=")")]  # those of the call
-            code = _fill(pieces, lambda piece: arg.value if piece.field == "value" else None)
-            needs: tuple[str, ...] = ()
-            if code is not None:
-                code, needs = self._spelled(code[1:-1], rule, node, scope)
-                code = _in_f_strings(code, self.above)
-            if code is None:
-                self._misfit(rule, arg, shown)
-            else:
-                place = arg if _has_keyword(then.replace) else arg.value
-                edit = Edit(place, code, rule.id, rule.why, shown=arg, end=(arg.value, 1), needs=needs)
-                self.matches.add(edit, [*self.above, arg])
-                return arg.value not in code
-        elif then.rename is not None and isinstance(arg.value, cst.SimpleString):
-            opening = arg.value.prefix + arg.value.quote
-            text = f"{opening}{then.rename}{arg.value.quote}"
-            self.matches.add(Edit(arg.value, text, rule.id, rule.why, shown=arg), [*self.above, arg])
+            return self._replace_argument(rule, then.replace, node, argument, place, shown, scope)
+        text = StringText.of(self.file, value) if then.rename is not None else None
+        if text is not None:
+            new = text.quoted(then.rename or "")
+            self.matches.edits.append(Edit(text.place, new, rule.id, rule.why, shown=place))
             return True
         return False
 
-    def _note(self, rule: Rule, arg: cst.Arg) -> str:
-        shown = arg.keyword.value if arg.keyword is not None else cst.Module(()).code_for_node(arg.value)
-        self.matches.note(rule, arg, shown, [*self.above, arg])
+    def _replace_argument(
+        self, rule: Rule, template: str, node: ast.Call, argument: Argument, place: Bounds, shown: str, scope: Scope
+    ) -> bool:
+        pieces = [Piece(text="("), *parse_template(template), Piece(text=")")]  # those of the call
+        value = argument_value(argument)
+        code = fill(self.file, pieces, lambda piece: value if piece.field == "value" else None)
+        needs: tuple[str, ...] = ()
+        if code is not None:
+            code, needs = self._spelled(code[1:-1], rule, node, scope)
+            code = in_f_strings(self.file, node, code)
+        if code is None:
+            self._misfit(rule, place, shown)
+            return False
+        start = place[0]
+        if isinstance(argument, ast.keyword) and not _has_keyword(template):
+            start = self.file.value_start(argument)
+        edit = Edit((start, place[1]), code, rule.id, rule.why, shown=place, needs=needs)
+        self.matches.edits.append(edit)
+        return all(isinstance(piece, str) for piece in code)
+
+    def _bounds(self, node: ast.Call, index: int) -> Bounds:
+        """The bounds of an argument with its keyword, stars and parentheses."""
+        found = argument_bounds(self.file, node)
+        return found[index] if found is not None else self.file.bounds(arguments(node)[index])
+
+    def _note(self, rule: Rule, argument: Argument, place: Bounds) -> str:
+        shown = argument_keyword(argument) or self.file.text[place[0] : place[1]]
+        self.matches.note(rule, place, shown)
         return shown
 
-    def _remove(self, rule: Rule, node: cst.Call, first: int, last: int) -> None:
+    def _remove(self, rule: Rule, node: ast.Call, first: int, last: int) -> None:
         """Take arguments out with the comma that goes with them: the one behind, or at the end the one before."""
-        args = node.args
-        start: Bound | None = None
-        end: Bound = (args[last], 1)
-        if last + 1 < len(args):
-            end = (args[last + 1], 0)
+        bounds = argument_bounds(self.file, node)
+        if bounds is None:
+            self._misfit(rule, self.file.bounds(node), last_name(node.func) or "")
+            return
+        start, end = bounds[first][0], bounds[last][1]
+        if last + 1 < len(bounds):
+            end = bounds[last + 1][0]
         elif first:
-            start, end = (args[first - 1].value, 1), (args[last].value, 1)
-        edit = Edit(args[first], "", rule.id, rule.why, node, operation=Operation.DELETE, start=start, end=end)
-        self.matches.add(edit, [*self.above, *args])
+            start = bounds[first - 1][1]
+        else:
+            end = _TRAILING_COMMA.match(self.file.text, end).end()  # type: ignore[union-attr]  # it matches nothing too
+        edit = Edit(
+            bounds[first],
+            "",
+            rule.id,
+            rule.why,
+            shown=self.file.bounds(node),
+            replaced=(start, end),
+            operation=Operation.DELETE,
+        )
+        self.matches.edits.append(edit)
 
-    def _misfit(self, rule: Rule, node: cst.CSTNode, api: str) -> None:
+    def _misfit(self, rule: Rule, place: Bounds, api: str) -> None:
         message = f"{rule.why} The arguments of this call do not fit the rule's replacement: change it by hand."
-        self.matches.add(Found(node, rule.id, FindingKind.REVIEW, api, message), self.above)
+        self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, api, message))
 
 
-def _may_give(node: cst.Call, keyword: str | None) -> bool:
+def _may_give(given: Sequence[Argument], keyword: str | None) -> bool:
     """Whether a call gives that argument, or may: by position, or in what a star unpacks."""
-    return keyword is not None and any(arg.keyword is None or arg.keyword.value == keyword for arg in node.args)
+    return keyword is not None and any(argument_keyword(each) in (None, keyword) for each in given)
 
 
-def _argument_index(args: Sequence[cst.Arg], match: ArgumentMatch) -> int | None:
+def _argument_index(given: Sequence[Argument], match: ArgumentMatch) -> int | None:
     if isinstance(match.argument, int):
-        plain = match.argument < len(args) and not any(arg.star for arg in args[: match.argument + 1])
-        return match.argument if plain and args[match.argument].keyword is None else None
-    for index, arg in enumerate(args):
-        if arg.keyword is not None and arg.keyword.value == match.argument:
-            return index
-    return None
+        plain = match.argument < len(given) and not any(map(is_unpacked, given[: match.argument + 1]))
+        return match.argument if plain and not isinstance(given[match.argument], ast.keyword) else None
+    return next((at for at, each in enumerate(given) if argument_keyword(each) == match.argument), None)
 
 
 def _runs(indexes: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -235,119 +274,22 @@ def _runs(indexes: Sequence[int]) -> Iterator[tuple[int, int]]:
             start = place + 1
 
 
-def _part_of_call(piece: Piece, node: cst.Call) -> cst.CSTNode | Sequence[cst.Arg] | None:
-    """What a placeholder stands for in a call; None when the call has no such thing."""
+def _part_of_call(piece: Piece, node: ast.Call) -> ast.expr | list[Argument] | None:
+    """The code of a call that a placeholder stands for; None when the call has no such thing."""
     if piece.field == "args":
-        return node.args
+        return arguments(node)
     if piece.field == "receiver":
-        return node.func.value if isinstance(node.func, cst.Attribute) else None
+        return node.func.value if isinstance(node.func, ast.Attribute) else None
     if isinstance(piece.field, int):
-        before = node.args[: piece.field + 1]  # behind a star no one can count
-        plain = len(before) > piece.field and not any(arg.star or arg.keyword for arg in before)
-        return before[-1].value if plain else None
-    named = (arg.value for arg in node.args if arg.keyword is not None and arg.keyword.value == piece.field)
-    return next(named, None)
-
-
-def _fill(
-    pieces: Sequence[Piece], part: Callable[[Piece], cst.CSTNode | Sequence[cst.Arg] | None]
-) -> tuple[Code, ...] | None:
-    code: list[Code] = []
-    lone = False  # nothing was put before a comma
-    for index, piece in enumerate(pieces):
-        if piece.text is not None:
-            code.append(_COMMA.sub("", piece.text, count=1) if lone and _COMMA.match(piece.text) else piece.text)
-            lone = False
-            continue
-        found = part(piece)
-        if found is None or (pieces.count(piece) > 1 and _does_something(found)):
-            return None
-        if not isinstance(found, cst.CSTNode):
-            before = code[-1] if code else ""
-            if len(found) == 1 and isinstance(found[0].value, cst.GeneratorExp) and not found[0].value.lpar:
-                code += ["(", found[0].value, ")"]
-            elif found:
-                code.append((found[0], found[-1].value))
-            elif isinstance(before, str) and before.rstrip().endswith(","):
-                code[-1] = before.rstrip()[:-1]
-            else:
-                lone = True
-        elif _is_operand(pieces, index, found) or _is_enclosed(pieces, index, found):
-            code.append(found)
-        else:
-            code += ["(", found, ")"]
-    return tuple(code)
-
-
-def _does_something(found: cst.CSTNode | Sequence[cst.Arg]) -> bool:
-    """Whether evaluating the code twice may differ from evaluating it once: `next(batches)`."""
-    if not isinstance(found, cst.CSTNode):
-        return any(map(_does_something, found))
-    return isinstance(found, _DEEDS) or any(map(_does_something, children(found)))
-
-
-def _is_operand(pieces: Sequence[Piece], index: int, found: cst.CSTNode) -> bool:
-    """Whether no operator beside it can take a part of it."""
-    if isinstance(found, cst.Integer) and not found.lpar:  # 1.npu() is no code
-        return index + 1 == len(pieces) or not (pieces[index + 1].text or "").lstrip().startswith(".")
-    return isinstance(found, _ATOMS) or bool(getattr(found, "lpar", None))
-
-
-def _in_f_strings(code: tuple[Code, ...], above: Sequence[cst.CSTNode]) -> tuple[Code, ...] | None:
-    """The code of a template as the f-strings around it can hold it: before Python 3.12 without their own quotes and
-    without backslashes. None where that needs more than the other quotes."""
-    around = [node.quote for node in above if isinstance(node, cst.FormattedString)]
-    if not around:
-        return code
-    if isinstance(code[0], str) and code[0].startswith("{"):  # two braces are one of the text
-        code = ("(", *code, ")")
-    fitting: list[Code] = []
-    for piece in code:
-        if isinstance(piece, str) and any(quote in piece for quote in around):
-            kinds = {quote for quote in "\"'" if quote in piece}
-            other = "'" if kinds == {'"'} else '"'
-            piece = piece.translate({ord('"'): other, ord("'"): other})
-            if len(kinds) > 1 or any(quote in piece for quote in around):
-                return None
-        if isinstance(piece, str) and ("\\" in piece or "\n" in piece):
-            return None
-        fitting.append(piece)
-    return tuple(fitting)
-
-
-def _is_enclosed(pieces: Sequence[Piece], index: int, found: cst.CSTNode) -> bool:
-    """Whether brackets or commas keep what is put here apart from its neighbours."""
-    if isinstance(found, (cst.GeneratorExp, cst.NamedExpr)):
-        return False
-    before = (pieces[index - 1].text or "").rstrip() if index else ""
-    after = (pieces[index + 1].text or "").lstrip() if index + 1 < len(pieces) else ""
-    return before.endswith(("(", "[", "{", ",", "=")) and after.startswith((")", "]", "}", ","))
-
-
-def _has_comment(node: cst.Call) -> bool:
-    code = cst.Module(()).code_for_node(node)
-    if "#" not in code:
-        return False
-    tokens = tokenize.generate_tokens(io.StringIO(f"({code})").readline)
-    return any(token.type == tokenize.COMMENT for token in tokens)
-
-
-@lru_cache
-def _is_atom(template: str) -> bool:
-    """Whether what the template gives is one operand, whatever it is filled with."""
-    text = "".join(piece.text if piece.text is not None else "x" for piece in parse_template(template))
-    return isinstance(cst.parse_expression(text), _ATOMS)
+        before = arguments(node)[: piece.field + 1]  # behind a star no one can count
+        plain = len(before) > piece.field and not any(isinstance(each, (ast.Starred, ast.keyword)) for each in before)
+        return argument_value(before[-1]) if plain else None
+    return next((each.value for each in node.keywords if each.arg == piece.field), None)
 
 
 @lru_cache
 def _has_keyword(template: str) -> bool:
     """Whether the template of an argument says its keyword itself."""
     text = "".join(piece.text if piece.text is not None else "x" for piece in parse_template(template))
-    call = cst.parse_expression(f"f({text})")
-    return isinstance(call, cst.Call) and any(arg.keyword is not None for arg in call.args)
-
-
-def _chain(node: cst.CSTNode) -> Iterator[cst.Attribute]:
-    while isinstance(node, cst.Attribute):
-        yield node
-        node = node.value
+    call = parse_expression(f"f({text})")
+    return isinstance(call, ast.Call) and bool(call.keywords)

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpu2npu.engine.outline import Outline
 from gpu2npu.engine.torch_library import TORCH
+from gpu2npu.python.kinds import ObjectKinds
 from gpu2npu.python.project import Project
 from gpu2npu.rulebook.rule import AttributeMatch, MethodMatch, NameMatch, Rulebook
 
@@ -48,6 +49,16 @@ class ProjectContext:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "project", Project(self.files, self.read, self.root, TORCH))
+
+    def has_own_class(self, path: str, member: str, read: bool, asker: str) -> bool:
+        """Whether some class of another file that is not a Module or Tensor defines a member itself."""
+
+        def ask() -> bool:
+            names = self.project.names(path)
+            return names is not None and ObjectKinds(names).has_own_class(member, read)
+
+        self.project.consult(asker, path)
+        return bool(self.project.settled(("own class", path, member, read), ask))
 
     def consult(self, asker: str, path: str) -> None:
         """Note that an answer about the file `asker` may depend on the file at `path`, or on EVERY_FILE."""

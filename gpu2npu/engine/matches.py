@@ -1,22 +1,50 @@
-"""What a walk over a module collects, before any position is known."""
+"""What the rules have to say of one file: edits, findings, and the imports beside which others belong."""
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, field
 
-import libcst as cst
-
-from gpu2npu.engine.edits import Edit
-from gpu2npu.engine.imports import ImportSite
-from gpu2npu.records import FindingKind
+from gpu2npu.python.scopes import Scope
+from gpu2npu.python.syntax import Import
+from gpu2npu.records import FindingKind, Operation
 from gpu2npu.rulebook.rule import Rule
+
+# The offsets of a first character and of the one behind the last.
+Bounds = tuple[int, int]
+# A piece of new code: text, or a part of the file between two offsets, as edited itself.
+Code = str | Bounds
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replace the text between the bounds `place` because of a rule.
+
+    `text` may be made of pieces of the file. `shown` is the larger expression the change is reported as, `place` itself
+    unless given. `replaced` widens what is replaced, to the comma of an argument that is taken out. `needs` are modules
+    that the new text spells out and that must be imported.
+    """
+
+    place: Bounds
+    text: str | tuple[Code, ...]
+    rule: str
+    message: str
+    shown: Bounds | None = None
+    replaced: Bounds | None = None
+    needs: tuple[str, ...] = ()
+    operation: Operation = Operation.MODIFY
+
+    @property
+    def extent(self) -> Bounds:
+        """What is replaced."""
+        return self.replaced or self.place
 
 
 @dataclass(frozen=True)
 class Found:
-    """A finding at a node, before its position is known."""
+    """A finding at a place."""
 
-    node: cst.CSTNode
+    place: Bounds
     rule: str
     kind: FindingKind
     api: str
@@ -24,41 +52,44 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Doubt:
-    """A method edit that depends on what `receiver` is, which only inference across files can tell."""
+class Question:
+    """A member edit that depends on what `receiver` is, which only inference across files can tell."""
 
-    receiver: cst.CSTNode
+    receiver: ast.expr
     member: str
     edit: Edit
 
 
+@dataclass(frozen=True)
+class ImportSite:
+    """An import statement that brings torch into the file.
+
+    `names` are the packages and local names it is about, `is_plain` says that it is `import torch`, `is_edited` that it
+    imports from the NPU's module now, `is_for_types` that it stands under `if TYPE_CHECKING`.
+    """
+
+    statement: Import
+    scope: Scope
+    names: frozenset[str]
+    is_plain: bool
+    is_edited: bool
+    is_for_types: bool
+
+
 @dataclass
 class Matches:
-    """What a walk found in one module."""
+    """What the rules matched in one file. `anchors` are names beside whose import a further one belongs."""
 
     edits: list[Edit] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
-    doubts: list[Doubt] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
     sites: list[ImportSite] = field(default_factory=list)
-    anchors: set[str] = field(default_factory=set)  # names beside whose import a further one belongs
+    anchors: set[str] = field(default_factory=set)
     traits: set[str] = field(default_factory=set)
-    above: set[int] = field(default_factory=set)  # ids of all nodes above those that edits and findings are about
 
-    def add(self, item: Edit | Found | Doubt | ImportSite, above: list[cst.CSTNode]) -> None:
-        self.above.update(map(id, above))
-        if isinstance(item, Edit):
-            self.edits.append(item)
-        elif isinstance(item, Found):
-            self.found.append(item)
-        elif isinstance(item, Doubt):
-            self.doubts.append(item)
-        else:
-            self.sites.append(item)
-
-    def note(self, rule: Rule, node: cst.CSTNode, api: str, above: list[cst.CSTNode]) -> None:
-        """What a rule says of a place besides editing it."""
+    def note(self, rule: Rule, place: Bounds, api: str) -> None:
+        """Keep what a rule says of a place besides editing it."""
         if rule.then.trait is not None:
             self.traits.add(rule.then.trait)
         if rule.then.report is not None:
-            report = rule.then.report
-            self.add(Found(node, rule.id, report.kind, api, report.message), above)
+            self.found.append(Found(place, rule.id, rule.then.report.kind, api, rule.then.report.message))

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable
+from typing import Any
 
-import libcst as cst
-
-from gpu2npu.engine.edits import Edit
-from gpu2npu.engine.matches import Found, Matches
-from gpu2npu.engine.names import Names
-from gpu2npu.engine.scopes import import_module
+from gpu2npu.engine.matches import Bounds, Edit, Found, Matches
 from gpu2npu.engine.table import RuleTable
-from gpu2npu.engine.tree import children, dotted_name, last_name, string_value
+from gpu2npu.python.names import IMPORTERS, Names
+from gpu2npu.python.syntax import Import, elements, import_module, imported_names, last_name, member_of, string_value
+from gpu2npu.python.tokens import statement_end
 from gpu2npu.records import FindingKind, Operation
 from gpu2npu.rulebook.rule import ImportMatch, Rule, Rulebook
 
-_IMPORTERS = frozenset({"import_module", "__import__", "importorskip"})
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 _INSTALLED = re.compile(r"available|installed|(^|_)has_\w", re.IGNORECASE)  # in what is asked before an import
 
@@ -39,61 +38,58 @@ def without_own(rulebook: Rulebook, files: Iterable[str], root: str) -> Rulebook
 
 
 class Packages:
-    """Applies import rules in one module. `above` is the walk's own list of the nodes above the current one."""
+    """Applies import rules in one file."""
 
-    def __init__(self, names: Names, table: RuleTable, matches: Matches, above: list[cst.CSTNode]) -> None:
+    def __init__(self, names: Names, table: RuleTable, matches: Matches) -> None:
         self.names = names
+        self.file = names.file
         self.table = table
         self.matches = matches
-        self.above = above
         self.reported: set[tuple[str, FindingKind]] = set()
 
-    def statement(self, node: cst.Import | cst.ImportFrom) -> bool:
-        """Judge an import statement; tells whether it is taken out as a whole."""
+    def statement(self, node: Import) -> bool:
+        """Judge an import statement; gives whether it is taken out as a whole."""
         self.extensions(node)
-        if not self.table.packages or (isinstance(node, cst.ImportFrom) and node.relative):
+        if not self.table.packages or (isinstance(node, ast.ImportFrom) and node.level):
             return False
-        matched = [(alias, self.rule(name)) for alias, name in _imported(node)]
+        matched = [(name, self.rule(name)) for _, name in imported_names(node)]
         for rule in dict.fromkeys(rule for _, rule in matched if rule is not None):
-            aliases = [alias for alias, found in matched if found is rule]
-            module = next(name for alias, name in _imported(node) if alias is aliases[0])
-            self.report(rule, node, module)
-            if not rule.then.remove or self.is_optional():
+            named = [name for name, found in matched if found is rule]
+            self.report(rule, node, node, named[0])
+            if not rule.then.remove or self.is_optional(node):
                 continue
-            if len(aliases) == len(matched):
+            if len(named) == len(matched):
                 self.remove(rule, node)
                 return True
             if rule.then.report is None:
                 message = f"{rule.why} The statement imports something else as well: take this out by hand."
-                self.matches.add(Found(node, rule.id, FindingKind.REVIEW, module, message), self.above)
+                place = self.file.bounds(node)
+                self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, named[0], message))
         return False
 
-    def extensions(self, node: cst.Import | cst.ImportFrom) -> None:
+    def extensions(self, node: Import) -> None:
         """Judge modules by how their names end, where the project has no such module in Python: compiled ones."""
         if not self.table.endings:
             return
-        for alias, name in _imported(node):
+        for alias, name in imported_names(node):
             top = name.partition(".")[0]
-            member = dotted_name(alias.name) if isinstance(alias, cst.ImportAlias) else None
             if top and self.table.package_rule(name) is None and (rule := self.table.ending_rule(top)) is not None:
-                if self.names.context.module_path(top, self.names.path) is None:
-                    self.report(rule, node, top)
-            elif isinstance(node, cst.ImportFrom) and member is not None:
-                rule = self.table.ending_rule(member)
-                if rule is not None and self._is_compiled(import_module(node), member):
-                    self.report(rule, node, name)
+                if self.names.project.module_path(top, self.names.path) is None:
+                    self.report(rule, node, node, top)
+            elif isinstance(node, ast.ImportFrom) and alias.name != "*":
+                rule = self.table.ending_rule(alias.name)
+                if rule is not None and self._is_compiled(import_module(node), alias.name):
+                    self.report(rule, node, node, name)
 
     def _is_compiled(self, package: str, name: str) -> bool:
         """Whether a package of the project can have the name only as a module that is not written in Python."""
-        dotted = f"{package}{'' if package.endswith('.') else '.'}{name}"
-        if self.names.context.module_path(dotted, self.names.path) is not None:
+        if self.names.project.module_path(member_of(package, name), self.names.path) is not None:
             return False
         other = self.names.module(package)
         if other is None:  # a folder without __init__.py can have modules alone
-            return not package.strip(".") and bool(self.names.context.files)
-        return other.path.endswith("__init__.py") and not (
-            other.scopes.star_imports or name in other.scopes.module.bindings
-        )
+            return not package.strip(".") and bool(self.names.project.files)
+        file = other.file
+        return file.path.endswith("__init__.py") and not (file.stars or name in file.module.bindings)
 
     def rule(self, module: str) -> Rule | None:
         """The rule for a module, unless the project has one of that name itself."""
@@ -103,77 +99,85 @@ class Packages:
     def _has_own(self, top: str) -> bool:
         """Whether the project has a module of that name where an absolute import finds it: within a package it lies
         under the package's own name, as `kernels.triton` does."""
-        context = self.names.context
-        path = context.module_path(top, self.names.path)
+        project = self.names.project
+        path = project.module_path(top, self.names.path)
         if path is None:
             return False
         holder = path.removesuffix("/__init__.py").rpartition("/")[0]
-        return not holder or f"{holder}/__init__.py" not in context.files
+        return not holder or f"{holder}/__init__.py" not in project.files
 
-    def call(self, node: cst.Call) -> None:
-        """`importlib.import_module("flash_attn")` and its like."""
-        if node.args and last_name(node.func) in _IMPORTERS:
-            module = string_value(node.args[0].value)
+    def call(self, node: ast.Call) -> None:
+        """Judge `importlib.import_module("flash_attn")` and its like."""
+        if node.args and last_name(node.func) in IMPORTERS:
+            module = string_value(node.args[0])
             rule = self.rule(module) if module is not None else None
             if rule is not None:
-                self.report(rule, node.args[0].value, module or "")
+                self.report(rule, node.args[0], node, module or "")
 
-    def report(self, rule: Rule, node: cst.CSTNode, module: str) -> None:
+    def report(self, rule: Rule, node: ast.AST, inside: ast.AST, module: str) -> None:
+        """Report a package at `node`, which stands in, or is, the import or call `inside`."""
         if rule.then.trait is not None:
             self.matches.traits.add(rule.then.trait)
         report = rule.then.report
         if report is None or rule.then.keep:
             return
         kind, message = report.kind, report.message
-        if kind is not FindingKind.REVIEW and self.is_optional():
+        if kind is not FindingKind.REVIEW and self.is_optional(inside):
             kind, message = FindingKind.REVIEW, f"{message} The import is optional here: the program has another way."
         if (rule.id, kind) not in self.reported:  # once a file says it
             self.reported.add((rule.id, kind))
-            self.matches.add(Found(node, rule.id, kind, module, message), self.above)
+            self.matches.found.append(Found(self.file.bounds(node), rule.id, kind, module, message))
 
-    def is_optional(self) -> bool:
-        """Whether the program goes on without the import: it catches the error, or asks first."""
-        for node, below in zip(self.above, [*self.above[1:], None], strict=True):
-            if isinstance(node, cst.Try) and below is node.body and any(map(_catches, node.handlers)):
+    def is_optional(self, node: ast.AST) -> bool:
+        """Whether the program goes on without an import: it catches the error, or asks first."""
+        below = node
+        for above in self.file.above(node):
+            if isinstance(above, _TRIES) and below in above.body and any(map(_catches, above.handlers)):
                 return True
-            if isinstance(node, cst.If) and below is node.body and _asks_for_package(node.test):
+            if isinstance(above, ast.If) and below in above.body and _asks_for_package(above.test):
                 return True
+            below = above
         return False
 
-    def remove(self, rule: Rule, node: cst.Import | cst.ImportFrom) -> None:
+    def remove(self, rule: Rule, node: Import) -> None:
         """Take the statement out with its line; where the block would be empty, `pass` stands in for it."""
-        line = self.above[-1]
-        block = self.above[-2] if len(self.above) > 1 else line
-        alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
-        if alone and len(children(block)) > 1 and isinstance(block, (cst.Module, cst.IndentedBlock)):
-            edit = Edit(line, "", rule.id, rule.why, shown=node, operation=Operation.DELETE)
+        place = self.file.bounds(node)
+        line = self._own_line(node, place)
+        if line is not None:
+            edit = Edit(place, "", rule.id, rule.why, replaced=line, operation=Operation.DELETE)
         else:
-            edit = Edit(node, "pass", rule.id, rule.why)
-        self.matches.add(edit, self.above)
+            edit = Edit(place, "pass", rule.id, rule.why)
+        self.matches.edits.append(edit)
+
+    def _own_line(self, node: ast.stmt, place: Bounds) -> Bounds | None:
+        """The bounds of the whole lines that a statement has for itself; None where it shares them, or is the only one
+        of its block."""
+        block = self.file.block(node)
+        indentation = self.file.indentation(place[0])
+        end = statement_end(self.file.text, place[1])
+        if len(block) == 1 or self.file.line_before(place[0]) != indentation:
+            return None
+        after = block[block.index(node) + 1 :]
+        if after and self.file.bounds(after[0])[0] < end:  # import a; import b
+            return None
+        return place[0] - len(indentation), end
 
 
-def _imported(node: cst.Import | cst.ImportFrom) -> list[tuple[cst.CSTNode, str]]:
-    """What a statement imports, with the whole dotted name of each."""
-    if isinstance(node, cst.Import):
-        return [(alias, dotted_name(alias.name) or "") for alias in node.names]
-    module = import_module(node)
-    if isinstance(node.names, cst.ImportStar):
-        return [(node.names, module)]
-    package = module if module.endswith(".") else f"{module}."
-    return [(alias, f"{package}{dotted_name(alias.name)}") for alias in node.names]
+# `try` with `except*` is a node of its own from Python 3.11 on.
+_TRIES: tuple[type[Any], ...] = (
+    (ast.Try, getattr(ast, "TryStar")) if sys.version_info >= (3, 11) else (ast.Try,)  # noqa: B009
+)
 
 
-def _asks_for_package(test: cst.BaseExpression) -> bool:
+def _asks_for_package(test: ast.expr) -> bool:
     """Whether a condition is about what is installed: `is_apex_available()`, `has_horovod and name == "hvd"`."""
-    if isinstance(test, cst.BooleanOperation):
-        return isinstance(test.operator, cst.And) and any(map(_asks_for_package, (test.left, test.right)))
+    if isinstance(test, ast.BoolOp):
+        return isinstance(test.op, ast.And) and any(map(_asks_for_package, test.values))
     return _INSTALLED.search(last_name(test) or "") is not None
 
 
-def _catches(handler: cst.ExceptHandler) -> bool:
+def _catches(handler: ast.ExceptHandler) -> bool:
     if handler.type is None:
         return True
-    kinds: Sequence[cst.CSTNode] = [handler.type]
-    if isinstance(handler.type, cst.Tuple):
-        kinds = [element.value for element in handler.type.elements]
+    kinds = elements(handler.type) if isinstance(handler.type, ast.Tuple) else [handler.type]
     return any(last_name(kind) in _CAUGHT for kind in kinds)

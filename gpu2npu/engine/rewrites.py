@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from gpu2npu.engine.edits import Positions, line_starts, splice
+from gpu2npu.python.text import Lines, line_starts, splice
 from gpu2npu.records import Change, FileRewrite, Finding, MigratedFile, Operation, Span, StructuralEdit
 
 Replacement = tuple[int, int, str]
@@ -67,7 +67,7 @@ def _together(shifts: list[_Shift]) -> list[list[_Shift]]:
 
 class _Places:
     def __init__(self, text: str, after: str, edits: tuple[StructuralEdit, ...]) -> None:
-        self.source = Positions(text, {}, line_starts(text))
+        self.source = Lines.of(text)
         self.after = after
         self.after_starts = line_starts(after)
         self.shifts: list[_Shift] = []

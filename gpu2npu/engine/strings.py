@@ -5,16 +5,28 @@ The judgement climbs from the string to what uses it: an argument, a comparison,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import ast
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-import libcst as cst
-
-from gpu2npu.engine.names import Names
 from gpu2npu.engine.prose import PROSE_KEYWORDS, SPOKEN
-from gpu2npu.engine.scopes import Assigned, Defined, Scope, every_param
-from gpu2npu.engine.tree import children, elements, last_name, string_value
 from gpu2npu.engine.words import TRANSPARENT, holds, is_word, mentions
+from gpu2npu.python.names import Names
+from gpu2npu.python.scopes import Assigned, Defined, Scope
+from gpu2npu.python.syntax import (
+    FUNCTIONS,
+    Function,
+    argument_keyword,
+    argument_value,
+    arguments,
+    defaults,
+    elements,
+    is_unpacked,
+    last_name,
+    parameters,
+    returned_values,
+    string_value,
+)
 from gpu2npu.rulebook.rule import Role
 
 YES = "yes"
@@ -35,72 +47,67 @@ _FLAGS = frozenset({"add_argument", "add_option", "option"})
 _NPU = "npu"  # a table with such a key has an entry for NPUs already
 
 
-class Texts:
+class Siblings:
     """The strings directly inside displays and functions; remembered, since each of them may be asked for them all."""
 
     def __init__(self) -> None:
-        self._inside: dict[int, frozenset[str]] = {}
-        self._order: dict[int, dict[int, int]] = {}
+        self._inside: dict[ast.AST, frozenset[str]] = {}
 
-    def inside(self, node: cst.CSTNode) -> frozenset[str]:
+    def inside(self, node: ast.AST) -> frozenset[str]:
         """The strings that a list, tuple or set has as elements, a dict as keys, a function as returned values."""
-        if id(node) not in self._inside:
-            nodes: Sequence[cst.CSTNode]
-            if isinstance(node, cst.Dict):
-                nodes = [element.key for element in node.elements if isinstance(element, cst.DictElement)]
-            elif isinstance(node, cst.FunctionDef):
-                nodes = list(_returned_values(node.body))
-            else:
-                nodes = elements(node)
-            self._inside[id(node)] = _strings(nodes)
-        return self._inside[id(node)]
-
-    def index(self, parts: Sequence[cst.CSTNode], part: cst.CSTNode, owner: cst.CSTNode) -> int:
-        """Which of the parts of its owner, elements or arguments, one is."""
-        if id(owner) not in self._order:
-            self._order[id(owner)] = {id(part): index for index, part in enumerate(parts)}
-        return self._order[id(owner)][id(part)]
+        if node not in self._inside:
+            nodes: Iterable[ast.AST | None] = elements(node)
+            if isinstance(node, ast.Dict):
+                nodes = node.keys
+            elif isinstance(node, FUNCTIONS):
+                nodes = returned_values(node)
+            self._inside[node] = _strings(nodes)
+        return self._inside[node]
 
 
 @dataclass(frozen=True)
 class Place:
-    """A string's place: the nodes above it, outermost first, and the scope it is in."""
+    """A string's place: the expression that it is, the scope it is in, and what a rule would write there."""
 
-    node: cst.CSTNode
-    above: Sequence[cst.CSTNode]
+    node: ast.expr
     scope: Scope
     names: Names
     replaced_by: str
-    texts: Texts
+    siblings: Siblings
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The node above another."""
+        return self.names.file.parents.get(node)
 
 
 def judge(place: Place, role: Role) -> str:
     """YES when the string certainly has the role, NO when it certainly has not, else UNSURE."""
-    depth = len(place.above) - 1
-    while depth > 0 and isinstance(place.above[depth], (cst.IfExp, cst.BooleanOperation)):
-        depth -= 1
-    if depth > 0 and isinstance(place.above[depth], cst.FormattedStringExpression) and _is_glued(place, depth):
-        return NO if _climb(place, role, place.above[depth - 1], depth - 2) == NO else UNSURE
-    return _climb(place, role, place.node, len(place.above) - 1)
+    child: ast.AST = place.node
+    parent = place.parent(child)
+    while isinstance(parent, (ast.IfExp, ast.BoolOp)):
+        child, parent = parent, place.parent(parent)
+    if isinstance(parent, ast.FormattedValue):
+        whole = place.parent(parent)
+        if isinstance(whole, ast.JoinedStr) and _is_glued(whole, parent):
+            return NO if _climb(place, role, whole) == NO else UNSURE
+    return _climb(place, role, place.node)
 
 
-def _is_glued(place: Place, depth: int) -> bool:
+def _is_glued(whole: ast.JoinedStr, part: ast.FormattedValue) -> bool:
     """Whether more than a device's number stands beside the braces that the string is in: f"{'cuda'}_time"."""
-    whole = place.above[depth - 1]
-    assert isinstance(whole, cst.FormattedString)
-    index = place.texts.index(whole.parts, place.above[depth], whole)
-    after = whole.parts[index + 1] if index + 1 < len(whole.parts) else None
-    return index > 0 or (after is not None and not (isinstance(after, cst.FormattedStringText) and after.value == ":"))
+    index = whole.values.index(part)
+    after = whole.values[index + 1] if index + 1 < len(whole.values) else None
+    return index > 0 or (after is not None and string_value(after) != ":")
 
 
-def _climb(place: Place, role: Role, child: cst.CSTNode, start: int) -> str:
-    for depth in range(start, -1, -1):
-        parent = place.above[depth]
+def _climb(place: Place, role: Role, child: ast.AST) -> str:
+    parent = place.parent(child)
+    while parent is not None:
         handler = _HANDLERS.get(type(parent))
-        verdict = handler(parent, child, place, role, depth) if handler is not None else UNSURE
+        verdict = handler(parent, child, place, role) if handler is not None else UNSURE
         if verdict is not None:
             return verdict
-        child = parent
+        child, parent = parent, place.parent(parent)
     return UNSURE
 
 
@@ -116,78 +123,80 @@ def _beside(values: frozenset[str], place: Place, role: Role) -> str | None:
 # Each handler answers for one kind of parent: a verdict, or None to look further up.
 
 
-def _statement(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str:
+def _statement(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
     return NO
 
 
-def _condition(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str | None:
-    assert isinstance(parent, cst.IfExp)
+def _further(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> None:
+    return None
+
+
+def _condition(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+    assert isinstance(parent, ast.IfExp)
     if child is parent.test:
         return UNSURE
     other = parent.orelse if child is parent.body else parent.body
     return YES if string_value(other) in role.siblings or holds(other, role) else None
 
 
-def _either(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str | None:
-    assert isinstance(parent, (cst.BooleanOperation, cst.BinaryOperation))
-    other = parent.right if child is parent.left else parent.left
-    if isinstance(parent, cst.BooleanOperation) and (string_value(other) in role.siblings or holds(other, role)):
-        return YES
-    return None
+def _either(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+    assert isinstance(parent, ast.BoolOp)
+    others = [value for value in parent.values if value is not child]
+    return YES if any(string_value(other) in role.siblings or holds(other, role) for other in others) else None
 
 
-def _element(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str | None:
-    display = place.above[depth - 1]
-    assert isinstance(display, (cst.List, cst.Tuple, cst.Set))
-    index = place.texts.index(display.elements, parent, display)
-    option = string_value(display.elements[index - 1].value) if index else None
+def _element(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+    assert isinstance(parent, (ast.List, ast.Tuple, ast.Set))
+    above = place.parent(parent)
+    if isinstance(child, ast.Starred) or (isinstance(above, ast.Subscript) and above.slice is parent):
+        return None
+    index = parent.elts.index(child)  # type: ignore[arg-type]
+    option = string_value(parent.elts[index - 1]) if index else None
     if option is not None and option.startswith("-") and is_word(option, role):  # ["--device", "cuda"]
         return YES
-    verdict = _beside(place.texts.inside(display), place, role)
-    if verdict is not None or depth < 2:
-        return verdict
-    assignment = place.above[depth - 2]
-    if isinstance(assignment, cst.Assign) and isinstance(display, cst.Tuple):
-        return _unpacked(assignment, place.texts.index(display.elements, parent, display), role)
-    return None
+    verdict = _beside(place.siblings.inside(parent), place, role)
+    if verdict is None and isinstance(above, ast.Assign) and isinstance(parent, ast.Tuple):
+        return _unpacked(above, index, role)
+    return verdict
 
 
-def _unpacked(assignment: cst.Assign, index: int, role: Role) -> str | None:
+def _unpacked(assignment: ast.Assign, index: int, role: Role) -> str | None:
     for target in assignment.targets:
-        names = elements(target.target)
+        names = elements(target)
         if index < len(names) and holds(names[index], role):
             return YES
     return None
 
 
-def _dictionary(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str | None:
-    assert isinstance(parent, cst.DictElement)
-    display = place.above[depth - 1]
-    assert isinstance(display, cst.Dict)
-    if child is parent.key:
-        if last_name(parent.value) == string_value(parent.key):  # {"cuda": cuda}: a field of the user's own
+def _dictionary(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+    assert isinstance(parent, ast.Dict)
+    is_key = any(key is child for key in parent.keys)
+    index = next(at for at, each in enumerate(parent.keys if is_key else parent.values) if each is child)
+    key, value = parent.keys[index], parent.values[index]
+    if key is None:  # {**other}
+        return UNSURE
+    if is_key:
+        if last_name(value) == string_value(key):  # {"cuda": cuda}: a field of the user's own
             return UNSURE
-        return _beside(place.texts.inside(display), place, role) or UNSURE
-    if is_word(string_value(parent.key), role) or holds(parent.key, role):
+        return _beside(place.siblings.inside(parent), place, role) or UNSURE
+    if is_word(string_value(key), role) or holds(key, role) or string_value(key) in role.siblings:
         return YES
-    if string_value(parent.key) in role.siblings:
-        return YES
-    values = _strings([element.value for element in display.elements if isinstance(element, cst.DictElement)])
+    values = _strings(parent.values)
     if (values - {place.replaced_by}) & role.siblings:  # {"cuda": "nccl", "cpu": "gloo"}
-        return NO if _NPU in place.texts.inside(display) else YES
-    return _of_name(place.above[depth - 2], role) if depth > 1 else UNSURE
+        return NO if _NPU in place.siblings.inside(parent) else YES
+    return _of_name(place.parent(parent), role)
 
 
-def _of_name(holder: cst.CSTNode, role: Role) -> str:
+def _of_name(holder: ast.AST | None, role: Role) -> str:
     """YES for what a name is given that has the role: `device_map={"": "cuda"}`."""
-    if isinstance(holder, cst.Arg):
-        return YES if holder.keyword is not None and is_word(holder.keyword.value, role) else UNSURE
-    targets = [target.target for target in holder.targets] if isinstance(holder, cst.Assign) else []
+    if isinstance(holder, ast.keyword):
+        return YES if is_word(holder.arg, role) else UNSURE
+    targets = holder.targets if isinstance(holder, ast.Assign) else []
     return YES if any(holds(target, role) for target in targets) else UNSURE
 
 
-def _subscript(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str | None:
-    assert isinstance(parent, cst.Subscript)
+def _subscript(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+    assert isinstance(parent, ast.Subscript)
     if child is parent.value:
         return None
     verdict = _beside(_strings(_indexes(parent)), place, role)
@@ -196,212 +205,215 @@ def _subscript(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role
     return verdict or _beside(_keys(parent.value, place), place, role) or UNSURE
 
 
-def _keys(table: cst.CSTNode, place: Place) -> frozenset[str]:
+def _keys(table: ast.AST, place: Place) -> frozenset[str]:
     """The keys of a dict display that a name stands for everywhere: they are renamed alike."""
-    found = place.scope.lookup(table.value) if isinstance(table, cst.Name) else None
+    found = place.scope.lookup(table.id) if isinstance(table, ast.Name) else None
     bound = found[1][0] if found is not None and len(found[1]) == 1 else None
-    value = bound.value if isinstance(bound, Assigned) else None
-    return place.texts.inside(value) if isinstance(value, cst.Dict) else frozenset()
+    value = bound.whole if isinstance(bound, Assigned) else None
+    return place.siblings.inside(value) if isinstance(value, ast.Dict) else frozenset()
 
 
-def _indexes(node: cst.Subscript) -> list[cst.CSTNode]:
-    return [element.slice.value for element in node.slice if isinstance(element.slice, cst.Index)]
+def _indexes(node: ast.Subscript) -> list[ast.expr]:
+    return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
 
 
-def _allowed(annotation: cst.CSTNode | None) -> frozenset[str]:
+def _allowed(annotation: ast.AST | None) -> frozenset[str]:
     """The strings that a type admits: those of a `Literal` anywhere in it."""
     if annotation is None:
         return frozenset()
-    if isinstance(annotation, cst.Subscript) and last_name(annotation.value) == "Literal":
+    if isinstance(annotation, ast.Subscript) and last_name(annotation.value) == "Literal":
         return _strings(_indexes(annotation))
-    return frozenset().union(*map(_allowed, children(annotation)))
+    return frozenset().union(*map(_allowed, ast.iter_child_nodes(annotation)))
 
 
-def _comparison(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str:
-    assert isinstance(parent, cst.Comparison)
-    sides = [parent.left, *(target.comparator for target in parent.comparisons)]
+def _comparison(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
+    assert isinstance(parent, ast.Compare)
+    sides = [parent.left, *parent.comparators]
     others = [part for side in sides if side is not child for part in (side, *elements(side))]  # in (device, other)
     return YES if any(holds(part, role) or _stands_for(part, place, role) for part in others) else UNSURE
 
 
-def _stands_for(name: cst.CSTNode, place: Place, role: Role) -> bool:
+def _stands_for(name: ast.AST, place: Place, role: Role) -> bool:
     """Whether a name is bound to such values alone: `kind = x.device.type`."""
-    found = place.scope.lookup(name.value) if isinstance(name, cst.Name) else None
-    values = [getattr(binding, "value", None) for binding in found[1]] if found is not None else []
+    found = place.scope.lookup(name.id) if isinstance(name, ast.Name) else None
+    values = [getattr(binding, "whole", None) for binding in found[1]] if found is not None else []
     return bool(values) and all(value is not None and holds(value, role) for value in values)
 
 
-def _assignment(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str:
-    if isinstance(parent, cst.Assign):
-        targets: list[cst.CSTNode] = [target.target for target in parent.targets]
+def _assignment(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
+    if isinstance(parent, ast.Assign):
+        targets = parent.targets
     else:
-        assert isinstance(parent, (cst.AnnAssign, cst.AugAssign, cst.NamedExpr))
+        assert isinstance(parent, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr))
         targets = [parent.target]
-    if isinstance(parent, cst.AnnAssign) and (verdict := _beside(_allowed(parent.annotation), place, role)):
-        return verdict
+    if isinstance(parent, ast.AnnAssign) and child is not parent.annotation:
+        verdict = _beside(_allowed(parent.annotation), place, role)
+        if verdict is not None:
+            return verdict
     return YES if any(holds(target, role) for target in targets) else UNSURE
 
 
-def _default(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str:
-    assert isinstance(parent, cst.Param)
-    if verdict := _beside(_allowed(parent.annotation), place, role):
-        return verdict
-    return YES if child is parent.default and is_word(parent.name.value, role) else UNSURE
+def _default(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
+    assert isinstance(parent, ast.arguments)
+    function = place.parent(parent)
+    assert isinstance(function, (*FUNCTIONS, ast.Lambda))
+    parameter = next(parameter for parameter, default in defaults(function) if default is child)
+    verdict = _beside(_allowed(parameter.annotation), place, role)
+    return verdict or (YES if is_word(parameter.arg, role) else UNSURE)
 
 
-def _annotation(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str:
-    """The string of a `Literal` with no other that tells: the name that is annotated may."""
-    holder = place.above[depth - 1]
-    name = holder.name if isinstance(holder, cst.Param) else getattr(holder, "target", None)
-    return YES if name is not None and holds(name, role) else UNSURE
+def _annotation(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
+    """Judge the string of a `Literal` with no other that tells by the name that is annotated."""
+    assert isinstance(parent, ast.arg)
+    return YES if is_word(parent.arg, role) else UNSURE
 
 
-def _returned(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str:
-    function = next((node for node in reversed(place.above[:depth]) if isinstance(node, cst.FunctionDef)), None)
+def _returned(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
+    function = next((node for node in place.names.file.above(parent) if isinstance(node, FUNCTIONS)), None)
     if function is None:
         return UNSURE
-    returns = function.returns.annotation if function.returns is not None else None
-    if verdict := _beside(_allowed(returns), place, role):
+    verdict = _beside(_allowed(function.returns), place, role)
+    if verdict is not None:
         return verdict
-    if is_word(function.name.value, role):
-        return YES
-    return YES if place.texts.inside(function) & role.siblings else UNSURE
+    told = is_word(function.name, role) or place.siblings.inside(function) & role.siblings
+    return YES if told else UNSURE
 
 
-def _returned_values(body: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    for node in children(body):
-        if isinstance(node, cst.Return) and node.value is not None:
-            yield node.value
-        elif not isinstance(node, (cst.FunctionDef, cst.ClassDef)):
-            yield from _returned_values(node)
+def _case(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+    match = place.parent(parent)
+    return YES if isinstance(match, ast.Match) and holds(match.subject, role) else UNSURE
 
 
-def _case(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str | None:
-    match = next((node for node in reversed(place.above[:depth]) if isinstance(node, cst.Match)), None)
-    return YES if match is not None and holds(match.subject, role) else UNSURE
+def _called(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+    assert isinstance(parent, ast.Call)
+    # Of `"cuda:{}".format(i)` the call's result is what the string means.
+    return None if child is parent.func else _argument(parent, child, place, role)
 
 
-def _argument(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str | None:
-    assert isinstance(parent, cst.Arg)
-    call = place.above[depth - 1]
-    if isinstance(call, cst.ClassDef):
-        return UNSURE
-    assert isinstance(call, cst.Call)
+def _keyword(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+    call = place.parent(parent)
+    return _argument(call, parent, place, role) if isinstance(call, ast.Call) else UNSURE
+
+
+def _argument(call: ast.Call, argument: ast.AST, place: Place, role: Role) -> str | None:
+    assert isinstance(argument, (ast.expr, ast.keyword))
     callee = last_name(call.func) or ""
+    keyword = argument_keyword(argument)
     if callee in _FLAGS:
-        return _flag(call, parent, place, role)
-    if parent.keyword is not None:
-        if parent.keyword.value in PROSE_KEYWORDS:
+        return _flag(call, keyword, place, role)
+    if keyword is not None:
+        if keyword in PROSE_KEYWORDS:
             return NO
-        if is_word(parent.keyword.value, role):
+        if is_word(keyword, role):
             return YES
     qualified = place.names.qualified(call.func, place.scope) or ""
     if qualified in role.callables:
         return YES
-    if isinstance(call.func, cst.Attribute) and not qualified.startswith("torch."):
-        if callee in role.methods:
-            return YES
-        if callee in _TESTS or callee in _CONTAINERS:
-            return YES if holds(call.func.value, role) else UNSURE
-        if callee in ("get", "pop") and parent is call.args[0]:
-            return _beside(_keys(call.func.value, place), place, role) or UNSURE
-        if callee == "join" or "logg" in (last_name(call.func.value) or "").lower():
-            return NO
+    if isinstance(call.func, ast.Attribute) and not qualified.startswith("torch."):
+        verdict = _of_method(call, call.func, argument, place, role)
+        if verdict is not None:
+            return verdict
     if callee in TRANSPARENT:
         return None
     # d.get("device", "cuda"), getattr(args, "device", "cuda"), parametrize("device", ["cuda"])
-    key = call.args[1 if callee in ("getattr", "setattr") and len(call.args) > 2 else 0]
-    if parent is not key and is_word(string_value(key.value), role):
+    given = arguments(call)
+    key = given[1 if callee in ("getattr", "setattr") and len(given) > 2 else 0]
+    if argument is not key and is_word(string_value(argument_value(key)), role):
         return YES
     if callee in SPOKEN or callee in _LOOKED_UP or callee.endswith(("Error", "Exception", "Warning")):
         return NO
-    if parent.keyword is None and mentions(callee, role):
+    if keyword is None and mentions(callee, role):
         return YES
-    return _by_signature(call, parent, place, role)
+    return _by_signature(call, argument, place, role)
 
 
-def _flag(call: cst.Call, argument: cst.Arg, place: Place, role: Role) -> str:
-    """`add_argument("--device", default="cuda", choices=["cuda", "cpu"])`: the flag's name or the choices tell."""
-    if argument.keyword is None or argument.keyword.value not in ("default", "choices", "const"):
+def _of_method(call: ast.Call, func: ast.Attribute, argument: ast.AST, place: Place, role: Role) -> str | None:
+    """Judge an argument of a method by the method and what it is called on; None where they say nothing."""
+    if func.attr in role.methods:
+        return YES
+    if func.attr in _TESTS or func.attr in _CONTAINERS:
+        return YES if holds(func.value, role) else UNSURE
+    if func.attr in ("get", "pop") and call.args and argument is call.args[0]:
+        return _beside(_keys(func.value, place), place, role) or UNSURE
+    if func.attr == "join" or "logg" in (last_name(func.value) or "").lower():
         return NO
-    flags = [string_value(arg.value) for arg in call.args if arg.keyword is None]
-    dest = [string_value(arg.value) for arg in call.args if arg.keyword is not None and arg.keyword.value == "dest"]
-    if any(is_word(name.lstrip("-"), role) for name in (*flags, *dest) if name):
+    return None
+
+
+def _flag(call: ast.Call, keyword: str | None, place: Place, role: Role) -> str:
+    """`add_argument("--device", default="cuda", choices=["cuda", "cpu"])`: the flag's name or the choices tell."""
+    if keyword not in ("default", "choices", "const"):
+        return NO
+    names = [*call.args, *(each.value for each in call.keywords if each.arg == "dest")]
+    if any(is_word(name.lstrip("-"), role) for name in map(string_value, names) if name):
         return YES
-    values = [arg.value for arg in call.args if arg.keyword is not None]
+    values = [each.value for each in call.keywords]
     choices = [choice for value in values for choice in elements(value)]
     return _beside(_strings([*values, *choices]), place, role) or UNSURE
 
 
-def _strings(nodes: Sequence[cst.CSTNode]) -> frozenset[str]:
+def _strings(nodes: Iterable[ast.AST | None]) -> frozenset[str]:
     return frozenset(value for value in map(string_value, nodes) if value is not None)
 
 
-def _by_signature(call: cst.Call, argument: cst.Arg, place: Place, role: Role) -> str:
-    """Ask the project's own function which parameter the argument is for."""
-    if argument.keyword is not None or argument.star:
+def _by_signature(call: ast.Call, argument: ast.expr | ast.keyword, place: Place, role: Role) -> str:
+    """Judge an argument by the parameter of the project's own function that it is for."""
+    if argument_keyword(argument) is not None or is_unpacked(argument):
         return UNSURE
     found = place.names.definition(call.func, place.scope)
-    function, bound = (_signature(found[1]), isinstance(found[1].node, cst.ClassDef)) if found else (None, False)
-    if function is None and isinstance(call.func, cst.Attribute):
+    function: Function | None = None
+    bound = False
+    if found is not None:
+        function, bound = _signature(found.bound), isinstance(found.bound.node, ast.ClassDef)
+    if function is None and isinstance(call.func, ast.Attribute):
         function, bound = place.names.method(call.func, place.scope) or (None, False)
     if function is None:
         return UNSURE
-    params = [param.name.value for param in every_param(function.params)][bound:]
-    index = place.texts.index(call.args, argument, call)
-    return YES if index < len(params) and is_word(params[index], role) else UNSURE
+    names = [parameter.arg for parameter in parameters(function)][bound:]
+    index = arguments(call).index(argument)
+    return YES if index < len(names) and is_word(names[index], role) else UNSURE
 
 
-def _signature(defined: Defined) -> cst.FunctionDef | None:
-    if isinstance(defined.node, cst.FunctionDef):
+def _signature(defined: Defined) -> Function | None:
+    if isinstance(defined.node, FUNCTIONS):
         return defined.node
     for binding in defined.scope.bindings.get("__init__", ()):
-        if isinstance(binding, Defined) and isinstance(binding.node, cst.FunctionDef):
+        if isinstance(binding, Defined) and isinstance(binding.node, FUNCTIONS):
             return binding.node
     return None
 
 
-def _further(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> None:
-    return None
-
-
-def _method_of_string(parent: cst.CSTNode, child: cst.CSTNode, place: Place, role: Role, depth: int) -> str | None:
+def _method_of_string(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
     """`"cuda:{}".format(i)`: the call's result is what the string means."""
-    assert isinstance(parent, cst.Attribute)
-    return None if parent.attr.value == "format" else UNSURE
+    assert isinstance(parent, ast.Attribute)
+    return None if parent.attr == "format" else UNSURE
 
 
 _HANDLERS = {
-    cst.Expr: _statement,
-    cst.Raise: _statement,
-    cst.Assert: _statement,
-    cst.Annotation: _annotation,
-    cst.IfExp: _condition,
-    cst.BooleanOperation: _either,
-    cst.BinaryOperation: _either,
-    cst.Element: _element,
-    cst.StarredElement: _further,
-    cst.List: _further,
-    cst.Tuple: _further,
-    cst.Set: _further,
-    cst.Dict: _further,
-    cst.DictElement: _dictionary,
-    cst.Index: _further,
-    cst.SubscriptElement: _further,
-    cst.Subscript: _subscript,
-    cst.ComparisonTarget: _further,
-    cst.Comparison: _comparison,
-    cst.Assign: _assignment,
-    cst.AnnAssign: _assignment,
-    cst.AugAssign: _assignment,
-    cst.NamedExpr: _assignment,
-    cst.Param: _default,
-    cst.Return: _returned,
-    cst.MatchValue: _further,
-    cst.MatchOrElement: _further,
-    cst.MatchOr: _further,
-    cst.MatchCase: _case,
-    cst.Arg: _argument,
-    cst.Call: _further,
-    cst.Attribute: _method_of_string,
+    ast.Expr: _statement,
+    ast.Raise: _statement,
+    ast.Assert: _statement,
+    ast.arg: _annotation,
+    ast.IfExp: _condition,
+    ast.BoolOp: _either,
+    ast.BinOp: _further,
+    ast.Starred: _further,
+    ast.List: _element,
+    ast.Tuple: _element,
+    ast.Set: _element,
+    ast.Dict: _dictionary,
+    ast.Subscript: _subscript,
+    ast.Compare: _comparison,
+    ast.Assign: _assignment,
+    ast.AnnAssign: _assignment,
+    ast.AugAssign: _assignment,
+    ast.NamedExpr: _assignment,
+    ast.arguments: _default,
+    ast.Return: _returned,
+    ast.MatchValue: _further,
+    ast.MatchOr: _further,
+    ast.match_case: _case,
+    ast.Call: _called,
+    ast.keyword: _keyword,
+    ast.Attribute: _method_of_string,
 }

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
-import libcst as cst
-
-from gpu2npu.engine.tree import last_name, string_value
+from gpu2npu.python.syntax import argument_value, arguments, last_name, string_value
 from gpu2npu.rulebook.rule import Role
 
 # Calls that hand a string on: what their result means, the string means.
@@ -52,35 +51,36 @@ def _names_role(words: list[str], role: Role) -> bool:
     return joined in role.words or joined.removesuffix("s") in role.words
 
 
-def holds(node: cst.CSTNode, role: Role) -> bool:
+def holds(node: ast.AST, role: Role) -> bool:
     """Whether an expression's own words say that its value has the role."""
-    if isinstance(node, cst.Name):
-        return is_word(node.value, role)
-    if isinstance(node, cst.Attribute):
-        return is_word(node.attr.value, role) or node.attr.value in role.attributes
-    if isinstance(node, cst.Call):
-        name = last_name(node.func)
-        if name in TRANSPARENT:
-            inner = node.args[0].value if isinstance(node.func, cst.Name) and node.args else None
-            inner = node.func.value if isinstance(node.func, cst.Attribute) else inner
-            return inner is not None and holds(inner, role)
-        if name in ("getattr", "get", "pop") and node.args:
-            keys = [string_value(arg.value) for arg in node.args[:2]]
-            return any(is_word(key, role) or (name == "getattr" and key in role.attributes) for key in keys)
-        return mentions(name, role)
-    if isinstance(node, cst.Subscript):
-        key = _subscript_key(node)
+    if isinstance(node, ast.Name):
+        return is_word(node.id, role)
+    if isinstance(node, ast.Attribute):
+        return is_word(node.attr, role) or node.attr in role.attributes
+    if isinstance(node, ast.Call):
+        return _result_holds(node, role)
+    if isinstance(node, ast.Subscript):
+        key = string_value(node.slice)
         return is_word(key, role) if key is not None else holds(node.value, role)
-    if isinstance(node, (cst.BooleanOperation, cst.BinaryOperation)):
+    if isinstance(node, ast.BoolOp):
+        return any(holds(value, role) for value in node.values)
+    if isinstance(node, ast.BinOp):
         return holds(node.left, role) or holds(node.right, role)
-    if isinstance(node, cst.IfExp):
+    if isinstance(node, ast.IfExp):
         return holds(node.body, role) or holds(node.orelse, role)
-    if isinstance(node, cst.NamedExpr):
+    if isinstance(node, ast.NamedExpr):
         return holds(node.target, role) or holds(node.value, role)
     return False
 
 
-def _subscript_key(node: cst.Subscript) -> str | None:
-    if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
-        return None
-    return string_value(node.slice[0].slice.value)
+def _result_holds(node: ast.Call, role: Role) -> bool:
+    name = last_name(node.func)
+    given = [argument_value(argument) for argument in arguments(node)]
+    if name in TRANSPARENT:
+        inner = given[0] if isinstance(node.func, ast.Name) and given else None
+        inner = node.func.value if isinstance(node.func, ast.Attribute) else inner
+        return inner is not None and holds(inner, role)
+    if name in ("getattr", "get", "pop") and given:
+        keys = [string_value(value) for value in given[:2]]
+        return any(is_word(key, role) or (name == "getattr" and key in role.attributes) for key in keys)
+    return mentions(name, role)

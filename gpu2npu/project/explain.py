@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import libcst as cst
-
 from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.imports import imported_modules
-from gpu2npu.engine.names import Names
-from gpu2npu.engine.receivers import OWN, Receivers
-from gpu2npu.engine.scopes import collect_scopes
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
-from gpu2npu.engine.strings import NO, UNSURE, Place, Texts, judge
+from gpu2npu.engine.strings import NO, UNSURE, Place, Siblings, judge
 from gpu2npu.engine.table import outside
-from gpu2npu.engine.tree import string_value
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.formats.notebook import read_cells
 from gpu2npu.project.line_sites import Site, sites_on_line
-from gpu2npu.python.source import SourceError, read_source
+from gpu2npu.python.kinds import OWN, ObjectKinds
+from gpu2npu.python.names import Names
+from gpu2npu.python.source import SourceError, SourceFile, read_source
+from gpu2npu.python.tree import TreeError
 from gpu2npu.records import Change, Finding, Span
 from gpu2npu.report.text import counted
 from gpu2npu.rulebook.describe import limit_texts, match_text, where_texts
@@ -157,13 +155,12 @@ class _Reasons:
         imported: frozenset[str] | None = frozenset()
         if path.endswith((".py", ".ipynb")):
             try:
-                module = cst.parse_module(text)
-            except (cst.ParserSyntaxError, RecursionError):
+                self.names = Names.of(SourceFile(path, text, "utf-8", b""), context.project)
+            except TreeError:
                 imported = None
             else:
-                self.names = Names(path, collect_scopes(module), context)
-                self.sites = sites_on_line(module, self.names, line)
-                imported = imported_modules(self.names.scopes)
+                self.sites = sites_on_line(self.names.file, line)
+                imported = imported_modules(self.names.file)
         self.outside = outside(rulebook, path, frozenset(), imported)
 
     def reason(self, rule: Rule) -> str | None:
@@ -182,9 +179,9 @@ class _Reasons:
     def _is_far(self, rule: Rule) -> bool:
         """Whether the line has nothing of the sort that the rule looks at: no string, no import."""
         if isinstance(rule.match, ImportMatch):
-            return bool(self.sites) and all(site.statement is None for site in self.sites)
+            return bool(self.sites) and not any(site.is_import for site in self.sites)
         if isinstance(rule.match, (StringMatch, PatternMatch, EnvironmentMatch, CommandMatch)):
-            code = [site.node.value for site in self.sites if isinstance(site.node, cst.Name)]
+            code = [site.word for site in self.sites if site.text is None]
             return len(code) == len(self.sites) and any(_has_words(rule.match, name) for name in code)
         return False
 
@@ -211,7 +208,7 @@ class _Reasons:
             yield from self._of_strings(rule, match, names)
             return
         word = _WORDS[type(match)](match)
-        sites = [site for site in self.sites if isinstance(site.node, cst.Name) and site.node.value == word]
+        sites = [site for site in self.sites if site.text is None and site.word == word]
         if not sites:
             yield f"`{word}` stands only in text here (a comment or a string), and the rule is for code"
         for site in sites:
@@ -220,9 +217,9 @@ class _Reasons:
                 yield reason
 
     def _of_name(self, match: Match, site: Site, names: Names) -> str | None:
-        shown = cst.Module(()).code_for_node(site.expression)
+        shown = site.shown
         if isinstance(match, ImportMatch):
-            return None if site.statement is None else "another module is imported here"
+            return "another module is imported here" if site.is_import else None
         if isinstance(match, MethodMatch):
             return self._of_method(match, site, names, shown)
         if isinstance(match, AttributeMatch):
@@ -231,7 +228,7 @@ class _Reasons:
         wanted = _qualified_name(match)
         if not isinstance(match, NameMatch) and site.call is None:
             return f"`{shown}` is not called here"
-        meaning = names.qualified(site.expression, site.scope)
+        meaning = names.qualified(site.node, site.scope)
         if meaning is None and not wanted.startswith("*"):
             return f"`{shown}` is nothing that an import of this file leads to"
         if meaning != wanted and not wanted.startswith("*"):
@@ -242,23 +239,23 @@ class _Reasons:
         return None
 
     def _of_method(self, match: MethodMatch, site: Site, names: Names, shown: str) -> str | None:
-        if not isinstance(site.expression, cst.Attribute) or site.call is None:
-            return f"`{shown}` is no call of a method"
-        return self._of_owner(site.expression, match.method, site, names)
+        if not isinstance(site.node, ast.Attribute) or site.call is None:
+            return f"`{shown}` is not a call of a method"
+        return self._of_owner(site.node, match.method, site, names)
 
     def _of_attribute(self, match: AttributeMatch, site: Site, names: Names, shown: str) -> str | None:
-        if not isinstance(site.expression, cst.Attribute):
-            return f"`{shown}` is no attribute"
+        if not isinstance(site.node, ast.Attribute):
+            return f"`{shown}` is not an attribute"
         if site.call is not None:
             return f"`{shown}` is called; the rule is for an attribute that is read"
-        if match.of is not None and match.of not in names.callees(site.expression.value, site.scope):
+        if match.of is not None and match.of not in names.callees(site.node.value, site.scope):
             return f"`{shown}` is not read on what `{match.of}` gives"
-        own = self._of_owner(site.expression, match.attribute, site, names)
+        own = self._of_owner(site.node, match.attribute, site, names)
         return own or f"`{shown}` is not read from a tensor here: it is assigned, or a flag of the program's own"
 
-    def _of_owner(self, expression: cst.Attribute, member: str, site: Site, names: Names) -> str | None:
-        owner = cst.Module(()).code_for_node(expression.value)
-        if Receivers(names).kinds(expression.value, site.scope, member) == {OWN}:
+    def _of_owner(self, expression: ast.Attribute, member: str, site: Site, names: Names) -> str | None:
+        owner = names.file.code(expression.value)
+        if ObjectKinds(names).of(expression.value, site.scope, member) == {OWN}:
             return f"`{owner}` is an object of a class of this project that defines `{member}` itself"
         meaning = names.qualified(expression.value, site.scope)
         if meaning is not None:
@@ -269,22 +266,21 @@ class _Reasons:
         return None
 
     def _of_strings(self, rule: Rule, match: Match, names: Names) -> Iterator[str]:
-        strings = [site for site in self.sites if not isinstance(site.node, cst.Name)]
+        strings = [site for site in self.sites if site.text is not None]
         if not strings:
             yield "there is no string on this line, and the rule looks at strings alone"
         for site in strings if isinstance(match, StringMatch) else ():
-            assert isinstance(match, StringMatch)
-            text = string_value(site.node) if isinstance(site.node, cst.SimpleString) else site.node.value
-            if text is None or match.string not in text:
+            assert isinstance(match, StringMatch) and isinstance(site.node, ast.expr)
+            if match.string not in site.word:
                 continue
             if match.role is None:
                 yield f"the whole string would have to be '{match.string}', without anything around it"
                 continue
-            place = Place(site.node, site.above, site.scope, names, rule.then.rename or "", Texts())
+            place = Place(site.node, site.scope, names, rule.then.rename or "", Siblings())
             verdict = judge(place, self.rulebook.roles[match.role])
             if verdict == NO:
                 yield f"the string stands where it cannot mean a {match.role}: it is read by people, or names something"
             elif verdict == UNSURE:
                 yield f"nothing beside the string says that it means a {match.role} (docs/rules/roles.md)"
-            elif text != match.string:
+            elif site.word != match.string:
                 yield f"the string says more than '{match.string}', and not in a way that a {match.role} is written"

@@ -1,62 +1,83 @@
-"""The names and strings on one line of a Python file, each with what is above it: what `explain` looks at."""
+"""The names and strings on one line of a Python file: what `explain` looks at."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import libcst as cst
-from libcst.metadata import MetadataWrapper, PositionProvider
-
-from gpu2npu.engine.names import Names
-from gpu2npu.engine.scopes import Scope
-from gpu2npu.engine.tree import children
+from gpu2npu.engine.texts import StringText, formatted_texts, plain_text, written
+from gpu2npu.python.file import PythonFile
+from gpu2npu.python.scopes import Scope
+from gpu2npu.python.syntax import DEFINITIONS, IMPORTS
 
 
 @dataclass(frozen=True)
 class Site:
-    """A name or string on the line: the nodes above it, outermost first, and the scope it is in."""
+    """A name or a string on the line. `word` is the name, or the text of the string; `node` the expression, keyword,
+    definition or import that it is the (last) name of; `text` is None of a name."""
 
-    node: cst.Name | cst.SimpleString | cst.FormattedStringText
-    above: tuple[cst.CSTNode, ...]
+    file: PythonFile
+    word: str
+    node: ast.AST
     scope: Scope
+    text: StringText | None = None
 
     @property
-    def expression(self) -> cst.CSTNode:
-        """`a.b` for the `b` of it; the name itself otherwise."""
-        parent = self.above[-1]
-        return parent if isinstance(parent, cst.Attribute) and parent.attr is self.node else self.node
+    def shown(self) -> str:
+        """The code of the expression, or the name of anything else."""
+        return self.file.code(self.node) if isinstance(self.node, ast.expr) else self.word
 
     @property
-    def call(self) -> cst.Call | None:
+    def call(self) -> ast.Call | None:
         """The call of the expression, if it is called."""
-        expression = self.expression
-        parent = self.above[-1] if expression is self.node else self.above[-2]
-        return parent if isinstance(parent, cst.Call) and parent.func is expression else None
+        parent = self.file.parents.get(self.node)
+        return parent if isinstance(parent, ast.Call) and parent.func is self.node else None
 
     @property
-    def statement(self) -> cst.CSTNode | None:
-        """The import statement that the name is part of, if it is."""
-        return next((node for node in reversed(self.above) if isinstance(node, (cst.Import, cst.ImportFrom))), None)
+    def is_import(self) -> bool:
+        """Whether the name is part of an import statement."""
+        return isinstance(self.file.parents.get(self.node), IMPORTS)
 
 
-def sites_on_line(module: cst.Module, names: Names, line: int) -> list[Site]:
-    """Every name and string that begins, or goes on, on a line of the module (counted from 1)."""
-    positions = MetadataWrapper(module, unsafe_skip_copy=True).resolve(PositionProvider)
-    return [
-        Site(node, tuple(above), scope)
-        for node, above, scope in _walk(module, [], names.scopes.module, names)
-        if isinstance(node, (cst.Name, cst.SimpleString, cst.FormattedStringText))
-        and positions[node].start.line <= line <= positions[node].end.line
-    ]
+def sites_on_line(file: PythonFile, line: int) -> list[Site]:
+    """Every name and string that begins, or goes on, on a line of the file (counted from 1)."""
+    return [site for node in ast.walk(file.tree) for site in _sites(file, node, line)]
 
 
-def _walk(
-    node: cst.CSTNode, above: list[cst.CSTNode], scope: Scope, names: Names
-) -> Iterator[tuple[cst.CSTNode, list[cst.CSTNode], Scope]]:
-    yield node, above, scope
-    inner = names.scopes.by_node.get(id(node), scope)
-    above.append(node)
-    for child in children(node):
-        yield from _walk(child, above, inner, names)
-    above.pop()
+def _sites(file: PythonFile, node: ast.AST, line: int) -> Iterator[Site]:
+    if isinstance(node, (ast.Constant, ast.JoinedStr)):
+        if node.lineno <= line <= (node.end_lineno or node.lineno) and file.parents.get(node) is not None:
+            yield from (Site(file, text.raw, node, file.scope_of(node), text) for text in _texts(file, node))
+        return
+    names = [name for name in _names(node) if name]
+    if names and _line_of(node) == line:
+        yield from (Site(file, name, node, file.scope_of(node)) for name in names)
+
+
+def _names(node: ast.AST) -> list[str | None]:
+    if isinstance(node, ast.Name):
+        return [node.id]
+    if isinstance(node, ast.Attribute):
+        return [node.attr]
+    if isinstance(node, (ast.keyword, ast.arg)):
+        return [node.arg]
+    if isinstance(node, DEFINITIONS):
+        return [node.name]
+    return [*node.name.split("."), node.asname] if isinstance(node, ast.alias) else []
+
+
+def _line_of(node: ast.AST) -> int:
+    """The line of a node's name: of an attribute the last one."""
+    end: int = getattr(node, "end_lineno", 0)
+    return end if isinstance(node, ast.Attribute) else getattr(node, "lineno", 0)
+
+
+def _texts(file: PythonFile, node: ast.Constant | ast.JoinedStr) -> Iterator[StringText]:
+    if isinstance(node, ast.Constant) and not isinstance(node.value, str):
+        return
+    for literal in written(file, node):
+        if literal.is_formatted:
+            yield from formatted_texts(file, node, literal)
+        else:
+            yield plain_text(file, node, literal)

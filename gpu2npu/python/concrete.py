@@ -6,6 +6,8 @@ LibCST parses only the smallest piece that holds what an edit is about, a statem
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -53,6 +55,15 @@ def argument_bounds(file: PythonFile, call: ast.Call) -> list[Bounds] | None:
     and without its comma. None where LibCST cannot parse the call."""
     found = concrete_call(file, call)
     return [found[0].bounds[argument] for argument in found[1].args] if found is not None else None
+
+
+def has_comment(file: PythonFile, node: ast.expr) -> bool:
+    """Whether a comment stands inside an expression."""
+    code = file.code(node)
+    if "#" not in code:
+        return False
+    tokens = tokenize.generate_tokens(io.StringIO(f"({code})").readline)
+    return any(token.type == tokenize.COMMENT for token in tokens)
 
 
 def outer_bounds(file: PythonFile, node: ast.expr) -> Bounds:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from gpu2npu.python.scopes import Scope
 from gpu2npu.python.source import SourceFile
-from gpu2npu.python.syntax import DEFINITIONS, Import
-from gpu2npu.python.text import Lines
+from gpu2npu.python.syntax import DEFINITIONS, Import, blocks
+from gpu2npu.python.text import Lines, indentation, line_before, newline_of
 from gpu2npu.python.tree import parse
 from gpu2npu.python.walk import Use, Walk
 from gpu2npu.records import Span
@@ -58,6 +58,30 @@ class PythonFile:
         while parent is not None:
             yield parent
             parent = self.parents.get(parent)
+
+    def line_before(self, offset: int) -> str:
+        """The line that an offset is in, up to the offset."""
+        return line_before(self.text, offset)
+
+    def indentation(self, offset: int) -> str:
+        """The white space that the line of an offset begins with."""
+        return indentation(self.text, offset)
+
+    @property
+    def newline(self) -> str:
+        """The line end that the file uses."""
+        return newline_of(self.text)
+
+    def block(self, statement: ast.stmt) -> Sequence[ast.stmt]:
+        """The statements among which one stands."""
+        return next(block for block in blocks(self.parents[statement]) if statement in block)
+
+    def value_start(self, keyword: ast.keyword) -> int:
+        """The offset of the value of a keyword argument, with parentheses around it."""
+        start = self.bounds(keyword)[0] + len(keyword.arg or "**")
+        while self.text[start] in "= \t\f\r\n\\":
+            start += 1
+        return start
 
     def statement(self, node: ast.AST) -> ast.stmt:
         """The smallest statement that holds a node, or is it."""

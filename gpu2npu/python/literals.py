@@ -13,6 +13,13 @@ _OPENING = re.compile(r"(?P<prefix>[A-Za-z]{0,2})(?P<quote>\"\"\"|'''|\"|')")
 # White space, comments and joined lines between literals, and the parentheses that may be around some of them.
 _BETWEEN = re.compile(r"(?:[ \t\f\r\n()]|\\\r?\n|#[^\r\n]*)+")
 _STRING_IN_CODE = re.compile(r"(?<![\w])[A-Za-z]{0,2}(?:\"|')|\"|'")
+# What stands between the quotes of a plain literal.
+_INSIDE = {
+    "'": re.compile(r"(?:[^'\\]+|\\.)*", re.DOTALL),
+    '"': re.compile(r'(?:[^"\\]+|\\.)*', re.DOTALL),
+    "'''": re.compile(r"(?:[^'\\]+|\\.|'(?!''))*", re.DOTALL),
+    '"""': re.compile(r'(?:[^"\\]+|\\.|"(?!""))*', re.DOTALL),
+}
 _BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 
@@ -93,14 +100,10 @@ def _literal(text: str, start: int, end: int) -> Literal:
 
 
 def _closing(text: str, position: int, end: int, quote: str) -> int:
-    while position < end:
-        if text[position] == "\\":
-            position += 2
-        elif text.startswith(quote, position):
-            return position
-        else:
-            position += 1
-    raise LiteralError("a string does not end")
+    found = _INSIDE[quote].match(text, position, end)
+    if found is None or not text.startswith(quote, found.end()):
+        raise LiteralError("a string does not end")
+    return found.end()
 
 
 def _parts(text: str, position: int, end: int, quote: str, is_raw: bool) -> tuple[tuple[Part, ...], int]:

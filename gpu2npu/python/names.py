@@ -6,9 +6,10 @@ import ast
 from functools import partial
 from typing import NamedTuple
 
-from gpu2npu.python.file import PythonFile
+from gpu2npu.python.file import PythonFile, read_file
 from gpu2npu.python.project import Project
 from gpu2npu.python.scopes import Assigned, Binding, Defined, Imported, Scope
+from gpu2npu.python.source import SourceFile
 from gpu2npu.python.syntax import FUNCTIONS, Function, dotted_name, last_name, member_of, string_value
 
 # Calls that import the module their string names.
@@ -48,6 +49,20 @@ class Names:
         self.project = project
         self.wanted = wanted
         self._meanings: dict[tuple[Scope, str], str | None] = {}
+
+    @classmethod
+    def of(cls, source: SourceFile, project: Project) -> Names:
+        """The names of a decoded file, parsed once if it is the project's own.
+
+        Raises:
+            TreeError: It is not Python of this interpreter's version, or is nested too deeply.
+        """
+        known = project.parsed(source.path)
+        if known is not None and known.file.source == source:
+            return known
+        names = cls(read_file(source), project)
+        project.keep(names)
+        return names
 
     @property
     def path(self) -> str:
@@ -166,6 +181,10 @@ class Names:
         """What a free name means when a star import of a project module (or of the library itself) brings it in."""
         if not self.file.stars:
             return None
+        for module in self.file.stars if self.wanted else ():
+            dotted = member_of(module, name)
+            if dotted in self.wanted and self.project.module_path(module, self.path) is None:
+                return dotted
         return self.project.settled(("star", self.path, name), partial(self._through_stars, name))
 
     def _through_stars(self, name: str) -> str | None:
@@ -176,10 +195,8 @@ class Names:
                 if starred is not None:
                     return starred
                 continue
-            dotted = member_of(module, name)
-            if dotted in self.wanted and self.project.module_path(module, self.path) is None:
-                return dotted
             if self._may_provide(module, name):
+                dotted = member_of(module, name)
                 followed = self.follow(dotted)
                 if followed != dotted:
                     return followed

@@ -115,9 +115,14 @@ class Project:
             self._names.popitem(last=False)
         return found
 
+    def parsed(self, path: str) -> Names | None:
+        """The names of a file that is in memory already."""
+        return self._names.get(path)
+
     def keep(self, names: Names) -> None:
-        """Use an already parsed file as the one at its path."""
-        self._names[names.path] = names
+        """Use a parsed file as the one at its path, if the project has one there."""
+        if names.path in self.files:
+            self._names[names.path] = names
 
     def interface(self, path: str, asker: str) -> Interface | None:
         """What other files may take from the file at `path`; None where it cannot be read or parsed."""

@@ -39,6 +39,8 @@ class Lines:
     def bounds(self, node: ast.AST) -> tuple[int, int]:
         """The offsets of the first character of a node and of the one behind its last; parentheses around an
         expression are not counted to it."""
+        if isinstance(node, ast.Module):
+            return 0, len(self.text)
         assert isinstance(node, _PLACED)
         return (
             self.offset(node.lineno, node.col_offset),

@@ -33,7 +33,7 @@ def parse(text: str, lines: Lines) -> ast.Module:
     except SyntaxError as error:
         if "too many nested" in str(error.msg):
             raise TreeError(_TOO_DEEP) from error
-        raise TreeError(f"syntax error at line {error.lineno or 1}: {error.msg}") from error
+        raise TreeError(_syntax_error(text, error)) from error
     except (RecursionError, MemoryError) as error:
         raise TreeError(_TOO_DEEP) from error
     except ValueError as error:  # null bytes
@@ -41,6 +41,18 @@ def parse(text: str, lines: Lines) -> ast.Module:
     finally:
         sys.setrecursionlimit(limit)
     return tree
+
+
+def _syntax_error(text: str, error: SyntaxError) -> str:
+    """The sentence for a syntax error: LibCST knows the syntax of later versions of Python too."""
+    import libcst as cst  # slow to import, and only to explain a failure
+
+    try:
+        cst.parse_module(text)
+    except Exception:  # LibCST raises several kinds for what it cannot parse
+        return f"syntax error at line {error.lineno or 1}: {error.msg}"
+    here = ".".join(map(str, sys.version_info[:2]))
+    return f"the syntax in line {error.lineno or 1} is newer than Python {here}: run gpu2npu with a later Python"
 
 
 _TOO_DEEP = "its expressions are nested too deeply to be parsed"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from gpu2npu.engine import ProjectContext, migrate_source
@@ -83,8 +85,6 @@ CHANGED = {
     "a decorator": ("import torch\n@torch.cuda.amp.autocast()\ndef f(): ...\n", "@torch.npu.amp.autocast()"),
     "an annotation": ("import torch\ndef f(s: torch.cuda.Stream): ...\n", "s: torch.npu.Stream"),
     "a base class": ("import torch\nclass S(torch.cuda.Stream): ...\n", "class S(torch.npu.Stream)"),
-    "a type parameter": ("import torch\ndef f[S: torch.cuda.Stream](s: S): ...\n", "f[S: torch.npu.Stream]"),
-    "a type parameter of a class": ("import torch\nclass A[S: torch.cuda.Stream]: ...\n", "A[S: torch.npu.Stream]"),
     "a default": ("import torch\ndef f(n=torch.cuda.device_count()): ...\n", "n=torch.npu.device_count()"),
     "parentheses and line breaks": (
         "import torch\n(torch\n .cuda\n .synchronize)()\n",
@@ -97,9 +97,25 @@ CHANGED = {
 }
 
 
+if sys.version_info >= (3, 12):
+    CHANGED |= {
+        "a type parameter": ("import torch\ndef f[S: torch.cuda.Stream](s: S): ...\n", "f[S: torch.npu.Stream]"),
+        "a type parameter of a class": ("import torch\nclass A[S: torch.cuda.Stream]: ...\n", "A[S: torch.npu.Stream]"),
+        "a string in a format": ('import torch\nf"{x.to("cuda"):{"cuda"}}"\n', 'x.to("npu")'),
+    }
+
+
 @pytest.mark.parametrize(("text", "expected"), CHANGED.values(), ids=CHANGED)
 def test_every_import_form(migrate, text: str, expected: str) -> None:
     assert expected in migrate(text)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="this Python reads the syntax")
+def test_a_later_syntax_is_named() -> None:
+    source = b"import torch\ndef f[S: torch.cuda.Stream](s: S): ...\n"
+    failure = migrate_source(source, "a.py", load_rulebook(), ProjectContext()).failure
+    assert failure is not None
+    assert failure.startswith("the syntax in line 2 is newer than Python 3.")
 
 
 def test_the_import_keeps_its_name_where_a_rename_could_hurt(migrate) -> None:
