@@ -6,7 +6,7 @@ import ast
 import builtins
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from gpu2npu.engine.calls import Calls
@@ -48,6 +48,7 @@ class _Matcher:
         self.table = table
         self.kinds = ObjectKinds(names)
         self.own: dict[str, bool] = {}
+        self.imported: dict[tuple[Scope, str], bool] = {}
         self.siblings = Siblings()
         self.matches = Matches()
         self.settled: set[ast.AST] = set()  # nodes in which no further rule is looked for
@@ -207,8 +208,14 @@ class _Matcher:
     def _is_import(self, node: ast.AST, scope: Scope) -> bool:
         """Whether the expression is a module that was imported, whose members are functions, not methods."""
         found = scope.lookup(node.id) if isinstance(node, ast.Name) else None
-        bindings: Iterable[object] = found[1] if found is not None else ()
-        return any(isinstance(each, Imported) and isinstance(each.statement, ast.Import) for each in bindings)
+        if found is None or not isinstance(node, ast.Name):
+            return False
+        key = found[0], node.id
+        if key not in self.imported:
+            self.imported[key] = any(
+                isinstance(each, Imported) and isinstance(each.statement, ast.Import) for each in found[1]
+            )
+        return self.imported[key]
 
     # Definitions.
 

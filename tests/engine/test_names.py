@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from gpu2npu.engine import ProjectContext, migrate_source
+from gpu2npu.rulebook import load_rulebook
 
 KEPT = {
     "parameter shadows torch": "import torch\ndef f(torch):\n    return torch.cuda.is_available()\n",

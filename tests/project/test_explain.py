@@ -61,8 +61,8 @@ def test_a_line_without_any_word() -> None:
     [
         ("class Kit:\n    def cuda(self): ...\nKit().cuda()", "cuda-method", "a class of this project that defines"),
         ("import kit\nkit.cuda()", "cuda-method", "`kit`, which was imported"),
-        ("args.cuda", "cuda-method", "`args.cuda` is no call of a method"),
-        ("cuda = 1", "cuda-method", "`cuda` is no call of a method"),
+        ("args.cuda", "cuda-method", "`args.cuda` is not a call of a method"),
+        ("cuda = 1", "cuda-method", "`cuda` is not a call of a method"),
         ("import mytorch as torch\ntorch.cuda.f()", "torch-cuda", "`torch.cuda` means `mytorch.cuda` here"),
         ("def f(torch):\n    torch.cuda.f()", "torch-cuda", "`torch.cuda` is nothing that an import"),
         ("x = 1  # torch.cuda", "torch-cuda", "only in text here"),
