@@ -26,9 +26,8 @@ from gpu2npu.analysis.affinity_shapes import (
     transposed_matmul,
     window_roll,
 )
+from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import DoneCalls, keyword
-from gpu2npu.analysis.python_module import PythonModule
-from gpu2npu.analysis.value_types import ValueTypes
 from gpu2npu.records import Advice, AdviceKind, Span
 from gpu2npu.support.tables import SupportTable, table_for
 
@@ -143,14 +142,14 @@ def _has(need: str, table: SupportTable) -> bool:
     return custom or need in table.torch_npu_names
 
 
-def affinity_advice(module: PythonModule, types: ValueTypes, version: str) -> list[Advice]:
-    """The advice for one module, in the order of its places."""
+def affinity_advice(code: Code, version: str) -> list[Advice]:
+    """The advice for one code, in the order of its places."""
     known = knowledge_for(version)
     found = {
-        *_called(module, known),
-        *_defined(module, known),
-        *(_advice(module, each, node, api, each.replacement, known)
-          for each in known.shapes for node, api in _shaped(each, module, types)),
+        *_called(code, known),
+        *_defined(code, known),
+        *(_advice(code, each, node, api, each.replacement, known)
+          for each in known.shapes for node, api in _shaped(each, code)),
     }  # fmt: skip
     return sorted(_without_parts(found), key=lambda advice: (advice.span, advice.rule))
 
@@ -164,22 +163,22 @@ def _without_parts(found: set[Advice]) -> Iterator[Advice]:
             yield advice
 
 
-def _shaped(affinity: Affinity, module: PythonModule, types: ValueTypes) -> Found:
-    return MATCHERS[affinity.shape](module, types)
+def _shaped(affinity: Affinity, code: Code) -> Found:
+    return MATCHERS[affinity.shape](code)
 
 
-def _called(module: PythonModule, known: Knowledge) -> Iterator[Advice]:
+def _called(code: Code, known: Knowledge) -> Iterator[Advice]:
     leaves = {name.rpartition(".")[2] for name in known.calls}
-    for call, scope in module.code.calls:
+    for call, scope in code.calls:
         function = call.func
         # An alias (`from torch.optim import AdamW as Opt`) has another last name: only bare names can be one.
         if isinstance(function, ast.Attribute) and function.attr not in leaves:
             continue
-        qualified = module.qualified(function, scope)
+        qualified = code.qualified(function, scope)
         affinity = known.calls.get(_public(qualified)) if qualified is not None else None
         if affinity is not None and qualified is not None and _has_arguments(call, affinity):
             replacement = affinity.calls[_public(qualified)]
-            yield _advice(module, affinity, call, _public(qualified), replacement, known)
+            yield _advice(code, affinity, call, _public(qualified), replacement, known)
 
 
 def _public(qualified: str) -> str:
@@ -197,34 +196,32 @@ def _has_arguments(call: ast.Call, affinity: Affinity) -> bool:
     return all(isinstance(node, ast.Constant) and node.value == affinity.having[name] for name, node in given.items())
 
 
-def _defined(module: PythonModule, known: Knowledge) -> Iterator[Advice]:
-    named = [(defined, known.defines.get(defined.node.name)) for defined in module.code.definitions]
-    if not any(affinity is not None for _, affinity in named):
+def _defined(code: Code, known: Knowledge) -> Iterator[Advice]:
+    named = [(node, scope, known.defines.get(node.name)) for node, scope in code.definitions]
+    if not any(affinity is not None for _, _, affinity in named):
         return
-    done = DoneCalls(module)
-    for defined, affinity in named:
+    done = DoneCalls(code)
+    for node, scope, affinity in named:
         if affinity is None:
             continue
-        calls = done.of(defined.scope)
+        calls = done.of(scope)
         if all(any(name in calls for name in group) for group in affinity.doing):
-            yield _advice(module, affinity, defined.node, defined.node.name, affinity.replacement, known)
+            yield _advice(code, affinity, node, node.name, affinity.replacement, known)
 
 
 def _advice(
-    module: PythonModule, affinity: Affinity, node: ast.expr | ast.stmt, api: str, replacement: str, known: Knowledge
+    code: Code, affinity: Affinity, node: ast.expr | ast.stmt, api: str, replacement: str, known: Knowledge
 ) -> Advice:
     where = f" {replacement} is in {known.evidence}." if replacement.startswith("torch_npu.") else ""
     form = affinity.form
     if form in ("class", "function") and isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
         form = "class" if isinstance(node, ast.ClassDef) else "function"
-    return Advice(
-        _span(module, node), affinity.id, AdviceKind.AFFINITY, api, f"{affinity.why}{where}", replacement, form
-    )
+    return Advice(_span(code, node), affinity.id, AdviceKind.AFFINITY, api, f"{affinity.why}{where}", replacement, form)
 
 
-def _span(module: PythonModule, node: ast.expr | ast.stmt) -> Span:
+def _span(code: Code, node: ast.expr | ast.stmt) -> Span:
     """The place of an expression, and the first line of a definition."""
-    span = module.span(node)
+    span = code.file.span(node)
     if not isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
         return span
     return Span(span.start_line, span.start_column, span.start_line, span.start_column + len(node.name))

@@ -5,26 +5,23 @@ from __future__ import annotations
 import ast
 
 from gpu2npu.analysis.affinity_shapes import Found
+from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import DoneCalls, function_of, leaf, number, values_of
-from gpu2npu.analysis.python_module import PythonModule
-from gpu2npu.analysis.python_scopes import Scope
-from gpu2npu.analysis.value_types import ValueTypes
+from gpu2npu.python.scopes import Scope
 
 
-def rms_norm(module: PythonModule, types: ValueTypes) -> Found:
+def rms_norm(code: Code) -> Found:
     """A function, or a class with one, that multiplies by `rsqrt` of the mean of squares over the last dimension."""
-    if "sqrt" not in module.text:
+    if "sqrt" not in code.text:
         return
-    done = DoneCalls(module)
-    for defined in module.code.definitions:
-        if isinstance(defined.node, ast.ClassDef):
-            continue
-        calls = done.of(defined.scope)
+    done = DoneCalls(code)
+    for function, scope in code.functions():
+        calls = done.of(scope)
         if "rsqrt" not in calls and "sqrt" not in calls:
             continue
-        if any(_is_mean_of_squares(call, defined.scope) for call in calls.get("mean", ())):
-            owner = defined.scope.parent
-            named = owner.node if owner is not None and isinstance(owner.node, ast.ClassDef) else defined.node
+        if any(_is_mean_of_squares(call, scope) for call in calls.get("mean", ())):
+            owner = scope.parent
+            named = owner.node if owner is not None and isinstance(owner.node, ast.ClassDef) else function
             yield named, named.name
 
 
@@ -60,17 +57,17 @@ def _squared(node: ast.expr) -> ast.expr | None:
     return operands[0] if node.func.attr == "pow" and len(operands) == 2 and number(operands[1]) == 2 else None
 
 
-def rotary_embedding(module: PythonModule, types: ValueTypes) -> Found:
+def rotary_embedding(code: Code) -> Found:
     """A function that adds `x * cos` and `rotate_half(x) * sin`, where rotate_half joins `-x2` and `x1`."""
-    if "rotate_half" not in module.text:
+    if "rotate_half" not in code.text:
         return
     seen: set[int] = set()
-    for call, scope in module.code.calls:
+    for call, scope in code.calls:
         if leaf(call.func) != "rotate_half":
             continue
         function = function_of(scope)
-        found = module.definition(call.func, scope)
-        if function is None or id(function) in seen or (found is not None and not _swaps_halves(found[1].node)):
+        found = code.names.definition(call.func, scope)
+        if function is None or id(function) in seen or (found is not None and not _swaps_halves(found.bound.node)):
             continue
         seen.add(id(function))
         assert isinstance(function.node, (ast.FunctionDef, ast.AsyncFunctionDef))
@@ -87,33 +84,31 @@ def _swaps_halves(node: ast.AST) -> bool:
     return False
 
 
-def spelled_attention(module: PythonModule, types: ValueTypes) -> Found:
+def spelled_attention(code: Code) -> Found:
     """`softmax(q @ k.transpose(-2, -1)) @ v` within one function, dropout and masks between or not."""
-    if "softmax" not in module.text:
+    if "softmax" not in code.text:
         return
-    done = DoneCalls(module)
-    products = _matmuls(module, done)
-    for defined in module.code.definitions:
-        if isinstance(defined.node, ast.ClassDef):
-            continue
-        inside = products.get(id(defined.scope), [])
-        if len(inside) < 2 or "softmax" not in done.of(defined.scope):
+    done = DoneCalls(code)
+    products = _matmuls(code, done)
+    for function, scope in code.functions():
+        inside = products.get(scope, [])
+        if len(inside) < 2 or "softmax" not in done.of(scope):
             continue
         scores = any(_has_transposed_operand(node) for node in inside)
         for node in inside:
-            if scores and _is_softmax(_operands(node)[0], defined.scope):
-                yield node, defined.node.name
+            if scores and _is_softmax(_operands(node)[0], scope):
+                yield node, function.name
                 break
 
 
-def _matmuls(module: PythonModule, done: DoneCalls) -> dict[int, list[ast.expr]]:
-    found: dict[int, list[ast.expr]] = {}
-    for product, scope in module.code.products:
+def _matmuls(code: Code, done: DoneCalls) -> dict[Scope, list[ast.expr]]:
+    found: dict[Scope, list[ast.expr]] = {}
+    for product, scope in code.products:
         if isinstance(product.op, ast.MatMult):
-            found.setdefault(id(scope), []).append(product)
-    for call, scope in module.code.calls:
+            found.setdefault(scope, []).append(product)
+    for call, scope in code.calls:
         if leaf(call.func) in ("matmul", "bmm") and len(_operands(call)) == 2:
-            found.setdefault(id(scope), []).append(call)
+            found.setdefault(scope, []).append(call)
     return found
 
 
@@ -141,6 +136,6 @@ def _is_softmax(node: ast.expr, scope: Scope, depth: int = 3) -> bool:
         inner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
         return depth > 0 and any(_is_softmax(each, scope, depth - 1) for each in (*node.args[:1], *inner))
     return depth > 0 and any(
-        each.value is not None and not each.part and _is_softmax(each.value, scope, depth - 1)
+        each.value is not None and not each.is_part and _is_softmax(each.value, scope, depth - 1)
         for each in values_of(node, scope)
     )

@@ -12,27 +12,26 @@ from __future__ import annotations
 
 import ast
 
+from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import number
-from gpu2npu.analysis.python_module import PythonModule
-from gpu2npu.analysis.python_scopes import Scope
-from gpu2npu.analysis.value_types import ValueTypes
-from gpu2npu.records import Span
+from gpu2npu.python.scopes import Scope
+from gpu2npu.python.text import splice
 
 # Numbers that every dtype but bool holds, or wraps alike.
 _LARGEST = 127
 
 
-def fixes(module: PythonModule, types: ValueTypes) -> list[tuple[Span, str]]:
-    """The places to replace in one module and what to write there, in order."""
-    found = []
-    for statement, scope in module.code.stores:
-        new = _filled(statement, scope, types, module)
-        if new is not None:
-            found.append((module.span(statement), new))
-    return sorted(found)
+def fixed(code: Code) -> str | None:
+    """The file's text with every fix made, None if there is none."""
+    replacements = [
+        (*code.file.bounds(statement), new)
+        for statement, scope in code.stores
+        if (new := _filled(statement, scope, code)) is not None
+    ]
+    return splice(code.text, replacements) if replacements else None
 
 
-def _filled(statement: ast.Assign, scope: Scope, types: ValueTypes, module: PythonModule) -> str | None:
+def _filled(statement: ast.Assign, scope: Scope, code: Code) -> str | None:
     target = statement.targets[0]
     assert isinstance(target, ast.Subscript)
     tensor, mask = target.value, target.slice
@@ -43,9 +42,11 @@ def _filled(statement: ast.Assign, scope: Scope, types: ValueTypes, module: Pyth
         return None
     if not isinstance(mask.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)):
         return None
-    if not _is_number(mask.comparators[0]) or not _is_number(statement.value) or not types.is_tensor(tensor, scope):
+    if not _is_number(mask.comparators[0]) or not _is_number(statement.value):
         return None
-    return f"{tensor.id}.masked_fill_({module.source(mask)}, {module.source(statement.value)})"
+    if not code.types.is_tensor(tensor, scope):
+        return None
+    return f"{tensor.id}.masked_fill_({code.file.code(mask)}, {code.file.code(statement.value)})"
 
 
 def _is_number(node: ast.expr) -> bool:
@@ -54,13 +55,3 @@ def _is_number(node: ast.expr) -> bool:
         return node.value <= _LARGEST
     value = number(node)
     return value is not None and abs(value) <= _LARGEST
-
-
-def fixed(module: PythonModule, types: ValueTypes) -> str | None:
-    """The module's text with every fix made, None if there is none."""
-    lines = module.lines
-    changed = list(lines)
-    for span, new in reversed(fixes(module, types)):
-        head, tail = changed[span.start_line - 1][: span.start_column], changed[span.end_line - 1][span.end_column :]
-        changed[span.start_line - 1 : span.end_line] = [f"{head}{new}{tail}"]
-    return "".join(changed) if changed != lines else None

@@ -1,6 +1,6 @@
 """Code that spells out what torch_npu has one operator for: each function finds one shape of expression.
 
-A matcher takes a module with the types of its values, and yields the node to be told of and what to call it. It reads
+A matcher takes the code of a file, and yields the node to be reported and what to call it. It reads
 the shape of the code; a name alone is never enough.
 """
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
+from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword, leaf, number, same, values_of
-from gpu2npu.analysis.python_module import PythonModule
-from gpu2npu.analysis.python_scopes import Scope
-from gpu2npu.analysis.value_types import OTHER, TENSOR, ValueTypes
+from gpu2npu.python.scopes import Scope
+from gpu2npu.python.types import OTHER, TENSOR, Types
 
 Found = Iterator[tuple[ast.expr | ast.stmt, str]]
-Matcher = Callable[[PythonModule, ValueTypes], Found]
+Matcher = Callable[[Code], Found]
 
 _QUICK_GELU = 1.702
 _TANH_GELU = 0.044715
@@ -23,14 +23,14 @@ _BOOLEAN_CALLS = frozenset({"isnan", "isinf", "isfinite", "isclose", "logical_an
     "logical_xor", "eq", "ne", "gt", "lt", "ge", "le", "bool", "isin"})  # fmt: skip
 
 
-def transposed_matmul(module: PythonModule, types: ValueTypes) -> Found:
+def transposed_matmul(code: Code) -> Found:
     """`torch.matmul(a, b.transpose(-2, -1))` and `a @ b.transpose(-2, -1)`."""
-    for call, scope in module.code.calls:
+    for call, scope in code.calls:
         if leaf(call.func) != "matmul" or len(call.args) != 2 or not _is_transposed(call.args[1]):
             continue
-        if module.qualified(call.func, scope) == "torch.matmul":
+        if code.qualified(call.func, scope) == "torch.matmul":
             yield call, "torch.matmul(a, b.transpose(-2, -1))"
-    for product, _ in module.code.products:
+    for product, _ in code.products:
         if isinstance(product.op, ast.MatMult) and _is_transposed(product.right):
             yield product, "a @ b.transpose(-2, -1)"
 
@@ -44,93 +44,93 @@ def _is_transposed(node: ast.expr) -> bool:
     return {number(argument) for argument in node.args} == {-1, -2}
 
 
-def masked_store(module: PythonModule, types: ValueTypes) -> Found:
+def masked_store(code: Code) -> Found:
     """`x[mask] = value`, where the mask is one of booleans and one of the two is known to be a tensor."""
-    for statement, scope in module.code.stores:
+    for statement, scope in code.stores:
         target = statement.targets[0]
         assert isinstance(target, ast.Subscript)
         mask = target.slice
-        if _is_mask(module, mask, scope):
-            kinds = types.of(target.value, scope) | _operand_types(types, mask, scope)
-            if TENSOR in kinds and OTHER not in types.of(target.value, scope):
+        if _is_mask(code, mask, scope):
+            kinds = code.types.of(target.value, scope) | _operand_types(code, mask, scope)
+            if TENSOR in kinds and OTHER not in code.types.of(target.value, scope):
                 yield statement, "input[condition] = value"
 
 
-def _operand_types(types: ValueTypes, mask: ast.expr, scope: Scope) -> frozenset[str]:
-    return types.of(mask.operand if isinstance(mask, ast.UnaryOp) else mask, scope)
+def _operand_types(code: Code, mask: ast.expr, scope: Scope) -> Types:
+    return code.types.of(mask.operand if isinstance(mask, ast.UnaryOp) else mask, scope)
 
 
-def _is_mask(module: PythonModule, node: ast.expr, scope: Scope, depth: int = 3) -> bool:
+def _is_mask(code: Code, node: ast.expr, scope: Scope, depth: int = 3) -> bool:
     """Whether an index is made of booleans."""
     if isinstance(node, ast.Compare):
         return not isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
     if isinstance(node, ast.UnaryOp):
         return isinstance(node.op, ast.Invert)
     if isinstance(node, ast.BinOp):
-        return isinstance(node.op, (ast.BitAnd, ast.BitOr)) and _is_mask(module, node.left, scope, depth)
+        return isinstance(node.op, (ast.BitAnd, ast.BitOr)) and _is_mask(code, node.left, scope, depth)
     if isinstance(node, ast.Call):
         return leaf(node.func) in _BOOLEAN_CALLS
     values = values_of(node, scope) if depth else []
     return bool(values) and all(
-        each.value is not None and not each.part and _is_mask(module, each.value, scope, depth - 1) for each in values
+        each.value is not None and not each.is_part and _is_mask(code, each.value, scope, depth - 1) for each in values
     )
 
 
-def quick_gelu(module: PythonModule, types: ValueTypes) -> Found:
+def quick_gelu(code: Code) -> Found:
     """`x * torch.sigmoid(1.702 * x)`."""
-    for product, _ in module.code.products:
+    for product, _ in code.products:
         call = _side_call(product, "sigmoid")
         argument = _only_argument(call) if call is not None else None
         if isinstance(argument, ast.BinOp) and _has_constant(argument, _QUICK_GELU):
             yield product, "x * torch.sigmoid(1.702 * x)"
 
 
-def tanh_gelu(module: PythonModule, types: ValueTypes) -> Found:
+def tanh_gelu(code: Code) -> Found:
     """`0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * torch.pow(x, 3))))`."""
-    if str(_TANH_GELU) not in module.text:
+    if str(_TANH_GELU) not in code.text:
         return
-    for call, _ in module.code.calls:
+    for call, _ in code.calls:
         if leaf(call.func) == "tanh" and any(
             isinstance(node, ast.Constant) and node.value == _TANH_GELU for node in ast.walk(call)
         ):
             yield call, "0.5 * x * (1 + torch.tanh(...))"
 
 
-def sigmoid_product(module: PythonModule, types: ValueTypes) -> Found:
+def sigmoid_product(code: Code) -> Found:
     """`x * torch.sigmoid(x)`."""
-    for product, scope in module.code.products:
+    for product, scope in code.products:
         call = _side_call(product, "sigmoid")
-        if call is not None and _applied_to_other_side(product, call) and not _is_foreign(module, call, scope):
+        if call is not None and _applied_to_other_side(product, call) and not _is_foreign(code, call, scope):
             yield product, "x * torch.sigmoid(x)"
 
 
-def softplus_product(module: PythonModule, types: ValueTypes) -> Found:
+def softplus_product(code: Code) -> Found:
     """`x * torch.tanh(torch.nn.functional.softplus(x))`."""
-    for product, _ in module.code.products:
+    for product, _ in code.products:
         call = _side_call(product, "tanh")
         inner = _only_argument(call) if call is not None else None
         if isinstance(inner, ast.Call) and leaf(inner.func) == "softplus" and _applied_to_other_side(product, inner):
             yield product, "x * torch.tanh(softplus(x))"
 
 
-def swiglu(module: PythonModule, types: ValueTypes) -> Found:
+def swiglu(code: Code) -> Found:
     """`F.silu(a) * b`, where `a, b = x.chunk(2, dim=-1)`."""
-    return _gated(module, types, "torch.nn.functional.silu", "torch.nn.SiLU", "silu(a) * b, halves of one tensor")
+    return _gated(code, "torch.nn.functional.silu", "torch.nn.SiLU", "silu(a) * b, halves of one tensor")
 
 
-def geglu(module: PythonModule, types: ValueTypes) -> Found:
+def geglu(code: Code) -> Found:
     """`a * F.gelu(b)`, where `a, b = x.chunk(2, dim=-1)`."""
-    return _gated(module, types, "torch.nn.functional.gelu", "torch.nn.GELU", "a * gelu(b), halves of one tensor")
+    return _gated(code, "torch.nn.functional.gelu", "torch.nn.GELU", "a * gelu(b), halves of one tensor")
 
 
-def _gated(module: PythonModule, types: ValueTypes, function: str, layer: str, name: str) -> Found:
-    for product, scope in module.code.products:
+def _gated(code: Code, function: str, layer: str, name: str) -> Found:
+    for product, scope in code.products:
         for call, other in ((product.left, product.right), (product.right, product.left)):
             argument = _only_argument(call) if isinstance(call, ast.Call) else None
             if argument is None or not _are_halves(argument, other, scope):
                 continue
             assert isinstance(call, ast.Call)
-            if module.qualified(call.func, scope) == function or types.of(call.func, scope) == {layer}:
+            if code.qualified(call.func, scope) == function or code.types.of(call.func, scope) == {layer}:
                 yield product, name
 
 
@@ -138,7 +138,7 @@ def _are_halves(one: ast.expr, other: ast.expr, scope: Scope) -> bool:
     """Whether two variables are what `chunk(2, dim=-1)` gave."""
     for first in values_of(one, scope):
         chunk = first.value
-        if not first.part or not isinstance(chunk, ast.Call) or leaf(chunk.func) != "chunk":
+        if not first.is_part or not isinstance(chunk, ast.Call) or leaf(chunk.func) != "chunk":
             continue
         arguments = (
             chunk.args[1:]
@@ -153,9 +153,9 @@ def _are_halves(one: ast.expr, other: ast.expr, scope: Scope) -> bool:
     return False
 
 
-def permuted_reshape(module: PythonModule, types: ValueTypes) -> Found:
+def permuted_reshape(code: Code) -> Found:
     """`x.permute(0, 2, 1, 3).reshape(...)`, with `.contiguous()` between or not."""
-    for call, scope in module.code.calls:
+    for call, scope in code.calls:
         if leaf(call.func) not in ("reshape", "view") or not isinstance(call.func, ast.Attribute) or not call.args:
             continue
         inner = call.func.value
@@ -164,32 +164,32 @@ def permuted_reshape(module: PythonModule, types: ValueTypes) -> Found:
         if not isinstance(inner, ast.Call) or not isinstance(inner.func, ast.Attribute) or inner.func.attr != "permute":
             continue
         constant = all(number(argument) is not None for argument in inner.args)
-        if len(inner.args) >= 4 and constant and OTHER not in types.of(inner.func.value, scope):
+        if len(inner.args) >= 4 and constant and OTHER not in code.types.of(inner.func.value, scope):
             yield call, "x.permute(...).reshape(...)"
 
 
-def window_roll(module: PythonModule, types: ValueTypes) -> Found:
+def window_roll(code: Code) -> Found:
     """`torch.roll(x, shifts=(a, b), dims=(1, 2))`."""
-    for call, scope in module.code.calls:
+    for call, scope in code.calls:
         if leaf(call.func) != "roll":
             continue
         dims = call.args[2] if len(call.args) > 2 else keyword(call, "dims")
         if not isinstance(dims, (ast.Tuple, ast.List)) or [number(each) for each in dims.elts] != [1, 2]:
             continue
-        if module.qualified(call.func, scope) == "torch.roll":
+        if code.qualified(call.func, scope) == "torch.roll":
             yield call, "torch.roll"
 
 
-def normed_silu(module: PythonModule, types: ValueTypes) -> Found:
+def normed_silu(code: Code) -> Found:
     """`F.silu(self.norm(x))`, where `self.norm` is a GroupNorm."""
-    if "GroupNorm" not in module.text or "silu" not in module.text.lower():
+    if "GroupNorm" not in code.text or "silu" not in code.text.lower():
         return
-    for call, scope in module.code.calls:
+    for call, scope in code.calls:
         inner = _only_argument(call)
-        if not isinstance(inner, ast.Call) or types.of(inner.func, scope) != {"torch.nn.GroupNorm"}:
+        if not isinstance(inner, ast.Call) or code.types.of(inner.func, scope) != {"torch.nn.GroupNorm"}:
             continue
-        if module.qualified(call.func, scope) == "torch.nn.functional.silu" or (
-            types.of(call.func, scope) == {"torch.nn.SiLU"}
+        if code.qualified(call.func, scope) == "torch.nn.functional.silu" or (
+            code.types.of(call.func, scope) == {"torch.nn.SiLU"}
         ):
             yield call, "silu(group_norm(x))"
 
@@ -218,9 +218,9 @@ def _applied_to_other_side(product: ast.BinOp, call: ast.Call) -> bool:
     return argument is not None and any(same(argument, side) for side in (product.left, product.right))
 
 
-def _is_foreign(module: PythonModule, call: ast.Call, scope: Scope) -> bool:
+def _is_foreign(code: Code, call: ast.Call, scope: Scope) -> bool:
     """Whether a call is known to be one of another package."""
-    qualified = module.qualified(call.func, scope)
+    qualified = code.qualified(call.func, scope)
     return qualified is not None and not qualified.startswith("torch")
 
 

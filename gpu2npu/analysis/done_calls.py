@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import ast
 
-from gpu2npu.analysis.python_module import PythonModule
-from gpu2npu.analysis.python_scopes import Assigned, Scope
+from gpu2npu.analysis.code import Code
+from gpu2npu.python.scopes import Assigned, Scope
 
 Calls = dict[str, list[ast.Call]]
 
 
 class DoneCalls:
-    """The calls of each function and class of a module, those in what it defines included."""
+    """The calls of each function and class of a code, those in what it defines included."""
 
-    def __init__(self, module: PythonModule) -> None:
-        self._by_scope: dict[int, Calls] = {}
-        for call, scope in module.code.calls:
+    def __init__(self, code: Code) -> None:
+        self._by_scope: dict[Scope, Calls] = {}
+        for call, scope in code.calls:
             name = leaf(call.func)
             inner: Scope | None = scope
             while inner is not None and inner.parent is not None:
-                self._by_scope.setdefault(id(inner), {}).setdefault(name, []).append(call)
+                self._by_scope.setdefault(inner, {}).setdefault(name, []).append(call)
                 inner = inner.parent
 
     def of(self, scope: Scope) -> Calls:
-        return self._by_scope.get(id(scope), {})
+        return self._by_scope.get(scope, {})
 
 
 def leaf(node: ast.AST) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword
-from gpu2npu.analysis.python_module import PythonModule
-from gpu2npu.analysis.python_scopes import Scope
-from gpu2npu.analysis.value_types import MODULE, ValueTypes
+from gpu2npu.python.scopes import Scope
 from gpu2npu.records import Advice, AdviceKind
 
+_MODULE = "torch.nn.Module"
 DOUBLE = "float64-in-cube-unit"
 HALF = "float16-overflow"
 
@@ -36,47 +36,47 @@ _WHY_HALF = (
 )
 
 
-def numeric_advice(module: PythonModule, types: ValueTypes) -> list[Advice]:
-    """The advice for one module, in the order of its places."""
-    found = {Advice(module.span(node), rule, AdviceKind.PRECISION, api, why)
-             for node, rule, api, why in (*_doubles(module, types), *_halves(module, types))}  # fmt: skip
+def numeric_advice(code: Code) -> list[Advice]:
+    """The advice for one code, in the order of its places."""
+    found = {Advice(code.file.span(node), rule, AdviceKind.PRECISION, api, why)
+             for node, rule, api, why in (*_doubles(code), *_halves(code))}  # fmt: skip
     return sorted(found, key=lambda advice: (advice.span, advice.rule))
 
 
 _Found = Iterator[tuple[ast.expr, str, str, str]]
 
 
-def _doubles(module: PythonModule, types: ValueTypes) -> _Found:
-    if "float64" not in module.text and "double" not in module.text.lower():
+def _doubles(code: Code) -> _Found:
+    if "float64" not in code.text and "double" not in code.text.lower():
         return
-    for call, scope in module.code.calls:
-        name = module.qualified(call.func, scope)
-        default = name in _DEFAULTS and bool(call.args) and _means(module, call.args[0], scope, _DOUBLES)
-        if default or (name in _CUBE_LAYERS and _means(module, keyword(call, "dtype"), scope, _DOUBLES)):
+    for call, scope in code.calls:
+        name = code.qualified(call.func, scope)
+        default = name in _DEFAULTS and bool(call.args) and _means(code, call.args[0], scope, _DOUBLES)
+        if default or (name in _CUBE_LAYERS and _means(code, keyword(call, "dtype"), scope, _DOUBLES)):
             yield call, DOUBLE, str(name), _WHY_DOUBLE
-        elif _is_module_method(call, scope, types, "double"):
-            yield call, DOUBLE, f"{MODULE}.double", _WHY_DOUBLE
+        elif _is_module_method(call, scope, code, "double"):
+            yield call, DOUBLE, f"{_MODULE}.double", _WHY_DOUBLE
 
 
-def _halves(module: PythonModule, types: ValueTypes) -> _Found:
-    if "float16" not in module.text and "half" not in module.text:
+def _halves(code: Code) -> _Found:
+    if "float16" not in code.text and "half" not in code.text:
         return
-    for call, scope in module.code.calls:
-        name = module.qualified(call.func, scope)
-        if name in _AUTOCASTS and _means(module, keyword(call, "dtype"), scope, _HALVES):
+    for call, scope in code.calls:
+        name = code.qualified(call.func, scope)
+        if name in _AUTOCASTS and _means(code, keyword(call, "dtype"), scope, _HALVES):
             yield call, HALF, str(name), _WHY_HALF
-        elif _is_module_method(call, scope, types, "half"):
-            yield call, HALF, f"{MODULE}.half", _WHY_HALF
+        elif _is_module_method(call, scope, code, "half"):
+            yield call, HALF, f"{_MODULE}.half", _WHY_HALF
 
 
-def _means(module: PythonModule, node: ast.expr | None, scope: Scope, names: frozenset[str]) -> bool:
-    return node is not None and module.qualified(node, scope) in names
+def _means(code: Code, node: ast.expr | None, scope: Scope, names: frozenset[str]) -> bool:
+    return node is not None and code.qualified(node, scope) in names
 
 
-def _is_module_method(call: ast.Call, scope: Scope, types: ValueTypes, method: str) -> bool:
-    """Whether a call is of this method of a module, without arguments."""
+def _is_module_method(call: ast.Call, scope: Scope, code: Code, method: str) -> bool:
+    """Whether a call is of this method of a code, without arguments."""
     function = call.func
     if not isinstance(function, ast.Attribute) or function.attr != method or call.args or call.keywords:
         return False
-    owners = types.owners(types.of(function.value, scope), method)
+    owners = code.types.owners(code.types.of(function.value, scope), method)
     return bool(owners) and all(owner.startswith("torch.nn.") for owner in owners)

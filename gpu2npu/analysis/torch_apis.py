@@ -1,4 +1,4 @@
-"""The torch APIs that a module calls and that the NPU lacks, runs on the CPU, or of which no table says anything.
+"""The torch APIs that a file calls and that the NPU lacks, runs on the CPU, or of which no table says anything.
 
 Functions and classes are found by what their names mean, methods by the type of what they are called on.
 """
@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+from gpu2npu.analysis.code import Code, is_asked_about
 from gpu2npu.analysis.guards import guarded
-from gpu2npu.analysis.python_module import PythonModule, of_torch
-from gpu2npu.analysis.python_scopes import Scope
-from gpu2npu.analysis.torch_results import torch_results
-from gpu2npu.analysis.value_types import MODULE, TENSOR, ValueTypes
+from gpu2npu.engine.torch_library import of_torch
+from gpu2npu.python.scopes import Scope
+from gpu2npu.python.types import TENSOR
 from gpu2npu.records import Finding, FindingKind
+from gpu2npu.support.torch_results import torch_results
 from gpu2npu.support.verdicts import Verdict, VerdictKind, is_torch_api, verdict
 
 RULE = "torch-api"
@@ -40,17 +41,19 @@ _OF_HOST = ("torch.multiprocessing", "torch.serialization", "torch.hub", "torch.
     "torch.classes")  # fmt: skip
 _GUARDED = "The program asks first or goes on without it: look whether its other way is good enough."
 # Classes whose methods have verdicts of their own, besides those of the class.
-_RECEIVERS = (TENSOR, MODULE)
+_TENSOR_CLASS = "torch.Tensor"
+_MODULE = "torch.nn.Module"
+_RECEIVERS = (_TENSOR_CLASS, _MODULE)
 
 
-def torch_api_findings(module: PythonModule, types: ValueTypes, version: str) -> list[Finding]:
-    """The findings of one module, in the order of their places; nothing for what works on the NPU."""
+def torch_api_findings(code: Code, version: str) -> list[Finding]:
+    """The findings of one code, in the order of their places; nothing for what works on the NPU."""
     found: dict[tuple[object, str], Finding] = {}
-    for node, api in _uses(module, types, version):
+    for node, api in _uses(code, version):
         judged = known_verdict(api, version)
-        span = module.span(node)
+        span = code.file.span(node)
         kind, text = _KINDS[judged.kind], message(judged)
-        if judged.later and guarded(module.code.module.node, node, judged.api.rpartition(".")[2]):
+        if judged.later and guarded(code.file.tree, node, judged.api.rpartition(".")[2]):
             kind, text = FindingKind.REVIEW, f"{text} {_GUARDED}"
         finding = Finding(span, RULE, kind, judged.api, text)
         found.setdefault((span, judged.api), finding)
@@ -81,20 +84,21 @@ def known_verdict(api: str, version: str) -> Verdict:
     return judged
 
 
-def _uses(module: PythonModule, types: ValueTypes, version: str) -> Iterator[tuple[ast.expr, str]]:
+def _uses(code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
     """Each place that uses an API worth telling of, and the API."""
-    code = module.code
     for call, scope in code.calls:
         function = call.func
-        qualified = module.qualified(function, scope)
+        qualified = code.qualified(function, scope)
         if qualified is not None and of_torch(qualified):
             if _is_told(qualified, version, called=True):
                 yield function, qualified
         elif isinstance(function, ast.Attribute) and _worth_asking(function.attr, version):
-            yield from _method(function, scope, types, version)
+            yield from _method(function, scope, code, version)
     for node, scope in code.mentions:
-        qualified = module.qualified(node, scope)
-        if qualified is not None and of_torch(qualified) and _is_told(qualified, version, called=False):
+        qualified = code.qualified(node, scope)
+        if qualified is None or not of_torch(qualified) or not _is_told(qualified, version, called=False):
+            continue
+        if not is_asked_about(node, code.file):
             yield node, qualified
 
 
@@ -124,18 +128,20 @@ def _method_is_told(owner: str, method: str, version: str) -> bool:
     kind = known_verdict(f"{owner}.{method}", version).kind
     if kind is VerdictKind.UNKNOWN:
         # What a mapping has too may be meant for one, whatever an annotation says.
-        return owner == TENSOR and method in torch_results().methods and not hasattr(dict, method)
+        return owner == _TENSOR_CLASS and method in torch_results().methods and not hasattr(dict, method)
     return kind in (VerdictKind.FALLBACK, VerdictKind.UNSUPPORTED)
 
 
-def _method(function: ast.Attribute, scope: Scope, types: ValueTypes, version: str) -> Iterator[tuple[ast.expr, str]]:
+def _method(function: ast.Attribute, scope: Scope, code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
     """A method of one certain receiver."""
-    owners = types.owners(types.of(function.value, scope), function.attr)
+    owners = code.types.owners(code.types.of(function.value, scope), function.attr)
     if len(owners) != 1:
         return
     owner = owners.pop()
-    if owner.startswith("torch.nn.") and owner not in _RECEIVERS:
-        owner = MODULE
+    if owner == TENSOR:
+        owner = _TENSOR_CLASS
+    elif owner.startswith("torch.nn."):
+        owner = _MODULE
     api = f"{owner}.{function.attr}"
     if owner in _RECEIVERS and not _is_in(api, _OF_RULES) and _method_is_told(owner, function.attr, version):
         yield function, api

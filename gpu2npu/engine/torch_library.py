@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from gpu2npu.python.library import Library
+from gpu2npu.python.types import OTHER, TENSOR, TENSORS, UNKNOWN
 from gpu2npu.support.tables import has_cuda_name, without_repeats
+from gpu2npu.support.torch_results import torch_results
 
 # Modules that a star import of torch brings in, as far as rules are about them.
 _OF_TORCH = frozenset({"cuda", "nn", "distributed", "backends", "version", "amp", "profiler"})
 _OF_NN = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DataParallel"})
-# Members of torch that are not tensor factories.
-_NOT_TENSORS = frozenset({"device", "dtype", "load", "compile", "Generator", "Size", "finfo", "iinfo"})
+_TENSOR_CLASS = "torch.Tensor"
+# Layers whose call gives several tensors, or whose result the arguments decide.
+_NO_LAYERS = frozenset(
+    {"ModuleList", "ModuleDict", "ParameterList", "ParameterDict", "Sequential", "Module", "LSTM", "GRU", "RNN",
+     "LSTMCell", "MultiheadAttention", "DataParallel", "AdaptiveLogSoftmaxWithLoss", "RNNBase"}
+)  # fmt: skip
 
 
 def _starred(module: str, name: str) -> str | None:
@@ -22,22 +28,56 @@ def _is_module_class(qualified: str) -> bool:
     return qualified.startswith("torch.nn.") and qualified.rpartition(".")[2][:1].isupper()
 
 
-def _is_tensor_factory(qualified: str) -> bool:
-    head, _, leaf = qualified.rpartition(".")
-    return head == "torch" and leaf not in _NOT_TENSORS
+def of_torch(qualified: str) -> bool:
+    """Whether a qualified name is one of torch or torch_npu."""
+    return qualified.startswith(("torch.", "torch_npu.")) or qualified in ("torch", "torch_npu")
+
+
+def _result(qualified: str) -> frozenset[str]:
+    known = torch_results()
+    found = {TENSOR} if qualified in known.tensor else set()
+    if qualified in known.tensors:
+        found.add(TENSORS)
+    return frozenset(found)
+
+
+def _layer_result(qualified: str) -> frozenset[str]:
+    is_layer = qualified.startswith("torch.nn.") and qualified.rpartition(".")[2] not in _NO_LAYERS
+    return frozenset({TENSOR} if is_layer else {UNKNOWN})
+
+
+def _tensor_method(name: str) -> frozenset[str]:
+    return _result(f"{_TENSOR_CLASS}.{name}") or frozenset({OTHER})
+
+
+def _tensor_attribute(name: str) -> frozenset[str]:
+    if f"{_TENSOR_CLASS}.{name}" in torch_results().tensor:
+        return frozenset({TENSOR})
+    return frozenset({UNKNOWN if name == "grad" else OTHER})
 
 
 TORCH = Library(
     packages=frozenset({"torch"}),
     canonical=without_repeats,
     starred=_starred,
-    tensors=frozenset({"torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.Parameter"}),
+    tensors=frozenset(
+        {_TENSOR_CLASS, "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.UninitializedParameter",
+         *(f"torch.{name}Tensor" for name in ("Float", "Long", "Int", "Bool", "Half", "Double", "Byte", "BFloat16"))}
+    ),
     modules=frozenset({"torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"}),
     is_module_class=_is_module_class,
-    is_tensor_factory=_is_tensor_factory,
     fluent=frozenset(
         {"to", "float", "half", "double", "bfloat16", "long", "int", "bool", "eval", "train", "requires_grad_",
          "detach", "clone", "contiguous", "type", "cpu", "cuda", "npu", "share_memory", "apply", "pin_memory",
          "unsqueeze", "squeeze", "view", "reshape", "transpose", "permute", "flatten"}
     ),
+    foreign=frozenset(
+        {"numpy", "pandas", "os", "re", "json", "math", "random", "collections", "itertools", "pathlib", "time", "cv2",
+         "PIL", "scipy", "sklearn", "logging", "argparse"}
+    ),
+    result=_result,
+    layer_result=_layer_result,
+    tensor_method=_tensor_method,
+    tensor_attribute=_tensor_attribute,
+    tensor_fields=frozenset({"values", "indices", "eigenvalues", "eigenvectors", "Q", "R", "U", "S"}),
 )  # fmt: skip

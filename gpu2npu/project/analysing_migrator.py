@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from gpu2npu.analysis.file_analysis import FileAnalyser
-from gpu2npu.analysis.python_module import MAX_BYTES
+from gpu2npu.analysis.file_analysis import MAX_BYTES, FileAnalyser
 from gpu2npu.analysis.torch_apis import RULE
 from gpu2npu.engine import unreadable
 from gpu2npu.project.migrator import Migrator

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gpu2npu import __version__
 from gpu2npu.analysis.file_analysis import FileAnalyser, Question
+from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.project.analysing_migrator import RuleFindings
 from gpu2npu.project.discovery import Tree, discover
 from gpu2npu.project.errors import UsageError
@@ -20,6 +21,7 @@ from gpu2npu.project.reader import ProjectReader
 from gpu2npu.project.request import Request, check_request
 from gpu2npu.project.staging import staged
 from gpu2npu.project.workers import available_cpus, migrate_files
+from gpu2npu.python.project import Project
 from gpu2npu.records import MigratedFile, PathNote
 from gpu2npu.report.analysis_tables import Table, write_analysis_log, write_analysis_tables
 from gpu2npu.report.text import counted
@@ -82,13 +84,14 @@ class Facts:
         files take theirs from here, so that a file is parsed once. With torch_apis, the rules' own findings are among
         them, as in a migration."""
         questions = frozenset(Question(mode) for mode in self.wish.modes if mode in set(Question))
-        reader = ProjectReader(self.root)
         python = {path: source for path, source in self.sources.items() if path.endswith(".py")}
-        analyser = FileAnalyser(self.release, questions, frozenset(python), reader, fix=self.wish.fix)
-        look: FileAnalyser | RuleFindings = analyser
+        look: FileAnalyser | RuleFindings
         if Question.TORCH_APIS in questions:
             rules = prepare_engine(self.request.choice, self.release, self.root, python, self.request.codemods)
-            look = RuleFindings(rules, analyser)
+            look = RuleFindings(rules, FileAnalyser(self.release, questions, rules.context.project, self.wish.fix))
+        else:
+            project = Project(frozenset(python), ProjectReader(self.root), self.root, TORCH)
+            look = FileAnalyser(self.release, questions, project, self.wish.fix)
         jobs = self.request.jobs or available_cpus()
         found = {path: MigratedFile(path) for path in self.sources}
         concerned = {path: source for path, source in self.sources.items() if look.concerns(source, path)}

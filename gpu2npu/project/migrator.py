@@ -11,6 +11,7 @@ from gpu2npu.records import MigratedFile
 from gpu2npu.rulebook.select import RuleChoice
 
 if TYPE_CHECKING:
+    from gpu2npu.project.engine_migrator import EngineMigrator
     from gpu2npu.project.gathered import GatheredCache
 
 
@@ -45,7 +46,7 @@ def prepare_engine(
     sources: Mapping[str, bytes],
     codemods: CodemodChoice,
     kept: GatheredCache | None = None,
-) -> Migrator:
+) -> EngineMigrator:
     """Raises UsageError if a rule file cannot be used."""
     # Importing the engine takes longer than all the checks that come before it.
     from gpu2npu.project.engine_migrator import EngineMigrator
@@ -64,8 +65,7 @@ def prepare_migration(
     """The engine and the analyses that a migration also runs. Raises UsageError if a rule file cannot be used."""
     from gpu2npu.analysis.file_analysis import FileAnalyser, Question
     from gpu2npu.project.analysing_migrator import AnalysingMigrator
-    from gpu2npu.project.reader import ProjectReader
 
     engine = prepare_engine(rules, version, root, sources, codemods, kept)
-    analyser = FileAnalyser(version, frozenset(Question), frozenset(sources), ProjectReader(root))
+    analyser = FileAnalyser(version, frozenset(Question), engine.context.project)
     return AnalysingMigrator(engine, analyser)

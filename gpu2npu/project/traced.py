@@ -41,7 +41,7 @@ class TracedMigrator:
     def __call__(self, source: bytes, path: str) -> MigratedFile:
         file = self.migrator(source, path)
         if not self._graphs:
-            edges = (self.engine.context.consulted, self.migrator.analyser.consulted)
+            edges = (self.engine.context.consulted, self.migrator.analyser.project.consulted)
             self._graphs.append(Dependencies(sorted(self.engine.context.files), edges))
         record = {field.name: getattr(file, field.name) for field in fields(MigratedFile)}
         return TracedFile(**record, depends=self._graphs[0].of(path))

@@ -8,10 +8,11 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from gpu2npu.python.kinds import UNKNOWN, Kinds, ObjectKinds
+from gpu2npu.python.kinds import Kinds, ObjectKinds
 from gpu2npu.python.names import Names
 from gpu2npu.python.project import EVERY_FILE
 from gpu2npu.python.scopes import Defined
+from gpu2npu.python.types import UNKNOWN
 
 # jedi puts another list in the place of sys.path while it imports; two threads that do leave the wrong one behind.
 _ONE_AT_A_TIME = threading.RLock()

@@ -18,6 +18,10 @@ def _never(name: str) -> bool:
     return False
 
 
+def _no_types(name: str) -> frozenset[str]:
+    return frozenset()
+
+
 @dataclass(frozen=True)
 class Library:
     """The library that a project is written for, as far as names and kinds of objects need it. Picklable.
@@ -25,8 +29,13 @@ class Library:
     `packages` are its top-level packages, by which a name may be used that nothing binds (in a cell of a notebook).
     `canonical` gives the usual spelling of one of its qualified names, `starred` the qualified name that a star import
     of one of its modules gives a name (None: it does not bring the name in). `tensors` and `modules` are the classes
-    of its tensors and layers; `is_module_class` and `is_tensor_factory` judge other qualified names. `fluent` are
-    methods of tensors and layers that give back the same kind of object.
+    of its tensors and layers; `is_module_class` judges other qualified names. `fluent` are methods of tensors and
+    layers that give back the same kind of object, `foreign` packages whose objects are never the library's.
+
+    The rest give types (see `types`), none where nothing is known: `result` of what calling a function of the library
+    gives, by its qualified name; `layer_result` of what calling an object of one of its classes gives;
+    `tensor_method` and `tensor_attribute` of what a member of a tensor gives. `tensor_fields` are the names of the
+    tensors in what functions give that have several.
     """
 
     packages: frozenset[str] = frozenset()
@@ -35,8 +44,13 @@ class Library:
     tensors: frozenset[str] = frozenset()
     modules: frozenset[str] = frozenset()
     is_module_class: Callable[[str], bool] = _never
-    is_tensor_factory: Callable[[str], bool] = _never
     fluent: frozenset[str] = frozenset()
+    foreign: frozenset[str] = frozenset()
+    result: Callable[[str], frozenset[str]] = _no_types
+    layer_result: Callable[[str], frozenset[str]] = _no_types
+    tensor_method: Callable[[str], frozenset[str]] = _no_types
+    tensor_attribute: Callable[[str], frozenset[str]] = _no_types
+    tensor_fields: frozenset[str] = frozenset()
 
     def has(self, qualified: str) -> bool:
         """Whether a qualified name is one of the library's, below one of its packages."""

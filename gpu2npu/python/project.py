@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gpu2npu.python.file import PythonFile, read_file
 from gpu2npu.python.library import Library
 from gpu2npu.python.source import SourceError, read_source
+from gpu2npu.python.syntax import import_module, imported_names
 from gpu2npu.python.tree import TreeError
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ class Project:
         self._paths: dict[tuple[str, str], str | None] = {}
         self._answers: dict[tuple[object, ...], Any] = {}
         self._settled: dict[tuple[object, ...], Any] = {}
+        self._imports: dict[str, frozenset[str] | None] = {}
 
     def __reduce__(self) -> tuple[type[Project], tuple[Any, ...]]:
         return Project, (self.files, self.read, self.root, self.library)
@@ -111,8 +114,7 @@ class Project:
             self._names.move_to_end(path)
             return self._names[path]
         self._names[path] = found = self._load(path)
-        while len(self._names) > _KEPT:
-            self._names.popitem(last=False)
+        self._forget()
         return found
 
     def parsed(self, path: str) -> Names | None:
@@ -123,6 +125,12 @@ class Project:
         """Use a parsed file as the one at its path, if the project has one there."""
         if names.path in self.files:
             self._names[names.path] = names
+            self._names.move_to_end(names.path)
+            self._forget()
+
+    def _forget(self) -> None:
+        while len(self._names) > _KEPT:
+            self._names.popitem(last=False)
 
     def interface(self, path: str, asker: str) -> Interface | None:
         """What other files may take from the file at `path`; None where it cannot be read or parsed."""
@@ -133,6 +141,43 @@ class Project:
                 None if names is None else Interface(frozenset(names.file.module.bindings), tuple(names.file.stars))
             )
         return self._interfaces[path]
+
+    def spells_library(self, source: bytes) -> bool:
+        """Whether a file names a package of the library."""
+        return any(package.encode() in source for package in self.library.packages)
+
+    def leads_to_library(self, names: Names) -> bool:
+        """Whether the imports of a file lead to the library: through files of the project to one that names it. No
+        name of another file has anything to do with the library."""
+        seen: set[str] = set()
+        pending = [*imported_paths(names)]
+        while pending:
+            path = pending.pop()
+            if path in seen:
+                continue
+            seen.add(path)
+            self.consult(names.path, path)
+            imported = self._imported(path)
+            if imported is None:
+                return True
+            pending += imported
+        return False
+
+    def _imported(self, path: str) -> frozenset[str] | None:
+        """The files of the project that a file imports; None for one that names the library."""
+        if path not in self._imports:
+            self._imports[path] = self._read_imports(path)
+        return self._imports[path]
+
+    def _read_imports(self, path: str) -> frozenset[str] | None:
+        try:
+            source = self.read(path)
+        except OSError:
+            return frozenset()
+        if self.spells_library(source):
+            return None
+        names = self.names(path) if b"import" in source else None
+        return imported_paths(names) if names is not None else frozenset()
 
     def _load(self, path: str) -> Names | None:
         from gpu2npu.python.names import Names
@@ -150,6 +195,20 @@ class Project:
             SourceError, TreeError: It is not text, or not Python.
         """
         return read_file(read_source(self.read(path), path))
+
+
+def imported_paths(names: Names) -> frozenset[str]:
+    """The files of the project that the import statements of a file may run."""
+    modules: set[str] = set()
+    for statement, _ in names.file.imports:
+        if isinstance(statement, ast.ImportFrom):
+            modules.add(import_module(statement))
+        for _, qualified in imported_names(statement):
+            modules.add(qualified)
+            if isinstance(statement, ast.Import):
+                modules.update(qualified.rsplit(".", count)[0] for count in range(1, qualified.count(".") + 1))
+    paths = (names.project.module_path(module, names.path) for module in modules)
+    return frozenset(path for path in paths if path is not None)
 
 
 def _candidates(module: str, importer: str) -> list[str]:

@@ -1,7 +1,6 @@
 import pytest
 
 from gpu2npu.analysis.affinity import MATCHERS, affinities, affinity_advice, available, knowledge_for
-from gpu2npu.analysis.value_types import ValueTypes
 from gpu2npu.records import AdviceKind
 from gpu2npu.support.tables import VERSIONS, table_for
 
@@ -9,8 +8,8 @@ EXAMPLES = [(affinity, example) for affinity in affinities() for example in affi
 
 
 def advice(parse, text: str, version: str = "2.1.0"):
-    module = parse(text)
-    return affinity_advice(module, ValueTypes(module), version)
+    code = parse(text)
+    return affinity_advice(code, version)
 
 
 @pytest.mark.parametrize(("affinity", "example"), EXAMPLES, ids=lambda part: getattr(part, "id", ""))

@@ -2,12 +2,11 @@ import pytest
 import torch
 
 from gpu2npu.analysis.affinity_fixes import fixed
-from gpu2npu.analysis.value_types import ValueTypes
 
 
 def fix(parse, text: str) -> str | None:
-    module = parse(text)
-    return fixed(module, ValueTypes(module))
+    code = parse(text)
+    return fixed(code)
 
 
 @pytest.mark.parametrize(

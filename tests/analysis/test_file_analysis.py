@@ -3,18 +3,16 @@ import pickle
 
 import pytest
 
-from gpu2npu.analysis.file_analysis import FileAnalyser, Question
+from gpu2npu.analysis.file_analysis import MAX_BYTES, FileAnalyser, Question
+from gpu2npu.engine.torch_library import TORCH
+from gpu2npu.python.project import Project
 
 BOTH = frozenset(Question)
 CODE = "import torch\nopt = torch.optim.AdamW(ps)\n"
 
 
-def nothing(path: str) -> bytes:
-    raise FileNotFoundError(path)
-
-
 def analyser(questions=BOTH, fix: bool = False) -> FileAnalyser:
-    return FileAnalyser("2.1.0", questions, frozenset(), nothing, fix)
+    return FileAnalyser("2.1.0", questions, Project(library=TORCH), fix)
 
 
 def rules(source: bytes, path: str = "a.py", **options) -> list[tuple[str, int, int]]:
@@ -49,6 +47,11 @@ def test_notebooks_are_told_of_by_cell() -> None:
         (b"import torch\nx = (\n", "a.py", "syntax error"),
         (b'{"torch": 1}', "a.ipynb", "no notebook"),
         (b"torch \xff", "a.ipynb", "not UTF-8"),
+        (b"import torch\nx = 1\0", "a.py", "null bytes"),
+        (b"import torch\nx = " + b"(" * 5_000 + b")" * 5_000, "a.py", "nest"),
+        (b"# coding: nonsense\nimport torch\n", "a.py", "unknown encoding"),
+        (b"import torch\n\ny = '\xff'", "a.py", "is not utf-8"),
+        (b"import torch\n" * (MAX_BYTES // 13 + 1), "a.py", "larger than 4 MB"),
     ],
 )
 def test_what_cannot_be_read_is_the_failure_of_the_file(source: bytes, path: str, said: str) -> None:
@@ -76,6 +79,60 @@ def test_fixes_keep_encoding_and_line_ends() -> None:
     assert analyser()(source, "a.py").content is None
 
 
-def test_only_files_that_speak_of_torch_are_looked_at() -> None:
-    assert analyser().concerns(b"import torch", "a.py") and analyser().concerns(b"torch", "a.ipynb")
-    assert not analyser().concerns(b"import os", "a.py") and not analyser().concerns(b"torch", "a.yaml")
+def test_only_files_that_may_have_to_do_with_torch_are_looked_at() -> None:
+    assert analyser().concerns(b"import os", "a.py") and analyser().concerns(b"torch", "a.ipynb")
+    assert not analyser().concerns(b"x = 1", "a.py") and not analyser().concerns(b"torch", "a.yaml")
+
+
+CALLS = "th.sspaddmm(1, 2, 3)\n"
+FILES_WITHOUT_THE_WORD = {
+    "a name handed on twice": {
+        "a.py": "import torch as th\n",
+        "b.py": "from a import th\n",
+        "c.py": "from b import th\n",
+    },
+    "one hop": {"a.py": "import torch as th\n", "c.py": "from a import th\n"},
+    "a module's attribute": {"a.py": "import torch as th\n", "c.py": "import a\nth = a.th\n"},
+    "a star": {"a.py": "import torch as th\n", "b.py": "from a import *\n", "c.py": "from b import *\n"},
+    "a package": {
+        "p/__init__.py": "from .a import th\n",
+        "p/a.py": "import torch as th\n",
+        "c.py": "from p import th\n",
+    },
+    "an own package": {"p/__init__.py": "import torch as th\n", "p/c.py": "from . import th\n"},
+    "a folder src": {"src/p/a.py": "import torch as th\n", "src/p/__init__.py": "", "c.py": "from p.a import th\n"},
+    "an alias": {"a.py": "import torch\nth = torch\n", "c.py": "from a import th\n"},
+    "a condition": {
+        "a.py": "try:\n    import torch as th\nexcept ImportError:\n    th = None\n",
+        "c.py": "from a import th\n",
+    },
+    "a circle": {"a.py": "import torch as th\nfrom c import x\n", "c.py": "from a import th\nx = 1\n"},
+}
+
+
+@pytest.mark.parametrize("texts", FILES_WITHOUT_THE_WORD.values(), ids=FILES_WITHOUT_THE_WORD)
+def test_a_file_that_gets_torch_from_another_file(texts: dict[str, str]) -> None:
+    path = next(path for path in texts if path.endswith("c.py"))
+    sources = {each: (text + (CALLS if each == path else "")).encode() for each, text in texts.items()}
+    look = FileAnalyser("2.1.0", BOTH, Project(frozenset(sources), sources.__getitem__, library=TORCH))
+    assert b"torch" not in sources[path] and look.concerns(sources[path], path)
+    assert [finding.api for finding in look(sources[path], path).findings] == ["torch.sspaddmm"]
+    assert look.project.consulted[path]  # the answer depends on others
+
+
+def test_objects_of_classes_of_another_file() -> None:
+    sources = {
+        "a.py": b"import torch\nclass Net(torch.nn.Module): ...\n",
+        "c.py": b"from a import Net\nNet().double()\n",
+    }
+    look = FileAnalyser("2.1.0", BOTH, Project(frozenset(sources), sources.__getitem__, library=TORCH))
+    assert [advice.rule for advice in look(sources["c.py"], "c.py").advice] == ["float64-in-cube-unit"]
+
+
+def test_what_cannot_be_read_and_has_nothing_to_do_with_torch_is_not_reported() -> None:
+    assert analyser()(b"import os\nprint 'x'\n", "a.py").failure is None
+
+
+def test_warnings_about_the_source_stay_silent(recwarn: pytest.WarningsRecorder) -> None:
+    assert analyser()(b"import torch\nx = '\\d'\ny = 1 is 1\n", "x.py").failure is None
+    assert not recwarn

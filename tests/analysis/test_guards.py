@@ -8,7 +8,6 @@ import pytest
 
 from gpu2npu.analysis.guards import guarded
 from gpu2npu.analysis.torch_apis import torch_api_findings
-from gpu2npu.analysis.value_types import ValueTypes
 
 
 def use(tree: ast.AST) -> ast.expr:
@@ -46,7 +45,7 @@ def test_what_is_a_guard(text: str, expected: bool) -> None:
 
 def test_a_guarded_name_of_a_later_release_blocks_nothing(parse) -> None:
     text = "import torch\nif hasattr(torch, 'while_loop'):\n    torch.while_loop(a, b, c)\ntorch.while_loop(a, b, c)\n"
-    module = parse(text)
-    early = torch_api_findings(module, ValueTypes(module), "2.1.0")
+    code = parse(text)
+    early = torch_api_findings(code, "2.1.0")
     assert [(found.span.start_line, found.kind.value) for found in early] == [(3, "review"), (4, "unsupported")]
     assert "asks first" in early[0].message and "-v 2.5.0" in early[1].message

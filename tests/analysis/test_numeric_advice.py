@@ -1,7 +1,6 @@
 import pytest
 
 from gpu2npu.analysis.numeric_advice import DOUBLE, HALF, numeric_advice
-from gpu2npu.analysis.value_types import ValueTypes
 from gpu2npu.records import AdviceKind
 
 
@@ -23,7 +22,7 @@ from gpu2npu.records import AdviceKind
     ],
 )
 def test_advice_on_number_formats(parse, text: str, rules: list[str]) -> None:
-    module = parse(f"import torch\nfrom torch import nn\n{text}\n")
-    found = numeric_advice(module, ValueTypes(module))
+    code = parse(f"import torch\nfrom torch import nn\n{text}\n")
+    found = numeric_advice(code)
     assert [advice.rule for advice in found] == rules
     assert all(advice.kind is AdviceKind.PRECISION for advice in found)

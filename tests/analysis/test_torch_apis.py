@@ -2,7 +2,6 @@ import pytest
 
 from gpu2npu.analysis import torch_apis
 from gpu2npu.analysis.torch_apis import torch_api_findings
-from gpu2npu.analysis.value_types import ValueTypes
 from gpu2npu.records import FindingKind
 from gpu2npu.support.verdicts import Verdict, VerdictKind
 
@@ -35,8 +34,8 @@ def small_table(monkeypatch: pytest.MonkeyPatch) -> None:
         cache.cache_clear()
 
 
-def found(module) -> list[tuple[int, str, str]]:
-    findings = torch_api_findings(module, ValueTypes(module), "2.1.0")
+def found(code) -> list[tuple[int, str, str]]:
+    findings = torch_api_findings(code, "2.1.0")
     assert all(finding.rule == "torch-api" and "do something else" in finding.message.lower() for finding in findings)
     return [(finding.span.start_line, finding.kind.value, finding.api) for finding in findings]
 

@@ -11,12 +11,14 @@ import pytest
 from gpu2npu.analysis.file_analysis import FileAnalyser, Question
 from gpu2npu.cli.main import main
 from gpu2npu.engine import ProjectContext
+from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.project.analysing_migrator import AnalysingMigrator, RuleFindings
 from gpu2npu.project.engine_migrator import EngineMigrator
+from gpu2npu.python.project import Project
 from gpu2npu.records import FindingKind
 from gpu2npu.rulebook import load_rulebook
 
-ANALYSER = FileAnalyser("2.7.0", frozenset(Question), frozenset(), lambda path: b"")
+ANALYSER = FileAnalyser("2.7.0", frozenset(Question), Project(library=TORCH))
 ENGINE = EngineMigrator(load_rulebook(), ProjectContext("2.7.0"))
 BOTH = AnalysingMigrator(ENGINE, ANALYSER)
 

@@ -1,15 +1,23 @@
+import ast
+
 import pytest
 
-from gpu2npu.analysis.python_module import PythonModule
-from gpu2npu.analysis.value_types import MODULE, OTHER, TENSOR, UNKNOWN, ValueTypes
+from gpu2npu.python.names import Names
+from gpu2npu.python.syntax import last_name
+from gpu2npu.python.types import OTHER, TENSOR, UNKNOWN, ValueTypes
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nimport numpy as np\n"
 
 
-def owners(module: PythonModule) -> set[str]:
-    """Where the method `ask` of the receiver in `....ask()` is looked up."""
-    types = ValueTypes(module)
-    [(call, scope)] = [(call, scope) for call, scope in module.code.calls if getattr(call.func, "attr", "") == "ask"]
+MODULE = "torch.nn.Module"
+
+
+def owners(names: Names) -> set[str]:
+    """The types in which the method `ask` of the receiver in `....ask()` is looked up."""
+    types = ValueTypes(names)
+    [(call, scope)] = [
+        (node, scope) for node, scope in names.file.uses if isinstance(node, ast.Call) and last_name(node.func) == "ask"
+    ]
     return types.owners(types.of(call.func.value, scope), "ask")  # type: ignore[attr-defined]
 
 
@@ -38,6 +46,9 @@ def owners(module: PythonModule) -> set[str]:
         "    def forward(self, x):\n        self.l(x).ask()",
         "class N(nn.Module):\n    def forward(self, x):\n        return F.relu(x)\nn = N()\nn(1).ask()",
         "if (x := torch.zeros(1)) is not None:\n    x.ask()",
+        "x = torch.zeros(1)\nx += 1\nx.ask()",
+        "from typing import Optional\nMaybe = Optional[torch.Tensor]\ndef f(x: Maybe):\n    x.ask()",
+        "x: torch.Tensor = make()\nx.ask()",
     ],
 )
 def test_a_tensor(parse, text: str) -> None:

@@ -1,0 +1,106 @@
+"""One Python file as the analyses look at it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpu2npu.python.file import PythonFile
+from gpu2npu.python.names import Names
+from gpu2npu.python.scopes import Imported, Scope
+from gpu2npu.python.syntax import DEFINITIONS, Definition, chain, local_name
+from gpu2npu.python.types import ValueTypes
+
+# Calls that ask about what is named in them and do not use it.
+_TESTS = frozenset({"isinstance", "issubclass", "hasattr"})
+
+
+@dataclass(frozen=True, eq=False)
+class Code:
+    """A file's names and types, and what it does in the order of the source, each with the scope it is done in.
+
+    `mentions` are imported names and dotted names that are read and not called: values, decorators, base classes.
+    `products` are the uses of `*` and `@`, `stores` the assignments to one subscript. A definition is given with the
+    scope that it opens.
+    """
+
+    names: Names
+    types: ValueTypes
+    calls: tuple[tuple[ast.Call, Scope], ...]
+    mentions: tuple[tuple[ast.expr, Scope], ...]
+    products: tuple[tuple[ast.BinOp, Scope], ...]
+    stores: tuple[tuple[ast.Assign, Scope], ...]
+    definitions: tuple[tuple[Definition, Scope], ...]
+
+    @classmethod
+    def of(cls, names: Names) -> Code:
+        """The code of a file."""
+        file = names.file
+        imported = frozenset(local_name(alias, each) for each, _ in file.imports for alias in each.names)
+        calls: list[tuple[ast.Call, Scope]] = []
+        mentions: list[tuple[ast.expr, Scope]] = []
+        products: list[tuple[ast.BinOp, Scope]] = []
+        stores: list[tuple[ast.Assign, Scope]] = []
+        definitions: list[tuple[Definition, Scope]] = []
+        for node, scope in file.uses:
+            if isinstance(node, ast.Call):
+                calls.append((node, scope))
+            elif isinstance(node, (ast.Attribute, ast.Name)):
+                if _is_mention(node, scope, file, imported):
+                    mentions.append((node, scope))
+            elif isinstance(node, ast.BinOp):
+                products.append((node, scope))
+            elif isinstance(node, ast.Assign):
+                stores.append((node, scope))
+            elif isinstance(node, DEFINITIONS):
+                definitions.append((node, file.scopes[node]))
+        return cls(
+            names, ValueTypes(names), tuple(calls), tuple(mentions), tuple(products), tuple(stores), tuple(definitions)
+        )
+
+    @property
+    def file(self) -> PythonFile:
+        return self.names.file
+
+    @property
+    def text(self) -> str:
+        return self.names.file.text
+
+    def qualified(self, node: ast.AST, scope: Scope) -> str | None:
+        """The qualified name that an expression means; see `Names.qualified`."""
+        return self.names.qualified(node, scope)
+
+    def functions(self) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, Scope]]:
+        """The functions and methods that it defines, each with the scope it opens."""
+        for node, scope in self.definitions:
+            if not isinstance(node, ast.ClassDef):
+                yield node, scope
+
+
+def _is_mention(node: ast.Attribute | ast.Name, scope: Scope, file: PythonFile, imported: frozenset[str]) -> bool:
+    if isinstance(node, ast.Name) and node.id not in imported:
+        return False
+    parent = file.parents[node]
+    if isinstance(parent, ast.Call) and parent.func is node:
+        return False
+    if isinstance(node, ast.Attribute):
+        return isinstance(chain(node)[0], ast.Name)
+    found = scope.lookup(node.id)
+    return found is not None and any(isinstance(binding, Imported) for binding in found[1])
+
+
+def is_asked_about(node: ast.expr, file: PythonFile) -> bool:
+    """Whether an expression is only a type, in an annotation, or what `isinstance` and the like ask about."""
+    child: ast.AST = node
+    for above in file.above(node):
+        if isinstance(above, ast.Call):
+            tests = isinstance(above.func, ast.Name) and above.func.id in _TESTS
+            if tests and (child is node or child is not above.args[0]):
+                return True
+        if isinstance(above, ast.arg) or child in (getattr(above, "annotation", None), getattr(above, "returns", None)):
+            return True
+        if isinstance(above, ast.stmt):
+            return False
+        child = above
+    return False
