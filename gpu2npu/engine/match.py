@@ -19,11 +19,12 @@ from gpu2npu.engine.skips import Skips
 from gpu2npu.engine.strings import NO, UNSURE, YES, Place, Siblings, judge
 from gpu2npu.engine.table import RuleTable, StringRule
 from gpu2npu.engine.texts import StringText, formatted_texts, plain_text, written
-from gpu2npu.python.kinds import ANY_KIND, MODULE, OWN, TENSOR, UNKNOWN, ObjectKinds
+from gpu2npu.python.kinds import ANY_KIND, MODULE, OWN, ObjectKinds
 from gpu2npu.python.names import Names
 from gpu2npu.python.scopes import Imported, Scope
 from gpu2npu.python.syntax import Function, Import, last_name, string_value
 from gpu2npu.python.tokens import name_bounds
+from gpu2npu.python.types import TENSOR, UNKNOWN
 from gpu2npu.records import FindingKind
 from gpu2npu.rulebook.rule import AttributeMatch, Rule
 

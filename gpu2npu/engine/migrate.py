@@ -15,15 +15,16 @@ from gpu2npu.engine.matches import Code, Edit, Found, ImportSite, Matches, Quest
 from gpu2npu.engine.rewrites import Replacement, in_source, rewritten
 from gpu2npu.engine.skips import Skips, find_skips
 from gpu2npu.engine.table import RuleTable, outside, rule_table
-from gpu2npu.python.file import PythonFile
+from gpu2npu.python.file import PythonFile, read_file
 from gpu2npu.python.inference import infer_kinds
-from gpu2npu.python.kinds import OWN, UNKNOWN
+from gpu2npu.python.kinds import OWN
 from gpu2npu.python.names import Names
 from gpu2npu.python.scopes import Scope
 from gpu2npu.python.source import SourceError, SourceFile, read_source
 from gpu2npu.python.text import splice
 from gpu2npu.python.tokens import statement_end
 from gpu2npu.python.tree import TreeError
+from gpu2npu.python.types import UNKNOWN
 from gpu2npu.records import Change, FileRewrite, Finding, FindingKind, MigratedFile, Operation
 from gpu2npu.rulebook.rule import Rulebook
 
@@ -44,7 +45,7 @@ def migrate_source(
         return MigratedFile(path)
     if rewrite is not None:
         return _guarded(source, path, partial(_after_codemods, rewrite=rewrite, rulebook=rulebook, context=context))
-    return _guarded(source, path, lambda file: _migrate(file, rulebook, context)[0])
+    return _guarded(source, path, lambda file: _migrate(Names.of(file, context.project), rulebook, context)[0])
 
 
 def unreadable(source: bytes, path: str) -> str | None:
@@ -71,20 +72,21 @@ def _after_codemods(
     file: SourceFile, rewrite: FileRewrite, rulebook: Rulebook, context: ProjectContext
 ) -> MigratedFile:
     after = replace(file, text=rewritten(file.text, rewrite))
-    migrated, replacements = _migrate(after, rulebook, context)
+    # The project's other files go on seeing the source.
+    migrated, replacements = _migrate(Names(read_file(after), context.project), rulebook, context)
     if migrated.content is None and after.text != file.text:
         migrated = replace(migrated, content=file.encode(after.text))
     return in_source(migrated, replacements, file.text, after.text, rewrite)
 
 
-def _migrate(source: SourceFile, rulebook: Rulebook, context: ProjectContext) -> tuple[MigratedFile, list[Replacement]]:
+def _migrate(names: Names, rulebook: Rulebook, context: ProjectContext) -> tuple[MigratedFile, list[Replacement]]:
     """The file after the rules, and what they replaced in its text."""
-    skips = find_skips(source.text)
-    names = Names.of(source, context.project)
-    without = outside(rulebook, source.path, skips.file, imported_modules(names.file))
+    file = names.file
+    skips = find_skips(file.text)
+    without = outside(rulebook, file.path, skips.file, imported_modules(file))
     table = rule_table(rulebook, context.version, without)
     if table.users_names:
-        names = Names(names.file, context.project, wanted=table.users_names)
+        names = Names(file, context.project, wanted=table.users_names)
     return _rewrite(names, context, table, skips)
 
 

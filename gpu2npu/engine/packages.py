@@ -10,7 +10,8 @@ from typing import Any
 
 from gpu2npu.engine.matches import Bounds, Edit, Found, Matches
 from gpu2npu.engine.table import RuleTable
-from gpu2npu.python.names import IMPORTERS, Names
+from gpu2npu.python.interface import IMPORTERS
+from gpu2npu.python.names import Names
 from gpu2npu.python.syntax import Import, elements, import_module, imported_names, last_name, member_of, string_value
 from gpu2npu.python.tokens import statement_end
 from gpu2npu.records import FindingKind, Operation

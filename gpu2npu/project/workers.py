@@ -73,6 +73,8 @@ def _in_process(migrate: Migrate, sources: Mapping[str, bytes], paths: list[str]
             yield _guarded(migrate, sources[path], path)
             if count % _FILES_BETWEEN_COLLECTIONS == 0:
                 gc.collect()
+                gc.freeze()  # what is still there is what the next files need too
+        gc.unfreeze()
 
 
 def _on_executor(executor: Executor, migrate: Migrate, sources: Mapping[str, bytes], paths: list[str]) -> _Files:

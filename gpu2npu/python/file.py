@@ -116,6 +116,6 @@ def read_file(source: SourceFile) -> PythonFile:
         TreeError: It is not Python of this interpreter's version, or is nested too deeply.
     """
     lines = Lines.of(source.text)
-    tree = parse(source.text, lines)
-    walk = Walk(tree)
+    tree = parse(source.text)
+    walk = Walk(tree, lines)
     return PythonFile(source, lines, tree, walk.module, walk.scopes, walk.parents, walk.uses, walk.imports, walk.stars)

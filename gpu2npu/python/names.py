@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
 from gpu2npu.python.file import PythonFile, read_file
+from gpu2npu.python.interface import Interface, Origin, OriginKind, interface_of, loaded_module
 from gpu2npu.python.project import Project
 from gpu2npu.python.scopes import Assigned, Binding, Defined, Imported, Scope
 from gpu2npu.python.source import SourceFile
 from gpu2npu.python.syntax import FUNCTIONS, Function, dotted_name, last_name, member_of, string_value
 
-# Calls that import the module their string names.
-IMPORTERS = frozenset({"importorskip", "import_module", "__import__"})
 _LONGEST = 20  # longer than any chain of re-exports; ends circles of imports
 
 
@@ -38,15 +38,157 @@ class Method(NamedTuple):
     is_bound: bool
 
 
-class Names:
-    """Resolves the names of one file; asks the files it imports from when they belong to the project.
+class ModuleNames:
+    """Resolves names as a module binds them at its top level, across the files of a project."""
+
+    def __init__(self, interface: Interface, project: Project) -> None:
+        self.interface = interface
+        self.project = project
+
+    @property
+    def path(self) -> str:
+        """The path of the file in the project."""
+        return self.interface.path
+
+    def global_name(self, name: str) -> str | None:
+        """The qualified name of what a name of this module means to one that imports it."""
+        return self.project.settled(("meaning", self.path, name), partial(self._global_name, name))
+
+    def _global_name(self, name: str) -> str | None:
+        origins = self.interface.names.get(name)
+        if not origins:
+            return self.through_stars(name)
+        meanings: list[str | None] = []
+        for origin in origins:
+            if origin.kind is OriginKind.DEFINITION:
+                return None
+            meanings.append(self._meaning_of(origin))
+        return next((meaning for meaning in meanings if meaning is not None), None)
+
+    def _meaning_of(self, origin: Origin) -> str | None:
+        if origin.kind is OriginKind.IMPORT:
+            return self.follow(origin.name)
+        if origin.kind is OriginKind.LOADED:
+            return origin.name
+        if origin.kind is not OriginKind.ALIAS:
+            return None
+        root, *members = origin.name.split(".")
+        owner = self.global_name(root)
+        return self.members(owner, members)
+
+    def members(self, owner: str | None, members: Iterable[str]) -> str | None:
+        """The qualified name of a member of a member of `owner`, followed at each step."""
+        for member in members:
+            owner = self.follow(f"{owner}.{member}") if owner is not None else None
+        return owner
+
+    def follow(self, qualified: str) -> str:
+        """A name of a module of the project -> what it is bound to there, as far as imports and aliases lead; a name of
+        the library -> its usual spelling."""
+        for _ in range(_LONGEST):
+            qualified = self.project.library.canonical(qualified)
+            step = self._one_step(qualified)
+            if step is None or step == qualified:
+                return qualified
+            qualified = step
+        return qualified
+
+    def _one_step(self, qualified: str) -> str | None:
+        if not self.project.files or self.project.library.has(qualified):
+            return None
+        leading = qualified[: len(qualified) - len(qualified.lstrip("."))]
+        parts = qualified.lstrip(".").split(".")
+        for split in range(len(parts) - 1, -1, -1):
+            module = leading + ".".join(parts[:split])
+            other = self._other(module) if module else None
+            if other is None:
+                continue
+            meaning = other.global_name(parts[split])
+            if meaning is None or meaning.startswith("."):
+                return None
+            return ".".join((meaning, *parts[split + 1 :]))
+        return None
+
+    def _other(self, module: str) -> ModuleNames | None:
+        """Another module of the project; None when it is not the project's or not Python."""
+        path = self.project.module_path(module, self.path)
+        interface = self.project.interface(path, self.path) if path is not None and path != self.path else None
+        return ModuleNames(interface, self.project) if interface is not None else None
+
+    def through_stars(self, name: str) -> str | None:
+        """The qualified name of a free name that a star import of a project module (or of the library) brings in."""
+        if not self.interface.stars:
+            return None
+        return self.project.settled(("star", self.path, name), partial(self._through_stars, name))
+
+    def _through_stars(self, name: str) -> str | None:
+        library = self.project.library
+        for module in self.interface.stars:
+            if module in library.packages or library.has(module):
+                starred = library.starred(module, name)
+                if starred is not None:
+                    return starred
+            elif self._may_provide(module, name):
+                dotted = member_of(module, name)
+                followed = self.follow(dotted)
+                if followed != dotted:
+                    return followed
+        return None
+
+    def _may_provide(self, module: str, name: str) -> bool:
+        """Whether a star import of `module` may bring in `name`: a package may import a thousand modules so."""
+        path = self.project.module_path(module, self.path)
+        interface = self.project.interface(path, self.path) if path is not None else None
+        return interface is not None and interface.may_have(name)
+
+    def exported(self, qualified: str) -> Bound | None:
+        """The definition or only assignment behind a dotted path into the project, through re-exports."""
+        return self.project.once(("exported", self.path, qualified), partial(self._exported, qualified))
+
+    def _exported(self, qualified: str) -> Bound | None:
+        leading = qualified[: len(qualified) - len(qualified.lstrip("."))]
+        head, _, last = qualified.lstrip(".").rpartition(".")
+        other = self._other(leading + head) if leading or head else None
+        return other.own_or_starred(last) if other is not None else None
+
+    def own_or_starred(self, name: str) -> Bound | None:
+        """The definition or only assignment of a name in this module, or in one that a star brings in."""
+        origins = self.interface.names.get(name, ())
+        for origin in origins:
+            if origin.kind is OriginKind.IMPORT:
+                return self.exported(origin.name)
+            if origin.kind is OriginKind.DEFINITION or len(origins) == 1:
+                return self._bound(name)
+        for star in self.interface.stars:
+            found = self.exported(member_of(star, name)) if self._may_provide(star, name) else None
+            if found is not None:
+                return found
+        return None
+
+    def _bound(self, name: str) -> Bound | None:
+        """The first definition, or the only assignment, of a name of this module."""
+        names = self.project.names(self.path)
+        bindings = names.file.module.bindings.get(name, []) if names is not None else []
+        for binding in bindings:
+            if isinstance(binding, Defined) or (isinstance(binding, Assigned) and len(bindings) == 1):
+                return Bound(names, binding) if names is not None else None
+        return None
+
+    def module(self, module: str) -> Names | None:
+        """The names of another module of the project; None when it is not the project's or not Python."""
+        path = self.project.module_path(module, self.path)
+        return self.project.names(path, self.path) if path is not None else None
+
+
+class Names(ModuleNames):
+    """Resolves the names of one file, in any scope.
 
     `wanted` are qualified names that stars of modules outside the project are taken to bring in.
     """
 
     def __init__(self, file: PythonFile, project: Project, wanted: frozenset[str] = frozenset()) -> None:
+        super().__init__(interface_of(file), project)
         self.file = file
-        self.project = project
         self.wanted = wanted
         self._meanings: dict[tuple[Scope, str], str | None] = {}
 
@@ -64,10 +206,6 @@ class Names:
         project.keep(names)
         return names
 
-    @property
-    def path(self) -> str:
-        return self.file.path
-
     # Qualified names
 
     def qualified(self, node: ast.AST, scope: Scope) -> str | None:
@@ -82,9 +220,7 @@ class Names:
             owner = self._gotten(node, scope)
         else:
             return None
-        while owner is not None and members:
-            owner = self.follow(f"{owner}.{members.pop()}")
-        return owner
+        return self.members(owner, reversed(members)) if members else owner
 
     def _gotten(self, node: ast.Call, scope: Scope) -> str | None:
         """What `getattr(torch, "x")` gives."""
@@ -109,10 +245,7 @@ class Names:
     def dotted(self, text: str, scope: Scope) -> str | None:
         """The qualified name of a dotted name in a text: `torch.cuda.Stream` in a quoted annotation."""
         root, *members = text.split(".")
-        owner = self.name(root, scope)
-        for member in members:
-            owner = self.follow(f"{owner}.{member}") if owner is not None else None
-        return owner
+        return self.members(self.name(root, scope), members)
 
     def binds(self, package: str, scope: Scope) -> bool:
         """Whether code in `scope` reaches the package by its own name."""
@@ -135,85 +268,17 @@ class Names:
         value = binding.whole
         if isinstance(value, (ast.Name, ast.Attribute)):
             return self.qualified(value, scope)
-        if isinstance(value, ast.Call) and value.args and last_name(value.func) in IMPORTERS:
-            return string_value(value.args[0])
-        return None
-
-    def follow(self, qualified: str) -> str:
-        """A name of a module of the project -> what it is bound to there, as far as imports and aliases lead; a name of
-        the library -> its usual spelling."""
-        for _ in range(_LONGEST):
-            qualified = self.project.library.canonical(qualified)
-            step = self._one_step(qualified)
-            if step is None or step == qualified:
-                return qualified
-            qualified = step
-        return qualified
-
-    def _one_step(self, qualified: str) -> str | None:
-        if not self.project.files or self.project.library.has(qualified):
-            return None
-        leading = qualified[: len(qualified) - len(qualified.lstrip("."))]
-        parts = qualified.lstrip(".").split(".")
-        for split in range(len(parts) - 1, -1, -1):
-            module = leading + ".".join(parts[:split])
-            path = self.project.module_path(module, self.path) if module else None
-            if path is None or path == self.path:
-                continue
-            other = self.project.names(path, self.path)
-            if other is None:
-                continue
-            meaning = other.global_name(parts[split])
-            if meaning is None or meaning.startswith("."):
-                return None
-            return ".".join((meaning, *parts[split + 1 :]))
-        return None
-
-    def global_name(self, name: str) -> str | None:
-        """What a name of this file means to a file that imports it."""
-        return self.project.settled(("meaning", self.path, name), partial(self._global_name, name))
-
-    def _global_name(self, name: str) -> str | None:
-        bindings = self.file.module.bindings.get(name)
-        return self._meaning(self.file.module, bindings) if bindings else self.through_stars(name)
+        return loaded_module(value)
 
     def through_stars(self, name: str) -> str | None:
-        """What a free name means when a star import of a project module (or of the library itself) brings it in."""
-        if not self.file.stars:
-            return None
-        for module in self.file.stars if self.wanted else ():
+        """The same, and of what the stars of modules outside the project are taken to bring in."""
+        for module in self.interface.stars if self.wanted else ():
             dotted = member_of(module, name)
             if dotted in self.wanted and self.project.module_path(module, self.path) is None:
                 return dotted
-        return self.project.settled(("star", self.path, name), partial(self._through_stars, name))
-
-    def _through_stars(self, name: str) -> str | None:
-        library = self.project.library
-        for module in self.file.stars:
-            if module in library.packages or library.has(module):
-                starred = library.starred(module, name)
-                if starred is not None:
-                    return starred
-                continue
-            if self._may_provide(module, name):
-                dotted = member_of(module, name)
-                followed = self.follow(dotted)
-                if followed != dotted:
-                    return followed
-        return None
-
-    def _may_provide(self, module: str, name: str) -> bool:
-        """Whether a star import of `module` may bring in `name`: a package may import a thousand modules so."""
-        path = self.project.module_path(module, self.path)
-        interface = self.project.interface(path, self.path) if path is not None else None
-        return interface is not None and (bool(interface.stars) or name in interface.names)
+        return super().through_stars(name)
 
     # What is defined in the project
-
-    def module(self, module: str) -> Names | None:
-        """The names of another module of the project; None when it is not the project's or not Python."""
-        path = self.project.module_path(module, self.path)
-        return self.project.names(path, self.path) if path is not None else None
 
     def definition(self, node: ast.AST, scope: Scope) -> Definition | None:
         """The class or function of the project that an expression names."""
@@ -241,30 +306,6 @@ class Names:
         for binding in found[1] if found else ():
             if isinstance(binding, Imported):
                 return ".".join((binding.qualified, *reversed(members)))
-        return None
-
-    def exported(self, qualified: str) -> Bound | None:
-        """The definition or only assignment behind a dotted path into the project, through re-exports."""
-        return self.project.once(("exported", self.path, qualified), partial(self._exported, qualified))
-
-    def _exported(self, qualified: str) -> Bound | None:
-        leading = qualified[: len(qualified) - len(qualified.lstrip("."))]
-        head, _, last = qualified.lstrip(".").rpartition(".")
-        other = self.module(leading + head) if leading or head else None
-        return other.own_or_starred(last) if other is not None else None
-
-    def own_or_starred(self, name: str) -> Bound | None:
-        """The definition or only assignment of a name in this file, or in one that a star brings in."""
-        bindings = self.file.module.bindings.get(name, ())
-        for binding in bindings:
-            if isinstance(binding, Defined) or (isinstance(binding, Assigned) and len(bindings) == 1):
-                return Bound(self, binding)
-            if isinstance(binding, Imported):
-                return self.exported(binding.qualified)
-        for star in self.file.stars:
-            found = self.exported(member_of(star, name)) if self._may_provide(star, name) else None
-            if found is not None:
-                return found
         return None
 
     def callees(self, node: ast.AST, scope: Scope) -> frozenset[str]:

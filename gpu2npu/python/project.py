@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpu2npu.python.file import PythonFile, read_file
+from gpu2npu.python.interface import Interface, interface_of
 from gpu2npu.python.library import Library
 from gpu2npu.python.source import SourceError, read_source
-from gpu2npu.python.syntax import import_module, imported_names
 from gpu2npu.python.tree import TreeError
 
 if TYPE_CHECKING:
@@ -23,14 +21,6 @@ _Answer = TypeVar("_Answer")
 # What a file depends on about which jedi was asked: it looks wherever it likes.
 EVERY_FILE = "*"
 _KEPT = 32  # parsed files that stay in memory for the next question
-
-
-@dataclass(frozen=True)
-class Interface:
-    """What other files may take from a file: the `names` of its module, and the modules whose stars add to them."""
-
-    names: frozenset[str]
-    stars: tuple[str, ...]
 
 
 def no_file(path: str) -> bytes:
@@ -61,6 +51,9 @@ class Project:
         self._interfaces: dict[str, Interface | None] = {}
         self._paths: dict[tuple[str, str], str | None] = {}
         self._answers: dict[tuple[object, ...], Any] = {}
+        self._running: set[tuple[object, ...]] = set()
+        self._incomplete: set[tuple[object, ...]] = set()  # answers found within a circle
+        self._circles = 0
         self._settled: dict[tuple[object, ...], Any] = {}
         self._imports: dict[str, frozenset[str] | None] = {}
 
@@ -76,15 +69,23 @@ class Project:
         imports from it. Until the outermost is answered, each is asked once; asked again within itself, it is None."""
         answers = self._answers
         if question in answers:
+            if question in self._running or question in self._incomplete:
+                self._circles += 1
             known: _Answer | None = answers[question]
             return known
         outermost = not answers
+        circles = self._circles
         answers[question] = None
+        self._running.add(question)
         try:
             answers[question] = answer = ask()
         finally:
+            self._running.discard(question)
             if outermost:
                 answers.clear()
+                self._incomplete.clear()
+            elif self._circles != circles:
+                self._incomplete.add(question)
         return answer
 
     def settled(self, question: tuple[object, ...], ask: Callable[[], _Answer]) -> _Answer | None:
@@ -93,9 +94,10 @@ class Project:
         if question in self._settled:
             known: _Answer | None = self._settled[question]
             return known
-        complete = not self._answers
+        outermost = not self._answers
+        circles = self._circles
         answer = self.once(question, ask)
-        if complete:
+        if outermost or self._circles == circles:
             self._settled[question] = answer
         return answer
 
@@ -125,6 +127,7 @@ class Project:
         """Use a parsed file as the one at its path, if the project has one there."""
         if names.path in self.files:
             self._names[names.path] = names
+            self._interfaces[names.path] = names.interface
             self._names.move_to_end(names.path)
             self._forget()
 
@@ -136,11 +139,15 @@ class Project:
         """What other files may take from the file at `path`; None where it cannot be read or parsed."""
         self.consult(asker, path)
         if path not in self._interfaces:
-            names = self.names(path)
-            self._interfaces[path] = (
-                None if names is None else Interface(frozenset(names.file.module.bindings), tuple(names.file.stars))
-            )
+            known = self._names.get(path)
+            self._interfaces[path] = known.interface if known is not None else self._read_interface(path)
         return self._interfaces[path]
+
+    def _read_interface(self, path: str) -> Interface | None:
+        try:
+            return interface_of(self.parse(path))
+        except (OSError, SourceError, TreeError):
+            return None
 
     def spells_library(self, source: bytes) -> bool:
         """Whether a file names a package of the library."""
@@ -150,7 +157,7 @@ class Project:
         """Whether the imports of a file lead to the library: through files of the project to one that names it. No
         name of another file has anything to do with the library."""
         seen: set[str] = set()
-        pending = [*imported_paths(names)]
+        pending = [*self._imported_paths(names.interface)]
         while pending:
             path = pending.pop()
             if path in seen:
@@ -176,8 +183,16 @@ class Project:
             return frozenset()
         if self.spells_library(source):
             return None
-        names = self.names(path) if b"import" in source else None
-        return imported_paths(names) if names is not None else frozenset()
+        interface = self.interface(path, path) if b"import" in source else None
+        return self._imported_paths(interface) if interface is not None else frozenset()
+
+    def _imported_paths(self, interface: Interface) -> frozenset[str]:
+        """The files of the project that the import statements of a file may run."""
+        modules = set(interface.imports)
+        for qualified in interface.imports:
+            modules.update(qualified.rsplit(".", count)[0] for count in range(1, qualified.strip(".").count(".") + 1))
+        paths = (self.module_path(module, interface.path) for module in modules if module)
+        return frozenset(path for path in paths if path is not None)
 
     def _load(self, path: str) -> Names | None:
         from gpu2npu.python.names import Names
@@ -195,20 +210,6 @@ class Project:
             SourceError, TreeError: It is not text, or not Python.
         """
         return read_file(read_source(self.read(path), path))
-
-
-def imported_paths(names: Names) -> frozenset[str]:
-    """The files of the project that the import statements of a file may run."""
-    modules: set[str] = set()
-    for statement, _ in names.file.imports:
-        if isinstance(statement, ast.ImportFrom):
-            modules.add(import_module(statement))
-        for _, qualified in imported_names(statement):
-            modules.add(qualified)
-            if isinstance(statement, ast.Import):
-                modules.update(qualified.rsplit(".", count)[0] for count in range(1, qualified.count(".") + 1))
-    paths = (names.project.module_path(module, names.path) for module in modules)
-    return frozenset(path for path in paths if path is not None)
 
 
 def _candidates(module: str, importer: str) -> list[str]:

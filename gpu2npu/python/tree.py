@@ -18,8 +18,8 @@ class TreeError(ValueError):
     """A text that cannot be parsed; the message is for the user."""
 
 
-def parse(text: str, lines: Lines) -> ast.Module:
-    """The syntax tree of a text, whose lines are `lines`.
+def parse(text: str) -> ast.Module:
+    """The syntax tree of a text.
 
     Raises:
         TreeError: The text is not Python of this interpreter's version, or is nested too deeply.
@@ -27,9 +27,7 @@ def parse(text: str, lines: Lines) -> ast.Module:
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, RECURSION_LIMIT))
     try:
-        tree = _parsed(text)
-        if sys.version_info < (3, 12) and ("f'" in text or 'f"' in text or "F" in text):
-            _relocate_f_strings(tree, lines)
+        return _parsed(text)
     except SyntaxError as error:
         if "too many nested" in str(error.msg):
             raise TreeError(_TOO_DEEP) from error
@@ -40,7 +38,6 @@ def parse(text: str, lines: Lines) -> ast.Module:
         raise TreeError(f"syntax error: {error}") from error
     finally:
         sys.setrecursionlimit(limit)
-    return tree
 
 
 def _syntax_error(text: str, error: SyntaxError) -> str:
@@ -74,19 +71,11 @@ def _parsed(text: str) -> ast.Module:
         return ast.parse(text)
 
 
-def _relocate_f_strings(tree: ast.AST, lines: Lines) -> None:
-    """Parse the expressions inside f-strings anew: before Python 3.12 their places are wrong in long strings."""
-    pending: list[ast.AST] = [tree]
-    while pending:
-        node = pending.pop()
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.JoinedStr):
-                _relocate(child, lines)
-            else:
-                pending.append(child)
-
-
-def _relocate(joined: ast.JoinedStr, lines: Lines) -> None:
+def relocate(joined: ast.JoinedStr, lines: Lines) -> None:
+    """Parse the expressions inside an f-string anew: before Python 3.12 their places are wrong in long strings. Those
+    of f-strings inside it stay to be done."""
+    if sys.version_info >= (3, 12):
+        return
     try:
         found = literals(lines.text, *lines.bounds(joined))
     except LiteralError:  # not as it is written: its parts stay where Python puts them
@@ -120,10 +109,6 @@ def _expression(part: Part, lines: Lines) -> ast.expr | None:
             node.end_col_offset = (node.end_col_offset or 0) + column - 1
         node.end_lineno = (node.end_lineno or node.lineno) + place.start_line - 1
         node.lineno += place.start_line - 1
-    if isinstance(inner, ast.JoinedStr):
-        _relocate(inner, lines)
-    else:
-        _relocate_f_strings(inner, lines)
     return inner
 
 

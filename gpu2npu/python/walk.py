@@ -21,6 +21,8 @@ from gpu2npu.python.syntax import (
     local_name,
     parameters,
 )
+from gpu2npu.python.text import Lines
+from gpu2npu.python.tree import relocate
 
 # A node and the scope in which its names are looked up.
 Use = tuple[ast.AST, Scope]
@@ -31,7 +33,8 @@ class Walk:
     read or deleted, dotted expressions as wholes, calls, keywords of calls, strings, f-strings, definitions, imports,
     products (`*`, `@`) and assignments to one subscript."""
 
-    def __init__(self, tree: ast.Module) -> None:
+    def __init__(self, tree: ast.Module, lines: Lines) -> None:
+        self._lines = lines
         self.module = Scope("module", None, tree)
         self.scopes: dict[ast.AST, Scope] = {tree: self.module}
         self.parents: dict[ast.AST, ast.AST] = {}
@@ -115,6 +118,7 @@ class Walk:
             self.uses.append((node, scope))
 
     def joined(self, node: ast.JoinedStr, scope: Scope) -> None:
+        relocate(node, self._lines)
         self.uses.append((node, scope))
         self._push(node, scope, [part for part in node.values if not isinstance(part, ast.Constant)])
 

@@ -1,0 +1,82 @@
+"""What a file offers to the files that import from it: small, so that a whole project's fit into memory."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from gpu2npu.python.file import PythonFile
+from gpu2npu.python.scopes import Assigned, Binding, Defined, Imported
+from gpu2npu.python.syntax import dotted_name, import_module, imported_names, last_name, string_value
+
+# Calls that import the module their string names.
+IMPORTERS = frozenset({"importorskip", "import_module", "__import__"})
+
+
+class OriginKind(Enum):
+    """The way in which a module binds one of its names."""
+
+    IMPORT = "import"  # `name` is the qualified name, with dots in front where it is relative
+    ALIAS = "alias"  # of the dotted name `name` of the same module
+    LOADED = "loaded"  # the module `name`, by import_module("...")
+    DEFINITION = "definition"
+    VALUE = "value"
+
+
+class Origin(NamedTuple):
+    """One binding of a name of a module."""
+
+    kind: OriginKind
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """`names` has the bindings of each name of the module, `stars` the modules whose stars add to them; `imports` are
+    the modules, and the names in them, that import statements anywhere in the file name, as they are written."""
+
+    path: str
+    names: Mapping[str, tuple[Origin, ...]]
+    stars: tuple[str, ...]
+    imports: frozenset[str]
+
+    def may_have(self, name: str) -> bool:
+        """Whether another module may get `name` from this one."""
+        return bool(self.stars) or name in self.names
+
+
+def interface_of(file: PythonFile) -> Interface:
+    """The interface of a parsed file."""
+    names = {name: tuple(map(_origin, bindings)) for name, bindings in file.module.bindings.items()}
+    return Interface(file.path, names, tuple(file.stars), frozenset(_imports(file)))
+
+
+def _origin(binding: Binding) -> Origin:
+    if isinstance(binding, Imported):
+        return Origin(OriginKind.IMPORT, binding.qualified)
+    if isinstance(binding, Defined):
+        return Origin(OriginKind.DEFINITION)
+    value = binding.whole if isinstance(binding, Assigned) else None
+    dotted = dotted_name(value) if value is not None else None
+    if dotted is not None:
+        return Origin(OriginKind.ALIAS, dotted)
+    loaded = loaded_module(value)
+    return Origin(OriginKind.VALUE) if loaded is None else Origin(OriginKind.LOADED, loaded)
+
+
+def loaded_module(node: ast.AST | None) -> str | None:
+    """The module that a call such as `import_module("x")` imports; None for anything else."""
+    if isinstance(node, ast.Call) and node.args and last_name(node.func) in IMPORTERS:
+        return string_value(node.args[0])
+    return None
+
+
+def _imports(file: PythonFile) -> Iterator[str]:
+    for statement, _ in file.imports:
+        if isinstance(statement, ast.ImportFrom):
+            yield import_module(statement)
+        for _, qualified in imported_names(statement):
+            yield qualified
