@@ -6,19 +6,19 @@ through the scaler, which unscales them before they are clipped. What the progra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import ast
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import libcst as cst
-
 from gpu2npu.codemods.choice import CodemodChoice, CodemodError
-from gpu2npu.codemods.entry import Entry, calls_in, find_entries, nodes_of
+from gpu2npu.codemods.entry import Entry, calls_in, find_entries
 from gpu2npu.codemods.imports import line_end, spelling
 from gpu2npu.codemods.model_uses import ModelUses
-from gpu2npu.codemods.places import Step, above, by_file, inserted, is_skipped, of_rule, replaced, reported
+from gpu2npu.codemods.places import Step, by_file, inserted, is_skipped, of_rule, replaced, reported
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.codemods.rewriting import indentation, lines_to_indent
-from gpu2npu.engine.tree import last_name
+from gpu2npu.python.blocks import begins_line, block_of, indent_step, is_elif, lines_to_indent, same_line, start_of
+from gpu2npu.python.syntax import IMPORTS, last_name
+from gpu2npu.python.text import indentation, newline_of
 from gpu2npu.records import FileRewrite, FindingKind
 
 RULE = "amp-model"
@@ -37,10 +37,10 @@ class _Backward:
     """`loss.backward()` in a block: the statements of its forward pass, and the steps of the optimizer after it."""
 
     file: ParsedFile
-    call: cst.Call
-    forward: tuple[cst.CSTNode, ...]
-    steps: tuple[cst.Call, ...]
-    clips: tuple[cst.Call, ...]
+    call: ast.Call
+    forward: tuple[ast.stmt, ...]
+    steps: tuple[ast.Call, ...]
+    clips: tuple[ast.Call, ...]
 
 
 def amp_model(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]:
@@ -64,72 +64,76 @@ def amp_model(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]
 
 def _backwards(program: Program, entries: Iterable[Entry], target: str) -> Iterator[_Backward]:
     """The backward passes of the model, each once."""
-    seen: set[int] = set()
+    seen: set[ast.Call] = set()
     for entry in entries:
         calls = list(_model_calls(program, entry, target))
-        for file, call in entry.running(cst.Call):
-            assert isinstance(call, cst.Call)
-            if id(call) in seen or not isinstance(call.func, cst.Attribute) or call.func.attr.value != "backward":
+        for file, call in entry.running(_backward_calls):
+            if call in seen:
                 continue
             forward = _forward(file, call, [node for other, node in calls if other is file])
             if forward:
-                seen.add(id(call))
+                seen.add(call)
                 yield _Backward(file, call, forward, *_after(file, call))
 
 
-def _model_calls(program: Program, entry: Entry, target: str) -> Iterator[tuple[ParsedFile, cst.Call]]:
+def _backward_calls(file: ParsedFile) -> list[ast.Call]:
+    return [
+        call for call in file.nodes(ast.Call) if isinstance(call.func, ast.Attribute) and call.func.attr == "backward"
+    ]
+
+
+def _model_calls(program: Program, entry: Entry, target: str) -> Iterator[tuple[ParsedFile, ast.Call]]:
     """The calls of the model, wherever the program has it: `model(x)`."""
     uses = ModelUses(program, entry)
     for file in entry.files.values():
-        for assign in nodes_of(file, cst.Assign, cst.AnnAssign):
-            targets = [part.target for part in assign.targets] if isinstance(assign, cst.Assign) else [assign.target]
+        assigns: list[ast.Assign | ast.AnnAssign] = [*file.nodes(ast.Assign), *file.nodes(ast.AnnAssign)]
+        for assign in sorted(assigns, key=file.bounds):
+            targets = assign.targets if isinstance(assign, ast.Assign) else [assign.target]
             if target not in map(file.code, targets):
                 continue
             for other, use in uses.of(file, assign, target):
-                call = other.parents[id(use)]
-                if isinstance(call, cst.Call) and call.func is use:
+                call = other.parents[use]
+                if isinstance(call, ast.Call) and call.func is use:
                     yield other, call
 
 
-def _forward(file: ParsedFile, backward: cst.Call, calls: list[cst.Call]) -> tuple[cst.CSTNode, ...]:
+def _forward(file: ParsedFile, backward: ast.Call, calls: list[ast.Call]) -> tuple[ast.stmt, ...]:
     """The statements from the first that calls the model to the last above `backward`, or above the `if` around it."""
-    node: cst.CSTNode = backward
+    holding = {part for call in calls for part in file.above(call)}
+    statement = file.statement(backward)
     while True:
-        block, index = _in_block(file, node)
-        for position, statement in enumerate(block[:index]):
-            if any(statement in above(file, call) or statement is call for call in calls):
+        block, index = _in_block(file, statement)
+        for position, other in enumerate(block[:index]):
+            if other in holding:
                 return tuple(block[position:index])
-        around = file.parents.get(id(file.parents[id(block[index])])) if block else None
-        if not isinstance(around, cst.If):
+        owner = file.parents[block[index]]
+        if not isinstance(owner, ast.If) or block is not owner.body:
             return ()
-        node = around
+        statement = owner
 
 
-def _in_block(file: ParsedFile, node: cst.CSTNode) -> tuple[list[cst.CSTNode], int]:
-    """The statements of the innermost block around a node, and the index of the one that holds it."""
-    below = node
-    for part in above(file, node):
-        if isinstance(part, (cst.IndentedBlock, cst.Module)):
-            block: list[cst.CSTNode] = list(part.body)
-            return block, next(index for index, statement in enumerate(block) if statement is below)
-        below = part
-    return [], 0
+def _in_block(file: ParsedFile, statement: ast.stmt) -> tuple[Sequence[ast.stmt], int]:
+    """The statements of the block around a statement, of an `elif` that around the whole `if`; and its index there."""
+    while is_elif(file, statement):
+        statement = file.statement(file.parents[statement])
+    block = block_of(file, statement)
+    return block, next(index for index, part in enumerate(block) if part is statement)
 
 
-def _after(file: ParsedFile, backward: cst.Call) -> tuple[tuple[cst.Call, ...], tuple[cst.Call, ...]]:
+def _after(file: ParsedFile, backward: ast.Call) -> tuple[tuple[ast.Call, ...], tuple[ast.Call, ...]]:
     """The steps of an optimizer below the backward pass in its block, and the clipping of gradients before them."""
-    block, index = _in_block(file, backward)
-    calls = [call for part in block[index + 1 :] for call in calls_in(part) if isinstance(call.func, cst.Attribute)]
+    block, index = _in_block(file, file.statement(backward))
+    calls = [call for call in calls_in(*block[index + 1 :]) if isinstance(call.func, ast.Attribute)]
     steps = tuple(call for call in calls if _is_step(file, call))
     clips = tuple(call for call in calls if last_name(call.func) in _CLIPS)
     return steps, clips
 
 
-def _is_step(file: ParsedFile, call: cst.Call) -> bool:
+def _is_step(file: ParsedFile, call: ast.Call) -> bool:
     """`optimizer.step()`, not that of a scheduler or of a profiler."""
-    assert isinstance(call.func, cst.Attribute)
+    assert isinstance(call.func, ast.Attribute)
     owner = file.code(call.func.value).lower()
-    return call.func.attr.value == "step" and ("opt" in owner or owner.split(".")[-1] in {"optim", "sgd", "adam"})
+    return call.func.attr == "step" and ("opt" in owner or owner.split(".")[-1] in {"optim", "sgd", "adam"})
 
 
 def _rewritten(found: _Backward) -> Iterator[Step]:
@@ -140,7 +144,7 @@ def _rewritten(found: _Backward) -> Iterator[Step]:
         return
     if is_skipped(file, call):
         return
-    assert isinstance(call.func, cst.Attribute)
+    assert isinstance(call.func, ast.Attribute)
     torch = spelling(file, "torch")
     yield from ((file, edit) for edit in torch.edits)
     scaler = _scaler_name(file)
@@ -148,73 +152,67 @@ def _rewritten(found: _Backward) -> Iterator[Step]:
     yield from _autocast(file, found.forward, f"with {torch.name}.cuda.amp.autocast():")
     yield replaced(file, call.func.value, f"{scaler}.scale({file.code(call.func.value)})", _MESSAGE)
     for step in found.steps:
-        assert isinstance(step.func, cst.Attribute)
+        assert isinstance(step.func, ast.Attribute)
         optimizer = file.code(step.func.value)
-        at = file.positions.of(step)[0]
-        below = f"{file.module.default_newline}{indentation(file, at)}{scaler}.update()"
+        at = file.bounds(step)[0]
+        below = f"{newline_of(file.text)}{indentation(file.text, at)}{scaler}.update()"
         yield replaced(file, step, f"{scaler}.step({optimizer}){below}", _MESSAGE)
     if found.clips and found.steps:
-        first = _statement(file, found.clips[0])
-        at = file.positions.of(first)[0]
-        optimizer = file.code(found.steps[0].func.value) if isinstance(found.steps[0].func, cst.Attribute) else ""
-        line = f"{scaler}.unscale_({optimizer}){file.module.default_newline}{indentation(file, at)}"
+        at = file.bounds(file.statement(found.clips[0]))[0]
+        optimizer = file.code(found.steps[0].func.value) if isinstance(found.steps[0].func, ast.Attribute) else ""
+        line = f"{scaler}.unscale_({optimizer}){newline_of(file.text)}{indentation(file.text, at)}"
         yield inserted(file, at, line, _MESSAGE)
 
 
 def _obstacle(found: _Backward) -> str | None:
     """Why a loop is left to its author; None if it is rewritten."""
     file, call = found.file, found.call
-    if any(last_name(node) in _MIXED for node in nodes_of(file, cst.Name, cst.Attribute)):
+    if _has_mixed_precision(file):
         return "This file has mixed precision of its own, which is kept"
     if not found.steps:
         return "No `optimizer.step()` was found below this backward pass in its block"
-    if any(step.args for step in found.steps):
+    if any(step.args or step.keywords for step in found.steps):
         return "The optimizer steps through a closure, which a GradScaler cannot do"
     if len({file.code(step.func) for step in found.steps}) > 1:
         return "Several optimizers step after this backward pass"
     if any(not _is_whole(file, node) for node in (call, *found.steps, *found.clips)):
         return "The result of a call is used here, or several statements share a line"
-    if any(last_name(node.func) == "backward" for part in found.forward for node in calls_in(part)):
+    if any(last_name(node.func) == "backward" for node in calls_in(*found.forward)):
         return "There is more than one backward pass in this block"
     return None
 
 
-def _is_whole(file: ParsedFile, call: cst.Call) -> bool:
+def _has_mixed_precision(file: ParsedFile) -> bool:
+    imported = {name for alias in file.nodes(ast.alias) for name in (alias.name.rpartition(".")[2], alias.asname)}
+    used = {last_name(node) for node in (*file.nodes(ast.Name), *file.nodes(ast.Attribute))}
+    return not _MIXED.isdisjoint(imported | used)
+
+
+def _is_whole(file: ParsedFile, call: ast.Call) -> bool:
     """Whether a call is all of a statement, on lines of its own; the value of a clipping may be used."""
-    line = _statement(file, call)
-    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+    statement = file.statement(call)
+    if len(same_line(file, statement)) != 1 or not begins_line(file, statement):
         return False
-    statement = line.body[0]
-    return isinstance(statement, cst.Expr) or (last_name(call.func) in _CLIPS and isinstance(statement, cst.Assign))
-
-
-def _statement(file: ParsedFile, node: cst.CSTNode) -> cst.CSTNode:
-    return next(part for part in above(file, node) if isinstance(part, cst.BaseStatement))
+    return isinstance(statement, ast.Expr) or (last_name(call.func) in _CLIPS and isinstance(statement, ast.Assign))
 
 
 def _scaler_name(file: ParsedFile) -> str:
-    taken = any("scaler" in scope.bindings for scope in file.names.scopes.by_node.values())
+    taken = any("scaler" in scope.bindings for scope in file.scopes.values())
     return "grad_scaler" if taken else "scaler"
 
 
 def _make_scaler(file: ParsedFile, line: str) -> Step:
     """Below the imports: every function of the file has it then."""
-    newline = file.module.default_newline
-    last = [
-        part
-        for statement in file.module.body
-        if isinstance(statement, cst.SimpleStatementLine)
-        for part in statement.body
-        if isinstance(part, (cst.Import, cst.ImportFrom))
-    ]
+    newline = newline_of(file.text)
+    last = [statement for statement in file.tree.body if isinstance(statement, IMPORTS)]
     at = line_end(file, last[-1]) if last else 0
     blank = "" if file.text[at : at + 1] in {"\n", "\r", ""} else newline
     return inserted(file, at, f"{newline}{line}{newline}{blank}", _MESSAGE)
 
 
-def _autocast(file: ParsedFile, statements: tuple[cst.CSTNode, ...], head: str) -> Iterator[Step]:
-    start = file.positions.of(statements[0])[0]
-    deeper = file.module.default_indent
-    yield inserted(file, start, f"{head}{file.module.default_newline}{indentation(file, start)}{deeper}", _MESSAGE)
+def _autocast(file: ParsedFile, statements: tuple[ast.stmt, ...], head: str) -> Iterator[Step]:
+    start = start_of(file, statements[0])
+    deeper = indent_step(file)
+    yield inserted(file, start, f"{head}{newline_of(file.text)}{indentation(file.text, start)}{deeper}", _MESSAGE)
     for line in lines_to_indent(file, statements):
         yield inserted(file, line, deeper, _MESSAGE)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
-import libcst as cst
-
 from gpu2npu.codemods.imports import spelling
-from gpu2npu.codemods.places import Step, above, replaced, reported
+from gpu2npu.codemods.places import Step, replaced, reported
 from gpu2npu.codemods.program import ParsedFile
-from gpu2npu.codemods.syntax import walk
 from gpu2npu.codemods.wrapping import Wrap, argument
-from gpu2npu.engine.scopes import Assigned
+from gpu2npu.python.blocks import block_of
+from gpu2npu.python.nodes import walk
+from gpu2npu.python.scopes import Assigned
+from gpu2npu.python.syntax import DEFINITIONS
 from gpu2npu.records import FindingKind
 
 _MESSAGE = "There is one process for each card: their number is the world size."
@@ -48,38 +49,38 @@ def by_world_size(wrap: Wrap) -> Iterator[Step]:
             yield reported(wrap.file, condition.test, test, _LEFT_BEFORE, FindingKind.REVIEW)
 
 
-def _left_before(wrap: Wrap) -> Iterator[cst.If]:
+def _left_before(wrap: Wrap) -> Iterator[ast.If]:
     """`if not args.multi_gpu: return model` above the wrap in its function."""
-    below: cst.CSTNode = wrap.call
-    for node in above(wrap.file, wrap.call):
-        if isinstance(node, cst.IndentedBlock):
-            before = node.body[: next(i for i, part in enumerate(node.body) if part is below)]
-            yield from (
-                part
-                for part in before
-                if isinstance(part, cst.If)
-                and any(isinstance(end, cst.Return) and end.value is not None for end in walk(part.body))
-            )
-        if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+    file = wrap.file
+    for node in file.above(wrap.call):
+        if isinstance(node, DEFINITIONS):
             return
-        below = node
+        if isinstance(node, ast.stmt):
+            block = block_of(file, node)
+            before = block[: next(index for index, part in enumerate(block) if part is node)]
+            if not isinstance(file.parents[node], ast.Module):
+                yield from (part for part in before if isinstance(part, ast.If) and _returns_value(part))
 
 
-def _conditions(wrap: Wrap) -> Iterator[cst.If | cst.IfExp]:
+def _returns_value(condition: ast.If) -> bool:
+    return any(isinstance(end, ast.Return) and end.value is not None for end in walk(*condition.body))
+
+
+def _conditions(wrap: Wrap) -> Iterator[ast.If | ast.IfExp]:
     """The nearest condition above the wrap in its function."""
-    for node in above(wrap.file, wrap.call):
-        if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+    for node in wrap.file.above(wrap.call):
+        if isinstance(node, DEFINITIONS):
             return
-        if isinstance(node, (cst.If, cst.IfExp)) and not _is_guard(wrap.file, node):
+        if isinstance(node, (ast.If, ast.IfExp)) and not _is_guard(wrap.file, node):
             yield node
             return
 
 
-def _is_guard(file: ParsedFile, node: cst.If | cst.IfExp) -> bool:
+def _is_guard(file: ParsedFile, node: ast.If | ast.IfExp) -> bool:
     return "__name__" in file.code(node.test)
 
 
-def _counts(wrap: Wrap, condition: cst.If | cst.IfExp) -> Iterator[Step]:
+def _counts(wrap: Wrap, condition: ast.If | ast.IfExp) -> Iterator[Step]:
     """The counts of cards in a condition and under it, where the condition depends on one."""
     file = wrap.file
     dist = spelling(file, "torch.distributed")
@@ -94,38 +95,38 @@ def _counts(wrap: Wrap, condition: cst.If | cst.IfExp) -> Iterator[Step]:
     yield from ((file, edit) for edit in dist.edits)
     for node in (*counts, *named):
         yield replaced(file, node, f"{dist.name}.get_world_size()", _MESSAGE)
-    body = condition.body
-    start, end = file.positions.of(wrap.whole)
-    for node in walk(body):
-        if _is_count(file, node) and not start <= file.positions.of(node)[0] < end:
+    body = [condition.body] if isinstance(condition, ast.IfExp) else condition.body
+    start, end = file.bounds(wrap.whole)
+    for node in walk(*body):
+        if _is_count(file, node) and not start <= file.bounds(node)[0] < end:
             yield replaced(file, node, f"{dist.name}.get_world_size()", _MESSAGE)
 
 
-def _is_count(file: ParsedFile, node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Call) and file.names.qualified(node.func, file.scope_of(node)) == _COUNT
+def _is_count(file: ParsedFile, node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and file.qualified(node.func) == _COUNT
 
 
-def _asks_for_several(file: ParsedFile, count: cst.CSTNode) -> bool:
+def _asks_for_several(file: ParsedFile, count: ast.AST) -> bool:
     """Whether a count is asked to be more than one, and not only more than none."""
-    comparison = file.parents[id(count)]
-    return not (isinstance(comparison, cst.Comparison) and _SOME.search(file.code(comparison)) is not None)
+    comparison = file.parents[count]
+    return not (isinstance(comparison, ast.Compare) and _SOME.search(file.code(comparison)) is not None)
 
 
-def _counts_ids(wrap: Wrap, node: cst.CSTNode) -> bool:
+def _counts_ids(wrap: Wrap, node: ast.AST) -> bool:
     """`len(gpus)` where the wrap has `device_ids=gpus`."""
     ids = argument(wrap.call, 1, "device_ids")
-    return ids is not None and wrap.file.code(node) == f"len({wrap.file.code(ids)})"
+    return isinstance(node, ast.Call) and ids is not None and wrap.file.code(node) == f"len({wrap.file.code(ids)})"
 
 
-def _assigned_counts(file: ParsedFile, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def _assigned_counts(file: ParsedFile, node: ast.AST) -> Iterator[ast.AST]:
     """The counts that the only assignment to a name, or to an attribute of `self`, takes."""
     scope = file.scope_of(node)
     bindings: list[object] = []
-    if isinstance(node, cst.Name):
-        found = scope.lookup(node.value)
+    if isinstance(node, ast.Name):
+        found = scope.lookup(node.id)
         bindings = list(found[1]) if found is not None else []
-    elif isinstance(node, cst.Attribute) and file.code(node.value) == "self":
+    elif isinstance(node, ast.Attribute) and file.code(node.value) == "self":
         owner = scope.enclosing_class()
-        bindings = list(owner.attributes.get(node.attr.value, ())) if owner is not None else []
-    if len(bindings) == 1 and isinstance(bindings[0], Assigned) and bindings[0].value is not None:
-        yield from (part for part in walk(bindings[0].value) if _is_count(file, part))
+        bindings = [assigned for assigned, _ in owner.attributes.get(node.attr, ())] if owner is not None else []
+    if len(bindings) == 1 and isinstance(bindings[0], Assigned) and bindings[0].whole is not None:
+        yield from (part for part in walk(bindings[0].whole) if _is_count(file, part))

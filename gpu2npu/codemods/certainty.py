@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
-from functools import lru_cache
-
-import libcst as cst
 
 from gpu2npu.codemods.entry import Entry
-from gpu2npu.codemods.places import above
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.codemods.wrapping import Wrap, argument, target_of
-from gpu2npu.engine.tree import dotted_name, last_name
+from gpu2npu.codemods.wrapping import Wrap, target_of
+from gpu2npu.python.blocks import block_of, same_line
+from gpu2npu.python.syntax import FUNCTIONS, arguments, is_unpacked, last_name
 
 # Calls by which a program, or a library it trains with, sees to processes itself.
 _GROUPS = frozenset({"init_process_group", "init_distributed", "Accelerator"})
@@ -48,9 +46,9 @@ def reason_to_stay(program: Program, wrap: Wrap, entries: Sequence[Entry]) -> st
         )
     if _is_loss(wrap):
         return f"A loss has nothing to train, and DistributedDataParallel refuses it: write `{module}.npu()` here."
-    if any(arg.star for arg in wrap.call.args):
+    if any(is_unpacked(given) for given in arguments(wrap.call)):
         return f"What is passed here is not known: {_BY_HAND.format(module=module)}"
-    dim = argument(wrap.call, 3, "dim")
+    dim = wrap.dim
     if dim is not None and wrap.file.code(dim) != "0":
         return (
             f"The batch is in dimension {wrap.file.code(dim)}, and DistributedDataParallel splits nothing: let each "
@@ -73,60 +71,71 @@ def reason_to_stay(program: Program, wrap: Wrap, entries: Sequence[Entry]) -> st
     return None
 
 
-@lru_cache(maxsize=32)  # asked for each wrap
 def own_group(entry: Entry) -> str | None:
     """Where a program makes its process group, or starts its processes, itself: "train.py:12"."""
-    for file, call in entry.running(cst.Call):
-        assert isinstance(call, cst.Call)
-        qualified = file.names.qualified(call.func, file.scope_of(call)) if dotted_name(call.func) else None
-        if last_name(call.func) in _GROUPS or qualified in _SPAWN:
-            return f"{file.path}:{file.positions.span(*file.positions.of(call)).start_line}"
+    return entry.program.once((own_group, entry), lambda: _own_group(entry))
+
+
+def _own_group(entry: Entry) -> str | None:
+    for file, call in entry.running(_group_calls):
+        return f"{file.path}:{file.span(call).start_line}"
     return None
 
 
-@lru_cache(maxsize=32)
+def _group_calls(file: ParsedFile) -> list[ast.Call]:
+    """The calls that make a process group, or start processes."""
+    return [
+        call for call in file.nodes(ast.Call) if last_name(call.func) in _GROUPS or file.qualified(call.func) in _SPAWN
+    ]
+
+
 def trains(entry: Entry) -> bool:
-    return any(isinstance(call, cst.Call) and last_name(call.func) == "backward" for _, call in entry.running(cst.Call))
+    """Whether a program computes gradients."""
+    return entry.program.once((trains, entry), lambda: any(True for _ in entry.running(_backward_calls)))
+
+
+def _backward_calls(file: ParsedFile) -> list[ast.Call]:
+    return [call for call in file.nodes(ast.Call) if last_name(call.func) == "backward"]
 
 
 def _is_for_evaluation(wrap: Wrap) -> bool:
     """`DataParallel(inception).eval()`"""
-    attribute = wrap.file.parents[id(wrap.whole)]
-    return isinstance(attribute, cst.Attribute) and attribute.attr.value == "eval"
+    attribute = wrap.file.parents[wrap.whole]
+    return isinstance(attribute, ast.Attribute) and attribute.attr == "eval"
 
 
 def _is_loss(wrap: Wrap) -> bool:
-    module = wrap.module.value
-    return bool(_LOSS.search(last_name(module) or "")) and not re.search("model|net", wrap.module_code, re.IGNORECASE)
+    return bool(_LOSS.search(last_name(wrap.module) or "")) and not re.search(
+        "model|net", wrap.module_code, re.IGNORECASE
+    )
 
 
 def is_part(wrap: Wrap) -> bool:
     """Whether the wrap replaces a part of a module: `model.features = DataParallel(model.features)`."""
     target = target_of(wrap)
-    if not isinstance(target, cst.Attribute):
+    if not isinstance(target, ast.Attribute):
         return False
     owner = wrap.file.code(target.value)
     return _is_module_class(wrap.file, target) if owner == "self" else _is_used_as_module(wrap.file, owner)
 
 
-def whole_model(wrap: Wrap) -> tuple[str, cst.CSTNode] | None:
+def whole_model(wrap: Wrap) -> tuple[str, ast.stmt] | None:
     """The variable of the model of which a part is wrapped, and the statement that does so, if that always runs."""
-    target = target_of(wrap)
-    if not isinstance(target, cst.Attribute) or not isinstance(target.value, cst.Name) or target.value.value == "self":
+    file, target = wrap.file, target_of(wrap)
+    if not isinstance(target, ast.Attribute) or not isinstance(target.value, ast.Name) or target.value.id == "self":
         return None
-    around = list(above(wrap.file, wrap.whole))
-    statement = next(node for node in around if isinstance(node, cst.SimpleStatementLine))
-    block = wrap.file.parents[id(statement)]
-    always = isinstance(block, cst.Module) or isinstance(wrap.file.parents[id(block)], cst.FunctionDef)
-    return (target.value.value, statement) if always and len(statement.body) == 1 else None
+    statement = file.statement(wrap.whole)
+    owner = file.parents[statement]
+    always = isinstance(owner, (ast.Module, *FUNCTIONS)) and block_of(file, statement) is owner.body
+    return (target.value.id, statement) if always and len(same_line(file, statement)) == 1 else None
 
 
-def _is_module_class(file: ParsedFile, node: cst.CSTNode) -> bool:
+def _is_module_class(file: ParsedFile, node: ast.AST) -> bool:
     """Whether a method that holds the node belongs to a module."""
     scope = file.scope_of(node).enclosing_class()
-    if scope is None or not isinstance(scope.node, cst.ClassDef):
+    if scope is None or not isinstance(scope.node, ast.ClassDef):
         return False
-    return any((last_name(base.value) or "").endswith("Module") for base in scope.node.bases)
+    return any((last_name(base) or "").endswith("Module") for base in scope.node.bases)
 
 
 def _is_used_as_module(file: ParsedFile, owner: str) -> bool:

@@ -2,108 +2,133 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-import libcst as cst
-
-from gpu2npu.codemods.dataflow import Dataflow
 from gpu2npu.codemods.imports import spelling
-from gpu2npu.codemods.rewriting import Rewriting, indentation, statement_of
-from gpu2npu.codemods.syntax import Place, above, enclosing_function, walk
-from gpu2npu.engine.tree import string_value
+from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.python.blocks import block_of, own_lines, start_of
+from gpu2npu.python.dataflow import Dataflow
+from gpu2npu.python.nodes import walk
+from gpu2npu.python.place import AnyPlace, CallPlace, FunctionPlace, Place, enclosing_function
+from gpu2npu.python.syntax import FORS, string_value
+from gpu2npu.python.text import indentation, newline_of
 
 _SAVE, _LOAD = "torch.save", "torch.load"
 _FILE_NAME = re.compile(r"\.\w+[\"']")  # path + "/checkpoint.pth"
 
 
-def wait_before_loads(flow: Dataflow, saved: Sequence[Place], rewriting: Rewriting) -> None:
+def wait_before_loads(flow: Dataflow, saved: Sequence[Place[ast.stmt]], rewriting: Rewriting) -> None:
     """Put `dist.barrier()` before each `torch.load` of a path that a group of statements in `saved` writes to earlier;
     where only some ranks may come by, report it instead."""
-    paths = [path for place in saved for path in _paths(place, _SAVE)]
-    for file in flow.files.values():
-        for load in _paths(Place(file, file.module), _LOAD):
-            if any(_is_read_later(flow, path, load) for path in paths):
-                _wait(load, rewriting)
+    written: dict[str, list[AnyPlace]] = {}
+    for place in saved:
+        calls = [place.beside(node) for node in walk(place.node) if isinstance(node, ast.Call)]
+        for path in _saved_paths(calls):
+            for text in _texts(flow, path):
+                written.setdefault(text, []).append(path)
+    for load in _loaded_paths(flow.calls) if written else ():
+        paths = [path for text in _texts(flow, load) for path in written.get(text, ())]
+        if any(_is_read_later(flow, path, load) for path in paths):
+            _wait(load, rewriting)
 
 
-def _paths(place: Place, function: str) -> Iterator[Place]:
-    """The expressions of the paths that calls of a function below a node get."""
-    for node in walk(place.node):
-        if not isinstance(node, cst.Call):
-            continue
-        scope = place.file.scope_of(node.func)
-        if place.file.names.qualified(node.func, scope) == function:
-            args = [arg.value for arg in node.args if arg.keyword is None or arg.keyword.value == "f"]
-            yield from (Place(place.file, arg) for arg in args[:2][-1 if function == _SAVE else 0 :][:1])
+def _saved_paths(calls: Iterable[CallPlace]) -> Iterator[AnyPlace]:
+    """The paths that calls of torch.save get: the second argument, or `f`."""
+    for call in calls:
+        given = _file_arguments(call.node) if call.file.qualified(call.node.func) == _SAVE else []
+        yield from (call.beside(path) for path in given[:2][-1:])
 
 
-def _is_read_later(flow: Dataflow, written: Place, read: Place) -> bool:
+def _loaded_paths(calls: Iterable[CallPlace]) -> Iterator[AnyPlace]:
+    """The paths that calls of torch.load get: the first argument, or `f`."""
+    for call in calls:
+        given = _file_arguments(call.node) if call.file.qualified(call.node.func) == _LOAD else []
+        yield from (call.beside(path) for path in given[:1])
+
+
+def _file_arguments(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "f")]
+
+
+def _texts(flow: Dataflow, path: AnyPlace) -> set[str]:
+    """The texts by which a path is known."""
+    return {_text(path), _text(_spelled(flow, path))}
+
+
+def _is_read_later(flow: Dataflow, written: AnyPlace, read: AnyPlace) -> bool:
     """Whether a path that is read is one that was written before: the same text in the same function below, or the same
     name of a file or setting in any, below a loop or after a call of the function that writes."""
     path = _spelled(flow, read)
     if _text(written) != _text(read) and _text(_spelled(flow, written)) != _text(path):
         return False
     one, other = enclosing_function(written), enclosing_function(read)
-    if written.file is read.file and (one.node if one else None) is (other.node if other else None):
+    if written.file is read.file and _node(one) is _node(other):
         return _start(written) < _start(read)
-    if isinstance(path.node, cst.Name) and not _is_global(path):
+    if not flow.are_together(written.file, read.file):
+        return False
+    if isinstance(path.node, ast.Name) and not _is_global(path):
         return False
     named = _FILE_NAME.search(_text(path)) or string_value(path.node) is not None
-    if not named and not isinstance(path.node, (cst.Attribute, cst.Name)):
+    if not named and not isinstance(path.node, (ast.Attribute, ast.Name)):
         return False
     return _is_below_loop(read) or (one is not None and other is not None and _is_called_later(flow, one, other))
 
 
-def _spelled(flow: Dataflow, path: Place) -> Place:
+def _spelled(flow: Dataflow, path: AnyPlace) -> AnyPlace:
     """The expression of a path: of a local name what it was assigned, if that happens once."""
-    values = flow.assigned(path) if isinstance(path.node, cst.Name) and not _is_global(path) else []
+    node = path.node
+    values = flow.assigned(path.beside(node)) if isinstance(node, ast.Name) and not _is_global(path) else []
     return values[0] if len(values) == 1 else path
 
 
-def _text(place: Place) -> str:
-    return "".join(place.file.code(place.node).split())
+def _text(place: AnyPlace) -> str:
+    return "".join(place.code.split())
 
 
-def _is_called_later(flow: Dataflow, writes: Place, reads: Place) -> bool:
+def _is_called_later(flow: Dataflow, writes: FunctionPlace, reads: FunctionPlace) -> bool:
     """Whether some function calls first the one that writes and then the one that reads."""
-    before = [(enclosing_function(call), call) for call in flow.callers(writes)]
-    after = [(enclosing_function(call), call) for call in flow.callers(reads)]
+    before = [(_node(enclosing_function(call)), call) for call in flow.callers(writes)]
+    after = [(_node(enclosing_function(call)), call) for call in flow.callers(reads)]
     return any(
-        first.file is then.file
-        and (one.node if one else None) is (other.node if other else None)
-        and _start(first) < _start(then)
+        first.file is then.file and one is other and _start(first) < _start(then)
         for one, first in before
         for other, then in after
     )
 
 
-def _is_global(place: Place) -> bool:
-    assert isinstance(place.node, cst.Name)
-    found = place.file.scope_of(place.node).lookup(place.node.value)
+def _node(place: AnyPlace | None) -> ast.AST | None:
+    return None if place is None else place.node
+
+
+def _is_global(place: AnyPlace) -> bool:
+    assert isinstance(place.node, ast.Name)
+    found = place.file.scope_of(place.node).lookup(place.node.id)
     return found is not None and found[0].kind == "module"
 
 
-def _start(place: Place) -> int:
-    return place.file.positions.of(place.node)[0]
+def _start(place: AnyPlace) -> int:
+    return place.file.bounds(place.node)[0]
 
 
-def _is_below_loop(place: Place) -> bool:
+def _is_below_loop(place: AnyPlace) -> bool:
     """Whether a loop stands above a place in its function."""
     function = enclosing_function(place)
-    around = function.node if function is not None else place.file.module
-    loops = [node for node in walk(around, into_functions=True) if isinstance(node, (cst.For, cst.While))]
-    return any(place.file.positions.of(loop)[1] < _start(place) for loop in loops)
+    around = walk(function.node if function is not None else place.file.tree)
+    loops = (node for node in around if isinstance(node, (*FORS, ast.While)))
+    return any(place.file.bounds(loop)[1] < _start(place) for loop in loops)
 
 
-def _wait(load: Place, rewriting: Rewriting) -> None:
+def _wait(load: AnyPlace, rewriting: Rewriting) -> None:
     file = load.file
-    statement = statement_of(file, load.node)
+    statement = own_lines(file, load.node)
     function = enclosing_function(load)
     asked = [
         node
-        for node in above(load)
-        if isinstance(node, (cst.If, cst.IfExp, cst.ExceptHandler, cst.Lambda)) and _is_within(load, node, function)
+        for node in load.above()
+        if isinstance(node, (ast.If, ast.IfExp, ast.ExceptHandler, ast.Lambda)) and _is_within(load, node, function)
     ]
     if statement is None or any("__name__" not in file.code(node) for node in asked):
         rewriting.report(
@@ -113,20 +138,20 @@ def _wait(load: Place, rewriting: Rewriting) -> None:
             "Rank 0 writes this file: let all ranks call dist.barrier() between that and reading it.",
         )
         return
-    at, _ = file.positions.of(statement)
-    if _waits_before(Place(file, statement)):
+    if _waits_before(file, statement):
         return
     dist = spelling(file, "torch.distributed")
     rewriting.add(file, dist.edits)
-    line = f"{dist.name}.barrier(){file.module.default_newline}{indentation(file, at)}"
+    at = start_of(file, statement)
+    line = f"{dist.name}.barrier(){newline_of(file.text)}{indentation(file.text, at)}"
     rewriting.put(file, at, at, line, "All ranks wait for the file that rank 0 writes.")
 
 
-def _is_within(place: Place, node: cst.CSTNode, function: Place | None) -> bool:
+def _is_within(place: AnyPlace, node: ast.AST, function: FunctionPlace | None) -> bool:
     """Whether a node above a place is inside its function."""
     if function is None:
         return True
-    for found in above(place):
+    for found in place.above():
         if found is function.node:
             return False
         if found is node:
@@ -134,9 +159,8 @@ def _is_within(place: Place, node: cst.CSTNode, function: Place | None) -> bool:
     return False
 
 
-def _waits_before(statement: Place) -> bool:
+def _waits_before(file: ParsedFile, statement: ast.stmt) -> bool:
     """Whether the statement above is a barrier."""
-    block = statement.file.parents[id(statement.node)]
-    body = list(block.body) if isinstance(block, (cst.Module, cst.IndentedBlock)) else []
-    index = next((i for i, part in enumerate(body) if part is statement.node), 0)
-    return index > 0 and "barrier(" in statement.file.code(body[index - 1])
+    block = block_of(file, statement)
+    index = next(index for index, part in enumerate(block) if part is statement)
+    return index > 0 and "barrier(" in file.code(block[index - 1])

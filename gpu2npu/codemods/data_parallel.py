@@ -49,7 +49,7 @@ def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewr
         started.append(single)
     for entry in started:
         steps += set_up(entry)
-    steps += review(rewritten, started)
+    steps += review(program, rewritten, started)
     targets = [(wrap.file, target_of(wrap)) for wrap in rewritten]
     wrapped = frozenset(file.code(target) for file, target in targets if target is not None)
     steps += keep_on_card(started, wrapped, choice.target_model if single is not None else None)
@@ -99,7 +99,6 @@ def _wrapped(program: Program, wraps: Sequence[Wrap], entries: Sequence[Entry], 
         yield from report_subclass(reference)
         if reference.is_test and wraps:
             yield from follow(reference, reference.file.path in stays)
-    files = {path: file for entry in entries for path, file in entry.files.items()}
     for wrap in wraps:
         around += by_world_size(wrap)
     for wrap in wraps:
@@ -107,7 +106,8 @@ def _wrapped(program: Program, wraps: Sequence[Wrap], entries: Sequence[Entry], 
             yield from kept_name(wrap)
             continue
         inside = [step for file, step in around if file is wrap.file and isinstance(step, StructuralEdit)]
-        twice = is_called_twice(wrap, files.values())
+        running = {file for entry in entries if entry.runs(wrap.file, wrap.call) for file in entry.files.values()}
+        twice = is_called_twice(program, wrap, running)
         yield from distributed(wrap, wrap.file.path in stays, twice, inside)
 
 
@@ -127,7 +127,7 @@ def _whole_models(program: Program, wraps: Sequence[Wrap], entries: Sequence[Ent
 
 def _outside(wraps: Sequence[Wrap], around: Sequence[Step]) -> Iterator[Step]:
     """What changes around the wraps, but for what is in the new code of a wrap already."""
-    wholes = [(wrap.file, *wrap.file.positions.of(wrap.whole)) for wrap in wraps]
+    wholes = [(wrap.file, *wrap.file.bounds(wrap.whole)) for wrap in wraps]
     for file, step in around:
         if not isinstance(step, StructuralEdit) or not any(
             file is other and start <= step.start and step.end <= end for other, start, end in wholes

@@ -2,68 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
-import libcst as cst
-
-from gpu2npu.codemods.import_graph import ImportGraph
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.codemods.reachability import is_main_guard, reached_definitions
-from gpu2npu.codemods.syntax import walk
-from gpu2npu.engine.tree import children
+from gpu2npu.python.imports import ImportGraph
+from gpu2npu.python.nodes import walk
+from gpu2npu.python.reachability import PLAIN_DECORATORS, NamesInFile, is_main_guard, reached_definitions
+from gpu2npu.python.syntax import DEFINITIONS, FORS, WITHS, Definition
+
+_Node = TypeVar("_Node", bound=ast.AST)
+# Finds nodes in a file, whatever program it is part of.
+Find = Callable[[ParsedFile], Sequence[_Node]]
+
+_PLAIN = PLAIN_DECORATORS | {"autocast", "enable_grad", "inference_mode", "no_grad", "script"}
+_CALLED_BY_TORCH = frozenset({"forward"})
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
     """A file that is started, `python train.py`, and the code that may run then.
 
-    `files` are the project's files that it imports, itself among them, by path. `reached` has the ids of the functions
-    and classes in them that may be called, as far as names tell; code outside of functions always runs.
+    `files` are the project's files that it imports, itself among them, by path. `reached` are the functions and classes
+    in them that may be called, as far as names say; code outside of functions always runs.
     """
 
+    program: Program
     file: ParsedFile
     files: Mapping[str, ParsedFile]
-    reached: frozenset[int]
+    reached: frozenset[Definition]
 
-    def runs(self, file: ParsedFile, node: cst.CSTNode) -> bool:
+    def runs(self, file: ParsedFile, node: ast.AST) -> bool:
         """Whether a node of one of its files lies in code that it may run."""
-        if file.path not in self.files:
-            return False
-        above = file.parents.get(id(node))
-        while above is not None:
-            if isinstance(above, (cst.FunctionDef, cst.ClassDef)) and id(above) not in self.reached:
-                return False
-            if is_main_guard(above) and file is not self.file:
-                return False
-            above = file.parents.get(id(above))
-        return True
+        return file.path in self.files and all(self._enters(file, above) for above in file.above(node))
+
+    def _enters(self, file: ParsedFile, node: ast.AST) -> bool:
+        if isinstance(node, DEFINITIONS):
+            return node in self.reached
+        return file is self.file or not is_main_guard(node)
 
     def runs_at(self, file: ParsedFile, offset: int) -> bool:
         """Whether what stands at an offset of one of its files lies in code that it may run."""
         if file.path not in self.files:
             return False
-        for node in nodes_of(file, cst.FunctionDef, cst.ClassDef, cst.If):
-            start, end = file.positions.of(node)
-            outside = id(node) not in self.reached if not isinstance(node, cst.If) else is_main_guard(node)
-            if start < offset < end and outside and not (isinstance(node, cst.If) and file is self.file):
-                return False
-        return True
+        spans = self.program.of_file(_entered, file)
+        return all(self._enters(file, node) for start, end, node in spans if start < offset < end)
 
-    def running(self, *kinds: Any) -> Iterator[tuple[ParsedFile, cst.CSTNode]]:
-        """The nodes of some kinds in the code that it may run."""
+    def running(self, find: Find[_Node]) -> Iterator[tuple[ParsedFile, _Node]]:
+        """The nodes that a function finds in the code that it may run."""
         for file in self.files.values():
-            pending: list[cst.CSTNode] = [file.module]
-            while pending:
-                node = pending.pop()
-                if isinstance(node, (cst.FunctionDef, cst.ClassDef)) and id(node) not in self.reached:
-                    continue
-                if is_main_guard(node) and file is not self.file:
-                    continue
-                if isinstance(node, kinds):
+            for node in self.program.of_file(find, file):
+                if self.runs(file, node):
                     yield file, node
-                pending += reversed(children(node))
+
+
+def running(entries: Iterable[Entry], find: Find[_Node]) -> Iterator[tuple[ParsedFile, _Node]]:
+    """The nodes that a function finds in the code that one of some programs may run, each once."""
+    loading: dict[ParsedFile, list[Entry]] = {}
+    for entry in entries:
+        for file in entry.files.values():
+            loading.setdefault(file, []).append(entry)
+    for file, programs in loading.items():
+        known: dict[ast.AST, bool] = {}
+        for node in programs[0].program.of_file(find, file):
+            inside = _inside(file, node)
+            if inside not in known:
+                known[inside] = any(entry.runs(file, node) for entry in programs)
+            if known[inside]:
+                yield file, node
+
+
+def _inside(file: ParsedFile, node: ast.AST) -> ast.AST:
+    """The definition or main guard that decides whether a node runs; else the module."""
+    return next((part for part in file.above(node) if isinstance(part, DEFINITIONS) or is_main_guard(part)), file.tree)
+
+
+def _entered(file: ParsedFile) -> list[tuple[int, int, ast.AST]]:
+    """The definitions and main guards of a file, and where they lie."""
+    guards = [node for node in file.nodes(ast.If) if is_main_guard(node)]
+    return [(*file.bounds(node), node) for node in (*file.definitions, *guards)]
 
 
 # A program that loads more files is not followed: to parse them all would take longer than all the rest.
@@ -83,21 +102,26 @@ def find_entries(program: Program, paths: Iterable[str]) -> list[Entry]:
             continue
         file = program.file(path)
         if file is not None and _is_started(file, path in graph.importers):
-            entries.append(_entry(program, graph, file))
+            entries.append(_entry(program, file))
     return entries
 
 
 def entry_of(program: Program, path: str) -> Entry | None:
     """The program that starts with a file; None if that cannot be parsed."""
     file = program.file(path)
-    return None if file is None else _entry(program, ImportGraph.of(program), file)
+    return None if file is None else _entry(program, file)
 
 
-def _entry(program: Program, graph: ImportGraph, file: ParsedFile) -> Entry:
-    loaded = {other: program.file(other) for other in sorted(graph.loaded_by(file.path))}
+def _entry(program: Program, file: ParsedFile) -> Entry:
+    return program.once((Entry, file.path), lambda: _new_entry(program, file))
+
+
+def _new_entry(program: Program, file: ParsedFile) -> Entry:
+    loaded = {other: program.file(other) for other in sorted(ImportGraph.of(program).loaded_by(file.path))}
     files = {other: parsed for other, parsed in loaded.items() if parsed is not None}
-    others = [parsed for other, parsed in files.items() if other != file.path]
-    return Entry(file, files, reached_definitions(file, others))
+    names = {other: program.of_file(NamesInFile.of, parsed) for other, parsed in files.items()}
+    others = [found for other, found in names.items() if other != file.path]
+    return Entry(program, file, files, reached_definitions(names[file.path], others, _PLAIN, _CALLED_BY_TORCH))
 
 
 def _is_started(file: ParsedFile, is_imported: bool) -> bool:
@@ -105,26 +129,25 @@ def _is_started(file: ParsedFile, is_imported: bool) -> bool:
     if main_guard(file) is not None:
         return True
     return not is_imported and any(
-        isinstance(statement, (cst.For, cst.While, cst.With)) or _calls(statement) for statement in file.module.body
+        isinstance(statement, (*FORS, *WITHS, ast.While)) or _calls(statement) for statement in file.tree.body
     )
 
 
-def _calls(statement: cst.CSTNode) -> bool:
+def _calls(statement: ast.stmt) -> bool:
     """Whether a statement calls something for its effect: `main()`."""
-    parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
-    return any(isinstance(part, cst.Expr) and isinstance(part.value, cst.Call) for part in parts)
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
 
 
-def main_guard(file: ParsedFile) -> cst.If | None:
+def main_guard(file: ParsedFile) -> ast.If | None:
     """`if __name__ == '__main__':` at the top level of a file."""
-    return next((part for part in file.module.body if isinstance(part, cst.If) and is_main_guard(part)), None)
+    return next((part for part in file.tree.body if isinstance(part, ast.If) and is_main_guard(part)), None)
 
 
-def nodes_of(file: ParsedFile, *kinds: Any) -> Iterator[Any]:
-    """The nodes of some kinds in a file, in source order."""
-    return (node for node in walk(file.module) if isinstance(node, kinds))
+def all_calls(file: ParsedFile) -> Sequence[ast.Call]:
+    """The calls in a file."""
+    return file.nodes(ast.Call)
 
 
-def calls_in(code: cst.CSTNode) -> Iterator[cst.Call]:
-    """The calls in a piece of code, itself among them."""
-    return (node for node in walk(code) if isinstance(node, cst.Call))
+def calls_in(*code: ast.AST) -> Iterator[ast.Call]:
+    """The calls in some pieces of code, these among them."""
+    return (node for node in walk(*code) if isinstance(node, ast.Call))

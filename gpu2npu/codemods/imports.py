@@ -5,15 +5,16 @@ Asked twice, this says the same: equal edits of several codemods become one.
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import libcst as cst
-
 from gpu2npu.codemods.program import ParsedFile
-from gpu2npu.engine.scopes import Imported
-from gpu2npu.engine.tree import dotted_name
+from gpu2npu.python.blocks import line_start, next_line, same_line, start_of
+from gpu2npu.python.scopes import Imported
+from gpu2npu.python.syntax import IMPORTS, Import, string_value
+from gpu2npu.python.text import newline_of
 from gpu2npu.records import StructuralEdit
 
 RULE = "data-parallel"
@@ -57,24 +58,23 @@ def spelling(file: ParsedFile, qualified: str) -> Spelling:
 
 def _bound(file: ParsedFile) -> Iterator[tuple[str, str]]:
     """What the imports at the top level of the file bind: the qualified name of each, and its local name."""
-    for name, bindings in file.names.scopes.module.bindings.items():
+    for name, bindings in file.module.bindings.items():
         if all(isinstance(binding, Imported) and _is_top_level(file, binding.statement) for binding in bindings):
-            meaning = file.names.name(name, file.names.scopes.module)
+            meaning = file.names.name(name, file.module)
             if meaning is not None:
                 yield meaning, name
 
 
-def _is_top_level(file: ParsedFile, statement: cst.CSTNode) -> bool:
-    line = file.parents[id(statement)]
-    return file.parents.get(id(line)) is file.module
+def _is_top_level(file: ParsedFile, statement: ast.AST) -> bool:
+    return file.parents[statement] is file.tree
 
 
 def _imports_of_torch(file: ParsedFile, qualified: str) -> bool:
     """Whether `import torch.distributed` makes `torch.distributed`, or `torch.distributed.x`, at hand."""
     modules = [
-        dotted_name(alias.name) or ""
+        alias.name
         for statement in _imports(file)
-        if isinstance(statement, cst.Import)
+        if isinstance(statement, ast.Import)
         for alias in statement.names
         if alias.asname is None
     ]
@@ -93,7 +93,7 @@ def _is_free(file: ParsedFile, name: str, qualified: str) -> bool:
     """Whether the file binds a name nowhere to anything else."""
     return all(
         isinstance(binding, Imported) and binding.qualified == qualified
-        for scope in file.names.scopes.by_node.values()
+        for scope in file.scopes.values()
         for binding in scope.bindings.get(name, ())
     )
 
@@ -102,29 +102,22 @@ def _last_alias(file: ParsedFile, qualified: str) -> int | None:
     """Where a name goes into `from torch.utils.data import DataLoader`, if there is such a statement."""
     module = qualified.rpartition(".")[0]
     for found in _imports(file):
-        if not isinstance(found, cst.ImportFrom) or isinstance(found.names, cst.ImportStar):
+        if not isinstance(found, ast.ImportFrom) or found.names[0].name == "*":
             continue
         if module and _module(found) == module and qualified not in _LOCAL:
-            last = found.names[-1]
-            return file.positions.of(last.asname or last.name)[1]
+            return file.bounds(found.names[-1])[1]
     return None
 
 
-def _imports(file: ParsedFile) -> list[cst.Import | cst.ImportFrom]:
-    """The imports that stand in lines of their own at the top level, in source order."""
-    return [
-        part
-        for line in file.module.body
-        if isinstance(line, cst.SimpleStatementLine)
-        for part in line.body
-        if isinstance(part, (cst.Import, cst.ImportFrom))
-    ]
+def _imports(file: ParsedFile) -> list[Import]:
+    """The imports at the top level, in source order."""
+    return [statement for statement in file.tree.body if isinstance(statement, IMPORTS)]
 
 
 def _place(file: ParsedFile, qualified: str, statement: str) -> tuple[int, str]:
     """Where the new statement goes, and its line: a module of torch below `import torch`, one of Python's own among the
     others, by the alphabet, any other below them all."""
-    newline = file.module.default_newline
+    newline = newline_of(file.text)
     imports = [found for found in _imports(file) if _module(found) != "__future__"]
     if qualified == "torch":
         imports = [found for found in imports if _module(found).partition(".")[0] == "torch"] or imports
@@ -136,18 +129,18 @@ def _place(file: ParsedFile, qualified: str, statement: str) -> tuple[int, str]:
         missing = "" if file.text[:end].endswith(("\n", "\r")) else newline
         return end, f"{missing}{statement}{newline}"
     if imports:
-        return line_start(file, imports[0]), f"{statement}{newline}"
+        return line_start(file, file.bounds(imports[0])[0]), f"{statement}{newline}"
     return first_code(file), f"{statement}{newline}"
 
 
-def _last_torch(imports: Sequence[cst.Import | cst.ImportFrom]) -> cst.CSTNode | None:
-    plain = [found for found in imports if isinstance(found, cst.Import) and _module(found) == "torch"]
+def _last_torch(imports: Sequence[Import]) -> Import | None:
+    plain = [found for found in imports if isinstance(found, ast.Import) and _module(found) == "torch"]
     of_torch = [found for found in imports if _module(found).partition(".")[0] == "torch"]
     return next(iter((*plain, *of_torch, *reversed(imports))), None)
 
 
-def _last_before(imports: Sequence[cst.Import | cst.ImportFrom], qualified: str) -> cst.CSTNode | None:
-    earlier = None
+def _last_before(imports: Sequence[Import], qualified: str) -> Import | None:
+    earlier: Import | None = None
     for found in imports:
         module = _module(found)
         if module.partition(".")[0] not in sys.stdlib_module_names or module > qualified:
@@ -156,34 +149,23 @@ def _last_before(imports: Sequence[cst.Import | cst.ImportFrom], qualified: str)
     return earlier
 
 
-def _module(statement: cst.Import | cst.ImportFrom) -> str:
+def _module(statement: Import) -> str:
     """The module a statement imports (the first), or imports from; empty for a relative import."""
-    if isinstance(statement, cst.Import):
-        return dotted_name(statement.names[0].name) or ""
-    return "" if statement.relative or statement.module is None else dotted_name(statement.module) or ""
+    if isinstance(statement, ast.Import):
+        return statement.names[0].name
+    return "" if statement.level else statement.module or ""
 
 
 def first_code(file: ParsedFile) -> int:
     """The offset of the line of the first statement that is neither the docstring nor of `__future__`; the end of the
     text if there is none."""
-    for index, line in enumerate(file.module.body):
-        parts = line.body if isinstance(line, cst.SimpleStatementLine) else ()
-        docstring = index == 0 and any(
-            isinstance(part, cst.Expr) and isinstance(part.value, (cst.SimpleString, cst.ConcatenatedString))
-            for part in parts
-        )
-        future = any(isinstance(part, cst.ImportFrom) and _module(part) == "__future__" for part in parts)
-        if not docstring and not future:
-            return line_start(file, line)
+    for index, statement in enumerate(file.tree.body):
+        is_docstring = index == 0 and isinstance(statement, ast.Expr) and string_value(statement.value) is not None
+        if not is_docstring and not (isinstance(statement, ast.ImportFrom) and _module(statement) == "__future__"):
+            return line_start(file, start_of(file, statement))
     return len(file.text)
 
 
-def line_start(file: ParsedFile, node: cst.CSTNode) -> int:
-    start, _ = file.positions.of(node)
-    return max(file.text.rfind("\n", 0, start), file.text.rfind("\r", 0, start)) + 1
-
-
-def line_end(file: ParsedFile, node: cst.CSTNode) -> int:
-    """The start of the line below the statement that `node` is part of."""
-    _, end = file.positions.of(file.parents[id(node)])
-    return next((start for start in file.positions.line_starts if start >= end), len(file.text))
+def line_end(file: ParsedFile, statement: ast.stmt) -> int:
+    """The start of the line below a statement."""
+    return next_line(file, file.bounds(same_line(file, statement)[-1])[1])

@@ -1,19 +1,19 @@
-"""What else in a program counted on the batches and splits of one process: counted anew, or told."""
+"""What else in a program counted on the batches and splits of one process: counted anew, or reported."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-import libcst as cst
-
-from gpu2npu.codemods.dataflow import PASSED_ON, Dataflow
 from gpu2npu.codemods.loader_call import LoaderCall
 from gpu2npu.codemods.rewriting import Rewriting
-from gpu2npu.codemods.syntax import Place, enclosing_function, walk
 from gpu2npu.codemods.training_loops import BatchLoop
-from gpu2npu.engine.scopes import Parameter
-from gpu2npu.engine.tree import elements, last_name
+from gpu2npu.python.dataflow import PASSED_ON, Dataflow
+from gpu2npu.python.nodes import walk
+from gpu2npu.python.place import AnyPlace, CallPlace, Place, enclosing_function
+from gpu2npu.python.scopes import Parameter
+from gpu2npu.python.syntax import FUNCTIONS, argument_value, arguments, elements, last_name
 
 # Calls that take the sizes of a tensor: factories, reshapes, and the first states of recurrent networks.
 _SIZED = frozenset(
@@ -34,53 +34,63 @@ _SPLITS = {
 
 def report_sizes(flow: Dataflow, call: LoaderCall, rewriting: Rewriting) -> None:
     """The places where tensors get the batch size that the loader's batches no longer have."""
-    arg = call.given.get("batch_size")
-    if arg is None:
+    size = call.value("batch_size")
+    if size is None:
         return
-    sizes = list(_same_value(flow, Place(call.place.file, arg.value), 3))
-    texts = {size.file.code(size.node) for size in sizes}
-    for file in flow.files.values():
-        for node in walk(file.module):
-            if not isinstance(node, cst.Call) or last_name(node.func) not in _SIZED:
-                continue
-            given = [part for arg in node.args for part in (arg.value, *elements(arg.value))]
-            used = [part for part in given if file.code(part) in texts and _is_one_of(Place(file, part), sizes)]
-            for part in used[:1]:
-                rewriting.report(
-                    file,
-                    node,
-                    "batch size",
-                    f"{file.code(part)} is the batch of all ranks; a rank's own batch has {file.code(part)} // "
-                    "dist.get_world_size() samples. Take the size from the batch, batch.size(0), where that is meant.",
-                )
+    sizes = list(_same_value(flow, call.place.beside(size), 3))
+    texts = {size.code for size in sizes}
+    for sized in _sized_calls(flow):
+        if not flow.are_together(call.place.file, sized.file):
+            continue
+        given = [part for each in arguments(sized.node) for part in _parts(argument_value(each))]
+        used = [part for part in given if sized.file.code(part) in texts and _is_one_of(sized.beside(part), sizes)]
+        for part in used[:1]:
+            code = sized.file.code(part)
+            rewriting.report(
+                sized.file,
+                sized.node,
+                "batch size",
+                f"{code} is the batch of all ranks; a rank's own batch has {code} // "
+                "dist.get_world_size() samples. Take the size from the batch, batch.size(0), where that is meant.",
+            )
 
 
-def _same_value(flow: Dataflow, place: Place, depth: int) -> Iterator[Place]:
+def _sized_calls(flow: Dataflow) -> Iterator[CallPlace]:
+    for name in sorted(_SIZED):
+        yield from flow.index.calls.get(name, ())
+
+
+def _parts(value: ast.expr) -> list[ast.expr]:
+    inner = value.value if isinstance(value, ast.Starred) else value
+    return [inner, *elements(inner)]
+
+
+def _same_value(flow: Dataflow, place: AnyPlace, depth: int) -> Iterator[AnyPlace]:
     """The names and attributes that a batch size comes from, itself among them."""
     node = place.node
-    if isinstance(node, cst.Attribute):
+    if isinstance(node, ast.Attribute):
         yield place
-    if not isinstance(node, cst.Name):
+    if not isinstance(node, ast.Name):
         return
     yield place
-    found = place.file.scope_of(node).lookup(node.value)
+    found = place.file.scope_of(node).lookup(node.id)
     if found is None or depth == 0:
         return
-    sources = flow.assigned(place)
-    if isinstance(found[0].node, cst.FunctionDef) and any(isinstance(binding, Parameter) for binding in found[1]):
-        sources = flow.arguments(Place(place.file, found[0].node), node.value)
+    sources = flow.assigned(place.beside(node))
+    if isinstance(found[0].node, FUNCTIONS) and any(isinstance(binding, Parameter) for binding in found[1]):
+        sources = flow.arguments(Place(place.file, found[0].node), node.id)
     for source in sources:
         yield from _same_value(flow, source, depth - 1)
 
 
-def _is_one_of(use: Place, sizes: Sequence[Place]) -> bool:
+def _is_one_of(use: AnyPlace, sizes: Sequence[AnyPlace]) -> bool:
     """Whether an expression is one of those that hold the batch size: the same setting, or the same variable."""
     for size in sizes:
-        if isinstance(use.node, cst.Attribute) and isinstance(size.node, cst.Attribute):
-            if use.file.code(use.node) == size.file.code(size.node):
+        if isinstance(use.node, ast.Attribute) and isinstance(size.node, ast.Attribute):
+            if use.code == size.code:
                 return True
-        elif isinstance(use.node, cst.Name) and isinstance(size.node, cst.Name) and use.node.value == size.node.value:
-            one, other = (place.file.scope_of(place.node).lookup(use.node.value) for place in (use, size))
+        elif isinstance(use.node, ast.Name) and isinstance(size.node, ast.Name) and use.node.id == size.node.id:
+            one, other = (place.file.scope_of(place.node).lookup(use.node.id) for place in (use, size))
             if one is not None and other is not None and one[0] is other[0]:
                 return True
     return False
@@ -89,31 +99,28 @@ def _is_one_of(use: Place, sizes: Sequence[Place]) -> bool:
 def count_shares(loop: BatchLoop, rewriting: Rewriting) -> None:
     """Averages over `len(loader.dataset)` beside a training loop: a rank sees as many samples as its sampler has."""
     file = loop.place.file
-    sources = {file.code(node) for node in walk(loop.source.node) if isinstance(node, (cst.Name, cst.Attribute))}
+    sources = {file.code(node) for node in walk(loop.source.node) if isinstance(node, (ast.Name, ast.Attribute))}
     function = enclosing_function(loop.place)
     for node in walk(function.node if function is not None else loop.place.node):
-        if not isinstance(node, cst.Call) or last_name(node.func) != "len" or len(node.args) != 1:
+        if not isinstance(node, ast.Call) or last_name(node.func) != "len" or len(node.args) != 1:
             continue
-        counted = node.args[0].value
-        if (
-            isinstance(counted, cst.Attribute)
-            and counted.attr.value == "dataset"
-            and file.code(counted.value) in sources
-        ):
-            rewriting.replace(file, counted.attr, "sampler", "A rank sees its share of the samples.")
+        counted = node.args[0]
+        if isinstance(counted, ast.Attribute) and counted.attr == "dataset" and file.code(counted.value) in sources:
+            end = file.bounds(counted)[1]
+            rewriting.put(file, end - len("dataset"), end, "sampler", "A rank sees its share of the samples.")
 
 
 def report_averages(flow: Dataflow, loop: BatchLoop, datasets: Collection[str], rewriting: Rewriting) -> None:
     """Averages over `len(dataset)` beside a training loop, of the `datasets` (as written) that are shared out."""
     file, function = loop.place.file, enclosing_function(loop.place)
     loader = loop.source.node
-    while isinstance(loader, cst.Call) and last_name(loader.func) in PASSED_ON and loader.args:
-        loader = loader.args[0].value
-    for node in walk(function.node if function is not None else file.module):
-        if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Divide):
+    while isinstance(loader, ast.Call) and last_name(loader.func) in PASSED_ON and loader.args:
+        loader = loader.args[0]
+    counts = {f"len({text})" for text in datasets}
+    for node in walk(function.node if function is not None else file.tree):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
             continue
-        makers = flow.makers(Place(file, node.right))
-        if any(maker.file.code(maker.node) in {f"len({text})" for text in datasets} for maker in makers):
+        if any(maker.code in counts for maker in flow.makers(loop.place.beside(node.right))):
             rewriting.report(
                 file,
                 node,
@@ -128,9 +135,8 @@ def report_splits(flow: Dataflow, rewriting: Rewriting) -> None:
     if any(_SEEDS.search(flow.program.sources[path]) for path in flow.files):
         return
     for call in flow.calls:
-        assert isinstance(call.node, cst.Call)
-        name = call.file.names.qualified(call.node.func, call.file.scope_of(call.node.func)) or ""
-        given = {arg.keyword.value for arg in call.node.args if arg.keyword is not None}
+        name = call.file.qualified(call.node.func) or ""
+        given = {keyword.arg for keyword in call.node.keywords}
         if name in _SPLITS and _SPLITS[name] not in given:
             rewriting.report(
                 call.file,
@@ -145,9 +151,10 @@ def report_splits(flow: Dataflow, rewriting: Rewriting) -> None:
 def report_downloads(flow: Dataflow, rewriting: Rewriting) -> None:
     """Datasets of torchvision and torchaudio that every rank would download into one folder."""
     for call in flow.calls:
-        assert isinstance(call.node, cst.Call)
-        name = call.file.names.qualified(call.node.func, call.file.scope_of(call.node.func)) or ""
-        asked = [arg.value for arg in call.node.args if arg.keyword is not None and arg.keyword.value == "download"]
+        asked = [keyword.value for keyword in call.node.keywords if keyword.arg == "download"]
+        if not asked:
+            continue
+        name = call.file.qualified(call.node.func) or ""
         if name.startswith(("torchvision.datasets.", "torchaudio.datasets.")) and "True" in map(call.file.code, asked):
             rewriting.report(
                 call.file,

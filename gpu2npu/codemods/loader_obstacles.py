@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator, Sequence
 
-import libcst as cst
-
-from gpu2npu.codemods.dataflow import Dataflow
 from gpu2npu.codemods.loader_call import LoaderCall
 from gpu2npu.codemods.loader_dataset import can_be_moved, is_iterable, is_plain
-from gpu2npu.codemods.loader_roles import COMPREHENSIONS, Shared
-from gpu2npu.codemods.rewriting import statement_of
-from gpu2npu.codemods.syntax import Place, above, enclosing_function, walk
-from gpu2npu.engine.tree import dotted_name
+from gpu2npu.codemods.loader_roles import Shared
+from gpu2npu.python.blocks import own_lines
+from gpu2npu.python.dataflow import Dataflow
+from gpu2npu.python.place import AnyPlace, CallPlace, enclosing_function
+from gpu2npu.python.syntax import COMPREHENSIONS, FORS, argument_value, arguments, dotted_name
 
 _RANKS = "dist.get_world_size()"
 _RANDOM = frozenset({"torch.utils.data.RandomSampler", "torch.utils.data.sampler.RandomSampler"})
@@ -21,15 +20,13 @@ _DIVIDE = f"divide its batch size by {_RANKS}"
 
 def is_distributed(flow: Dataflow, call: LoaderCall) -> bool:
     """Whether the loader has a sampler for several ranks, if only under a condition."""
-    given = [call.given[name] for name in ("sampler", "batch_sampler") if name in call.given]
-    makers = [maker for arg in given for maker in flow.makers(Place(call.place.file, arg.value))]
+    given = [call.value(name) for name in ("sampler", "batch_sampler")]
+    makers = [maker for value in given if value is not None for maker in flow.makers(call.place.beside(value))]
     return any("Distributed" in _called(maker) for maker in makers)
 
 
-def _called(maker: Place) -> str:
-    assert isinstance(maker.node, cst.Call)
-    func = maker.node.func
-    return maker.file.names.qualified(func, maker.file.scope_of(func)) or dotted_name(func) or ""
+def _called(maker: CallPlace) -> str:
+    return maker.file.qualified(maker.node.func) or dotted_name(maker.node.func) or ""
 
 
 def obstacle(flow: Dataflow, call: LoaderCall, shared: Shared | None, entries: Sequence[str]) -> str | None:
@@ -59,8 +56,9 @@ def _of_samplers(flow: Dataflow, call: LoaderCall) -> str | None:
             "A batch sampler decides which samples form a batch: let it draw with one seed on all ranks, and yield "
             f"batch[dist.get_rank()::{_RANKS}] of each batch."
         )
-    if call.code("sampler") not in {None, "None"}:
-        made = flow.makers(Place(call.place.file, call.given["sampler"].value))
+    sampler = call.value("sampler")
+    if sampler is not None and call.code("sampler") != "None":
+        made = flow.makers(call.place.beside(sampler))
         if made and all(_is_random(maker) for maker in made):
             return (
                 f"This sampler draws every sample once: write DistributedSampler({call.code('dataset')}) in place of "
@@ -73,10 +71,9 @@ def _of_samplers(flow: Dataflow, call: LoaderCall) -> str | None:
     return None
 
 
-def _is_random(maker: Place) -> bool:
+def _is_random(maker: CallPlace) -> bool:
     """`RandomSampler(dataset)`: without replacement, and as many samples as there are."""
-    assert isinstance(maker.node, cst.Call)
-    return _called(maker) in _RANDOM and len(maker.node.args) == 1
+    return _called(maker) in _RANDOM and len(arguments(maker.node)) == 1
 
 
 def _of_dataset(flow: Dataflow, call: LoaderCall) -> str | None:
@@ -85,7 +82,7 @@ def _of_dataset(flow: Dataflow, call: LoaderCall) -> str | None:
             f"An iterable dataset has no indices to share out: let its __iter__ yield every {_RANKS}-th sample, from "
             f"number dist.get_rank() on, and {_DIVIDE}."
         )
-    if is_plain(call.given["dataset"].value) or can_be_moved(call):
+    if is_plain(argument_value(call.given["dataset"])) or can_be_moved(call):
         return None
     return (
         "The dataset is made inside this expression, and a sampler needs it too: give it a name in a line before, and "
@@ -126,18 +123,18 @@ def _of_batch_size(flow: Dataflow, call: LoaderCall, shared: Shared | None) -> s
     )
 
 
-def _owns_keywords(flow: Dataflow, call: LoaderCall, keywords: cst.BaseExpression) -> bool:
+def _owns_keywords(flow: Dataflow, call: LoaderCall, keywords: ast.expr) -> bool:
     """Whether a dictionary is made for this call, and only once unpacked."""
     file = call.place.file
-    repeated = any(isinstance(node, (cst.For, cst.While, *COMPREHENSIONS)) for node in above(call.place))
-    if repeated or call.keys is None or not isinstance(keywords, cst.Name) or statement_of(file, call.call) is None:
+    repeated = any(isinstance(node, (*FORS, ast.While, *COMPREHENSIONS)) for node in call.place.above())
+    if repeated or call.keys is None or not isinstance(keywords, ast.Name) or own_lines(file, call.call) is None:
         return False
-    values = flow.assigned(Place(file, keywords))
-    unpacked = [node for node in walk(file.module) if isinstance(node, cst.Arg) and node.star == "**"]
+    values = flow.assigned(call.place.beside(keywords))
+    unpacked = [node.value for node in file.nodes(ast.keyword) if node.arg is None]
     here = enclosing_function(call.place)
     local = all(_same(enclosing_function(value), here) for value in values)
-    return bool(values) and local and sum(file.code(node.value) == keywords.value for node in unpacked) == 1
+    return bool(values) and local and sum(file.code(value) == keywords.id for value in unpacked) == 1
 
 
-def _same(one: Place | None, other: Place | None) -> bool:
+def _same(one: AnyPlace | None, other: AnyPlace | None) -> bool:
     return one is other if one is None or other is None else one.node is other.node

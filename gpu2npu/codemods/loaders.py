@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 
-import libcst as cst
-
-from gpu2npu.codemods.dataflow import Dataflow
-from gpu2npu.codemods.entry_files import files_of
+from gpu2npu.codemods.entry_files import dataflow_of
 from gpu2npu.codemods.epochs import set_epochs
 from gpu2npu.codemods.imports import RULE
 from gpu2npu.codemods.loader_call import LoaderCall, read_call
@@ -24,8 +22,9 @@ from gpu2npu.codemods.places import is_skipped
 from gpu2npu.codemods.program import Program
 from gpu2npu.codemods.rewriting import Rewriting
 from gpu2npu.codemods.sharding import shard
-from gpu2npu.codemods.syntax import walk
 from gpu2npu.codemods.training_loops import BatchLoop, LoopFinder
+from gpu2npu.python.nodes import walk
+from gpu2npu.python.place import is_integer
 from gpu2npu.records import FileRewrite
 
 API = "torch.utils.data.DataLoader"
@@ -44,11 +43,11 @@ def shard_loaders(program: Program, entries: Sequence[str]) -> dict[str, FileRew
     Loaders that only feed evaluation stay whole, on every rank. Where a training loader is not rewritten, a finding
     says what to write.
     """
-    flow = Dataflow(program, files_of(program, entries, _WORDS))
+    flow = dataflow_of(program, entries, _WORDS)
     loops = LoopFinder(flow).loops()
     rewriting = Rewriting(RULE)
     sharded: list[TrainingLoader] = []
-    shuffled: set[tuple[str, int]] = set()
+    shuffled: set[ast.Call] = set()
     for loader in training_loaders(flow, loops):
         call = read_call(flow, loader.place)
         if is_distributed(flow, call) or is_skipped(loader.place.file, loader.place.node):
@@ -62,7 +61,7 @@ def shard_loaders(program: Program, entries: Sequence[str]) -> dict[str, FileRew
         report_sizes(flow, call, rewriting)
         sharded.append(loader)
         if _may_shuffle(call):
-            shuffled.add(loader.place.key)
+            shuffled.add(loader.place.node)
     report_downloads(flow, rewriting)
     if sharded:
         report_splits(flow, rewriting)
@@ -82,14 +81,14 @@ def _may_shuffle(call: LoaderCall) -> bool:
 
 def _report_remainder(call: LoaderCall, rewriting: Rewriting) -> None:
     """A batch size that eight ranks cannot share evenly changes the optimisation, a little."""
-    arg = call.given.get("batch_size")
-    if arg is None or not isinstance(arg.value, cst.Integer):
+    value = call.value("batch_size")
+    if not is_integer(value):
         return
-    size = int(arg.value.value, 0)
+    size = value.value
     if size % 8:
         rewriting.report(
             call.place.file,
-            arg.value,
+            value,
             API,
             f"Choose a number of ranks that divides {size}: with another, the batch over all ranks is smaller"
             + (f" ({size // 8 * 8} with 8 ranks), and more than {size} ranks are an error." if size > 8 else "."),
@@ -98,7 +97,7 @@ def _report_remainder(call: LoaderCall, rewriting: Rewriting) -> None:
 
 def _hands_on(loop: BatchLoop) -> bool:
     """Whether a loop only yields the batches to another."""
-    return any(isinstance(node, cst.Yield) for node in walk(loop.place.node))
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walk(loop.place.node))
 
 
 def _report_loops(loops: Sequence[BatchLoop], sharded: Sequence[TrainingLoader], rewriting: Rewriting) -> None:

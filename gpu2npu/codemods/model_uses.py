@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import libcst as cst
-
-from gpu2npu.codemods.entry import Entry, nodes_of
-from gpu2npu.codemods.places import Step, above, inserted
+from gpu2npu.codemods.entry import Entry
+from gpu2npu.codemods.places import Step, inserted
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.engine.scopes import every_param
-from gpu2npu.engine.tree import last_name
+from gpu2npu.python.place import function_above
+from gpu2npu.python.syntax import (
+    Function,
+    argument_keyword,
+    argument_value,
+    arguments,
+    last_name,
+    parameters,
+)
 
 _MESSAGE = "The wrapped model has this in its module."
 # What DistributedDataParallel has itself, with the same meaning. State dicts are asked of the module: so their keys are
@@ -32,7 +38,7 @@ class _Alias:
     """An expression, `model` or `self.model`, that means the wrapped model in a function, class or file."""
 
     file: ParsedFile
-    where: cst.CSTNode
+    where: ast.AST
     code: str
 
 
@@ -42,106 +48,106 @@ class ModelUses:
     def __init__(self, program: Program, entry: Entry) -> None:
         self.program = program
         self.entry = entry
-        self.seen: set[tuple[int, str]] = set()
+        self.seen: set[tuple[ast.AST, str]] = set()
 
-    def through_module(self, file: ParsedFile, wrap: cst.CSTNode, target: str) -> Iterator[Step]:
+    def through_module(self, file: ParsedFile, wrap: ast.AST, target: str) -> Iterator[Step]:
         """`model.state_dict()` -> `model.module.state_dict()` in what runs after the statement `wrap`."""
-        _, end = file.positions.of(wrap)
+        _, end = file.bounds(wrap)
         for other, use in self.of(file, wrap, target, end):
             if _needs_module(other, use):
-                yield inserted(other, other.positions.of(use)[1], ".module", _MESSAGE)
+                yield inserted(other, other.bounds(use)[1], ".module", _MESSAGE)
 
-    def of(
-        self, file: ParsedFile, made: cst.CSTNode, target: str, after: int = 0
-    ) -> Iterator[tuple[ParsedFile, cst.CSTNode]]:
+    def of(self, file: ParsedFile, made: ast.AST, target: str, after: int = 0) -> Iterator[tuple[ParsedFile, ast.expr]]:
         """Every use of the model that a statement assigns to `target`, but those above `after` in its function."""
+        home = function_above(file, made)
         pending = [_Alias(file, _where(file, made, target), target)]
         while pending:
             alias = pending.pop()
-            if (id(alias.where), alias.code) in self.seen:
+            if (alias.where, alias.code) in self.seen:
                 continue
-            self.seen.add((id(alias.where), alias.code))
+            self.seen.add((alias.where, alias.code))
             for use in self._uses(alias):
-                if alias.file is file and _same_function(file, use, made) and file.positions.of(use)[0] < after:
+                before = alias.file is file and file.bounds(use)[0] < after
+                if before and function_above(file, use) is home:
                     continue
                 yield alias.file, use
                 pending += self._handed_on(alias.file, use)
 
-    def _uses(self, alias: _Alias) -> Iterator[cst.CSTNode]:
-        kind = cst.Attribute if "." in alias.code else cst.Name
-        for node in nodes_of(alias.file, kind):
-            parent = alias.file.parents[id(node)]
-            if isinstance(parent, (cst.Attribute, cst.Arg)) and parent.value is not node:  # x.model, f(model=x)
+    def _uses(self, alias: _Alias) -> Iterator[ast.expr]:
+        file = alias.file
+        kind: type[ast.Attribute | ast.Name] = ast.Attribute if "." in alias.code else ast.Name
+        last = alias.code.rpartition(".")[2]
+        for node in file.nodes(kind):
+            if last_name(node) != last or file.code(node) != alias.code:
                 continue
-            if isinstance(parent, (cst.Param, cst.AssignTarget)) or alias.file.code(node) != alias.code:
+            parent = file.parents[node]
+            if isinstance(parent, ast.Assign) and node in parent.targets:
                 continue
-            if alias.where in list(above(alias.file, node)) and self._is_bound_there(alias, node):
+            if alias.where in file.above(node) and self._is_bound_there(alias, node):
                 yield node
 
-    def _is_bound_there(self, alias: _Alias, node: cst.CSTNode) -> bool:
+    def _is_bound_there(self, alias: _Alias, node: ast.expr) -> bool:
         """Whether a name is the one of the alias's function, and not of one inside it."""
-        if not isinstance(node, cst.Name):
+        if not isinstance(node, ast.Name):
             return True
-        found = alias.file.scope_of(node).lookup(node.value)
+        found = alias.file.scope_of(node).lookup(node.id)
         return found is not None and found[0].node is alias.where
 
-    def _handed_on(self, file: ParsedFile, use: cst.CSTNode) -> Iterator[_Alias]:
-        parent = file.parents[id(use)]
-        if isinstance(parent, cst.Assign):  # self.model = model
+    def _handed_on(self, file: ParsedFile, use: ast.expr) -> Iterator[_Alias]:
+        parent = file.parents[use]
+        if isinstance(parent, ast.Assign):  # self.model = model
             for target in parent.targets:
-                code = file.code(target.target)
-                if isinstance(target.target, (cst.Name, cst.Attribute)):
-                    yield _Alias(file, _where(file, target.target, code), code)
-        call = file.parents.get(id(parent))
-        if isinstance(parent, cst.Arg) and isinstance(call, cst.Call):
-            yield from self._parameters(file, call, parent)
+                if isinstance(target, (ast.Name, ast.Attribute)):
+                    code = file.code(target)
+                    yield _Alias(file, _where(file, target, code), code)
+        call = file.parents[parent] if isinstance(parent, ast.keyword) else parent
+        if isinstance(call, ast.Call) and call.func is not use:
+            yield from self._parameters(file, call, use)
 
-    def _parameters(self, file: ParsedFile, call: cst.Call, arg: cst.Arg) -> Iterator[_Alias]:
+    def _parameters(self, file: ParsedFile, call: ast.Call, use: ast.expr) -> Iterator[_Alias]:
+        given = arguments(call)
+        position = next(index for index, each in enumerate(given) if argument_value(each) is use)
+        keyword = argument_keyword(given[position])
         for other, function, is_method in self._called(file, call):
-            parameters = [param.name.value for param in every_param(function.params)][is_method:]
-            position = list(call.args).index(arg)
-            if arg.keyword is not None:
-                names = [name for name in parameters if name == arg.keyword.value]
-            else:
-                names = parameters[position : position + 1]
+            names = [parameter.arg for parameter in parameters(function)][is_method:]
+            names = names[position : position + 1] if keyword is None else [name for name in names if name == keyword]
             yield from (_Alias(other, function, name) for name in names)
 
-    def _called(self, file: ParsedFile, call: cst.Call) -> Iterator[tuple[ParsedFile, cst.FunctionDef, bool]]:
+    def _called(self, file: ParsedFile, call: ast.Call) -> Iterator[tuple[ParsedFile, Function, bool]]:
         """The functions of the program that a call may mean; a class stands for its `__init__`."""
         name = last_name(call.func)
         found = file.names.definition(call.func, file.scope_of(call))
         for other in self.entry.files.values():
-            for node in nodes_of(other, cst.FunctionDef):
-                assert isinstance(node, cst.FunctionDef)
-                owner = next((part for part in above(other, node) if isinstance(part, cst.ClassDef)), None)
+            for node, owner in self.program.of_file(_functions, other):
                 if found is not None:
-                    wanted = found[1].node
-                    if node is wanted or (owner is wanted and node.name.value == "__init__"):
+                    wanted = found.bound.node
+                    if node is wanted or (owner is wanted and node.name == "__init__"):
                         yield other, node, owner is not None
-                elif isinstance(call.func, cst.Attribute) and owner is not None and node.name.value == name:
+                elif isinstance(call.func, ast.Attribute) and owner is not None and node.name == name:
                     yield other, node, True
 
 
-def _where(file: ParsedFile, node: cst.CSTNode, code: str) -> cst.CSTNode:
+def _functions(file: ParsedFile) -> list[tuple[Function, ast.ClassDef | None]]:
+    """The functions of a file, each with the class that it is in."""
+    return [
+        (node, next((part for part in file.above(node) if isinstance(part, ast.ClassDef)), None))
+        for node in file.functions
+    ]
+
+
+def _where(file: ParsedFile, node: ast.AST, code: str) -> ast.AST:
     """Where a name assigned at a node has this meaning: its function, the file, the class for an attribute of self."""
     if code.startswith("self."):
-        owner = next((part for part in above(file, node) if isinstance(part, cst.ClassDef)), None)
-        return owner or file.module
+        owner = next((part for part in file.above(node) if isinstance(part, ast.ClassDef)), None)
+        return owner or file.tree
     found = file.scope_of(node).lookup(code)
-    return found[0].node if found is not None else file.module
+    return found[0].node if found is not None else file.tree
 
 
-def _same_function(file: ParsedFile, one: cst.CSTNode, other: cst.CSTNode) -> bool:
-    functions = [
-        next((part for part in above(file, node) if isinstance(part, cst.FunctionDef)), None) for node in (one, other)
-    ]
-    return functions[0] is functions[1]
-
-
-def _needs_module(file: ParsedFile, use: cst.CSTNode) -> bool:
+def _needs_module(file: ParsedFile, use: ast.expr) -> bool:
     """`model.state_dict`, or `torch.save(model, path)`."""
-    parent = file.parents[id(use)]
-    if isinstance(parent, cst.Attribute):
-        return parent.attr.value not in DISTRIBUTED_HAS and not parent.attr.value.startswith("__")
-    call = file.parents.get(id(parent))
-    return isinstance(parent, cst.Arg) and isinstance(call, cst.Call) and file.code(call.func) == "torch.save"
+    parent = file.parents[use]
+    if isinstance(parent, ast.Attribute):
+        return parent.attr not in DISTRIBUTED_HAS and not parent.attr.startswith("__")
+    call = file.parents[parent] if isinstance(parent, ast.keyword) else parent
+    return isinstance(call, ast.Call) and call.func is not use and file.code(call.func) == "torch.save"

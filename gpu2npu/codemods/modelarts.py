@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
-import libcst as cst
-
 from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.codemods.entry import calls_in, nodes_of
+from gpu2npu.codemods.entry import calls_in
 from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.places import Step, by_file, is_skipped, of_rule, replaced
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.engine.tree import dotted_name, string_value
+from gpu2npu.python.place import is_integer
+from gpu2npu.python.syntax import argument_keyword, argument_value, arguments, dotted_name, is_unpacked, string_value
 from gpu2npu.records import FileRewrite
 
 FOLDER = "ascend_modelarts_function"
@@ -85,18 +85,18 @@ def modelarts(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]
         return {}
     steps: list[Step] = []
     for file in program.with_word(rb"\b(?:" + _WORDS + rb")\b"):
-        for call in nodes_of(file, cst.Call):
+        for call in file.nodes(ast.Call):
             steps += [] if is_skipped(file, call) else _wrapped(file, call)
     return of_rule("modelarts", by_file(steps))
 
 
-def _wrapped(file: ParsedFile, call: cst.Call) -> Iterator[Step]:
+def _wrapped(file: ParsedFile, call: ast.Call) -> Iterator[Step]:
     api = _called(file, call)
     if api is None or _called_mapped(file, call):
         return
     for index, keyword, writes in _PATHS[api]:
         path = _argument(call, index, keyword)
-        if path is None or isinstance(path, cst.Integer) or _is_mapped(path):
+        if path is None or is_integer(path) or _is_mapped(path):
             continue
         writes = writes or (api in {"open", "io.open"} and _writes(call))
         name = spelling(file, _MAPPED)
@@ -104,34 +104,36 @@ def _wrapped(file: ParsedFile, call: cst.Call) -> Iterator[Step]:
         yield replaced(file, path, f"{name.name}({file.code(path)}{', writes=True' if writes else ''})", _MESSAGE)
 
 
-def _called(file: ParsedFile, call: cst.Call) -> str | None:
+def _called(file: ParsedFile, call: ast.Call) -> str | None:
     """The known function that is called."""
     scope = file.scope_of(call)
-    if isinstance(call.func, cst.Name) and call.func.value == "open" and scope.lookup("open") is None:
+    if isinstance(call.func, ast.Name) and call.func.id == "open" and scope.lookup("open") is None:
         return "open"
-    api = file.names.qualified(call.func, scope) if dotted_name(call.func) else None
+    api = file.names.qualified(call.func, scope)
     return api if api in _PATHS else None
 
 
-def _called_mapped(file: ParsedFile, call: cst.Call) -> bool:
+def _called_mapped(file: ParsedFile, call: ast.Call) -> bool:
     """Whether a path argument holds a known call, whose edit would lie within this one: `open(glob(x)[0])`."""
-    return any(node is not call and _called(file, node) is not None for arg in call.args for node in calls_in(arg))
+    return any(_called(file, node) is not None for node in calls_in(*arguments(call)))
 
 
-def _argument(call: cst.Call, index: int, keyword: str) -> cst.BaseExpression | None:
-    if any(arg.star for arg in call.args[: index + 1]):
+def _argument(call: ast.Call, index: int, keyword: str) -> ast.expr | None:
+    given = arguments(call)
+    if any(map(is_unpacked, given[: index + 1])):
         return None
-    for position, arg in enumerate(call.args):
-        if (arg.keyword is None and position == index) or (arg.keyword is not None and arg.keyword.value == keyword):
-            return arg.value
+    for position, each in enumerate(given):
+        name = argument_keyword(each)
+        if name == keyword or (name is None and not isinstance(each, ast.keyword) and position == index):
+            return argument_value(each)
     return None
 
 
-def _is_mapped(path: cst.BaseExpression) -> bool:
-    return isinstance(path, cst.Call) and (dotted_name(path.func) or "").rpartition(".")[2] == "mapped"
+def _is_mapped(path: ast.expr) -> bool:
+    return isinstance(path, ast.Call) and (dotted_name(path.func) or "").rpartition(".")[2] == "mapped"
 
 
-def _writes(call: cst.Call) -> bool:
+def _writes(call: ast.Call) -> bool:
     """Whether an `open` may write: where its mode is not a plain string it may."""
     mode = _argument(call, 1, "mode")
     return mode is not None and not _NOT_READING.isdisjoint(string_value(mode) or "w")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-import libcst as cst
-
-from gpu2npu.codemods import syntax
 from gpu2npu.codemods.imports import RULE
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.engine.edits import splice
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
+from gpu2npu.python.text import splice
 from gpu2npu.records import FileRewrite, Finding, FindingKind, StructuralEdit
 
 # The rules whose findings are replaced, by the name they report, where that is not RULE.
@@ -24,9 +22,9 @@ _RULES = {
 Step = tuple[ParsedFile, StructuralEdit | Finding]
 
 
-def replaced(file: ParsedFile, node: cst.CSTNode, text: str, message: str) -> Step:
+def replaced(file: ParsedFile, node: ast.AST, text: str, message: str) -> Step:
     """The node's code becomes `text`."""
-    start, end = file.positions.of(node)
+    start, end = file.bounds(node)
     return file, StructuralEdit(start, end, text, RULE, message)
 
 
@@ -38,15 +36,15 @@ def inserted(file: ParsedFile, offset: int, text: str, message: str) -> Step:
     return file, StructuralEdit(offset, offset, text, RULE, message)
 
 
-def reported(file: ParsedFile, node: cst.CSTNode, api: str, message: str, kind: FindingKind) -> Step:
-    span = file.positions.span(*file.positions.of(node))
+def reported(file: ParsedFile, node: ast.AST, api: str, message: str, kind: FindingKind) -> Step:
+    span = file.span(node)
     return file, Finding(span, _RULES.get(api, RULE), kind, api, message)
 
 
-def is_skipped(file: ParsedFile, node: cst.CSTNode) -> bool:
+def is_skipped(file: ParsedFile, node: ast.AST) -> bool:
     """Whether a comment `# gpu2npu: skip` keeps the node as it is."""
     skips = _skips(file.text)
-    span = file.positions.span(*file.positions.of(node))
+    span = file.span(node)
     return bool(skips.file & {RULE, EVERY_RULE}) or skips.covers(RULE, span.start_line, span.end_line)
 
 
@@ -95,9 +93,9 @@ def taken_over(program: Program, steps: Iterable[Step], rewrites: Mapping[str, F
             yield from ((parsed, finding) for finding in rewrite.findings)
 
 
-def joined(file: ParsedFile, node: cst.CSTNode, edits: Iterable[StructuralEdit], message: str) -> Step:
+def joined(file: ParsedFile, node: ast.AST, edits: Iterable[StructuralEdit], message: str) -> Step:
     """Edits within a node as one edit of the whole node, which a report shows as before and after."""
-    start, end = file.positions.of(node)
+    start, end = file.bounds(node)
     inside = [(edit.start - start, edit.end - start, edit.text) for edit in edits]
     return file, StructuralEdit(start, end, splice(file.text[start:end], inside), RULE, message)
 
@@ -106,8 +104,3 @@ def quoted(file: ParsedFile, text: str) -> str:
     """A string in the quotes that the file mostly uses."""
     quote = '"' if file.text.count('"') > file.text.count("'") else "'"
     return f"{quote}{text}{quote}"
-
-
-def above(file: ParsedFile, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """The nodes above a node, the nearest first."""
-    return syntax.above(syntax.Place(file, node))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
-
-import libcst as cst
 
 from gpu2npu.codemods.entry import Entry, main_guard
 from gpu2npu.codemods.imports import first_code, spelling
 from gpu2npu.codemods.places import Step, inserted, replaced
 from gpu2npu.codemods.program import ParsedFile
-from gpu2npu.engine.tree import children, last_name
+from gpu2npu.python.blocks import begins_line, indent_step, line_below, next_line
+from gpu2npu.python.syntax import DEFINITIONS, IMPORTS, argument_value, arguments, last_name, own_nodes
+from gpu2npu.python.text import indentation, newline_of
 
 _BEGIN = "One process for each card, and a group of them."
 _END = "The process group ends with the program."
@@ -28,7 +29,7 @@ def set_up(entry: Entry) -> Iterator[Step]:
     yield from ((file, edit) for found in (os, torch, dist) for edit in found.edits)
     begin = [
         f"if 'RANK' not in {os.name}.environ:  # started without a launcher: one process on one card",
-        f"{file.module.default_indent}{os.name}.environ.update("
+        f"{indent_step(file)}{os.name}.environ.update("
         "RANK='0', LOCAL_RANK='0', WORLD_SIZE='1', MASTER_ADDR='127.0.0.1', MASTER_PORT='0')",
         f"{torch.name}.cuda.set_device(int({os.name}.environ['LOCAL_RANK']))",
         f"{dist.name}.init_process_group('nccl')",
@@ -44,7 +45,7 @@ def around_program(
 ) -> Iterator[Step]:
     """Lines at the first point of a program that runs, before anything needs the card, and one at its end."""
     guard = main_guard(file)
-    if guard is None or any(_needs_card(statement) for statement in file.module.body if statement is not guard):
+    if guard is None or any(_needs_card(statement) for statement in file.tree.body if statement is not guard):
         yield from _at_top_level(file, begin, begin_message)
         if end:
             length = len(file.text)
@@ -57,90 +58,79 @@ def around_program(
 
 def _at_top_level(file: ParsedFile, begin: Sequence[str], message: str) -> Iterator[Step]:
     """Below the imports, but above what uses the card."""
-    last = None
-    for statement in file.module.body:
+    last: ast.stmt | None = None
+    for statement in file.tree.body:
         if _needs_card(statement):
             break
         if _is_import(statement):
             last = statement
-    offset = first_code(file) if last is None else file.positions.of(last)[1]
+    offset = first_code(file) if last is None else line_below(file, last)
     follows = file.text[offset : offset + 1]
     below = [""] if follows and follows not in "\r\n" else []
     yield inserted(file, offset, _lines(file, ["", *begin, *below], "", offset), message)
 
 
-def _in_guard(file: ParsedFile, guard: cst.If, begin: Sequence[str], message: str) -> Iterator[Step]:
-    body, indent = guard.body, _indent(file, guard)
-    if isinstance(body, cst.IndentedBlock):
-        _, header = file.positions.of(guard.test)
-        start = next(line for line in file.positions.line_starts if line > header)
+def _in_guard(file: ParsedFile, guard: ast.If, begin: Sequence[str], message: str) -> Iterator[Step]:
+    first, indent = guard.body[0], _indent(file, guard)
+    if begins_line(file, first):
+        start = next_line(file, file.bounds(guard.test)[1])
         yield inserted(file, start, _lines(file, begin, indent, start), message)
     else:  # if __name__ == '__main__': main()
-        start, _ = file.positions.of(body)
-        text = file.module.default_newline + _lines(file, begin, indent, start) + indent
+        start, _ = file.bounds(first)
+        text = newline_of(file.text) + _lines(file, begin, indent, start) + indent
         yield inserted(file, start, text, message)
 
 
-def _indent(file: ParsedFile, guard: cst.If) -> str:
-    own = guard.body.indent if isinstance(guard.body, cst.IndentedBlock) else None
-    return own or file.module.default_indent
+def _indent(file: ParsedFile, guard: ast.If) -> str:
+    first = guard.body[0]
+    return indentation(file.text, file.bounds(first)[0]) if begins_line(file, first) else indent_step(file)
 
 
-def _end(file: ParsedFile, guard: cst.If, end: str, message: str) -> Iterator[Step]:
+def _end(file: ParsedFile, guard: ast.If, end: str, message: str) -> Iterator[Step]:
     """Below the last statement; where that is `sys.exit(main())`, between the two calls."""
-    last, indent = guard.body.body[-1], _indent(file, guard)
+    last, indent = guard.body[-1], _indent(file, guard)
     exit_call = _exit_call(last)
     if exit_call is None:
-        block = isinstance(guard.body, cst.IndentedBlock)
-        stop = file.positions.of(last if block else guard.body)[1]
+        stop = line_below(file, last)
         yield inserted(file, stop, _lines(file, [end], indent, stop), message)
         return
-    newline = file.module.default_newline
-    status = exit_call.args[0].value if exit_call.args else None
-    if not isinstance(status, (cst.Call, cst.Await)):
-        yield inserted(file, file.positions.of(exit_call)[0], f"{end}{newline}{indent}", message)
+    newline = newline_of(file.text)
+    given = arguments(exit_call)
+    status = argument_value(given[0]) if given else None
+    if not isinstance(status, (ast.Call, ast.Await)):
+        yield inserted(file, file.bounds(exit_call)[0], f"{end}{newline}{indent}", message)
         return
     before = f"status = {file.code(status)}{newline}{indent}{end}{newline}{indent}"
-    start, length = file.positions.of(exit_call)[0], len(file.code(exit_call))
-    inside = file.positions.of(status)[0] - start, file.positions.of(status)[1] - start
-    call = file.text[start : start + length]
-    yield replaced(file, exit_call, f"{before}{call[: inside[0]]}status{call[inside[1] :]}", message)
+    start, stop = file.bounds(exit_call)
+    inner, behind = file.bounds(status)
+    text = f"{before}{file.text[start:inner]}status{file.text[behind:stop]}"
+    yield replaced(file, exit_call, text, message)
 
 
-def _exit_call(last: cst.CSTNode) -> cst.Call | None:
+def _exit_call(last: ast.stmt) -> ast.Call | None:
     """`sys.exit(...)`, if that is all of a statement."""
-    if isinstance(last, cst.SimpleStatementLine) and len(last.body) == 1:
-        last = last.body[0]
-    call = last.value if isinstance(last, cst.Expr) else None
-    if isinstance(call, cst.Call) and last_name(call.func) == "exit" and len(call.args) <= 1:
+    call = last.value if isinstance(last, ast.Expr) else None
+    if isinstance(call, ast.Call) and last_name(call.func) == "exit" and len(arguments(call)) <= 1:
         return call
     return None
 
 
 def _lines(file: ParsedFile, lines: Sequence[str], indent: str, offset: int) -> str:
     """Lines of code to insert at an offset that starts a line, or ends a text that lacks its last line end."""
-    newline = file.module.default_newline
+    newline = newline_of(file.text)
     missing = newline if offset == len(file.text) and not file.text.endswith(("\n", "\r")) else ""
     return missing + "".join(f"{indent}{line}{newline}" if line else newline for line in lines)
 
 
-def _is_import(statement: cst.CSTNode) -> bool:
+def _is_import(statement: ast.stmt) -> bool:
     """Whether a statement imports: also `try: import x`, and an import under a condition."""
-    if isinstance(statement, cst.SimpleStatementLine):
-        return any(isinstance(part, (cst.Import, cst.ImportFrom)) for part in statement.body)
-    if not isinstance(statement, (cst.Try, cst.If)) or not isinstance(statement.body, cst.IndentedBlock):
-        return False
-    return any(_is_import(part) for part in statement.body.body)
+    if isinstance(statement, (ast.Try, ast.If)):
+        return any(_is_import(part) for part in statement.body)
+    return isinstance(statement, IMPORTS)
 
 
-def _needs_card(statement: cst.CSTNode) -> bool:
+def _needs_card(statement: ast.stmt) -> bool:
     """Whether code outside of functions calls something that needs the card."""
-    pending = [statement]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
-            continue
-        if isinstance(node, cst.Call) and last_name(node.func) in _NEEDS_CARD:
-            return True
-        pending += children(node)
-    return False
+    if isinstance(statement, DEFINITIONS):
+        return False
+    return any(isinstance(node, ast.Call) and last_name(node.func) in _NEEDS_CARD for node in own_nodes([statement]))

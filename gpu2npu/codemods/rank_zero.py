@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 
-import libcst as cst
-
 from gpu2npu.codemods.checkpoint_loads import wait_before_loads
-from gpu2npu.codemods.dataflow import Dataflow
-from gpu2npu.codemods.entry_files import files_of
+from gpu2npu.codemods.entry_files import dataflow_of
 from gpu2npu.codemods.file_writes import RANK, WORDS, Effect, Effects, opens_to_write, opens_to_write_call
 from gpu2npu.codemods.imports import RULE, spelling
 from gpu2npu.codemods.places import is_skipped
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.codemods.reachability import is_main_guard
-from gpu2npu.codemods.rewriting import Rewriting, indentation, lines_to_indent
-from gpu2npu.codemods.syntax import Place, above, walk
-from gpu2npu.engine.tree import string_value
+from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.python.blocks import begins_line, indent_step, lines_to_indent, same_line, start_of
+from gpu2npu.python.concrete import argument_bounds, outer_bounds
+from gpu2npu.python.nodes import walk
+from gpu2npu.python.place import CallPlace, Place
+from gpu2npu.python.reachability import is_main_guard
+from gpu2npu.python.syntax import FUNCTIONS, WITHS, Function, arguments, blocks, is_unpacked, string_value
+from gpu2npu.python.text import indentation, newline_of
 from gpu2npu.records import FileRewrite
 
 _MESSAGE = "Rank 0 writes files, and the others do not."
@@ -38,149 +40,188 @@ def on_rank_zero(program: Program, entries: Sequence[str]) -> dict[str, FileRewr
     Folders are made so that two ranks may make the same; wandb is silent on the other ranks. A statement that writes
     what takes all ranks to compute is left, with a finding. Prints stay: each rank has a log of its own.
     """
-    flow = Dataflow(program, files_of(program, entries, WORDS))
+    flow = dataflow_of(program, entries, WORDS)
     effects = Effects(flow)
     rewriting = Rewriting(RULE)
-    gated: dict[int, Place] = {}
+    gated: list[Place[ast.stmt]] = []
     for file in flow.files.values():
-        for node in walk(file.module):
-            place = Place(file, node)
-            if not _runs_in_program(place, entries) or any(id(part) in gated for part in above(place)):
+        code = _Code(file, file.path in entries)
+        own: set[ast.AST] = set()
+        for owner in walk(file.tree):
+            if not isinstance(owner, (ast.mod, ast.stmt, ast.ExceptHandler, ast.match_case)):
                 continue
-            if isinstance(node, (cst.Module, cst.IndentedBlock)):
-                for group in _groups(effects, file, node):
-                    _gate(file, group, rewriting)
-                    gated.update({id(part.node): part for part in group})
-            elif isinstance(node, cst.Call) and not is_skipped(file, node):
-                _rewrite_call(effects, place, rewriting)
-    wait_before_loads(flow, list(gated.values()), rewriting)
+            for block in blocks(owner):
+                if begins_line(file, block[0]) and code.runs(block[0]) and not code.is_inside(block[0], own):
+                    for group in _groups(effects, file, block):
+                        _gate(file, group, rewriting)
+                        own.update(group)
+        gated += [
+            Place(file, statement) for statement in sorted(own, key=file.bounds) if isinstance(statement, ast.stmt)
+        ]
+        for call in file.nodes(ast.Call):
+            if not code.is_inside(call, own):
+                _rewrite_call(effects, code, Place(file, call), rewriting)
+    wait_before_loads(flow, gated, rewriting)
     return rewriting.files()
 
 
-def _runs_in_program(place: Place, entries: Sequence[str]) -> bool:
-    """Whether code may run when there is a process group, on all ranks, and not while a file is open for writing."""
-    if not isinstance(place.node, (cst.Module, cst.IndentedBlock, cst.Call)):
-        return False
-    nodes = [place.node, *above(place)]
-    in_function = any(isinstance(node, cst.FunctionDef) for node in nodes)
-    if place.file.path not in entries and (not in_function or any(map(is_main_guard, nodes))):
-        return False
-    written = any(
-        isinstance(node, cst.With) and any(node.body is part for part in nodes) and opens_to_write(node)
-        for node in nodes
-    )
-    return not written and not _asks_for_rank(place)
+class _Code:
+    """The code of one file; `is_entry` says that the file is started."""
 
+    def __init__(self, file: ParsedFile, is_entry: bool) -> None:
+        self.file = file
+        self.is_entry = is_entry
+        self._asking: dict[ast.AST, bool] = {}
 
-def _asks_for_rank(place: Place) -> bool:
-    """Whether the code around a place, or before it in its function, looks at the rank already."""
-    file = place.file
-    for node in above(place):
-        if isinstance(node, cst.If) and RANK.search(file.code(node.test)):
-            return True
-        if isinstance(node, cst.FunctionDef):
-            if any(RANK.search(file.code(decorator)) for decorator in node.decorators):
+    def runs(self, node: ast.AST) -> bool:
+        """Whether a node may run when there is a process group, on all ranks, and not while a file is open for
+        writing."""
+        above = list(self.file.above(node))
+        in_function = any(isinstance(part, FUNCTIONS) for part in above)
+        if not self.is_entry and (not in_function or any(map(is_main_guard, above))):
+            return False
+        return not self._is_written(node) and not self._asks_for_rank(above)
+
+    def _is_written(self, node: ast.AST) -> bool:
+        """Whether a node is in the body of a `with` that opens a file to write it."""
+        below = node
+        for part in self.file.above(node):
+            if isinstance(part, WITHS) and below in part.body and opens_to_write(part):
                 return True
-            before = [part for part in node.body.body if isinstance(part, cst.If) and RANK.search(file.code(part.test))]
-            return any(isinstance(part, cst.Return) for test in before for part in walk(test.body))
-    return False
+            below = part
+        return False
+
+    def _asks_for_rank(self, above: Sequence[ast.AST]) -> bool:
+        """Whether the code around, or before in its function, looks at the rank already."""
+        for node in above:
+            if isinstance(node, (ast.If, *FUNCTIONS)):
+                if node not in self._asking:
+                    self._asking[node] = self._asks(node)
+                if self._asking[node]:
+                    return True
+                if isinstance(node, FUNCTIONS):
+                    return False
+        return False
+
+    def _asks(self, node: ast.If | Function) -> bool:
+        if isinstance(node, ast.If):
+            return RANK.search(self.file.code(node.test)) is not None
+        if any(RANK.search(self.file.code(decorator)) for decorator in node.decorator_list):
+            return True
+        tests = [part for part in node.body if isinstance(part, ast.If) and self._asks(part)]
+        return any(isinstance(part, ast.Return) for test in tests for part in walk(*test.body))
+
+    def is_inside(self, node: ast.AST, others: set[ast.AST]) -> bool:
+        """Whether a node is in one of some others."""
+        return any(part in others for part in self.file.above(node))
 
 
-def _groups(effects: Effects, file: ParsedFile, block: cst.Module | cst.IndentedBlock) -> Iterator[list[Place]]:
+def _groups(effects: Effects, file: ParsedFile, block: Sequence[ast.stmt]) -> Iterator[list[ast.stmt]]:
     """The runs of statements of a block that write files, with what they print and the folders they make between."""
-    run: list[tuple[Place, Effect]] = []
-    for statement in (*block.body, None):
-        place = Place(file, statement) if statement is not None else None
-        effect = effects.of(place) if place is not None and not is_skipped(file, place.node) else Effect.OTHER
-        if place is not None and effect is not Effect.OTHER:
-            run.append((place, effect))
+    run: list[tuple[list[ast.stmt], Effect]] = []
+    position = 0
+    while position < len(block):
+        line = same_line(file, block[position])
+        position += len(line)
+        effect = effects.of_block(file, line) if not is_skipped(file, line[0]) else Effect.OTHER
+        if effect is not Effect.OTHER:
+            run.append((line, effect))
             continue
         yield from _trimmed(run)
         run = []
+    yield from _trimmed(run)
 
 
-def _trimmed(run: list[tuple[Place, Effect]]) -> Iterator[list[Place]]:
+def _trimmed(run: Sequence[tuple[list[ast.stmt], Effect]]) -> Iterator[list[ast.stmt]]:
     """A run from the first statement that writes (or makes a folder) to the last that writes."""
     writes = [index for index, (_, effect) in enumerate(run) if effect is Effect.WRITE]
     if not writes:
         return
     first = next(index for index, (_, effect) in enumerate(run) if effect in {Effect.WRITE, Effect.FOLDER})
-    group = run[first : writes[-1] + 1]
-    yield [place for place, _ in group]
+    yield [statement for line, _ in run[first : writes[-1] + 1] for statement in line]
 
 
-def _gate(file: ParsedFile, group: Sequence[Place], rewriting: Rewriting) -> None:
+def _gate(file: ParsedFile, group: Sequence[ast.stmt], rewriting: Rewriting) -> None:
     """Put statements under `if dist.get_rank() == 0:`, each line one step further in, but not those within strings."""
     dist = spelling(file, "torch.distributed")
     rewriting.add(file, dist.edits)
-    start, _ = file.positions.of(group[0].node)
-    step, newline = file.module.default_indent, file.module.default_newline
-    indent = indentation(file, start)
+    start = start_of(file, group[0])
+    step, newline = indent_step(file), newline_of(file.text)
+    indent = indentation(file.text, start)
     rewriting.put(file, start, start, f"if {dist.name}.get_rank() == 0:{newline}{indent}{step}", _MESSAGE)
-    for line in lines_to_indent(file, [place.node for place in group]):
+    for line in lines_to_indent(file, group):
         rewriting.put(file, line, line, step, _MESSAGE)
 
 
-def _rewrite_call(effects: Effects, call: Place, rewriting: Rewriting) -> None:
+def _rewrite_call(effects: Effects, code: _Code, call: CallPlace, rewriting: Rewriting) -> None:
     """Calls that are not gated: folders, wandb, log files, and what takes all ranks to compute."""
-    assert isinstance(call.node, cst.Call)
-    file = call.file
-    name = file.names.qualified(call.node.func, file.scope_of(call.node.func))
+    file, node = call.file, call.node
+    name = file.qualified(node.func)
     effect = effects.of_call(call)
+    opens = (name in _LOG_FILES and _names_file(node, name)) or opens_to_write_call(node)
+    if effect not in {Effect.FOLDER, Effect.WRITE} and name != "wandb.init" and not opens:
+        return
+    if is_skipped(file, node) or not code.runs(node):
+        return
     if effect is Effect.FOLDER:
         _allow_existing(call, name, rewriting)
     elif name == "wandb.init":
         _silence(call, rewriting)
-    elif (name in _LOG_FILES and _names_file(call.node, name)) or opens_to_write_call(call.node):
-        rewriting.report(file, call.node, name or "open", _OPEN)
-    elif effect is Effect.WRITE:
+    elif opens:
+        rewriting.report(file, node, name or "open", _OPEN)
+    else:
         advice = _ALONE if effects.has_local_arguments(call) else _TOGETHER
-        rewriting.report(file, call.node, name or file.code(call.node.func), advice)
+        rewriting.report(file, node, name or file.code(node.func), advice)
 
 
-def _names_file(call: cst.Call, name: str | None) -> bool:
-    given = {arg.keyword.value for arg in call.args if arg.keyword is not None}
-    return "filename" in given or name == "logging.FileHandler"
+def _names_file(call: ast.Call, name: str | None) -> bool:
+    return name == "logging.FileHandler" or any(keyword.arg == "filename" for keyword in call.keywords)
 
 
-def _allow_existing(call: Place, name: str | None, rewriting: Rewriting) -> None:
+def _allow_existing(call: CallPlace, name: str | None, rewriting: Rewriting) -> None:
     """Another rank may have made the folder a moment ago."""
     node, file = call.node, call.file
-    assert isinstance(node, cst.Call)
-    if any(arg.star or (arg.keyword is not None and arg.keyword.value == "exist_ok") for arg in node.args):
+    given = arguments(node)
+    if any(map(is_unpacked, given)) or any(keyword.arg == "exist_ok" for keyword in node.keywords):
         return
     message = "Another rank may make the folder first."
     if name == "os.mkdir":
-        if not isinstance(node.func, cst.Attribute) or len(node.args) != 1:
+        if not isinstance(node.func, ast.Attribute) or len(given) != 1:
             return
-        rewriting.replace(file, node.func.attr, "makedirs", message)
+        end = file.bounds(node.func)[1]
+        rewriting.put(file, end - len(node.func.attr), end, "makedirs", message)
     elif name != "os.makedirs" and not _is_path(node):
         return
-    end = file.positions.of(node.args[-1].value)[1] if node.args else file.positions.of(node)[1] - 1
-    rewriting.put(file, end, end, ", exist_ok=True" if node.args else "exist_ok=True", message)
+    end = _end_of_arguments(call)
+    rewriting.put(file, end, end, ", exist_ok=True" if given else "exist_ok=True", message)
 
 
-def _is_path(call: cst.Call) -> bool:
+def _end_of_arguments(call: CallPlace) -> int:
+    """Where a call's last argument ends; the place of the first where it has none."""
+    spans = argument_bounds(call.file, call.node)
+    return spans[-1][1] if spans else call.file.bounds(call.node)[1] - 1
+
+
+def _is_path(call: ast.Call) -> bool:
     """Whether `x.mkdir(...)` is that of a pathlib.Path: other things with a mkdir take the folder's name."""
-    return all(arg.keyword is not None and arg.keyword.value in {"parents", "mode"} for arg in call.args)
+    return not call.args and all(keyword.arg in {"parents", "mode"} for keyword in call.keywords)
 
 
-def _silence(call: Place, rewriting: Rewriting) -> None:
+def _silence(call: CallPlace, rewriting: Rewriting) -> None:
     node, file = call.node, call.file
-    assert isinstance(node, cst.Call)
     dist = spelling(file, "torch.distributed")
     quiet = f"None if {dist.name}.get_rank() == 0 else 'disabled'"
-    given = next((arg for arg in node.args if arg.keyword is not None and arg.keyword.value == "mode"), None)
-    if given is not None and RANK.search(file.code(given.value)):
+    given = next((keyword.value for keyword in node.keywords if keyword.arg == "mode"), None)
+    if given is not None and RANK.search(file.code(given)):
         return
     rewriting.add(file, dist.edits)
     message = "Rank 0 keeps the records of the run."
     if given is not None:
-        value = file.code(given.value)
-        value = (
-            value if string_value(given.value) is not None or isinstance(given.value, cst.Attribute) else f"({value})"
-        )
-        rewriting.replace(file, given.value, f"{value} if {dist.name}.get_rank() == 0 else 'disabled'", message)
+        start, end = outer_bounds(file, given)
+        value = file.text[start:end]
+        if string_value(given) is None and not isinstance(given, ast.Attribute):
+            value = f"({value})"
+        rewriting.put(file, start, end, f"{value} if {dist.name}.get_rank() == 0 else 'disabled'", message)
         return
-    end = file.positions.of(node.args[-1].value)[1] if node.args else file.positions.of(node)[1] - 1
-    rewriting.put(file, end, end, f"{', ' if node.args else ''}mode={quiet}", message)
+    end = _end_of_arguments(call)
+    rewriting.put(file, end, end, f"{', ' if arguments(node) else ''}mode={quiet}", message)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-import libcst as cst
-
-from gpu2npu.codemods.entry import nodes_of
-from gpu2npu.codemods.places import Step, above, is_skipped, replaced, reported, span_replaced
+from gpu2npu.codemods.places import Step, is_skipped, replaced, reported, span_replaced
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.spelling import WORD, api_of, is_data_parallel, spell_distributed
-from gpu2npu.engine.tree import last_name
+from gpu2npu.python.syntax import FUNCTIONS, last_name
 from gpu2npu.records import FindingKind
 
 _MESSAGE = "Models are wrapped in DistributedDataParallel."
@@ -31,29 +29,24 @@ class Reference:
     """One expression that names DataParallel. `is_test` says that it is compared with a class, or an annotation."""
 
     file: ParsedFile
-    node: cst.CSTNode
+    node: ast.expr
     is_test: bool
 
 
 def find_references(program: Program) -> Iterator[Reference]:
     """The expressions that name DataParallel, outside of imports, but those that a comment keeps."""
     for file in program.with_word(WORD):
-        for node in (*nodes_of(file, cst.Name), *nodes_of(file, cst.Attribute)):
-            parent = file.parents[id(node)]
-            is_part = isinstance(parent, (cst.Attribute, cst.ImportAlias, cst.AsName, cst.Arg)) and not (
-                isinstance(parent, cst.Arg) and parent.value is node
-            )
+        for node in (*file.nodes(ast.Name), *file.nodes(ast.Attribute)):
+            is_part = isinstance(file.parents[node], ast.Attribute)
             if not is_part and is_data_parallel(file, node) and not is_skipped(file, node):
                 yield Reference(file, node, _is_test(file, node))
 
 
-def staying(references: Collection[Reference], rewritten: Collection[cst.CSTNode]) -> frozenset[str]:
+def staying(references: Collection[Reference], rewritten: Collection[ast.Call]) -> frozenset[str]:
     """The files in which DataParallel stays in use: not tested for, nor the function of a call that is rewritten."""
-    done = {id(node) for node in rewritten}
+    done = {call.func for call in rewritten}
     return frozenset(
-        reference.file.path
-        for reference in references
-        if not reference.is_test and id(reference.file.parents[id(reference.node)]) not in done
+        reference.file.path for reference in references if not reference.is_test and reference.node not in done
     )
 
 
@@ -62,8 +55,8 @@ def follow(reference: Reference, stays: bool) -> Iterator[Step]:
     file, node = reference.file, reference.node
     spelled = spell_distributed(file, node, stays)
     yield from ((file, edit) for edit in spelled.edits)
-    classes = file.parents[id(file.parents[id(node)])]
-    if isinstance(classes, cst.Tuple) and len(classes.elements) > 1 and _lists(file, classes):
+    classes = file.parents[node]
+    if isinstance(classes, ast.Tuple) and len(classes.elts) > 1 and _lists_distributed(classes):
         yield _taken_out(file, classes, node)
     else:
         yield replaced(file, node, spelled.name, _MESSAGE)
@@ -71,7 +64,8 @@ def follow(reference: Reference, stays: bool) -> Iterator[Step]:
 
 def report_subclass(reference: Reference) -> Iterator[Step]:
     """A class built on DataParallel."""
-    if any(isinstance(node, cst.ClassDef) for node in list(above(reference.file, reference.node))[:2]):
+    owner = reference.file.parents[reference.node]
+    if isinstance(owner, ast.ClassDef):
         api = api_of(reference.file, reference.node)
         yield reported(reference.file, reference.node, api, _SUBCLASS, FindingKind.UNSUPPORTED)
 
@@ -79,44 +73,50 @@ def report_subclass(reference: Reference) -> Iterator[Step]:
 def report_functions(program: Program) -> Iterator[Step]:
     """Calls of `torch.nn.parallel.data_parallel`."""
     for file in program.with_word(rb"\bdata_parallel\s*\("):
-        for call in nodes_of(file, cst.Call):
-            assert isinstance(call, cst.Call)
+        for call in file.nodes(ast.Call):
             if last_name(call.func) != "data_parallel" or is_skipped(file, call):
                 continue
-            name = file.names.qualified(call.func, file.scope_of(call))
-            if name in {"torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel"}:
+            if file.qualified(call.func) in {
+                "torch.nn.parallel.data_parallel",
+                "torch.nn.parallel.data_parallel.data_parallel",
+            }:
                 yield reported(file, call.func, "torch.nn.parallel.data_parallel", _FUNCTION, FindingKind.UNSUPPORTED)
 
 
-def _is_test(file: ParsedFile, node: cst.CSTNode) -> bool:
-    for part in above(file, node):
-        if isinstance(part, (cst.Annotation, cst.Comparison)):
+def _is_test(file: ParsedFile, node: ast.expr) -> bool:
+    below: ast.AST = node
+    for part in file.above(node):
+        if isinstance(part, ast.Compare) or _annotates(part, below):
             return True
-        if isinstance(part, cst.Call):
-            return last_name(part.func) in {"isinstance", "issubclass"} and not _is_first(file, part, node)
-        if isinstance(part, (cst.BaseStatement, cst.BaseSmallStatement)):
+        if isinstance(part, ast.Call):
+            is_first = bool(part.args) and part.args[0] is below
+            return last_name(part.func) in {"isinstance", "issubclass"} and not is_first
+        if isinstance(part, ast.stmt):
             return False
+        below = part
     return False
 
 
-def _is_first(file: ParsedFile, call: cst.Call, node: cst.CSTNode) -> bool:
-    return any(part is call.args[0] for part in above(file, node))
+def _annotates(owner: ast.AST, node: ast.AST) -> bool:
+    """Whether a node is the annotation of a parameter, a result or a variable."""
+    if isinstance(owner, FUNCTIONS):
+        return node is owner.returns
+    return isinstance(owner, (ast.arg, ast.AnnAssign)) and node is owner.annotation
 
 
-def _lists(file: ParsedFile, classes: cst.Tuple) -> bool:
+def _lists_distributed(classes: ast.Tuple) -> bool:
     """Whether a tuple of classes has DistributedDataParallel already."""
-    return any(last_name(element.value) in {"DistributedDataParallel", "DDP"} for element in classes.elements)
+    return any(last_name(element) in {"DistributedDataParallel", "DDP"} for element in classes.elts)
 
 
-def _taken_out(file: ParsedFile, classes: cst.Tuple, node: cst.CSTNode) -> Step:
-    values = [element.value for element in classes.elements]
-    if len(values) == 2:
-        other = next(value for value in values if value is not node)
+def _taken_out(file: ParsedFile, classes: ast.Tuple, node: ast.expr) -> Step:
+    if len(classes.elts) == 2:
+        other = next(element for element in classes.elts if element is not node)
         return replaced(file, classes, file.code(other), _MESSAGE)
-    index = values.index(node)  # type: ignore[arg-type]
-    start, end = file.positions.of(node)
-    if index + 1 < len(values):
-        end = file.positions.of(values[index + 1])[0]
+    index = classes.elts.index(node)
+    start, end = file.bounds(node)
+    if index + 1 < len(classes.elts):
+        end = file.bounds(classes.elts[index + 1])[0]
     else:
-        start = file.positions.of(values[index - 1])[1]
+        start = file.bounds(classes.elts[index - 1])[1]
     return span_replaced(file, start, end, "", _MESSAGE)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-import libcst as cst
-
-from gpu2npu.codemods.entry import Entry, calls_in, nodes_of
+from gpu2npu.codemods.entry import Entry, all_calls, calls_in, running
 from gpu2npu.codemods.model_uses import DISTRIBUTED_HAS
-from gpu2npu.codemods.places import Step, above, is_skipped, reported
-from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.places import Step, is_skipped, reported
+from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.wrapping import Wrap, target_of
-from gpu2npu.engine.tree import last_name, string_value
+from gpu2npu.python.place import function_above
+from gpu2npu.python.syntax import FORS, WITHS, Function, argument_value, arguments, last_name, string_value
 from gpu2npu.records import FindingKind
 
 # How methods begin that do not compute what is trained.
@@ -37,76 +37,72 @@ _ROUND = (
 )
 
 
-def review(wraps: Sequence[Wrap], entries: Sequence[Entry]) -> Iterator[Step]:
+_SEEDING = frozenset({"manual_seed", "seed_everything", "set_seed"})
+
+
+def review(program: Program, wraps: Sequence[Wrap], entries: Sequence[Entry]) -> Iterator[Step]:
     """Findings in the programs whose models are wrapped."""
-    seeded = any(_calls(entry, {"manual_seed", "seed_everything", "set_seed"}) for entry in entries)
-    for wrap in wraps:
-        if not seeded:
+    if not any(True for _ in running(entries, _seeding_calls)):
+        for wrap in wraps:
             yield from _drawn_later(wrap)
     wrapped = {wrap.file.code(target) for wrap in wraps for target in [target_of(wrap)] if target is not None}
-    for entry in entries:
-        for file, call in entry.running(cst.Call):
-            assert isinstance(call, cst.Call)
-            if is_skipped(file, call):
-                continue
-            if _is_summing_loss(file, call):
-                yield reported(file, call, file.code(call.func), _SUM, FindingKind.REVIEW)
-            for left in _not_wrapped(file, call, wrapped):
-                yield reported(file, left, file.code(left), _NOT_WRAPPED, FindingKind.REVIEW)
-            if _goes_round(file, call):
-                yield reported(file, call.func, file.code(call.func), _ROUND, FindingKind.REVIEW)
+    for file, call in running(entries, all_calls):
+        for node, api, message in _reviewed(program, file, call, wrapped):
+            if not is_skipped(file, call):
+                yield reported(file, node, api, message, FindingKind.REVIEW)
 
 
-def _calls(entry: Entry, names: set[str]) -> bool:
-    return any(isinstance(call, cst.Call) and last_name(call.func) in names for _, call in entry.running(cst.Call))
+def _reviewed(
+    program: Program, file: ParsedFile, call: ast.Call, wrapped: set[str]
+) -> Iterator[tuple[ast.expr, str, str]]:
+    """What is to be reported of a call: the place, the name in the report, and the message."""
+    if _is_summing_loss(program, file, call):
+        yield call, file.code(call.func), _SUM
+    yield from ((left, file.code(left), _NOT_WRAPPED) for left in _not_wrapped(file, call, wrapped))
+    if _goes_round(program, file, call):
+        yield call.func, file.code(call.func), _ROUND
 
 
-def _not_wrapped(file: ParsedFile, call: cst.Call, wrapped: set[str]) -> Iterator[cst.CSTNode]:
+def _seeding_calls(file: ParsedFile) -> list[ast.Call]:
+    return [call for call in file.nodes(ast.Call) if last_name(call.func) in _SEEDING]
+
+
+def _not_wrapped(file: ParsedFile, call: ast.Call, wrapped: set[str]) -> Iterator[ast.Call]:
     """`optimizer([*net.parameters(), *loss.parameters()])`, where only one of the two is wrapped."""
+    if not call.args and not call.keywords:
+        return
     inside = [
         (part, file.code(part.func.value))
-        for arg in call.args
-        for part in calls_in(arg)
-        if isinstance(part.func, cst.Attribute) and part.func.attr.value in {"parameters", "named_parameters"}
+        for part in calls_in(*arguments(call))
+        if isinstance(part.func, ast.Attribute) and part.func.attr in {"parameters", "named_parameters"}
     ]
     if any(owner in wrapped for _, owner in inside):
-        yield from (
-            part for part, owner in inside if owner.split(".")[0] not in {name.split(".")[0] for name in wrapped}
-        )
+        roots = {name.split(".")[0] for name in wrapped}
+        yield from (part for part, owner in inside if owner.split(".")[0] not in roots)
 
 
-def _is_summing_loss(file: ParsedFile, call: cst.Call) -> bool:
+def _is_summing_loss(program: Program, file: ParsedFile, call: ast.Call) -> bool:
     """`nn.MSELoss(reduction='sum')`, or `F.mse_loss(..., reduction='sum')` in a function that trains."""
-    name = last_name(call.func) or ""
     sums = any(
-        arg.keyword is not None
-        and (
-            (arg.keyword.value == "reduction" and string_value(arg.value) == "sum")
-            or (arg.keyword.value == "size_average" and file.code(arg.value) == "False")
-        )
-        for arg in call.args
+        (keyword.arg == "reduction" and string_value(keyword.value) == "sum")
+        or (keyword.arg == "size_average" and file.code(keyword.value) == "False")
+        for keyword in call.keywords
     )
-    return sums and (name.endswith("Loss") or _trains(file, call))
+    return sums and ((last_name(call.func) or "").endswith("Loss") or _trains(program, file, call))
 
 
-def _trains(file: ParsedFile, node: cst.CSTNode) -> bool:
+def _trains(program: Program, file: ParsedFile, node: ast.AST) -> bool:
     """Whether the function around a node computes gradients."""
-    return bool(_backward_calls(file, _function(file, node)))
+    return function_above(file, node) in program.of_file(_backward_calls, file)
 
 
-def _function(file: ParsedFile, node: cst.CSTNode) -> cst.CSTNode:
-    return next((part for part in above(file, node) if isinstance(part, cst.FunctionDef)), file.module)
-
-
-def _backward_calls(file: ParsedFile, function: cst.CSTNode) -> list[int]:
-    """Where a function calls `backward`."""
-    return [
-        file.positions.of(call)[0]
-        for call in nodes_of(file, cst.Call)
-        if isinstance(call.func, cst.Attribute)
-        and call.func.attr.value == "backward"
-        and _function(file, call) is function
-    ]
+def _backward_calls(file: ParsedFile) -> dict[Function | None, list[int]]:
+    """Where the functions of a file, and its code outside of them, call `backward`."""
+    found: dict[Function | None, list[int]] = {}
+    for call in file.nodes(ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "backward":
+            found.setdefault(function_above(file, call), []).append(file.bounds(call)[0])
+    return found
 
 
 def _drawn_later(wrap: Wrap) -> Iterator[Step]:
@@ -114,62 +110,75 @@ def _drawn_later(wrap: Wrap) -> Iterator[Step]:
     file, target = wrap.file, target_of(wrap)
     if target is None:
         return
-    name, end = file.code(target), file.positions.of(wrap.whole)[1]
-    function = _function(file, wrap.call)
-    for call in nodes_of(file, cst.Call):
-        if file.positions.of(call)[0] < end or _function(file, call) is not function:
+    name, end = file.code(target), file.bounds(wrap.whole)[1]
+    function = function_above(file, wrap.call)
+    for call in file.nodes(ast.Call):
+        if file.bounds(call)[0] < end or function_above(file, call) is not function:
             continue
-        applies = isinstance(call.func, cst.Attribute) and call.func.attr.value == "apply"
-        owner = file.code(call.func.value) if isinstance(call.func, cst.Attribute) else ""
-        given = any(file.code(arg.value) in {name, f"{name}.module"} for arg in call.args)
-        if (
-            (applies and owner in {name, f"{name}.module"})
-            or (given and _INITIALISES.search(last_name(call.func) or ""))
-            or _draws_in_loop(file, call, name)
-        ):
+        if _draws(file, call, name):
             yield reported(file, call, file.code(call.func), _DRAWN_LATER, FindingKind.REVIEW)
 
 
-def _draws_in_loop(file: ParsedFile, call: cst.Call, model: str) -> bool:
+def _draws(file: ParsedFile, call: ast.Call, model: str) -> bool:
+    """Whether a call draws the weights of a model anew."""
+    names = {model, f"{model}.module"}
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "apply" and file.code(call.func.value) in names:
+        return True
+    if _INITIALISES.search(last_name(call.func) or "") and any(
+        file.code(argument_value(given)) in names for given in arguments(call)
+    ):
+        return True
+    return _draws_in_loop(file, call, model)
+
+
+def _draws_in_loop(file: ParsedFile, call: ast.Call, model: str) -> bool:
     """`for m in model.modules(): nn.init.normal_(m.weight)`"""
-    name = file.names.qualified(call.func, file.scope_of(call)) or ""
-    return name.startswith("torch.nn.init.") and any(
-        isinstance(part, cst.For) and re.match(rf"{re.escape(model)}(\.module)?\.\w+\(", file.code(part.iter))
-        for part in above(file, call)
+    return (file.qualified(call.func) or "").startswith("torch.nn.init.") and any(
+        isinstance(part, FORS) and re.match(rf"{re.escape(model)}(\.module)?\.\w+\(", file.code(part.iter))
+        for part in file.above(call)
     )
 
 
-def _goes_round(file: ParsedFile, call: cst.Call) -> bool:
+def _goes_round(program: Program, file: ParsedFile, call: ast.Call) -> bool:
     """`model.module(x)`, or `model.module.encode(x)`, in a function that trains."""
+    if not isinstance(call.func, ast.Attribute):
+        return False
     parts = file.code(call.func).split(".")
-    if "module" not in parts[1:] or not isinstance(call.func, cst.Attribute):
+    if "module" not in parts[1:]:
         return False
     last = parts[-1] == "module" or (parts[-2] == "module" and parts[-1] not in DISTRIBUTED_HAS | {"state_dict"})
     method = parts[-1] not in {"load_state_dict", "named_parameters"} and not parts[-1].startswith(_NO_FORWARD)
-    return last and method and _trains(file, call) and not _without_gradients(file, call)
+    return last and method and _trains(program, file, call) and not _without_gradients(file, call)
 
 
-def _without_gradients(file: ParsedFile, call: cst.Call) -> bool:
+def _without_gradients(file: ParsedFile, call: ast.Call) -> bool:
     return any(
-        isinstance(part, cst.With) and any("no_grad" in file.code(item.item) for item in part.items)
-        for part in above(file, call)
+        isinstance(part, WITHS) and any("no_grad" in file.code(item.context_expr) for item in part.items)
+        for part in file.above(call)
     )
 
 
-def is_called_twice(wrap: Wrap, files: Iterable[ParsedFile]) -> bool:
+def is_called_twice(program: Program, wrap: Wrap, files: Iterable[ParsedFile]) -> bool:
     """Whether a function calls the wrapped model twice before it computes gradients. Buffers must not be given to all
     processes again between the two calls: autograd refuses what was changed since."""
     target = target_of(wrap)
-    if target is None:
-        return False
-    name = wrap.file.code(target)
-    for file in files:
-        calls = [call for call in nodes_of(file, cst.Call) if file.code(call.func) == name]
-        for function in {id(_function(file, call)): _function(file, call) for call in calls}.values():
-            backward = _backward_calls(file, function)
-            own = [file.positions.of(call)[0] for call in calls if _function(file, call) is function]
-            last = max(backward, default=0)
-            events = sorted([(at, True) for at in own if at < last] + [(at, False) for at in backward])
-            if any(one[1] and other[1] for one, other in pairwise(events)):
-                return True
-    return False
+    name = wrap.file.code(target) if target is not None else None
+    return name is not None and any(name in program.of_file(_called_twice, file) for file in files)
+
+
+def _called_twice(file: ParsedFile) -> frozenset[str]:
+    """What some function of a file calls twice before it computes gradients, as it is spelled."""
+    backward = _backward_calls(file)
+    calls: dict[tuple[Function | None, str], list[int]] = {}
+    for call in file.nodes(ast.Call) if backward else ():
+        function = function_above(file, call)
+        if function in backward and isinstance(call.func, (ast.Name, ast.Attribute)):
+            calls.setdefault((function, file.code(call.func)), []).append(file.bounds(call)[0])
+    found: set[str] = set()
+    for (function, name), places in calls.items():
+        events = sorted([*((at, False) for at in backward[function]), *((at, True) for at in places)])
+        last = max(backward[function])
+        pairs = pairwise([is_call for at, is_call in events if at <= last])
+        if any(one and other for one, other in pairs):
+            found.add(name)
+    return frozenset(found)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
-
-import libcst as cst
 
 from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.loader_call import LoaderCall
 from gpu2npu.codemods.loader_dataset import can_be_moved, free_name, name_dataset
 from gpu2npu.codemods.loader_roles import Shared, new_parameter
-from gpu2npu.codemods.rewriting import Rewriting, indentation, line_start, statement_of
+from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.python.blocks import line_start, own_lines, start_of
+from gpu2npu.python.concrete import argument_bounds, outer_bounds
+from gpu2npu.python.place import is_integer
+from gpu2npu.python.syntax import argument_value, arguments
+from gpu2npu.python.text import indentation, newline_of
 
 SAMPLER = "torch.utils.data.DistributedSampler"
 _SHARE = "Each rank takes its share of every batch of the training loader."
 _LONG = 120  # characters in a line, beyond which the sampler gets one of its own
-_ATOMS = (cst.Name, cst.Attribute, cst.Subscript, cst.Call, cst.Integer)
+_ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.UnaryOp)
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ def _is_long(call: LoaderCall, sampler: str) -> bool:
     """Whether the sampler makes the line too long, and can be made in a line above."""
     file = call.place.file
     first = call.given.get("shuffle", call.given.get("batch_size", call.given["dataset"]))
-    start = file.positions.of(first.value)[0]
+    start = file.bounds(argument_value(first))[0]
     line = file.text[line_start(file, start) :].splitlines()[0]
     return len(line) + len(sampler) > _LONG and can_be_moved(call)
 
@@ -62,11 +67,11 @@ def _is_long(call: LoaderCall, sampler: str) -> bool:
 def _put_above(call: LoaderCall, lines: list[str], rewriting: Rewriting) -> None:
     """Lines above the statement of the call."""
     file = call.place.file
-    statement = statement_of(file, call.place.node)
+    statement = own_lines(file, call.call)
     if not lines or statement is None:
         return
-    at, _ = file.positions.of(statement)
-    below = file.module.default_newline + indentation(file, at)
+    at = start_of(file, statement)
+    below = newline_of(file.text) + indentation(file.text, at)
     rewriting.put(file, at, at, "".join(line + below for line in lines), _SHARE)
 
 
@@ -87,11 +92,9 @@ def _pass_condition(shared: Shared, rewriting: Rewriting) -> None:
     message = f"{shared.condition} says that the loader is for training, and shared out."
     rewriting.put(shared.function.file, at, at, parameter, message)
     for place in shared.training:
-        assert isinstance(place.node, cst.Call)
-        end = place.file.positions.of(place.node)[1] - 1
-        comma = ""
-        if place.node.args:
-            end, comma = place.file.positions.of(place.node.args[-1].value)[1], ", "
+        end, comma = place.file.bounds(place.node)[1] - 1, ""
+        if arguments(place.node):
+            end, comma = _spans(place.file, place.node)[-1][1], ", "
         rewriting.put(place.file, end, end, f"{comma}{shared.condition}=True", message)
 
 
@@ -114,10 +117,10 @@ def _keywords(call: LoaderCall) -> str:
 
 def _atom(call: LoaderCall, parameter: str) -> str:
     """What a parameter is given, in parentheses where an operator could tear it apart."""
-    value = call.given[parameter].value
+    value = argument_value(call.given[parameter])
     code = call.place.file.code(value)
-    plain = isinstance(value, (*_ATOMS, cst.UnaryOperation)) and not code.startswith("-")
-    return code if plain or value.lpar else f"({code})"
+    plain = (isinstance(value, _ATOMS) or is_integer(value)) and not code.startswith("-")
+    return code if plain else f"({code})"
 
 
 def _edit(call: LoaderCall, shared: Shared | None, terms: _Terms, rewriting: Rewriting) -> None:
@@ -129,39 +132,43 @@ def _edit(call: LoaderCall, shared: Shared | None, terms: _Terms, rewriting: Rew
         sampler += _comma(call, taken) + terms.shuffle
     if "batch_size" in call.given:
         ranks = terms.ranks if shared is None else f"({terms.ranks} if {shared.condition} else 1)"
-        start, end = file.positions.of(call.given["batch_size"].value)
-        is_atom = _atom(call, "batch_size") == file.text[start:end]
+        value = argument_value(call.given["batch_size"])
+        start, end = outer_bounds(file, value)
+        is_atom = (start, end) != file.bounds(value) or _atom(call, "batch_size") == file.text[start:end]
         if not is_atom:
             rewriting.put(file, start, start, "(", _SHARE)
         divided = f"{'' if is_atom else ')'} // {ranks}"
         rewriting.put(file, end, end, divided if taken is not None else f"{divided}, {sampler}", _SHARE)
     elif taken is None:
-        end = file.positions.of(call.given["dataset"].value)[1]
+        end = _span_of(call, call.given["dataset"])[1]
         rewriting.put(file, end, end, f", {sampler}", _SHARE)
     if taken is not None:
-        rewriting.put(file, *_argument_span(call, taken), sampler, _SHARE)
+        rewriting.put(file, *_span_of(call, taken), sampler, _SHARE)
         _drop_other(call, taken, rewriting)
 
 
-def _comma(call: LoaderCall, arg: cst.Arg) -> str:
+def _comma(call: LoaderCall, given: ast.expr | ast.keyword) -> str:
     """What goes between an argument and one after it, as before it: a comma, and a line end where it starts a line."""
-    start, _ = _argument_span(call, arg)
-    line = line_start(call.place.file, start)
-    space = call.place.file.text[line:start]
-    return f",{call.place.file.module.default_newline}{space}" if not space.strip() else ", "
+    file = call.place.file
+    start, _ = _span_of(call, given)
+    space = file.text[line_start(file, start) : start]
+    return f",{newline_of(file.text)}{space}" if not space.strip() else ", "
 
 
-def _argument_span(call: LoaderCall, arg: cst.Arg) -> tuple[int, int]:
-    """From the name of an argument to the end of its value."""
-    positions = call.place.file.positions
-    return positions.of(arg.keyword or arg.value)[0], positions.of(arg.value)[1]
+def _spans(file: ParsedFile, call: ast.Call) -> list[tuple[int, int]]:
+    """Where the arguments of a call lie, each with its keyword and the parentheses around it."""
+    return argument_bounds(file, call) or [file.bounds(given) for given in arguments(call)]
 
 
-def _drop_other(call: LoaderCall, taken: cst.Arg, rewriting: Rewriting) -> None:
+def _span_of(call: LoaderCall, given: ast.expr | ast.keyword) -> tuple[int, int]:
+    return _spans(call.place.file, call.call)[arguments(call.call).index(given)]
+
+
+def _drop_other(call: LoaderCall, taken: ast.expr | ast.keyword, rewriting: Rewriting) -> None:
     """Take out `sampler=None` beside a `shuffle` whose place the sampler has."""
     other = call.given.get("sampler")
     if other is None or other is taken:
         return
-    before = call.call.args[list(call.call.args).index(other) - 1]
-    start = call.place.file.positions.of(before.value)[1]
-    rewriting.put(call.place.file, start, _argument_span(call, other)[1], "", "The loader has a sampler now.")
+    spans = _spans(call.place.file, call.call)
+    index = arguments(call.call).index(other)
+    rewriting.put(call.place.file, spans[index - 1][1], spans[index][1], "", "The loader has a sampler now.")

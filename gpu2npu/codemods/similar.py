@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import libcst as cst
+import ast
 
 from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.codemods.entry import nodes_of
 from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.places import Step, by_file, is_skipped, of_rule, replaced, reported
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.engine.tree import dotted_name
+from gpu2npu.python.syntax import argument_keyword, arguments, is_unpacked
 from gpu2npu.records import FileRewrite, FindingKind
 from gpu2npu.support.verdicts import VerdictKind, verdict
 
@@ -43,10 +42,10 @@ def similar(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]:
     """Calls of torch functions with an equivalent, where the release lacks them and no `out` is given."""
     if not choice.similar:
         return {}
-    lacking = {api: name for api, name in EQUIVALENTS.items() if _is_lacking(api, program.context.version)}
+    lacking = {api: name for api, name in EQUIVALENTS.items() if _is_lacking(api, program.version)}
     steps: list[Step] = []
     for file in program.with_word(rb"\b(?:" + _WORDS + rb")\b"):
-        for call in nodes_of(file, cst.Call):
+        for call in file.nodes(ast.Call):
             steps += _replaced(file, call, lacking)
     return of_rule("similar", by_file(steps))
 
@@ -55,16 +54,16 @@ def _is_lacking(api: str, version: str) -> bool:
     return verdict(api, version).kind in _LACKING
 
 
-def _replaced(file: ParsedFile, call: cst.Call, lacking: dict[str, str]) -> list[Step]:
-    api = file.names.qualified(call.func, file.scope_of(call)) if dotted_name(call.func) else None
+def _replaced(file: ParsedFile, call: ast.Call, lacking: dict[str, str]) -> list[Step]:
+    api = file.qualified(call.func)
     if api not in lacking or is_skipped(file, call):
         return []
-    if any(arg.star or (arg.keyword is not None and arg.keyword.value == "out") for arg in call.args):
+    if any(is_unpacked(given) or argument_keyword(given) == "out" for given in arguments(call)):
         return []
     package = spelling(file, FOLDER)
-    told = f"{FOLDER}.{lacking[api]} gives the same as {api}, which the NPU lacks"
+    reason = f"{FOLDER}.{lacking[api]} gives the same as {api}, which the NPU lacks"
     return [
         *((file, edit) for edit in package.edits),
-        replaced(file, call.func, f"{package.name}.{lacking[api]}", f"{told}."),
-        reported(file, call, api, f"{told}; it may be slower than on a GPU.", FindingKind.REVIEW),
+        replaced(file, call.func, f"{package.name}.{lacking[api]}", f"{reason}."),
+        reported(file, call, api, f"{reason}; it may be slower than on a GPU.", FindingKind.REVIEW),
     ]

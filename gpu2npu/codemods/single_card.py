@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
-
-import libcst as cst
 
 from gpu2npu.codemods.certainty import own_group
 from gpu2npu.codemods.choice import CodemodError
-from gpu2npu.codemods.entry import Entry, calls_in, entry_of, nodes_of
+from gpu2npu.codemods.entry import Entry, calls_in, entry_of
 from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.model_uses import ModelUses
-from gpu2npu.codemods.places import Step, above, inserted
+from gpu2npu.codemods.places import Step, inserted
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.wrapping import DISTRIBUTED, is_move
+from gpu2npu.python.blocks import begins_line, block_of, is_elif, line_below, same_line
+from gpu2npu.python.place import function_above
+from gpu2npu.python.syntax import elements
+from gpu2npu.python.text import indentation, newline_of
 
 _MESSAGE = "Every process trains the model on its own card, and gradients are averaged over all."
 
@@ -38,119 +41,115 @@ def wrap_target(program: Program, entry: Entry, target: str) -> Iterator[Step]:
     yield from wrap_below(program, entry, entry.file, _place(entry.file, target), target)
 
 
-def wrap_below(program: Program, entry: Entry, file: ParsedFile, placed: cst.CSTNode, target: str) -> Iterator[Step]:
+def wrap_below(program: Program, entry: Entry, file: ParsedFile, placed: ast.stmt, target: str) -> Iterator[Step]:
     """Wrap a model in DistributedDataParallel below a statement. What is asked of the model alone, such as its state
     dict, goes to its `.module`."""
-    offset, indent = file.positions.of(placed)[1], _indentation(file, placed)
+    offset, indent = line_below(file, placed), indentation(file.text, file.bounds(placed)[0])
     ddp, torch = spelling(file, DISTRIBUTED), spelling(file, "torch")
     name, edits = ddp.name, (*ddp.edits, *torch.edits)
     if ddp.edits and torch.name == "torch":  # spelled out: no import for one use
         name, edits = DISTRIBUTED, torch.edits
     yield from ((file, edit) for edit in edits)
     move = "" if _is_moved(file, target, offset) else ".cuda()"
-    newline = file.module.default_newline
+    newline = newline_of(file.text)
     missing = "" if file.text[:offset].endswith(("\n", "\r")) else newline
     line = f"{indent}{target} = {name}({target}{move}, device_ids=[{torch.name}.cuda.current_device()]){newline}"
     yield inserted(file, offset, missing + line, _MESSAGE)
     yield from ModelUses(program, entry).through_module(file, placed, target)
 
 
-def _place(file: ParsedFile, target: str) -> cst.CSTNode:
+def _place(file: ParsedFile, target: str) -> ast.stmt:
     """The statement to wrap the model below: the last that makes it or moves it before an optimizer gets it."""
     first = next(_assignments(file, target))
-    function = _function(file, first)
-    ready = [
-        node
-        for node in nodes_of(file, cst.CSTNode)
-        if _function(file, node) is function and (_assigns(file, node, target) or _moves(file, node, target))
-    ]
+    function = function_above(file, first)
+    moves = (call for call in file.nodes(ast.Call) if _moves(file, call, target))
+    ready = [node for node in (*_assignments(file, target), *moves) if function_above(file, node) is function]
     optimizer = next(
         (
-            node
-            for node in nodes_of(file, cst.Call)
-            if _function(file, node) is function and _takes_parameters(file, node, target)
+            call
+            for call in file.nodes(ast.Call)
+            if function_above(file, call) is function and _takes_parameters(file, call, target)
         ),
         None,
     )
     if optimizer is not None:
-        start, _ = file.positions.of(optimizer)
-        ready = [node for node in ready if file.positions.of(node)[0] < start] or ready
-    last = max(ready, key=lambda node: file.positions.of(node)[1])
-    blocks = {id(node) for node in above(file, first if optimizer is None else optimizer)}
-    return _statement_in(file, last, blocks)
+        start, _ = file.bounds(optimizer)
+        ready = [node for node in ready if file.bounds(node)[0] < start] or ready
+    last = max(ready, key=lambda node: file.bounds(node)[1])
+    return _beside(file, last, first if optimizer is None else optimizer)
 
 
-def last_move(file: ParsedFile, statement: cst.CSTNode, target: str) -> cst.CSTNode:
+def last_move(file: ParsedFile, statement: ast.stmt, target: str) -> ast.stmt:
     """The last statement of its block that moves the model to a device; the statement itself if none below it does."""
-    block = file.parents[id(statement)]
-    assert isinstance(block, (cst.IndentedBlock, cst.Module))
-    following = block.body[list(block.body).index(statement) :]  # type: ignore[arg-type]
-    moving = [part for part in following if any(_moves(file, node, target) for node in calls_in(part))]
+    block = block_of(file, statement)
+    index = next(index for index, part in enumerate(block) if part is statement)
+    moving = [part for part in block[index:] if any(_moves(file, call, target) for call in calls_in(part))]
     return moving[-1] if moving else statement
 
 
-def _statement_in(file: ParsedFile, node: cst.CSTNode, blocks: set[int]) -> cst.CSTNode:
-    """The statement that holds the node in the innermost of some blocks."""
-    below = node
-    for part in above(file, node):
-        if id(part) in blocks and isinstance(part, (cst.IndentedBlock, cst.Module)):
-            return below
-        below = part
-    return below
+def _beside(file: ParsedFile, node: ast.AST, other: ast.AST) -> ast.stmt:
+    """The statement that holds a node in the innermost block that holds another too, in lines of its own."""
+    holding = {file.statement(other), *file.above(other)}
+    statement = file.statement(node)
+    while not _is_in_block(file, statement, holding):
+        statement = file.statement(file.parents[statement])
+    return same_line(file, statement)[-1]
 
 
-def _assignments(file: ParsedFile, target: str) -> Iterator[cst.CSTNode]:
-    return (node for node in nodes_of(file, cst.CSTNode) if _assigns(file, node, target))
-
-
-def _assigns(file: ParsedFile, node: cst.CSTNode, target: str) -> bool:
-    """Whether a statement makes the model: `model = Net()`, `model, optimizer = build()`."""
-    if isinstance(node, cst.AnnAssign):
-        return node.value is not None and file.code(node.target) == target
-    if not isinstance(node, cst.Assign):
+def _is_in_block(file: ParsedFile, statement: ast.stmt, holding: set[ast.AST]) -> bool:
+    if is_elif(file, statement) or not begins_line(file, same_line(file, statement)[0]):
         return False
-    for part in node.targets:
-        elements = part.target.elements if isinstance(part.target, (cst.Tuple, cst.List)) else ()
-        if target in {file.code(part.target), *(file.code(element.value) for element in elements)}:
-            return True
-    return False
+    return any(part in holding for part in block_of(file, statement))
 
 
-def _moves(file: ParsedFile, node: cst.CSTNode, target: str) -> bool:
+def _assignments(file: ParsedFile, target: str) -> Iterator[ast.Assign | ast.AnnAssign]:
+    nodes: list[ast.Assign | ast.AnnAssign] = [*file.nodes(ast.Assign), *file.nodes(ast.AnnAssign)]
+    found = [node for node in nodes if _assigns(file, node, target)]
+    yield from sorted(found, key=file.bounds)
+
+
+def _assigns(file: ParsedFile, node: ast.AST, target: str) -> bool:
+    """Whether a statement makes the model: `model = Net()`, `model, optimizer = build()`."""
+    if isinstance(node, ast.AnnAssign):
+        return node.value is not None and file.code(node.target) == target
+    if not isinstance(node, ast.Assign):
+        return False
+    return any(file.code(part) == target for given in node.targets for part in (given, *elements(given)))
+
+
+def _moves(file: ParsedFile, node: ast.AST, target: str) -> bool:
     return (
         is_move(file, node)
-        and isinstance(node, cst.Call)
-        and isinstance(node.func, cst.Attribute)
+        and isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
         and file.code(node.func.value) == target
     )
 
 
 def _is_moved(file: ParsedFile, target: str, before: int) -> bool:
     """Whether the model is on its device when it is wrapped."""
-    for node in nodes_of(file, cst.Call):
-        if file.positions.of(node)[1] <= before and is_move(file, node):
-            assigned = file.parents.get(id(node))
-            if _moves(file, node, target) or (assigned is not None and _assigns(file, assigned, target)):
-                return True
-    return False
-
-
-def _takes_parameters(file: ParsedFile, node: cst.CSTNode, target: str) -> bool:
-    """`optim.SGD(model.parameters(), ...)`: the first use of the parameters."""
-    return (
-        isinstance(node, cst.Call)
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value in {"parameters", "named_parameters"}
-        and file.code(node.func.value) == target
-        and any(isinstance(part, cst.Arg) for part in above(file, node))
+    return any(
+        _moves(file, call, target) or _assigns(file, file.parents[call], target)
+        for call in file.nodes(ast.Call)
+        if is_move(file, call) and file.bounds(call)[1] <= before
     )
 
 
-def _function(file: ParsedFile, node: cst.CSTNode) -> cst.CSTNode | None:
-    return next((part for part in above(file, node) if isinstance(part, cst.FunctionDef)), None)
+def _takes_parameters(file: ParsedFile, node: ast.Call, target: str) -> bool:
+    """`optim.SGD(model.parameters(), ...)`: the first use of the parameters."""
+    return (
+        isinstance(node.func, ast.Attribute)
+        and node.func.attr in {"parameters", "named_parameters"}
+        and file.code(node.func.value) == target
+        and _is_given(file, node)
+    )
 
 
-def _indentation(file: ParsedFile, statement: cst.CSTNode) -> str:
-    start, _ = file.positions.of(statement)
-    line = max(first for first in file.positions.line_starts if first <= start)
-    return file.text[line:start]
+def _is_given(file: ParsedFile, node: ast.AST) -> bool:
+    """Whether a node is an argument of a call, or inside one."""
+    below = node
+    for part in file.above(node):
+        if isinstance(part, ast.Call) and part.func is not below:
+            return True
+        below = part
+    return False

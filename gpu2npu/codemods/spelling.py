@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from functools import lru_cache
 
-import libcst as cst
-
-from gpu2npu.codemods.imports import RULE, Spelling, spelling
+from gpu2npu.codemods.imports import RULE, Spelling, line_end, spelling
 from gpu2npu.codemods.program import ParsedFile
-from gpu2npu.engine.scopes import Imported, import_module
-from gpu2npu.engine.tree import dotted_name, last_name
+from gpu2npu.python.blocks import line_start, same_line
+from gpu2npu.python.scopes import Imported
+from gpu2npu.python.syntax import dotted_name, import_module, last_name
 from gpu2npu.records import StructuralEdit
 
 DATA_PARALLEL = frozenset(
@@ -28,13 +28,13 @@ _HOME, _NAME = "torch.nn.parallel", "DistributedDataParallel"
 _MESSAGE = "Models are wrapped in DistributedDataParallel."
 
 
-def spell_distributed(file: ParsedFile, node: cst.CSTNode, stays: bool) -> Spelling:
+def spell_distributed(file: ParsedFile, node: ast.AST, stays: bool) -> Spelling:
     """What to write where `node` says DataParallel: `nn.parallel.DistributedDataParallel` for `nn.DataParallel`.
 
     A name that an import brings in leaves that import, unless DataParallel `stays` in use in the file.
     """
-    if isinstance(node, cst.Attribute):
-        owner = file.names.qualified(node.value, file.scope_of(node))
+    if isinstance(node, ast.Attribute):
+        owner = file.qualified(node.value)
         if owner == "torch.nn":
             return Spelling(f"{file.code(node.value)}.parallel.{_NAME}")
         if owner == _HOME:
@@ -43,63 +43,54 @@ def spell_distributed(file: ParsedFile, node: cst.CSTNode, stays: bool) -> Spell
     binding = None if stays else _import_of(file, node)
     if binding is None:
         return found
-    assert isinstance(binding.statement, cst.ImportFrom)
-    assert not isinstance(binding.statement.names, cst.ImportStar)
+    statement = binding.statement
     if not found.edits and "." not in found.name:
         return Spelling(found.name, (_taken_out(file, binding),))
-    if len(binding.statement.names) == 1:
-        start, end = file.positions.of(binding.statement)
+    if len(statement.names) == 1:
+        start, end = file.bounds(statement)
         edit = StructuralEdit(start, end, f"from {_HOME} import {_NAME}", RULE, _MESSAGE)
         return Spelling(_NAME, (edit,))
-    if import_module(binding.statement) == _HOME:
-        start, end = _span(file, binding.alias)
+    if isinstance(statement, ast.ImportFrom) and import_module(statement) == _HOME:
+        start, end = file.bounds(binding.alias)
         return Spelling(_NAME, (StructuralEdit(start, end, _NAME, RULE, _MESSAGE),))
     return Spelling(found.name, (*found.edits, _taken_out(file, binding)))
 
 
-def _import_of(file: ParsedFile, node: cst.CSTNode) -> Imported | None:
+def _import_of(file: ParsedFile, node: ast.AST) -> Imported | None:
     """The from-import of torch that binds a name, if nothing else does."""
-    found = file.scope_of(node).lookup(node.value) if isinstance(node, cst.Name) else None
+    found = file.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else None
     if found is None or len(found[1]) != 1 or not isinstance(found[1][0], Imported):
         return None
     binding = found[1][0]
-    return binding if isinstance(binding.statement, cst.ImportFrom) and binding.qualified in DATA_PARALLEL else None
+    return binding if isinstance(binding.statement, ast.ImportFrom) and binding.qualified in DATA_PARALLEL else None
 
 
 def _taken_out(file: ParsedFile, binding: Imported) -> StructuralEdit:
     """The import without the name, or nothing in its place if it was the only one."""
-    assert isinstance(binding.statement, cst.ImportFrom)
-    assert not isinstance(binding.statement.names, cst.ImportStar)
-    aliases = list(binding.statement.names)
+    aliases = binding.statement.names
     index = aliases.index(binding.alias)
-    start, end = _span(file, binding.alias)
+    start, end = file.bounds(binding.alias)
     if len(aliases) == 1:
         start, end = _whole_line(file, binding.statement)
     elif index + 1 < len(aliases):
-        end = _span(file, aliases[index + 1])[0]
+        end = file.bounds(aliases[index + 1])[0]
     else:
-        start = _span(file, aliases[index - 1])[1]
+        start = file.bounds(aliases[index - 1])[1]
     return StructuralEdit(start, end, "", RULE, _MESSAGE)
 
 
-def _span(file: ParsedFile, alias: cst.ImportAlias) -> tuple[int, int]:
-    """Where `a as b` stands, without the comma."""
-    return file.positions.of(alias.name)[0], file.positions.of(alias.asname or alias.name)[1]
+def _whole_line(file: ParsedFile, statement: ast.stmt) -> tuple[int, int]:
+    start, end = file.bounds(statement)
+    return (
+        (line_start(file, start), line_end(file, statement)) if len(same_line(file, statement)) == 1 else (start, end)
+    )
 
 
-def _whole_line(file: ParsedFile, statement: cst.ImportFrom) -> tuple[int, int]:
-    line = file.parents[id(statement)]
-    if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
-        start, end = file.positions.of(line)
-        return max(file.text.rfind("\n", 0, start), file.text.rfind("\r", 0, start)) + 1, end
-    return file.positions.of(statement)
-
-
-def is_data_parallel(file: ParsedFile, node: cst.CSTNode) -> bool:
+def is_data_parallel(file: ParsedFile, node: ast.AST) -> bool:
     """Whether an expression names DataParallel."""
     if dotted_name(node) is None or last_name(node) not in _names(file.text):
         return False
-    return file.names.qualified(node, file.scope_of(node)) in DATA_PARALLEL
+    return file.qualified(node) in DATA_PARALLEL
 
 
 @lru_cache(maxsize=64)
@@ -108,6 +99,6 @@ def _names(text: str) -> frozenset[str]:
     return frozenset({"DataParallel", *_RENAMED.findall(text), *_ASSIGNED.findall(text)})
 
 
-def api_of(file: ParsedFile, node: cst.CSTNode) -> str:
+def api_of(file: ParsedFile, node: ast.AST) -> str:
     """The name that a report gives what `node` names: DataParallel of torch.nn, or the same of torch.nn.parallel."""
-    return file.names.qualified(node, file.scope_of(node)) or "torch.nn.DataParallel"
+    return file.qualified(node) or "torch.nn.DataParallel"

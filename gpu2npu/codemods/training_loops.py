@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import libcst as cst
-
-from gpu2npu.codemods.dataflow import Dataflow, Made
-from gpu2npu.codemods.program import ParsedFile
-from gpu2npu.codemods.syntax import Place, above, enclosing_function, walk
-from gpu2npu.engine.tree import children, last_name
+from gpu2npu.python.dataflow import Dataflow, Made
+from gpu2npu.python.nodes import walk
+from gpu2npu.python.place import AnyPlace, CallPlace, Place, enclosing_function
+from gpu2npu.python.program import ParsedFile
+from gpu2npu.python.syntax import FORS, FUNCTIONS, WITHS, Function, arguments, last_name, own_nodes
 
 LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
 # Calls by which a loop trains: gradients are computed, and then used.
 _BACKWARD, _STEP = "backward", "step"
-_LOOPS = (cst.For, cst.While)
+_LOOPS = (*FORS, ast.While)
+
+Loop = ast.For | ast.AsyncFor | ast.While | ast.comprehension
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,78 +28,94 @@ class BatchLoop:
     loop computes gradients and steps an optimizer, `always` that it does so whatever it runs over.
     """
 
-    place: Place
-    source: Place
+    place: Place[Loop]
+    source: AnyPlace
     made_by: tuple[Made, ...]
     trains: bool
     always: bool
 
 
-@dataclass(eq=False)
 class LoopFinder:
     """Finds the loops over batches; what functions do is worked out once."""
 
-    flow: Dataflow
+    def __init__(self, flow: Dataflow) -> None:
+        self.flow = flow
+        self._does: dict[Function, frozenset[str]] = {}
+        self._work_out()
 
-    def __post_init__(self) -> None:
-        self._does: dict[int, frozenset[str]] = {}
-        self._calls: dict[int, list[Place]] = {}
-        changed = True
-        while changed:
-            changed = False
-            for place in self.flow.functions:
-                done = self.does(place)
-                changed |= done != self._does.get(id(place.node), frozenset())
-                self._does[id(place.node)] = done
+    def _work_out(self) -> None:
+        """Find out which functions call backward and step, directly or through others."""
+        calling: dict[Function, list[Function]] = {}
+        pending: list[Function] = []
+        for place in self.flow.functions:
+            calls = [place.beside(node) for node in walk(place.node) if isinstance(node, ast.Call)]
+            self._does[place.node] = frozenset().union(*map(self._called_directly, calls))
+            for called in {target for call in calls for target in self._functions(call)}:
+                calling.setdefault(called, []).append(place.node)
+            pending.append(place.node)
+        while pending:
+            function = pending.pop()
+            for caller in calling.get(function, ()):
+                done = self._does[caller] | self._does[function]
+                if done != self._does[caller]:
+                    self._does[caller] = done
+                    pending.append(caller)
 
-    def does(self, place: Place) -> frozenset[str]:
-        """Which of backward and step are called below a node, directly or through functions of the program."""
-        if id(place.node) not in self._calls:
-            calls = [Place(place.file, node) for node in walk(place.node) if isinstance(node, cst.Call)]
-            self._calls[id(place.node)] = calls
-        return frozenset().union(*map(self._called, self._calls[id(place.node)]))
+    def does(self, file: ParsedFile, *nodes: ast.AST) -> frozenset[str]:
+        """Which of backward and step are called below some nodes, directly or through functions of the program."""
+        calls = [Place(file, node) for node in walk(*nodes) if isinstance(node, ast.Call)]
+        return frozenset().union(*map(self._called, calls))
 
-    def _called(self, call: Place) -> frozenset[str]:
-        assert isinstance(call.node, cst.Call)
+    def _functions(self, call: CallPlace) -> list[Function]:
+        return [target.node for target in self.flow.targets(call) if isinstance(target.node, FUNCTIONS)]
+
+    def _called(self, call: CallPlace) -> frozenset[str]:
+        called = (self._does.get(function, frozenset()) for function in self._functions(call))
+        return self._called_directly(call).union(*called)
+
+    def _called_directly(self, call: CallPlace) -> frozenset[str]:
         name = last_name(call.node.func)
-        functions = [target.node for target in self.flow.targets(call) if isinstance(target.node, cst.FunctionDef)]
-        done = frozenset[str]().union(*(self._does.get(id(function), frozenset()) for function in functions))
-        if isinstance(call.node.func, cst.Attribute) and name in {_BACKWARD, _STEP}:
-            # scaler.step(optimizer) and optimizer.step(closure), not trainer.step(x, y)
-            return done | {name} if name == _BACKWARD or len(call.node.args) < 2 else done
-        return done
+        if not isinstance(call.node.func, ast.Attribute):
+            return frozenset()
+        # scaler.step(optimizer) and optimizer.step(closure), not trainer.step(x, y)
+        steps = name == _STEP and len(arguments(call.node)) < 2
+        return frozenset({name}) if name is not None and (name == _BACKWARD or steps) else frozenset()
 
     def loops(self) -> list[BatchLoop]:
         """The loops over batches of a DataLoader, and the innermost training loops over anything else."""
-        found = [
-            loop for file in self.flow.files.values() for node in walk(file.module) for loop in self._of(file, node)
-        ]
-        trained = {id(loop.place.node) for loop in found if loop.trains}
-        around = {id(node) for loop in found if loop.trains for node in above(loop.place)}
-        around |= {id(loop.place.node) for loop in found if loop.made_by}
+        found = [loop for file in self.flow.files.values() for loop in self._in(file)]
+        trained = {loop.place.node for loop in found if loop.trains}
+        above = {node for loop in found if loop.trains for node in loop.place.above()}
+        above |= {loop.place.node for loop in found if loop.made_by}
         return [
             loop
             for loop in found
-            if loop.made_by
-            or (loop.trains and id(loop.place.node) not in around and not self._calls_one(loop, trained))
+            if loop.made_by or (loop.trains and loop.place.node not in above and not self._calls_one(loop, trained))
         ]
 
-    def _of(self, file: ParsedFile, node: cst.CSTNode) -> Iterator[BatchLoop]:
-        place = Place(file, node)
-        if isinstance(node, cst.CompFor):
-            loaders = self._loaders(Place(file, node.iter))
+    def _in(self, file: ParsedFile) -> Iterator[BatchLoop]:
+        for generator in file.nodes(ast.comprehension):
+            loaders = self._loaders(Place(file, generator.iter))
             if loaders:
-                yield BatchLoop(place, Place(file, node.iter), loaders, trains=False, always=False)
-        if not isinstance(node, _LOOPS):
-            return
-        body = Place(file, node.body)
-        trains = _BACKWARD in (done := self.does(body)) and _STEP in (done | self.does(_around(place)))
-        for source in _batch_sources(place):
-            loaders = self._loaders(source)
-            if loaders or trains:
-                yield BatchLoop(place, source, loaders, trains, trains and self._always(body))
+                yield BatchLoop(
+                    Place(file, generator), Place(file, generator.iter), loaders, trains=False, always=False
+                )
+        loops: list[ast.For | ast.AsyncFor | ast.While] = [*file.fors, *file.nodes(ast.While)]
+        for loop in loops:
+            place: Place[Loop] = Place(file, loop)
+            done = self.does(file, *loop.body)
+            trains = _BACKWARD in done and (_STEP in done or _STEP in self._done_around(place))
+            for source in _batch_sources(place):
+                loaders = self._loaders(source)
+                if loaders or trains:
+                    yield BatchLoop(place, source, loaders, trains, trains and self._always(file, loop.body))
 
-    def _loaders(self, source: Place) -> tuple[Made, ...]:
+    def _done_around(self, place: AnyPlace) -> frozenset[str]:
+        """The same for the function around a place, or for its module."""
+        function = enclosing_function(place)
+        return self._does[function.node] if function is not None else self.does(place.file, place.file.tree)
+
+    def _loaders(self, source: AnyPlace) -> tuple[Made, ...]:
         """The DataLoader calls that an expression's batches may come from, also through objects with an `__iter__`."""
         made = self.flow.made(source)
         for maker in [maker for maker in made if not is_loader(maker.place)]:
@@ -105,57 +123,45 @@ class LoopFinder:
                 made += self.flow.made(place)
         return tuple(maker for maker in made if is_loader(maker.place))
 
-    def _calls_one(self, loop: BatchLoop, trained: set[int]) -> bool:
+    def _calls_one(self, loop: BatchLoop, trained: set[Loop]) -> bool:
         """Whether a loop calls a function that has the training loop, directly or not."""
-        pending = [loop.place]
-        seen: set[int] = set()
+        pending: list[AnyPlace] = [loop.place]
+        seen: set[ast.AST] = set()
         while pending:
             place = pending.pop()
             for node in walk(place.node):
-                if id(node) in trained and node is not loop.place.node:
+                if node in trained and node is not loop.place.node:
                     return True
-                if isinstance(node, cst.Call):
-                    called = [
-                        target for target in self.flow.targets(Place(place.file, node)) if id(target.node) not in seen
-                    ]
-                    seen.update(id(target.node) for target in called)
-                    pending += [target for target in called if isinstance(target.node, cst.FunctionDef)]
+                if isinstance(node, ast.Call):
+                    called = [target for target in self.flow.targets(place.beside(node)) if target.node not in seen]
+                    seen.update(target.node for target in called)
+                    pending += [target for target in called if isinstance(target.node, FUNCTIONS)]
         return False
 
-    def _always(self, block: Place) -> bool:
+    def _always(self, file: ParsedFile, block: Sequence[ast.stmt]) -> bool:
         """Whether gradients are computed each time a block runs."""
-        return any(self._each_time(Place(block.file, statement)) for statement in children(block.node))
+        return any(self._each_time(file, statement) for statement in block)
 
-    def _each_time(self, statement: Place) -> bool:
-        node, file = statement.node, statement.file
-        if isinstance(node, cst.If):
-            other = node.orelse
-            if other is None or not self._always(Place(file, node.body)):
-                return False
-            rest = Place(file, other)
-            return self._each_time(rest) if isinstance(other, cst.If) else self._always(Place(file, other.body))
-        if isinstance(node, (cst.With, cst.For, cst.Try)):
-            return self._always(Place(file, node.body))
-        return _BACKWARD in self.does(statement)
+    def _each_time(self, file: ParsedFile, node: ast.stmt) -> bool:
+        if isinstance(node, ast.If):
+            return bool(node.orelse) and self._always(file, node.body) and self._always(file, node.orelse)
+        if isinstance(node, (*WITHS, *FORS, ast.Try)):
+            return self._always(file, node.body)
+        return _BACKWARD in self.does(file, node)
 
 
-def is_loader(call: Place) -> bool:
+def is_loader(call: CallPlace) -> bool:
     """Whether a call makes a DataLoader of PyTorch."""
-    assert isinstance(call.node, cst.Call)
-    return call.file.names.qualified(call.node.func, call.file.scope_of(call.node)) in LOADERS
+    return call.file.qualified(call.node.func) in LOADERS
 
 
-def _around(place: Place) -> Place:
-    return enclosing_function(place) or Place(place.file, place.file.module)
-
-
-def _batch_sources(loop: Place) -> Iterator[Place]:
+def _batch_sources(place: Place[Loop]) -> Iterator[AnyPlace]:
     """What a loop takes batches from: what a `for` runs over, and what it asks by `next`."""
-    node, file = loop.node, loop.file
-    if isinstance(node, cst.For):
-        yield Place(file, node.iter)
-    for call in walk(node, into_functions=False):
-        if isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == "next" and call.args:
-            nearest = next(above_node for above_node in above(Place(file, call)) if isinstance(above_node, _LOOPS))
-            if nearest is node:
-                yield Place(file, call.args[0].value)
+    loop, file = place.node, place.file
+    if isinstance(loop, FORS):
+        yield Place(file, loop.iter)
+    for call in own_nodes([loop]):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "next" and call.args:
+            nearest = next(node for node in file.above(call) if isinstance(node, _LOOPS))
+            if nearest is loop:
+                yield Place(file, call.args[0])

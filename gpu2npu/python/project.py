@@ -48,6 +48,7 @@ class Project:
         self.library = library or Library()
         self.consulted: dict[str, set[str]] = {}
         self._names: OrderedDict[str, Names | None] = OrderedDict()
+        self._held: dict[str, Names | None] = {}
         self._interfaces: dict[str, Interface | None] = {}
         self._paths: dict[tuple[str, str], str | None] = {}
         self._answers: dict[tuple[object, ...], Any] = {}
@@ -112,6 +113,8 @@ class Project:
         """What the names of another file mean; None where it cannot be read or parsed."""
         if asker is not None:
             self.consult(asker, path)
+        if path in self._held:
+            return self._held[path]
         if path in self._names:
             self._names.move_to_end(path)
             return self._names[path]
@@ -134,6 +137,13 @@ class Project:
     def _forget(self) -> None:
         while len(self._names) > _KEPT:
             self._names.popitem(last=False)
+
+    def hold(self, path: str) -> Names | None:
+        """The same as `names`, and the file stays in memory: its nodes are the same whenever it is asked for."""
+        if path not in self._held:
+            self._held[path] = self.names(path)
+            self._names.pop(path, None)
+        return self._held[path]
 
     def interface(self, path: str, asker: str) -> Interface | None:
         """What other files may take from the file at `path`; None where it cannot be read or parsed."""

@@ -1,18 +1,20 @@
-"""Which file of a project imports which, told by a search of the text: parsing every file would take too long."""
+"""Which file of a project imports which."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from gpu2npu.codemods.program import Program
+from gpu2npu.python.program import Program
+from gpu2npu.python.syntax import IMPORTS, imported_names
 
+# To parse every file would take too long: only what may be import statements is.
 _STATEMENT = re.compile(
-    rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|(?:[^\n\\]|\\\r?\n)*)|import[ \t]+([^\n#;]*))",
+    rb"^[ \t]*((?:from[ \t]+[.\w]+[ \t]+import[ \t]*(?:\([^)]*\)|(?:[^\n\\#;]|\\\r?\n)*))|import[ \t]+[^\n#;]*)",
     re.MULTILINE,
 )
-_NAME = re.compile(rb"[\w.]+|\*")
 
 
 @dataclass(frozen=True)
@@ -56,25 +58,25 @@ def _closure(start: Iterable[str], edges: Mapping[str, frozenset[str]], most: in
 
 
 def _imported(program: Program, path: str) -> Iterator[str]:
-    if b"import_module(" in program.sources[path] or b"__import__(" in program.sources[path]:
+    source = program.sources[path]
+    if b"import_module(" in source or b"__import__(" in source:
         # The names of modules are made up at run time: those beside the file, as a rule.
         folder = path.rpartition("/")[0]
         yield from (other for other in program.sources if other != path and folder and other.startswith(f"{folder}/"))
-    for module in _modules(program.sources[path]):
-        other = program.context.module_path(module, path)
+    for module in _modules(source):
+        other = program.project.module_path(module, path)
         if other is not None and other != path:
             yield other
 
 
 def _modules(source: bytes) -> Iterator[str]:
     """Every module that the text may import: of `from a import b`, both `a` and `a.b`."""
-    for home, names, plain in _STATEMENT.findall(source):
-        if home:
-            module = home.decode()
-            yield module
-            for name in _NAME.findall(re.sub(rb"#[^\n]*|\bas\s+\w+", b"", names)):
-                yield f"{module}{'' if module.endswith('.') else '.'}{name.decode()}"
-        for part in plain.split(b","):
-            words = part.split()
-            if words and _NAME.fullmatch(words[0]):
-                yield words[0].decode()
+    for statement in _STATEMENT.findall(source):
+        try:
+            node = ast.parse(statement).body[0]
+        except (SyntaxError, ValueError):
+            continue
+        if isinstance(node, ast.ImportFrom):
+            yield "." * node.level + (node.module or "")
+        if isinstance(node, IMPORTS):
+            yield from (qualified for _, qualified in imported_names(node))

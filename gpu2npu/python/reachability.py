@@ -1,0 +1,165 @@
+"""Which functions and classes a program may run, as far as their names say.
+
+A function counts as called where its name appears in code that runs, whatever the name means there. That says too much
+where two functions share a name, and too little only where a name is put together at run time.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpu2npu.python.nodes import child_nodes
+from gpu2npu.python.program import ParsedFile
+from gpu2npu.python.syntax import DEFINITIONS, FUNCTIONS, Definition, last_name
+
+# Decorators that leave a function to those who call it; others may put it into a registry, or make it a command.
+PLAIN_DECORATORS = frozenset(
+    {
+        "abstractmethod", "cache", "cached_property", "classmethod", "contextmanager", "dataclass", "lru_cache",
+        "overload", "property", "setter", "staticmethod", "wraps",
+    }
+)  # fmt: skip
+
+
+def is_main_guard(statement: ast.AST) -> bool:
+    """`if __name__ == '__main__':`"""
+    if not isinstance(statement, ast.If) or not isinstance(statement.test, ast.Compare):
+        return False
+    parts = (statement.test.left, *statement.test.comparators)
+    return any(isinstance(part, ast.Name) and part.id == "__name__" for part in parts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Code:
+    """A piece of code: the names in it, and the definitions directly in it whose own names are not counted."""
+
+    names: frozenset[str]
+    definitions: Sequence[Definition]
+
+
+@dataclass(frozen=True, eq=False)
+class NamesInFile:
+    """The names in a file by the code they stand in: `imported` is run when the file is imported, `started` when it is
+    a script, and `bodies` when its definitions are called. `owners` are the classes of methods."""
+
+    imported: _Code
+    started: _Code
+    bodies: Mapping[Definition, _Code]
+    owners: Mapping[Definition, ast.ClassDef]
+
+    @classmethod
+    def of(cls, file: ParsedFile) -> NamesInFile:
+        """Go over a file once."""
+        guarded = [statement for statement in file.tree.body if is_main_guard(statement)]
+        imported = [statement for statement in file.tree.body if not is_main_guard(statement)]
+        definitions = file.definitions
+        bodies = {node: _code(_run(node)) for node in definitions}
+        owners: dict[Definition, ast.ClassDef] = {}
+        for node in definitions:
+            above = next((each for each in file.above(node) if isinstance(each, DEFINITIONS)), None)
+            if isinstance(above, ast.ClassDef):
+                owners[node] = above
+        return cls(_code(imported), _code([*imported, *guarded]), bodies, owners)
+
+
+def _run(node: Definition) -> list[ast.AST]:
+    """The code that runs when a function is called, or a class is made."""
+    return [*node.bases, *node.body] if isinstance(node, ast.ClassDef) else [*node.body]
+
+
+def _code(nodes: Iterable[ast.AST]) -> _Code:
+    names: set[str] = set()
+    definitions: list[Definition] = []
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, DEFINITIONS):
+            definitions.append(node)
+            pending += node.decorator_list
+            if isinstance(node, FUNCTIONS):
+                pending.append(node.args)
+            continue
+        names.update(_written(node))
+        pending += child_nodes(node)
+    return _Code(frozenset(names), definitions)
+
+
+def _written(node: ast.AST) -> Iterator[str]:
+    """The names that a node itself is written with; of an import with `as` the original one."""
+    if isinstance(node, ast.Name):
+        yield node.id
+    elif isinstance(node, ast.Attribute):
+        yield node.attr
+    elif isinstance(node, (ast.arg, ast.keyword)):
+        if node.arg is not None:
+            yield node.arg
+    elif isinstance(node, ast.alias):
+        if node.asname is not None:
+            yield node.name.rpartition(".")[2]
+    elif isinstance(node, (ast.Global, ast.Nonlocal)):
+        yield from node.names
+
+
+def reached_definitions(
+    entry: NamesInFile,
+    others: Iterable[NamesInFile],
+    plain: frozenset[str] = PLAIN_DECORATORS,
+    called: frozenset[str] = frozenset(),
+) -> frozenset[Definition]:
+    """The functions and classes that may run when the file `entry` is started and loads the others. `plain` are
+    decorators that leave a function to those who call it, `called` methods that a library calls."""
+    loaded = list(others)
+    search = _Search(plain, called)
+    for file in (entry, *loaded):
+        search.add(file)
+    search.run([entry.started])
+    search.run([file.imported for file in loaded])
+    return frozenset(search.reached)
+
+
+@dataclass(eq=False)
+class _Search:
+    plain: frozenset[str]
+    called: frozenset[str]
+    by_name: dict[str, list[Definition]] = field(default_factory=dict)
+    bodies: dict[Definition, _Code] = field(default_factory=dict)
+    owners: dict[Definition, ast.ClassDef] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
+    reached: set[Definition] = field(default_factory=set)
+
+    def add(self, file: NamesInFile) -> None:
+        self.bodies.update(file.bodies)
+        self.owners.update(file.owners)
+        for definition in file.bodies:
+            self.by_name.setdefault(definition.name, []).append(definition)
+
+    def run(self, code: Iterable[_Code]) -> None:
+        """The definitions that code names are reached, and so on."""
+        pending = list(code)
+        while pending:
+            piece = pending.pop()
+            new = piece.names - self.named
+            self.named |= new
+            for name in new & self.by_name.keys():
+                pending += self.reach(self.by_name[name])
+            pending += self.reach([each for each in piece.definitions if self.is_registered(each)])
+
+    def reach(self, definitions: Iterable[Definition]) -> Iterator[_Code]:
+        """Mark definitions; gives their code, and that of the methods that then may run."""
+        for definition in definitions:
+            owner = self.owners.get(definition)
+            if definition in self.reached or (owner is not None and owner not in self.reached):
+                continue
+            self.reached.add(definition)
+            yield self.bodies[definition]
+            if isinstance(definition, ast.ClassDef):
+                methods = [part for part in definition.body if isinstance(part, FUNCTIONS)]
+                yield from self.reach([method for method in methods if self.may_run(method.name)])
+
+    def may_run(self, name: str) -> bool:
+        return name in self.named or name in self.called or (name.startswith("__") and name.endswith("__"))
+
+    def is_registered(self, definition: Definition) -> bool:
+        return any(last_name(decorator) not in self.plain for decorator in definition.decorator_list)
