@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from gpu2npu.codemods.entry import Entry, running
+from gpu2npu.codemods.entry import Entries
 from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.places import Step, is_skipped, replaced, reported
 from gpu2npu.codemods.program import ParsedFile
@@ -23,10 +23,10 @@ _ADVICE = (
 )
 
 
-def keep_on_card(entries: Sequence[Entry], wrapped: frozenset[str], single: str | None) -> Iterator[Step]:
+def keep_on_card(entries: Entries, wrapped: frozenset[str], single: str | None) -> Iterator[Step]:
     """`net.module.cpu().state_dict()` is that of a copy; other moves of a model to the CPU are reported. `wrapped` has
     the variables of models that were in DataParallel, `single` is that of a model for one card, as written."""
-    for file, call in running(entries, _to_cpu):
+    for file, call in entries.running(_to_cpu):
         assert isinstance(call.func, ast.Attribute)
         model = call.func.value
         text = file.code(model)

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from gpu2npu.codemods.card_count import by_world_size
 from gpu2npu.codemods.certainty import is_part, own_group, reason_to_stay, whole_model
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.cpu_moves import keep_on_card
-from gpu2npu.codemods.entry import Entry, find_entries
+from gpu2npu.codemods.entry import Entries, Entry, find_entries
 from gpu2npu.codemods.loaders import shard_loaders
 from gpu2npu.codemods.own_card import on_own_card
 from gpu2npu.codemods.places import Step, by_file, reported, taken_over
 from gpu2npu.codemods.process_group import set_up
-from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.rank_zero import on_rank_zero
-from gpu2npu.codemods.references import find_references, follow, report_functions, report_subclass, staying
+from gpu2npu.codemods.references import (
+    Reference,
+    find_references,
+    follow,
+    report_functions,
+    report_subclass,
+    staying,
+)
 from gpu2npu.codemods.reviews import is_called_twice, review
 from gpu2npu.codemods.single_card import last_move, single_card_entry, wrap_below, wrap_target
 from gpu2npu.codemods.spelling import api_of
 from gpu2npu.codemods.unused_parameters import parts_left_out
 from gpu2npu.codemods.wrapping import Wrap, distributed, find_wraps, kept_name, target_of
-from gpu2npu.records import FileRewrite, FindingKind, StructuralEdit
+from gpu2npu.records import FileRewrite, Finding, FindingKind, StructuralEdit
 
 _ASKS_RANK = re.compile(r"\bif ([\w.]+)\.get_rank\(\) == 0")
 _NEEDS_GROUP = re.compile(r"\.get_world_size\(|\bDistributedSampler\(|\bDistributedDataParallel\(|\.barrier\(")
@@ -35,83 +42,82 @@ def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewr
     follows from it; report the wraps that stay. Raises CodemodError if there is no such script."""
     single = None if choice.main is None else single_card_entry(program, choice.main, choice.target_model)
     wraps = list(find_wraps(program)) if choice.data_parallel else []
-    entries = find_entries(program, {wrap.file.path for wrap in wraps}) if wraps else []
-    reasons = [(wrap, reason_to_stay(program, wrap, entries)) for wrap in wraps]
-    rewritten = [wrap for wrap, reason in reasons if reason is None]
-    started = [entry for entry in entries if any(entry.runs(wrap.file, wrap.call) for wrap in rewritten)]
+    programs = Entries(find_entries(program, {wrap.file.path for wrap in wraps}))
+    reasons = [(wrap, reason_to_stay(program, wrap, programs.that_run(wrap.file, wrap.call))) for wrap in wraps]
     steps = [
         reported(wrap.file, wrap.call, api_of(wrap.file, wrap.call.func), reason, FindingKind.UNSUPPORTED)
         for wrap, reason in reasons
         if reason is not None
     ]
+    rewritten = [wrap for wrap, reason in reasons if reason is None]
+    running = {entry for wrap in rewritten for entry in programs.that_run(wrap.file, wrap.call)}
+    started = [entry for entry in programs.all if entry in running]
     if single is not None and all(entry.file is not single.file for entry in started):
         steps += wrap_target(program, single, choice.target_model)
         started.append(single)
-    for entry in started:
-        steps += set_up(entry)
-    steps += review(program, rewritten, started)
-    targets = [(wrap.file, target_of(wrap)) for wrap in rewritten]
-    wrapped = frozenset(file.code(target) for file, target in targets if target is not None)
-    steps += keep_on_card(started, wrapped, choice.target_model if single is not None else None)
-    for wrap in rewritten:
-        steps += parts_left_out(program, wrap)
-    around = list(on_own_card(started))
-    if choice.data_parallel:
-        steps += _whole_models(program, rewritten, started)
-        steps += _wrapped(program, rewritten, started, around)
-    steps += _outside(rewritten, around)
+    steps += _rewritten(program, choice, rewritten, Entries(started), single)
     for codemod in (shard_loaders, on_rank_zero) if started else ():
         steps += taken_over(program, steps, codemod(program, [entry.file.path for entry in started]))
     return by_file(_with_other_programs(program, steps, started))
 
 
-def _with_other_programs(program: Program, steps: Sequence[Step], started: Sequence[Entry]) -> Iterator[Step]:
-    """The steps, for programs besides that run the same code: what needs a process group gets one there too, and to
-    write files takes none."""
-    asking = [(file, step) for file, step in steps if isinstance(step, StructuralEdit) and _ASKS.search(step.text)]
-    done = {entry.file.path for entry in started}
-    others = [
-        entry
-        for entry in find_entries(program, {file.path for file, _ in asking})
-        if entry.file.path not in done and own_group(entry) is None
-    ]
-    for file, step in steps:
-        if not isinstance(step, StructuralEdit) or not _ASKS_RANK.search(step.text):
-            yield file, step
-        elif any(entry.runs_at(file, step.start) for entry in others):
-            yield (
-                file,
-                replace(step, text=_ASKS_RANK.sub(r"if not \1.is_initialized() or \1.get_rank() == 0", step.text)),
-            )
-        else:
-            yield file, step
-    for entry in others:
-        if any(_NEEDS_GROUP.search(step.text) and entry.runs_at(file, step.start) for file, step in asking):
-            yield from set_up(entry)
+def _rewritten(
+    program: Program, choice: CodemodChoice, wraps: Sequence[Wrap], started: Entries, single: Entry | None
+) -> Iterator[Step]:
+    """The programs with one process for each card, and the wraps in DistributedDataParallel."""
+    for entry in started.all:
+        yield from set_up(entry)
+    yield from review(program, wraps, started)
+    targets = [(wrap.file, target_of(wrap)) for wrap in wraps]
+    wrapped = frozenset(file.code(target) for file, target in targets if target is not None)
+    yield from keep_on_card(started, wrapped, choice.target_model if single is not None else None)
+    for wrap in wraps:
+        yield from parts_left_out(program, wrap)
+    besides = list(on_own_card(started))
+    if choice.data_parallel:
+        besides += [step for wrap in wraps for step in by_world_size(wrap)]
+        yield from _whole_models(program, wraps, started)
+        yield from _named_otherwise(program, wraps)
+        yield from _wrapped(program, wraps, started, besides)
+    yield from _outside(wraps, besides)
 
 
-def _wrapped(program: Program, wraps: Sequence[Wrap], entries: Sequence[Entry], around: list[Step]) -> Iterator[Step]:
-    """The wraps, and what else names DataParallel. What changes around the wraps is added to `around`."""
+def _named_otherwise(program: Program, wraps: Sequence[Wrap]) -> Iterator[Step]:
+    """What names DataParallel, or its function, without being one of the wraps."""
     yield from report_functions(program)
-    references = list(find_references(program))
-    stays = staying(references, [wrap.call for wrap in wraps])
-    for reference in references:
+    stays = _staying(program, wraps)
+    for reference in _references(program):
         yield from report_subclass(reference)
         if reference.is_test and wraps:
             yield from follow(reference, reference.file.path in stays)
-    for wrap in wraps:
-        around += by_world_size(wrap)
+
+
+def _references(program: Program) -> Sequence[Reference]:
+    return program.once(find_references, lambda: list(find_references(program)))
+
+
+def _staying(program: Program, wraps: Sequence[Wrap]) -> frozenset[str]:
+    return staying(_references(program), [wrap.call for wrap in wraps])
+
+
+def _wrapped(program: Program, wraps: Sequence[Wrap], started: Entries, besides: Sequence[Step]) -> Iterator[Step]:
+    """The wraps in DistributedDataParallel, with what else changes inside of them."""
+    stays = _staying(program, wraps)
+    edits: dict[ParsedFile, list[StructuralEdit]] = {}
+    for file, step in besides:
+        if isinstance(step, StructuralEdit):
+            edits.setdefault(file, []).append(step)
     for wrap in wraps:
         if is_part(wrap):
             yield from kept_name(wrap)
             continue
-        inside = [step for file, step in around if file is wrap.file and isinstance(step, StructuralEdit)]
-        running = {file for entry in entries if entry.runs(wrap.file, wrap.call) for file in entry.files.values()}
+        programs = started.that_run(wrap.file, wrap.call)
+        running = {file for entry in programs for file in entry.files.values()}
         twice = is_called_twice(program, wrap, running)
-        yield from distributed(wrap, wrap.file.path in stays, twice, inside)
+        yield from distributed(wrap, wrap.file.path in stays, twice, edits.get(wrap.file, ()))
 
 
-def _whole_models(program: Program, wraps: Sequence[Wrap], entries: Sequence[Entry]) -> Iterator[Step]:
+def _whole_models(program: Program, wraps: Sequence[Wrap], started: Entries) -> Iterator[Step]:
     """Wrap the models of which only parts were wrapped."""
     models = {}
     for wrap in wraps:
@@ -120,16 +126,39 @@ def _whole_models(program: Program, wraps: Sequence[Wrap], entries: Sequence[Ent
             models[wrap.file.scope_of(wrap.call), whole[0]] = wrap, whole[1]
     for (_, name), (wrap, statement) in models.items():
         below = last_move(wrap.file, statement, name)
-        for entry in entries:
-            if entry.runs(wrap.file, wrap.call):
-                yield from wrap_below(program, entry, wrap.file, below, name)
+        for entry in started.that_run(wrap.file, wrap.call):
+            yield from wrap_below(program, entry, wrap.file, below, name)
 
 
-def _outside(wraps: Sequence[Wrap], around: Sequence[Step]) -> Iterator[Step]:
-    """What changes around the wraps, but for what is in the new code of a wrap already."""
-    wholes = [(wrap.file, *wrap.file.bounds(wrap.whole)) for wrap in wraps]
-    for file, step in around:
-        if not isinstance(step, StructuralEdit) or not any(
-            file is other and start <= step.start and step.end <= end for other, start, end in wholes
+def _outside(wraps: Sequence[Wrap], besides: Iterable[Step]) -> Iterator[Step]:
+    """The other changes, but for those that the new code of a wrap has already."""
+    wholes: dict[ParsedFile, list[tuple[int, int]]] = {}
+    for wrap in wraps:
+        wholes.setdefault(wrap.file, []).append(wrap.file.bounds(wrap.whole))
+    for file, step in besides:
+        if isinstance(step, Finding) or not any(
+            start <= step.start and step.end <= end for start, end in wholes.get(file, ())
         ):
             yield file, step
+
+
+def _with_other_programs(program: Program, steps: Sequence[Step], started: Sequence[Entry]) -> Iterator[Step]:
+    """The steps, for programs besides that run the same code: what needs a process group gets one there too, and to
+    write files takes none."""
+    asking = [(file, step) for file, step in steps if isinstance(step, StructuralEdit) and _ASKS.search(step.text)]
+    done = {entry.file.path for entry in started}
+    found = find_entries(program, {file.path for file, _ in asking})
+    others = Entries(entry for entry in found if entry.file.path not in done and own_group(entry) is None)
+    needing: set[Entry] = set()
+    for file, edit in asking:
+        if _NEEDS_GROUP.search(edit.text):
+            needing.update(others.that_run_at(file, edit.start))
+    for file, step in steps:
+        if isinstance(step, StructuralEdit) and _ASKS_RANK.search(step.text) and others.that_run_at(file, step.start):
+            text = _ASKS_RANK.sub(r"if not \1.is_initialized() or \1.get_rank() == 0", step.text)
+            yield file, replace(step, text=text)
+        else:
+            yield file, step
+    for entry in others.all:
+        if entry in needing:
+            yield from set_up(entry)

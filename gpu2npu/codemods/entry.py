@@ -10,7 +10,13 @@ from typing import TypeVar
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.python.imports import ImportGraph
 from gpu2npu.python.nodes import walk
-from gpu2npu.python.reachability import PLAIN_DECORATORS, NamesInFile, is_main_guard, reached_definitions
+from gpu2npu.python.reachability import (
+    PLAIN_DECORATORS,
+    DefinitionIndex,
+    NamesInFile,
+    is_main_guard,
+    reached_definitions,
+)
 from gpu2npu.python.syntax import DEFINITIONS, FORS, WITHS, Definition
 
 _Node = TypeVar("_Node", bound=ast.AST)
@@ -58,20 +64,40 @@ class Entry:
                     yield file, node
 
 
-def running(entries: Iterable[Entry], find: Find[_Node]) -> Iterator[tuple[ParsedFile, _Node]]:
-    """The nodes that a function finds in the code that one of some programs may run, each once."""
-    loading: dict[ParsedFile, list[Entry]] = {}
-    for entry in entries:
-        for file in entry.files.values():
-            loading.setdefault(file, []).append(entry)
-    for file, programs in loading.items():
-        known: dict[ast.AST, bool] = {}
-        for node in programs[0].program.of_file(find, file):
-            inside = _inside(file, node)
-            if inside not in known:
-                known[inside] = any(entry.runs(file, node) for entry in programs)
-            if known[inside]:
-                yield file, node
+class Entries:
+    """Several programs of a project, asked together: what each of them runs is looked up by file and definition."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self.all = tuple(entries)
+        self._loading: dict[ParsedFile, list[Entry]] = {}
+        self._reaching: dict[Definition, list[Entry]] = {}
+        self._known: dict[ast.AST, tuple[Entry, ...]] = {}
+        for entry in self.all:
+            for file in entry.files.values():
+                self._loading.setdefault(file, []).append(entry)
+            for definition in entry.reached:
+                self._reaching.setdefault(definition, []).append(entry)
+
+    def that_run(self, file: ParsedFile, node: ast.AST) -> tuple[Entry, ...]:
+        """The programs that may run a node."""
+        inside = _inside(file, node)
+        if inside not in self._known:
+            likely = (
+                self._loading.get(file, []) if not isinstance(inside, DEFINITIONS) else self._reaching.get(inside, [])
+            )
+            self._known[inside] = tuple(entry for entry in likely if entry.runs(file, node))
+        return self._known[inside]
+
+    def that_run_at(self, file: ParsedFile, offset: int) -> list[Entry]:
+        """The programs that may run what stands at an offset."""
+        return [entry for entry in self._loading.get(file, ()) if entry.runs_at(file, offset)]
+
+    def running(self, find: Find[_Node]) -> Iterator[tuple[ParsedFile, _Node]]:
+        """The nodes that a function finds in the code that one of the programs may run, each once."""
+        for file, entries in self._loading.items():
+            for node in entries[0].program.of_file(find, file):
+                if self.that_run(file, node):
+                    yield file, node
 
 
 def _inside(file: ParsedFile, node: ast.AST) -> ast.AST:
@@ -119,9 +145,14 @@ def _entry(program: Program, file: ParsedFile) -> Entry:
 def _new_entry(program: Program, file: ParsedFile) -> Entry:
     loaded = {other: program.file(other) for other in sorted(ImportGraph.of(program).loaded_by(file.path))}
     files = {other: parsed for other, parsed in loaded.items() if parsed is not None}
-    names = {other: program.of_file(NamesInFile.of, parsed) for other, parsed in files.items()}
-    others = [found for other, found in names.items() if other != file.path]
-    return Entry(program, file, files, reached_definitions(names[file.path], others, _PLAIN, _CALLED_BY_TORCH))
+    names = program.of_file(NamesInFile.of, file)
+    others = frozenset(files) - {file.path}
+    index = program.once((DefinitionIndex, others), lambda: _index(program, [files[path] for path in sorted(others)]))
+    return Entry(program, file, files, reached_definitions(names, index, _PLAIN, _CALLED_BY_TORCH))
+
+
+def _index(program: Program, files: Iterable[ParsedFile]) -> DefinitionIndex:
+    return DefinitionIndex.of(program.of_file(NamesInFile.of, file) for file in files)
 
 
 def _is_started(file: ParsedFile, is_imported: bool) -> bool:

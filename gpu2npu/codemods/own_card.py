@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from gpu2npu.codemods.entry import Entry, running
+from gpu2npu.codemods.entry import Entries
 from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.places import Step, is_skipped, quoted, replaced, reported, span_replaced
 from gpu2npu.codemods.program import ParsedFile
@@ -31,9 +31,9 @@ _VISIBLE = (
 )
 
 
-def on_own_card(entries: Iterable[Entry], variable: str = "LOCAL_RANK") -> Iterator[Step]:
+def on_own_card(entries: Entries, variable: str = "LOCAL_RANK") -> Iterator[Step]:
     """Explicit card numbers in the code that some programs run; the environment's `variable` has the number to use."""
-    for file, node in running(entries, _numbered):
+    for file, node in entries.running(_numbered):
         if not is_skipped(file, node):
             yield from _at(file, node, variable)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from gpu2npu.codemods.entry import Entry, all_calls, calls_in, running
+from gpu2npu.codemods.entry import Entries, all_calls, calls_in
 from gpu2npu.codemods.model_uses import DISTRIBUTED_HAS
 from gpu2npu.codemods.places import Step, is_skipped, reported
 from gpu2npu.codemods.program import ParsedFile, Program
@@ -40,13 +40,13 @@ _ROUND = (
 _SEEDING = frozenset({"manual_seed", "seed_everything", "set_seed"})
 
 
-def review(program: Program, wraps: Sequence[Wrap], entries: Sequence[Entry]) -> Iterator[Step]:
+def review(program: Program, wraps: Sequence[Wrap], entries: Entries) -> Iterator[Step]:
     """Findings in the programs whose models are wrapped."""
-    if not any(True for _ in running(entries, _seeding_calls)):
+    if not any(True for _ in entries.running(_seeding_calls)):
         for wrap in wraps:
             yield from _drawn_later(wrap)
     wrapped = {wrap.file.code(target) for wrap in wraps for target in [target_of(wrap)] if target is not None}
-    for file, call in running(entries, all_calls):
+    for file, call in entries.running(all_calls):
         for node, api, message in _reviewed(program, file, call, wrapped):
             if not is_skipped(file, call):
                 yield reported(file, node, api, message, FindingKind.REVIEW)

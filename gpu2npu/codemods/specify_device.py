@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpu2npu.codemods.certainty import own_group
 from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.codemods.entry import Entry, find_entries
+from gpu2npu.codemods.entry import Entries, Entry, find_entries
 from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.own_card import on_own_card
 from gpu2npu.codemods.places import Step, by_file, of_rule
@@ -32,7 +32,7 @@ def specify_device(program: Program, choice: CodemodChoice) -> dict[str, FileRew
         if own_group(entry) is None and wrapping.isdisjoint(entry.files) and entry.file.path != choice.main
     ]
     steps = [step for entry in entries for step in _set_up(entry)]
-    return of_rule("specify-device", by_file((*steps, *on_own_card(entries, VARIABLE))))
+    return of_rule("specify-device", by_file((*steps, *on_own_card(Entries(entries), VARIABLE))))
 
 
 def _set_up(entry: Entry) -> Iterator[Step]:

@@ -29,12 +29,14 @@ class Value:
 
 @dataclass(eq=False)
 class Assignments:
-    """`named` are the values of the names of a scope, `attributes` those of attributes with the targets, `items` the
+    """`named` are the values of the names of a scope, `attributes` those of attributes by file, `members` those of
+    attributes given in a class, `items` the
     targets such as `x[key]` by file, `functions` all functions and `methods` those of a class, `callable` the names by
     which functions and classes may be called."""
 
     named: dict[tuple[Scope, str], list[Value]] = field(default_factory=lambda: defaultdict(list))
-    attributes: dict[str, list[tuple[Place[ast.Attribute], Value]]] = field(default_factory=lambda: defaultdict(list))
+    attributes: dict[str, dict[str, list[Value]]] = field(default_factory=lambda: defaultdict(dict))
+    members: dict[tuple[ast.ClassDef, str], list[Value]] = field(default_factory=lambda: defaultdict(list))
     items: dict[str, list[Place[ast.Subscript]]] = field(default_factory=lambda: defaultdict(list))
     calls: dict[str, list[CallPlace]] = field(default_factory=lambda: defaultdict(list))
     functions: dict[str, list[FunctionPlace]] = field(default_factory=lambda: defaultdict(list))
@@ -77,11 +79,14 @@ class Assignments:
 
     def _assign(self, file: ParsedFile, target: ast.expr, value: Value) -> None:
         if isinstance(target, ast.Name):
-            owner = file.scope_of(target).lookup(target.id)
-            if owner is not None:
-                self.named[owner[0], target.id].append(value)
+            found = file.scope_of(target).lookup(target.id)
+            if found is not None:
+                self.named[found[0], target.id].append(value)
         elif isinstance(target, ast.Attribute):
-            self.attributes[target.attr].append((Place(file, target), value))
+            self.attributes[target.attr].setdefault(file.path, []).append(value)
+            owner = enclosing_class(Place(file, target))
+            if owner is not None:
+                self.members[owner, target.attr].append(value)
         elif isinstance(target, ast.Subscript):
             self.items[file.path].append(Place(file, target))
         for index, element in enumerate(elements(target)):

@@ -234,18 +234,22 @@ class Dataflow:
 
     def _of_attribute(self, place: Place[ast.Attribute], steps: tuple[Key, ...]) -> Iterator[Value]:
         node, file = place.node, place.file
-        known = [item for item in self.index.attributes.get(node.attr, ()) if self.are_together(file, item[0].file)]
-        if _is_self(node.value):
-            mine = enclosing_class(place)
-            own = [item for item in known if mine is not None and enclosing_class(item[0]) is mine]
-            known = own or known
-        yield from (value.inside(steps) for _, value in known)
+        mine = enclosing_class(place) if _is_self(node.value) else None
+        own = self.index.members.get((mine, node.attr)) if mine is not None else None
+        yield from (value.inside(steps) for value in own or self._of_attributes(node.attr, file))
         module = file.names.import_path(node.value, file.scope_of(node))
         if module is not None:
             yield from (value.inside(steps) for value in self._exported(f"{module}.{node.attr}", file))
         for method in self.index.functions.get(node.attr, ()):
             if is_property(method.node) and self.are_together(file, method.file):
                 yield from (Value(value, steps) for value in returned(method))
+
+    def _of_attributes(self, name: str, file: ParsedFile) -> list[Value]:
+        """The values of attributes of a name, of whatever object, that a file may be given."""
+        by_path = self.index.attributes.get(name, {})
+        together = self._together.get(file.path)
+        paths = by_path if together is None else sorted(by_path.keys() & together)
+        return [value for path in paths for value in by_path[path]]
 
     def _of_call(self, place: CallPlace, steps: tuple[Key, ...]) -> Iterator[Value]:
         call = place.node

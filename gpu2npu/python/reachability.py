@@ -33,10 +33,10 @@ def is_main_guard(statement: ast.AST) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Code:
-    """A piece of code: the names in it, and the definitions directly in it whose own names are not counted."""
+    """A piece of code: the names in it, but for those inside of definitions, and its decorated definitions."""
 
     names: frozenset[str]
-    definitions: Sequence[Definition]
+    decorated: Sequence[Definition]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,19 +71,20 @@ def _run(node: Definition) -> list[ast.AST]:
 
 def _code(nodes: Iterable[ast.AST]) -> _Code:
     names: set[str] = set()
-    definitions: list[Definition] = []
+    decorated: list[Definition] = []
     pending = list(nodes)
     while pending:
         node = pending.pop()
         if isinstance(node, DEFINITIONS):
-            definitions.append(node)
-            pending += node.decorator_list
+            if node.decorator_list:
+                decorated.append(node)
+                pending += node.decorator_list
             if isinstance(node, FUNCTIONS):
                 pending.append(node.args)
             continue
         names.update(_written(node))
         pending += child_nodes(node)
-    return _Code(frozenset(names), definitions)
+    return _Code(frozenset(names), decorated)
 
 
 def _written(node: ast.AST) -> Iterator[str]:
@@ -102,38 +103,51 @@ def _written(node: ast.AST) -> Iterator[str]:
         yield from node.names
 
 
+@dataclass(frozen=True, eq=False)
+class DefinitionIndex:
+    """The definitions of some files by name, with their code and their classes. Many programs share one."""
+
+    loaded: Sequence[NamesInFile]
+    by_name: Mapping[str, Sequence[Definition]]
+    bodies: Mapping[Definition, _Code]
+    owners: Mapping[Definition, ast.ClassDef]
+
+    @classmethod
+    def of(cls, files: Iterable[NamesInFile]) -> DefinitionIndex:
+        """Go over some files once."""
+        loaded = list(files)
+        by_name: dict[str, list[Definition]] = {}
+        bodies: dict[Definition, _Code] = {}
+        owners: dict[Definition, ast.ClassDef] = {}
+        for file in loaded:
+            bodies |= file.bodies
+            owners |= file.owners
+            for definition in file.bodies:
+                by_name.setdefault(definition.name, []).append(definition)
+        return cls(loaded, by_name, bodies, owners)
+
+
 def reached_definitions(
     entry: NamesInFile,
-    others: Iterable[NamesInFile],
+    others: DefinitionIndex,
     plain: frozenset[str] = PLAIN_DECORATORS,
     called: frozenset[str] = frozenset(),
 ) -> frozenset[Definition]:
     """The functions and classes that may run when the file `entry` is started and loads the others. `plain` are
     decorators that leave a function to those who call it, `called` methods that a library calls."""
-    loaded = list(others)
-    search = _Search(plain, called)
-    for file in (entry, *loaded):
-        search.add(file)
+    search = _Search((DefinitionIndex.of([entry]), others), plain, called)
     search.run([entry.started])
-    search.run([file.imported for file in loaded])
+    search.run([file.imported for file in others.loaded])
     return frozenset(search.reached)
 
 
 @dataclass(eq=False)
 class _Search:
+    indexes: Sequence[DefinitionIndex]
     plain: frozenset[str]
     called: frozenset[str]
-    by_name: dict[str, list[Definition]] = field(default_factory=dict)
-    bodies: dict[Definition, _Code] = field(default_factory=dict)
-    owners: dict[Definition, ast.ClassDef] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)
     reached: set[Definition] = field(default_factory=set)
-
-    def add(self, file: NamesInFile) -> None:
-        self.bodies.update(file.bodies)
-        self.owners.update(file.owners)
-        for definition in file.bodies:
-            self.by_name.setdefault(definition.name, []).append(definition)
 
     def run(self, code: Iterable[_Code]) -> None:
         """The definitions that code names are reached, and so on."""
@@ -142,21 +156,23 @@ class _Search:
             piece = pending.pop()
             new = piece.names - self.named
             self.named |= new
-            for name in new & self.by_name.keys():
-                pending += self.reach(self.by_name[name])
-            pending += self.reach([each for each in piece.definitions if self.is_registered(each)])
+            for index in self.indexes:
+                for name in new & index.by_name.keys():
+                    pending += self.reach(index.by_name[name], index)
+                registered = [each for each in piece.decorated if each in index.bodies and self.is_registered(each)]
+                pending += self.reach(registered, index)
 
-    def reach(self, definitions: Iterable[Definition]) -> Iterator[_Code]:
+    def reach(self, definitions: Iterable[Definition], index: DefinitionIndex) -> Iterator[_Code]:
         """Mark definitions; gives their code, and that of the methods that then may run."""
         for definition in definitions:
-            owner = self.owners.get(definition)
+            owner = index.owners.get(definition)
             if definition in self.reached or (owner is not None and owner not in self.reached):
                 continue
             self.reached.add(definition)
-            yield self.bodies[definition]
+            yield index.bodies[definition]
             if isinstance(definition, ast.ClassDef):
                 methods = [part for part in definition.body if isinstance(part, FUNCTIONS)]
-                yield from self.reach([method for method in methods if self.may_run(method.name)])
+                yield from self.reach([method for method in methods if self.may_run(method.name)], index)
 
     def may_run(self, name: str) -> bool:
         return name in self.named or name in self.called or (name.startswith("__") and name.endswith("__"))
