@@ -12,8 +12,11 @@ from typing import NoReturn
 import click
 
 from gpu2npu.emulator.launch import NPUS, Launch, LaunchError, emulating, missing_requirements, prepare, real_torch_npu
+from gpu2npu.emulator.machine.filesystem import ASCEND, EXPECTED, show_ascend_files
 from gpu2npu.emulator.soc import DEFAULT_SOC, soc_named
 from gpu2npu.support.tables import RELEASES, table_for, table_path
+
+MOST_SCRIPT = 1 << 20  # bytes; what is larger is no shell script
 
 EPILOG = """
 \b
@@ -22,6 +25,7 @@ Examples:
   gpu2npu run --npus 2 --strict -m torch.distributed.run --nproc_per_node 2 train.py
   gpu2npu run --soc Ascend910A --torch-npu 2.1.0 train.py
   gpu2npu run --op-report operators.csv bash run_distributed_npu.sh
+  gpu2npu run npu-smi info
 
 Options of gpu2npu come before CMD, and everything after CMD's first word belongs to CMD. The exit code is CMD's, 2 when
 the options are wrong, 127 when CMD is not found and 126 when it may not be executed.
@@ -71,7 +75,8 @@ def run(
     """Run CMD with emulated Ascend NPUs.
 
     CMD is a Python script, `-m module`, or any command. Scripts, modules and `python` run under the interpreter that
-    gpu2npu is installed in. ASCEND_RT_VISIBLE_DEVICES hides NPUs, as on a real machine.
+    gpu2npu is installed in. ASCEND_RT_VISIBLE_DEVICES hides NPUs, as on a real machine. `npu-smi` is on PATH, and shell
+    scripts find /usr/local/Ascend.
     """
     if not command:
         raise click.UsageError("Missing CMD: name a script, `-m module` or a command to run.")
@@ -147,8 +152,26 @@ def _make_room(op_report: Path) -> None:
         raise click.UsageError(f"--op-report {op_report}: there is no folder {op_report.absolute().parent}.")
 
 
+def _show_ascend_files(launch: Launch) -> None:
+    """Shell scripts source and test files below /usr/local/Ascend; say what to do where they cannot be shown."""
+    if show_ascend_files():
+        return
+    scripts = [Path(word) for word in launch.argv if Path(word).is_file()]
+    expected = str(EXPECTED)
+    for script in scripts:
+        if script.stat().st_size < MOST_SCRIPT and expected in script.read_text(encoding="utf-8", errors="replace"):
+            click.echo(
+                f"Note: {script} names {expected}, which this machine does not let us show to CMD alone. Make it once "
+                f"for all: `sudo ln -s {ASCEND} {expected}`.",
+                err=True,
+            )
+            return
+
+
 def _start(launch: Launch) -> NoReturn:
     """Become the command, so that signals reach it and its exit code is ours with nothing in between."""
+    if Path(launch.program).name.removesuffix(".exe") != Path(sys.executable).name:
+        _show_ascend_files(launch)
     sys.stdout.flush()
     sys.stderr.flush()
     try:

@@ -10,6 +10,8 @@ from importlib.machinery import PathFinder
 from importlib.metadata import Distribution
 from pathlib import Path
 
+from gpu2npu.emulator.machine import filesystem
+
 SITE = Path(__file__).parent / "site"  # holds the emulator's torch_npu
 REQUIREMENTS = ("torch", "numpy", "ml_dtypes")  # the extra `emulator` in pyproject.toml
 NPUS = 8  # cards of one Atlas 800 server
@@ -49,8 +51,9 @@ def emulating(
     """The environment in which `import torch` and `import torch_npu` find the emulated NPU, in every child too.
 
     `python`'s folder comes first on PATH, so that the `python` and `torchrun` of a shell script are its neighbours,
-    whether a virtual environment is activated or not. `soc` names the chip, which
-    GPU2NPU_SOC does otherwise. `support_table` is the JSON table of the
+    whether a virtual environment is activated or not; then that of the emulated machine's `npu-smi`. The ASCEND
+    variables of the toolkit's set_env.sh name the emulated machine's files unless they are set. `soc` names the chip,
+    which GPU2NPU_SOC does otherwise. `support_table` is the JSON table of the
     torch_npu release to imitate. ASCEND_RT_VISIBLE_DEVICES stays as the user set it: the emulated device reads it as
     the real one does. What an outer run has set does not leak into this one. OPENBLAS_NUM_THREADS is 1
     unless set: the kernels cut large products up themselves, and BLAS threads that spin take the cores of other ranks.
@@ -60,7 +63,11 @@ def emulating(
     result.setdefault("OPENBLAS_NUM_THREADS", "1")
     result.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     result["PYTHONPATH"] = _first(str(SITE), environment.get("PYTHONPATH"))
-    result["PATH"] = _first(str(Path(python).parent), environment.get("PATH", os.defpath))
+    path = _first(str(filesystem.PROGRAMS), environment.get("PATH", os.defpath))
+    result["PATH"] = _first(str(Path(python).parent), path)
+    result["GPU2NPU_PYTHON"] = python
+    for name, value in filesystem.toolkit_variables().items():
+        result.setdefault(name, value)
     result["GPU2NPU_NPUS"] = str(npus)
     if soc is not None:
         result["GPU2NPU_SOC"] = soc

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpu2npu.emulator.launch import SITE, LaunchError, emulating, missing_requirements, prepare, real_torch_npu
+from gpu2npu.emulator.machine.filesystem import PROGRAMS
 
 PYTHON = "/venv/bin/python"
 
@@ -16,7 +17,7 @@ def launched(*command, environment=None):
 def test_our_folders_come_first_and_the_users_stay():
     environment = emulating({"PYTHONPATH": "/mine", "PATH": "/usr/bin:/bin", "HOME": "/h"}, python=PYTHON)
     assert environment["PYTHONPATH"] == f"{SITE}{os.pathsep}/mine"
-    assert environment["PATH"] == os.pathsep.join(["/venv/bin", "/usr/bin", "/bin"])
+    assert environment["PATH"] == os.pathsep.join(["/venv/bin", str(PROGRAMS), "/usr/bin", "/bin"])
     assert environment["HOME"] == "/h"
 
 

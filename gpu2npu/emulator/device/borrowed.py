@@ -85,7 +85,16 @@ def operator(signature: Signature) -> Operator:
 
 
 def warn_of_fallback(signature: Signature) -> None:
-    """torch_npu's warning about an operator that the NPU lacks (`npu_cpu_fallback` in VariableFallbackKernel.cpp)."""
+    """torch_npu's warning about an operator that the NPU lacks (`npu_cpu_fallback` in VariableFallbackKernel.cpp).
+
+    Raises:
+        RuntimeError: TORCH_NPU_FALLBACK_CPU_DISABLE is 1, which forbids the CPU.
+    """
+    if os.environ.get("TORCH_NPU_FALLBACK_CPU_DISABLE") == "1":
+        raise RuntimeError(
+            f"The operator '{signature.fallback}' would execute its main computation on CPU through dispatcher backend "
+            "fallback, but CPU fallback is disabled by TORCH_NPU_FALLBACK_CPU_DISABLE=1."
+        )
     warnings.warn(
         f"CAUTION: The operator '{signature.fallback}' is not currently supported on the NPU backend and will fall "
         "back to run on the CPU. This may have performance implications.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import torch
@@ -61,9 +62,20 @@ def get_device_properties(device: DeviceLike = None) -> _NPUDeviceProperties:
     )
 
 
-def get_device_capability(device: DeviceLike = None) -> None:
-    """None, as on Ascend: chips have no compute capability."""
+def get_device_capability(device: DeviceLike = None) -> tuple[int, int] | None:
+    """None, as on Ascend, or the pair that TORCH_NPU_DEVICE_CAPABILITY names as "major.minor".
+
+    Raises:
+        ValueError: The variable is not of that form.
+    """
     index_of(device)
+    chosen = os.environ.get("TORCH_NPU_DEVICE_CAPABILITY")
+    if chosen is None:
+        return None
+    major, _, minor = chosen.partition(".")
+    if not (major.isdecimal() and minor.isdecimal()):
+        raise ValueError(f"TORCH_NPU_DEVICE_CAPABILITY is {chosen!r}: give it as major.minor, such as 9.0")
+    return int(major), int(minor)
 
 
 def can_device_access_peer(device_id: DeviceLike, peer_device_id: DeviceLike) -> bool:

@@ -30,6 +30,10 @@ def init() -> None:
         if not ordinal.device_count():
             raise RuntimeError("No NPU is visible: check GPU2NPU_NPUS and ASCEND_RT_VISIBLE_DEVICES")
         _initialized = True
+    if os.environ.get("GPU2NPU_PYTHON"):  # a run of `gpu2npu run`, which has an npu-smi
+        from gpu2npu.emulator.machine import sampling
+
+        sampling.start()
 
 
 def is_initialized() -> bool:

@@ -61,6 +61,11 @@ def _pool(index: int) -> _Pool:
     return pool
 
 
+def pools() -> dict[int, _Pool]:
+    """The accounts of the NPUs that this process has used, by their numbers; not to be changed."""
+    return dict(_pools)
+
+
 def _free(block: _Block) -> None:
     pool = block.pool
     del blocks[block.key]

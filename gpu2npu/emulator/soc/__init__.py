@@ -20,7 +20,8 @@ class Soc:
 
     `second_generation` chips (Ascend910B1 and later, Ascend910_93) compute in bfloat16, keep infinities and NaN, and
     have HF32; the others saturate and give their cube unit float32 as float16 (`IsBF16Supported` and `IsSupportInfNan`
-    in NpuVariables.cpp; `cubeMathType` in the aclnnConvolution and aclnnMatmul documents of CANN).
+    in NpuVariables.cpp; `cubeMathType` in the aclnnConvolution and aclnnMatmul documents of CANN). `number` is what
+    `torch.npu.get_soc_version()` answers (`c10_npu::SocVersion` in NpuVariables.h).
     """
 
     name: str
@@ -30,6 +31,7 @@ class Soc:
     l2_cache: int
     second_generation: bool
     source: str
+    number: int
 
     @property
     def bfloat16(self) -> bool:
@@ -46,25 +48,34 @@ _CONFIG = "CANN's platform_config/{}.ini"
 _HAMI = "the device table of Project-HAMi's Ascend plugin"
 _LIKE = "assumption: as {}"
 
+_950 = "memory, cores: an Ascend950PR card as its `npu-smi` shows it; assumption: generation, L2 cache"
+_ORANGE_PI = "memory: `npu-smi` of an Orange Pi AIpro (23674 MB; boards with less exist); assumption: cores, L2 cache"
+
 # Those of the first generation have AI cores alone, without vector cores of their own (torchair's guide to core
-# numbers); Ascend310P3.ini nevertheless counts seven.
+# numbers); Ascend310P3.ini nevertheless counts seven. The last number is that of `c10_npu::SocVersion`.
 SOCS = {
     soc.name: soc
     for soc in (
-        Soc("Ascend910A", 32 * GIB, 30, 0, 32 * MIB, False, f"{_HAMI}; assumption: L2 cache"),
-        Soc("Ascend910B1", 64 * GIB, 24, 48, 192 * MIB, True, "cores: Ascend910B1.ini; assumption: rest as B2"),
-        Soc("Ascend910B2", 64 * GIB, 24, 48, 192 * MIB, True, _CONFIG.format("Ascend910B2")),
-        Soc("Ascend910B3", 64 * GIB, 20, 40, 192 * MIB, True, f"{_HAMI}; torch_npu 2.13 `device_props.py`"),
-        Soc("Ascend910B4", 32 * GIB, 20, 40, 96 * MIB, True, _CONFIG.format("Ascend910B4")),
-        Soc("Ascend910B4-1", 64 * GIB, 20, 40, 96 * MIB, True, f"{_HAMI}; assumption: L2 cache as B4"),
-        Soc("Ascend910_9391", 64 * GIB, 24, 48, 192 * MIB, True, _LIKE.format("Ascend910_9392")),
-        Soc("Ascend910_9392", 64 * GIB, 24, 48, 192 * MIB, True, "cores: Ascend910_9392.ini; assumption: rest as B2"),
-        Soc("Ascend910_9381", 64 * GIB, 24, 48, 192 * MIB, True, _LIKE.format("Ascend910_9392")),
-        Soc("Ascend910_9382", 64 * GIB, 24, 48, 192 * MIB, True, _LIKE.format("Ascend910_9392")),
-        Soc("Ascend910_9372", 64 * GIB, 20, 40, 192 * MIB, True, _LIKE.format("Ascend910_9362")),
-        Soc("Ascend910_9362", 64 * GIB, 20, 40, 192 * MIB, True, f"{_HAMI}; assumption: L2 cache as B2"),
-        Soc("Ascend310P1", 24 * GIB, 8, 7, 16 * MIB, False, _LIKE.format("Ascend310P3")),
-        Soc("Ascend310P3", 24 * GIB, 8, 7, 16 * MIB, False, f"{_HAMI}; Ascend310P3.ini; assumption: L2 cache"),
+        Soc("Ascend910A", 32 * GIB, 30, 0, 32 * MIB, False, f"{_HAMI}; assumption: L2 cache", 102),
+        Soc("Ascend910B1", 64 * GIB, 24, 48, 192 * MIB, True, "cores: Ascend910B1.ini; assumption: rest as B2", 220),
+        Soc("Ascend910B2", 64 * GIB, 24, 48, 192 * MIB, True, _CONFIG.format("Ascend910B2"), 221),
+        Soc("Ascend910B2C", 64 * GIB, 24, 48, 192 * MIB, True, _LIKE.format("Ascend910B2"), 222),
+        Soc("Ascend910B3", 64 * GIB, 20, 40, 192 * MIB, True, f"{_HAMI}; torch_npu 2.13 `device_props.py`", 223),
+        Soc("Ascend910B4", 32 * GIB, 20, 40, 96 * MIB, True, _CONFIG.format("Ascend910B4"), 224),
+        Soc("Ascend910B4-1", 64 * GIB, 20, 40, 96 * MIB, True, f"{_HAMI}; assumption: L2 cache as B4", 225),
+        Soc("Ascend910_9391", 64 * GIB, 24, 48, 192 * MIB, True, _LIKE.format("Ascend910_9392"), 250),
+        Soc("Ascend910_9392", 64 * GIB, 24, 48, 192 * MIB, True, "cores: its ini file; assumption: rest as B2", 251),
+        Soc("Ascend910_9381", 64 * GIB, 24, 48, 192 * MIB, True, _LIKE.format("Ascend910_9392"), 252),
+        Soc("Ascend910_9382", 64 * GIB, 24, 48, 192 * MIB, True, _LIKE.format("Ascend910_9392"), 253),
+        Soc("Ascend910_9372", 64 * GIB, 20, 40, 192 * MIB, True, _LIKE.format("Ascend910_9362"), 254),
+        Soc("Ascend910_9362", 64 * GIB, 20, 40, 192 * MIB, True, f"{_HAMI}; assumption: L2 cache as B2", 255),
+        Soc("Ascend950PR", 128 * GIB, 28, 56, 128 * MIB, True, _950, 260),
+        Soc("Ascend310P1", 24 * GIB, 8, 7, 16 * MIB, False, _LIKE.format("Ascend310P3"), 200),
+        Soc("Ascend310P3", 24 * GIB, 8, 7, 16 * MIB, False, f"{_HAMI}; its ini file; assumption: L2 cache", 202),
+        Soc("Ascend310B1", 24 * GIB, 1, 1, 4 * MIB, False, _LIKE.format("Ascend310B4"), 240),
+        Soc("Ascend310B2", 24 * GIB, 1, 1, 4 * MIB, False, _LIKE.format("Ascend310B4"), 241),
+        Soc("Ascend310B3", 24 * GIB, 1, 1, 4 * MIB, False, _LIKE.format("Ascend310B4"), 242),
+        Soc("Ascend310B4", 24 * GIB, 1, 1, 4 * MIB, False, _ORANGE_PI, 243),
     )
 }
 
@@ -72,7 +83,9 @@ SOCS = {
 FAMILIES = {
     "Ascend910B": "Ascend910B2",
     "Ascend910_93": "Ascend910_9392",
+    "Ascend950": "Ascend950PR",
     "Ascend310P": "Ascend310P3",
+    "Ascend310B": "Ascend310B4",
 }
 DEFAULT_SOC = "Ascend910B"
 

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from gpu2npu.emulator.device import signature, support_table
+from gpu2npu.emulator.device.borrowed import warn_of_fallback
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +57,17 @@ def test_a_table_names_the_release_it_was_made_from(table):
 def test_what_the_npu_lacks_has_the_name_that_torch_npu_gives_it(table, operator, name):
     table(json.dumps({"operators": {"supported": ["aten::exp.out", "aten::softplus_backward.grad_input"]}}))
     assert signature.read(signature.overload(operator)).fallback == name
+
+
+def test_the_cpu_may_be_forbidden(table, monkeypatch):
+    table(json.dumps({"operators": {"supported": []}}))
+    lacking = signature.read(signature.overload("aten::exp"))
+    monkeypatch.setenv("TORCH_NPU_FALLBACK_CPU_DISABLE", "1")
+    with pytest.raises(RuntimeError, match=r"'aten::exp.out' would execute .*TORCH_NPU_FALLBACK_CPU_DISABLE=1"):
+        warn_of_fallback(lacking)
+    monkeypatch.setenv("TORCH_NPU_FALLBACK_CPU_DISABLE", "0")
+    with pytest.warns(UserWarning, match=r"CAUTION: The operator 'aten::exp.out'"):
+        warn_of_fallback(lacking)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"operators": {"supported": 5}}'])

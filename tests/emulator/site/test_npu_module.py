@@ -51,6 +51,18 @@ def test_the_chip_describes_itself():
     torch.npu.matmul.allow_hf32 = False  # other tests compare with the CPU
 
 
+@pytest.mark.parametrize(("value", "expected"), [("8.0", (8, 0)), ("9.10", (9, 10))])
+def test_a_compute_capability_for_code_that_wants_one(monkeypatch, value, expected):
+    monkeypatch.setenv("TORCH_NPU_DEVICE_CAPABILITY", value)
+    assert torch.npu.get_device_capability() == expected
+
+
+def test_a_compute_capability_in_another_form(monkeypatch):
+    monkeypatch.setenv("TORCH_NPU_DEVICE_CAPABILITY", "sm90")
+    with pytest.raises(ValueError, match=r"'sm90': give it as major\.minor"):
+        torch.npu.get_device_capability()
+
+
 @pytest.fixture
 def device_restored():
     yield

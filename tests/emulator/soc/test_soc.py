@@ -19,6 +19,13 @@ def test_the_environment_chooses_the_chip(monkeypatch):
     assert (current_soc().cube_cores, current_soc().vector_cores) == (20, 40)
 
 
+def test_every_chip_has_a_number_of_its_own_in_torch_npus_list():
+    assert len({soc.number for soc in SOCS.values()}) == len(SOCS)
+    # c10_npu::SocVersion, NpuVariables.h: each row of chips begins at a number and counts up.
+    expected = {"Ascend910A": 102, "Ascend310P3": 202, "Ascend910B2C": 222, "Ascend310B4": 243, "Ascend910_9362": 255}
+    assert {name: SOCS[name].number for name in expected} == expected
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_stands_for_one_of_its_members(monkeypatch, family):
     monkeypatch.setenv("GPU2NPU_SOC", family)

@@ -52,6 +52,8 @@ def __getattr__(name: str) -> object:
 
 
 # Nothing above needs torch.
+import os as _os  # noqa: E402
+
 import torch  # noqa: E402
 
 if torch._is_device_backend_autoload_enabled():
@@ -67,3 +69,6 @@ from .npu._format import Format, get_npu_format  # noqa: E402
 __version__ = _release() or torch.__version__.partition("+")[0]
 
 __all__ = ["Format", "distributed", "get_npu_format", "npu", "profiler"]
+
+if _os.environ.get("TORCH_TRANSFER_TO_NPU") == "1":
+    from .contrib import transfer_to_npu as _  # noqa: F401

@@ -6,7 +6,7 @@ import warnings
 
 import torch
 
-from gpu2npu.emulator.device.chip import get_device_name, is_bf16_supported
+from gpu2npu.emulator.device.chip import is_bf16_supported
 from gpu2npu.emulator.device.ordinal import DeviceLike, index_of
 from gpu2npu.emulator.soc import current_soc
 
@@ -25,16 +25,6 @@ __all__ = [
 ]
 
 _queue_mode = 1
-
-# c10_npu::SocVersion (torch_npu/csrc/core/npu/NpuVariables.h).
-_SOC_NUMBERS = {
-    "Ascend910A": 103,
-    "Ascend310P3": 203,
-    "Ascend910B1": 220,
-    "Ascend910B2": 221,
-    "Ascend910B3": 223,
-    "Ascend910B4": 224,
-}
 
 
 def is_support_inf_nan() -> bool:
@@ -84,8 +74,8 @@ def get_cann_version(module: str = "CANN") -> str:
 
 
 def get_soc_version() -> int:
-    """The chip's number in torch_npu's list; -1 for chips that it is not known of."""
-    return _SOC_NUMBERS.get(get_device_name(), -1)
+    """The chip's number in torch_npu's list (`c10_npu::SocVersion`)."""
+    return current_soc().number
 
 
 def set_task_queue_enable(mode: int | str) -> None:

@@ -1,0 +1,94 @@
+"""What a shell script finds under `gpu2npu run`: npu-smi with the numbers of its processes, and Ascend's files."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GPU2NPU = Path(sys.executable).with_name("gpu2npu")
+
+SCRIPT = """\
+set -eu
+source /usr/local/Ascend/ascend-toolkit/set_env.sh
+. /usr/local/Ascend/nnae/set_env.sh
+[ -d "$ASCEND_HOME_PATH" ]; [ -d "$ASCEND_TOOLKIT_HOME" ]; [ -f /usr/local/Ascend/driver/version.info ]
+[ -d /usr/local/bin ]  # what was there still is
+msnpureport -g error -d 0
+mkfifo ready done
+python train.py &
+read -r _ < ready
+npu-smi info -t proc-mem -i 1
+npu-smi info | grep 'No running processes found in NPU 0'
+echo > done
+wait
+npu-smi info | grep 'No running processes found in NPU 1'
+"""
+TRAINING = """\
+import torch
+kept = torch.ones(64, 1 << 20, device="npu:1")
+from gpu2npu.emulator.machine import processes
+import os, time
+while not any(process.pid == os.getpid() and process.uses for process in processes.running()):
+    time.sleep(0.01)
+open("ready", "w").write("\\n")
+open("done").read()
+"""
+
+
+def mounts_are_permitted():
+    code = "from gpu2npu.emulator.machine.filesystem import show_ascend_files; exit(not show_ascend_files())"
+    return subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def run(folder, *command):
+    environment = {**os.environ, "GPU2NPU_RUN_FOLDER": str(folder / "run")}
+    return subprocess.run(
+        [GPU2NPU, "run", "--npus", "2", *command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_a_script_with_set_e_runs_to_its_end(tmp_path):
+    if not mounts_are_permitted():
+        pytest.skip("this machine does not let a process mount anything")
+    (tmp_path / "train.sh").write_text(SCRIPT)
+    (tmp_path / "train.py").write_text(TRAINING)
+    result = run(tmp_path, "bash", "train.sh")
+    assert result.returncode == 0, result.stderr
+    assert "Process memory(MB):256" in result.stdout
+    assert "No running processes found in NPU 1" in result.stdout
+    assert not list((tmp_path / "run").iterdir())
+
+
+def test_programs_are_on_the_path_and_variables_name_folders_that_exist(tmp_path):
+    result = run(
+        tmp_path,
+        "sh",
+        "-c",
+        'npu-smi -v; ls -d "$ASCEND_HOME_PATH" "$ASCEND_TOOLKIT_HOME"; . "$ASCEND_HOME_PATH/set_env.sh"',
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("npu-smi version: 24.1.0")
+
+
+def test_where_nothing_can_be_mounted_the_run_says_what_to_do(tmp_path, monkeypatch):
+    from gpu2npu.cli import run as command
+    from gpu2npu.emulator.launch import Launch
+
+    script = tmp_path / "train.sh"
+    script.write_text("source /usr/local/Ascend/ascend-toolkit/set_env.sh\n")
+    monkeypatch.setattr(command, "show_ascend_files", lambda: False)
+    said = []
+    monkeypatch.setattr(command.click, "echo", lambda text, err: said.append(text))
+    command._show_ascend_files(Launch("/bin/bash", ("bash", str(script)), {}))
+    assert len(said) == 1
+    assert "sudo ln -s" in said[0]
+    command._show_ascend_files(Launch("/bin/bash", ("bash", "-c", "true"), {}))
+    assert len(said) == 1
