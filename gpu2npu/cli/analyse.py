@@ -56,6 +56,11 @@ Exit codes:
 )
 @click.option("-v", "--version", metavar="VERSION", help="The PyTorch version of the project, such as 2.7.1.")
 @click.option(
+    "--torch-npu",
+    metavar="VERSION",
+    help="The release of torch_npu, such as 2.1.0.post3.  [default: the newest on PyPI for the version]",
+)
+@click.option(
     "-m",
     "--mode",
     "modes",
@@ -90,6 +95,7 @@ def analyse(
     source: Path,
     output: Path,
     version: str | None,
+    torch_npu: str | None,
     modes: tuple[str, ...],
     apis: tuple[Path, ...],
     fix: bool,
@@ -108,7 +114,7 @@ def analyse(
     from gpu2npu.project.config import read_config, with_config
     from gpu2npu.project.request import Request
 
-    request = Request(source, version or "", output, jobs=jobs, force=force, exclude=exclude)
+    request = Request(source, version or "", output, jobs=jobs, force=force, exclude=exclude, torch_npu=torch_npu or "")
     request = with_config(request, read_config(source))
     if not request.version:
         raise click.UsageError("The option -v/--version is missing: give the PyTorch version of the project.")

@@ -50,6 +50,11 @@ Exit codes:
     help="The PyTorch version to check for, such as 2.7.1.  [default: that of the settings, or else the latest]",
 )
 @click.option(
+    "--torch-npu",
+    metavar="VERSION",
+    help="The release of torch_npu, such as 2.1.0.post3.  [default: the newest on PyPI for the version]",
+)
+@click.option(
     "--format",
     "form",
     type=click.Choice(["text", "json", "sarif", "github", "html"]),
@@ -108,6 +113,7 @@ def check(
     ctx: click.Context,
     sources: tuple[Path, ...],
     version: str | None,
+    torch_npu: str | None,
     form: str,
     fail_on: str,
     baseline: Path | None,
@@ -134,6 +140,7 @@ def check(
     request = CheckRequest(
         sources=sources,
         version=version or "",
+        torch_npu=torch_npu or "",
         rules=rules,
         exclude=exclude,
         select=_ids(select),

@@ -50,8 +50,8 @@ Examples:
   gpu2npu -i resnet -o migrated -v 2.1.0 -- python train.py --epochs 3
                                                   and a launcher that runs this command on every NPU
 
-A project's own settings are in [tool.gpu2npu] of its pyproject.toml, or in gpu2npu.toml beside it: version, rules,
-skip-rules, exclude, skip-kinds. The command line wins.
+A project's own settings are in [tool.gpu2npu] of its pyproject.toml, or in gpu2npu.toml beside it: version, torch-npu,
+rules, skip-rules, exclude, skip-kinds. The command line wins.
 
 \b
 Exit codes:
@@ -87,7 +87,12 @@ Exit codes:
     "-v",
     "--version",
     metavar="VERSION",
-    help="The PyTorch version the project is written for, such as 2.1.0: 1.11, or 2.1 to 2.14, with any patch number.",
+    help="The PyTorch version the project is written for, such as 2.1.0: 1.11.0, or 2.1 to 2.14.",
+)
+@click.option(
+    "--torch-npu",
+    metavar="VERSION",
+    help="The release of torch_npu, such as 2.1.0.post3.  [default: the newest on PyPI for the version]",
 )
 @click.option(
     "-r",
@@ -218,6 +223,7 @@ def carry_out(
         exclude=options["exclude"],
         skip_kinds=_ids(options["skip_kinds"]),
         command=command,
+        torch_npu=options["torch_npu"] or "",
     )
     request = with_config(request, read_config(source))
     if not request.version:

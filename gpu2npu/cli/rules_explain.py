@@ -16,7 +16,7 @@ from gpu2npu.project.mirror import read_files
 from gpu2npu.project.request import Request
 from gpu2npu.rulebook import Rulebook, load_rulebook
 from gpu2npu.rulebook.select import select_rules
-from gpu2npu.support.tables import RELEASES, known_version, unknown_version
+from gpu2npu.support.releases import RELEASES, known_version, unknown_version
 
 # What a project's folder has at its top.
 _TOPS = (CONFIG_NAME, "pyproject.toml", "setup.py", "setup.cfg", ".git")

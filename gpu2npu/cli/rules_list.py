@@ -15,7 +15,7 @@ from gpu2npu.rulebook.describe import limit_texts, match_text, one_line, then_te
 from gpu2npu.rulebook.encode import encode_rule
 from gpu2npu.rulebook.rule import Example
 from gpu2npu.rulebook.select import select_rules
-from gpu2npu.support.tables import known_version, unknown_version
+from gpu2npu.support.releases import known_version, unknown_version
 
 
 @click.command("list")

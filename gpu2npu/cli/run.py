@@ -14,7 +14,7 @@ import click
 from gpu2npu.emulator.launch import NPUS, Launch, LaunchError, emulating, missing_requirements, prepare, real_torch_npu
 from gpu2npu.emulator.machine.filesystem import ASCEND, EXPECTED, show_ascend_files
 from gpu2npu.emulator.soc import DEFAULT_SOC, soc_named
-from gpu2npu.support.tables import RELEASES, table_for, table_path
+from gpu2npu.support.releases import RELEASES, known_torch_npu, known_version, unknown_version
 
 MOST_SCRIPT = 1 << 20  # bytes; what is larger is no shell script
 
@@ -52,7 +52,7 @@ the options are wrong, 127 when CMD is not found and 126 when it may not be exec
 @click.option(
     "--torch-npu",
     metavar="VERSION",
-    help="Which release of torch_npu they have: 2.1.0 to 2.14.0; torch's own unless set.",
+    help="Which release of torch_npu they have, such as 2.7.1.post2; the newest for torch unless set.",
 )
 @click.option(
     "--op-report",
@@ -86,7 +86,9 @@ def run(
         soc_named(soc)
     except ValueError as error:
         raise click.UsageError(f"--soc: {error}.") from None
-    chosen = None if torch_npu is None else chosen_table(torch_npu)
+    chosen = known_version(version("torch").partition("+")[0]) if torch_npu is None else known_torch_npu(torch_npu)
+    if torch_npu is not None and chosen is None:
+        raise click.UsageError(f"--torch-npu: {unknown_version(torch_npu)}.")
     _check_installation(hide_real)
     if op_report is not None:
         _make_room(op_report)
@@ -97,7 +99,7 @@ def run(
         soc=soc,
         strict=strict,
         op_report=op_report,
-        support_table=chosen or support_table(version("torch")),
+        torch_npu=chosen or known_version(RELEASES[-1]),
     )
     try:
         launch = prepare(command, environment, python=sys.executable)
@@ -119,27 +121,6 @@ def _check_installation(hide_real: bool) -> None:
         raise click.UsageError(
             f"A real torch_npu is installed in {real}: run CMD without `gpu2npu run`, or hide it with --hide-real."
         )
-
-
-def chosen_table(torch_npu_version: str) -> Path:
-    """The table of the torch_npu release that a user names: "2.6", "2.6.0" and "2.3.1" all name one.
-
-    Raises:
-        click.UsageError: There is no such release.
-    """
-    for release in RELEASES:
-        table = table_path(release)
-        if torch_npu_version in (release, release.removesuffix(".0"), table_for(release).wheel.split("-")[1]):
-            return table
-    raise click.UsageError(
-        f"--torch-npu: there is no table for {torch_npu_version!r}: choose one of {', '.join(RELEASES)}."
-    )
-
-
-def support_table(torch_version: str) -> Path:
-    """The table of the torch_npu release made for an installed torch ("2.13.0+cpu"), or else of the newest."""
-    release = ".".join(torch_version.split(".")[:2]) + ".0"
-    return table_path(release if release in RELEASES else RELEASES[-1])
 
 
 def _make_room(op_report: Path) -> None:

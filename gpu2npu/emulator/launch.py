@@ -16,7 +16,7 @@ SITE = Path(__file__).parent / "site"  # holds the emulator's torch_npu
 REQUIREMENTS = ("torch", "numpy", "ml_dtypes")  # the extra `emulator` in pyproject.toml
 NPUS = 8  # cards of one Atlas 800 server
 
-_OURS = frozenset({"GPU2NPU_NPUS", "GPU2NPU_STRICT", "GPU2NPU_OP_REPORT", "GPU2NPU_SUPPORT_TABLE"})
+_OURS = frozenset({"GPU2NPU_NPUS", "GPU2NPU_STRICT", "GPU2NPU_OP_REPORT", "GPU2NPU_TORCH_NPU"})
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # exit codes, as a shell gives them
 
@@ -46,14 +46,14 @@ def emulating(
     soc: str | None = None,
     strict: bool = False,
     op_report: Path | None = None,
-    support_table: Path | None = None,
+    torch_npu: str | None = None,
 ) -> dict[str, str]:
     """The environment in which `import torch` and `import torch_npu` find the emulated NPU, in every child too.
 
     `python`'s folder comes first on PATH, so that the `python` and `torchrun` of a shell script are its neighbours,
     whether a virtual environment is activated or not; then that of the emulated machine's `npu-smi`. The ASCEND
     variables of the toolkit's set_env.sh name the emulated machine's files unless they are set. `soc` names the chip,
-    which GPU2NPU_SOC does otherwise. `support_table` is the JSON table of the
+    which GPU2NPU_SOC does otherwise. `torch_npu` is the version of the
     torch_npu release to imitate. ASCEND_RT_VISIBLE_DEVICES stays as the user set it: the emulated device reads it as
     the real one does. What an outer run has set does not leak into this one. OPENBLAS_NUM_THREADS is 1
     unless set: the kernels cut large products up themselves, and BLAS threads that spin take the cores of other ranks.
@@ -75,8 +75,8 @@ def emulating(
         result["GPU2NPU_STRICT"] = "1"
     if op_report is not None:
         result["GPU2NPU_OP_REPORT"] = str(op_report.absolute())
-    if support_table is not None:
-        result["GPU2NPU_SUPPORT_TABLE"] = str(support_table.absolute())
+    if torch_npu is not None:
+        result["GPU2NPU_TORCH_NPU"] = torch_npu
     return result
 
 

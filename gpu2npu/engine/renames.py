@@ -27,6 +27,7 @@ from gpu2npu.python.syntax import (
 from gpu2npu.python.tokens import alias_name, from_module, name_bounds
 from gpu2npu.records import FindingKind
 from gpu2npu.rulebook.rule import Rule
+from gpu2npu.support.releases import since_when
 from gpu2npu.support.tables import has_cuda_name, has_npu_name, table_for
 
 
@@ -227,9 +228,10 @@ class Renames:
 
     def report_missing(self, rule: Rule, place: Bounds, qualified: str, target: str) -> None:
         """Report a name whose target the release lacks."""
-        release = self.release.release
+        release = self.release.wheel.split("-")[1]
         if has_cuda_name(qualified):
-            kind, message = FindingKind.UNSUPPORTED, f"torch_npu {release} has no {target}; left as it is."
+            later = since_when(target, self.release.version) or f"torch_npu {release} has no {target}: "
+            kind, message = FindingKind.UNSUPPORTED, f"{later}left as it is."
         else:
             kind = FindingKind.UNKNOWN
             message = f"Neither PyTorch's documented API nor torch_npu {release} has this name; left as it is."

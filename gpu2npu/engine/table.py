@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from typing import Any
@@ -28,6 +28,7 @@ from gpu2npu.rulebook.rule import (
     StringMatch,
     Where,
 )
+from gpu2npu.support.releases import since_when
 
 _WORD = re.compile(rb"\w+")
 
@@ -141,7 +142,8 @@ class RuleTable:
 @lru_cache(maxsize=64)
 def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = frozenset()) -> RuleTable:
     """The table of the rules that are for a source of PyTorch `version`, `without` those of some ids."""
-    rules = [rule for rule in rulebook.rules if _is_for(rule, version) and rule.id not in without]
+    chosen = (rule for rule in rulebook.rules if rule.applies_to(version) and rule.id not in without)
+    rules = [_with_first_release(rule, version) for rule in chosen]
     matches = [rule.match for rule in rules]
     table = RuleTable(
         leaves=frozenset(_leaf(match.name) for match in matches if isinstance(match, NameMatch)),
@@ -152,6 +154,15 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
     for rule in rules:
         _ENTER[type(rule.match)](table, rule, rule.match, rulebook)
     return table
+
+
+def _with_first_release(rule: Rule, version: str) -> Rule:
+    """The rule with a message that says since which release torch_npu has what this one lacks."""
+    report = rule.then.report
+    if report is None or rule.lacks is None:
+        return rule
+    since = since_when(rule.lacks, version)
+    return replace(rule, then=replace(rule.then, report=replace(report, message=f"{since}{report.message}")))
 
 
 def outside(
@@ -292,13 +303,3 @@ _EVIDENCE: dict[type[Match], Callable[[Any], str]] = {
     EnvironmentMatch: lambda match: match.variable,
     CommandMatch: lambda match: match.command,
 }
-
-
-def _is_for(rule: Rule, version: str) -> bool:
-    source = _numbers(version)
-    since, until = rule.since, rule.until
-    return (since is None or _numbers(since) <= source) and (until is None or source <= _numbers(until))
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gpu2npu.formats.knowledge import Knowledge, normalised
 from gpu2npu.formats.marks import Mark, Note
 from gpu2npu.records import FindingKind
-from gpu2npu.support.tables import RELEASES, table_for
+from gpu2npu.support.releases import RELEASES, known_version, release_of, wheel_version
 
 # No rule of a rule file: what matches is every torch, and what it becomes depends on the version asked for.
 TORCH_NPU = "torch-npu-requirement"
@@ -95,14 +95,14 @@ def npu_requirement(found: Iterable[Required], knowledge: Knowledge) -> tuple[Re
     torch = next((one for one in requirements if one.name in _TORCH), None)
     if torch is None or any(one.name == "torch-npu" for one in requirements):
         return None
-    if knowledge.version not in RELEASES or not allows(torch.specifier, torch_of(knowledge.version)):
+    if not _is_on_pypi(knowledge.version) or not allows(torch.specifier, torch_of(knowledge.version)):
         return None
-    return torch, f"torch-npu=={torch_of(knowledge.version)}"
+    return torch, f"torch-npu=={wheel_version(known_version(knowledge.version) or knowledge.version)}"
 
 
 def missing_release(found: Iterable[Required], knowledge: Knowledge) -> list[Mark]:
     """That no torch-npu for the version can be required, since there is none on PyPI."""
-    if knowledge.version in RELEASES:
+    if _is_on_pypi(knowledge.version):
         return []
     message = f"PyPI has no torch-npu for PyTorch {knowledge.version}: install the wheel of Ascend's own release."
     return [
@@ -113,10 +113,12 @@ def missing_release(found: Iterable[Required], knowledge: Knowledge) -> list[Mar
 
 
 def torch_of(version: str) -> str:
-    """The PyTorch that torch-npu for `version` is made for: the patch release that its first wheel on PyPI names."""
-    if version not in RELEASES:
-        return version
-    return table_for(version).wheel.split("-")[1]
+    """The PyTorch that torch-npu for `version` is made for: the first three numbers of its own version."""
+    return re.split(r"\.post|rc", known_version(version) or version)[0]
+
+
+def _is_on_pypi(version: str) -> bool:
+    return release_of(version) in RELEASES
 
 
 def allows(specifier: str, version: str) -> bool:

@@ -10,17 +10,19 @@ from pathlib import Path
 from gpu2npu.project.config import Config, read_config, with_config
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.request import Place, Request, check_request
-from gpu2npu.support.tables import RELEASES
+from gpu2npu.support.releases import RELEASES
 
 
 @dataclass(frozen=True)
 class CheckRequest:
     """`sources` are folders and files. An empty `version` means that of the settings, or else the latest. `select` and
     `ignore` are ids of rules, or patterns such as "cuda-*", to report and not to report. `cache` is the folder of the
-    cache, None for no cache. `diffs` asks for the diff of each file."""
+    cache, None for no cache. `diffs` asks for the diff of each file. `torch_npu` is a release of torch_npu, "" for that
+    of the settings, or else the newest."""
 
     sources: tuple[Path, ...]
     version: str = ""
+    torch_npu: str = ""
     rules: tuple[Path, ...] = ()
     exclude: tuple[str, ...] = ()
     select: tuple[str, ...] = ()
@@ -61,10 +63,14 @@ def source_trees(request: CheckRequest) -> tuple[list[SourceTree], Path, bool]:
     versions = {config.version for _, config, _ in found if config.version}
     if not request.version and len(versions) > 1:
         raise UsageError(f"The sources are written for different versions, {', '.join(sorted(versions))}; give -v.")
-    chosen = request.version or next(iter(versions), "") or RELEASES[-1]
+    releases = {config.torch_npu for _, config, _ in found if config.torch_npu}
+    if not request.version and not request.torch_npu and len(releases) > 1:
+        raise UsageError(f"The sources are for different torch_npu, {', '.join(sorted(releases))}; give --torch-npu.")
+    torch_npu = request.torch_npu or ("" if request.version else next(iter(releases), ""))
+    chosen = request.version or request.torch_npu or next(iter(versions), "") or torch_npu or RELEASES[-1]
     places = []
     for source, config, above in found:
-        base = Request(source, chosen, rules=request.rules, jobs=request.jobs)
+        base = Request(source, chosen, rules=request.rules, jobs=request.jobs, torch_npu=torch_npu)
         own = replace(config, exclude=())
         asked = replace(with_config(base, own), exclude=request.exclude)
         places.append((asked, check_request(asked), above, config.exclude))
@@ -72,7 +78,7 @@ def source_trees(request: CheckRequest) -> tuple[list[SourceTree], Path, bool]:
     unique = list({(place.root, place.only): (asked, place, above, out) for asked, place, above, out in kept}.values())
     root = _common_root([place for _, place, _, _ in unique])
     trees = [SourceTree(asked, place, _prefix(place, root), above, out) for asked, place, above, out in unique]
-    return trees, root, not request.version and not versions
+    return trees, root, not (request.version or request.torch_npu or versions or releases)
 
 
 def _settings(source: Path) -> tuple[Path, Config, Path]:

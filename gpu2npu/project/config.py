@@ -11,7 +11,7 @@ from typing import Any
 from gpu2npu.formats.kinds import OTHER_KINDS
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.request import Request
-from gpu2npu.support.tables import known_version, unknown_version
+from gpu2npu.support.releases import known_version, unknown_version
 
 CONFIG_NAME = "gpu2npu.toml"
 MAX_BYTES = 1024 * 1024
@@ -26,6 +26,7 @@ class Config:
 
     file: Path | None = None
     version: str | None = None
+    torch_npu: str | None = None
     rules: tuple[Path, ...] = ()
     skip_rules: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -52,9 +53,11 @@ def read_config(source: Path) -> Config:
 
 def with_config(request: Request, config: Config) -> Request:
     """The request, filled up with what the project asks for where the command line says nothing."""
+    torch_npu = request.torch_npu or ("" if request.version else config.torch_npu or "")
     return replace(
         request,
-        version=request.version or config.version or "",
+        version=request.version or (request.torch_npu or config.version or torch_npu),
+        torch_npu=torch_npu,
         rules=request.rules or config.rules,
         skip_rules=request.skip_rules or config.skip_rules,
         exclude=request.exclude or config.exclude,
@@ -93,7 +96,15 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 _TEXTS = "a list of texts"
-_KEYS = {"version": "a text", "rules": _TEXTS, "skip-rules": _TEXTS, "exclude": _TEXTS, "skip-kinds": _TEXTS}
+_TEXT = "a text"
+_KEYS = {
+    "version": _TEXT,
+    "torch-npu": _TEXT,
+    "rules": _TEXTS,
+    "skip-rules": _TEXTS,
+    "exclude": _TEXTS,
+    "skip-kinds": _TEXTS,
+}
 
 
 def _checked(table: object, path: Path, prefix: str) -> Config:
@@ -106,9 +117,10 @@ def _checked(table: object, path: Path, prefix: str) -> Config:
         texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
         if not (texts if _KEYS[key] is _TEXTS else isinstance(value, str)):
             raise UsageError(f"{path}: {place}: must be {_KEYS[key]}.")
-    if "version" in table and known_version(table["version"]) is None:
-        place = f"{prefix}.version".lstrip(".")
-        raise UsageError(f"{path}: {place}: {unknown_version(table['version'])}.")
+    for key in ("version", "torch-npu"):
+        if key in table and known_version(table[key]) is None:
+            place = f"{prefix}.{key}".lstrip(".")
+            raise UsageError(f"{path}: {place}: {unknown_version(table[key])}.")
     for kind in table.get("skip-kinds", ()):
         if kind not in OTHER_KINDS:
             place = f"{prefix}.skip-kinds".lstrip(".")
@@ -116,6 +128,7 @@ def _checked(table: object, path: Path, prefix: str) -> Config:
     return Config(
         file=path,
         version=table.get("version"),
+        torch_npu=table.get("torch-npu"),
         rules=tuple(path.parent / name for name in table.get("rules", ())),
         skip_rules=tuple(table.get("skip-rules", ())),
         exclude=tuple(table.get("exclude", ())),

@@ -11,7 +11,7 @@ from gpu2npu.codemods.choice import DEFAULT_CHOICE, CodemodChoice
 from gpu2npu.formats.kinds import HEAD_BYTES, OTHER_KINDS, kind_of
 from gpu2npu.project.errors import UsageError
 from gpu2npu.rulebook.select import RuleChoice
-from gpu2npu.support.tables import known_version, unknown_version
+from gpu2npu.support.releases import known_torch_npu, known_version, release_of, unknown_version
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class Request:
     of those not to. What fits a pattern of `exclude`, or is of a kind in `skip_kinds` (see formats/kinds.py), is copied
     as it is. `jobs` is the number of worker processes, None for one a CPU. `command` is what
     run_distributed_npu.sh starts for each NPU, a word each; none: it is written for a project on several cards only, to
-    be filled in. `codemods` are the structural rewrites."""
+    be filled in. `codemods` are the structural rewrites. `torch_npu` is the release of torch_npu, "" for the
+    newest of the version."""
 
     source: Path
     version: str
@@ -36,11 +37,13 @@ class Request:
     skip_kinds: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     codemods: CodemodChoice = DEFAULT_CHOICE
+    torch_npu: str = ""
 
     @property
     def release(self) -> str:
-        """The version whose facts are used; only for a request that was checked."""
-        return known_version(self.version) or self.version
+        """The release of torch_npu whose facts are used; only for a request that was checked."""
+        chosen = known_torch_npu(self.torch_npu) if self.torch_npu else known_version(self.version)
+        return chosen or self.version
 
     @property
     def choice(self) -> RuleChoice:
@@ -77,6 +80,12 @@ def check_request(request: Request, suffix: str = "msft") -> Place:
     """
     if known_version(request.version) is None:
         raise UsageError(f"{unknown_version(request.version)}.")
+    if request.torch_npu:
+        chosen = known_torch_npu(request.torch_npu)
+        if chosen is None:
+            raise UsageError(f"--torch-npu: {unknown_version(request.torch_npu)}.")
+        if release_of(chosen) != release_of(request.version):
+            raise UsageError(f"--torch-npu {request.torch_npu} is not for PyTorch {request.version}; leave one out.")
     for kind in request.skip_kinds:
         if kind not in OTHER_KINDS:
             raise UsageError(f"There is no kind of files {kind!r} to skip; the kinds are {', '.join(OTHER_KINDS)}.")

@@ -10,7 +10,7 @@ from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.records import FindingKind, MigratedFile
 from gpu2npu.rulebook import Rule, Rulebook, RuleError
 from gpu2npu.rulebook.rule import Example
-from gpu2npu.support.tables import RELEASES, VERSIONS
+from gpu2npu.support.releases import RELEASES, VERSIONS, known_version, torch_npu_versions, unknown_version
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ def run_examples(rules: Iterable[Rule], rulebook: Rulebook) -> Iterator[ExampleR
 def run_example(rule: Rule, index: int, example: Example, rulebook: Rulebook) -> ExampleRun:
     """Migrate the example as a file of its own, by all rules of the rulebook."""
     version = example.version or _first_version(rule)
-    if version not in VERSIONS:
-        problem = f"PyTorch {version} is not known; use one of {', '.join(VERSIONS)}"
+    if known_version(version) is None:
+        problem = unknown_version(version)
         return ExampleRun(rule, index, example, example.before, problem)
     result = _migrate(example, rulebook, version)
     after = example.before if result.content is None else result.content.decode()
@@ -62,8 +62,10 @@ def example_failure(run: ExampleRun) -> str:
 
 
 def _first_version(rule: Rule) -> str:
-    """The oldest torch_npu release that the rule is for; what it says itself where there is none."""
-    fitting = (version for version in (*RELEASES, *VERSIONS) if rule.applies_to(version))
+    """The oldest release that the rule is for, by the newest torch_npu of each before the others; what it says itself
+    where there is none."""
+    others = (each for each in torch_npu_versions() if "rc" not in each)
+    fitting = (version for version in (*RELEASES, *others, *VERSIONS) if rule.applies_to(version))
     return next(fitting, rule.since or rule.until or RELEASES[0])
 
 

@@ -12,7 +12,9 @@ from gpu2npu.rulebook.builtin import schema
 from gpu2npu.rulebook.decode import match_kind
 from gpu2npu.rulebook.errors import RuleError
 from gpu2npu.rulebook.regex import compile_problem, search_problem
+from gpu2npu.rulebook.rule import is_for, minor_release
 from gpu2npu.rulebook.template import TemplateError, check_template
+from gpu2npu.support.releases import released_with
 
 # What can be done with each kind of match, besides what can be done with any: report, trait, keep.
 _ACTIONS: dict[str, tuple[str, ...]] = {
@@ -127,6 +129,9 @@ def _reason(error: Any) -> str:
 # What the schema cannot say.
 
 
+_LIMITS = ("since", "until", "needs", "lacks")
+
+
 def _problems(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Where, below the rule, something is wrong, and what."""
     kind, then = match_kind(entry["match"]), entry["then"]
@@ -143,10 +148,13 @@ def _problems(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield "then.rename", f"{then['rename']!r} is no name in Python, which keeps '{taken}' for itself"
     if "replace" in then:
         yield from _template_problems(kind, then["replace"])
-    if "since" in entry and "until" in entry and _numbers(entry["since"]) > _numbers(entry["until"]):
+    if "since" in entry and "until" in entry and minor_release(entry["since"]) > minor_release(entry["until"]):
         yield "until", f"PyTorch {entry['until']} comes before {entry['since']}, so the rule is for no version"
+    for limit in ("needs", "lacks"):
+        if limit in entry and not released_with(entry[limit]):
+            yield limit, f"no release of torch_npu has {entry[limit]!r}"
     for index, example in enumerate(entry["examples"]):
-        if "version" in example and not _is_for(entry, example["version"]):
+        if "version" in example and not is_for(example["version"], *map(entry.get, _LIMITS)):
             yield f"examples[{index}].version", f"the rule is not for PyTorch {example['version']}"
 
 
@@ -197,14 +205,3 @@ def _template_problems(kind: str, template: str) -> Iterator[tuple[str, str]]:
     for piece in pieces:
         if kind == "argument" and piece.field not in (None, "value"):
             yield "then.replace", f"the field {{{piece.field}}} is none of an argument; use {{value}}"
-
-
-def _is_for(entry: dict[str, Any], version: str) -> bool:
-    since, until = entry.get("since"), entry.get("until")
-    return (since is None or _numbers(since) <= _numbers(version)) and (
-        until is None or _numbers(version) <= _numbers(until)
-    )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))

@@ -18,6 +18,7 @@ from gpu2npu.rulebook.rule import (
     Rulebook,
     StringMatch,
 )
+from gpu2npu.support.releases import VERSIONS, torch_npu_versions
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,10 @@ def find_conflicts(rulebook: Rulebook, files: frozenset[str]) -> Iterator[Confli
     others = [rule for rule in rulebook.rules if rule.file not in files]
     pairs = [*combinations(mine, 2), *((rule, other) for rule in mine for other in others)]
     position = {rule.id: index for index, rule in enumerate(rulebook.rules)}
+    versions = {rule.id: _versions(rule) for rule in rulebook.rules}
     for one, other in pairs:
         earlier, later = sorted((one, other), key=lambda rule: position[rule.id])
-        if _share_a_version(earlier, later) and _share_a_file(earlier, later):
+        if not versions[one.id].isdisjoint(versions[other.id]) and _share_a_file(earlier, later):
             yield from _conflict(earlier, later)
 
 
@@ -120,7 +122,7 @@ def _is_setting(rule: Rule) -> bool:
     return isinstance(rule.match, ArgumentMatch) and rule.match.of == "*" and _is_outside_python(rule)
 
 
-def _share_a_version(one: Rule, other: Rule) -> bool:
-    """Whether some version has both: if so, the later of the first versions, or the earlier of the last ones, has."""
-    edges = [edge for edge in (one.since, other.since, one.until, other.until) if edge is not None]
-    return not edges or any(one.applies_to(edge) and other.applies_to(edge) for edge in edges)
+def _versions(rule: Rule) -> frozenset[str]:
+    """The releases of torch_npu that a rule is for, and the version of PyTorch without one."""
+    versions = (*VERSIONS, *torch_npu_versions())
+    return frozenset(filter(rule.applies_to, versions))

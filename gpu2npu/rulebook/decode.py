@@ -48,6 +48,8 @@ def decode_rule(entry: dict[str, Any], *, builtin: bool, file: str) -> Rule:
         examples=tuple(_example(example) for example in entry["examples"]),
         since=entry.get("since"),
         until=entry.get("until"),
+        needs=entry.get("needs"),
+        lacks=entry.get("lacks"),
         where=_where(entry.get("where", {})),
         builtin=builtin,
         file=file,

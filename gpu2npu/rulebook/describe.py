@@ -96,6 +96,10 @@ def limit_texts(rule: Rule) -> Iterator[str]:
         yield f"For PyTorch {rule.since} and later."
     elif rule.until is not None:
         yield f"For PyTorch {rule.until} and earlier."
+    if rule.needs is not None:
+        yield f"For releases of torch_npu that have `{rule.needs}`."
+    if rule.lacks is not None:
+        yield f"For releases of torch_npu without `{rule.lacks}`."
     yield from where_texts(rule.where)
 
 

@@ -31,6 +31,8 @@ def encode_rule(rule: Rule) -> dict[str, Any]:
             "why": rule.why,
             "since": rule.since,
             "until": rule.until,
+            "needs": rule.needs,
+            "lacks": rule.lacks,
             "where": _said(where),
             "match": _match(rule.match),
             "then": _then(rule.then),

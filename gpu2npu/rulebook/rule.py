@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpu2npu.records import FindingKind
+from gpu2npu.support.releases import has_fact
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,9 @@ class Example:
 
 @dataclass(frozen=True)
 class Rule:
-    """One piece of migration knowledge. `since` and `until` bound the source's PyTorch version, both included.
+    """One piece of migration knowledge. `since` and `until` bound the source's PyTorch version, both included; a patch
+    release counts as its minor release. `needs` and `lacks` are facts of support.releases: the rule is only for
+    releases of torch_npu that have the one, and have not the other.
 
     `file` is the rule file it stands in: the name of a built-in one, the path of a user's.
     """
@@ -185,20 +188,31 @@ class Rule:
     examples: tuple[Example, ...]
     since: str | None = None
     until: str | None = None
+    needs: str | None = None
+    lacks: str | None = None
     where: Where = Where()
     builtin: bool = True
     file: str = ""
 
     def applies_to(self, version: str) -> bool:
-        """Whether the rule is for a source of PyTorch `version`."""
-        source = _numbers(version)
-        return (self.since is None or _numbers(self.since) <= source) and (
-            self.until is None or source <= _numbers(self.until)
-        )
+        """Whether the rule is for a version of PyTorch or of torch_npu."""
+        return is_for(version, self.since, self.until, self.needs, self.lacks)
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
+def is_for(version: str, since: str | None, until: str | None, needs: str | None, lacks: str | None) -> bool:
+    """Whether a rule with these limits is for a version of PyTorch or of torch_npu."""
+    release = minor_release(version)
+    return (
+        (since is None or minor_release(since) <= release)
+        and (until is None or release <= minor_release(until))
+        and (needs is None or has_fact(version, needs))
+        and (lacks is None or not has_fact(version, lacks))
+    )
+
+
+def minor_release(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version."""
+    return tuple(map(int, version.split(".")[:2]))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from gpu2npu.support.tables import DATA, RELEASES
+from gpu2npu.support.releases import DATA, RELEASES
 
 KNOWN_FACTS = DATA / "known_facts.json"
 # The environment variable that makes falling back an error, in releases whose library has it.

@@ -1,4 +1,4 @@
-"""What each torch_npu release supports, read from the tables in `data/` that `extract` makes from its wheels."""
+"""What a release of torch_npu supports, and the names of torch.cuda."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-DATA = Path(__file__).parent / "data"
-CUDA_TABLE = DATA / "torch_cuda.json"
+from gpu2npu.support.releases import (
+    DATA,
+    facts_of,
+    first_release,
+    known_version,
+    release_of,
+    torch_npu_releases,
+    unknown_version,
+    wheel_version,
+)
 
-RELEASES = tuple(f"2.{minor}.0" for minor in range(1, 15))
-# PyTorch versions that a source project may state. torch_npu for 1.11.0 was never on PyPI.
-VERSIONS = ("1.11.0", *RELEASES)
+CUDA_TABLE = DATA / "torch_cuda.json"
 
 # What `from torch import torch` makes of a name, and modules of torch that code takes torch itself from. What follows
 # torch.ops is the name of a library.
@@ -27,30 +33,19 @@ def without_repeats(name: str) -> str:
     return _TORCH_IN_TORCH.sub("torch", name) if ".torch" in name else name
 
 
-def known_version(version: str) -> str | None:
-    """The one of VERSIONS that stands for a PyTorch release "X.Y.Z": that of its minor release, whose names a patch
-    release keeps. None where there is none."""
-    match = re.fullmatch(r"(\d+\.\d+)\.\d+", version)
-    return f"{match[1]}.0" if match is not None and f"{match[1]}.0" in VERSIONS else None
-
-
-def unknown_version(version: str) -> str:
-    """What to tell of a version for which `known_version` has none."""
-    return f"PyTorch version {version!r} is not known; use one of {', '.join(VERSIONS)}, or a patch release of one"
-
-
 @dataclass(frozen=True)
 class SupportTable:
     """One release of torch_npu.
 
-    `version` is the PyTorch version that was asked for; `release` the minor release whose `wheel` (a file name on PyPI)
-    the facts come from. `npu_names` are qualified ("torch.npu.amp.autocast") and include `npu_modules`; `inert` are
-    those of them that do nothing but warn and return a constant. `parameters` are what the functions and classes of
-    torch.npu and torch_npu.profiler can be given by keyword, with "**" for any others. `out_of_memory` is the exception
-    that is raised when the device's memory runs out. Operators are overloads: "aten::add.Tensor" in `supported`,
-    "npu::npu_format_cast" in `custom`, and in `autograd` the aten ones with a backward of torch_npu's own. `fallbacks`
-    name what torch_npu's library has for operators it does not register: "npu_cpu_fallback" computes them on the CPU,
-    "npu_Sparse_fallback" raises for sparse tensors. `refused` are torch's functions that torch_npu makes raise.
+    `version` is its version ("2.1.0.post17"), or the PyTorch version that was asked for where PyPI has none for it;
+    `release` the minor release ("2.1.0") of its `wheel` (a file name on PyPI), which the facts come from. `npu_names`
+    are qualified ("torch.npu.amp.autocast") and include `npu_modules`; `inert` are those of them that do nothing but
+    warn and return a constant. `parameters` are what the functions and classes of torch.npu and torch_npu.profiler can
+    be given by keyword, with "**" for any others. `out_of_memory` is the exception that is raised when the device's
+    memory runs out. Operators are overloads: "aten::add.Tensor" in `supported`, "npu::npu_format_cast" in `custom`, and
+    in `autograd` the aten ones with a backward of torch_npu's own. `library` are words that torch_npu's library holds:
+    environment variables, and what it has for operators that it does not register: "npu_cpu_fallback" computes them on
+    the CPU, "npu_Sparse_fallback" raises for sparse tensors. `refused` are functions of torch that it makes raise.
     """
 
     version: str
@@ -65,50 +60,53 @@ class SupportTable:
     supported: frozenset[str]
     custom: frozenset[str]
     autograd: frozenset[str]
-    fallbacks: frozenset[str]
+    library: frozenset[str]
     refused: frozenset[str]
 
     @property
     def evidence(self) -> str:
         """Where the facts come from, as reports state it."""
         wheel = "-".join(self.wheel.split("-")[:2])
-        if self.version == self.release:
+        if wheel_version(self.version) in wheel:
             return wheel
         return f"{wheel}, the oldest on PyPI (there is none for PyTorch {self.version})"
 
 
-def table_path(version: str) -> Path:
-    """The JSON table for a PyTorch version; its `operators.supported` lists the aten overloads.
+def table_for(version: str) -> SupportTable:
+    """The facts for a version, of PyTorch or of torch_npu, as `known_version` understands it.
 
-    Raises:
-        ValueError: `version` is not one of VERSIONS.
+    Raises ValueError when it is not known.
     """
-    if version not in VERSIONS:
-        raise ValueError(f"no table for PyTorch {version!r}; known versions: {', '.join(VERSIONS)}")
-    return DATA / f"torch_npu-{version if version in RELEASES else RELEASES[0]}.json"
+    known = known_version(version)
+    if known is None:
+        raise ValueError(f"no table for it: {unknown_version(version)}")
+    return _table(known)
 
 
 @cache
-def table_for(version: str) -> SupportTable:
-    """The facts for a PyTorch version. Raises ValueError when it is not one of VERSIONS."""
-    content = _read(table_path(version))
-    modules = frozenset(content["torch.npu"]["modules"])
-    operators = content["operators"]
+def _table(version: str) -> SupportTable:
+    there = [each for each in torch_npu_releases() if each.version == wheel_version(version)]
+    entry = there[0] if there else first_release()
+    facts = facts_of(entry.version)
+    parameters: dict[str, set[str]] = {}
+    for given in facts["parameters"]:
+        function, _, parameter = given.partition(" ")
+        parameters.setdefault(function, set()).update([parameter] if parameter else [])
     return SupportTable(
         version=version,
-        release=content["release"],
-        wheel=content["wheel"]["filename"],
-        npu_modules=modules,
-        npu_names=modules.union(content["torch.npu"]["names"]),
-        inert=frozenset(content["torch.npu"]["inert"]),
-        torch_npu_names=frozenset(content["torch_npu"]),
-        out_of_memory=content["out_of_memory"],
-        parameters={name: frozenset(given) for name, given in content["parameters"].items()},
-        supported=frozenset(operators["supported"]),
-        custom=frozenset(operators["custom"]),
-        autograd=frozenset(operators["autograd"]),
-        fallbacks=frozenset(content["fallbacks"]),
-        refused=frozenset(content["refused"]),
+        release=release_of(entry.version),
+        wheel=entry.wheel,
+        npu_modules=facts["modules"],
+        npu_names=facts["modules"] | facts["names"],
+        inert=facts["inert"],
+        torch_npu_names=facts["torch_npu"],
+        out_of_memory=min(facts["out_of_memory"]),
+        parameters={name: frozenset(given) for name, given in parameters.items()},
+        supported=facts["supported"],
+        custom=facts["custom"],
+        autograd=facts["autograd"],
+        library=facts["library"],
+        refused=facts["refused"],
     )
 
 

@@ -30,7 +30,8 @@ from gpu2npu.support.operators import (
     packages,
     torch_release,
 )
-from gpu2npu.support.tables import DATA, RELEASES, SupportTable, has_cuda_name, has_npu_name, table_for, without_repeats
+from gpu2npu.support.releases import DATA, RELEASES, first_with
+from gpu2npu.support.tables import SupportTable, has_cuda_name, has_npu_name, table_for, without_repeats
 
 TORCH_APIS = DATA / "torch_apis.json"
 _MOST_NAMED = 4
@@ -148,7 +149,9 @@ def _of_cuda(api: str, table: SupportTable) -> Verdict:
     if has_npu_name(table, npu):
         return Verdict(api, VerdictKind.NATIVE, f"{npu} stands for it ({table.evidence})", f"call {npu}")
     if has_cuda_name(api):
-        return Verdict(api, VerdictKind.UNSUPPORTED, f"torch_npu has no {npu} ({table.evidence})")
+        first = first_with(npu, table.version)
+        advice = f"move to torch_npu {first}, which has it" if first is not None else ""
+        return Verdict(api, VerdictKind.UNSUPPORTED, f"torch_npu has no {npu} ({table.evidence})", advice)
     return Verdict(api, VerdictKind.UNKNOWN, f"PyTorch has no public {api}")
 
 
@@ -222,7 +225,7 @@ def _advice_for_fallback(others: Sequence[Variant], table: SupportTable) -> str:
     labels = sorted({each.label for each in others if each.label})
     if labels:
         return f"call it with {labels[0]}, which the NPU computes itself"
-    if facts.FALLBACK_SWITCH in table.fallbacks:
+    if facts.FALLBACK_SWITCH in table.library:
         return f"slow: it is copied to the CPU and back; {facts.FALLBACK_SWITCH}=1 makes it an error"
     return "slow: it is copied to the CPU and back; move it out of the training loop, or keep its data on the CPU"
 

@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft4Validator
 
 from gpu2npu.cli.main import main
-from gpu2npu.support.tables import RELEASES
+from gpu2npu.support.releases import RELEASES
 
 SCHEMA = Path(__file__).parents[1] / "report" / "data" / "sarif-schema-2.1.0.json"
 SOURCE = (

@@ -4,10 +4,12 @@ import subprocess
 import sys
 
 import pytest
+import torch
 from click.testing import CliRunner
 
-from gpu2npu.cli.run import chosen_table, run, support_table
+from gpu2npu.cli.run import run
 from gpu2npu.emulator.launch import SITE
+from gpu2npu.support.releases import known_version
 
 RUN = [sys.executable, "-m", "gpu2npu", "run"]
 TELL = "import os, sys; print(sys.argv[1:], os.environ['GPU2NPU_NPUS'], os.environ.get('GPU2NPU_STRICT'))"
@@ -86,7 +88,7 @@ def test_an_old_operator_report_is_removed_first(gpu2npu_run, tmp_path):
         (["--npus", "many", "x.py"], 2, "'--npus'"),
         (["--npu", "2", "x.py"], 2, "No such option '--npu'"),
         (["--soc", "H100", "x.py"], 2, "--soc: 'H100' is no chip that the emulator knows: choose one of Ascend910B"),
-        (["--torch-npu", "2.0.0", "x.py"], 2, "there is no table for '2.0.0': choose one of 2.1.0, 2.2.0"),
+        (["--torch-npu", "2.0.0", "x.py"], 2, "PyTorch version '2.0.0' is not known; use one of 1.11.0, 2.1.0"),
         (["no-such-command"], 127, "no-such-command"),
         (["no_such_script.py"], 127, "no_such_script.py"),
         (["--op-report", "/no/such/folder/ops.csv", "x.py"], 2, "/no/such/folder"),
@@ -116,18 +118,10 @@ def test_without_torch_it_says_what_to_install(monkeypatch):
     assert "pip install 'gpu2npu[emulator]'" in result.output
 
 
-@pytest.mark.parametrize(
-    ("torch_version", "release"), [("2.13.0+cpu", "2.13.0"), ("2.5.1", "2.5.0"), ("2.99.0a0+git", "2.14.0")]
-)
-def test_the_support_table_is_that_of_the_installed_torch(torch_version, release):
-    table = support_table(torch_version)
-    assert table.is_file()
-    assert release in table.name
-
-
-def test_the_support_table_reaches_the_emulator(gpu2npu_run):
-    tell = "import os; print(os.path.isfile(os.environ['GPU2NPU_SUPPORT_TABLE']))"
-    assert gpu2npu_run("-c", tell).stdout == "True\n"
+def test_the_release_is_that_of_the_installed_torch_unless_it_is_chosen(gpu2npu_run):
+    tell = "import os; print(os.environ['GPU2NPU_TORCH_NPU'])"
+    assert gpu2npu_run("-c", tell).stdout == f"{known_version(torch.__version__.partition('+')[0])}\n"
+    assert gpu2npu_run("--torch-npu", "2.7.1.post2", "-c", tell).stdout == "2.7.1.post2\n"
 
 
 def test_help_shows_an_example():
@@ -148,13 +142,8 @@ def test_the_chip_and_the_release_are_chosen(gpu2npu_run):
     )
     ran = gpu2npu_run("--torch-npu", "2.3", "--soc", "Ascend910B4", "-c", code)
     assert ran.stdout.splitlines() == [
-        "2.3.1 Ascend910B4",
+        "2.3.1.post6 Ascend910B4",
         "[(\"CAUTION: The operator 'aten::lgamma.out\", '<string>')]",
     ]
     same = gpu2npu_run("-c", "import torch_npu; print(torch_npu.npu.get_device_name())", GPU2NPU_SOC="Ascend910A")
     assert same.stdout == "Ascend910A\n"
-
-
-@pytest.mark.parametrize(("asked", "release"), [("2.6", "2.6.0"), ("2.6.0", "2.6.0"), ("2.3.1", "2.3.0")])
-def test_a_release_has_several_names(asked, release):
-    assert chosen_table(asked).name == f"torch_npu-{release}.json"

@@ -40,12 +40,12 @@ def test_settings_reach_the_emulator(tmp_path, monkeypatch):
         npus=3,
         strict=True,
         op_report=Path("ops.csv"),
-        support_table=Path("table.json"),
+        torch_npu="2.7.1.post2",
     )
     assert environment["GPU2NPU_NPUS"] == "3"
     assert environment["GPU2NPU_STRICT"] == "1"
     assert environment["GPU2NPU_OP_REPORT"] == str(tmp_path / "ops.csv")
-    assert environment["GPU2NPU_SUPPORT_TABLE"] == str(tmp_path / "table.json")
+    assert environment["GPU2NPU_TORCH_NPU"] == "2.7.1.post2"
     assert environment["ASCEND_RT_VISIBLE_DEVICES"] == "1,2"
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.request import Request, check_request
-from gpu2npu.support.tables import VERSIONS
+from gpu2npu.support.releases import VERSIONS
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from gpu2npu.rulebook.conflicts import find_conflicts
 from gpu2npu.rulebook.decode import decode_rule
 from gpu2npu.rulebook.encode import encode_rule
 from gpu2npu.rulebook.rule import Example
-from gpu2npu.support.tables import VERSIONS
+from gpu2npu.support.releases import VERSIONS
 
 RULEBOOK = load_rulebook()
 EXAMPLES = [

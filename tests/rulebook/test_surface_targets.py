@@ -10,7 +10,8 @@ import torch
 
 from gpu2npu.rulebook import Rule, load_rulebook
 from gpu2npu.rulebook.rule import ArgumentMatch, NameMatch
-from gpu2npu.support.tables import VERSIONS, cuda_parameters, has_npu_name, table_for
+from gpu2npu.support.releases import VERSIONS, torch_npu_versions
+from gpu2npu.support.tables import cuda_parameters, has_npu_name, table_for
 
 NPU_NAME = re.compile(r"\b(?:torch_npu|torch\.npu)(?:\.[A-Za-z_]\w*)+")
 RULES = load_rulebook().rules
@@ -45,8 +46,11 @@ ELSEWHERE = (
 DELIBERATE = ("experimental_config", "use_cuda", "use_gzip")
 
 
+EVERY = (VERSIONS[0], *torch_npu_versions())
+
+
 def claimed(rule: Rule) -> list[str]:
-    return [version for version in VERSIONS if rule.applies_to(version)]
+    return [version for version in EVERY if rule.applies_to(version)]
 
 
 @pytest.mark.parametrize(("rule", "target"), TARGETS)
@@ -65,7 +69,7 @@ def test_what_is_called_absent_is_in_no_release_of_the_rule(rule: Rule) -> None:
 
 @pytest.mark.parametrize("name", MESSAGES)
 def test_what_a_message_recommends_exists(name: str) -> None:
-    tables = [table_for(version) for version in VERSIONS]
+    tables = [table_for(version) for version in EVERY]
     # torch_npu offers its custom operators as functions; a message may name a family of them, "npu_moe_*".
     operator = f"npu::{name.removeprefix('torch_npu.')}"
     operators = {each for table in tables for each in table.custom}
@@ -81,7 +85,7 @@ def test_the_exception_for_lack_of_memory_is_the_one_that_is_raised(rule: Rule) 
     assert {table_for(version).out_of_memory for version in claimed(rule)} == {expected}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", EVERY)
 def test_what_does_nothing_has_a_finding(version: str) -> None:
     """A function of torch.npu that only warns and returns a constant must not be taken for its CUDA counterpart."""
     told = {
@@ -106,7 +110,7 @@ def argument_rules(version: str) -> dict[tuple[str, str | int], Rule]:
     }
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", EVERY)
 def test_what_torch_npu_cannot_be_given_has_a_rule(version: str) -> None:
     """A keyword argument that PyTorch takes and torch_npu does not would be a TypeError after the renaming."""
     parameters, rules = table_for(version).parameters, argument_rules(version)
@@ -121,7 +125,7 @@ def test_what_torch_npu_cannot_be_given_has_a_rule(version: str) -> None:
     assert sorted(refused - rules.keys()) == []
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", EVERY)
 def test_arguments_are_changed_where_they_must_be(version: str) -> None:
     """No rule renames or takes out an argument that this release knows by its old name."""
     for (of, given), rule in argument_rules(version).items():

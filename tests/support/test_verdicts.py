@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from gpu2npu.support import facts
-from gpu2npu.support.tables import RELEASES, VERSIONS, known_version, table_for
+from gpu2npu.support.releases import RELEASES, VERSIONS, known_torch_npu
+from gpu2npu.support.tables import table_for
 from gpu2npu.support.verdicts import VerdictKind, api_variants, is_torch_api, verdict
 
 BY_HAND = Path(__file__).with_name("api_verdicts.csv")
-CHECKED = ("2.1.0", "2.7.1", "2.13.0")
+CHECKED = ("2.1.0", "2.7.1", "2.13.0")  # the first wheels of these releases
 # What small models use every day.
 DAILY = """
 torch.nn.Linear torch.nn.Conv1d torch.nn.Conv2d torch.nn.Conv3d torch.nn.ConvTranspose2d torch.nn.LayerNorm
@@ -48,7 +49,7 @@ def rows() -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row["api"])
 def test_verdicts_are_those_written_by_hand(row):
-    found = [verdict(row["api"], known_version(version)).kind.value for version in CHECKED]
+    found = [verdict(row["api"], known_torch_npu(version)).kind.value for version in CHECKED]
     assert found == [row[version] for version in CHECKED]
 
 
@@ -58,7 +59,7 @@ def test_the_hand_written_list_is_large_and_its_evidence_is_in_the_tables():
     named = 0
     for row in rows():
         for version in CHECKED:
-            table = table_for(known_version(version))
+            table = table_for(known_torch_npu(version))
             for part in row[f"evidence in {version}"].split("; "):
                 if "::" not in part:
                     continue
@@ -76,19 +77,19 @@ def test_nothing_of_every_day_is_called_unsupported_or_falling_back(version):
 
 def test_clipping_by_norm_falls_back_only_where_the_foreach_norm_is_missing():
     """torch 2.1's clip_grad_norm_ calls torch._foreach_norm on every device that is named, torch_npu's included."""
-    old, new = (verdict("torch.nn.utils.clip_grad_norm_", version) for version in ("2.1.0", "2.7.0"))
+    old, new = (verdict("torch.nn.utils.clip_grad_norm_", version) for version in ("2.1.0.post0", "2.7.0"))
     assert old.kind is VerdictKind.FALLBACK and "foreach=False" in old.advice and "_foreach_norm" in old.evidence
     assert new.kind is VerdictKind.COMPOSITE
-    assert verdict("torch.nn.utils.clip_grad_value_", "2.1.0").kind is VerdictKind.FALLBACK
+    assert verdict("torch.nn.utils.clip_grad_value_", "2.1.0.post0").kind is VerdictKind.FALLBACK
     assert verdict("torch.nn.utils.clip_grad_value_", "2.4.0").kind is VerdictKind.NATIVE
 
 
 def test_evidence_names_operators_and_the_wheel():
     found = verdict("torch.lgamma", "2.7.0")
     assert "aten::convolution" in verdict("torch.nn.Conv2d", "2.7.0").evidence
-    assert "aten::lgamma" in found.evidence and "torch_npu-2.7.1" in found.evidence
+    assert "aten::lgamma" in found.evidence and "torch_npu-2.7.1.post11" in found.evidence
     assert "TORCH_NPU_FALLBACK_CPU_DISABLE" in verdict("torch.lgamma", "2.13.0").advice
-    assert "TORCH_NPU_FALLBACK_CPU_DISABLE" not in found.advice
+    assert "TORCH_NPU_FALLBACK_CPU_DISABLE" not in verdict("torch.lgamma", "2.7.1.post10").advice
 
 
 def test_an_api_that_came_later_says_when():
@@ -110,9 +111,9 @@ def test_names_are_found_where_they_are_defined_and_through_their_classes():
 
 
 def test_paths_that_are_asked_for_are_advice():
-    found = verdict("torch.nn.functional.interpolate", "2.1.0")
+    found = verdict("torch.nn.functional.interpolate", "2.1.0.post0")
     assert found.kind is VerdictKind.COMPOSITE and "falls back" in found.advice
-    assert "fused=True" in verdict("torch.optim.Adam", "2.7.0").advice
+    assert "fused=True" in verdict("torch.optim.Adam", "2.7.1.post10").advice
 
 
 def test_what_torch_npu_makes_raise_is_unsupported():
@@ -238,7 +239,7 @@ def test_a_fact_holds_for_its_releases_and_a_name_precedes_a_pattern():
     ],
 )
 def test_another_name_of_the_same_operators_has_their_verdict(release, api, same):
-    version = known_version(release)
+    version = known_torch_npu(release)
     assert verdict(api, version).kind == verdict(same, version).kind != VerdictKind.UNKNOWN
 
 

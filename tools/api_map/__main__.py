@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from gpu2npu.support.tables import DATA, RELEASES
+from gpu2npu.support.releases import DATA, RELEASES
 from tools.api_map import releases, wheels
 
 RELEASES_FILE = DATA / "torch_releases.json"

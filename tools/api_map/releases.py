@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from zipfile import ZipFile
 
-from gpu2npu.support.surface import read_surface
+from tools.wheel_facts.surface import read_surface
 
 NATIVE_FUNCTIONS = "torchgen/packaged/ATen/native/native_functions.yaml"
 

@@ -1,60 +1,38 @@
-"""What the chosen torch_npu release registers for the NPU: read from the table that GPU2NPU_SUPPORT_TABLE names."""
+"""What the chosen torch_npu release registers for the NPU. GPU2NPU_TORCH_NPU names it; without it all is registered."""
 
 from __future__ import annotations
 
 import functools
-import json
 import os
-from pathlib import Path
-from typing import Any
+
+from gpu2npu.support.operators import has_kernel, torch_release
+from gpu2npu.support.tables import SupportTable, table_for
 
 
 @functools.cache
-def _table() -> dict[str, Any] | None:
-    path = os.environ.get("GPU2NPU_SUPPORT_TABLE")
-    if not path:
+def _table() -> SupportTable | None:
+    version = os.environ.get("GPU2NPU_TORCH_NPU")
+    if not version:
         return None
     try:
-        table = json.loads(Path(path).read_text(encoding="utf-8"))
-        table["operators"].keys()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RuntimeError(f"GPU2NPU_SUPPORT_TABLE: {path} is not a table of operators ({error!r})") from error
-    return table  # type: ignore[no-any-return]
-
-
-@functools.cache
-def _operators(kind: str) -> frozenset[str] | None:
-    """Names without namespaces: the "supported" operators of aten, the "custom" ones of torch_npu. None: no table."""
-    table = _table()
-    if table is None:
-        return None
-    try:
-        return frozenset(name.rpartition("::")[2] for name in table["operators"][kind])
-    except (KeyError, TypeError, AttributeError) as error:
-        path = os.environ["GPU2NPU_SUPPORT_TABLE"]
-        raise RuntimeError(f"GPU2NPU_SUPPORT_TABLE: {path} is not a table of operators ({error!r})") from error
+        return table_for(version)
+    except ValueError as error:
+        raise RuntimeError(f"GPU2NPU_TORCH_NPU: {error}") from None
 
 
 def release() -> str | None:
-    """The version of the torch_npu wheel that the table was made from, such as "2.3.1"; None without a table."""
+    """The version of the torch_npu wheel, such as "2.3.1.post6"; None without one."""
     table = _table()
-    version = table.get("wheel", {}).get("version") if table else None
-    return str(version) if version else None
+    return table.wheel.split("-")[1] if table is not None else None
 
 
 def is_supported(name: str) -> bool:
-    """Whether the NPU has the operator, as a function, in place or with `out=`; True without a table."""
-    supported = _operators("supported")
-    if supported is None or not name.startswith("aten::"):
-        return True
-    base, _, overload = name.removeprefix("aten::").partition(".")
-    forms = {base, f"{base}_", f"{base}.out", f"{base}.{overload}", f"{base}_.{overload}", f"{base}.{overload}_out"}
-    return not forms.isdisjoint(supported)
+    """Whether the NPU has a kernel for an overload ("aten::add.Tensor"); True for operators of other libraries."""
+    table = _table()
+    return table is None or not name.startswith("aten::") or has_kernel(name, table, torch_release(table.release))
 
 
-def is_custom(name: str) -> bool:
-    """Whether torch_npu adds an operator of this name, such as `npu_fusion_attention`; without a table, any `npu_*`."""
-    custom = _operators("custom")
-    if custom is None:
-        return name.startswith("npu_")
-    return any(operator.partition(".")[0] == name for operator in custom)
+def has_custom(name: str) -> bool:
+    """Whether torch_npu adds an operator of this name, such as `npu_fusion_attention`; without a release, any."""
+    table = _table()
+    return table is None or any(operator.rpartition("::")[2].partition(".")[0] == name for operator in table.custom)

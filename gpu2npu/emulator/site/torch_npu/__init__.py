@@ -34,7 +34,6 @@ _LAZY = ("contrib", "optim", "utils")
 def __getattr__(name: str) -> object:
     """torch_npu's own operators, as far as the release has them."""
     import importlib
-    import os
 
     if name in _LAZY:
         return importlib.import_module(f"{__name__}.{name}")
@@ -42,10 +41,9 @@ def __getattr__(name: str) -> object:
     import torch
 
     from gpu2npu.emulator.custom import definition
-    from gpu2npu.emulator.device.support_table import is_custom
+    from gpu2npu.emulator.device.support_table import has_custom
 
-    exists = name in definition.names() and (not os.environ.get("GPU2NPU_SUPPORT_TABLE") or is_custom(name))
-    if not exists:  # the import system asks for submodules here
+    if name not in definition.names() or not has_custom(name):  # the import system asks for submodules here
         raise AttributeError(f"module 'torch_npu' has no attribute {name!r}")
     operator = globals()[name] = getattr(torch.ops.npu, name)
     return operator

@@ -1,28 +1,17 @@
-"""Makes the shipped tables from wheels: `python -m gpu2npu.support.extract WHEEL_DIR`.
-
-WHEEL_DIR holds one or more wheels of torch_npu, and of torch for the names of torch.cuda (any platform: the Python
-sources are the same). For each minor release of torch_npu its lowest version makes the table. Fetch them with
-
-    pip download --no-deps --only-binary=:all: --python-version 3.10 --platform manylinux_2_28_x86_64 \\
-        --platform manylinux_2_17_x86_64 torch-npu==2.1.0 -d WHEEL_DIR
-
-Wheels are read as archives, never imported. PyYAML, of the dev extra, is needed here only.
-"""
+"""The facts of one wheel: of torch_npu, or of torch for the names of torch.cuda. Wheels are read, never imported."""
 
 from __future__ import annotations
 
 import ast
 import hashlib
-import json
 import re
-import sys
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from gpu2npu.support.surface import Surface, read_surface
-from gpu2npu.support.tables import CUDA_TABLE, DATA
+from gpu2npu.support.releases import Facts, version_key
+from tools.wheel_facts.surface import Surface, read_surface
 
 OPERATOR_FILES = (
     "torch_npu/csrc/aten/npu_native_functions.yaml",
@@ -34,8 +23,11 @@ CUDA_PACKAGES = ("torch.cuda", "torch.backends.cuda", "torch.backends.cudnn")
 TORCH_NPU_PACKAGES = ("contrib", "distributed", "optim", "profiler")
 # The library that raises torch_npu's errors. An exception class it uses is named among its symbols.
 LIBRARY = "torch_npu/lib/libtorch_npu.so"
-# What the library does with an operator that it does not register: these names stand in it if it has the code for it.
-FALLBACKS = ("npu_Sparse_fallback", "npu_cpu_fallback", "TORCH_NPU_FALLBACK_CPU_DISABLE")
+# Words of the library: what it does with an operator that it does not register, a key of the memory allocator's
+# settings, and the environment variables of torch_npu's own, which its Python reads too.
+FALLBACKS = ("npu_Sparse_fallback", "npu_cpu_fallback")
+ALLOCATOR_KEYS = ("roundup_power2_divisions",)
+VARIABLES = re.compile(rb"\b(?:TORCH_HCCL|TORCH_NPU|PYTORCH_NPU|PYTORCH_NO_NPU)_[A-Z0-9_]*[A-Z0-9]\b")
 # Functions that torch_npu replaces on import with ones that raise for what is on the NPU.
 REFUSED = "torch_npu/utils/unsupport_api.py"
 # torch_npu copies these operators from torch.ops.npu into its own namespace.
@@ -46,8 +38,8 @@ class ExtractionError(Exception):
     """A wheel that lacks what every torch_npu or torch wheel has."""
 
 
-def extract_npu_table(wheel: Path) -> dict[str, Any]:
-    """The table of one torch_npu wheel, as it is written to JSON.
+def npu_facts(wheel: Path) -> Facts:
+    """The facts of a torch_npu wheel, by the sections that support.releases describes.
 
     Raises:
         ExtractionError: the wheel has no operator lists or no Python package where torch_npu keeps them.
@@ -56,17 +48,20 @@ def extract_npu_table(wheel: Path) -> dict[str, Any]:
         operators = _read_operators(archive, wheel)
         sources = _python_sources(archive, "torch_npu/")
         library = archive.read(LIBRARY) if LIBRARY in archive.namelist() else b""
-    return {
-        "release": _release(wheel),
-        "wheel": _provenance(wheel),
-        "out_of_memory": "torch.OutOfMemoryError" if b"OutOfMemoryError" in library else "RuntimeError",
-        "fallbacks": sorted(name for name in FALLBACKS if name.encode() in library),
-        "refused": _refused(sources.get(REFUSED, "")),
-        "operators": operators,
-        "torch.npu": _as_lists(_surface(sources, "torch_npu.npu", wheel), "torch_npu.npu", "torch.npu"),
+    npu = _surface(sources, "torch_npu.npu", wheel)
+    raised = "torch.OutOfMemoryError" if b"OutOfMemoryError" in library else "RuntimeError"
+    found = {
+        **operators,
+        "modules": _respelt(npu.modules),
+        "names": _respelt(npu.names),
+        "inert": _respelt(npu.inert),
         "parameters": _parameters(sources, wheel),
         "torch_npu": _torch_npu_names(sources, wheel),
+        "refused": _refused(sources.get(REFUSED, "")),
+        "library": _words(library, sources),
+        "out_of_memory": {raised},
     }
+    return {section: frozenset(facts) for section, facts in found.items()}
 
 
 def extract_cuda_table(wheels: Iterable[Path]) -> dict[str, Any]:
@@ -74,7 +69,7 @@ def extract_cuda_table(wheels: Iterable[Path]) -> dict[str, Any]:
     modules: dict[str, set[str]] = {package: set() for package in CUDA_PACKAGES}
     names: dict[str, set[str]] = {package: set() for package in CUDA_PACKAGES}
     parameters: dict[str, set[str]] = {}
-    wheels = sorted(wheels, key=_version)
+    wheels = sorted(wheels, key=lambda wheel: version_key(wheel.name.split("-")[1]))
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as archive:
             for package in CUDA_PACKAGES:
@@ -88,39 +83,11 @@ def extract_cuda_table(wheels: Iterable[Path]) -> dict[str, Any]:
         for package in CUDA_PACKAGES
     }
     known = {name: sorted(parameters[name]) for name in sorted(parameters)}
-    return {"wheels": [_provenance(wheel) for wheel in wheels], **surfaces, "parameters": known}
+    return {"wheels": [provenance(wheel) for wheel in wheels], **surfaces, "parameters": known}
 
 
-def write_tables(wheel_dir: Path, data: Path = DATA) -> list[Path]:
-    """Writes a table for each minor release of torch_npu in `wheel_dir` and, if torch wheels are there, torch.cuda's.
-
-    Returns the written files. Raises ExtractionError when a wheel is not what its name says.
-    """
-    chosen: dict[str, Path] = {}
-    for wheel in sorted(wheel_dir.glob("torch_npu-*.whl"), key=_version, reverse=True):
-        chosen[_release(wheel)] = wheel
-    tables = {data / f"torch_npu-{release}.json": extract_npu_table(wheel) for release, wheel in chosen.items()}
-    if torch_wheels := list(wheel_dir.glob("torch-*.whl")):
-        tables[data / CUDA_TABLE.name] = extract_cuda_table(torch_wheels)
-    for path, table in tables.items():
-        path.write_text(json.dumps(table, indent=0) + "\n", encoding="utf-8")
-    return sorted(tables)
-
-
-def _version(wheel: Path) -> tuple[int, ...]:
-    """Numbers of a wheel's version, such that "2.1.0" < "2.1.0.post3" < "2.10.0"; a release candidate precedes all."""
-    version = wheel.name.split("-")[1]
-    numbers = tuple(int(number) for number in re.findall(r"\d+", version))
-    return (-1, *numbers) if "rc" in version else numbers
-
-
-def _release(wheel: Path) -> str:
-    """The minor release a wheel belongs to: "2.3.0" for torch_npu-2.3.1.post2."""
-    major, minor = wheel.name.split("-")[1].split(".")[:2]
-    return f"{major}.{minor}.0"
-
-
-def _provenance(wheel: Path) -> dict[str, str]:
+def provenance(wheel: Path) -> dict[str, str]:
+    """The wheel's file name, version and SHA-256."""
     with wheel.open("rb") as stream:
         digest = hashlib.sha256()
         while block := stream.read(1 << 20):
@@ -143,7 +110,7 @@ def _surface(sources: dict[str, str], package: str, wheel: Path) -> Surface:
         raise ExtractionError(f"{wheel.name}: the wheel has no Python package {package}") from None
 
 
-def _read_operators(archive: zipfile.ZipFile, wheel: Path) -> dict[str, list[str]]:
+def _read_operators(archive: zipfile.ZipFile, wheel: Path) -> dict[str, set[str]]:
     """The operators that torch_npu registers for the NPU, by the lists of its code generator.
 
     `supported` and `autograd` are overloads of aten operators, `custom` are torch_npu's own. Operators that PyTorch
@@ -163,8 +130,7 @@ def _read_operators(archive: zipfile.ZipFile, wheel: Path) -> dict[str, list[str
     # A few custom operators stand in both lists.
     listed["supported"] -= listed["custom"]
     return {
-        kind: sorted(("npu::" if kind == "custom" else "aten::") + name for name in names)
-        for kind, names in listed.items()
+        kind: {("npu::" if kind == "custom" else "aten::") + name for name in names} for kind, names in listed.items()
     }
 
 
@@ -174,16 +140,17 @@ def _operator_name(entry: str | dict[str, Any]) -> str:
     return str(schema).split("(")[0].strip()
 
 
-def _parameters(sources: dict[str, str], wheel: Path) -> dict[str, list[str]]:
-    """What the functions and classes that stand for torch.cuda's and torch.profiler's can be given by keyword."""
+def _parameters(sources: dict[str, str], wheel: Path) -> set[str]:
+    """Each function or class that stands for one of torch.cuda or torch.profiler, alone and with each parameter that it
+    can be given by keyword: "torch.npu.Event", "torch.npu.Event blocking"."""
     npu = _surface(sources, "torch_npu.npu", wheel).parameters
     found = {name.replace("torch_npu.npu", "torch.npu", 1): given for name, given in npu.items()}
     if "torch_npu/profiler/__init__.py" in sources:
         found |= _surface(sources, "torch_npu.profiler", wheel).parameters
-    return {name: sorted(found[name]) for name in sorted(found)}
+    return {*found, *(f"{name} {each}" for name, given in found.items() for each in given)}
 
 
-def _torch_npu_names(sources: dict[str, str], wheel: Path) -> list[str]:
+def _torch_npu_names(sources: dict[str, str], wheel: Path) -> set[str]:
     exposed = re.findall(r"'(\w+)'", sources.get(EXPOSED_OPERATORS, ""))
     names = {f"torch_npu.{name}" for name in exposed}
     for package in TORCH_NPU_PACKAGES:
@@ -192,10 +159,16 @@ def _torch_npu_names(sources: dict[str, str], wheel: Path) -> list[str]:
         surface = _surface(sources, f"torch_npu.{package}", wheel)
         # What the package itself offers, not the modules it is made of.
         names.update(name for name in surface.names if name.count(".") == 2 and "._" not in name)
-    return sorted(names)
+    return names
 
 
-def _refused(source: str) -> list[str]:
+def _words(library: bytes, sources: dict[str, str]) -> set[str]:
+    there = {word for word in (*FALLBACKS, *ALLOCATOR_KEYS) if word.encode() in library}
+    read = (VARIABLES.findall(content) for content in (library, *map(str.encode, sources.values())))
+    return there.union(word.decode() for words in read for word in words)
+
+
+def _refused(source: str) -> set[str]:
     """Of dicts {"share_memory_": torch.Tensor} the qualified names; a class stands for its `__init__`."""
     found = set()
     for node in ast.walk(ast.parse(source)):
@@ -203,31 +176,9 @@ def _refused(source: str) -> list[str]:
             for name, owner in zip(node.keys, node.values, strict=True):
                 if isinstance(name, ast.Constant):
                     found.add(f"{ast.unparse(owner)}.{name.value!s}".removesuffix(".__init__"))
-    return sorted(found)
+    return found
 
 
-def _as_lists(surface: Surface, package: str, spelling: str) -> dict[str, list[str]]:
-    def respelt(names: frozenset[str]) -> list[str]:
-        return sorted(spelling + name.removeprefix(package) for name in names)
-
-    return {"modules": respelt(surface.modules), "names": respelt(surface.names), "inert": respelt(surface.inert)}
-
-
-def main(arguments: list[str]) -> int:
-    if len(arguments) != 1 or not Path(arguments[0]).is_dir():
-        print("usage: python -m gpu2npu.support.extract WHEEL_DIR (a folder with torch_npu wheels)", file=sys.stderr)
-        return 2
-    try:
-        written = write_tables(Path(arguments[0]))
-    except (ExtractionError, zipfile.BadZipFile) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    for path in written:
-        print(path)
-    if not written:
-        print(f"error: {arguments[0]} holds no wheel named torch_npu-*.whl or torch-*.whl", file=sys.stderr)
-    return 0 if written else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def _respelt(names: Iterable[str]) -> set[str]:
+    """Names of torch_npu.npu as programs spell them."""
+    return {"torch.npu" + name.removeprefix("torch_npu.npu") for name in names}

@@ -31,7 +31,8 @@ class Surface:
 
 @dataclass
 class _Module:
-    """What one module's top level says. `objects` maps an imported name to the module of the package it comes from.
+    """What one module's top level says. `objects` maps an imported name to the module of the package it comes from, and
+    what it is called there.
 
     `exported` are the names of `__all__`, and `is_closed` tells that there is one: an empty one exports nothing.
     `namespaces` are the classes of nothing but static methods, with these; `inert` the functions that do nothing.
@@ -42,7 +43,7 @@ class _Module:
     inert: set[str] = field(default_factory=set)
     parameters: dict[str, tuple[str, ...]] = field(default_factory=dict)
     variables: set[str] = field(default_factory=set)
-    objects: dict[str, str] = field(default_factory=dict)
+    objects: dict[str, tuple[str, str]] = field(default_factory=dict)
     stars: list[str] = field(default_factory=list)
     foreign: set[str] = field(default_factory=set)
     exported: set[str] = field(default_factory=set)
@@ -63,7 +64,7 @@ def read_surface(sources: Mapping[str, str], package: str) -> Surface:
             parsed[name] = _read_module(ast.parse(text), name, path.endswith("/__init__.py"), package)
     root = parsed[package]
     # `from .mstx import mstx` hides the submodule behind the object of the same name.
-    modules = {name for name in parsed if root.objects.get(name.removeprefix(package + ".")) != name}
+    modules = {name for name in parsed if root.objects.get(name.removeprefix(package + "."), ("",))[0] != name}
     names: set[str] = set()
     inert: set[str] = set()
     namespaces: set[str] = set()
@@ -73,13 +74,16 @@ def read_surface(sources: Mapping[str, str], package: str) -> Surface:
             qualified = f"{module}.{name}"
             names.add(qualified)
             home = _home(module, name, parsed, frozenset())
-            if home is not None and name in home.inert and "._" not in qualified:
+            if home is None:
+                continue
+            owner, original = home
+            if original in owner.inert and "._" not in qualified:
                 inert.add(qualified)
-            if home is not None and name in home.parameters and module == package and not name.startswith("_"):
-                parameters[qualified] = home.parameters[name]
-            if home is not None and name in home.namespaces:
+            if original in owner.parameters and module == package and not name.startswith("_"):
+                parameters[qualified] = owner.parameters[original]
+            if original in owner.namespaces:
                 namespaces.add(qualified)
-                names.update(f"{qualified}.{member}" for member in home.namespaces[name])
+                names.update(f"{qualified}.{member}" for member in owner.namespaces[original])
     modules |= namespaces
     return Surface(frozenset(modules), frozenset(names - modules), frozenset(inert), parameters)
 
@@ -109,7 +113,7 @@ def _read_module(tree: ast.Module, name: str, is_package: bool, package: str) ->
                 elif alias.name == "*":
                     module.stars.append(origin)
                 else:
-                    module.objects[alias.asname or alias.name] = origin
+                    module.objects[alias.asname or alias.name] = origin, alias.name
         elif isinstance(statement, ast.Import):
             module.foreign.update(alias.asname or alias.name.split(".")[0] for alias in statement.names)
         else:
@@ -162,15 +166,16 @@ def _attributes(statement: ast.stmt) -> Iterator[tuple[str, str]]:
             yield target.value.id, target.attr
 
 
-def _home(name: str, offered: str, parsed: Mapping[str, _Module], seen: frozenset[str]) -> _Module | None:
-    """The module that defines what module `name` offers, if it is a function or class of the package."""
+def _home(name: str, offered: str, parsed: Mapping[str, _Module], seen: frozenset[str]) -> tuple[_Module, str] | None:
+    """The module that defines what module `name` offers, and its name there, if it is a function or class of the
+    package."""
     module = parsed.get(name)
     if module is None or name in seen:
         return None
     if offered in module.callables:
-        return module
-    origins = [module.objects[offered]] if offered in module.objects else module.stars
-    homes = (_home(origin, offered, parsed, seen | {name}) for origin in origins)
+        return module, offered
+    origins = [module.objects[offered]] if offered in module.objects else [(star, offered) for star in module.stars]
+    homes = (_home(origin, original, parsed, seen | {name}) for origin, original in origins)
     return next((home for home in homes if home is not None), None)
 
 

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from gpu2npu.support.surface import read_surface
+from tools.wheel_facts.surface import read_surface
 
 
 def surface_of(**modules: str) -> tuple[set[str], set[str]]:
@@ -142,3 +142,14 @@ def test_the_running_interpreter_agrees():
         prefix = module.__name__ + "."
         read = {name.removeprefix(prefix) for name in surface.names if name.rpartition(".")[0] == module.__name__}
         assert defined <= read <= set(dir(module))
+
+
+def test_a_class_under_another_name_has_its_parameters():
+    surface = read_surface(
+        {
+            "pkg/acc/__init__.py": "from .scheduler import Schedule as schedule\n",
+            "pkg/acc/scheduler.py": "class Schedule:\n    def __init__(self, wait, skip_first=0): ...\n",
+        },
+        "pkg.acc",
+    )
+    assert surface.parameters == {"pkg.acc.schedule": ("wait", "skip_first")}

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu2npu.support.extract import ExtractionError, extract_cuda_table, extract_npu_table, main, write_tables
+from gpu2npu.support.releases import SECTIONS
+from tools.wheel_facts.__main__ import main, read_wheels, release_files
+from tools.wheel_facts.extract import ExtractionError, extract_cuda_table, npu_facts, provenance
 
 ATEN = "torch_npu/csrc/aten/"
 BY_CODEGEN = """\
@@ -35,7 +37,9 @@ supported:
 NPU_FILES = {
     ATEN + "npu_native_functions.yaml": BY_HAND,
     ATEN + "npu_native_functions_by_codegen.yaml": BY_CODEGEN,
-    "torch_npu/lib/libtorch_npu.so": "\x7fELF\0_ZTIN3c1016OutOfMemoryErrorE\0npu_cpu_fallback\0",
+    "torch_npu/lib/libtorch_npu.so": (
+        "\x7fELF\0_ZTIN3c1016OutOfMemoryErrorE\0npu_cpu_fallback\0TORCH_NPU_FALLBACK_CPU_DISABLE\0"
+    ),
     "torch_npu/utils/unsupport_api.py": "bad = {'__init__': torch.nn.DataParallel, 'share_memory_': torch.Tensor}",
     "torch_npu/__init__.py": "raise RuntimeError('a wheel is read, never imported')",
     "torch_npu/npu/__init__.py": "__all__ = ['FloatTensor']\nfrom .amp import autocast\ndef is_available(): ...\n",
@@ -54,51 +58,41 @@ def write_wheel(folder: Path, name: str, files: dict[str, str]) -> Path:
     return path
 
 
-def test_a_wheel_becomes_a_table(tmp_path):
+def test_a_wheel_has_facts(tmp_path):
     wheel = write_wheel(tmp_path, "torch_npu-2.3.1.post2-cp310-cp310-linux_aarch64.whl", NPU_FILES)
-    assert extract_npu_table(wheel) == {
-        "release": "2.3.0",
-        "wheel": {
-            "filename": wheel.name,
-            "version": "2.3.1.post2",
-            "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest(),
-        },
-        "out_of_memory": "torch.OutOfMemoryError",
-        "fallbacks": ["npu_cpu_fallback"],
-        "refused": ["torch.Tensor.share_memory_", "torch.nn.DataParallel"],
-        "operators": {
-            "supported": ["aten::add.Tensor", "aten::clone", "aten::view"],
-            "custom": ["npu::copy_memory_", "npu::npu_format_cast"],
-            "autograd": ["aten::_thnn_fused_gru_cell"],
-        },
-        "torch.npu": {
-            "modules": ["torch.npu", "torch.npu.amp"],
-            "names": [
-                "torch.npu.FloatTensor",
-                "torch.npu.amp.autocast",
-                "torch.npu.autocast",
-                "torch.npu.is_available",
-            ],
-            "inert": ["torch.npu.is_available"],
-        },
-        "parameters": {"torch.npu.is_available": []},
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    assert provenance(wheel) == {"filename": wheel.name, "version": "2.3.1.post2", "sha256": digest}
+    facts = npu_facts(wheel)
+    assert set(facts) == set(SECTIONS)
+    assert {section: sorted(names) for section, names in facts.items()} == {
+        "supported": ["aten::add.Tensor", "aten::clone", "aten::view"],
+        "custom": ["npu::copy_memory_", "npu::npu_format_cast"],
+        "autograd": ["aten::_thnn_fused_gru_cell"],
+        "modules": ["torch.npu", "torch.npu.amp"],
+        "names": ["torch.npu.FloatTensor", "torch.npu.amp.autocast", "torch.npu.autocast", "torch.npu.is_available"],
+        "inert": ["torch.npu.is_available"],
+        "parameters": ["torch.npu.is_available"],
         "torch_npu": ["torch_npu.npu_format_cast", "torch_npu.npu_linear", "torch_npu.optim.NpuFusedSGD"],
+        "refused": ["torch.Tensor.share_memory_", "torch.nn.DataParallel"],
+        "library": ["TORCH_NPU_FALLBACK_CPU_DISABLE", "npu_cpu_fallback"],
+        "out_of_memory": ["torch.OutOfMemoryError"],
     }
 
 
 def test_one_operator_list_is_enough(tmp_path):
     files = {member: text for member, text in NPU_FILES.items() if not member.endswith(("codegen.yaml", ".so"))}
-    table = extract_npu_table(write_wheel(tmp_path, "torch_npu-2.1.0-cp38-cp38-any.whl", files))
-    assert table["out_of_memory"] == "RuntimeError"  # there is no library that raises anything else
-    assert table["operators"] == {"supported": ["aten::clone", "aten::view"], "custom": [], "autograd": []}
+    facts = npu_facts(write_wheel(tmp_path, "torch_npu-2.1.0-cp38-cp38-any.whl", files))
+    assert facts["out_of_memory"] == {"RuntimeError"}  # there is no library that raises anything else
+    assert facts["supported"] == {"aten::clone", "aten::view"}
+    assert facts["custom"] == facts["autograd"] == set()
 
 
 def test_a_wheel_without_operators_or_without_the_package_is_refused(tmp_path):
     name = "torch_npu-2.1.0-cp38-cp38-any.whl"
     with pytest.raises(ExtractionError, match=r"2\.1\.0.*npu_native_functions"):
-        extract_npu_table(write_wheel(tmp_path, name, {"torch_npu/npu/__init__.py": ""}))
+        npu_facts(write_wheel(tmp_path, name, {"torch_npu/npu/__init__.py": ""}))
     with pytest.raises(ExtractionError, match=r"no Python package torch_npu\.npu"):
-        extract_npu_table(write_wheel(tmp_path, name, {ATEN + "npu_native_functions.yaml": BY_HAND}))
+        npu_facts(write_wheel(tmp_path, name, {ATEN + "npu_native_functions.yaml": BY_HAND}))
 
 
 def test_the_cuda_table_joins_old_and_new_torch(tmp_path):
@@ -123,14 +117,21 @@ def test_the_cuda_table_joins_old_and_new_torch(tmp_path):
     assert table["torch.backends.cudnn"]["modules"] == ["torch.backends.cudnn"]
 
 
-def test_the_lowest_version_of_a_minor_release_makes_its_table(tmp_path):
-    for version in ["2.1.0.post10", "2.1.0.post3", "2.1.1", "2.10.0"]:
-        write_wheel(tmp_path, f"torch_npu-{version}-cp310-cp310-any.whl", NPU_FILES)
-    data = tmp_path / "data"
-    data.mkdir()
-    written = write_tables(tmp_path, data)
-    assert [path.name for path in written] == ["torch_npu-2.1.0.json", "torch_npu-2.10.0.json"]
-    assert json.loads(written[0].read_text())["wheel"]["version"] == "2.1.0.post3"
+def test_a_release_says_what_differs_from_the_nearest_before_it(tmp_path):
+    more = {**NPU_FILES, "torch_npu/npu/__init__.py": "def is_available(): ...\ndef new(): ...\n"}
+    for version, files in [("2.1.0", NPU_FILES), ("2.1.0.post3", more), ("2.2.0", NPU_FILES), ("2.10.0", more)]:
+        write_wheel(tmp_path, f"torch_npu-{version}-cp310-cp310-any.whl", files)
+    written = {name: json.loads(text)["releases"] for name, text in release_files(read_wheels(tmp_path)).items()}
+    assert list(written) == ["2.1.json", "2.2.json", "2.10.json"]
+    first, second = written["2.1.json"]
+    assert (first["from"], second["from"]) == ("", "2.1.0")
+    assert "aten::add.Tensor" in first["new"]["supported"]
+    assert (second["new"]["names"], second["gone"]["names"]) == (
+        ["torch.npu.new"],
+        ["torch.npu.FloatTensor", "torch.npu.autocast"],
+    )
+    assert [(each["from"], each["new"], each["gone"]) for each in written["2.10.json"]] == [("2.1.0.post3", {}, {})]
+    assert written["2.2.json"][0]["from"] == "2.1.0"
 
 
 def test_the_command_says_what_is_wrong(tmp_path, capsys):

@@ -1,0 +1,130 @@
+"""The facts of each release of torch_npu, and which release a version stands for."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from gpu2npu.support.cann import cann_for
+from gpu2npu.support.releases import (
+    RELEASES,
+    SECTIONS,
+    TORCH_NPU,
+    VERSIONS,
+    facts_digest,
+    facts_of,
+    first_with,
+    has_fact,
+    known_torch_npu,
+    known_version,
+    release_of,
+    released_with,
+    since_when,
+    torch_npu_releases,
+    torch_npu_versions,
+    unknown_version,
+    version_key,
+    versions_of,
+)
+from tools.wheel_facts.extract import npu_facts, provenance
+
+# A folder of wheels from PyPI, where somebody has one: each is read again.
+WHEELS = os.environ.get("TORCH_NPU_WHEELS")
+ALL = torch_npu_releases()
+
+
+@pytest.mark.parametrize("release", ALL, ids=lambda each: each.version)
+def test_the_facts_of_each_wheel_reproduce(release):
+    facts = facts_of(release.version)
+    assert facts_digest(facts) == release.digest
+    wheel = Path(WHEELS, release.wheel) if WHEELS else None
+    if wheel is not None and wheel.exists():
+        assert provenance(wheel)["sha256"] == release.sha256
+        assert npu_facts(wheel) == facts
+
+
+def test_every_release_of_pytorch_has_some_and_they_are_in_order():
+    assert {release_of(each.version) for each in ALL} == set(RELEASES)
+    assert [each.version for each in ALL] == sorted((each.version for each in ALL), key=version_key)
+    assert versions_of("2.2.0") == ("2.2.0rc1", "2.2.0", "2.2.0.post2")
+    assert all(each.wheel.startswith(f"torch_npu-{each.version}-") for each in ALL)
+    assert len(ALL) >= 67
+
+
+def test_a_release_holds_what_changed_and_nothing_twice():
+    files = sorted(TORCH_NPU.glob("*.json"))
+    assert len(files) == len(RELEASES)
+    for entry in (each for path in files for each in json.loads(path.read_text())["releases"]):
+        assert set(entry["new"]) | set(entry["gone"]) <= set(SECTIONS)
+        for names in (*entry["new"].values(), *entry["gone"].values()):
+            assert names == sorted(set(names)) and names
+    assert sum(path.stat().st_size for path in files) < 200_000
+
+
+@pytest.mark.parametrize(
+    ("version", "known"),
+    [
+        ("2.1.0", "2.1.0.post17"),
+        ("2.7.0", "2.7.1.post11"),
+        ("2.7.1", "2.7.1.post11"),
+        ("2.7.1.post2", "2.7.1.post2"),
+        ("2.1.0.post0", "2.1.0.post0"),
+        ("2.1.0rc1", "2.1.0rc1"),
+        ("2.9.0", "2.9.0.post9"),
+        ("2.9.1", "2.9.1"),
+        ("2.9.7", "2.9.1"),
+        ("2.13.0", "2.13.0"),
+        ("1.11.0", "1.11.0"),
+        ("2.1.0.post4", None),
+        ("2.0.0", None),
+        ("2.1", None),
+        ("", None),
+        ("two", None),
+    ],
+)
+def test_a_version_is_the_newest_of_its_release_unless_it_says_which(version, known):
+    assert known_version(version) == known
+    if known is not None:
+        assert known_version(known) == known
+    else:
+        assert re.search("use one of|of this release there are", unknown_version(version))
+
+
+@pytest.mark.parametrize(
+    ("version", "known"),
+    [
+        ("2.1.0", "2.1.0.post0"),
+        ("2.1", "2.1.0.post17"),
+        ("2.7.0", "2.7.1.post11"),
+        ("2.14.0", "2.14.0"),
+        ("2.1.0.post3", "2.1.0.post3"),
+        ("3.0.0", None),
+    ],
+)
+def test_a_version_of_torch_npu_alone_is_that_wheel(version, known):
+    assert known_torch_npu(version) == known
+
+
+def test_since_when_a_release_has_something():
+    assert not has_fact("2.1.0.post0", "torch.npu.mem_get_info") and not has_fact("1.11.0", "torch.npu.mem_get_info")
+    assert has_fact("2.1.0.post3", "torch.npu.mem_get_info") and has_fact("2.1.0", "torch.npu.mem_get_info")
+    assert first_with("torch.npu.mem_get_info", "1.11.0") == "2.1.0.post3"
+    assert since_when("torch.npu.graph", "2.4.0.post2") == "torch.npu.graph is new in torch_npu 2.4.0.post4: "
+    assert since_when("torch.npu.MemPool use_on_oom", "2.5.1").startswith("use_on_oom of torch.npu.MemPool is new")
+    assert since_when("torch.npu.no_such_name", "2.5.1") == ""
+    assert "2.7.1.post11" in released_with("aten::_fused_adam_")
+    assert has_fact("2.9.0.post0", "inert torch.npu.get_device_capability")
+    assert not has_fact("2.9.0", "inert torch.npu.get_device_capability")
+
+
+def test_each_release_has_its_cann():
+    assert cann_for("2.1.0.post10").version == "8.0.0"
+    assert cann_for("2.1.0").image == "quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
+    unlisted = cann_for("2.14.0")
+    assert (unlisted.version, unlisted.is_listed) == ("9.1.0", False)
+    for version in (*VERSIONS, *torch_npu_versions()):
+        assert cann_for(version).version
+    with pytest.raises(ValueError, match="no CANN"):
+        cann_for("2.0.0")
