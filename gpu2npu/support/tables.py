@@ -23,6 +23,22 @@ from gpu2npu.support.releases import (
 
 CUDA_TABLE = DATA / "torch_cuda.json"
 
+# What torch_npu calls otherwise than torch.cuda with another prefix; the rules rename these likewise.
+NPU_SPELLINGS = {
+    "torch.cuda.CUDAGraph": "torch.npu.NPUGraph",
+    "torch.cuda.graphs.CUDAGraph": "torch.npu.graphs.NPUGraph",
+    "torch.cuda.CUDAPluggableAllocator": "torch.npu.NPUPluggableAllocator",
+    "torch.cuda.memory.CUDAPluggableAllocator": "torch.npu.memory.NPUPluggableAllocator",
+    "torch.cuda.memory.mem_get_info": "torch.npu.mem_get_info",
+    "torch.cuda.amp.amp_definitely_not_available": "torch.npu.amp.common.amp_definitely_not_available",
+    "torch.cuda.nvtx.mark": "torch.npu.mstx.mark",
+    "torch.cuda.nvtx.range_start": "torch.npu.mstx.range_start",
+    "torch.cuda.nvtx.range_end": "torch.npu.mstx.range_end",
+    "torch.cuda.nvtx.range_push": "torch.npu.mstx.range_push",
+    "torch.cuda.nvtx.range_pop": "torch.npu.mstx.range_pop",
+    "torch.cuda.nvtx.range": "torch.npu.mstx.annotate",
+}
+
 # What `from torch import torch` makes of a name, and modules of torch that code takes torch itself from. What follows
 # torch.ops is the name of a library.
 _TORCH_IN_TORCH = re.compile(r"^torch\.(?!(?:ops|classes)\.)(?:\w+\.)*torch(?=\.|$)")
@@ -135,6 +151,14 @@ def has_npu_name(table: SupportTable, name: str) -> bool:
         modules = frozenset(each.rpartition(".")[0] for each in table.torch_npu_names)
         return _can_read(name, table.torch_npu_names | modules, modules)
     return _can_read(name, table.npu_names, table.npu_modules)
+
+
+def npu_spelling(name: str) -> str:
+    """What torch_npu calls a name of torch.cuda, whether a release has it or not: torch.npu.NPUGraph."""
+    for cuda in (name, name.rpartition(".")[0]):
+        if cuda in NPU_SPELLINGS:
+            return NPU_SPELLINGS[cuda] + name[len(cuda) :]
+    return name.replace("torch.cuda", "torch.npu", 1)
 
 
 def has_cuda_name(name: str) -> bool:

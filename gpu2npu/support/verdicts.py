@@ -17,6 +17,7 @@ from itertools import chain
 from typing import Any
 
 from gpu2npu.support import facts
+from gpu2npu.support.documented import documented, documented_release
 from gpu2npu.support.operators import (
     IMPLICIT,
     Missing,
@@ -31,7 +32,7 @@ from gpu2npu.support.operators import (
     torch_release,
 )
 from gpu2npu.support.releases import DATA, RELEASES, first_with
-from gpu2npu.support.tables import SupportTable, has_cuda_name, has_npu_name, table_for, without_repeats
+from gpu2npu.support.tables import SupportTable, has_cuda_name, has_npu_name, npu_spelling, table_for, without_repeats
 
 TORCH_APIS = DATA / "torch_apis.json"
 _MOST_NAMED = 4
@@ -39,6 +40,7 @@ _MOST_NAMED = 4
 _WELL_KNOWN = re.compile(
     r"torch\.(\w+|(Tensor|nn|nn\.functional|nn\.utils|optim|linalg|fft|special|amp|accelerator)\.\w+)"
 )
+_OUT_OF_MEMORY = ("torch.cuda.OutOfMemoryError",)
 # Methods of a class that do what the class is for, and the classes whose other methods its own are.
 _WORK = ("forward", "step")
 _BASES = {"nn": "torch.nn.Module", "optim": "torch.optim.Optimizer"}
@@ -118,26 +120,75 @@ def _verdict(api: str, version: str) -> Verdict:
         if variants := api_variants().get(spelling):
             assumed = known.assume if known is not None and is_named else ""
             found = _of_operators(api, variants, assumed, table, torch)
-            return found if known is None or known.verdict else _with_note(found, known)
-    if known is not None and known.verdict and exists(api):
-        return _of_fact(api, known)
-    owner, _, member = api.rpartition(".")
-    if first is None and first_release(owner) and owner.rpartition(".")[2][:1].isupper():
-        if member in _WORK:
-            return replace(_verdict(owner, version), api=api)
-        base = _BASES.get(owner.split(".")[1])
-        if base is not None and owner != base:
-            return replace(_verdict(f"{base}.{member}", version), api=api)
+            found = found if known is None or known.verdict else _with_note(found, known)
+            return _against_documentation(found, table)
     if api.startswith("torch.cuda."):
         return _of_cuda(api, table)
+    stated = None if known is not None and known.verdict == VerdictKind.UNSUPPORTED.value else _stated(api, table)
+    if stated is not None:
+        return stated
+    if known is not None and known.verdict and exists(api):
+        return _of_fact(api, known)
+    return _of_class(api, version) or _of_nothing(api, known, table)
+
+
+def _of_class(api: str, version: str) -> Verdict | None:
+    """The verdict of what a class is for, or its base, for a method that is not known by itself."""
+    owner, _, member = api.rpartition(".")
+    owners = [each for each in _spellings(owner) if first_release(each)]
+    if first_release(api) or not owners or not owner.rpartition(".")[2][:1].isupper():
+        return None
+    if member in _WORK:
+        return replace(_verdict(owners[0], version), api=api)
+    base = _BASES.get(owner.split(".")[1])
+    if base is not None and owner != base:
+        return replace(_verdict(f"{base}.{member}", version), api=api)
+    found = _verdict(owners[0], version)
+    return None if found.kind is VerdictKind.UNKNOWN else replace(found, api=api)
+
+
+def _of_nothing(api: str, known: facts.Fact | None, table: SupportTable) -> Verdict:
+    """The verdict for a name that no fact, no operator and no documentation is about."""
     if api.startswith(("torch.npu.", "torch_npu.")):
         return _of_torch_npu(api, table)
     if api in packages():
         return Verdict(api, VerdictKind.NATIVE, "needs no operator: its names have verdicts of their own")
-    named = first is not None or api.startswith("torch.ops.")  # any library may put operators there
+    # Any library may put operators into torch.ops; attributes of classes are in no table.
+    named = exists(api) or api.startswith("torch.ops.") or any(part[:1].isupper() for part in api.split(".")[1:-1])
     evidence = f"nothing is known of its operators ({table.evidence})" if named else f"PyTorch has no public {api}"
     advice = "try it on an NPU" if named else "check its spelling, and try it on an NPU"
     return Verdict(api, VerdictKind.UNKNOWN, evidence, (known.advice if known is not None else "") or advice)
+
+
+def _stated(api: str, table: SupportTable) -> Verdict | None:
+    """The verdict of torch_npu's documentation, where it lists the name.
+
+    What it lists as supported is so from its release on; what it does not list as supported is not verified.
+    """
+    entry = documented(api)
+    if entry is None:
+        return None
+    if entry.supported:
+        if RELEASES.index(table.release) < RELEASES.index(documented_release()):
+            return None
+        kind = VerdictKind.FALLBACK if entry.falls_back else VerdictKind.NATIVE
+        return Verdict(api, kind, f"torch_npu's documentation lists it as supported ({_edition()})")
+    evidence = f"torch_npu's documentation lists it as not supported ({_edition()})"
+    return Verdict(api, VerdictKind.UNKNOWN, evidence, "try it on an NPU, or do without it")
+
+
+def _against_documentation(found: Verdict, table: SupportTable) -> Verdict:
+    """A verdict by operators, with what the documentation says against it: the operators of a wheel show more."""
+    entry = documented(found.api)
+    if entry is None or entry.supported or found.kind not in (VerdictKind.NATIVE, VerdictKind.COMPOSITE):
+        return found
+    kind = VerdictKind.FALLBACK if "falls back to the CPU" in found.advice else found.kind
+    note = f"torch_npu's documentation lists it as not supported ({_edition()})"
+    return replace(found, kind=kind, evidence=f"{found.evidence}; {note}")
+
+
+def _edition() -> str:
+    return f"for PyTorch {documented_release().removesuffix('.0')}"
 
 
 def _of_fact(api: str, known: facts.Fact) -> Verdict:
@@ -145,7 +196,9 @@ def _of_fact(api: str, known: facts.Fact) -> Verdict:
 
 
 def _of_cuda(api: str, table: SupportTable) -> Verdict:
-    npu = api.replace("torch.cuda", "torch.npu", 1)
+    npu = npu_spelling(api)
+    if api in _OUT_OF_MEMORY and table.out_of_memory == "torch.OutOfMemoryError":
+        return Verdict(api, VerdictKind.NATIVE, f"{table.out_of_memory} stands for it ({table.evidence})")
     if has_npu_name(table, npu):
         return Verdict(api, VerdictKind.NATIVE, f"{npu} stands for it ({table.evidence})", f"call {npu}")
     if has_cuda_name(api):

@@ -27,6 +27,8 @@ LIBRARY = "torch_npu/lib/libtorch_npu.so"
 # settings, and the environment variables of torch_npu's own, which its Python reads too.
 FALLBACKS = ("npu_Sparse_fallback", "npu_cpu_fallback")
 ALLOCATOR_KEYS = ("roundup_power2_divisions",)
+# torch_npu's own exchange by DLPack: what is on the NPU cannot be exchanged without.
+DLPACK = "_npu_from_dlpack"
 VARIABLES = re.compile(rb"\b(?:TORCH_HCCL|TORCH_NPU|PYTORCH_NPU|PYTORCH_NO_NPU)_[A-Z0-9_]*[A-Z0-9]\b")
 # Functions that torch_npu replaces on import with ones that raise for what is on the NPU.
 REFUSED = "torch_npu/utils/unsupport_api.py"
@@ -164,6 +166,7 @@ def _torch_npu_names(sources: dict[str, str], wheel: Path) -> set[str]:
 
 def _words(library: bytes, sources: dict[str, str]) -> set[str]:
     there = {word for word in (*FALLBACKS, *ALLOCATOR_KEYS) if word.encode() in library}
+    there |= {DLPACK for text in sources.values() if DLPACK in text}
     read = (VARIABLES.findall(content) for content in (library, *map(str.encode, sources.values())))
     return there.union(word.decode() for words in read for word in words)
 
