@@ -10,6 +10,7 @@ from typing import TypeVar
 from gpu2npu.analysis.affinity import affinity_advice
 from gpu2npu.analysis.affinity_fixes import fixed
 from gpu2npu.analysis.code import Code
+from gpu2npu.analysis.limit_findings import limit_findings
 from gpu2npu.analysis.numeric_advice import numeric_advice
 from gpu2npu.analysis.torch_apis import torch_api_findings
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
@@ -73,6 +74,7 @@ class FileAnalyser:
         advice: list[Advice] = []
         if Question.TORCH_APIS in self.questions:
             findings += torch_api_findings(code, self.version)
+            findings += limit_findings(code, self.version)
             advice += numeric_advice(code)
         if Question.AFFINITY_APIS in self.questions:
             advice += affinity_advice(code, self.version)

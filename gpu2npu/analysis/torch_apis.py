@@ -16,6 +16,7 @@ from gpu2npu.engine.torch_library import of_torch
 from gpu2npu.python.scopes import Scope
 from gpu2npu.python.types import TENSOR
 from gpu2npu.records import Finding, FindingKind
+from gpu2npu.support.documented import documented
 from gpu2npu.support.torch_results import torch_results
 from gpu2npu.support.verdicts import Verdict, VerdictKind, is_torch_api, verdict
 
@@ -75,7 +76,7 @@ def known_verdict(api: str, version: str) -> Verdict:
     """The verdict of `api`, or of the public spelling of a name that code takes from the module which defines it."""
     judged = verdict(api, version)
     parts = api.split(".")
-    if judged.kind is not VerdictKind.UNKNOWN or not parts[-1][:1].isupper():
+    if judged.kind is not VerdictKind.UNKNOWN or not parts[-1][:1].isupper() or documented(api) is not None:
         return judged
     for index in range(len(parts) - 2, 0, -1):
         public = verdict(".".join((*parts[:index], *parts[index + 1 :])), version)
@@ -109,7 +110,7 @@ def _is_told(api: str, version: str, called: bool) -> bool:
         return False
     kind = known_verdict(api, version).kind
     if kind is VerdictKind.UNKNOWN:
-        return called and not _is_in(api, _OF_HOST)
+        return called and (documented(api) is not None or not _is_in(api, _OF_HOST))
     return kind in _KINDS
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gpu2npu import __version__
 from gpu2npu.analysis.cuda_sources import is_native, native_code, native_places
+from gpu2npu.analysis.limit_findings import RULE as NPU_LIMIT
 from gpu2npu.analysis.torch_apis import RULE as TORCH_API
 from gpu2npu.formats.kinds import kind_of, needs_head
 from gpu2npu.project.analysing_migrator import AnalysingMigrator
@@ -48,7 +49,10 @@ from gpu2npu.support.tables import table_for
 Progress = Callable[[int, int], None]
 
 # What the rules of analyses are about; other rules say so themselves.
-_ANALYSES = {TORCH_API: "A torch API that the NPU lacks, runs on the CPU, or that no table knows."}
+_ANALYSES = {
+    TORCH_API: "A torch API that the NPU lacks, runs on the CPU, or that no table knows.",
+    NPU_LIMIT: "A call that fails on the NPU for its dtype, an argument or a layout.",
+}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,79 @@
+"""What fails on the NPU though the operator exists, by dtype, argument, release and chip."""
+
+import pytest
+
+from gpu2npu.support.documented import documented, documented_names
+from gpu2npu.support.limits import CHIPS, NOT_LISTED, Given, known_limits, limit, limited_names
+from gpu2npu.support.verdicts import VerdictKind, verdict
+
+
+def met(name, version="2.7.1", chip="910B", **given):
+    found = limit(name, Given(**given), version, chip)
+    return found.id if found is not None else None
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("torch.nn.Linear", {"dtypes": ("float64",)}, "float64-cube"),
+        ("aten::mm", {"dtypes": ("float64", "float64")}, "float64-cube"),
+        ("torch.set_default_dtype", {"dtypes": ("float64",)}, "float64-default"),
+        ("torch.set_default_dtype", {"dtypes": ("float32",)}, None),
+        ("torch.nn.Module.double", {}, "float64-module"),
+        ("torch.matmul", {"dtypes": ("complex64",)}, "complex-cube"),
+        ("torch.matmul", {"dtypes": ("int64",)}, "integer-cube"),
+        ("torch.matmul", {"dtypes": ("float32",)}, None),
+        ("torch.matmul", {}, None),
+        ("torch.distributed.all_reduce", {"dtypes": ("float64",)}, "float64-hccl-reduce"),
+        ("torch.nn.MaxPool2d", {"arguments": {"dilation": "2"}}, "max-pool-dilation"),
+        ("torch.nn.MaxPool2d", {"arguments": {"dilation": "(1, 1)"}}, None),
+        ("torch.nn.MaxPool2d", {}, None),
+        ("torch.nn.Embedding", {"arguments": {"sparse": "True"}}, "sparse-embedding"),
+        ("torch.Tensor.to_sparse_csr", {}, "sparse-layout"),
+        ("torch.Tensor.to", {"arguments": {"memory_format": "torch.channels_last"}}, "channels-last"),
+    ],
+)
+def test_limits(name, given, expected):
+    assert met(name, **given) == expected
+
+
+def test_limits_differ_between_releases_and_chips():
+    assert met("torch.from_dlpack", "2.7.1.post0", devices=("npu",)) == "dlpack"
+    assert met("torch.from_dlpack", "2.7.1.post2", devices=("npu",)) is None
+    assert met("torch.from_dlpack", "2.7.1.post0", devices=("cpu",)) is None
+    assert met("torch.distributed.all_reduce", chip="950", dtypes=("float64",)) != "float64-hccl-reduce"
+    assert met("torch.nn.Linear", chip="910A", dtypes=("bfloat16",)) == "bfloat16-first-generation"
+    assert met("torch.nn.Linear", chip="910B", dtypes=("bfloat16",)) != "bfloat16-first-generation"
+    with pytest.raises(ValueError, match="no chip family 'H100'"):
+        limit("torch.mm", Given(), "2.7.1", "H100")
+
+
+def test_the_documentation_answers_where_no_limit_does():
+    found = limit("torch.nn.GELU", Given(dtypes=("float64",)), "2.7.1")
+    assert found is not None and found.outcome == NOT_LISTED and "float64" in found.evidence
+    assert limit("torch.nn.GELU", Given(dtypes=("float32",)), "2.7.1") is None
+    assert limit("torch.no_such_name", Given(dtypes=("float64",)), "2.7.1") is None
+
+
+def test_every_limit_has_its_source_and_names_that_exist():
+    for each in known_limits():
+        assert each.source and each.evidence and each.advice, each.id
+        assert each.chips <= set(CHIPS) and (each.apis or each.operators)
+        assert each.outcome in ("raises", "differs")
+    unknown = [
+        name
+        for name in limited_names()
+        if name.startswith("torch.") and "no public" in verdict(name, "2.7.1").evidence
+    ]
+    assert unknown == []
+    assert len({each.id for each in known_limits()}) == len(known_limits())
+
+
+def test_what_the_documentation_says():
+    assert len(documented_names()) == 3381
+    linear = documented("torch.nn.Linear")
+    assert linear is not None and linear.supported and "910B" in linear.chips and "float32" in linear.dtypes
+    assert documented("torch.nn.MaxUnpool3d").supported is False
+    assert verdict("torch.export.export", "2.7.1").kind is VerdictKind.UNKNOWN
+    assert verdict("torch.UntypedStorage.nbytes", "2.7.1").kind is VerdictKind.NATIVE
+    assert verdict("torch.UntypedStorage.nbytes", "2.1.0").kind is not VerdictKind.UNSUPPORTED
