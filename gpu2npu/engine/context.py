@@ -6,23 +6,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from gpu2npu.engine.outline import Outline
 from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.python.kinds import ObjectKinds
-from gpu2npu.python.project import Project
+from gpu2npu.python.project import Project, no_file
 from gpu2npu.rulebook.rule import AttributeMatch, MethodMatch, NameMatch, Rulebook
 
-# What a file depends on about which jedi was asked: it looks wherever it likes.
-EVERY_FILE = "*"
-
-
 _LAST_WORD = re.compile(rb"\w+$")
-
-
-def _nothing(path: str) -> bytes:
-    raise FileNotFoundError(path)
 
 
 @dataclass(frozen=True)
@@ -33,18 +23,15 @@ class ProjectContext:
     and `read` gives the bytes of one. `root` is where they lie on disk (None: nowhere, and jedi is not asked).
     `own_members` has, for members that rules match, such as `cuda`, the files in which some class seems to define them.
     `taken_names` are names that some file imports from another module of the project: they must go on existing.
+    `project` is the model of these files in this process.
     """
 
     version: str = "2.1.0"
     files: frozenset[str] = frozenset()
-    read: Callable[[str], bytes] = _nothing
+    read: Callable[[str], bytes] = no_file
     root: Path | None = None
     own_members: Mapping[str, frozenset[str]] = field(default_factory=dict)
     taken_names: frozenset[str] = frozenset()
-    parsed: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # a cache, for Names
-    outlines: dict[str, Outline | None] = field(default_factory=dict, compare=False, repr=False)  # a cache, for Names
-    consulted: dict[str, set[str]] = field(default_factory=dict, compare=False, repr=False)  # see `consult`
-    answers: dict[tuple[object, ...], Any] = field(default_factory=dict, compare=False, repr=False)  # see `once`
     project: Project = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -60,49 +47,12 @@ class ProjectContext:
         self.project.consult(asker, path)
         return bool(self.project.settled(("own class", path, member, read), ask))
 
-    def consult(self, asker: str, path: str) -> None:
-        """Note that an answer about the file `asker` may depend on the file at `path`, or on EVERY_FILE."""
-        self.consulted.setdefault(asker, set()).add(path)
-
-    def once(self, question: tuple[object, ...], ask: Callable[[], Any]) -> Any:
-        """The answer to a question that leads to others, perhaps in a circle: a module that imports from one that
-        imports from it. Until the outermost is answered, each is asked once; asked again within itself, it is None."""
-        if question in self.answers:
-            return self.answers[question]
-        outermost = not self.answers
-        self.answers[question] = None
-        try:
-            self.answers[question] = answer = ask()
-        finally:
-            if outermost:
-                self.answers.clear()
-        return answer
-
-    def module_path(self, module: str, importer: str) -> str | None:
-        """The project file that `module` (dotted, relative with leading dots) means in `importer`, or None."""
-        stripped = module.lstrip(".")
-        parts = stripped.split(".") if stripped else []
-        level = len(module) - len(stripped)
-        package = importer.split("/")[:-1]
-        if level:
-            bases = [package[: len(package) - (level - 1)]] if level - 1 <= len(package) else []
-        else:
-            # An absolute import starts at the root, at a folder on the way to the importer (scripts put their
-            # own folder on sys.path), or at a conventional source folder.
-            bases = [package[:depth] for depth in range(len(package), -1, -1)] + [["src"]]
-        for base in bases:
-            stem = "/".join((*base, *parts))
-            for candidate in (f"{stem}.py", f"{stem}/__init__.py".lstrip("/")):
-                if candidate in self.files:
-                    return candidate
-        return None
-
 
 def scan_project(
     files: Mapping[str, bytes],
     rulebook: Rulebook,
     version: str,
-    read: Callable[[str], bytes] = _nothing,
+    read: Callable[[str], bytes] = no_file,
     root: Path | None = None,
 ) -> ProjectContext:
     """Gather the context from the bytes of the project's Python files, by a few searches and no parsing."""

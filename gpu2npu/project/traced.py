@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 
-from gpu2npu.engine.context import EVERY_FILE
 from gpu2npu.project.analysing_migrator import AnalysingMigrator
 from gpu2npu.project.engine_migrator import EngineMigrator
+from gpu2npu.python.project import EVERY_FILE
 from gpu2npu.records import MigratedFile
 
 
@@ -41,8 +41,8 @@ class TracedMigrator:
     def __call__(self, source: bytes, path: str) -> MigratedFile:
         file = self.migrator(source, path)
         if not self._graphs:
-            edges = (self.engine.context.consulted, self.migrator.analyser.project.consulted)
-            self._graphs.append(Dependencies(sorted(self.engine.context.files), edges))
+            project = self.engine.context.project
+            self._graphs.append(Dependencies(sorted(project.files), (project.consulted,)))
         record = {field.name: getattr(file, field.name) for field in fields(MigratedFile)}
         return TracedFile(**record, depends=self._graphs[0].of(path))
 

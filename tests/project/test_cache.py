@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from gpu2npu.engine.context import EVERY_FILE, ProjectContext
+from gpu2npu.engine.context import ProjectContext
 from gpu2npu.project import check as check_module
 from gpu2npu.project.cache_folder import prune
 from gpu2npu.project.check import check_project
 from gpu2npu.project.check_request import CheckRequest
 from gpu2npu.project.traced import Dependencies
+from gpu2npu.python.project import EVERY_FILE
 from gpu2npu.report.check_result import CheckResult
 
 # Files whose answers depend on one another: what `cuda` and `Kit` mean in main.py stands elsewhere.

@@ -61,9 +61,7 @@ def test_every_limit_has_its_source_and_names_that_exist():
         assert each.chips <= set(CHIPS) and (each.apis or each.operators)
         assert each.outcome in ("raises", "differs")
     unknown = [
-        name
-        for name in limited_names()
-        if name.startswith("torch.") and "no public" in verdict(name, "2.7.1").evidence
+        name for name in limited_names() if name.startswith("torch.") and "no public" in verdict(name, "2.7.1").evidence
     ]
     assert unknown == []
     assert len({each.id for each in known_limits()}) == len(known_limits())

@@ -1,0 +1,131 @@
+"""What a file offers to others says of its names what its whole tree does, and other files are parsed no further."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from gpu2npu.python.file import read_file
+from gpu2npu.python.library import Library
+from gpu2npu.python.names import Names
+from gpu2npu.python.project import Project
+from gpu2npu.python.source import SourceFile
+
+
+def project_of(files: Mapping[str, bytes]) -> Project:
+    return Project(frozenset(files), files.__getitem__, library=Library(packages=frozenset({"torch"})))
+
+
+def names_of(text: str, path: str, project: Project) -> Names:
+    return Names(read_file(SourceFile(path, text, "utf-8", b"")), project)
+
+
+def test_only_modules_that_may_have_a_name_are_asked() -> None:
+    files = {
+        "pkg/__init__.py": b"from .one import *\nfrom .two import *\nfrom .three import *\n",
+        "pkg/one.py": b"import torch\ndev = 1\n",
+        "pkg/two.py": b"from torch import cuda\n",
+        "pkg/three.py": b"cuda_count = 1\n",
+    }
+    project = project_of(files)
+    names = names_of("from pkg import cuda\ncuda.synchronize()\n", "main.py", project)
+    assert names.name("cuda", names.file.module) == "torch.cuda"
+    assert all(project.parsed(path) is None for path in files)  # no tree is kept for a name
+    assert project.consulted["main.py"] == {"pkg/__init__.py"}
+    assert project.consulted["pkg/__init__.py"] >= {"pkg/one.py", "pkg/two.py"}
+
+
+def test_a_circle_of_star_imports_ends_and_loses_nothing() -> None:
+    files = {
+        "a.py": b"from b import *\nfrom c import *\n",
+        "b.py": b"from a import *\n",
+        "c.py": b"import torch as th\n",
+    }
+    project = project_of(files)
+    names = names_of("from b import th\nfrom a import th as other\n", "main.py", project)
+    assert names.name("th", names.file.module) == "torch"
+    assert names.name("other", names.file.module) == "torch"
+    again = names_of("from b import th\n", "again.py", project)
+    assert again.name("th", again.file.module) == "torch"
+
+
+MEANINGS = """
+import torch, os.path
+import numpy as np
+from torch import cuda as gpu, nn
+from .near import thing
+from . import sibling
+try:
+    import flash
+except ImportError:
+    flash = None
+try:
+    from torch import amp
+except ImportError:
+    def amp(): pass
+alias = torch.cuda
+again = alias
+number = 1
+made = f(torch)
+late = importlib.import_module("torch.cuda")
+one, two = torch, nn
+def function(): pass
+class Class: pass
+for loop in np: pass
+nn = 3
+"""
+EXPECTED = {
+    "torch": "torch",
+    "os": "os",
+    "np": "numpy",
+    "gpu": "torch.cuda",
+    "nn": "torch.nn",
+    "thing": "torch.cuda.Stream",
+    "sibling": ".sibling",
+    "flash": "flash",
+    "amp": None,
+    "alias": "torch.cuda",
+    "again": "torch.cuda",
+    "number": None,
+    "made": None,
+    "late": "torch.cuda",
+    "one": "torch",
+    "two": "torch.nn",
+    "function": None,
+    "Class": None,
+    "loop": None,
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize(("name", "meaning"), EXPECTED.items(), ids=EXPECTED)
+def test_an_interface_means_what_the_file_does(name: str, meaning: str | None) -> None:
+    files = {
+        "pkg/a.py": MEANINGS.encode(),
+        "pkg/near.py": b"from torch.cuda import Stream as thing\n",
+        "pkg/sibling.py": b"",
+    }
+    project = project_of(files)
+    inside = names_of(MEANINGS, "pkg/a.py", project)
+    assert inside.name(name, inside.file.module) == meaning
+    assert inside.global_name(name) == meaning
+    outside = names_of(f"from .a import {name}\n", "pkg/main.py", project)
+    followed = outside.name(name, outside.file.module)
+    kept = meaning is None or meaning.startswith(".")  # known by the path to it only
+    assert followed == (f".a.{name}" if kept else meaning)
+
+
+def test_definitions_are_found_through_re_exports() -> None:
+    files = {
+        "pkg/__init__.py": b"from .inner import *\n",
+        "pkg/inner.py": b"from .deep import Net as Model\nvalue = make()\n",
+        "pkg/deep.py": b"class Net: ...\n",
+    }
+    project = project_of(files)
+    main = names_of("from pkg import Model\n", "main.py", project)
+    found = main.exported("pkg.Model")
+    assert found is not None
+    assert (found.names.path, type(found.bound).__name__) == ("pkg/deep.py", "Defined")
+    assert main.exported("pkg.value") is not None
+    assert main.exported("pkg.missing") is None
