@@ -43,23 +43,28 @@ class _Backward:
     clips: tuple[ast.Call, ...]
 
 
-def amp_model(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]:
-    """Rewrite the loop that trains `choice.amp_model`. Raises CodemodError if there is none."""
+def amp_model(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite] | None:
+    """Rewrite the loop that trains `choice.amp_model`; None if there is none."""
     target = choice.amp_model
     if target is None:
-        return {}
+        return None
     training = {file.path for file in program.with_word(rb"\.backward\b")}
     entries = find_entries(program, training)
     found = list(_backwards(program, entries, target))
     if not found:
-        raise CodemodError(
-            f"No loop that trains the model '{target}' was found; give -a/--amp_model the variable that is called in "
-            "the forward pass, such as net or self.model."
-        )
+        return None
     steps: list[Step] = []
     for backward in found:
         steps += _rewritten(backward)
     return of_rule(RULE, by_file(steps))
+
+
+def no_such_model(target: str) -> CodemodError:
+    """The error where no file of a project has a loop that trains the model."""
+    return CodemodError(
+        f"No loop that trains the model '{target}' was found; give -a/--amp_model the variable that is called in the "
+        "forward pass, such as net or self.model."
+    )
 
 
 def _backwards(program: Program, entries: Iterable[Entry], target: str) -> Iterator[_Backward]:

@@ -35,7 +35,7 @@ _BY_HAND = (
 def reason_to_stay(program: Program, wrap: Wrap, programs: Sequence[Entry]) -> str | None:
     """Why a wrap stays as it is, and what to write there; None if it is rewritten. `programs` are those that run it."""
     module = wrap.module_code
-    if not program.once("backward", lambda: _has_backward(program)) or (not programs and _is_for_evaluation(wrap)):
+    if not program.trains or (not programs and _is_for_evaluation(wrap)):
         return _NO_TRAINING.format(module=module)
     if not programs:
         return (
@@ -67,10 +67,6 @@ def reason_to_stay(program: Program, wrap: Wrap, programs: Sequence[Entry]) -> s
     if not any(trains(entry) for entry in programs):
         return _NO_TRAINING.format(module=module)
     return None
-
-
-def _has_backward(program: Program) -> bool:
-    return any(b".backward(" in source for source in program.sources.values())
 
 
 def own_group(entry: Entry) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpu2npu.engine import ProjectContext
+from gpu2npu.python.library import Library
 from gpu2npu.python.program import ParsedFile
 from gpu2npu.python.program import Program as PythonProgram
 from gpu2npu.python.project import Project
@@ -13,14 +14,21 @@ __all__ = ["ParsedFile", "Program"]
 
 
 class Program(PythonProgram):
-    """The files of a project that are to be migrated; `version` is that of their PyTorch."""
+    """Files that are to be migrated. `version` is that of their PyTorch, `trains` says whether any file of the project
+    computes gradients."""
 
-    def __init__(self, sources: Mapping[str, bytes], project: Project, version: str) -> None:
-        super().__init__(sources, project)
+    def __init__(self, sources: Mapping[str, bytes], library: Library, version: str, trains: bool) -> None:
+        # Trees are kept out of the migration's own project, which is sent to its workers.
+        super().__init__(sources, Project(frozenset(sources), sources.__getitem__, library=library))
         self.version = version
+        self.trains = trains
 
     @classmethod
     def of(cls, sources: Mapping[str, bytes], context: ProjectContext) -> Program:
-        """Trees are kept out of the migration's own project, which is sent to its workers."""
-        project = Project(frozenset(sources), sources.__getitem__, library=context.project.library)
-        return cls(sources, project, context.version)
+        """All files of a project."""
+        return cls(sources, context.project.library, context.version, has_backward(sources))
+
+
+def has_backward(sources: Mapping[str, bytes]) -> bool:
+    """Whether some file computes gradients."""
+    return any(b".backward(" in source for source in sources.values())

@@ -12,7 +12,8 @@ from gpu2npu.python.syntax import IMPORTS, imported_names
 
 # To parse every file would take too long: only what may be import statements is.
 _STATEMENT = re.compile(
-    rb"^[ \t]*((?:from[ \t]+[.\w]+[ \t]+import[ \t]*(?:\([^)]*\)|(?:[^\n\\#;]|\\\r?\n)*))|import[ \t]+[^\n#;]*)",
+    rb"(?:^|(?<=[:;]))[ \t]*"
+    rb"((?:from[ \t]+[.\w]+[ \t]+import[ \t]*(?:\([^)]*\)|(?:[^\n\\#;]|\\\r?\n)*))|import[ \t]+[^\n#;]*)",
     re.MULTILINE,
 )
 
@@ -37,6 +38,18 @@ class ImportGraph:
             for other in others:
                 importers.setdefault(other, set()).add(path)
         return cls(imports, {path: frozenset(others) for path, others in importers.items()})
+
+    def components(self) -> list[list[str]]:
+        """The files in groups that import nothing from each other."""
+        edges = {path: others | self.importers.get(path, frozenset()) for path, others in self.imports.items()}
+        groups: list[list[str]] = []
+        seen: set[str] = set()
+        for path in edges:
+            if path not in seen:
+                group = _closure([path], edges)
+                seen |= group
+                groups.append(sorted(group))
+        return groups
 
     def loaded_by(self, path: str, most: int | None = None) -> frozenset[str]:
         """The files that are loaded with a file, itself among them; where they are more than `most`, some of them."""

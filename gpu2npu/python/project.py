@@ -124,7 +124,7 @@ class Project:
 
     def parsed(self, path: str) -> Names | None:
         """The names of a file that is in memory already."""
-        return self._names.get(path)
+        return self._held.get(path) or self._names.get(path)
 
     def keep(self, names: Names) -> None:
         """Use a parsed file as the one at its path, if the project has one there."""
@@ -149,7 +149,7 @@ class Project:
         """What other files may take from the file at `path`; None where it cannot be read or parsed."""
         self.consult(asker, path)
         if path not in self._interfaces:
-            known = self._names.get(path)
+            known = self.parsed(path)
             self._interfaces[path] = known.interface if known is not None else self._read_interface(path)
         return self._interfaces[path]
 
