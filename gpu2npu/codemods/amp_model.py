@@ -48,7 +48,7 @@ def amp_model(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]
     target = choice.amp_model
     if target is None:
         return None
-    training = {file.path for file in program.with_word(rb"\.backward\b")}
+    training = {file.path for file in program.with_word(rb"\.backward\b", b".backward")}
     entries = find_entries(program, training)
     found = list(_backwards(program, entries, target))
     if not found:

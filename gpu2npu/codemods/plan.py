@@ -5,6 +5,7 @@ A project is planned in parts that import nothing from each other, so that each 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -14,8 +15,10 @@ from gpu2npu.codemods.data_parallel import data_parallel
 from gpu2npu.codemods.generated import beside_programs
 from gpu2npu.codemods.modelarts import modelarts
 from gpu2npu.codemods.program import Program, has_backward
+from gpu2npu.codemods.references import FUNCTION_WORD
 from gpu2npu.codemods.similar import similar
 from gpu2npu.codemods.specify_device import specify_device
+from gpu2npu.codemods.spelling import WORD
 from gpu2npu.engine import ProjectContext
 from gpu2npu.python.imports import ImportGraph
 from gpu2npu.python.library import Library
@@ -37,10 +40,11 @@ class Plan:
 class Part:
     """Some files of a project, with everything that they import of it. Picklable.
 
-    `trains` says whether any file of the project computes gradients.
+    `imports` are the files that each imports, `trains` says whether any file of the project computes gradients.
     """
 
     sources: Mapping[str, bytes]
+    imports: Mapping[str, frozenset[str]]
     version: str
     library: Library
     choice: CodemodChoice
@@ -91,36 +95,45 @@ def _parts(sources: Mapping[str, bytes], context: ProjectContext, choice: Codemo
     trains = has_backward(sources)
     paths: list[str] = []
     size = 0
-    for component in ImportGraph.of(Program.of(sources, context)).components():
+    graph = ImportGraph.of(Program.of(sources, context))
+    for component in graph.components():
         if any(_concerns(choice, path, sources[path]) for path in component):
             paths += component
             size += sum(len(sources[path]) for path in component)
         if size > _PART_SIZE:
-            yield _part(sources, paths, context, choice, trains)
+            yield _part(sources, paths, graph, context, choice, trains)
             paths, size = [], 0
     if paths:
-        yield _part(sources, paths, context, choice, trains)
+        yield _part(sources, paths, graph, context, choice, trains)
 
 
 def _part(
-    sources: Mapping[str, bytes], paths: Sequence[str], context: ProjectContext, choice: CodemodChoice, trains: bool
+    sources: Mapping[str, bytes],
+    paths: Sequence[str],
+    graph: ImportGraph,
+    context: ProjectContext,
+    choice: CodemodChoice,
+    trains: bool,
 ) -> Part:
     main = choice.main if choice.main in paths else None
     own = {path: sources[path] for path in paths}
-    return Part(own, context.version, context.project.library, replace(choice, main=main), trains)
+    imports = {path: graph.imports[path] for path in paths}
+    return Part(own, imports, context.version, context.project.library, replace(choice, main=main), trains)
 
 
 def _concerns(choice: CodemodChoice, path: str, source: bytes) -> bool:
     """Whether a codemod may have something to do with a file."""
     if choice.amp_model is not None or choice.specify_device or choice.modelarts or choice.similar:
         return True
-    wrapped = choice.data_parallel and (b"DataParallel" in source or b"data_parallel" in source)
-    return wrapped or path == choice.main
+    if choice.data_parallel and any(text in source and re.search(word, source) for word, text in (WORD, FUNCTION_WORD)):
+        return True
+    return path == choice.main
 
 
 def plan_part(part: Part) -> PlannedPart:
     """The codemods over one part of a project."""
     program = Program(part.sources, part.library, part.version, part.trains)
+    program.once(ImportGraph, lambda: ImportGraph.from_imports(part.imports))
     rewrites: dict[str, FileRewrite] = {}
     has_model = False
     for codemod in _CODEMODS:

@@ -12,6 +12,8 @@ from gpu2npu.codemods.spelling import WORD, api_of, is_data_parallel, spell_dist
 from gpu2npu.python.syntax import FUNCTIONS, last_name
 from gpu2npu.records import FindingKind
 
+# What a file has that calls the function.
+FUNCTION_WORD = rb"\bdata_parallel\s*\(", b"data_parallel"
 _MESSAGE = "Models are wrapped in DistributedDataParallel."
 _SUBCLASS = (
     "An NPU has no DataParallel to build on: derive from torch.nn.parallel.DistributedDataParallel, whose forward gets "
@@ -35,7 +37,7 @@ class Reference:
 
 def find_references(program: Program) -> Iterator[Reference]:
     """The expressions that name DataParallel, outside of imports, but those that a comment keeps."""
-    for file in program.with_word(WORD):
+    for file in program.with_word(*WORD):
         for node in (*file.nodes(ast.Name), *file.nodes(ast.Attribute)):
             is_part = isinstance(file.parents[node], ast.Attribute)
             if not is_part and is_data_parallel(file, node) and not is_skipped(file, node):
@@ -72,7 +74,7 @@ def report_subclass(reference: Reference) -> Iterator[Step]:
 
 def report_functions(program: Program) -> Iterator[Step]:
     """Calls of `torch.nn.parallel.data_parallel`."""
-    for file in program.with_word(rb"\bdata_parallel\s*\("):
+    for file in program.with_word(*FUNCTION_WORD):
         for call in file.nodes(ast.Call):
             if last_name(call.func) != "data_parallel" or is_skipped(file, call):
                 continue

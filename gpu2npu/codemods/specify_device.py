@@ -23,7 +23,7 @@ def specify_device(program: Program, choice: CodemodChoice) -> dict[str, FileRew
     """Programs that use a card, each as one process, choose it where they start, and name no other later."""
     if not choice.specify_device:
         return {}
-    using = {file.path for file in program.with_word(rb"\bcuda\b")}
+    using = {file.path for file in program.with_word(rb"\bcuda\b", b"cuda")}
     wrapping = {wrap.file.path for wrap in find_wraps(program)}
     # Where there are several processes, each has a card of its own already.
     entries = [

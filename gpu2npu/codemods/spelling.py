@@ -21,7 +21,7 @@ DATA_PARALLEL = frozenset(
     }
 )
 # What a file has that names one of them: not the other wrappers.
-WORD = rb"(?<!Distributed)(?<!Sharded)DataParallel"
+WORD = rb"(?<!Distributed)(?<!Sharded)DataParallel", b"DataParallel"
 _RENAMED = re.compile(r"\bDataParallel\s+as\s+(\w+)")
 _ASSIGNED = re.compile(r"\b(\w+)\s*=[^=\n]*\bDataParallel\b(?!\s*\()")
 _HOME, _NAME = "torch.nn.parallel", "DistributedDataParallel"

@@ -43,7 +43,7 @@ class Wrap:
 
 def find_wraps(program: Program) -> Iterator[Wrap]:
     """The calls of DataParallel in a project, but those that a comment keeps."""
-    for file in program.with_word(WORD):
+    for file in program.with_word(*WORD):
         for call in file.nodes(ast.Call):
             if is_data_parallel(file, call.func) and not is_skipped(file, call):
                 module = argument(call, 0, "module")

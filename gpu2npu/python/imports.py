@@ -11,11 +11,9 @@ from gpu2npu.python.program import Program
 from gpu2npu.python.syntax import IMPORTS, imported_names
 
 # To parse every file would take too long: only what may be import statements is.
-_STATEMENT = re.compile(
-    rb"(?:^|(?<=[:;]))[ \t]*"
-    rb"((?:from[ \t]+[.\w]+[ \t]+import[ \t]*(?:\([^)]*\)|(?:[^\n\\#;]|\\\r?\n)*))|import[ \t]+[^\n#;]*)",
-    re.MULTILINE,
-)
+_WORD = re.compile(rb"import\b")
+_BEFORE = re.compile(rb"(?:.*[:;])?[ \t]*(?P<home>from[ \t]+[.\w]+[ \t]+)?", re.DOTALL)
+_BEHIND = re.compile(rb"[ \t]*(?:\([^)]*\)|(?:[^\n\\#;]|\\\r?\n)*)")
 
 
 @dataclass(frozen=True)
@@ -28,11 +26,13 @@ class ImportGraph:
     @classmethod
     def of(cls, program: Program) -> ImportGraph:
         """The graph of a program, made once."""
-        return program.once(cls, lambda: cls._of(program))
+        return program.once(
+            cls, lambda: cls.from_imports({path: frozenset(_imported(program, path)) for path in program.sources})
+        )
 
     @classmethod
-    def _of(cls, program: Program) -> ImportGraph:
-        imports = {path: frozenset(_imported(program, path)) for path in program.sources}
+    def from_imports(cls, imports: Mapping[str, frozenset[str]]) -> ImportGraph:
+        """The graph of which it is known which file imports which."""
         importers: dict[str, set[str]] = {}
         for path, others in imports.items():
             for other in others:
@@ -84,7 +84,7 @@ def _imported(program: Program, path: str) -> Iterator[str]:
 
 def _modules(source: bytes) -> Iterator[str]:
     """Every module that the text may import: of `from a import b`, both `a` and `a.b`."""
-    for statement in _STATEMENT.findall(source):
+    for statement in _statements(source):
         try:
             node = ast.parse(statement).body[0]
         except (SyntaxError, ValueError):
@@ -93,3 +93,13 @@ def _modules(source: bytes) -> Iterator[str]:
             yield "." * node.level + (node.module or "")
         if isinstance(node, IMPORTS):
             yield from (qualified for _, qualified in imported_names(node))
+
+
+def _statements(source: bytes) -> Iterator[bytes]:
+    """The text of what may be import statements."""
+    for word in _WORD.finditer(source):
+        line = max(source.rfind(b"\n", 0, word.start()), source.rfind(b"\r", 0, word.start())) + 1
+        before = _BEFORE.fullmatch(source, line, word.start())
+        behind = _BEHIND.match(source, word.end())
+        if before is not None and behind is not None:
+            yield (before["home"] or b"") + word[0] + behind[0]
