@@ -118,7 +118,7 @@ def _forward(file: ParsedFile, backward: ast.Call, calls: list[ast.Call]) -> tup
 
 
 def _in_block(file: ParsedFile, statement: ast.stmt) -> tuple[Sequence[ast.stmt], int]:
-    """The statements of the block around a statement, of an `elif` that around the whole `if`; and its index there."""
+    """The statements of the block that a statement is in, and its index; an `elif` is in the block of its `if`."""
     while is_elif(file, statement):
         statement = file.statement(file.parents[statement])
     block = block_of(file, statement)

@@ -116,8 +116,8 @@ def _start(place: AnyPlace) -> int:
 def _is_below_loop(place: AnyPlace) -> bool:
     """Whether a loop stands above a place in its function."""
     function = enclosing_function(place)
-    around = walk(function.node if function is not None else place.file.tree)
-    loops = (node for node in around if isinstance(node, (*FORS, ast.While)))
+    code = walk(function.node if function is not None else place.file.tree)
+    loops = (node for node in code if isinstance(node, (*FORS, ast.While)))
     return any(place.file.bounds(loop)[1] < _start(place) for loop in loops)
 
 

@@ -109,7 +109,7 @@ class Effects:
         return all(self.is_local(call.beside(part)) for part in (*owner, *map(argument_value, arguments(call.node))))
 
     def is_local(self, place: AnyPlace, depth: int = _DEPTH) -> bool:
-        """Whether one rank can compute something alone: no model is run, and nothing is gathered."""
+        """Whether one rank can compute something alone: no model is run, and no collective is called."""
         calls = [place.beside(node) for node in walk(place.node) if isinstance(node, ast.Call)]
         return all(self._is_local_call(call, depth) for call in calls)
 
@@ -151,8 +151,8 @@ def _is_used_outside(file: ParsedFile, node: ast.With | ast.AsyncWith) -> bool:
     if not names:
         return False
     inside = set(walk(node))
-    around = walk(function_above(file, node) or file.tree)
-    return any(isinstance(part, ast.Name) and part.id in names and part not in inside for part in around)
+    code = walk(function_above(file, node) or file.tree)
+    return any(isinstance(part, ast.Name) and part.id in names and part not in inside for part in code)
 
 
 def opens_to_write(node: ast.With | ast.AsyncWith) -> bool:

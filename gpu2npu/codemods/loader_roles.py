@@ -1,4 +1,4 @@
-"""Which DataLoader calls make training loaders, and how those are told apart where a call makes others too."""
+"""The DataLoader calls that make training loaders, and what distinguishes those that a call makes besides others."""
 
 from __future__ import annotations
 

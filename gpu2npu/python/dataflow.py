@@ -21,8 +21,10 @@ from gpu2npu.python.place import (
     enclosing_class,
     enclosing_function,
     is_property,
+    is_self,
     key_of,
     returned,
+    same_name,
 )
 from gpu2npu.python.program import ParsedFile, Program
 from gpu2npu.python.scopes import Imported, Parameter
@@ -136,13 +138,13 @@ class Dataflow:
     def updates(self, name: Place[ast.Name]) -> list[CallPlace | Place[ast.Subscript]]:
         """The calls `name.update(...)` and the targets `name[key]` of assignments."""
         found: list[CallPlace | Place[ast.Subscript]] = []
-        found += [target for target in self.index.items.get(name.file.path, ()) if _same(name, target.node.value)]
+        found += [target for target in self.index.items.get(name.file.path, ()) if same_name(name, target.node.value)]
         found += [
             call
             for call in self.index.calls.get("update", ())
             if call.file is name.file
             and isinstance(call.node.func, ast.Attribute)
-            and _same(name, call.node.func.value)
+            and same_name(name, call.node.func.value)
         ]
         return found
 
@@ -234,7 +236,7 @@ class Dataflow:
 
     def _of_attribute(self, place: Place[ast.Attribute], steps: tuple[Key, ...]) -> Iterator[Value]:
         node, file = place.node, place.file
-        mine = enclosing_class(place) if _is_self(node.value) else None
+        mine = enclosing_class(place) if is_self(node.value) else None
         own = self.index.members.get((mine, node.attr)) if mine is not None else None
         yield from (value.inside(steps) for value in own or self._of_attributes(node.attr, file))
         module = file.names.import_path(node.value, file.scope_of(node))
@@ -312,7 +314,7 @@ class Dataflow:
         name, owner = place.node.attr, place.node.value
         if not any(enclosing_class(function) is not None for function in self.index.functions.get(name, ())):
             return []
-        if _is_self(owner):
+        if is_self(owner):
             mine = enclosing_class(place)
             own = self.index.methods.get((mine, name), []) if mine is not None else []
             return own or self._named_methods(name, place.file)
@@ -394,15 +396,3 @@ def _together(runs: Sequence[Collection[str]]) -> dict[str, frozenset[str]]:
             known[key] = frozenset().union(*(runs[number] for number in numbers))
         found[path] = known[key]
     return found
-
-
-def _same(name: Place[ast.Name], owner: ast.expr) -> bool:
-    """Whether an expression is a name that means the same in the same file."""
-    if not isinstance(owner, ast.Name) or owner.id != name.node.id:
-        return False
-    mine, its = (name.file.scope_of(node).lookup(owner.id) for node in (name.node, owner))
-    return mine is not None and its is not None and mine[0] is its[0]
-
-
-def _is_self(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"

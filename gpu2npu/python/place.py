@@ -153,3 +153,16 @@ def is_property(function: Function) -> bool:
 def is_static(function: Function) -> bool:
     """Whether a method is static."""
     return any(dotted_name(decorator) == "staticmethod" for decorator in function.decorator_list)
+
+
+def is_self(node: ast.AST) -> bool:
+    """Whether a node is the name `self`."""
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def same_name(name: Place[ast.Name], other: ast.expr) -> bool:
+    """Whether an expression of the same file is a name with the same meaning."""
+    if not isinstance(other, ast.Name) or other.id != name.node.id:
+        return False
+    mine, its = (name.file.scope_of(node).lookup(other.id) for node in (name.node, other))
+    return mine is not None and its is not None and mine[0] is its[0]
