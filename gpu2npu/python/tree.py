@@ -72,8 +72,8 @@ def _parsed(text: str) -> ast.Module:
 
 
 def relocate(joined: ast.JoinedStr, lines: Lines) -> None:
-    """Parse the expressions inside an f-string anew: before Python 3.12 their places are wrong in long strings. Those
-    of f-strings inside it stay to be done."""
+    """Parse the expressions inside an f-string anew that are not where Python says: before Python 3.12 their places are
+    wrong in strings of several lines or literals. Those of f-strings inside it stay to be done."""
     if sys.version_info >= (3, 12):
         return
     try:
@@ -89,7 +89,8 @@ def _relocate_values(joined: ast.JoinedStr, parts: list[Part], lines: Lines) -> 
     if len(values) != len(parts):
         return
     for value, part in zip(values, parts, strict=True):
-        value.value = _expression(part, lines) or value.value
+        if not _is_placed(value.value, part, lines):
+            value.value = _expression(part, lines) or value.value
         if isinstance(value.format_spec, ast.JoinedStr):
             _relocate_values(value.format_spec, [inner for inner in part.format if inner.is_code], lines)
 
@@ -110,6 +111,14 @@ def _expression(part: Part, lines: Lines) -> ast.expr | None:
         node.end_lineno = (node.end_lineno or node.lineno) + place.start_line - 1
         node.lineno += place.start_line - 1
     return inner
+
+
+def _is_placed(node: ast.expr, part: Part, lines: Lines) -> bool:
+    """Whether an expression on one line has the place that it is written at."""
+    try:
+        return node.lineno == node.end_lineno and lines.bounds(node) == (part.start, part.end)
+    except (IndexError, UnicodeDecodeError):  # there is no such place
+        return False
 
 
 def _with_places(node: ast.AST) -> Iterator[ast.expr]:
