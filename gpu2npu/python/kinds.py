@@ -10,7 +10,9 @@ import ast
 from gpu2npu.python.names import Names
 from gpu2npu.python.scopes import Assigned, Defined, Scope
 from gpu2npu.python.syntax import last_name
-from gpu2npu.python.types import TENSOR, TENSORS, UNKNOWN, Own, Types, ValueTypes
+from gpu2npu.python.types import TENSOR as TENSOR
+from gpu2npu.python.types import TENSORS, Own, Types, ValueTypes
+from gpu2npu.python.types import UNKNOWN as UNKNOWN
 
 MODULE = "module"
 OWN = "own"  # an object whose class, the project's and not a Module, defines the member itself

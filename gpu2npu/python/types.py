@@ -39,6 +39,7 @@ _TENSORS: Types = frozenset({TENSORS})
 _NOTHING: Types = frozenset()
 
 _MAX_DEPTH = 25  # steps of assignments, calls and files after which the answer is "unknown"
+_MOST_BINDINGS = 50  # of a name that is bound more often, all bindings count at each of its uses
 _LITERALS = (
     ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.JoinedStr, ast.GeneratorExp, ast.Lambda,
     ast.Constant,
@@ -118,7 +119,8 @@ class ValueTypes:
         if node.id in ("self", "cls") and isinstance(bindings[0], Parameter):
             cls = owner.enclosing_class()
             return frozenset({Own(self.names, cls)}) if cls is not None else _UNKNOWN
-        reaching = _reaching(bindings, owner, node) if owner is scope and len(bindings) > 1 else bindings
+        is_followed = owner is scope and 1 < len(bindings) <= _MOST_BINDINGS
+        reaching = _reaching(bindings, owner, node) if is_followed else bindings
         key = (owner, node.id, reaching[-1] if reaching is not bindings else None)
         if key not in self._known:
             self._known[key] = _NOTHING  # x = x.float() says nothing new about x
