@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpu2npu.python.scopes import Scope
 from gpu2npu.python.source import SourceFile
-from gpu2npu.python.syntax import DEFINITIONS, Import, blocks
+from gpu2npu.python.syntax import COMPREHENSIONS, DEFINITIONS, Import, blocks
 from gpu2npu.python.text import Lines, indentation, line_before, newline_of
 from gpu2npu.python.tree import parse
 from gpu2npu.python.walk import Use, Walk
@@ -93,14 +93,20 @@ class PythonFile:
         """The scope in which the names of an expression or statement are looked up."""
         child, parent = node, self.parents.get(node)
         while parent is not None:
+            if isinstance(parent, ast.comprehension) and child is parent.iter:
+                opener = self.parents[parent]
+                assert isinstance(opener, COMPREHENSIONS)
+                if opener.generators[0] is parent:  # the first iterable belongs to the scope outside
+                    child, parent = opener, self.parents.get(opener)
+                    continue
             scope = self.scopes.get(parent)
-            if scope is not None and _is_inside(parent, child, self.parents):
+            if scope is not None and _is_inside(parent, child):
                 return scope
             child, parent = parent, self.parents.get(parent)
         return self.module
 
 
-def _is_inside(opener: ast.AST, child: ast.AST, parents: Mapping[ast.AST, ast.AST]) -> bool:
+def _is_inside(opener: ast.AST, child: ast.AST) -> bool:
     """Whether a child of a node that opens a scope is evaluated in that scope."""
     if isinstance(opener, DEFINITIONS):
         return isinstance(child, ast.stmt)
