@@ -10,16 +10,18 @@ from gpu2npu.python.source import read_source
 Parse = Callable[..., Names]
 
 
+def parsed(files: dict[str, str], path: str = "main.py") -> Names:
+    """The names of the file at `path` in a project of these files."""
+    project = Project(frozenset(files), lambda each: files[each].encode(), library=TORCH)
+    return Names.of(read_source(files[path].encode(), path), project)
+
+
 @pytest.fixture
 def parse() -> Parse:
-    """Parses a text as `main.py` of a project with these other files, given by paths whose slashes are `__`; `_init`
-    stands for `__init__`."""
+    """Parses a text as `main.py` of a project with these other files, given by paths whose slashes are `__`."""
 
     def parse_text(text: str, **files: str) -> Names:
-        others = {
-            f"{name.replace('__', '/').replace('_init', '__init__')}.py": content for name, content in files.items()
-        }
-        project = Project(frozenset({"main.py", *others}), lambda path: others[path].encode(), library=TORCH)
-        return Names.of(read_source(text.encode(), "main.py"), project)
+        others = {f"{name.replace('__', '/')}.py": content for name, content in files.items()}
+        return parsed({"main.py": text, **others})
 
     return parse_text

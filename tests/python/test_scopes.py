@@ -18,8 +18,6 @@ from gpu2npu.python.source import SourceFile, read_source
 
 ROOT = Path(__file__).parents[2]
 STDLIB = Path(ast.__file__).parent
-# In symtable a comprehension has names of its own making, such as ".0"; since Python 3.12 it may be part of its function.
-_COMPREHENSIONS = ("listcomp", "setcomp", "dictcomp", "genexpr")
 _NAMES = {ast.Lambda: "lambda", ast.ListComp: "listcomp", ast.SetComp: "setcomp", ast.DictComp: "dictcomp",
           ast.GeneratorExp: "genexpr"}  # fmt: skip
 
