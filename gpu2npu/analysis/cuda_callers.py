@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
+
+from gpu2npu.engine.torch_library import TORCH
+from gpu2npu.python.names import Names
+from gpu2npu.python.project import Project
+from gpu2npu.python.scopes import Assigned, Scope
+from gpu2npu.python.syntax import chain
 
 # Names that methods of any module, optimizer, tensor or container may have, too: such a name says nothing alone.
 _COMMON = frozenset(
@@ -65,64 +70,52 @@ class OperatorNames:
 
 def callers(apis: Iterable[str], files: Mapping[str, bytes]) -> dict[str, tuple[str, ...]]:
     """For each operator that some Python file of the project uses, where: "path:line", sorted. A use is a call, or the
-    name where it stands alone, as in `kernel = _C.nms`; what a name means is told from its own file only."""
-    names = OperatorNames(apis)
+    name where it stands alone, as in `kernel = _C.nms`."""
+    operators = OperatorNames(apis)
     found: dict[str, set[tuple[str, int]]] = {}
-    concerned = [path for path in sorted(files) if path.endswith(".py") and names.may_be_in(files[path])]
+    concerned = [path for path in sorted(files) if path.endswith(".py") and operators.may_be_in(files[path])]
+    # A file that hands an operator on names it: the others are not followed.
+    project = Project(frozenset(concerned), files.__getitem__, library=TORCH)
     defined = {name.decode() for path in concerned for name in _DEFINED.findall(files[path])}
     for path in concerned:
-        for api, line in _uses(files[path], names, defined):
+        names = project.names(path)
+        for api, line in _uses(names, operators, defined) if names is not None else ():
             found.setdefault(api, set()).add((path, line))
     return {api: tuple(f"{path}:{line}" for path, line in sorted(places)) for api, places in found.items()}
 
 
-def _uses(source: bytes, names: OperatorNames, defined: set[str]) -> Iterator[tuple[str, int]]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            module = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    nodes = list(ast.walk(module))
-    bound = _bindings(nodes)
-    for node in nodes:
-        if not isinstance(node, ast.Attribute | ast.Name) or not isinstance(node.ctx, ast.Load):
-            continue
-        qualified = _qualified(node, bound)
-        api = names.named(qualified) if qualified is not None else _method(node, names, defined)
-        if api is not None:
-            yield api, node.lineno
+def _uses(names: Names, operators: OperatorNames, defined: set[str]) -> Iterator[tuple[str, int]]:
+    for use, scope in names.file.uses:
+        for node in chain(use) if isinstance(use, ast.Attribute | ast.Name) else ():
+            if not isinstance(node, ast.Attribute | ast.Name) or not isinstance(node.ctx, ast.Load):
+                continue
+            qualified = _qualified(node, scope, names)
+            api = operators.named(qualified) if qualified is not None else _method(node, operators, defined)
+            if api is not None:
+                yield api, node.lineno
 
 
-def _method(node: ast.Attribute | ast.Name, names: OperatorNames, defined: set[str]) -> str | None:
+def _qualified(node: ast.Attribute | ast.Name, scope: Scope, names: Names) -> str | None:
+    """The qualified name of an expression, also where it starts at a variable that holds a loaded extension."""
+    root, *members = chain(node)
+    found = scope.lookup(root.id) if isinstance(root, ast.Name) else None
+    for binding in found[1] if found is not None else ():
+        loaded = loaded_extension(binding.whole) if isinstance(binding, Assigned) else None
+        if loaded is not None:
+            return ".".join([loaded, *(member.attr for member in members if isinstance(member, ast.Attribute))])
+    qualified = names.qualified(node, scope)
+    return qualified.lstrip(".") if qualified is not None else None
+
+
+def _method(node: ast.Attribute | ast.Name, operators: OperatorNames, defined: set[str]) -> str | None:
     """The operator that an attribute of an unknown object seems to be; never one of `self`."""
     if isinstance(node, ast.Name) or (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")):
         return None
     receiver = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
-    return names.method(node.attr, receiver, node.attr in defined)
+    return operators.method(node.attr, receiver, node.attr in defined)
 
 
-def _bindings(nodes: Iterable[ast.AST]) -> dict[str, str]:
-    """What imports, and the loading of an extension under a name in plain text, bind names to."""
-    bound: dict[str, str] = {}
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                bound[alias.asname or alias.name.partition(".")[0]] = (
-                    alias.name if alias.asname else alias.name.partition(".")[0]
-                )
-        elif isinstance(node, ast.ImportFrom):
-            package = node.module or ""
-            for alias in node.names:
-                bound[alias.asname or alias.name] = f"{package}.{alias.name}" if package else alias.name
-        elif isinstance(node, ast.Assign) and (name := loaded_extension(node.value)) is not None:
-            for target in node.targets:
-                if isinstance(target, ast.Name):
-                    bound[target.id] = name
-    return bound
-
-
-def loaded_extension(value: ast.expr) -> str | None:
+def loaded_extension(value: ast.expr | None) -> str | None:
     """The name in `load(name="wkv", sources=...)`, `load_inline("wkv", ...)` or `importlib.import_module("wkv")`."""
     if not isinstance(value, ast.Call):
         return None
@@ -133,13 +126,3 @@ def loaded_extension(value: ast.expr) -> str | None:
     named = (called in _BUILDERS and (sources or len(value.args) > 1)) or called == "import_module"
     first = given if given is not None else value.args[0] if value.args else None
     return first.value if named and isinstance(first, ast.Constant) and isinstance(first.value, str) else None
-
-
-def _qualified(node: ast.expr, bound: Mapping[str, str]) -> str | None:
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name) or node.id not in bound:
-        return None
-    return ".".join([bound[node.id], *reversed(parts)])
