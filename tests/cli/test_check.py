@@ -52,6 +52,17 @@ def run(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[byte
     return run_command
 
 
+def test_a_file_that_does_not_name_torch_is_judged_by_where_its_names_come_from(project: Path, run) -> None:
+    (project / "train.py").write_text("import torch as th\n")
+    (project / "b.py").write_text("from train import th\n")
+    (project / "c.py").write_text("from b import th\nth.sspaddmm(1, 2, 3)\n")
+    for _ in range(2):  # the second time from the cache
+        result = run(".", "-v", "2.1.0")
+        assert result.code == 1 and result.out.startswith("c.py:2:1 torch-api [unsupported] torch.sspaddmm")
+    (project / "train.py").write_text("class th: ...\n")
+    assert "0 findings" in run(".", "-v", "2.1.0").out
+
+
 def test_text_is_a_line_a_finding_and_a_verdict(project: Path, run) -> None:
     result = run(".", "-v", "2.7.1")
     lines = result.out.splitlines()
