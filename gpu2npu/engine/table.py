@@ -28,9 +28,13 @@ from gpu2npu.rulebook.rule import (
     StringMatch,
     Where,
 )
+from gpu2npu.support.cann import cann_for
 from gpu2npu.support.releases import since_when
 
 _WORD = re.compile(rb"\w+")
+
+# In a message: the container image with the CANN of the chosen torch_npu.
+IMAGE = "{cann_image}"
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,7 @@ class RuleTable:
 def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = frozenset()) -> RuleTable:
     """The table of the rules that are for a source of PyTorch `version`, `without` those of some ids."""
     chosen = (rule for rule in rulebook.rules if rule.applies_to(version) and rule.id not in without)
-    rules = [_with_first_release(rule, version) for rule in chosen]
+    rules = [_for_release(rule, version) for rule in chosen]
     matches = [rule.match for rule in rules]
     table = RuleTable(
         leaves=frozenset(_leaf(match.name) for match in matches if isinstance(match, NameMatch)),
@@ -156,13 +160,16 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
     return table
 
 
-def _with_first_release(rule: Rule, version: str) -> Rule:
-    """The rule with a message that says since which release torch_npu has what this one lacks."""
+def _for_release(rule: Rule, version: str) -> Rule:
+    """The rule with a message that says since which release torch_npu has what this one lacks, and which image of CANN
+    belongs to it."""
     report = rule.then.report
-    if report is None or rule.lacks is None:
+    if report is None or (rule.lacks is None and IMAGE not in report.message):
         return rule
-    since = since_when(rule.lacks, version)
-    return replace(rule, then=replace(rule.then, report=replace(report, message=f"{since}{report.message}")))
+    since = since_when(rule.lacks, version) if rule.lacks is not None else ""
+    image = (cann_for(version).image or "quay.io/ascend/cann") if IMAGE in report.message else ""
+    message = since + report.message.replace(IMAGE, image)
+    return replace(rule, then=replace(rule.then, report=replace(report, message=message)))
 
 
 def outside(

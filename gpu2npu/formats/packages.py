@@ -14,6 +14,12 @@ from gpu2npu.support.releases import RELEASES, known_version, release_of, wheel_
 # No rule of a rule file: what matches is every torch, and what it becomes depends on the version asked for.
 TORCH_NPU = "torch-npu-requirement"
 CUDA_BUILD = "cuda-build-requirement"
+COMPANION = "torch-companion-requirement"
+WHY = {
+    TORCH_NPU: "PyTorch and torch-npu have to be of one version.",
+    CUDA_BUILD: "The package is built for CUDA.",
+    COMPANION: "torchvision and torchaudio belong to one version of PyTorch each.",
+}
 ADDED = "PyTorch reaches the NPU through torch-npu, whose version belongs to that of torch."
 
 _REQUIREMENT = re.compile(
@@ -82,6 +88,13 @@ def requirement_marks(required: Required, text: str, knowledge: Knowledge) -> li
         written = f"{required.name}{required.specifier}"
         message = f"The migration is for PyTorch {wanted}, which this excludes; torch-npu needs just that one."
         return [Note(required.start, required.end, TORCH_NPU, FindingKind.REVIEW, written, message)]
+    beside = companion(required.name, torch_of(knowledge.version))
+    if beside is not None and not allows(required.specifier, beside):
+        written = f"{required.name}{required.specifier}"
+        message = (
+            f"It is for another PyTorch: write {required.name}=={beside}, which is for {torch_of(knowledge.version)}."
+        )
+        return [Note(required.start, required.end, COMPANION, FindingKind.REVIEW, written, message)]
     if rule is None and _BUILT_FOR_CUDA.fullmatch(required.name + required.extras):
         message = "It is built for CUDA: take its build for the CPU, or one for Ascend if there is one."
         return [Note(required.start, required.end, CUDA_BUILD, FindingKind.UNSUPPORTED, required.name, message)]
@@ -115,6 +128,20 @@ def missing_release(found: Iterable[Required], knowledge: Knowledge) -> list[Mar
 def torch_of(version: str) -> str:
     """The PyTorch that torch-npu for `version` is made for: the first three numbers of its own version."""
     return re.split(r"\.post|rc", known_version(version) or version)[0]
+
+
+def companion(name: str, torch: str) -> str | None:
+    """The version of torchvision or torchaudio that belongs to a version of PyTorch 2; None for other packages.
+
+    torchvision's minor number is 15 more (https://github.com/pytorch/vision#installation); torchaudio had that of
+    PyTorch up to its last release, 2.11.
+    """
+    numbers = _numbers(torch)
+    if len(numbers) < 3 or numbers[0] != 2:
+        return None
+    if name == "torchvision":
+        return f"0.{numbers[1] + 15}.{numbers[2]}"
+    return torch if name == "torchaudio" and numbers[1] <= 11 else None
 
 
 def _is_on_pypi(version: str) -> bool:

@@ -16,6 +16,7 @@ from gpu2npu.analysis.cuda_sources import is_native, native_code, native_places
 from gpu2npu.analysis.limit_findings import RULE as NPU_LIMIT
 from gpu2npu.analysis.torch_apis import RULE as TORCH_API
 from gpu2npu.formats.kinds import kind_of, needs_head
+from gpu2npu.formats.packages import WHY as REQUIREMENTS
 from gpu2npu.project.analysing_migrator import AnalysingMigrator
 from gpu2npu.project.baseline import (
     Baseline,
@@ -43,6 +44,7 @@ from gpu2npu.records import MigratedFile, PathNote
 from gpu2npu.report.check_result import CheckedFile, CheckResult, NativeCode, RuleNote
 from gpu2npu.report.diff import declared_encoding, unified_diff
 from gpu2npu.rulebook import load_rulebook
+from gpu2npu.support.cann import cann_for
 from gpu2npu.support.tables import table_for
 
 # Called with the number of files that are done and the number there are.
@@ -52,6 +54,7 @@ Progress = Callable[[int, int], None]
 _ANALYSES = {
     TORCH_API: "A torch API that the NPU lacks, runs on the CPU, or that no table knows.",
     NPU_LIMIT: "A call that fails on the NPU for its dtype, an argument or a layout.",
+    **REQUIREMENTS,
 }
 
 
@@ -96,7 +99,7 @@ def check_project(
     result = CheckResult(
         name=", ".join(dict.fromkeys(tree.place.name for tree in trees)),
         version=trees[0].request.version,
-        evidence=table_for(release).evidence,
+        evidence=f"{table_for(release).evidence}, CANN {cann_for(release).version}",
         tool_version=__version__,
         root=str(root),
         shown_root="" if root == Path.cwd().resolve() else f"{str(root).rstrip('/')}/",

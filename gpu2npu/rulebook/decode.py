@@ -53,6 +53,7 @@ def decode_rule(entry: dict[str, Any], *, builtin: bool, file: str) -> Rule:
         where=_where(entry.get("where", {})),
         builtin=builtin,
         file=file,
+        source=entry.get("source", ""),
     )
 
 

@@ -101,6 +101,8 @@ def limit_texts(rule: Rule) -> Iterator[str]:
     if rule.lacks is not None:
         yield f"For releases of torch_npu without `{rule.lacks}`."
     yield from where_texts(rule.where)
+    if rule.source:
+        yield f"Source: {rule.source}."
 
 
 def where_texts(where: Where) -> Iterator[str]:

@@ -29,6 +29,7 @@ def encode_rule(rule: Rule) -> dict[str, Any]:
         {
             "id": rule.id,
             "why": rule.why,
+            "source": rule.source or None,
             "since": rule.since,
             "until": rule.until,
             "needs": rule.needs,

@@ -178,7 +178,8 @@ class Rule:
     release counts as its minor release. `needs` and `lacks` are facts of support.releases: the rule is only for
     releases of torch_npu that have the one, and have not the other.
 
-    `file` is the rule file it stands in: the name of a built-in one, the path of a user's.
+    `file` is the rule file it stands in: the name of a built-in one, the path of a user's. `source` says where the fact
+    is from, and the month it was looked up.
     """
 
     id: str
@@ -193,6 +194,7 @@ class Rule:
     where: Where = Where()
     builtin: bool = True
     file: str = ""
+    source: str = ""
 
     def applies_to(self, version: str) -> bool:
         """Whether the rule is for a version of PyTorch or of torch_npu."""
