@@ -1,25 +1,66 @@
 """`python -m tools.documented_apis TABLE.csv [VERSION]`: what `check` says against torch_npu's own documentation.
 
-TABLE.csv has a row for each name of PyTorch that torch_npu's documentation lists: `name`, and `supported` (yes or no).
-Each name is written as a use of it, a line each, and the file is checked as a user's would be. Printed are the two
-counts that matter, and the names: documented as unsupported and silent, documented as supported and reported as
-unsupported or unknown.
+TABLE.csv has a row for each name of PyTorch that torch_npu's documentation lists: `name`, `supported` (yes or no),
+`may_fall_back`, `limits` in the documentation's words, and `chips_supported`. `--encode` in place of VERSION makes
+gpu2npu/support/data/documented.json of it.
+
+Without, each name is written as a use of it, a line each, and the file is checked as a user's would be. Printed are
+the two counts that matter, and the names: documented as unsupported and silent, documented as supported and reported
+as unsupported or unknown.
 """
 
 from __future__ import annotations
 
 import csv
+import json
+import re
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from gpu2npu.project.check import check_project
 from gpu2npu.project.check_request import CheckRequest
 from gpu2npu.records import FindingKind
+from gpu2npu.support.documented import DOCUMENTED
 
 VERSION = "2.7.1"
 _HEAD = ("import torch", "import torch.distributed.fsdp", "tensor = torch.ones(2)", "module = torch.nn.Linear(1, 1)")
+
+
+SOURCE = "https://github.com/Ascend/pytorch/tree/master/docs/en/native_apis/pytorch_2-7-1"
+# The dtypes of one argument, in the documentation's words: `input` takes only fp16, fp32.
+_DTYPE = r"(?:bf16|fp16|fp32|fp64|uint8|int8|int16|int32|int64|bool|complex32|complex64|complex128|double)"
+_COMMA = "\uff0c"
+_DTYPES = re.compile(rf"`\w+`仅支持({_DTYPE}(?:{_COMMA}{_DTYPE})*)")
+_SPELT = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp64": "float64", "double": "float64"}
+_CHIPS = {"Atlas 训练系列产品": "910A", "910B/A2": "910B", "A3": "910_93", "950": "950"}
+
+
+def encode(table: Path) -> dict[str, Any]:
+    """The content of documented.json: names that have all else in common stand in one group, by their owners.
+
+    Of a name's limits the dtypes of its first tensor are taken; what is said otherwise is left to limits.json.
+    """
+    groups: dict[tuple[Any, ...], dict[str, list[str]]] = {}
+    with table.open(encoding="utf-8", newline="") as stream:
+        for row in csv.DictReader(stream):
+            parts = row["limits"].removeprefix("- ").split(" - ")
+            listed = next(filter(None, (_DTYPES.fullmatch(part.strip()) for part in parts)), None)
+            dtypes = tuple(_SPELT.get(each, each) for each in listed[1].split(_COMMA)) if listed is not None else ()
+            chips = tuple(chip for words, chip in _CHIPS.items() if words in row["chips_supported"])
+            owner, _, member = row["name"].rpartition(".")
+            key = (row["supported"] == "yes", chips, dtypes, row["may_fall_back"] == "yes")
+            groups.setdefault(key, {}).setdefault(owner, []).append(member)
+    return {"source": SOURCE, "release": "2.7.0", "groups": [_group(key, groups[key]) for key in sorted(groups)]}
+
+
+def _group(key: tuple[Any, ...], owners: Mapping[str, list[str]]) -> dict[str, Any]:
+    supported, chips, dtypes, falls_back = key
+    names = {owner: " ".join(sorted(owners[owner])) for owner in sorted(owners)}
+    said = {"chips": list(chips), "dtypes": list(dtypes), "falls_back": falls_back}
+    return {"supported": supported, **{name: value for name, value in said.items() if value}, "names": names}
 
 
 def use_of(name: str) -> str:
@@ -67,6 +108,10 @@ def main(arguments: list[str]) -> int:
     if not 1 <= len(arguments) <= 2:
         print(__doc__, file=sys.stderr)
         return 2
+    if arguments[1:] == ["--encode"]:
+        text = json.dumps(encode(Path(arguments[0])), indent=1, ensure_ascii=False)
+        DOCUMENTED.write_text(f"{text}\n", encoding="utf-8")
+        return 0
     supported = documented(Path(arguments[0]))
     version = arguments[1] if len(arguments) > 1 else VERSION
     silent, refused, unknown = disagreements(supported, kinds_of(list(supported), version))
