@@ -124,10 +124,11 @@ def _verdict(api: str, version: str) -> Verdict:
             return _against_documentation(found, table)
     if api.startswith("torch.cuda."):
         return _of_cuda(api, table)
-    stated = None if known is not None and known.verdict == VerdictKind.UNSUPPORTED.value else _stated(api, table)
-    if stated is not None:
+    stated, is_api = _stated(api, table), exists(api) or documented(api) is not None
+    refused = known is not None and known.verdict == VerdictKind.UNSUPPORTED.value
+    if stated is not None and not (refused and stated.kind is VerdictKind.UNKNOWN):
         return stated
-    if known is not None and known.verdict and exists(api):
+    if known is not None and known.verdict and is_api:
         return _of_fact(api, known)
     return _of_class(api, version) or _of_nothing(api, known, table)
 
@@ -154,7 +155,8 @@ def _of_nothing(api: str, known: facts.Fact | None, table: SupportTable) -> Verd
     if api in packages():
         return Verdict(api, VerdictKind.NATIVE, "needs no operator: its names have verdicts of their own")
     # Any library may put operators into torch.ops; attributes of classes are in no table.
-    named = exists(api) or api.startswith("torch.ops.") or any(part[:1].isupper() for part in api.split(".")[1:-1])
+    is_member = any(part[:1].isupper() for part in api.split(".")[1:-1])
+    named = exists(api) or documented(api) is not None or api.startswith("torch.ops.") or is_member
     evidence = f"nothing is known of its operators ({table.evidence})" if named else f"PyTorch has no public {api}"
     advice = "try it on an NPU" if named else "check its spelling, and try it on an NPU"
     return Verdict(api, VerdictKind.UNKNOWN, evidence, (known.advice if known is not None else "") or advice)

@@ -55,7 +55,7 @@ def test_what_is_told(parse) -> None:
     assert told.kind is AdviceKind.AFFINITY and told.form == "torch"
     assert (told.span.start_line, told.span.end_line) == (2, 3)
     assert told.replacement == "torch_npu.optim.NpuFusedAdamW"
-    assert told.message.endswith("torch_npu.optim.NpuFusedAdamW is in torch_npu-2.1.0.")
+    assert told.message.endswith("torch_npu.optim.NpuFusedAdamW is in torch_npu-2.1.0.post17.")
 
 
 def test_a_definition_is_told_of_at_its_first_line(parse) -> None:

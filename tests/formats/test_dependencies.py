@@ -1,6 +1,6 @@
 import pytest
 
-NPU = "torch-npu==2.1.0"
+NPU = "torch-npu==2.1.0.post17"
 CASES = [
     (
         "pyproject.toml",
@@ -25,7 +25,7 @@ CASES = [
     (
         "pyproject.toml",
         '[tool.poetry.dependencies]\npython = "^3.10"\ntorch = "^2.0"\n',
-        '[tool.poetry.dependencies]\npython = "^3.10"\ntorch = "^2.0"\ntorch-npu = "2.1.0"\n',
+        '[tool.poetry.dependencies]\npython = "^3.10"\ntorch = "^2.0"\ntorch-npu = "2.1.0.post17"\n',
     ),
     (
         "pyproject.toml",

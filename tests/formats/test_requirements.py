@@ -1,12 +1,12 @@
 import pytest
 
 CASES = [
-    ("torch==2.1.0\nnumpy\n", "torch==2.1.0\ntorch-npu==2.1.0\nnumpy\n"),
-    ("numpy\ntorch", "numpy\ntorch\ntorch-npu==2.1.0"),
-    ("torch>=1.10 # any\r\nnumpy\r\n", "torch>=1.10 # any\r\ntorch-npu==2.1.0\r\nnumpy\r\n"),
+    ("torch==2.1.0\nnumpy\n", "torch==2.1.0\ntorch-npu==2.1.0.post17\nnumpy\n"),
+    ("numpy\ntorch", "numpy\ntorch\ntorch-npu==2.1.0.post17"),
+    ("torch>=1.10 # any\r\nnumpy\r\n", "torch>=1.10 # any\r\ntorch-npu==2.1.0.post17\r\nnumpy\r\n"),
     (
         "torch==2.1.0+cu118; os_name == 'posix'\n",
-        "torch==2.1.0; os_name == 'posix'\ntorch-npu==2.1.0; os_name == 'posix'\n",
+        "torch==2.1.0; os_name == 'posix'\ntorch-npu==2.1.0.post17; os_name == 'posix'\n",
     ),
     (
         "-f https://download.pytorch.org/whl/cu118/torch_stable.html\n",
@@ -24,7 +24,7 @@ def test_files(migrated, before: str, after: str) -> None:
 
 
 def test_the_version_asked_for(migrated) -> None:
-    assert migrated("torch\n", "requirements/train.txt", "2.5.0") == "torch\ntorch-npu==2.5.1\n"
+    assert migrated("torch\n", "requirements/train.txt", "2.5.0") == "torch\ntorch-npu==2.5.1.post1\n"
     assert migrated("torch\n", "requirements-dev.in", "1.11.0") == "torch\n"
 
 
@@ -61,11 +61,11 @@ def test_hashes_of_an_edited_line(migrate) -> None:
 
 def test_the_new_line_is_reported_at_the_line_it_follows(migrate) -> None:
     (change,) = migrate("numpy\ntorch\nx\n", "requirements.txt").changes
-    assert (change.span.start_line, change.operation.value, change.after) == (2, "INSERT", "torch-npu==2.1.0")
+    assert (change.span.start_line, change.operation.value, change.after) == (2, "INSERT", "torch-npu==2.1.0.post17")
 
 
 def test_torch_npu_goes_with_the_line_of_torch_when_comments_skip_lines(migrated) -> None:
     below = "torch==2.1.0\nnumpy  # gpu2npu: skip\n"
-    assert migrated(below, "requirements.txt") == below.replace("numpy", "torch-npu==2.1.0\nnumpy")
+    assert migrated(below, "requirements.txt") == below.replace("numpy", "torch-npu==2.1.0.post17\nnumpy")
     own = "torch==2.1.0  # gpu2npu: skip\nnumpy\n"
     assert migrated(own, "requirements.txt") == own
