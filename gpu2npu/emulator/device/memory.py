@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -22,9 +22,10 @@ _SEGMENT = 2 * 1024 * 1024  # bytes; it reserves memory from the driver in segme
 class _Pool:
     """The memory of one NPU; all sizes in bytes."""
 
-    __slots__ = ("allocated", "allocations", "fraction", "freed", "ooms", "peak", "peak_reserved", "reserved")
+    __slots__ = ("allocated", "allocations", "fraction", "freed", "index", "ooms", "peak", "peak_reserved", "reserved")
 
-    def __init__(self) -> None:
+    def __init__(self, index: int) -> None:
+        self.index = index
         self.fraction = 1.0
         self.allocated = self.peak = 0
         self.reserved = self.peak_reserved = 0
@@ -49,15 +50,65 @@ class _Block(weakref.ref):  # type: ignore[type-arg]
     dtype: torch.dtype
 
 
+class Listener(Protocol):
+    """Whoever records memory: gets the address of each block, its counted size, the NPU, and that NPU's totals."""
+
+    def allocated(self, address: int, size: int, index: int, total: int, reserved: int) -> None:
+        """A block was made; `total` bytes are allocated with it."""
+
+    def freed(self, address: int, size: int, index: int, total: int, reserved: int) -> None:
+        """A block was freed; `total` bytes are allocated without it."""
+
+
+class _Blocks(dict[int, _Block]):
+    """Blocks by address."""
+
+    __slots__ = ()
+
+
+class _WatchedBlocks(_Blocks):
+    """The same while somebody records: `blocks` changes its class, so that otherwise nothing is asked or called."""
+
+    __slots__ = ()
+
+    def __setitem__(self, key: int, block: _Block) -> None:
+        super().__setitem__(key, block)
+        pool = block.pool
+        for listener in tuple(_listeners):
+            listener.allocated(key, block.size, pool.index, pool.allocated + block.size, pool.reserved)
+
+    def __delitem__(self, key: int) -> None:
+        block = self[key]
+        super().__delitem__(key)
+        pool = block.pool
+        for listener in tuple(_listeners):
+            listener.freed(key, block.size, pool.index, pool.allocated - block.size, pool.reserved)
+
+
 _pools: dict[int, _Pool] = {}
 # The live blocks of all NPUs by host address, where a tensor finds its array again; empty ones have a key of their own.
-blocks: dict[int, _Block] = {}
+blocks = _Blocks()
+_listeners: list[Listener] = []
+
+
+def listen(listener: Listener) -> None:
+    """Tell a listener of every block from now on."""
+    _listeners.append(listener)
+    blocks.__class__ = _WatchedBlocks
+
+
+def stop_listening(listener: Listener) -> None:
+    """Tell it no more."""
+    if listener in _listeners:
+        _listeners.remove(listener)
+    if not _listeners:
+        blocks.__class__ = _Blocks
 
 
 def _pool(index: int) -> _Pool:
     pool = _pools.get(index)
     if pool is None:
-        pool = _pools.setdefault(index, _Pool())
+        pool = _pools.setdefault(index, _Pool(index))
     return pool
 
 

@@ -1,4 +1,5 @@
 import csv
+import dataclasses
 import json
 
 import pytest
@@ -53,6 +54,7 @@ def test_files_lie_as_torch_npus_do(profiled):
             "memory_record.csv",
             "op_statistic.csv",
             "operator_details.csv",
+            "operator_memory.csv",
             "step_trace_time.csv",
             "trace_view.json",
         }
@@ -68,11 +70,12 @@ def test_the_tables_hold_the_operators_of_the_active_steps(profiled):
     names = [row["Name"] for row in rows(first, "operator_details.csv")]
     assert names.count("npu::npu_rms_norm") == names.count("npu::npu_rms_norm_backward") == 2
     assert names.count("aten::mm") == 6  # forward, and two for each backward
-    kernel = next(row for row in rows(first, "kernel_details.csv") if row["Type"] == "Mm")
-    assert (kernel["Name"], kernel["Accelerator Core"], kernel["Input Shapes"]) == ("aclnnMm", "AI_CORE", "4,4;4,4")
+    kernel = next(row for row in rows(first, "kernel_details.csv") if row["Type"] == "MatMulV2")
+    assert (kernel["Name"], kernel["Accelerator Core"]) == ("aclnnMm_MatMulV2AiCore_MatMulV2", "AI_CORE")
+    assert (kernel["Input Shapes"], kernel["OP State"], kernel["Step Id"]) == ('"4,4;4,4"', "static", "3")
     assert kernel["Input Data Types"] == "FLOAT;FLOAT"
     statistic = {row["OP Type"]: row for row in rows(first, "op_statistic.csv")}
-    assert statistic["Mm"]["Count"] == "6"
+    assert statistic["MatMulV2"]["Count"] == "6"
     assert sum(float(row["Ratio(%)"]) for row in statistic.values()) == pytest.approx(100, abs=0.1)
     for row in rows(first, "step_trace_time.csv"):
         assert float(row["Computing"]) > 0
@@ -80,11 +83,127 @@ def test_the_tables_hold_the_operators_of_the_active_steps(profiled):
 
 def test_the_trace_is_a_chrome_trace(profiled):
     events = json.loads((profiled[0] / OUTPUT / "trace_view.json").read_text())
-    assert {"ProfilerStep#3", "ProfilerStep#4", "aten::mm", "aclnnMm"} <= {event["name"] for event in events}
+    assert {"ProfilerStep#3", "ProfilerStep#4", "aten::mm", "aclnnMm_MatMulV2AiCore_MatMulV2"} <= {
+        event["name"] for event in events
+    }
     marks = [event for event in events if event.get("cat") == "mstx"]
     assert [mark["name"] for mark in marks] == ["product", "product"]
     assert all(mark["dur"] > 0 for mark in marks)
     assert all("ts" in event for event in events if event["ph"] == "X")
+
+
+def profiled_once(tmp_path, work, **options):
+    """The folder of a profile without a schedule, and the profile."""
+    with torch_npu.profiler.profile(
+        on_trace_ready=torch_npu.profiler.tensorboard_trace_handler(str(tmp_path / "profile")), **options
+    ) as prof:
+        work()
+    (path,) = (tmp_path / "profile").iterdir()
+    return path, prof
+
+
+def test_the_lanes_are_those_that_tools_look_for(profiled):
+    """And every event is one of the trace format: what viewers need of each phase is there."""
+    events = json.loads((profiled[0] / OUTPUT / "trace_view.json").read_text())
+    lanes = {event["args"]["name"]: event["pid"] for event in events if event["name"] == "process_name"}
+    assert set(lanes) == {"Python", "CANN", "Ascend Hardware", "Overlap Analysis"}
+    needed = {"X": {"name", "pid", "tid", "ts", "dur"}, "M": {"name", "pid", "args"}}
+    needed |= {phase: {"id", "cat", "name", "pid", "tid", "ts"} for phase in "sf"}
+    for event in events:
+        assert needed[event["ph"]] <= event.keys()
+        assert float(event.get("ts", 0)) >= 0
+        assert event.get("dur", 0) >= 0
+    arrows = {phase: {e["id"] for e in events if e["ph"] == phase and e["cat"] == "async_npu"} for phase in "sf"}
+    assert arrows["s"] == arrows["f"] != set()
+    callers = {(e["ts"], e["tid"]) for e in events if e.get("cat") == "cpu_op"}
+    assert all((e["ts"], e["tid"]) in callers for e in events if e["ph"] == "s" and e["cat"] == "async_npu")
+
+
+def test_overlap_analysis_adds_up(profiled):
+    events = json.loads((profiled[0] / OUTPUT / "trace_view.json").read_text())
+    (lane,) = {e["pid"] for e in events if e["name"] == "process_name" and e["args"]["name"] == "Overlap Analysis"}
+    spans = [e for e in events if e["pid"] == lane and e["ph"] == "X"]
+    computed = sum(e["dur"] for e in spans if e["name"] == "Computing")
+    free = sum(e["dur"] for e in spans if e["name"] == "Free")
+    first, last = min(float(e["ts"]) for e in spans), max(float(e["ts"]) + e["dur"] for e in spans)
+    assert computed + free == pytest.approx(last - first, rel=1e-3)
+    for row in rows(profiled[0], "step_trace_time.csv"):
+        parts = [float(row[name]) for name in ("Computing", "Communication(Not Overlapped)", "Free")]
+        assert sum(parts) == pytest.approx(float(row["Stage"]), rel=1e-6)
+
+
+def test_the_hosts_operators_hold_their_kernels(profiled):
+    product = next(row for row in rows(profiled[0], "operator_details.csv") if row["Name"] == "aten::matmul")
+    host, device = float(product["Host Total Duration(us)"]), float(product["Device Total Duration(us)"])
+    assert 0 < device <= host
+    assert float(product["Device Total Duration With AICore(us)"]) == device
+    assert float(product["Device Self Duration(us)"]) == 0  # its kernel is that of aten::mm, which it calls
+
+
+def test_copies_between_host_and_device(tmp_path):
+    x = torch.ones(1 << 18)
+    path, prof = profiled_once(tmp_path, lambda: x.npu().sum().item())
+    copies = [(copy.to_device, copy.size) for copy in prof._recording.copies]
+    assert copies == [(True, 1 << 20), (False, 4)]
+    assert [event.name for event in prof.events()] == ["aten::sum"]
+    trace = json.loads((path / OUTPUT / "trace_view.json").read_text())
+    moved = [event for event in trace if event["name"] == "MEMCPY_ASYNC"]
+    assert [event["args"]["Task Type"] for event in moved] == ["PCIE_DMA_SQE"] * 2
+    assert any(event["name"].startswith("AscendCL@aclrtSynchronizeStream") for event in trace)
+
+
+def test_blocks_of_memory_live_from_their_allocation_to_their_release(tmp_path):
+    def work():
+        kept.append(torch.ones(1 << 18, device="npu"))
+        _ = torch.ones(1 << 16, device="npu") + 1
+
+    kept = []
+    path, _ = profiled_once(tmp_path, work, profile_memory=True)
+    blocks = rows(path, "operator_memory.csv")
+    sizes = [(float(row["Size(KB)"]), row["Release Time(us)"] != "") for row in blocks]
+    assert (1024.0, False) in sizes
+    assert sizes.count((256.0, True)) == 2
+    assert all(float(row["Duration(us)"]) > 0 for row in blocks if row["Release Time(us)"])
+    totals = [float(row["Total Allocated(MB)"]) for row in rows(path, "memory_record.csv")]
+    assert totals[-1] - totals[0] == pytest.approx(0, abs=1e-3)
+    assert max(totals) == pytest.approx(totals[0] + 0.5, abs=1e-3)
+
+
+def test_call_stacks_end_in_the_script(tmp_path):
+    path, prof = profiled_once(tmp_path, step, with_stack=True)
+    trace = json.loads((path / OUTPUT / "trace_view.json").read_text())
+    stacks = {event["name"]: event["args"]["Call stack"] for event in trace if "Call stack" in event.get("args", {})}
+    assert f"{__file__}(" in stacks["aten::mm"].split(";\r\n")[0]
+    assert stacks["aten::mm"].split(";\r\n")[0].endswith(": step")
+    assert "emulator" not in stacks["aten::mm"].replace(__file__, "")
+    prof.export_stacks(str(tmp_path / "stacks.txt"))
+    assert any("aten::mm" in line for line in (tmp_path / "stacks.txt").read_text().splitlines())
+
+
+def test_floating_point_operations(tmp_path):
+    x = torch.ones(16, 32, device="npu")
+    path, _ = profiled_once(tmp_path, lambda: x @ x.t(), with_flops=True, record_shapes=True)
+    trace = json.loads((path / OUTPUT / "trace_view.json").read_text())
+    assert [e["args"]["flops"] for e in trace if e["name"] == "aten::mm"] == [2 * 16 * 32 * 16]
+
+
+def test_an_operator_that_the_npu_lacks_is_one_of_the_cpu(tmp_path, monkeypatch):
+    from torch_npu.profiler import observing
+
+    kind = observing._kind(torch.ops.aten.exp.default)
+    lacking = dataclasses.replace(kind, on_cpu=True)
+    monkeypatch.setattr(observing, "_kind", lambda func: lacking if "exp" in func.name() else None)
+    x = torch.ones(4, device="npu")
+    path, _ = profiled_once(tmp_path, lambda: x.exp())
+    assert [row["Accelerator Core"] for row in rows(path, "kernel_details.csv")] == ["AI_CPU"]
+
+
+def test_profiling_leaves_no_trace_in_operators(tmp_path):
+    from gpu2npu.emulator.device import memory
+
+    profiled_once(tmp_path, step, profile_memory=True)
+    assert type(memory.blocks) is memory._Blocks
+    assert not torch._C._autograd._profiler_enabled()
 
 
 def test_without_a_schedule_the_whole_block_is_recorded(tmp_path):
@@ -113,7 +232,7 @@ def test_what_is_not_written_says_so():
     with pytest.raises(NotImplementedError, match="writes no database"):
         torch_npu.profiler._ExperimentalConfig(export_type=torch_npu.profiler.ExportType.Db)
     prof = torch_npu.profiler.profile()
-    with pytest.raises(NotImplementedError, match="records no call stacks"):
+    with pytest.raises(RuntimeError, match="requires with_stack=True"):
         prof.export_stacks("stacks.txt")
     with pytest.warns(UserWarning, match="is no JSON"):
         prof.add_metadata_json("a", "{")

@@ -11,14 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten
-
-from gpu2npu.emulator.device.memory import memory_allocated
-
-from . import files, recording
+from . import files
+from .chrome_trace import trace_events
 from .experimental_config import ProfilerLevel, _ExperimentalConfig
+from .observing import Observer
 from .recording import OperatorEvent, Recording
 from .scheduler import ProfilerAction
 
@@ -35,53 +31,6 @@ class ProfilerActivity(IntEnum):
 def supported_activities() -> set[ProfilerActivity]:
     """Both activities."""
     return set(ProfilerActivity)
-
-
-class _Watch(TorchDispatchMode):
-    """Notes each operator that takes or makes an NPU tensor."""
-
-    def __init__(self, into: Recording, profile: _KinetoProfile) -> None:
-        super().__init__()
-        self._into, self._profile = into, profile
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        start = time.time_ns()
-        result = func(*args, **(kwargs or {}))
-        end = time.time_ns()
-        inputs = [t for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor)]
-        outputs = [t for t in tree_flatten(result)[0] if isinstance(t, torch.Tensor)]
-        index = next((t.device.index for t in (*outputs, *inputs) if t.device.type == "npu"), None)
-        if index is None or _is_view(func):
-            return result
-        shapes = self._profile.with_shapes
-        self._into.operators.append(
-            OperatorEvent(
-                func.name(),
-                start,
-                end,
-                index,
-                self._profile.step_num if self._profile.scheduled else None,
-                _shapes(inputs) if shapes else (),
-                _types(inputs) if shapes else (),
-                _shapes(outputs) if shapes else (),
-                _types(outputs) if shapes else (),
-                memory_allocated(index),
-            )
-        )
-        return result
-
-
-def _is_view(func: Any) -> bool:
-    return not func._schema.is_mutable and any(value.alias_info is not None for value in func._schema.returns)
-
-
-def _shapes(tensors: Iterable[torch.Tensor]) -> tuple[str, ...]:
-    return tuple(",".join(map(str, t.shape)) for t in tensors)
-
-
-def _types(tensors: Iterable[torch.Tensor]) -> tuple[str, ...]:
-    names = {torch.float32: "FLOAT", torch.float16: "FLOAT16", torch.bfloat16: "DT_BF16"}
-    return tuple(names.get(t.dtype, str(t.dtype).removeprefix("torch.").upper()) for t in tensors)
 
 
 Handler = Callable[["_KinetoProfile"], Any]
@@ -104,32 +53,41 @@ class _KinetoProfile:
     ) -> None:
         self.activities = set(activities) if activities is not None else supported_activities()
         self.config = experimental_config or _ExperimentalConfig()
-        level = self.config.options["_profiler_level"]
-        self.with_shapes = record_shapes or level in (ProfilerLevel.Level1, ProfilerLevel.Level2)
+        self.detailed = self.config.options["_profiler_level"] in (ProfilerLevel.Level1, ProfilerLevel.Level2)
+        self.with_shapes = record_shapes or self.detailed
         self.profile_memory = profile_memory
+        self.with_stack = with_stack or with_modules
+        self.with_flops = with_flops
         self.step_num = 0
         self.scheduled = False
         self.metadata: dict[str, Any] = {}
         self._recording = Recording()
-        self._watch: _Watch | None = None
+        self._observer: Observer | None = None
         self._started = 0
         self._trace_id = custom_trace_id_callback
 
     def start(self) -> None:
         """Begin to record."""
-        if self._watch is None:
+        if self._observer is None:
             self._recording = Recording()
+            self._observer = Observer(
+                self._recording,
+                lambda: self.step_num if self.scheduled else None,
+                shapes=self.with_shapes,
+                blocks=self.profile_memory,
+                stacks=self.with_stack,
+                flops=self.with_flops,
+                host=ProfilerActivity.CPU in self.activities,
+            )
+            self._observer.start()
             self._started = time.time_ns()
-            recording.activate(self._recording)
-            self._watch = _Watch(self._recording, self)
-            self._watch.__enter__()
 
     def stop(self) -> None:
         """Stop recording; what was recorded stays until the next start."""
-        if self._watch is not None:
-            self._watch.__exit__(None, None, None)
-            recording.deactivate(self._recording)
-            self._watch = None
+        if self._observer is not None:
+            self._recording.window = (self._started, time.time_ns())
+            observer, self._observer = self._observer, None
+            observer.stop()
 
     def events(self) -> list[OperatorEvent]:
         """The operators that were recorded."""
@@ -137,11 +95,23 @@ class _KinetoProfile:
 
     def export_chrome_trace(self, output_path: str) -> None:
         """Write the recording as a chrome trace."""
-        Path(output_path).write_text(json.dumps(files.chrome_trace(self._recording)), encoding="utf-8")
+        Path(output_path).write_text(json.dumps(trace_events(self._recording)), encoding="utf-8")
 
     def export_stacks(self, output_path: str, metric: str = "self_cpu_time_total") -> None:
-        """Not done: call stacks."""
-        raise NotImplementedError("torch_npu.profiler.profile.export_stacks: the emulator records no call stacks")
+        """Write each call stack with its own time in microseconds, for tools that draw flame graphs.
+
+        Raises:
+            RuntimeError: Stacks were not recorded (`with_stack=True`).
+        """
+        if not self.with_stack:
+            raise RuntimeError("Function export_stacks() requires with_stack=True.")
+        times: dict[str, int] = {}
+        for event in self._recording.host:
+            if event.stack:
+                stack = ";".join([*reversed(event.stack), event.name]).replace(" ", "_")
+                times[stack] = times.get(stack, 0) + (event.end - event.start) // 1000
+        lines = (f"{stack} {time}" for stack, time in times.items() if time)
+        Path(output_path).write_text("\n".join(lines), encoding="utf-8")
 
     def export_memory_timeline(self, output_path: str, device: str | None = None) -> None:
         """Not done: a timeline of memory."""
@@ -176,6 +146,8 @@ class _KinetoProfile:
                     "activities": [f"ProfilerActivity.{ProfilerActivity(each).name}" for each in self.activities],
                     "record_shapes": self.with_shapes,
                     "profile_memory": self.profile_memory,
+                    "with_stack": self.with_stack,
+                    "with_flops": self.with_flops,
                 },
                 "experimental_config": self.config.options,
             },
@@ -184,7 +156,9 @@ class _KinetoProfile:
             "emulated": True,
             "metadata": self.metadata,
         }
-        files.write_all(path, self._recording, info, self.with_shapes, self.profile_memory)
+        files.write_all(
+            path, self._recording, info, shapes=self.with_shapes, counters=self.detailed, memory=self.profile_memory
+        )
         return path
 
 
@@ -222,6 +196,9 @@ class profile(_KinetoProfile):  # noqa: N801
             activities=activities,
             record_shapes=record_shapes,
             profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_flops=with_flops,
+            with_modules=with_modules,
             experimental_config=experimental_config,
             custom_trace_id_callback=custom_trace_id_callback,
         )
@@ -244,35 +221,36 @@ class profile(_KinetoProfile):  # noqa: N801
     def start(self) -> None:
         """Begin with step 0."""
         self.step_num = 0
-        self._step_began = time.time_ns()
         if self._records(self.schedule(0)):
             super().start()
+        self._step_began = time.time_ns()
 
     def stop(self) -> None:
         """End the step; hand over what is being recorded."""
-        if self._watch is not None:
+        if self._observer is not None:
             self._end_step()
             self._hand_over()
 
     def step(self) -> None:
         """The next step begins."""
         action, following = self.schedule(self.step_num), self.schedule(self.step_num + 1)
-        if self._watch is not None:
+        if self._observer is not None:
             self.scheduled = True
             self._end_step()
             if action is ProfilerAction.RECORD_AND_SAVE or not self._records(following):
                 self._hand_over()
         self.step_num += 1
-        self._step_began = time.time_ns()
-        if self._watch is None and self._records(following):
+        if self._observer is None and self._records(following):
             super().start()
+        self._step_began = time.time_ns()
 
     @staticmethod
     def _records(action: ProfilerAction) -> bool:
         return action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
     def _end_step(self) -> None:
-        self._recording.steps.append((self.step_num, self._step_began, time.time_ns()))
+        if self.scheduled:
+            self._recording.steps.append((self.step_num, self._step_began, time.time_ns()))
 
     def _hand_over(self) -> None:
         super().stop()
