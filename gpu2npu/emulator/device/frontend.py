@@ -18,7 +18,7 @@ from torch.jit import _builtins
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _device
 
-from gpu2npu.emulator.device import memory, ordinal, randomness, streams
+from gpu2npu.emulator.device import memory, memory_stats, ordinal, randomness, streams
 
 
 def install() -> None:
@@ -195,8 +195,9 @@ def _install_accelerator() -> None:
     accelerator.synchronize = streams.synchronize
     for name in _MEMORY:
         if hasattr(accelerator, name):  # newer releases of PyTorch have more of them
-            setattr(accelerator, name, getattr(memory, name))
-            setattr(accelerator.memory, name, getattr(memory, name))
+            function = memory_stats.memory_stats if name == "memory_stats" else getattr(memory, name)
+            setattr(accelerator, name, function)
+            setattr(accelerator.memory, name, function)
     if hasattr(accelerator, "get_memory_info"):
         accelerator.get_memory_info = accelerator.memory.get_memory_info = memory.mem_get_info
 

@@ -17,15 +17,54 @@ from gpu2npu.emulator.soc import current_soc
 
 _GRANULE = 512  # bytes; torch_npu's caching allocator rounds every block up to it
 _SEGMENT = 2 * 1024 * 1024  # bytes; it reserves memory from the driver in segments
+SMALL = 1024 * 1024  # bytes; larger blocks are of its large pool
+
+
+class _Count:
+    """Numbers of blocks and their bytes: live, at most at once, and ever made."""
+
+    __slots__ = ("blocks", "bytes", "made", "made_bytes", "peak_blocks", "peak_bytes")
+
+    def __init__(self) -> None:
+        self.blocks = self.bytes = self.made = self.made_bytes = 0
+        self.peak_blocks = self.peak_bytes = 0
+
+    def add(self, size: int) -> None:
+        """A block is made."""
+        self.blocks += 1
+        self.bytes += size
+        self.made += 1
+        self.made_bytes += size
+        self.peak_blocks = max(self.peak_blocks, self.blocks)
+        self.peak_bytes = max(self.peak_bytes, self.bytes)
+
+    def remove(self, size: int) -> None:
+        """A block is freed."""
+        self.blocks -= 1
+        self.bytes -= size
 
 
 class _Pool:
-    """The memory of one NPU; all sizes in bytes."""
+    """The memory of one NPU; all sizes in bytes. `total` is that of all blocks ever made, `large` counts large ones."""
 
-    __slots__ = ("allocated", "allocations", "fraction", "freed", "index", "ooms", "peak", "peak_reserved", "reserved")
+    __slots__ = (
+        "allocated",
+        "allocations",
+        "fraction",
+        "freed",
+        "index",
+        "large",
+        "ooms",
+        "peak",
+        "peak_reserved",
+        "reserved",
+        "total",
+    )
 
     def __init__(self, index: int) -> None:
         self.index = index
+        self.large = _Count()
+        self.total = 0
         self.fraction = 1.0
         self.allocated = self.peak = 0
         self.reserved = self.peak_reserved = 0
@@ -112,6 +151,11 @@ def _pool(index: int) -> _Pool:
     return pool
 
 
+def pool_of(index: int) -> _Pool:
+    """The account of one NPU; not to be changed."""
+    return _pool(index)
+
+
 def pools() -> dict[int, _Pool]:
     """The accounts of the NPUs that this process has used, by their numbers; not to be changed."""
     return dict(_pools)
@@ -119,9 +163,12 @@ def pools() -> dict[int, _Pool]:
 
 def _free(block: _Block) -> None:
     pool = block.pool
+    size = block.size
     del blocks[block.key]
-    pool.allocated -= block.size
+    pool.allocated -= size
     pool.freed += 1
+    if size > SMALL:
+        pool.large.remove(size)
 
 
 def hold(values: np.ndarray[Any, Any], address: int, dtype: torch.dtype, index: int) -> None:
@@ -155,6 +202,9 @@ def hold(values: np.ndarray[Any, Any], address: int, dtype: torch.dtype, index: 
     blocks[key] = block
     pool.allocated = allocated
     pool.allocations += 1
+    pool.total += size
+    if size > SMALL:
+        pool.large.add(size)
 
 
 def resize(address: int, size: int, index: int) -> None:
@@ -171,6 +221,11 @@ def resize(address: int, size: int, index: int) -> None:
     allocated = pool.allocated - block.size + counted
     if allocated > pool.limit:
         raise out_of_memory(size, index)
+    if block.size > SMALL:
+        pool.large.remove(block.size)
+    if counted > SMALL:
+        pool.large.add(counted)
+    pool.total += max(counted - block.size, 0)
     block.size = counted
     pool.allocated = allocated
     pool.peak = max(pool.peak, allocated)
@@ -245,6 +300,7 @@ def reset_peak_memory_stats(device: ordinal.DeviceLike = None) -> None:
     pool = _pool(ordinal.index_of(device))
     pool.peak = pool.allocated
     pool.peak_reserved = pool.reserved
+    pool.large.peak_blocks, pool.large.peak_bytes = pool.large.blocks, pool.large.bytes
 
 
 reset_max_memory_allocated = reset_peak_memory_stats
@@ -256,6 +312,8 @@ def reset_accumulated_memory_stats(device: ordinal.DeviceLike = None) -> None:
     pool = _pool(ordinal.index_of(device))
     pool.allocations -= pool.freed
     pool.freed = 0
+    pool.total = pool.allocated
+    pool.large.made, pool.large.made_bytes = pool.large.blocks, pool.large.bytes
 
 
 def empty_cache() -> None:
@@ -287,25 +345,6 @@ def set_per_process_memory_fraction(fraction: float, device: ordinal.DeviceLike 
 def get_per_process_memory_fraction(device: ordinal.DeviceLike = None) -> float:
     """What `set_per_process_memory_fraction` set, 1.0 at first."""
     return _pool(ordinal.index_of(device)).fraction
-
-
-def memory_stats(device: ordinal.DeviceLike = None) -> dict[str, int]:
-    """The counters under the names of torch's caching allocators; sizes in bytes."""
-    pool = _pool(ordinal.index_of(device))
-    stats = {
-        "allocated_bytes": (pool.allocated, pool.peak),
-        "active_bytes": (pool.allocated, pool.peak),
-        "reserved_bytes": (pool.reserved, pool.peak_reserved),
-        "inactive_split_bytes": (pool.reserved - pool.allocated, pool.peak_reserved),
-    }
-    result = {"num_alloc_retries": 0, "num_ooms": pool.ooms}
-    for name, (current, peak) in stats.items():
-        result[f"{name}.all.current"] = current
-        result[f"{name}.all.peak"] = peak
-    result["allocation.all.current"] = pool.allocations - pool.freed
-    result["allocation.all.allocated"] = pool.allocations
-    result["allocation.all.freed"] = pool.freed
-    return result
 
 
 def memory_summary(device: ordinal.DeviceLike = None, abbreviated: bool = False) -> str:

@@ -10,7 +10,6 @@ from gpu2npu.emulator.device.memory import (
     memory_allocated,
     memory_cached,
     memory_reserved,
-    memory_stats,
     memory_summary,
     reset_accumulated_memory_stats,
     reset_max_memory_allocated,
@@ -18,6 +17,10 @@ from gpu2npu.emulator.device.memory import (
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
+from gpu2npu.emulator.device.memory_history import dump_snapshot as _dump_snapshot
+from gpu2npu.emulator.device.memory_history import record_memory_history as _record_memory_history
+from gpu2npu.emulator.device.memory_history import snapshot as _snapshot
+from gpu2npu.emulator.device.memory_stats import memory_stats
 
 from ._unsupported import (
     NPUPluggableAllocator,
@@ -72,3 +75,6 @@ __all__ = [
     "set_per_process_memory_fraction",
     "use_mem_pool",
 ]
+
+# Named as PyTorch names them.
+_PRIVATE = (_dump_snapshot, _record_memory_history, _snapshot)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gpu2npu.emulator.device import memory
+from gpu2npu.emulator.device import memory_history, memory_stats
 from gpu2npu.emulator.device.ordinal import DeviceLike, index_of
 
 _numbers = iter(range(1, 1 << 62))
@@ -15,7 +15,7 @@ _numbers = iter(range(1, 1 << 62))
 def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
     """`memory_stats` with a level for each dot in its names."""
     result: dict[str, Any] = {}
-    for name, value in memory.memory_stats(device).items():
+    for name, value in memory_stats.memory_stats(device).items():
         *path, last = name.split(".")
         level = result
         for part in path:
@@ -26,20 +26,7 @@ def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
 
 def memory_snapshot(mempool_id: tuple[int, int] | None = None) -> list[dict[str, Any]]:
     """One segment for each live block: its address, device and sizes in bytes."""
-    devices = {id(memory._pool(index)): index for index in list(memory._pools)}
-    return [
-        {
-            "device": devices.get(id(block.pool), 0),
-            "address": key,
-            "total_size": block.size,
-            "allocated_size": block.size,
-            "active_size": block.size,
-            "segment_type": "large" if block.size > 1 << 20 else "small",
-            "blocks": [{"address": key, "size": block.size, "state": "active_allocated"}],
-        }
-        for key, block in list(memory.blocks.items())
-        if block.size
-    ]
+    return memory_history.segments()
 
 
 def get_allocator_backend() -> str:
