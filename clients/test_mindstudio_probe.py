@@ -19,6 +19,7 @@ def run(*command):
     settings = {**os.environ, "GPU2NPU_CONV_HF32": "0"}  # the CPU has no HF32
     result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=settings)
     assert result.returncode == 0, result.stdout + result.stderr
+    assert "compatibility failed" not in result.stdout + result.stderr
     return result
 
 

@@ -52,16 +52,12 @@ from ._unsupported import (
     caching_allocator_alloc,
     caching_allocator_delete,
     change_current_allocator,
-    finalize_dump,
-    init_dump,
     npurt,
     obfuscation_calculate,
     obfuscation_finalize,
     obfuscation_initialize,
     register_npu_graph_handler,
     restart_device,
-    set_aoe,
-    set_dump,
     set_op_timeout_ms,
     stop_device,
 )
@@ -153,6 +149,7 @@ from .npu_config import (
     set_mm_bmm_format_nd,
     set_stream_limit,
 )
+from .operator_dump import finalize_dump, init_dump, set_aoe, set_dump
 from .random import (
     default_generators,
     get_rng_state,

@@ -1,6 +1,7 @@
 """torch_npu.utils."""
 
 from ..npu.utils import get_cann_version
+from . import storage
 from .affinity import reset_thread_affinity, set_thread_affinity
 from .combine_tensors import get_part_combined_tensor, is_combined_tensor_valid, npu_combine_tensors
 from .flops_count import FlopsCounter
@@ -15,4 +16,5 @@ __all__ = [
     "reset_thread_affinity",
     "save_async",
     "set_thread_affinity",
+    "storage",
 ]
