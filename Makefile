@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 CLIENTS := .venv-clients
 BROWSER := .venv-browser
 
-.PHONY: demo test test-settings test-cards test-clients test-browser lint bench bench-emulator coverage-emulator stress docs clean
+.PHONY: demo test test-settings test-cards test-clients test-browser lint bench bench-emulator coverage-emulator stress test-verify docs clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -28,6 +28,10 @@ test-settings: $(INSTALLED)
 # Every fixture for many cards on the CPU and on one, two and four NPUs, with checkpoints exchanged between them.
 test-cards: $(INSTALLED)
 	GPU2NPU_TEST_CARDS=all $(BIN)/python -m pytest -n auto tests/fixtures/test_many_cards.py
+
+# Faults put into migrated copies and kernels, each of which `gpu2npu verify` has to find at its step and module.
+test-verify: $(INSTALLED)
+	GPU2NPU_TEST_VERIFY=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/verify
 
 # Other people's software on the emulated NPU (docs/emulator-clients.md), in an environment of its own.
 $(CLIENTS)/.installed: pyproject.toml constraints.txt clients/requirements.txt

@@ -1,0 +1,116 @@
+"""What `gpu2npu verify` shows on a terminal or in a pipe: the losses as they come, and the verdict."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import click
+
+from gpu2npu.verify.comparing.causes import explain
+from gpu2npu.verify.comparing.changes import CHANGE_LIST, read_changes, touching
+from gpu2npu.verify.comparing.compare import Comparison
+from gpu2npu.verify.programs import FailedError
+from gpu2npu.verify.recording.records import Event, Stack
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+_COMPUTED = {
+    "numpy": "NumPy kernel",
+    "borrowed": "PyTorch's CPU code",
+    "fallback": "not on the NPU: the CPU computes it",
+}
+_ROWS = 5
+
+
+class Losses:
+    """One line a step with both losses, and on a terminal a progress bar below them."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+        self._shown = 0
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> Losses:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self._bar = Progress(console=Console(stderr=True), transient=True)
+            self._bar.add_task("Verifying", total=self._steps)
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def show(self, original: dict[int, float], migrated: dict[int, float]) -> None:
+        """Show the steps that both programs have made since the last call."""
+        while self._shown in original and self._shown in migrated:
+            here, there = original[self._shown], migrated[self._shown]
+            click.echo(f"step {self._shown + 1:>3}  original {here:.8g}  migrated {there:.8g}")
+            self._shown += 1
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=self._shown)
+
+
+def show_verdict(comparison: Comparison, copy: Path) -> None:
+    """The verdict in at most five lines."""
+    first, explanation = comparison.first, explain(comparison)
+    if first is None or explanation is None:
+        _show_same(comparison)
+        return
+    event = first.event
+    module = explanation.module or "the training loop"
+    click.echo(f"Diverged at step {event.step + 1} in {module}: {explanation.cause.value}.")
+    click.echo(f"{event.kind.capitalize()} of {event.name}: {first.message}; {explanation.sentence}.")
+    places = [_place(side, of) for side, of in (("original", first.original), ("migrated", first.migrated))]
+    click.echo("; ".join(filter(None, places)) or "No line of the project is being executed there.")
+    operators = comparison.migrated.operators.get(explanation.module or "", ())
+    if operators:
+        listed = ", ".join(f"{name} ({_COMPUTED[kind]})" for name, kind in operators)
+        click.echo(f"Operators of {explanation.module} on the NPU: {listed}.")
+    rows = touching(read_changes(copy), event.stack)
+    if rows:
+        nearest = rows[0]
+        numbers = ", ".join(str(row.number) for row in rows[:_ROWS])
+        click.echo(f"{CHANGE_LIST}, rows {numbers}: {nearest.path}, line {nearest.start}: {nearest.message}")
+
+
+def _show_same(comparison: Comparison) -> None:
+    worst = max(comparison.measured, key=lambda each: each.units, default=None)
+    click.echo(f"The same: {comparison.steps} steps, {len(comparison.measured)} places compared.")
+    if worst is not None:
+        place = f"{worst.original.kind} of {worst.original.name}, step {worst.original.step + 1}"
+        click.echo(f"The largest difference is {worst.units:.2f} of what rounding explains: {place}.")
+    if comparison.migrated.hf32:
+        click.echo(f"The NPU takes HF32 for {' and '.join(comparison.migrated.hf32)}: the tolerance includes it.")
+
+
+def _place(side: str, event: Event | None) -> str:
+    if event is None or not event.stack:
+        return ""
+    path, line = event.stack[0]
+    return f"{side}: {path}, line {line}"
+
+
+def show_failure(error: FailedError, copy: Path) -> None:
+    """The traceback of the program that failed, and the changes near its lines."""
+    click.echo(error.stderr, err=True)
+    click.echo(f"Error: {error}.", err=True)
+    changes = touching(read_changes(copy), _stack(error))
+    for row in changes[:_ROWS]:
+        click.echo(f"{CHANGE_LIST}, row {row.number}: {row.path}, line {row.start}: {row.message}", err=True)
+
+
+def _stack(error: FailedError) -> Stack:
+    """The project's lines in a traceback, the innermost first."""
+    pattern = re.compile(rf'File "{re.escape(str(error.program.workplace))}/(.+)", line (\d+)')
+    return tuple((path, int(line)) for path, line in reversed(pattern.findall(error.stderr)))

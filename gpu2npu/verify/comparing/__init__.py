@@ -1,0 +1,1 @@
+"""Two recordings of one program compared: how far they are apart, where first, and why."""

@@ -1,0 +1,267 @@
+"""Why two programs diverge, judged from the first place at which they do. docs/verify.md explains each cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from gpu2npu.verify.comparing.compare import Comparison, Difference
+from gpu2npu.verify.comparing.tolerance import FACTOR
+from gpu2npu.verify.recording.records import Event, Tensor, Vector
+
+
+class Cause(str, Enum):
+    """What makes two programs diverge."""
+
+    DRAW = "different random draw"
+    WEIGHTS = "other initial weights"
+    ORDER = "other data order"
+    DATA = "other data"
+    MODE = "training and evaluation mode"
+    PRECISION = "other dtype"
+    BRANCH = "dropped branch"
+    STEPS = "other number of steps"
+    SHAPE = "batch split otherwise"
+    LOSS_FACTOR = "loss averaged otherwise"
+    LOSS = "loss computed otherwise"
+    KEPT = "gradients not zeroed"
+    FACTOR = "gradients scaled otherwise"
+    GRADIENT = "gradient computed otherwise"
+    RATE = "other learning rate"
+    SCALE = "other loss scale"
+    OPTIMIZER = "optimizer computed otherwise"
+    BUFFER = "buffer kept otherwise"
+    COLLECTIVE = "other collective"
+    OPERATOR = "operator computed otherwise"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A cause, and what shows it, in one sentence. `module` is the module at fault, if one is."""
+
+    cause: Cause
+    sentence: str
+    module: str | None = None
+
+
+_SAME = 1e-3  # share of the norm within which a tensor is another one times a number
+
+
+def explain(comparison: Comparison) -> Explanation | None:
+    """The cause of the first divergence; None when there is none."""
+    first = comparison.first
+    if first is None:
+        return None
+    if first.original is None or first.migrated is None:
+        return _structure(comparison, first)
+    if first.original.tensor is not None and first.migrated.tensor is not None:
+        one, other = first.original.tensor, first.migrated.tensor
+        if one.shape != other.shape:
+            return Explanation(Cause.SHAPE, f"{one.shape} became {other.shape}", _module(first.event))
+        if one.dtype != other.dtype:
+            return Explanation(Cause.PRECISION, f"{one.dtype} became {other.dtype}", _module(first.event))
+    return _BY_KIND[first.event.kind](comparison, first)
+
+
+def _module(event: Event) -> str | None:
+    """The module that an event belongs to."""
+    if event.kind in ("input", "output", "gradient", "mode"):
+        return event.name
+    if event.kind in ("parameter", "parameter gradient", "buffer", "initial weight"):
+        return event.name.rpartition(".")[0]
+    return None
+
+
+def _structure(comparison: Comparison, first: Difference) -> Explanation:
+    event = first.event
+    if event.step >= comparison.steps:
+        return Explanation(Cause.STEPS, "one program ends before the other")
+    if event.kind == "draw":
+        return Explanation(Cause.DRAW, "the programs draw other random numbers, or from another seed")
+    if event.kind == "collective":
+        return Explanation(Cause.COLLECTIVE, f"one program alone does {event.name}")
+    if event.kind in ("rate", "parameter", "parameter gradient"):
+        return Explanation(Cause.OPTIMIZER, f"{event.name} is optimized by one program alone", _module(event))
+    if event.kind == "loss scale":
+        return Explanation(Cause.SCALE, "one program alone scales its loss")
+    return Explanation(Cause.BRANCH, "one program does what the other does not", _module(event))
+
+
+def _input(comparison: Comparison, first: Difference) -> Explanation:
+    """What a module is given differs, and nothing before it did: data, or code between modules."""
+    event = first.event
+    assert first.migrated is not None and first.migrated.tensor is not None
+    if "." in event.name:
+        return Explanation(Cause.OPERATOR, f"what {event.name} is given was computed otherwise", event.name)
+    wanted = first.migrated.tensor.sketch
+    for other in comparison.original.events:
+        if other.kind == "input" and other.tensor is not None and np.array_equal(other.tensor.sketch, wanted):
+            return Explanation(Cause.ORDER, f"the original gives this batch at step {other.step + 1}", event.name)
+    return Explanation(Cause.DATA, "the original is never given such a batch", event.name)
+
+
+def _output(comparison: Comparison, first: Difference) -> Explanation:
+    sentence = "it was given the same, and returns something else"
+    return Explanation(Cause.OPERATOR, f"{sentence}{_size(first)}", first.event.name)
+
+
+def _size(first: Difference) -> str:
+    """The precision whose rounding makes errors as large."""
+    for low, high, name in ((2.0**-13, 2.0**-9, "float16 or HF32"), (2.0**-9, 2.0**-6, "bfloat16")):
+        if low < first.error <= high:
+            return f"; the error is as large as rounding to {name} makes"
+    return ""
+
+
+def _loss(comparison: Comparison, first: Difference) -> Explanation:
+    assert first.original is not None and first.migrated is not None
+    ratio = _ratio(first)
+    if ratio is not None:
+        return Explanation(Cause.LOSS_FACTOR, f"the loss is {ratio:.6g} times the original's")
+    return Explanation(Cause.LOSS, "what modules return is the same, and the loss made of it is not")
+
+
+def _gradient(comparison: Comparison, first: Difference) -> Explanation:
+    consumer = _consumer(comparison, first.event)
+    where = f"in the backward pass of {consumer}" if consumer else "in the backward pass of what follows it"
+    return Explanation(Cause.GRADIENT, where, consumer or first.event.name)
+
+
+def _consumer(comparison: Comparison, event: Event) -> str | None:
+    """The innermost module that is given what the event's module returns."""
+    place = (event.step, "output", event.name, event.call, event.part)
+    returned = next((each.tensor for each in comparison.original.events if each.key == place), None)
+    if returned is None:
+        return None
+    found = [
+        each.name
+        for each in comparison.original.events
+        if each.kind == "input"
+        and each.step == event.step
+        and each.tensor is not None
+        and each.tensor.shape == returned.shape
+        and np.array_equal(each.tensor.sketch, returned.sketch)
+    ]
+    return max(found, key=lambda name: name.count("."), default=None)
+
+
+def _parameter_gradient(comparison: Comparison, first: Difference) -> Explanation:
+    assert first.original is not None and first.migrated is not None
+    one, other, module = first.original.tensor, first.migrated.tensor, _module(first.event)
+    assert one is not None and other is not None
+    before = next(
+        (
+            each.tensor
+            for each in comparison.migrated.events
+            if each.key == (first.event.step - 1, *first.event.key[1:]) and each.tensor is not None
+        ),
+        None,
+    )
+    if before is not None and _near(other.sketch - before.sketch, one, first.tolerance):
+        return Explanation(Cause.KEPT, "the gradient is the original's plus that of the step before", module)
+    factors = _gradient_factors(comparison, first.event.step)
+    if len(factors) > 1 and max(factors) - min(factors) <= _SAME * abs(factors[0]):
+        sentence = f"all gradients are {factors[0]:.6g} times the original's"
+        return Explanation(Cause.FACTOR, f"{sentence}: averaged, summed, unscaled or clipped otherwise")
+    return Explanation(Cause.GRADIENT, "the gradient of a parameter alone differs", module)
+
+
+def _gradient_factors(comparison: Comparison, step: int) -> list[float]:
+    """By what each parameter's gradient of a step is multiplied, empty if one is not."""
+    factors = []
+    for difference in comparison.differences:
+        if difference.event.kind == "parameter gradient" and difference.event.step == step:
+            ratio = _ratio(difference)
+            if ratio is None:
+                return []
+            factors.append(ratio)
+    return factors
+
+
+def _ratio(first: Difference) -> float | None:
+    """By what the migrated tensor is the original's multiplied, if that explains the difference."""
+    assert first.original is not None and first.migrated is not None
+    one, other = first.original.tensor, first.migrated.tensor
+    if one is None or other is None:
+        return None
+    square = float(one.sketch @ one.sketch)
+    if not square:
+        return None
+    ratio = float(one.sketch @ other.sketch) / square
+    if not _near(other.sketch, _scaled(one, ratio), first.tolerance):
+        return None
+    few = (
+        one.sketch[one.sketch != 0].size <= 1
+    )  # of a number, every other is a multiple: only simple ones say something
+    return ratio if not few or _is_simple(ratio) else None
+
+
+def _is_simple(ratio: float) -> bool:
+    if not ratio > 0:
+        return False
+    whole = ratio if ratio >= 1 else 1 / ratio
+    return abs(whole - round(whole)) <= _SAME * whole
+
+
+def _scaled(tensor: Tensor, factor: float) -> Tensor:
+    return Tensor(tensor.shape, tensor.dtype, tensor.norm * abs(factor), 0.0, 0.0, 0, (), tensor.sketch * factor)
+
+
+def _near(sketch: Vector, tensor: Tensor, tolerance: float) -> bool:
+    return bool(np.linalg.norm(sketch - tensor.sketch) <= max(FACTOR * tolerance, _SAME) * tensor.norm)
+
+
+def _parameter(comparison: Comparison, first: Difference) -> Explanation:
+    sentence = "the gradient and the learning rate are the same, and the parameter after the step is not"
+    return Explanation(Cause.OPTIMIZER, sentence, _module(first.event))
+
+
+def _buffer(comparison: Comparison, first: Difference) -> Explanation:
+    return Explanation(Cause.BUFFER, "the buffer differs, and no output did", _module(first.event))
+
+
+def _rate(comparison: Comparison, first: Difference) -> Explanation:
+    return Explanation(Cause.RATE, _values(first))
+
+
+def _scale(comparison: Comparison, first: Difference) -> Explanation:
+    return Explanation(Cause.SCALE, _values(first))
+
+
+def _values(first: Difference) -> str:
+    assert first.original is not None and first.migrated is not None
+    return f"{first.original.value:.6g} became {first.migrated.value:.6g}"
+
+
+def _weights(comparison: Comparison, first: Difference) -> Explanation:
+    return Explanation(Cause.WEIGHTS, "the weights differ before the first step", _module(first.event))
+
+
+def _collective(comparison: Comparison, first: Difference) -> Explanation:
+    return Explanation(Cause.COLLECTIVE, f"what {first.event.name} is given differs")
+
+
+def _mode(comparison: Comparison, first: Difference) -> Explanation:
+    words = {True: "in training mode", False: "in evaluation mode"}
+    assert first.original is not None and first.migrated is not None
+    there, here = words[bool(first.original.value)], words[bool(first.migrated.value)]
+    return Explanation(Cause.MODE, f"the original calls it {there}, the migrated program {here}", first.event.name)
+
+
+_BY_KIND: dict[str, Callable[[Comparison, Difference], Explanation]] = {
+    "input": _input,
+    "output": _output,
+    "loss": _loss,
+    "gradient": _gradient,
+    "parameter gradient": _parameter_gradient,
+    "parameter": _parameter,
+    "buffer": _buffer,
+    "rate": _rate,
+    "loss scale": _scale,
+    "initial weight": _weights,
+    "collective": _collective,
+    "mode": _mode,
+}

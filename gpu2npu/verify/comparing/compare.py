@@ -1,0 +1,143 @@
+"""Compares the recording of the migrated program with that of the original, event by event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpu2npu.verify.comparing.tolerance import Tolerance, relative_distance
+from gpu2npu.verify.recording.records import Event, Recording
+
+# Rows of the heat map: where errors of each kind are shown.
+TENSOR_KINDS = ("input", "output", "gradient", "parameter gradient", "parameter", "buffer", "loss")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One place where the two programs differ by more than rounding explains, or one does what the other does not.
+
+    `error` and `tolerance` are shares of the original tensor's norm. `original` or `migrated` is None where only the
+    other has the event.
+    """
+
+    original: Event | None
+    migrated: Event | None
+    message: str
+    error: float = float("inf")
+    tolerance: float = 0.0
+
+    @property
+    def event(self) -> Event:
+        """The original's event, or the migrated program's where it alone has one."""
+        found = self.original or self.migrated
+        assert found is not None
+        return found
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How far one event of both programs is apart."""
+
+    original: Event
+    migrated: Event
+    error: float
+    tolerance: float
+
+    @property
+    def units(self) -> float:
+        """The error in units of the tolerance."""
+        return self.error / self.tolerance if self.tolerance else (float("inf") if self.error else 0.0)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All that two recordings have in common and all in which they differ, in program order."""
+
+    original: Recording
+    migrated: Recording
+    measured: tuple[Measured, ...]
+    differences: tuple[Difference, ...]
+
+    @property
+    def first(self) -> Difference | None:
+        """The first divergence in program order."""
+        return self.differences[0] if self.differences else None
+
+    @property
+    def steps(self) -> int:
+        """How many steps were compared."""
+        return min(len(self.original.seconds), len(self.migrated.seconds))
+
+
+def compare(original: Recording, migrated: Recording, tolerance: Tolerance) -> Comparison:
+    """Compare every event of the steps that both recordings have."""
+    measured: list[Measured] = []
+    differences: list[Difference] = []
+    for one, other in _aligned(original, migrated):
+        if one is None or other is None:
+            differences.append(_unmatched(one, other))
+            continue
+        difference, found = _judged(one, other, tolerance)
+        if difference is not None:
+            differences.append(difference)
+        if found is not None:
+            measured.append(found)
+    if len(original.seconds) != len(migrated.seconds):
+        differences.append(_other_length(original, migrated))
+    return Comparison(original, migrated, tuple(measured), tuple(differences))
+
+
+def _other_length(original: Recording, migrated: Recording) -> Difference:
+    longer = original if len(original.seconds) > len(migrated.seconds) else migrated
+    steps = min(len(original.seconds), len(migrated.seconds))
+    beyond = next((event for event in longer.events if event.step >= steps), longer.events[-1])
+    message = f"the original makes {len(original.seconds)} steps and the migrated program {len(migrated.seconds)}"
+    if longer is original:
+        return Difference(beyond, None, message)
+    return Difference(None, beyond, message)
+
+
+def _aligned(original: Recording, migrated: Recording) -> Iterator[tuple[Event | None, Event | None]]:
+    """The events of both in the original's order; what the migrated program alone has, after what it comes after."""
+    steps = min(len(original.seconds), len(migrated.seconds))
+    there = {event.key: event for event in original.events if event.step < steps}
+    here = {event.key: event for event in migrated.events if event.step < steps}
+    alone: dict[object, list[Event]] = {}
+    previous: object = None
+    for event in here.values():
+        if event.key in there:
+            previous = event.key
+        else:
+            alone.setdefault(previous, []).append(event)
+    yield from ((None, event) for event in alone.get(None, ()))
+    for key, event in there.items():
+        yield event, here.get(key)
+        yield from ((None, extra) for extra in alone.get(key, ()))
+
+
+def _unmatched(one: Event | None, other: Event | None) -> Difference:
+    event = one or other
+    assert event is not None
+    side = "the original" if one is not None else "the migrated program"
+    if event.kind == "draw":
+        message = f"only {side} draws {event.name}, for the {event.call + 1}. time"
+    elif event.kind in ("input", "output"):
+        message = f"only {side} calls {event.name}, call {event.call + 1} of step {event.step + 1}"
+    else:
+        message = f"only {side} has the {event.kind} {event.name}"
+    return Difference(one, other, message)
+
+
+def _judged(one: Event, other: Event, tolerance: Tolerance) -> tuple[Difference | None, Measured | None]:
+    if one.tensor is not None and other.tensor is not None:
+        if one.tensor.shape != other.tensor.shape:
+            message = f"the original's shape is {one.tensor.shape} and the migrated program's {other.tensor.shape}"
+            return Difference(one, other, message), None
+        if one.tensor.dtype != other.tensor.dtype:
+            message = f"the original's dtype is {one.tensor.dtype} and the migrated program's {other.tensor.dtype}"
+            return Difference(one, other, message), None
+    error, allowed = relative_distance(one, other), tolerance.of(one)
+    if error <= allowed:
+        return None, Measured(one, other, error, allowed)
+    message = f"error {error:.1e} of the norm, where rounding explains {allowed:.1e}"
+    return Difference(one, other, message, error, allowed), Measured(one, other, error, allowed)

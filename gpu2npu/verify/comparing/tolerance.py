@@ -1,0 +1,123 @@
+"""How far two correct runs of a program may be apart at each place, and the reason for it.
+
+Two things add up to a tolerance. What one operator may do: a few units of the dtype's last place. And what the program
+makes of it: the original is run again with every operator rounding otherwise (`reference/rounding.py`), several times,
+and how far the farthest of these runs lies from the first at a place, times FACTOR, is what rounding explains there. It
+grows with accumulation, with HF32 and with steps as much as the program lets it grow, and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpu2npu.verify.recording.records import Event, Key, Recording, Tensor
+
+FACTOR = 8.0
+_LAST_PLACES = 8.0  # units in the last place that one operator may be off
+# Sources: IEEE 754 for float32, float64 and float16; bfloat16 has 8 bits of mantissa, float8 3 and 2.
+EPS = {
+    "float64": 2.0**-52,
+    "complex128": 2.0**-52,
+    "float32": 2.0**-23,
+    "complex64": 2.0**-23,
+    "float16": 2.0**-10,
+    "bfloat16": 2.0**-7,
+    "float8_e4m3fn": 2.0**-3,
+    "float8_e5m2": 2.0**-2,
+}
+_USUAL = 0.9  # of the places of one kind
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What rounding explains at each place, relative to the norm of the tensor there."""
+
+    relative: dict[Key, float]
+
+    def of(self, event: Event) -> float:
+        """The largest distance, as a share of the tensor's norm, that is no divergence."""
+        eps = EPS.get(event.tensor.dtype, 0.0) if event.tensor is not None else EPS["float32"]
+        return max(FACTOR * self.relative.get(event.key, 0.0), _LAST_PLACES * eps)
+
+
+def distance(one: Tensor, other: Tensor) -> float:
+    """The distance of two tensors of one shape, estimated from their sketches."""
+    return float(np.linalg.norm(one.sketch - other.sketch))
+
+
+def relative_distance(one: Event, other: Event) -> float:
+    """The distance of two events, as a share of the first one's norm; infinite where only one is not finite."""
+    if one.tensor is None or other.tensor is None:
+        if one.value is None or other.value is None:
+            return 0.0
+        return abs(one.value - other.value) / (abs(one.value) or 1.0)
+    if (one.tensor.unfinite > 0) != (other.tensor.unfinite > 0):
+        return float("inf")
+    apart = distance(one.tensor, other.tensor)
+    return apart / one.tensor.norm if one.tensor.norm else apart
+
+
+def measured(reference: Recording, rounded: Iterable[Recording]) -> Tolerance:
+    """The tolerance that runs of the same program that round otherwise show.
+
+    A few runs may all be right by chance where another is not, so a place is also allowed what is usual around it: what
+    nine of ten places of its kind do not exceed in that step, and, for parameters, the most that rounding moved any of
+    them: Adam moves an element whose gradient is rounding by the whole learning rate, one way or the other. And a place
+    never tolerates less than at an earlier step: an error that one step makes stays in the weights.
+    """
+    relative: dict[Key, float] = {}
+    for recording in rounded:
+        for key, share in _shown_by(reference, recording).items():
+            relative[key] = max(share, relative.get(key, 0.0))
+    return Tolerance(relative)
+
+
+def _shown_by(reference: Recording, rounded: Recording) -> dict[Key, float]:
+    """What one run shows."""
+    pairs = list(_pairs(reference, rounded))
+    usual = _usual(pairs)
+    relative: dict[Key, float] = {}
+    earlier: dict[tuple[str, str, int, int], float] = {}
+    for event, other in pairs:
+        assert event.tensor is not None and other.tensor is not None
+        place = event.key[1:]
+        share = max(relative_distance(event, other), earlier.get(place, 0.0))
+        around = usual.get((event.step, _group(event)), 0.0)
+        if event.kind == "parameter":
+            around /= event.tensor.norm or 1.0
+        earlier[place] = share
+        relative[event.key] = max(share, around)
+    return relative
+
+
+def _pairs(reference: Recording, rounded: Recording) -> Iterator[tuple[Event, Event]]:
+    others = {event.key: event for event in rounded.events}
+    for event in reference.events:
+        other = others.get(event.key)
+        if other is None or event.tensor is None or other.tensor is None or event.tensor.dtype not in EPS:
+            continue
+        if other.tensor.shape == event.tensor.shape:
+            yield event, other
+
+
+def _group(event: Event) -> str:
+    """What an event's errors are like: a loss's are those of what modules return."""
+    return "output" if event.kind in ("input", "loss", "buffer") else event.kind
+
+
+def _usual(pairs: list[tuple[Event, Event]]) -> dict[tuple[int, str], float]:
+    """What is usual in each step: a share of the norm; for parameters, a distance."""
+    found: dict[tuple[int, str], list[float]] = {}
+    for event, other in pairs:
+        share = relative_distance(event, other)
+        if event.kind == "parameter" and event.tensor is not None:
+            share *= event.tensor.norm or 1.0
+        if event.kind in ("output", "gradient", "parameter gradient", "parameter"):
+            found.setdefault((event.step, event.kind), []).append(share)
+    return {
+        place: max(shares) if place[1] == "parameter" else float(np.quantile(shares, _USUAL))
+        for place, shares in found.items()
+    }

@@ -1,0 +1,131 @@
+"""Runs the two programs: each in a copy of its project, recorded, and watched as it goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpu2npu.emulator.launch import emulating, prepare
+from gpu2npu.verify.recording.environment import Settings
+from gpu2npu.verify.recording.format import EVENTS
+
+SITE = Path(__file__).parent / "site"
+_PACKAGE = Path(__file__).parents[2]  # where `gpu2npu` is imported from
+_TAIL = 40  # lines of a failed program's stderr that are shown
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program to run and record. `project` is copied to `workplace`; what it prints goes to files in `output`."""
+
+    title: str
+    project: Path
+    command: tuple[str, ...]
+    output: Path
+    settings: Settings
+    environment: Mapping[str, str]
+
+    @property
+    def workplace(self) -> Path:
+        """The copy of the project in which the program runs."""
+        return self.settings.project
+
+
+class FailedError(RuntimeError):
+    """A program could not be started or ended otherwise than with 0."""
+
+    def __init__(self, program: Program, exit_code: int, stderr: str) -> None:
+        super().__init__(f"{program.title} failed with exit code {exit_code}")
+        self.program, self.exit_code, self.stderr = program, exit_code, stderr
+
+
+@dataclass(frozen=True)
+class Running:
+    """A program that was started."""
+
+    program: Program
+    process: subprocess.Popen[bytes]
+
+    def wait(self) -> None:
+        """Wait for its end.
+
+        Raises:
+            FailedError: Its exit code is not 0.
+        """
+        code = self.process.wait()
+        if code:
+            raise FailedError(self.program, code, stderr_of(self.program))
+
+    def losses(self) -> dict[int, float]:
+        """The loss of every step that it has made."""
+        return losses_so_far(self.program.settings.folder)
+
+
+def start(program: Program) -> Running:
+    """Start a program in a fresh copy of its project.
+
+    Raises:
+        gpu2npu.emulator.launch.LaunchError: There is no such script or command.
+    """
+    shutil.copytree(program.project, program.workplace, symlinks=True)
+    program.output.mkdir(parents=True, exist_ok=True)
+    environment = dict(program.environment) | program.settings.variables()
+    environment["PYTHONPATH"] = os.pathsep.join(
+        filter(None, (str(SITE), environment.get("PYTHONPATH", ""), str(_PACKAGE)))
+    )
+    environment.setdefault("PYTHONHASHSEED", "0")
+    environment["TORCH_COMPILE_DISABLE"] = "1"  # neither device here has a compiler
+    here = Path.cwd()
+    try:
+        os.chdir(program.workplace)  # `prepare` looks for scripts where the program will run
+        launch = prepare(program.command, environment, python=sys.executable)
+    finally:
+        os.chdir(here)
+    with (program.output / "stdout").open("wb") as out, (program.output / "stderr").open("wb") as err:
+        process = subprocess.Popen(
+            [launch.program, *launch.argv[1:]], env=launch.environment, cwd=program.workplace, stdout=out, stderr=err
+        )
+    return Running(program, process)
+
+
+def emulated(npus: int, soc: str, support_table: Path) -> dict[str, str]:
+    """The environment of the migrated program."""
+    return emulating(os.environ, python=sys.executable, npus=npus, soc=soc, support_table=support_table)
+
+
+def played() -> dict[str, str]:
+    """The environment of the original, for which GPUs are played."""
+    environment = dict(os.environ)
+    environment["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), environment.get("PATH", os.defpath)))
+    environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    return environment
+
+
+def stderr_of(program: Program) -> str:
+    """The last lines that a program wrote to stderr."""
+    text = (program.output / "stderr").read_text(encoding="utf-8", errors="replace")
+    return "\n".join(text.splitlines()[-_TAIL:])
+
+
+def losses_so_far(folder: Path) -> dict[int, float]:
+    """The losses that the processes of a program have recorded until now; of several ranks, the first one's."""
+    for file in sorted(folder.glob(f"process-*/{EVENTS}")):
+        losses: dict[int, float] = {}
+        for line in file.read_text(encoding="utf-8").splitlines():
+            if '"event": "loss"' in line and line.endswith("}"):
+                fields = json.loads(line)
+                losses[fields["step"]] = losses.get(fields["step"], 0.0) + fields["mean"]
+        if losses:
+            return losses
+    return {}
+
+
+def words(command: Sequence[str]) -> tuple[str, ...]:
+    """A command as `gpu2npu run` takes it: `python -m x` and `-m x` are the same."""
+    return tuple(command[1:]) if len(command) > 1 and command[0] in ("python", "python3") else tuple(command)

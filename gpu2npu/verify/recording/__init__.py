@@ -1,0 +1,1 @@
+"""Recording a training program without its help: what modules are given and return, gradients, losses, steps."""

@@ -1,0 +1,53 @@
+"""The variables by which `gpu2npu verify` says to the processes of a command what to record."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_PREFIX = "GPU2NPU_VERIFY_"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What one run of a command records.
+
+    `steps` is after how many optimizer steps the run ends; `project` the folder whose files are the user's. `gpus` is
+    how many GPUs the CPU plays, 0 for none; `rounding` is 0, or the seed with which every operator there rounds
+    otherwise, and `coarse` names the families ("conv", "matmul") whose operands it rounds to HF32.
+    """
+
+    folder: Path
+    project: Path
+    steps: int
+    gpus: int = 0
+    rounding: int = 0
+    coarse: tuple[str, ...] = ()
+
+    def variables(self) -> dict[str, str]:
+        """The environment variables that hand these settings to a process."""
+        return {
+            f"{_PREFIX}FOLDER": str(self.folder),
+            f"{_PREFIX}PROJECT": str(self.project),
+            f"{_PREFIX}STEPS": str(self.steps),
+            f"{_PREFIX}GPUS": str(self.gpus),
+            f"{_PREFIX}ROUNDING": str(self.rounding),
+            f"{_PREFIX}COARSE": ",".join(self.coarse),
+        }
+
+
+def settings(environment: Mapping[str, str] = os.environ) -> Settings | None:
+    """The settings of this process; None when nothing is to be recorded."""
+    folder = environment.get(f"{_PREFIX}FOLDER")
+    if not folder:
+        return None
+    return Settings(
+        folder=Path(folder),
+        project=Path(environment[f"{_PREFIX}PROJECT"]),
+        steps=int(environment[f"{_PREFIX}STEPS"]),
+        gpus=int(environment[f"{_PREFIX}GPUS"]),
+        rounding=int(environment[f"{_PREFIX}ROUNDING"]),
+        coarse=tuple(filter(None, environment[f"{_PREFIX}COARSE"].split(","))),
+    )

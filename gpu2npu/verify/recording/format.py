@@ -1,0 +1,6 @@
+"""What the writer and the reader of a recording agree on."""
+
+VERSION = 1  # of the format; a reader refuses others
+BUCKETS = 32  # numbers in a sketch
+EVENTS = "events.jsonl"
+SKETCHES = "sketches.f32"  # float32, BUCKETS to a row

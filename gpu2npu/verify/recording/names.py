@@ -1,0 +1,73 @@
+"""What modules and parameters are called: by the class of the outermost module and the path within it."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+
+# Modules that only hand their one module's call on: what they wrap keeps the name that it has without them.
+_WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+
+
+class Names:
+    """The names of one program's modules, learnt when an outermost module is called."""
+
+    def __init__(self) -> None:
+        self._modules: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
+        self._parameters: dict[int, tuple[weakref.ref[torch.Tensor], str]] = {}
+        self._roots: list[tuple[weakref.ref[nn.Module], str]] = []
+        self._used: Counter[str] = Counter()
+
+    def learn(self, module: nn.Module) -> list[tuple[str, torch.Tensor]]:
+        """Name an outermost module and all within it, unless they have names; its parameters, if they are new."""
+        if isinstance(module, _WRAPPERS):
+            self._modules.setdefault(module, "")
+            module = module.module
+        if module in self._modules:
+            return []
+        if getattr(module, "_is_replica", False):
+            device = next((p.get_device() for p in getattr(module, "_former_parameters", {}).values()), 0)
+            root = f"{type(module).__name__}@{device}"
+        else:
+            number = self._used[type(module).__name__]
+            self._used[type(module).__name__] += 1
+            root = type(module).__name__ + (f"#{number}" if number else "")
+            self._roots.append((weakref.ref(module), root))
+        for path, inner in module.named_modules():
+            self._modules.setdefault(inner, self._joined(root, path) if not isinstance(inner, _WRAPPERS) else "")
+        new: list[tuple[str, torch.Tensor]] = []
+        for path, parameter in module.named_parameters():
+            if self.parameter(parameter) is None:
+                name = self._joined(root, path)
+                self._parameters[id(parameter)] = (weakref.ref(parameter), name)
+                new.append((name, parameter))
+        return new
+
+    @staticmethod
+    def _joined(root: str, path: str) -> str:
+        return f"{root}.{path}" if path else root
+
+    def of(self, module: nn.Module) -> str:
+        """The name of a module; empty for one that only hands calls on."""
+        name = self._modules.get(module)
+        if name is None:  # made after its outermost module was first called
+            name = "" if isinstance(module, _WRAPPERS) else type(module).__name__
+            self._modules[module] = name
+        return name
+
+    def parameter(self, parameter: torch.Tensor) -> str | None:
+        """The name of a parameter of a module that was called."""
+        found = self._parameters.get(id(parameter))
+        return found[1] if found is not None and found[0]() is parameter else None
+
+    def buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """All buffers of the outermost modules."""
+        for reference, root in self._roots:
+            module = reference()
+            if module is not None:
+                for path, buffer in module.named_buffers():
+                    yield f"{root}.{path}", buffer

@@ -1,0 +1,260 @@
+"""Listens to a training program through torch's global hooks and writes what happens, in order."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.nn.modules import module as module_hooks
+
+from gpu2npu.verify.recording.environment import Settings
+from gpu2npu.verify.recording.names import Names
+from gpu2npu.verify.recording.operators import Operators
+from gpu2npu.verify.recording.sites import Sites
+from gpu2npu.verify.recording.sketch import Summary, summary
+from gpu2npu.verify.recording.writer import Writer
+
+
+class StepsDone(SystemExit):
+    """Ends the program after the last step that was asked for, as `sys.exit(0)` does."""
+
+
+class _Calls(threading.local):
+    """The modules that this thread is in the midst of calling."""
+
+    def __init__(self) -> None:
+        self.stack: list[str] = []
+        self.operators = Operators()
+
+
+class Recorder:
+    """What one process records."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._process = os.getpid()
+        self._names = Names()
+        self._sites = Sites(settings.project)
+        self._writer = Writer(settings)
+        self._calls = _Calls()
+        self._step = 0
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._known: dict[int, tuple[weakref.ref[torch.Tensor], int, Summary]] = {}
+        self._optimizers: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._step_began = time.perf_counter()
+        self._depth = 0  # of recording: what is computed for a record is not recorded
+
+    def install(self) -> None:
+        """Hook into torch."""
+        module_hooks.register_module_forward_pre_hook(self._enter)
+        module_hooks.register_module_forward_hook(self._leave, always_call=True)
+        from torch.optim import optimizer
+
+        optimizer.register_optimizer_step_pre_hook(self._before_step)
+        optimizer.register_optimizer_step_post_hook(self._after_step)
+        autograd: Any = torch.autograd
+        autograd.backward = self._watching_losses(autograd.backward)
+        scaler: Any = torch.amp.GradScaler
+        scaler.scale = self._watching_scales(scaler.scale)
+        if torch.distributed.is_available():
+            from gpu2npu.verify.recording.collectives import watch
+
+            watch(self.collective)
+
+    # Modules.
+
+    def _enter(self, module: torch.nn.Module, inputs: Any) -> None:
+        if self._is_foreign():
+            return
+        stack = self._calls.stack
+        if not stack:
+            for name, parameter in self._names.learn(module):
+                self._write("initial weight", name, 0, 0, parameter, self._sites.of_caller())
+        name = self._names.of(module)
+        if name and not any(stack):
+            self._number_event("mode", name, float(module.training))
+        stack.append(name)
+        if name:
+            self._values("input", name, inputs)
+        self._calls.operators.enter(name)
+
+    def _leave(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        if self._is_foreign():
+            return
+        stack = self._calls.stack
+        name = stack.pop() if stack else ""
+        operators = self._calls.operators.leave(name)
+        if operators:
+            self._writer.operators(name, operators)
+        if name:
+            self._values("output", name, output, gradients=True)
+
+    def _values(self, kind: str, name: str, values: Any, gradients: bool = False) -> None:
+        call = self._number(kind, name)
+        site = self._sites.of_caller()
+        for part, tensor in enumerate(_tensors(values)):
+            self._write(kind, name, call, part, tensor, site)
+            if gradients and tensor.requires_grad and torch.is_grad_enabled() and torch.is_floating_point(tensor):
+                step = self._step
+                tensor.register_hook(functools.partial(self._gradient, name, call, part, step))
+
+    def _gradient(self, name: str, call: int, part: int, step: int, gradient: torch.Tensor) -> None:
+        if not self._is_foreign() and step == self._step:
+            self._write("gradient", name, call, part, gradient, 0)
+
+    # Steps.
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._is_foreign():
+            return
+        label = self._label(optimizer)
+        site = self._sites.of_caller()
+        for group_number, group in enumerate(optimizer.param_groups):
+            rate = group.get("lr")
+            if rate is not None:
+                self._number_event("rate", f"{label}.{group_number}", float(rate))
+            for number, parameter in enumerate(group["params"]):
+                if parameter.grad is not None and not parameter.grad.is_sparse:
+                    name = self._names.parameter(parameter) or f"{label}.{group_number}.{number}"
+                    self._write("parameter gradient", name, 0, 0, parameter.grad, site)
+
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._is_foreign():
+            return
+        self._known.clear()  # lists of tensors are updated without a new version of each
+        label = self._label(optimizer)
+        site = self._sites.of_caller()
+        for group_number, group in enumerate(optimizer.param_groups):
+            for number, parameter in enumerate(group["params"]):
+                name = self._names.parameter(parameter) or f"{label}.{group_number}.{number}"
+                self._write("parameter", name, 0, 0, parameter, site)
+        for name, buffer in self._names.buffers():
+            self._write("buffer", name, 0, 0, buffer, site)
+        now = time.perf_counter()
+        self._writer.step(self._step, label, now - self._step_began)
+        self._step += 1
+        self._counts.clear()
+        self._known.clear()
+        self._step_began = time.perf_counter()
+        if self._step >= self._settings.steps:
+            self._writer.finish()
+            raise StepsDone(0)
+
+    def _label(self, optimizer: Any) -> str:
+        label = self._optimizers.get(optimizer)
+        if label is None:
+            label = self._optimizers[optimizer] = f"{type(optimizer).__name__}#{len(self._optimizers)}"
+        return label
+
+    # Losses.
+
+    def _watching_losses(self, backward: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(backward)
+        def call(tensors: Any, *args: Any, **kwargs: Any) -> None:
+            if not self._is_foreign():
+                for tensor in _tensors(tensors):
+                    if not getattr(tensor, "_gpu2npu_scaled", False):
+                        self._loss(tensor)
+            backward(tensors, *args, **kwargs)
+
+        return call
+
+    def _loss(self, tensor: torch.Tensor) -> None:
+        self._write("loss", "loss", self._number("loss", "loss"), 0, tensor, self._sites.of_caller())
+
+    def _watching_scales(self, scale: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(scale)
+        def call(scaler: Any, outputs: Any) -> Any:
+            if self._is_foreign() or not scaler.is_enabled():
+                return scale(scaler, outputs)
+            for tensor in _tensors(outputs):
+                self._loss(tensor)
+            scaled = scale(scaler, outputs)
+            for tensor in _tensors(scaled):
+                tensor._gpu2npu_scaled = True  # type: ignore[attr-defined]
+            self._number_event("loss scale", "GradScaler", float(scaler.get_scale()))
+            return scaled
+
+        return call
+
+    # Draws and collectives.
+
+    def draw(self, kind: str, shape: tuple[int, ...], seed: int, number: int) -> None:
+        """One draw of random numbers."""
+        if not self._is_foreign() and not self._depth:
+            self._writer.draw(self._step, kind, shape, seed, number, self._sites.of_caller(), self._sites)
+
+    def collective(self, name: str, tensors: Any) -> None:
+        """One collective, before it starts."""
+        if not self._is_foreign():
+            call = self._number("collective", name)
+            for part, tensor in enumerate(_tensors(tensors)):
+                self._write("collective", name, call, part, tensor, self._sites.of_caller())
+
+    # Writing.
+
+    def _number(self, kind: str, name: str) -> int:
+        place = (kind, name)
+        number = self._counts[place]
+        self._counts[place] += 1
+        return number
+
+    def _number_event(self, kind: str, name: str, value: float) -> None:
+        self._writer.number(self._step, kind, name, self._number(kind, name), value)
+
+    def _write(self, kind: str, name: str, call: int, part: int, tensor: torch.Tensor, site: int) -> None:
+        self._depth += 1
+        try:
+            self._writer.tensor(self._step, kind, name, call, part, self._summary(tensor), site, self._sites)
+        finally:
+            self._depth -= 1
+
+    def _summary(self, tensor: torch.Tensor) -> Summary:
+        """What a module returns the next one is given: the same tensor is summarised once."""
+        found = self._known.get(id(tensor))
+        version = tensor._version if not tensor.is_inference() else -1
+        if found is not None and found[0]() is tensor and found[1] == version:
+            return found[2]
+        made = summary(_on_host(tensor))
+        self._known[id(tensor)] = (weakref.ref(tensor), version, made)
+        return made
+
+    def _is_foreign(self) -> bool:
+        """Whether this is another process than the one that was hooked: a forked worker of a data loader."""
+        return os.getpid() != self._process
+
+
+def _tensors(values: Any) -> Iterator[torch.Tensor]:
+    """The strided tensors in nested containers, in order."""
+    if isinstance(values, torch.Tensor):
+        if values.layout is torch.strided and not values.is_nested:
+            yield values
+    elif isinstance(values, dict):
+        for value in values.values():
+            yield from _tensors(value)
+    elif isinstance(values, (list, tuple)):
+        for value in values:
+            yield from _tensors(value)
+
+
+def _on_host(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor's values on the CPU; where the device's memory is the host's, without a copy."""
+    kind = tensor.device.type
+    detached = tensor.detach()
+    if kind == "cpu":
+        return detached
+    emulated = sys.modules.get("gpu2npu.emulator.device.tensor")
+    if kind == "npu" and emulated is not None:
+        return emulated.host(detached.resolve_conj().resolve_neg())  # type: ignore[no-any-return]
+    played = sys.modules.get("gpu2npu.verify.reference.tensors")
+    if kind == "cuda" and played is not None:
+        return played.host(detached)  # type: ignore[no-any-return]
+    return detached.cpu()

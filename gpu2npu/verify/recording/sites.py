@@ -1,0 +1,31 @@
+"""Where in the user's code something happens."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+class Sites:
+    """The places of the user's project that were met, numbered from 1; 0 is none of them."""
+
+    def __init__(self, project: Path) -> None:
+        self._prefix = str(project.resolve()) + "/"
+        self._numbers: dict[tuple[tuple[str, int], ...], int] = {}
+        self.places: list[tuple[tuple[str, int], ...]] = [()]
+
+    def of_caller(self) -> int:
+        """The number of the stack of user code, innermost first, as paths within the project and lines."""
+        stack = []
+        frame = sys._getframe(1)
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if name.startswith(self._prefix):
+                stack.append((name[len(self._prefix) :], frame.f_lineno))
+            frame = frame.f_back  # type: ignore[assignment]
+        key = tuple(stack)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.places)
+            self.places.append(key)
+        return number

@@ -1,0 +1,111 @@
+"""Writes a recording as it is made: one folder a process, lines of JSON and the sketches as raw float32.
+
+A process that records nothing, such as a launcher, leaves no folder.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+from dataclasses import asdict
+from typing import Any, TextIO
+
+import torch
+
+from gpu2npu.verify.recording.environment import Settings
+from gpu2npu.verify.recording.format import EVENTS, SKETCHES, VERSION
+from gpu2npu.verify.recording.sites import Sites
+from gpu2npu.verify.recording.sketch import Summary
+
+
+class Writer:
+    """One process's recording on disk."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._folder = settings.folder / f"process-{os.getpid()}"
+        self._process = os.getpid()
+        self._lines: TextIO | None = None
+        self._sketches: Any = None
+        self._rows = 0
+        self._sites = 1
+        atexit.register(self.finish)
+
+    def tensor(
+        self, step: int, kind: str, name: str, call: int, part: int, summary: Summary, site: int, sites: Sites
+    ) -> None:
+        """One tensor at one place of the program."""
+        self._opened()
+        self._places(sites)
+        self._sketches.write(summary.sketch.tobytes())
+        fields = asdict(summary)
+        del fields["sketch"]
+        self._line(
+            {"event": kind, "step": step, "name": name, "call": call, "part": part, "site": site, "row": self._rows}
+            | fields
+        )
+        self._rows += 1
+
+    def number(self, step: int, kind: str, name: str, call: int, value: float) -> None:
+        """One number, such as a learning rate."""
+        self._opened()
+        self._line({"event": kind, "step": step, "name": name, "call": call, "value": value})
+
+    def draw(
+        self, step: int, kind: str, shape: tuple[int, ...], seed: int, number: int, site: int, sites: Sites
+    ) -> None:
+        """One draw of random numbers."""
+        self._opened()
+        self._places(sites)
+        self._line({"draw": kind, "step": step, "shape": shape, "seed": seed, "number": number, "site": site})
+
+    def operators(self, module: str, operators: list[tuple[str, str]]) -> None:
+        """The operators that a module runs, each with who computes it."""
+        self._opened()
+        self._line({"module": module, "operators": operators})
+
+    def step(self, step: int, optimizer: str, seconds: float) -> None:
+        """The end of one optimizer step."""
+        self._opened()
+        self._line({"stepped": step, "optimizer": optimizer, "seconds": round(seconds, 6)})
+        if self._lines is not None:
+            self._lines.flush()
+            self._sketches.flush()
+
+    def finish(self) -> None:
+        """Write what is left and close; harmless twice, and in a process forked from the recorded one."""
+        if self._lines is None or os.getpid() != self._process:
+            return
+        self._line({"finished": True, "hf32": _hf32()})
+        self._lines.close()
+        self._sketches.close()
+        self._lines = None
+
+    def _places(self, sites: Sites) -> None:
+        """Write the places of user code that are new since the last call."""
+        while self._sites < len(sites.places):
+            self._line({"site": self._sites, "stack": sites.places[self._sites]})
+            self._sites += 1
+
+    def _opened(self) -> None:
+        if self._lines is None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._lines = (self._folder / EVENTS).open("a", encoding="utf-8")
+            self._sketches = (self._folder / SKETCHES).open("ab")
+            self._line({"version": VERSION, "torch": torch.__version__, "argv": sys.argv})
+
+    def _line(self, fields: dict[str, Any]) -> None:
+        assert self._lines is not None
+        distributed = torch.distributed
+        if "stepped" in fields and distributed.is_available() and distributed.is_initialized():
+            fields = {**fields, "rank": distributed.get_rank(), "world": distributed.get_world_size()}
+        self._lines.write(json.dumps(fields) + "\n")
+
+
+def _hf32() -> list[str]:
+    """For which families of operators the NPU of this process takes HF32."""
+    npu: Any = getattr(torch, "npu", None)
+    if npu is None:
+        return []
+    return [family for family in ("conv", "matmul") if getattr(getattr(npu, family, None), "allow_hf32", False)]

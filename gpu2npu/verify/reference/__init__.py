@@ -1,0 +1,30 @@
+"""CUDA's part, played on the CPU: tensors on `cuda` in a CPU build of PyTorch, computed by PyTorch's own CPU code.
+
+The tensors are real ones of PyTorch's CUDA backend, over host memory: autograd, autocast, views and the words of most
+errors are PyTorch's. It plays devices and their strictness, streams and events, generators, pinned memory, AMP,
+checkpoints and DataParallel. It cannot play `nccl`, CUDA graphs, memory statistics (they are 0), kernels of a project's
+own (C++, CUDA, Triton, cupy), tensors on `cuda` shared between processes, and sparse tensors on `cuda`.
+"""
+
+_installed = False
+
+
+def install(gpus: int) -> None:
+    """Make `cuda` of this process a played one with that many GPUs; once.
+
+    Raises:
+        CannotPlayError: This PyTorch cannot.
+    """
+    global _installed
+    if _installed:
+        return
+    from gpu2npu.verify.reference import accelerator, answers, data_parallel, frontend, operators, ordinal, recurrent
+
+    ordinal.set_count(gpus)
+    accelerator.believe(gpus)
+    operators.install()
+    answers.install()
+    recurrent.install()
+    frontend.install()
+    data_parallel.install()
+    _installed = True

@@ -1,0 +1,89 @@
+"""A CPU build of PyTorch is made to believe in CUDA, so that tensors on `cuda` have autograd and device guards.
+
+PyTorch keeps two tables that a CUDA build fills. The device guards: `torch._C._ensureCUDADeviceGuardSet` installs a
+guard that does nothing where the registered one says that there are no devices, so such a one is registered first. And
+the hooks (`CUDAHooksInterface`), whose stub is asked by the autograd engine whether CUDA was built: the stub gets a
+copy of its table of virtual functions in which the first ones answer yes. Their order is that of the header
+`ATen/detail/AcceleratorHooksInterface.h` from torch 2.9 to 2.13: isBuilt, isAvailable, hasPrimaryContext, init,
+deviceCount, setCurrentDevice, getCurrentDevice, exchangeDevice, maybeExchangeDevice.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_CUDA = 1  # c10::DeviceType::CUDA
+_REGISTER_GUARD = "_ZN3c104impl19registerDeviceGuardENS_10DeviceTypeEPKNS0_24DeviceGuardImplInterfaceE"
+_HOOKS = "_ZN2at6detail12getCUDAHooksEv"
+_WORD = ctypes.sizeof(ctypes.c_void_p)
+_BEFORE = 2  # words of a virtual table before its first function: offset to top, type information
+_FUNCTIONS = 64  # more than the classes have
+_IS_BUILT = 2  # after the two destructors
+_DEVICE_COUNT = _IS_BUILT + 4
+
+_kept: list[Any] = []  # what PyTorch holds addresses of
+
+
+class CannotPlayError(RuntimeError):
+    """This PyTorch cannot be made to have tensors on `cuda`."""
+
+
+def believe(devices: int) -> None:
+    """Let PyTorch believe in that many CUDA devices; once a process.
+
+    Raises:
+        CannotPlayError: PyTorch has CUDA, or its libraries are not built as on Linux.
+    """
+    if torch.version.cuda or torch.version.hip:
+        raise CannotPlayError(f"torch {torch.__version__} is built for GPUs: the reference needs a CPU build of torch")
+    libraries = Path(torch.__file__).parent / "lib"
+    suffix = "dylib" if sys.platform == "darwin" else "so"
+    try:
+        c10 = ctypes.CDLL(str(libraries / f"libc10.{suffix}"))
+        aten = ctypes.CDLL(str(libraries / f"libtorch_cpu.{suffix}"))
+        register, hooks = c10[_REGISTER_GUARD], aten[_HOOKS]
+    except (OSError, AttributeError) as error:
+        raise CannotPlayError(f"torch {torch.__version__} cannot play CUDA's part on {sys.platform}: {error}") from None
+    _register_guard(register)
+    hooks.restype = ctypes.c_void_p
+    _answer_as_built(hooks(), devices)
+
+
+def _function(answer: int) -> int:
+    """The address of a C function that returns `answer` whatever it is given."""
+    function = ctypes.CFUNCTYPE(ctypes.c_int64)(lambda: answer)
+    _kept.append(function)
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address is not None
+    return address
+
+
+def _register_guard(register: Any) -> None:
+    table = (ctypes.c_void_p * _FUNCTIONS)(*[_function(0)] * _FUNCTIONS)
+    guard = ctypes.c_void_p(ctypes.addressof(table))
+    _kept.extend((table, guard))
+    register.argtypes, register.restype = (ctypes.c_int8, ctypes.c_void_p), None
+    register(_CUDA, ctypes.addressof(guard))
+    torch._C._ensureCUDADeviceGuardSet()
+
+
+def _answer_as_built(hooks: int, devices: int) -> None:
+    pointer = ctypes.c_void_p.from_address(hooks)
+    original = pointer.value
+    assert original is not None
+    size = _BEFORE + _FUNCTIONS
+    table = (ctypes.c_void_p * size)(*(ctypes.c_void_p * size).from_address(original - _BEFORE * _WORD))
+    _kept.append(table)
+    yes, no = _function(1), _function(0)
+    first = _BEFORE + _IS_BUILT
+    for place, answer in enumerate((yes, yes, yes, no, _function(devices), no, no, no, no)):
+        table[first + place] = answer
+    pointer.value = ctypes.addressof(table) + _BEFORE * _WORD
+    if str(torch._C._accelerator_getAccelerator()) != "cuda":
+        pointer.value = original
+        raise CannotPlayError(f"torch {torch.__version__} keeps its CUDA hooks in another order than torch 2.9 to 2.13")

@@ -1,0 +1,147 @@
+"""Comparing recordings made by hand: what is a divergence, which comes first, and why."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu2npu.verify.comparing.causes import Cause, explain
+from gpu2npu.verify.comparing.compare import Comparison, compare
+from gpu2npu.verify.comparing.tolerance import FACTOR, Tolerance, measured
+from gpu2npu.verify.recording.records import Event, Recording, Tensor
+from gpu2npu.verify.recording.sketch import summary
+
+
+def tensor(values: torch.Tensor) -> Tensor:
+    made = summary(values)
+    sketch = made.sketch.astype(np.float64)
+    return Tensor(made.shape, made.dtype, made.norm, made.mean, made.largest, made.unfinite, made.first, sketch)
+
+
+def values(seed: int, *shape: int) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape, np.float32))
+
+
+def event(kind: str, name: str, of: torch.Tensor, step: int = 0) -> Event:
+    return Event(step, kind, name, tensor=tensor(of))
+
+
+def recording(*events: Event, steps: int = 2) -> Recording:
+    return Recording("2.13.0", events, (1.0,) * steps)
+
+
+BATCH, ACTIVATION, GRADIENT, WEIGHT = values(0, 8, 3), values(1, 8, 4), values(2, 4, 3), values(3, 4, 3)
+
+
+def program(step: int = 0) -> list[Event]:
+    """A model of one layer that makes one step."""
+    return [
+        event("input", "Net", BATCH + step, step),
+        event("output", "Net.layer", ACTIVATION + step, step),
+        event("loss", "loss", torch.tensor(0.5 + step), step),
+        event("parameter gradient", "Net.layer.weight", GRADIENT + step, step),
+        event("parameter", "Net.layer.weight", WEIGHT + step, step),
+    ]
+
+
+ORIGINAL = recording(*program(0), *program(1))
+EXACT = Tolerance({})
+
+
+def migrated(change: dict[tuple[int, str], torch.Tensor]) -> Recording:
+    """The original's recording with other values at some steps and kinds."""
+    return replace(
+        ORIGINAL,
+        events=tuple(
+            replace(each, tensor=tensor(change[each.step, each.kind])) if (each.step, each.kind) in change else each
+            for each in ORIGINAL.events
+        ),
+    )
+
+
+def cause(change: dict[tuple[int, str], torch.Tensor]) -> tuple[int, Cause]:
+    comparison = compare(ORIGINAL, migrated(change), EXACT)
+    explanation = explain(comparison)
+    assert explanation is not None and comparison.first is not None
+    return comparison.first.event.step, explanation.cause
+
+
+@given(st.integers(1, 400), st.integers(0, 1000), st.floats(1e-4, 10))
+def test_sketches_give_the_distance_of_two_tensors(size: int, seed: int, scale: float) -> None:
+    one, change = values(seed, size), values(seed + 1, size) * scale
+    estimated = float(np.linalg.norm(tensor(one).sketch - tensor(one + change).sketch))
+    assert estimated == pytest.approx(float(change.norm()), rel=0.9, abs=1e-5)  # 5 standard deviations of 0.18
+
+
+def test_what_is_not_finite_is_counted_and_left_out() -> None:
+    made = summary(torch.tensor([1.0, float("nan"), float("inf"), -2.0]))
+    assert (made.unfinite, made.largest, made.norm) == (2, 2.0, pytest.approx(5**0.5))
+
+
+def test_equal_recordings_do_not_diverge() -> None:
+    assert not compare(ORIGINAL, ORIGINAL, EXACT).differences
+
+
+def test_rounding_is_no_divergence_and_more_than_rounding_is_one() -> None:
+    rounded = migrated({(1, "output"): (ACTIVATION + 1) * (1 + 1e-4)})
+    tolerance = measured(ORIGINAL, [rounded])
+    near = migrated({(1, "output"): (ACTIVATION + 1) * (1 - 1e-4 * FACTOR / 2)})
+    far = migrated({(1, "output"): (ACTIVATION + 1) * (1 - 1e-4 * FACTOR * 2)})
+    assert not compare(ORIGINAL, near, tolerance).differences
+    first = compare(ORIGINAL, far, tolerance).first
+    assert first is not None and first.event.key == (1, "output", "Net.layer", 0, 0)
+
+
+def test_a_tolerance_does_not_shrink_from_step_to_step() -> None:
+    tolerance = measured(ORIGINAL, [migrated({(0, "output"): ACTIVATION * (1 + 1e-4)})])
+    later = next(each for each in ORIGINAL.events if each.key[:2] == (1, "output"))
+    assert tolerance.of(later) == pytest.approx(FACTOR * 1e-4, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({(0, "input"): BATCH + 1}, (0, Cause.ORDER)),  # the second batch
+        ({(0, "input"): BATCH + 7}, (0, Cause.DATA)),
+        ({(1, "output"): ACTIVATION * 2}, (1, Cause.OPERATOR)),
+        ({(0, "loss"): torch.tensor(1.0)}, (0, Cause.LOSS_FACTOR)),
+        ({(0, "loss"): torch.tensor(0.6)}, (0, Cause.LOSS)),
+        ({(1, "parameter gradient"): 2 * GRADIENT + 1}, (1, Cause.KEPT)),
+        ({(1, "parameter gradient"): values(9, 4, 3)}, (1, Cause.GRADIENT)),
+        ({(0, "parameter"): WEIGHT * 1.5}, (0, Cause.OPTIMIZER)),
+        ({(1, "input"): BATCH.half()}, (1, Cause.PRECISION)),
+        ({(1, "input"): BATCH[:4]}, (1, Cause.SHAPE)),
+        ({(0, "output"): ACTIVATION * float("nan")}, (0, Cause.OPERATOR)),
+    ],
+)
+def test_a_divergence_has_a_step_and_a_cause(
+    change: dict[tuple[int, str], torch.Tensor], expected: tuple[int, Cause]
+) -> None:
+    assert cause(change) == expected
+
+
+def test_the_first_divergence_is_the_first_in_program_order() -> None:
+    comparison = compare(ORIGINAL, migrated({(1, "loss"): torch.tensor(9.0), (0, "parameter"): WEIGHT * 2}), EXACT)
+    assert [each.event.key[:2] for each in comparison.differences] == [(0, "parameter"), (1, "loss")]
+
+
+def of_events(*events: Event, steps: int = 2) -> Comparison:
+    return compare(ORIGINAL, recording(*events, steps=steps), EXACT)
+
+
+def test_a_module_called_on_one_side_only_is_a_divergence_where_it_is_called() -> None:
+    extra = event("output", "Net.dropout", ACTIVATION)
+    comparison = of_events(*program(0)[:2], extra, *program(0)[2:], *program(1))
+    assert [each.event for each in comparison.differences] == [extra]
+    explanation = explain(comparison)
+    assert explanation is not None and (explanation.cause, explanation.module) == (Cause.BRANCH, "Net.dropout")
+
+
+def test_a_program_that_ends_early_is_a_divergence_after_its_last_step() -> None:
+    comparison = of_events(*program(0), steps=1)
+    explanation = explain(comparison)
+    assert comparison.first is not None and comparison.first.event.step == 1
+    assert explanation is not None and explanation.cause is Cause.STEPS

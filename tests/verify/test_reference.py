@@ -1,0 +1,132 @@
+"""The reference device: CUDA's part played on the CPU. In a process of its own, since it changes torch."""
+
+import subprocess
+import sys
+from textwrap import dedent
+
+PROGRAM = """
+import io
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from gpu2npu.verify import reference
+
+reference.install(2)
+
+
+def refused(words, call):
+    try:
+        call()
+    except RuntimeError as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError(f"not refused: {words}")
+
+
+# What a program asks before it decides.
+assert torch.cuda.is_available() and torch.cuda.device_count() == 2 and torch.cuda.current_device() == 0
+x = torch.arange(6.0).view(2, 3).cuda()
+assert x.is_cuda and str(x.device) == "cuda:0" and "device='cuda:0'" in repr(x)
+assert torch.zeros(2, device="cuda:1").device == torch.device("cuda", 1)
+with torch.cuda.device(1):
+    assert torch.zeros(2).cuda().get_device() == torch.ones(2, device="cuda").get_device() == 1
+assert isinstance(torch.cuda.FloatTensor(2), torch.cuda.FloatTensor)
+assert x.type(torch.cuda.DoubleTensor).dtype is torch.float64
+
+# As strict as CUDA.
+refused("at least two devices, cuda:0 and cpu", lambda: x + torch.ones(2, 3))
+refused("at least two devices, cuda:0 and cuda:1", lambda: x @ torch.ones(3, 2, device="cuda:1"))
+refused("invalid device ordinal", lambda: torch.zeros(1, device="cuda:2"))
+try:
+    x.numpy()
+except TypeError as error:
+    assert "cuda:0" in str(error)
+else:
+    raise AssertionError("numpy() of a tensor on cuda")
+assert (x + torch.tensor(1.0)).is_cuda  # a number may stay on the host
+assert x[torch.tensor([1])].is_cuda  # so may indices
+
+# Arithmetic and gradients are those of the CPU, to the bit.
+def trained(device):
+    torch.manual_seed(0)
+    layers = nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.GELU(), nn.Flatten(), nn.Linear(64, 3)
+    model = nn.Sequential(*layers).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+    batch = torch.linspace(-1, 1, 2 * 2 * 36).view(2, 2, 6, 6).to(device)
+    for _ in range(3):
+        loss = F.cross_entropy(model(batch), torch.tensor([0, 2], device=device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return loss.item(), model
+
+
+on_cpu, on_cuda = trained("cpu"), trained("cuda")
+assert abs(on_cpu[0] - on_cuda[0]) < 1e-6
+y = torch.randn(4, 4, device="cuda:1", requires_grad=True)
+(y @ y).sum().backward()
+assert str(y.grad.device) == "cuda:1"
+
+# Views share memory, in-place writes are seen.
+view = x.t()[1:]
+view.zero_()
+assert x.tolist() == [[0.0, 0.0, 0.0], [3.0, 0.0, 0.0]]
+
+# Mixed precision, scaling, streams, events.
+model = on_cuda[1]
+scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+with torch.autocast("cuda"):
+    out = model[4](torch.ones(1, 64, device="cuda"))
+assert out.dtype is torch.float16
+scaler.scale(out.float().sum()).backward()
+scaler.step(optimizer)
+scaler.update()
+assert scaler.get_scale() == 1024.0
+with torch.cuda.stream(torch.cuda.Stream()):
+    torch.cuda.current_stream().synchronize()
+start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+start.record(), end.record()
+assert start.elapsed_time(end) >= 0
+
+# Checkpoints and pinned memory.
+file = io.BytesIO()
+torch.save(model.state_dict(), file)
+file.seek(0)
+assert torch.load(file)["0.weight"].is_cuda
+file.seek(0)
+assert not torch.load(file, map_location="cpu")["0.weight"].is_cuda
+assert torch.ones(2).pin_memory().is_pinned() and not torch.ones(2).is_pinned()
+
+# DataParallel on both cards.
+class Seen(nn.Module):
+    def forward(self, batch):
+        cards.add(str(batch.device))
+        return batch * 2
+
+
+cards = set()
+doubled = nn.DataParallel(Seen())(torch.ones(4, 1, device="cuda"))
+assert cards == {"cuda:0", "cuda:1"} and doubled.tolist() == [[2.0]] * 4 and doubled.get_device() == 0
+wrapped = nn.DataParallel(nn.Linear(3, 1).cuda())
+wrapped(torch.ones(4, 3, device="cuda")).sum().backward()
+assert wrapped.module.weight.grad.tolist() == [[4.0, 4.0, 4.0]]
+
+# Recurrent cells, which CUDA fuses.
+for kind in (nn.LSTM, nn.GRU):
+    torch.manual_seed(1)
+    cell = kind(3, 4)
+    sequence = torch.linspace(0, 1, 15).view(5, 1, 3)
+    expected = cell(sequence)[0]
+    found = cell.cuda()(sequence.cuda())[0]
+    assert torch.allclose(expected, found.cpu(), atol=1e-6)
+    found.sum().backward()
+    assert cell.weight_ih_l0.grad.is_cuda
+"""
+
+
+def test_cuda_is_played_as_cuda_behaves() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", dedent(PROGRAM)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,76 @@
+"""`gpu2npu verify` from end to end: a project that trains the same, one that does not, one that fails."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FIXTURE = Path(__file__).parents[2] / "fixtures" / "mnist_cnn"
+VERIFY = [sys.executable, "-m", "gpu2npu", "verify"]
+TRAIN = ["train.py", "--train-size", "64", "--dropout", "0.2"]
+
+
+def verified(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*VERIFY, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
+    folder = tmp_path_factory.mktemp("verify") / "out"
+    return verified("-i", FIXTURE, "-v", "2.1.0", "--steps", 3, "-o", folder, "--", *TRAIN), folder
+
+
+def test_a_migration_that_trains_the_same_says_so(clean: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    done, folder = clean
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.split()[:2] for line in lines[:3]] == [["step", "1"], ["step", "2"], ["step", "3"]]
+    assert lines[3].startswith("The same: 3 steps, ")
+    assert "HF32 for conv" in done.stdout
+    assert "trained on" not in (folder / "migrated" / "stdout").read_text()  # it ended after the third step
+    assert not (FIXTURE / "__pycache__").exists()  # the original was run in a copy
+
+
+def test_a_change_that_matters_is_found_with_its_line(
+    clean: tuple[subprocess.CompletedProcess[str], Path], tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(clean[1] / "migration" / "mnist_cnn_msft", copy)
+    script = copy / "train.py"
+    text = script.read_text()
+    assert "optimizer.zero_grad()" in text
+    script.write_text(text.replace("optimizer.zero_grad()", "pass"))
+    done = verified("-i", FIXTURE, "--migrated", copy, "--steps", 3, "--", *TRAIN)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Diverged at step 2 in Net.conv1: gradients not zeroed." in done.stdout
+    assert "original: train.py, line 27; migrated: train.py, line 28" in done.stdout
+    assert "aten::convolution (NumPy kernel)" in done.stdout
+
+
+def test_a_program_that_fails_is_shown_with_the_change_near_it(tmp_path: Path) -> None:
+    source = tmp_path / "project"
+    source.mkdir()
+    (source / "train.py").write_text("import torch\nx = torch.ones(2).cuda()\nraise ValueError(x.device.type)\n")
+    done = verified("-i", source, "-v", "2.1.0", "--", "train.py")
+    assert done.returncode == 3
+    assert "ValueError" in done.stderr
+    assert "change_list.csv, row" in done.stderr and "train.py, line 2" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-i", FIXTURE, "--", "train.py"], "Give either -v"),
+        (["-i", FIXTURE, "-v", "2.1.0"], "Missing CMD"),
+        (["-i", "nowhere", "-v", "2.1.0", "--", "train.py"], "nowhere"),
+        (["-i", FIXTURE, "-v", "2.1.0", "--soc", "Ascend1", "--", "train.py"], "--soc"),
+        (["-i", FIXTURE, "-v", "0.4", "--", "train.py"], "0.4"),
+        (["-i", FIXTURE, "-v", "2.1.0", "--", "nothing.py"], "no such script"),
+    ],
+)
+def test_wrong_use_is_one_sentence(arguments: list[object], words: str) -> None:
+    done = verified(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr and "Traceback" not in done.stderr
