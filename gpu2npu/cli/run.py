@@ -86,7 +86,7 @@ def run(
         soc_named(soc)
     except ValueError as error:
         raise click.UsageError(f"--soc: {error}.") from None
-    chosen = known_version(version("torch").partition("+")[0]) if torch_npu is None else known_torch_npu(torch_npu)
+    chosen = newest_release() if torch_npu is None else known_torch_npu(torch_npu)
     if torch_npu is not None and chosen is None:
         raise click.UsageError(f"--torch-npu: {unknown_version(torch_npu)}.")
     _check_installation(hide_real)
@@ -99,7 +99,7 @@ def run(
         soc=soc,
         strict=strict,
         op_report=op_report,
-        torch_npu=chosen or known_version(RELEASES[-1]),
+        torch_npu=chosen,
     )
     try:
         launch = prepare(command, environment, python=sys.executable)
@@ -107,6 +107,12 @@ def run(
     except LaunchError as error:
         click.echo(f"Error: {error}.", err=True)
         sys.exit(error.exit_code)
+
+
+def newest_release() -> str:
+    """The newest release of torch_npu for the installed torch; for an unknown torch the newest there is."""
+    newest = RELEASES[-1]
+    return known_version(version("torch").partition("+")[0]) or known_version(newest) or newest
 
 
 def _check_installation(hide_real: bool) -> None:

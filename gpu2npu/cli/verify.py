@@ -123,9 +123,7 @@ def _migrated(source: Path, version: str | None, folder: Path) -> Path:
 
 
 def _verify(source: Path, copy: Path, command: tuple[str, ...], folder: Path, steps: int, soc: str) -> int:
-    from importlib.metadata import version as installed
-
-    from gpu2npu.cli.run import support_table
+    from gpu2npu.cli.run import newest_release
     from gpu2npu.cli.verify_text import Losses, show_failure, show_verdict
     from gpu2npu.verify.programs import FailedError
     from gpu2npu.verify.recording.records import RecordingError
@@ -139,7 +137,7 @@ def _verify(source: Path, copy: Path, command: tuple[str, ...], folder: Path, st
         folder=folder,
         steps=steps,
         soc=soc,
-        support_table=support_table(installed("torch")),
+        torch_npu=newest_release(),
     )
     try:
         with Losses(steps) as losses:

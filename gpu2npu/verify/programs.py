@@ -94,9 +94,9 @@ def start(program: Program) -> Running:
     return Running(program, process)
 
 
-def emulated(npus: int, soc: str, support_table: Path) -> dict[str, str]:
+def emulated(npus: int, soc: str, torch_npu: str) -> dict[str, str]:
     """The environment of the migrated program."""
-    return emulating(os.environ, python=sys.executable, npus=npus, soc=soc, support_table=support_table)
+    return emulating(os.environ, python=sys.executable, npus=npus, soc=soc, torch_npu=torch_npu)
 
 
 def played() -> dict[str, str]:

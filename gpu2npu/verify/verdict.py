@@ -30,7 +30,7 @@ class Task:
     folder: Path
     steps: int
     soc: str
-    support_table: Path
+    torch_npu: str
 
 
 def verify(task: Task, progress: Progress) -> Comparison:
@@ -85,7 +85,7 @@ def _original(task: Task, part: str) -> Program:
 def _migrated(task: Task) -> Program:
     folder = task.folder / "migrated"
     settings = Settings(folder=folder / "recording", project=folder / task.migrated.name, steps=task.steps)
-    environment = emulated(_CARDS, task.soc, task.support_table)
+    environment = emulated(_CARDS, task.soc, task.torch_npu)
     return Program("the migrated program", task.migrated, task.migrated_command, folder, settings, environment)
 
 
