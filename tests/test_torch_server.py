@@ -18,6 +18,10 @@ sys.exit(int(sys.argv[1]))
 
 def test_a_script_ends_as_it_would_alone(torch_python, tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
+    module = subprocess.run(
+        [*torch_python, "-m", "script", "3"], cwd=tmp_path, env={"MINE": ""}, input="\n", text=True, check=False
+    )
+    assert module.returncode == 3
     for way, code, error in (("0", 0, ""), ("7", 7, ""), ("raise", 1, "KeyError"), ("kill", -signal.SIGKILL, "")):
         ran = subprocess.run(
             [*torch_python, "script.py", way],

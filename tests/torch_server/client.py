@@ -1,4 +1,4 @@
-"""`python client.py SOCKET SCRIPT ARGUMENTS`: has a server run the script, and ends as it ends."""
+"""`python client.py SOCKET SCRIPT ARGUMENTS`: has a server run the script (or `-m MODULE`), and ends as it ends."""
 
 import json
 import os

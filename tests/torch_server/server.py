@@ -72,7 +72,7 @@ def answer(client: socket.socket) -> int:
 
 
 def run(arguments: list[str], folder: str, environment: dict[str, str]) -> None:
-    """What Python does for `python SCRIPT ARGUMENTS` after it has started."""
+    """What Python does for `python SCRIPT ARGUMENTS`, or `python -m MODULE ARGUMENTS`, after it has started."""
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
@@ -89,8 +89,13 @@ def run(arguments: list[str], folder: str, environment: dict[str, str]) -> None:
         importlib.import_module("sitecustomize")
     for backend in importlib.metadata.entry_points(group="torch.backends"):
         backend.load()()
-    sys.path.insert(0, str(Path(arguments[0]).absolute().parent))
-    runpy.run_path(arguments[0], run_name="__main__")
+    if arguments[0] == "-m":
+        sys.path.insert(0, folder)
+        sys.argv = arguments[1:]
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.path.insert(0, str(Path(arguments[0]).absolute().parent))
+        runpy.run_path(arguments[0], run_name="__main__")
 
 
 if __name__ == "__main__":
