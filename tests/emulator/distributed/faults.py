@@ -21,7 +21,7 @@ WAYS = {
 def run_rank(rank, way, folder, seen, all_told):
     torch.npu.set_device(rank)
     dist.init_process_group(
-        "hccl", init_method=f"file://{folder}/{way}", rank=rank, world_size=3, timeout=timedelta(seconds=60)
+        "hccl", init_method=f"file://{folder}/{way}", rank=rank, world_size=3, timeout=timedelta(seconds=600)
     )
     tensor = torch.ones(1, device=f"npu:{rank}")
     dist.all_reduce(tensor)
@@ -35,7 +35,7 @@ def run_rank(rank, way, folder, seen, all_told):
             dist.recv(tensor, src=1)
     except RuntimeError as error:
         seen.put((way, rank, str(error)))
-    all_told.wait(60)  # who leaves earlier is one more rank that has ended
+    all_told.wait(600)  # who leaves earlier is one more rank that has ended
 
 
 if __name__ == "__main__":
@@ -51,6 +51,6 @@ if __name__ == "__main__":
         stories += [seen.get(timeout=600) for _ in range(2)]
         all_told.set()
         for process in processes:
-            process.join(30)
+            process.join(600)
         stories.append((way, "codes", [process.exitcode for process in processes]))
     sys.stdout.write(json.dumps(stories) + "\n")
