@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
 
 # One search that takes longer than this on a thousand characters would take hours on a source file; one whose time
-# grows with the square of the length, as that of `\w+=` does, takes hundredths of it. On a system that can limit a
-# process's own time the clock only backs it up, since the machine may be busy.
+# grows with the square of the length, as that of `\w+=` does, takes hundredths of it. The clock decides only on a
+# system that cannot limit a process's own time: the machine may be busy.
 _SECONDS = 1
-_CLOCK_SECONDS = 30
+_CLOCK_SECONDS = None if hasattr(signal, "setitimer") else 30
 _TEXT_LENGTH = 1500
 
 # Read by a Python of its own, which can be stopped in the middle of a search: the tries that are written and not ended.
