@@ -46,6 +46,16 @@ def signals_that_end_what_tests_start() -> None:
             signal.signal(number, lambda *_: None)
 
 
+@pytest.fixture(autouse=True)
+def signal_handlers() -> Iterator[None]:
+    """Commands that run within a test's process leave theirs, which would meet whoever ends a later test."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        if signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
+
+
 @pytest.fixture(scope="session")
 def torch_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str | Path]]:
     """A command that runs a script as `python` does, in a process that has imported torch already.
