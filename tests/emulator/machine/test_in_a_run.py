@@ -50,7 +50,7 @@ def run(folder, *command):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 
