@@ -31,9 +31,9 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
     return [torch.float16, torch.bfloat16] if is_bf16_supported() else [torch.float16]
 
 
-def get_device_name(device: DeviceLike = None) -> str:
-    """The chip's name."""
-    return get_device_properties(device).name
+def get_device_name(device_name: DeviceLike = None) -> str:
+    """The chip's name; the argument, a device, is called as torch_npu calls it."""
+    return get_device_properties(device_name).name
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,9 @@ def test_npus_are_there_and_cuda_is_not():
 
 
 def test_the_chip_describes_itself():
-    assert torch.npu.get_device_name(0) == soc_named(DEFAULT_SOC).name
+    assert torch.npu.get_device_name(0) == torch.npu.get_device_name(device_name=0) == soc_named(DEFAULT_SOC).name
+    assert torch.npu.get_soc_version() == torch_npu._C._npu_get_soc_version() == 221
+    assert torch_npu.version.__version__ == torch_npu.__version__
     properties = torch.npu.get_device_properties("npu:1")
     assert properties.name == soc_named(DEFAULT_SOC).name
     assert properties.total_memory == soc_named(DEFAULT_SOC).memory == 64 << 30

@@ -59,12 +59,9 @@ if torch._is_device_backend_autoload_enabled():
 else:
     _install()
 
-from gpu2npu.emulator.device.support_table import release as _release  # noqa: E402
-
-from . import distributed, npu, profiler  # noqa: E402
+from . import _C, distributed, npu, profiler  # noqa: E402, F401
 from .npu._format import Format, get_npu_format  # noqa: E402
-
-__version__ = _release() or torch.__version__.partition("+")[0]
+from .version import __version__  # noqa: E402, F401
 
 __all__ = ["Format", "distributed", "get_npu_format", "npu", "profiler"]
 
