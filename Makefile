@@ -29,7 +29,7 @@ test-settings: $(INSTALLED)
 test-cards: $(INSTALLED)
 	GPU2NPU_TEST_CARDS=all $(BIN)/python -m pytest -n auto tests/fixtures/test_many_cards.py
 
-# Faults put into migrated copies and kernels, each of which `gpu2npu verify` has to find at its step and module.
+# Faults put into a migrated copy, each of which `gpu2npu verify` has to find at its step and module.
 test-verify: $(INSTALLED)
 	GPU2NPU_TEST_VERIFY=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/verify
 

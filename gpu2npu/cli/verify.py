@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gpu2npu.emulator.launch import LaunchError, missing_requirements
 from gpu2npu.emulator.soc import DEFAULT_SOC, soc_named
+
+if TYPE_CHECKING:
+    from gpu2npu.verify.comparing.compare import Comparison
+    from gpu2npu.verify.verdict import Task
 
 EXIT_SAME, EXIT_DIVERGED, EXIT_USAGE, EXIT_FAILED = 0, 1, 2, 3
 
@@ -19,7 +25,7 @@ EPILOG = """
 Examples:
   gpu2npu verify -i resnet -v 2.1.0 -- train.py --epochs 1
   gpu2npu verify -i resnet --migrated out/resnet_msft --steps 50 -- -m resnet.train
-  gpu2npu verify -i resnet -v 2.1.0 -o verified -- train.py
+  gpu2npu verify -i resnet -v 2.1.0 -o verified --html verified.html -- train.py
 
 The original runs on the CPU with CUDA's part played, the migrated program on the emulated NPU, in copies of their
 folders: neither is modified. Both are given the same random numbers.
@@ -73,6 +79,17 @@ Exit codes:
     metavar="DIR",
     help="A new folder for the recordings, what the programs print and the migrated copy.",
 )
+@click.option(
+    "--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the result as one web page."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Print the verdict, or all that was compared as JSON.",
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="CMD...")
 def verify(
     source: Path,
@@ -81,6 +98,8 @@ def verify(
     steps: int,
     soc: str,
     output: Path | None,
+    html: Path | None,
+    form: str,
     command: tuple[str, ...],
 ) -> None:
     """Run a project and its migrated copy side by side, and say whether they train the same.
@@ -95,6 +114,11 @@ def verify(
         raise click.UsageError("Give either -v, to migrate the project, or --migrated, the folder of a migrated copy.")
     if output is not None and output.exists():
         raise click.UsageError(f"-o {output}: there is such a folder already; name a new one.")
+    for project in (source, migrated):
+        if output is not None and project is not None and output.resolve().is_relative_to(project.resolve()):
+            raise click.UsageError(f"-o {output} lies in {project}, which is copied to it: name a folder elsewhere.")
+    if html is not None and not html.absolute().parent.is_dir():
+        raise click.UsageError(f"--html {html}: there is no folder {html.absolute().parent}.")
     try:
         soc_named(soc)
     except ValueError as error:
@@ -106,7 +130,8 @@ def verify(
         folder = output or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gpu2npu-verify-")))
         folder = folder.absolute()
         copy = _migrated(source, version, folder) if migrated is None else migrated
-        sys.exit(_verify(source, copy, command, folder, steps, soc))
+        task = _task(source, copy, command, folder, steps, soc)
+        sys.exit(_verify(task, html, form))
 
 
 def _migrated(source: Path, version: str | None, folder: Path) -> Path:
@@ -122,14 +147,11 @@ def _migrated(source: Path, version: str | None, folder: Path) -> Path:
     return destination
 
 
-def _verify(source: Path, copy: Path, command: tuple[str, ...], folder: Path, steps: int, soc: str) -> int:
+def _task(source: Path, copy: Path, command: tuple[str, ...], folder: Path, steps: int, soc: str) -> Task:
     from gpu2npu.cli.run import newest_release
-    from gpu2npu.cli.verify_text import Losses, show_failure, show_verdict
-    from gpu2npu.verify.programs import FailedError
-    from gpu2npu.verify.recording.records import RecordingError
-    from gpu2npu.verify.verdict import Task, verify
+    from gpu2npu.verify.verdict import Task
 
-    task = Task(
+    return Task(
         original=source.resolve(),
         migrated=copy.resolve(),
         original_command=command,
@@ -139,16 +161,41 @@ def _verify(source: Path, copy: Path, command: tuple[str, ...], folder: Path, st
         soc=soc,
         torch_npu=newest_release(),
     )
+
+
+def _verify(task: Task, html: Path | None, form: str) -> int:
+    from gpu2npu.cli.verify_text import Losses, show_failure, show_verdict
+    from gpu2npu.verify.document import document
+    from gpu2npu.verify.programs import FailedError
+    from gpu2npu.verify.recording.records import RecordingError
+    from gpu2npu.verify.verdict import verify
+
     try:
-        with Losses(steps) as losses:
+        with Losses(task.steps, sys.stderr if form == "json" else sys.stdout) as losses:
             comparison = verify(task, losses.show)
     except FailedError as error:
-        show_failure(error, copy)
+        show_failure(error, task.migrated)
         return EXIT_FAILED
     except LaunchError as error:
         raise click.UsageError(f"{error}.") from None
     except RecordingError as error:
         click.echo(f"Error: {error}.", err=True)
         return EXIT_FAILED
-    show_verdict(comparison, copy)
+    if html is not None:
+        _write_page(html, comparison, task)
+    if form == "json":
+        click.echo(json.dumps(document(comparison, task.original, task.migrated), indent=1))
+    else:
+        show_verdict(comparison, task.migrated)
     return EXIT_DIVERGED if comparison.differences else EXIT_SAME
+
+
+def _write_page(html: Path, comparison: Comparison, task: Task) -> None:
+    from gpu2npu.report.verify_page import verify_page
+    from gpu2npu.verify.document import document
+
+    page = verify_page(document(comparison, task.original, task.migrated), task.original.name)
+    try:
+        html.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(f"--html {html}: {error.strerror}.") from None

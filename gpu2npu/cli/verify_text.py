@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -30,8 +30,9 @@ _ROWS = 5
 class Losses:
     """One line a step with both losses, and on a terminal a progress bar below them."""
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, stream: TextIO) -> None:
         self._steps = steps
+        self._stream = stream
         self._shown = 0
         self._bar: Progress | None = None
 
@@ -55,7 +56,7 @@ class Losses:
         """Show the steps that both programs have made since the last call."""
         while self._shown in original and self._shown in migrated:
             here, there = original[self._shown], migrated[self._shown]
-            click.echo(f"step {self._shown + 1:>3}  original {here:.8g}  migrated {there:.8g}")
+            click.echo(f"step {self._shown + 1:>3}  original {here:.8g}  migrated {there:.8g}", self._stream)
             self._shown += 1
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=self._shown)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from importlib.resources import files
 from typing import Any
-
-from jinja2 import Environment, FunctionLoader
-from markupsafe import Markup
 
 from gpu2npu.records import FindingKind
 from gpu2npu.report.check_result import SEVERITY, CheckedFile, CheckedRepository, CheckResult, Readiness, Verdict
 from gpu2npu.report.check_text import LABELS, VERDICTS
 from gpu2npu.report.text import counted, file_and_cell
+from gpu2npu.report.webpage import embedded_json, render
 
 _SHARES = (
     ("automatic", "migrated automatically"),
@@ -31,7 +27,7 @@ _WORDS = {
 def page(result: CheckResult) -> str:
     """The page of one project. Findings that a baseline has are only counted."""
     shown = [file for file in result.files if file.changes or file.reported or file.failure is not None]
-    return _render(
+    return render(
         "check.html",
         title=f"{result.name} on an NPU",
         result=result,
@@ -42,7 +38,7 @@ def page(result: CheckResult) -> str:
         rows=[_row(file) for file in shown],
         checked=counted(len(result.files), "file"),
         quiet=counted(len(result.files) - len(shown), "other file") if len(shown) < len(result.files) else "",
-        data=_json([_details(file) for file in shown]),
+        data=embedded_json([_details(file) for file in shown]),
     )
 
 
@@ -55,7 +51,7 @@ def rollup(repositories: Sequence[CheckedRepository]) -> str:
     ]
     total = [sum(getattr(each.readiness, name) for each in checked) for name, _ in _SHARES]
     efforts = [each.readiness.effort for each in checked if each.readiness is not None]
-    return _render(
+    return render(
         "rollup.html",
         title=f"{counted(len(repositories), 'repository', 'repositories')} on an NPU",
         rows=[(each, _WORDS[each.readiness.verdict] if each.readiness else "") for each in repositories],
@@ -66,15 +62,6 @@ def rollup(repositories: Sequence[CheckedRepository]) -> str:
         high=sum(effort.high for effort in efforts),
         share_of=_shares,
     )
-
-
-def _render(template: str, **values: Any) -> str:
-    environment = Environment(loader=FunctionLoader(_template), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.get_template(template).render(**values)
-
-
-def _template(name: str) -> str:
-    return (files("gpu2npu.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 def _shares(readiness: Readiness) -> list[tuple[str, str, int, float]]:
@@ -118,9 +105,3 @@ def _details(file: CheckedFile) -> dict[str, Any]:
         for found in file.reported
     ]
     return {"path": file.path, "failure": file.failure, "findings": findings, "diff": file.diff}
-
-
-def _json(value: Any) -> Markup:
-    """JSON that can stand in a script element: nothing in it ends the element or begins a comment."""
-    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

@@ -1,6 +1,7 @@
 """Comparing recordings made by hand: what is a divergence, which comes first, and why."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu2npu.cli.verify_text import show_verdict
 from gpu2npu.verify.comparing.causes import Cause, explain
 from gpu2npu.verify.comparing.compare import Comparison, compare
 from gpu2npu.verify.comparing.tolerance import FACTOR, Tolerance, measured
@@ -145,3 +147,30 @@ def test_a_program_that_ends_early_is_a_divergence_after_its_last_step() -> None
     explanation = explain(comparison)
     assert comparison.first is not None and comparison.first.event.step == 1
     assert explanation is not None and explanation.cause is Cause.STEPS
+
+
+def test_the_verdict_names_place_cause_lines_and_change(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    change = "File,Start Line,End Line,Operation Type,Message,Rule,Before,After\nnet.py,12,12,MODIFY,Moved.,rule,a,b\n"
+    (tmp_path / "change_list.csv").write_text(change)
+    stack = (("net.py", 12), ("train.py", 30))
+    there = recording(*(replace(each, stack=stack) for each in ORIGINAL.events))
+    here = replace(
+        there,
+        events=tuple(
+            replace(each, tensor=tensor(ACTIVATION * 3)) if each.key[:2] == (0, "output") else each
+            for each in there.events
+        ),
+        operators={"Net.layer": (("aten::mm", "numpy"),)},
+    )
+    show_verdict(compare(there, here, EXACT), tmp_path)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Diverged at step 1 in Net.layer: operator computed otherwise."
+    assert lines[2] == "original: net.py, line 12; migrated: net.py, line 12"
+    assert lines[3] == "Operators of Net.layer on the NPU: aten::mm (NumPy kernel)."
+    assert lines[4] == "change_list.csv, rows 1: net.py, line 12: Moved."
+    assert len(lines) == 5
+
+
+def test_a_verdict_of_no_difference_says_how_near_it_was(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    show_verdict(compare(ORIGINAL, ORIGINAL, EXACT), tmp_path)
+    assert capsys.readouterr().out.startswith("The same: 2 steps, 10 places compared.")

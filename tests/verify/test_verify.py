@@ -1,10 +1,13 @@
 """`gpu2npu verify` from end to end: a project that trains the same, one that does not, one that fails."""
 
+import json
 import shutil
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "mnist_cnn"
@@ -19,7 +22,8 @@ def verified(*arguments: object) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
     folder = tmp_path_factory.mktemp("verify") / "out"
-    return verified("-i", FIXTURE, "-v", "2.1.0", "--steps", 3, "-o", folder, "--", *TRAIN), folder
+    page = folder.with_suffix(".html")
+    return verified("-i", FIXTURE, "-v", "2.1.0", "--steps", 3, "-o", folder, "--html", page, "--", *TRAIN), folder
 
 
 def test_a_migration_that_trains_the_same_says_so(clean: tuple[subprocess.CompletedProcess[str], Path]) -> None:
@@ -30,7 +34,8 @@ def test_a_migration_that_trains_the_same_says_so(clean: tuple[subprocess.Comple
     assert lines[3].startswith("The same: 3 steps, ")
     assert "HF32 for conv" in done.stdout
     assert "trained on" not in (folder / "migrated" / "stdout").read_text()  # it ended after the third step
-    assert not (FIXTURE / "__pycache__").exists()  # the original was run in a copy
+    page = folder.with_suffix(".html").read_text()
+    assert "the same" in page and '"name":"Net.conv1"' in page and "http" not in page.replace("http://www.w3.org", "")
 
 
 def test_a_change_that_matters_is_found_with_its_line(
@@ -42,11 +47,16 @@ def test_a_change_that_matters_is_found_with_its_line(
     text = script.read_text()
     assert "optimizer.zero_grad()" in text
     script.write_text(text.replace("optimizer.zero_grad()", "pass"))
-    done = verified("-i", FIXTURE, "--migrated", copy, "--steps", 3, "--", *TRAIN)
+    done = verified("-i", FIXTURE, "--migrated", copy, "--steps", 3, "--format", "json", "--", *TRAIN)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "Diverged at step 2 in Net.conv1: gradients not zeroed." in done.stdout
-    assert "original: train.py, line 27; migrated: train.py, line 28" in done.stdout
-    assert "aten::convolution (NumPy kernel)" in done.stdout
+    found = json.loads(done.stdout)
+    jsonschema.validate(found, json.loads((files("gpu2npu.verify") / "report.schema.json").read_text()))
+    first = found["first"]
+    assert (first["step"], first["module"], first["cause"]) == (2, "Net.conv1", "gradients not zeroed")
+    assert (first["original"][0], first["migrated"][0]) == ("train.py:27", "train.py:28")
+    assert {"name": "aten::convolution", "computed_by": "numpy"} in first["operators"]
+    assert [line["text"].strip() for line in first["code"]["migrated"] if line["here"]] == ["optimizer.step()"]
+    assert len(found["losses"]) == 3 and found["verdict"] == "diverged"
 
 
 def test_a_program_that_fails_is_shown_with_the_change_near_it(tmp_path: Path) -> None:
@@ -66,6 +76,8 @@ def test_a_program_that_fails_is_shown_with_the_change_near_it(tmp_path: Path) -
         (["-i", FIXTURE, "-v", "2.1.0"], "Missing CMD"),
         (["-i", "nowhere", "-v", "2.1.0", "--", "train.py"], "nowhere"),
         (["-i", FIXTURE, "-v", "2.1.0", "--soc", "Ascend1", "--", "train.py"], "--soc"),
+        (["-i", FIXTURE, "-v", "2.1.0", "-o", FIXTURE / "out", "--", "train.py"], "lies in"),
+        (["-i", FIXTURE, "-v", "2.1.0", "--html", "nowhere/x.html", "--", "train.py"], "no folder"),
         (["-i", FIXTURE, "-v", "0.4", "--", "train.py"], "0.4"),
         (["-i", FIXTURE, "-v", "2.1.0", "--", "nothing.py"], "no such script"),
     ],

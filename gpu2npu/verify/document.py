@@ -1,0 +1,136 @@
+"""A comparison as data: what `--format json` prints and the page shows. `report.schema.json` describes it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from gpu2npu.verify.comparing.causes import explain
+from gpu2npu.verify.comparing.changes import read_changes, touching
+from gpu2npu.verify.comparing.compare import Comparison, Difference, Measured
+from gpu2npu.verify.recording.records import Event
+
+VERSION = 1
+_DIFFERENCES = 200  # the first of them are listed
+_AROUND = 3  # lines of code shown before and after one
+
+Document = dict[str, Any]
+
+
+def document(comparison: Comparison, original: Path, migrated: Path) -> Document:
+    """The comparison of the projects in two folders. Numbers that JSON lacks are strings: "inf" and "nan"."""
+    first, explanation = comparison.first, explain(comparison)
+    losses = comparison.original.losses, comparison.migrated.losses
+    return {
+        "version": VERSION,
+        "verdict": "same" if first is None else "diverged",
+        "steps": comparison.steps,
+        "compared": len(comparison.measured),
+        "hf32": list(comparison.migrated.hf32),
+        "losses": [
+            {"step": step + 1, "original": _number(losses[0].get(step)), "migrated": _number(losses[1].get(step))}
+            for step in range(comparison.steps)
+        ],
+        "first": None
+        if first is None or explanation is None
+        else _difference(first)
+        | {
+            "cause": explanation.cause.value,
+            "explanation": explanation.sentence,
+            "module": explanation.module,
+            "operators": [
+                {"name": name, "computed_by": kind}
+                for name, kind in comparison.migrated.operators.get(explanation.module or "", ())
+            ],
+            "changes": [
+                {"row": row.number, "path": row.path, "line": row.start, "rule": row.rule, "message": row.message}
+                for row in touching(read_changes(migrated), first.event.stack)
+            ],
+            "code": {
+                "original": _code(original, first.original),
+                "migrated": _code(migrated, first.migrated),
+            },
+        },
+        "differences": [_difference(each) for each in comparison.differences[:_DIFFERENCES]],
+        "places": _places(comparison),
+    }
+
+
+def _number(value: float | None) -> float | str | None:
+    return value if value is None or math.isfinite(value) else str(value)
+
+
+def _difference(difference: Difference) -> Document:
+    event = difference.event
+    return {
+        "step": event.step + 1,
+        "kind": event.kind,
+        "name": event.name,
+        "call": event.call + 1,
+        "message": difference.message,
+        "error": _number(difference.error),
+        "tolerance": _number(difference.tolerance),
+        "original": _stack(difference.original),
+        "migrated": _stack(difference.migrated),
+    }
+
+
+def _stack(event: Event | None) -> list[str] | None:
+    return None if event is None else [f"{path}:{line}" for path, line in event.stack]
+
+
+def _code(project: Path, event: Event | None) -> list[Document]:
+    """The lines around the innermost one of user code."""
+    if event is None or not event.stack:
+        return []
+    path, number = event.stack[0]
+    try:
+        lines = (project / path).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    first = max(number - _AROUND, 1)
+    return [
+        {"path": path, "line": line, "text": text, "here": line == number}
+        for line, text in enumerate(lines[first - 1 : number + _AROUND], first)
+    ]
+
+
+def _places(comparison: Comparison) -> list[Document]:
+    """One place of the program in all steps: in each, the call whose error is largest in units of its tolerance."""
+    rows: dict[tuple[str, str], dict[int, Measured]] = {}
+    for each in comparison.measured:
+        if each.original.tensor is not None:
+            cells = rows.setdefault((each.original.kind, each.original.name), {})
+            known = cells.get(each.original.step)
+            if known is None or each.units > known.units:
+                cells[each.original.step] = each
+    return [
+        {"kind": kind, "name": name, "steps": [_cell(cells[step]) for step in sorted(cells)]}
+        for (kind, name), cells in rows.items()
+    ]
+
+
+def _cell(measured: Measured) -> Document:
+    return {
+        "step": measured.original.step + 1,
+        "units": _number(measured.units),
+        "error": _number(measured.error),
+        "tolerance": _number(measured.tolerance),
+        "original": _tensor(measured.original),
+        "migrated": _tensor(measured.migrated),
+    }
+
+
+def _tensor(event: Event) -> Document:
+    assert event.tensor is not None
+    tensor = event.tensor
+    return {
+        "shape": list(tensor.shape),
+        "dtype": tensor.dtype,
+        "norm": _number(tensor.norm),
+        "largest": _number(tensor.largest),
+        "unfinite": tensor.unfinite,
+        "first": [_number(value) for value in tensor.first],
+        "stack": _stack(event),
+    }

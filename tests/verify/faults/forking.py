@@ -1,0 +1,77 @@
+"""Runs recorded programs in forks of one process that has imported torch, which takes longer than their training.
+
+Reads one job a line, as test_faults.py makes them, and writes their exit codes when all are done, as one line of JSON.
+The first argument is how many run at a time.
+"""
+
+import atexit
+import json
+import os
+import runpy
+import sys
+import traceback
+from pathlib import Path
+
+import numpy as np
+import torch  # noqa: F401 - what the forks share
+
+from gpu2npu.emulator import kernels
+from gpu2npu.verify.recording import begin, draws, recorder  # noqa: F401
+from gpu2npu.verify.reference import answers, frontend, operators  # noqa: F401
+
+
+def put_fault(operator: str, body: str) -> None:
+    """Replace the kernel of an operator by a function of `right`, `args` and `kwargs` with that body."""
+    names = {"np": np}
+    exec(f"def wrong(right, *args, **kwargs):\n    {body}", names)
+    right = kernels.KERNELS[f"aten::{operator}"]
+    kernels.KERNELS[f"aten::{operator}"] = lambda *args, **kwargs: names["wrong"](right, *args, **kwargs)
+
+
+def run(job: dict) -> None:
+    """Be the program; does not return."""
+    code = 1
+    try:
+        error = os.open(job["stderr"], os.O_WRONLY | os.O_CREAT)
+        os.dup2(error, 2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.environ.update(job["variables"])
+        os.chdir(job["variables"]["GPU2NPU_VERIFY_PROJECT"])
+        sys.path[0] = str(Path.cwd())
+        sys.argv = job["command"]
+        if job["kernel"]:
+            put_fault(job["operator"], job["kernel"])
+        begin.begin()
+        runpy.run_path(job["command"][0], run_name="__main__")
+        code = 0
+    except SystemExit as end:
+        code = end.code or 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        atexit._run_exitfuncs()
+        os._exit(code if isinstance(code, int) else 1)
+
+
+def main() -> None:
+    at_a_time = int(sys.argv[1])
+    kernels.load()
+    jobs = [json.loads(line) for line in sys.stdin]
+    codes: dict[int, int] = {}
+    running: dict[int, int] = {}
+    for number, job in enumerate(jobs):
+        if len(running) >= at_a_time:
+            pid, status = os.wait()
+            codes[running.pop(pid)] = os.waitstatus_to_exitcode(status)
+        pid = os.fork()
+        if not pid:
+            run(job)
+        running[pid] = number
+    while running:
+        pid, status = os.wait()
+        codes[running.pop(pid)] = os.waitstatus_to_exitcode(status)
+    print(json.dumps([codes[number] for number in range(len(jobs))]))
+
+
+if __name__ == "__main__":
+    main()
