@@ -51,9 +51,7 @@ _MATMUL: dict[str, tuple[str, tuple[int, ...]]] = {
     "npu::npu_fusion_attention_grad": ("FlashAttentionScoreGrad", ()),
 }
 _CONV: dict[str, tuple[str, tuple[int, ...]]] = {
-    "convolution": ("Convolution", (0, 1)),
     "convolution_overrideable": ("Convolution", (0, 1)),
-    "_convolution": ("Convolution", (0, 1)),
     "convolution_backward": ("ConvolutionBackward", (0, 1, 2)),
     "convolution_backward_overrideable": ("ConvolutionBackward", (0, 1, 2)),
 }

@@ -84,11 +84,6 @@ def _forward(x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes,
         (size + 2 * p - d * (k - 1) - 1) // s + 1
         for size, p, d, k, s in zip(x.shape[2:], padding, dilation, window, stride, strict=True)
     )
-    if min(out, default=1) <= 0:
-        raise RuntimeError(
-            f"Calculated padded input size is smaller than the kernel: input {list(x.shape[2:])}, padding "
-            f"{list(padding)}, kernel {list(window)}, dilation {list(dilation)}"
-        )
     flat = w.reshape(groups, w.shape[0] // groups, -1)
     y = np.empty((x.shape[0], w.shape[0], *out), x.dtype)
     per_group = y.reshape(x.shape[0], groups, w.shape[0] // groups, prod(out))
@@ -152,23 +147,7 @@ def _weight_gradient(
     return functools.reduce(np.add, parts).reshape(weight_shape)
 
 
-def _check(x: Array, weight: Array, transposed: bool, groups: int) -> None:
-    if x.dtype != weight.dtype:
-        raise RuntimeError(f"Input type ({x.dtype}) and weight type ({weight.dtype}) should be the same")
-    if x.ndim != weight.ndim:
-        raise RuntimeError(
-            f"Expected {weight.ndim - 1}D (unbatched) or {weight.ndim}D (batched) input to conv{weight.ndim - 2}d, "
-            f"but got input of size: {list(x.shape)}"
-        )
-    expected = weight.shape[0] if transposed else weight.shape[1] * groups
-    if x.shape[1] != expected:
-        raise RuntimeError(
-            f"Given groups={groups}, weight of size {list(weight.shape)}, expected input{list(x.shape)} to have "
-            f"{expected} channels, but got {x.shape[1]} channels instead"
-        )
-
-
-@kernel("aten::convolution", "aten::convolution_overrideable")
+@kernel("aten::convolution_overrideable")
 def convolution(
     input: Array,  # noqa: A002
     weight: Array,
@@ -182,12 +161,14 @@ def convolution(
 ) -> Array:
     """The (transposed) convolution of (N, C, *spatial), plus the bias of each output channel.
 
+    `aten::convolution` itself is PyTorch's: it checks shapes, and calls what the tracer records, `aten::_convolution`,
+    which asks for this. A kernel in its place would leave a traced convolution's result in the graph as a constant.
+
     Raises:
-        RuntimeError: Dtypes or channel counts do not fit, or the kernel is larger than the padded input.
+        RuntimeError: The dtypes differ.
     """
-    if input.ndim == weight.ndim - 1:
-        return convolution(input[None], weight, bias, stride, padding, dilation, transposed, output_padding, groups)[0]
-    _check(input, weight, transposed, groups)
+    if input.dtype != weight.dtype:
+        raise RuntimeError(f"Input type ({input.dtype}) and weight type ({weight.dtype}) should be the same")
     count = weight.ndim - 2
     stride, padding, dilation, output_padding = (
         _per_dimension(each, count) for each in (stride, padding, dilation, output_padding)

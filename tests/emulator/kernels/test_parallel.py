@@ -48,11 +48,11 @@ def of(*shape):
 
 LARGE = {
     "conv2d": (
-        "aten::convolution",
+        "aten::convolution_overrideable",
         (of(9, 6, 30, 31), of(8, 3, 3, 3), of(8), [2, 1], [1, 0], [1, 2], False, [0, 0], 2),
     ),
     "transposed": (
-        "aten::convolution",
+        "aten::convolution_overrideable",
         (of(9, 6, 30, 31), of(6, 8, 3, 3), None, [2, 1], [1, 0], [1, 1], True, [1, 0], 1),
     ),
     "conv2d backward": (

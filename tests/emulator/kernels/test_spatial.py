@@ -39,17 +39,21 @@ def test_pointwise_convolution_of_channels_last_memory(check):
     check(aten.convolution.default, x, torch.randn(4, 6, 1, 1), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
 
 
-def test_convolution_refuses_what_does_not_fit(kernels_of):
-    import numpy as np
-
-    convolution, x = kernels_of["aten::convolution"], np.ones((1, 3, 4, 4), np.float32)
-    geometry = ([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
-    with pytest.raises(RuntimeError, match="channels"):
-        convolution(x, np.ones((2, 5, 3, 3), np.float32), None, *geometry)
-    with pytest.raises(RuntimeError, match="same"):
-        convolution(x, np.ones((2, 3, 3, 3), np.float16), None, *geometry)
-    with pytest.raises(RuntimeError, match="smaller than the kernel"):
-        convolution(x, np.ones((2, 3, 5, 5), np.float32), None, *geometry)
+@pytest.mark.parametrize(
+    ("x", "weight", "bias"),
+    [
+        (torch.ones(1, 3, 4, 4), torch.ones(2, 5, 3, 3), None),
+        (torch.ones(1, 3, 4, 4), torch.ones(2, 3, 3, 3, dtype=torch.float16), None),
+        (torch.ones(1, 3, 4, 4), torch.ones(2, 3, 3, 3), torch.ones(2, dtype=torch.float16)),
+        (torch.ones(1, 3, 4, 4), torch.ones(2, 3, 5, 5), None),
+        (torch.ones(4, 4), torch.ones(2, 3, 3, 3), None),
+    ],
+    ids=["channels", "dtype", "dtype of the bias", "kernel larger than the input", "dimensions"],
+)
+def test_convolution_refuses_what_does_not_fit(x, weight, bias):
+    for device in ("cpu", "npu"):
+        with pytest.raises(RuntimeError):
+            torch.conv2d(x.to(device), weight.to(device), None if bias is None else bias.to(device))
 
 
 POOLS = [([2, 2], [], [0, 0], [1, 1]), ([3, 3], [2, 2], [1, 1], [1, 1]), ([2, 3], [1, 2], [1, 1], [2, 2])]
