@@ -25,7 +25,7 @@ from gpu2npu.rulebook.select import RuleChoice
 
 LABELLED = Path(__file__).parent.parent / "tests" / "labelled"
 TREES = Path(__file__).parent.parent / "bench-trees"
-LABELS_ARE_FOR = "2.1.0"
+LABELS_ARE_FOR = "2.1.0.post0"
 MIGRATE, KEEP, REPORT = "migrate", "keep", "report"
 
 _TOKEN = re.compile(r"\w+|\W")

@@ -86,8 +86,8 @@ def run(
         soc_named(soc)
     except ValueError as error:
         raise click.UsageError(f"--soc: {error}.") from None
-    chosen = newest_release() if torch_npu is None else known_torch_npu(torch_npu)
-    if torch_npu is not None and chosen is None:
+    asked = None if torch_npu is None else known_torch_npu(torch_npu)
+    if torch_npu is not None and asked is None:
         raise click.UsageError(f"--torch-npu: {unknown_version(torch_npu)}.")
     _check_installation(hide_real)
     if op_report is not None:
@@ -99,7 +99,7 @@ def run(
         soc=soc,
         strict=strict,
         op_report=op_report,
-        torch_npu=chosen,
+        torch_npu=asked or newest_release(),
     )
     try:
         launch = prepare(command, environment, python=sys.executable)

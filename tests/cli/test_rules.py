@@ -233,7 +233,7 @@ def test_explain(project: Path) -> None:
     assert output.startswith("train.py:3, for PyTorch 2.3.0\n    torch.cuda.synchronize()\n")
     assert "Changed by torch-cuda: " in output
     assert "  - torch.cuda.synchronize\n  + torch.npu.synchronize\n" in output
-    assert "Nothing by cuda-method: `torch.cuda` is no call of a method.\n" in output
+    assert "Nothing by cuda-method: `torch.cuda` is not a call of a method.\n" in output
     assert "for PyTorch 2.1.0" in run("rules", "explain", "proj/train.py:3", "-v", "2.1.0", "-i", "proj").output
     assert "  + import torch_npu\n" in run("rules", "explain", "proj/train.py:1").output
     (project / "other.py").write_text("x = 1\n")

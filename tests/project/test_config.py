@@ -52,7 +52,9 @@ def test_the_own_file_wins_over_pyproject(tmp_path: Path) -> None:
 
 
 def test_the_command_line_wins(tmp_path: Path) -> None:
-    config = Config(None, "2.3.0", (Path("theirs.json"),), ("a",), ("b",), ("shell",))
+    config = Config(
+        None, "2.3.0", rules=(Path("theirs.json"),), skip_rules=("a",), exclude=("b",), skip_kinds=("shell",)
+    )
     asked = Request(tmp_path, "2.1.0", rules=(Path("mine.json"),), skip_rules=("x",), exclude=("y",))
     filled = with_config(asked, config)
     assert (filled.version, filled.rules, filled.skip_rules) == ("2.1.0", (Path("mine.json"),), ("x",))
@@ -69,7 +71,10 @@ def test_a_broken_pyproject_that_does_not_mention_the_tool_is_none_of_its_busine
     ("content", "reason"),
     [
         (b"version = 2", "version: must be a text."),
-        (b"verson = '2.1.0'", "verson: is an unknown key; known: version, rules, skip-rules, exclude, skip-kinds."),
+        (
+            b"verson = '2.1.0'",
+            "verson: is an unknown key; known: version, torch-npu, rules, skip-rules, exclude, skip-kinds.",
+        ),
         (b"version = '2.0'", "version: PyTorch version '2.0' is not known; use one of 1.11.0, 2.1.0"),
         (b"rules = 'one.json'", "rules: must be a list of texts."),
         (b"exclude = ['a', 1]", "exclude: must be a list of texts."),

@@ -1,7 +1,7 @@
 """torch_npu.utils."""
 
 from ..npu.utils import get_cann_version
-from . import storage
+from . import storage as storage  # a module, not a public name of the release
 from .affinity import reset_thread_affinity, set_thread_affinity
 from .combine_tensors import get_part_combined_tensor, is_combined_tensor_valid, npu_combine_tensors
 from .flops_count import FlopsCounter
@@ -16,5 +16,4 @@ __all__ = [
     "reset_thread_affinity",
     "save_async",
     "set_thread_affinity",
-    "storage",
 ]
