@@ -145,7 +145,8 @@ class Packages:
         place = self.file.bounds(node)
         line = self._own_line(node, place)
         if line is not None:
-            edit = Edit(place, "", rule.id, rule.why, replaced=line, operation=Operation.DELETE)
+            whole = place[0], line[0] + len(self.file.text[line[0] : line[1]].rstrip())  # a comment goes with it
+            edit = Edit(whole, "", rule.id, rule.why, replaced=line, operation=Operation.DELETE)
         else:
             edit = Edit(place, "pass", rule.id, rule.why)
         self.matches.edits.append(edit)

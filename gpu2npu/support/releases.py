@@ -95,8 +95,8 @@ def known_version(version: str) -> str | None:
     wheel 2.1.0 itself. A patch release that torch_npu skipped ("2.7.0") is the newest of its minor release. "1.11.0" is
     itself, without a torch_npu on PyPI. What this gives stands for itself.
     """
-    if version == VERSIONS[0]:
-        return version
+    if re.fullmatch(r"1\.11\.\d+", version):
+        return VERSIONS[0]
     match = _VERSION.fullmatch(version)
     if match is None:
         return None
