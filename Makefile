@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 CLIENTS := .venv-clients
 BROWSER := .venv-browser
 
-.PHONY: demo test test-settings test-cards test-clients test-browser lint bench bench-emulator coverage-emulator stress test-verify docs clean
+.PHONY: demo test test-settings test-cards test-clients test-browser lint bench bench-emulator coverage-emulator test-verify docs clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -64,7 +64,7 @@ bench: $(INSTALLED)
 bench-emulator: $(INSTALLED)
 	$(BIN)/python -m benchmarks.emulator
 
-# Jobs on 2, 4 and 8 ranks that end in every way there is; hours on a small machine. A part: make stress RUNS=4 FAILING=3
+# Jobs on 2, 4 and 8 ranks that end in every way there is; hours on a small machine. A part: make RUNS=4 FAILING=3
 # RANKS="2 4"; START=fork starts ranks without a launcher, in a tenth of the time.
 RUNS := 100
 FAILING := 100
