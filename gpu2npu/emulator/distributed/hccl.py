@@ -27,15 +27,15 @@ from torch._C._distributed_c10d import (
     Store,
 )
 
-from gpu2npu.emulator.device import streams
-from gpu2npu.emulator.distributed import agreement, calls, datatypes, operands, peers, pinned, pytorch, transport
+from gpu2npu.emulator.distributed import agreement, calls, datatypes, operands, pinned, pytorch
 from gpu2npu.emulator.distributed.options import HcclOptions
 from gpu2npu.emulator.distributed.peers import Peers
-from gpu2npu.emulator.distributed.work import Copies, HcclWork, Heading, Results, together
+from gpu2npu.emulator.distributed.work import Copies, HcclWork, Heading, Results, Sending, WaitedWork
 
 Tensors = Sequence[torch.Tensor]
 
 _NO_TAG = 0
+_WAITED = {"reduce_scatter", "reduce_scatter_tensor"}  # gloo does part of their work when it is waited for
 
 
 class ProcessGroupHCCL(dist.ProcessGroup):
@@ -57,19 +57,16 @@ class ProcessGroupHCCL(dist.ProcessGroup):
             options._timeout = timeout or options._timeout
         self.options = options
         self._peers = Peers(store, rank, size, options.global_ranks_in_group)
-        self._transport = transport.Transport(store, rank, self._peers.global_ranks, options._timeout)
+        self._gloo: Any = dist.ProcessGroupGloo(store, rank, size, options._timeout)
+        self._agreement = agreement.Agreement(store, rank, self._peers.global_ranks, options._timeout)
         self._peers.meet()
+        self._unwaited: set[Sending] = set()
         self._refused: list[dist.Work] = []
         self._sent, self._received = ([itertools.count() for _ in range(size)] for _ in range(2))
         self._coalesced: list[HcclWork] | None = None
         self._sequence_number = 0
-        self._group_name = self._group_desc = ""
         # Says which device this group serves, to object collectives, barrier() and DistributedDataParallel.
-        self._register_backend(torch.device("npu"), dist.ProcessGroup.BackendType.CUSTOM, None)
-
-    @property
-    def _gloo(self) -> Any:
-        return self._transport.gloo
+        self._register_backend(torch.device("npu"), dist.ProcessGroup.BackendType.CUSTOM, self._gloo)
 
     # What is asked about a group.
 
@@ -78,28 +75,6 @@ class ProcessGroupHCCL(dist.ProcessGroup):
 
     def name(self) -> str:
         return "hccl"
-
-    # C++ keeps a group's name in its backends, and gloo's group must be nobody's but the transport's.
-
-    @property
-    def group_name(self) -> str:
-        return self._group_name
-
-    def getGroupName(self) -> str:  # noqa: N802 - as C++ asks
-        return self._group_name
-
-    def _set_group_name(self, name: str) -> None:
-        self._group_name = name
-
-    @property
-    def group_desc(self) -> str:
-        return self._group_desc
-
-    def getGroupDesc(self) -> str:  # noqa: N802
-        return self._group_desc
-
-    def _set_group_desc(self, description: str) -> None:
-        self._group_desc = description
 
     def _get_backend(self, device: torch.device) -> Any:
         if device.type == "npu":
@@ -122,7 +97,8 @@ class ProcessGroupHCCL(dist.ProcessGroup):
 
     def set_timeout(self, timeout: timedelta) -> None:
         """The longest a collective started from now on may take."""
-        self._transport.set_timeout(timeout)
+        for gloo in (self._gloo, self._agreement.gloo):
+            gloo._set_default_timeout(timeout)
 
     _set_default_timeout = set_timeout
 
@@ -137,10 +113,14 @@ class ProcessGroupHCCL(dist.ProcessGroup):
     # Its end.
 
     def shutdown(self) -> None:
-        self._transport.end()
+        self._unwaited.clear()
+        # Without this gloo's threads abort the process at exit.
+        self._agreement.gloo.shutdown()
+        self._gloo.shutdown()
 
     def abort(self, reason: str | None = None) -> None:
-        self._transport.abort()
+        self._agreement.gloo.abort()
+        self._gloo.abort()
 
     # One tensor for all ranks.
 
@@ -357,11 +337,13 @@ class ProcessGroupHCCL(dist.ProcessGroup):
             raise ValueError("HCCL send: a rank cannot send to itself")
         moved, failed = self._bytes(tensors), self._failed("send")
         try:
-            header = self._gloo.send([calls.message(tensors)], destination, calls.HEADERS)
-            message = self._gloo.send(moved, destination, calls.tag(moved, next(self._sent[destination])))
+            works = [
+                self._gloo.send([calls.message(tensors)], destination, calls.HEADERS),
+                self._gloo.send(moved, destination, calls.tag(moved, next(self._sent[destination]))),
+            ]
         except RuntimeError as error:
             raise dist.DistBackendError(failed(str(error))) from error
-        return self._started(self._message([header, message], (), failed))
+        return self._started(Sending(works, failed, self._unwaited))
 
     def recv(self, tensors: Tensors, source: int, tag: int) -> HcclWork | None:
         moved, failed, expected = self._bytes(tensors), self._failed("recv"), calls.message(tensors)
@@ -382,14 +364,7 @@ class ProcessGroupHCCL(dist.ProcessGroup):
             return said
 
         works = [Heading(heading, disagreement), message]
-        return self._started(self._message(works, tensors, failed, is_local=True))
-
-    def _message(
-        self, works: Sequence[Any], results: Tensors, failed: Callable[[str], str], is_local: bool = False
-    ) -> HcclWork:
-        in_flight = self._transport.in_flight
-        call = agreement.Started(works)
-        return HcclWork(call, results, (), failed, in_flight, is_ordered=False, is_local=is_local)
+        return self._started(WaitedWork(agreement.Started(works), tensors, (), failed))
 
     def recv_anysource(self, tensors: Tensors, tag: int) -> dist.Work:
         raise RuntimeError("ProcessGroupHCCL does not support recv from any source: name the rank")
@@ -415,7 +390,7 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         started = [work for work in works if work is not None]
         if self._coalesced is not None:  # each is in the list already
             return None
-        return together(started, self._failed("coalesced"), self._transport.in_flight)
+        return HcclWork(agreement.Started(started), [tensor for work in started for tensor in work.result()])
 
     def _call(self, what: str, tensors: Tensors, opts: Any, sent: Tensors = (), received: Tensors = ()) -> calls.Call:
         is_awaited = self._coalesced is None and not getattr(opts, "asyncOp", True)
@@ -424,13 +399,11 @@ class ProcessGroupHCCL(dist.ProcessGroup):
     def _run(self, call: calls.Call, start: agreement.Start, results: Results, copies: Copies = ()) -> HcclWork | None:
         failed = self._failed(call.collective)
         try:
-            agreed = self._transport.call(call.header, start)
+            agreed = self._agreement.call(call.header, start, call.is_awaited)
         except RuntimeError as error:
             raise dist.DistBackendError(failed(str(error))) from error
-        work = HcclWork(agreed, results, copies, failed, self._transport.in_flight)
-        if not call.is_awaited:
-            self._transport.in_flight.follow(work)
-        return self._started(work)
+        kind = WaitedWork if call.collective in _WAITED else HcclWork
+        return self._started(kind(agreed, results, copies, failed))
 
     def _started(self, work: HcclWork) -> HcclWork | None:
         """The work; None between the start and the end of coalescing, where one for all follows."""
@@ -441,12 +414,7 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         return None
 
     def _failed(self, collective: str) -> Callable[[str], str]:
-        def explain(words: str) -> str:
-            if peers.is_closed(words):
-                self._transport.abort()  # a ring's other ranks wait for neighbours that have not ended
-            return self._peers.explain(collective, words)
-
-        return explain
+        return lambda words: self._peers.explain(collective, words)
 
     # Host memory, as gloo wants it.
 
@@ -481,8 +449,6 @@ def register() -> None:
     dist.Backend.register_backend("hccl", _create, extended_api=True, devices=["npu"])
     dist.ProcessGroupHCCL = ProcessGroupHCCL
     dist.is_hccl_available = lambda: True
-    transport.register()
-    streams.on_synchronize(transport.synchronize)
     pinned.register()
     pytorch.register()
 

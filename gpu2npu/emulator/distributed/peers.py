@@ -41,7 +41,7 @@ class Peers:
     def explain(self, collective: str, words: str) -> str:
         """One sentence about a collective that failed, from the words that the transport has for it."""
         rank = self.global_ranks[self.rank]
-        closed = is_closed(words)
+        closed = any(sign in words for sign in _CLOSED)
         gone = _until(self.ended, _PATIENCE) if closed else self.ended()
         if gone:
             reason = f"{_ranks(gone)} ended"
@@ -54,11 +54,6 @@ class Peers:
         else:
             reason = ""
         return f"HCCL {collective} failed on rank {rank}: {reason}{'; ' if reason else ''}{words}"
-
-
-def is_closed(words: str) -> bool:
-    """Whether the transport's words say that a rank has closed its connection."""
-    return any(sign in words for sign in _CLOSED)
 
 
 def _ranks(ranks: Sequence[int]) -> str:

@@ -274,35 +274,6 @@ def works(rank):
             assert work.exception() is None
 
 
-def synchronize_waits_for_collectives(rank):
-    """Those whose handles were dropped too, while the other ranks are late."""
-    for wait in (torch.npu.synchronize, torch.accelerator.synchronize, lambda: torch.npu.synchronize(rank)):
-        tensors, parts = [npu([1.0 + rank]) for _ in range(20)], npu([0.0] * size())
-        if rank == 1:
-            for _ in range(50):
-                torch.ones(200, 200, device=f"npu:{rank}").mm(torch.ones(200, 200, device=f"npu:{rank}"))
-        for tensor in tensors:
-            dist.all_reduce(tensor, async_op=True)
-        dist.all_gather_into_tensor(parts, npu([1.0 * rank]), async_op=True)
-        received = npu([0.0])
-        if rank == 0:
-            dist.irecv(received, 1)
-        elif rank == 1:
-            dist.isend(npu([7.0]), 0)
-        wait()
-        for tensor in tensors:
-            same(tensor, [sum(1.0 + other for other in ranks())])
-        same(parts, list(ranks()))
-        if rank == 0:
-            same(received, [7.0])
-
-
-def synchronize_raises_the_error_of_a_dropped_collective(rank):
-    dist.all_reduce(torch.ones(2 + rank % 2, device=f"npu:{rank}"), async_op=True)
-    refuses(dist.DistBackendError, "its arguments are inconsistent", torch.npu.synchronize)
-    torch.npu.synchronize()  # it is known now
-
-
 def coalesced(rank):
     tensors = [npu([1.0 + rank]), npu([[5.0, rank]])]
     dist.all_reduce_coalesced(tensors)
@@ -596,8 +567,6 @@ CHECKS = {
         barrier,
         objects,
         works,
-        synchronize_waits_for_collectives,
-        synchronize_raises_the_error_of_a_dropped_collective,
         coalesced,
         sub_groups,
         functional_collectives,
