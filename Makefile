@@ -64,15 +64,6 @@ bench: $(INSTALLED)
 bench-emulator: $(INSTALLED)
 	$(BIN)/python -m benchmarks.emulator
 
-# Jobs on 2, 4 and 8 ranks that end in every way there is; hours on a small machine. A part: make RUNS=4 FAILING=3
-# RANKS="2 4"; START=fork starts ranks without a launcher, in a tenth of the time.
-RUNS := 100
-FAILING := 100
-RANKS := 2 4 8
-START := torchrun
-stress: $(INSTALLED)
-	$(BIN)/gpu2npu run --npus 8 -m tools.stress --runs $(RUNS) --failing $(FAILING) --ranks $(RANKS) --start $(START)
-
 coverage-emulator: $(INSTALLED)
 	$(BIN)/python -m tools.emulator_coverage
 
