@@ -1,4 +1,5 @@
 import pickle
+import re
 
 import pytest
 import torch
@@ -57,7 +58,7 @@ def test_pytorchs_visualiser_reads_the_pickle(recorded, tmp_path):
     torch.npu.memory._dump_snapshot(str(path))
     snapshot = pickle.loads(path.read_bytes())
     assert kept.nbytes == 3 * MIB
-    assert "seg_0[0:3.0MiB]" in _memory_viz.trace(snapshot)
+    assert re.search(r"seg_\d+\[0:3\.0MiB\]", _memory_viz.trace(snapshot))  # other tests may hold memory too
     for plot in (_memory_viz.trace_plot, _memory_viz.segment_plot):
         assert "MemoryViz.js" in plot(snapshot)
 
