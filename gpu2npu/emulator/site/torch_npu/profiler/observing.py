@@ -25,8 +25,9 @@ from gpu2npu.emulator.device import memory, signature, tally
 from . import recording
 from .recording import BlockEvent, Callers, CollectiveEvent, CopyEvent, HostEvent, OperatorEvent, Recording
 
-# By the module that defines it: transfer_to_npu puts torch_npu's profiler in the place of torch.profiler.profile.
+# By the modules that define them: transfer_to_npu puts torch_npu's profiler in the place of torch.profiler.profile.
 _HostProfile = torch.profiler.profiler.profile
+_HostActivity = torch._C._profiler.ProfilerActivity
 _NOT_KERNELS = ("c10d", "_c10d_functional", "profiler", "prim")
 _COPIES = ("aten::_to_copy", "aten::copy_", "aten::_copy_from", "aten::_local_scalar_dense")
 _DTYPES = {torch.float32: "FLOAT", torch.float16: "FLOAT16", torch.bfloat16: "DT_BF16", torch.float64: "DOUBLE"}
@@ -67,7 +68,7 @@ class Observer:
         self._restore: list[Callable[[], None]] = []
         self._host = (
             _HostProfile(
-                activities=[torch.profiler.profiler.ProfilerActivity.CPU],
+                activities=[_HostActivity.CPU],
                 record_shapes=shapes,
                 with_flops=flops,
             )
