@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from gpu2npu.emulator.device import ordinal, randomness
+from gpu2npu.emulator.device import ordinal, overlap, randomness
 from gpu2npu.emulator.device.signature import Signature
+from gpu2npu.emulator.device.storage_ops import resize_
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, TORCH_DTYPES, Array, array, on_npu
 
 _UNSEEN = -2
@@ -28,6 +29,13 @@ _TAKES_HOST_SCALARS = frozenset(
 # op-plugin hands a 0-dim CPU tensor that comes first to these as it is (GtKernelNpuOpApi.cpp, LeKernelNpuOpApi.cpp),
 # where the other comparisons read its value.
 _REFUSES_HOST_FIRST = frozenset({"aten::gt", "aten::le"})
+
+# These fill an `out=` tensor of as many elements in its own shape (RangeFactories.cpp of PyTorch).
+_KEEPS_SHAPE = frozenset({"aten::arange", "aten::linspace", "aten::logspace", "aten::range"})
+# These call torch's `assert_no_overlap`; all others its `assert_no_partial_overlap`.
+_TAKES_NO_INPUT_AS_OUT = frozenset(
+    {"aten::gather", "aten::take", "aten::index_select", "aten::masked_select", "aten::kthvalue", "aten::cat"}
+)
 
 Gather = Callable[[list[Any], dict[str, Any]], int]
 
@@ -126,10 +134,16 @@ def _settled(signature: Signature, index: int, at: int, tensor: torch.Tensor, ar
             "Expected all tensors to be on the same device. Expected NPU tensor, please check whether the input tensor "
             "device is correct."
         )
+    if at < 0 and tensor.dim() and signature.op._schema.name in _TAKES_HOST_INDICES and not _is_index(tensor, args):
+        raise different_devices(f"npu:{index if index >= 0 else _first_npu(args)}", "cpu")
     written = any(position < len(args) and args[position] is tensor for position in signature.writes)
     if written or not _takes_from_host(signature, tensor.dim()):
         raise different_devices(f"npu:{index if index >= 0 else _first_npu(args)}", "cpu")
     return index
+
+
+def _is_index(tensor: torch.Tensor, args: list[Any]) -> bool:
+    return any(each is tensor for each in args[1] or ())
 
 
 def _first_npu(args: list[Any]) -> int:
@@ -189,19 +203,20 @@ def wrap(result: Any, kind: str, index: int, inputs: Sequence[Any], keep_strides
     return result
 
 
-def write(target: torch.Tensor, values: Any) -> None:
+def write(target: torch.Tensor, values: Any, inputs: Sequence[Any] = ()) -> None:
     """Store a result in an existing tensor, converted as torch converts.
 
+    Args:
+        target: Where to.
+        values: What a kernel returned.
+        inputs: The arrays that it was computed from.
+
     Raises:
-        RuntimeError: torch does not convert to that dtype, or the shape differs.
+        RuntimeError: torch does not convert to that dtype, the shape differs, or the memory overlaps.
     """
     values = np.asarray(values)
     into = array(target)
-    if 0 in into.strides and _overlaps_itself(into):
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-            "Please clone() the tensor before performing the operation."
-        )
+    overlap.check(into, inputs, whole=True)
     if into.dtype != values.dtype:
         check_cast(values, target)
     if into.shape != values.shape:
@@ -211,22 +226,32 @@ def write(target: torch.Tensor, values: Any) -> None:
     np.copyto(into, values, casting="unsafe")
 
 
-def _overlaps_itself(values: Array) -> bool:
-    """Whether an expanded dimension makes several elements of one, into which torch and op-plugin refuse to write."""
-    spread = any(size > 1 and not step for size, step in zip(values.shape, values.strides, strict=True))
-    return spread and values.size > 0
+def write_out(
+    target: torch.Tensor, values: Any, index: int, inputs: Sequence[Any] = (), operator: str = "aten::add"
+) -> None:
+    """Store a result in an `out=` tensor on npu:`index`, which takes the result's shape as torch's `resize_` gives it.
 
-
-def write_out(target: torch.Tensor, values: Any, index: int) -> None:
-    """Store a result in an `out=` tensor, which takes the result's shape."""
+    Raises:
+        RuntimeError: As `write`, or the tensor is elsewhere.
+    """
     values = np.asarray(values)
-    if target.shape == values.shape:
-        write(target, values)
-        return
-    check_cast(values, target)
+    if target.get_device() != index:
+        raise different_devices(f"npu:{index}", str(target.device))
+    overlap.check(array(target), inputs, operator not in _TAKES_NO_INPUT_AS_OUT)
+    if target.shape != values.shape:
+        if operator in _KEEPS_SHAPE and target.numel() == values.size:
+            values = values.reshape(target.shape)
+        else:
+            check_cast(values, target)
+            resize_out(target, values.shape)
+    write(target, values)
+
+
+def resize_out(target: torch.Tensor, shape: Sequence[int]) -> None:
+    """Give an `out=` tensor the result's shape, within its own memory where that is large enough; torch warns of it."""
     if target.numel():
-        warn_resized(target, values.shape)
-    target.data = on_npu(np.array(values, NUMPY_DTYPES[target.dtype], order="C"), index)
+        warn_resized(target, shape)
+    resize_(target, shape)
 
 
 def warn_resized(target: torch.Tensor, shape: Sequence[int]) -> None:

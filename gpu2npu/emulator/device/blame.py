@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
-E = TypeVar("E", bound=Exception)
+from gpu2npu.emulator.device import memory, ordinal
 
 _OPENING = "raised by the operator "
 
@@ -16,11 +16,14 @@ class OperatorError(RuntimeError):
     """What an operator was given: the cause of an error, in tracebacks of Python 3.10, which knows no notes."""
 
 
-def blame(error: E, operator: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> E:
+def blame(error: Exception, operator: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Exception:
     """The error, with a note below its message that names the operator and the dtypes, shapes and devices it got.
 
-    The message itself stays torch's. An error that passes through several operators keeps the innermost one's name.
+    The message itself stays torch's; where host memory ran out, it is that of the NPU, which lives there. An error that
+    passes through several operators keeps the innermost one's name.
     """
+    if memory.is_exhaustion(error):
+        error = memory.exhausted(error, ordinal.current_device())
     if any(note.startswith(_OPENING) for note in getattr(error, "__notes__", ())):
         return error
     given = [_described(value) for value in args]

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from gpu2npu.emulator.device import generation, randomness, storage_ops
-from gpu2npu.emulator.device.arguments import gatherer, warn_resized
+from gpu2npu.emulator.device.arguments import different_devices, gatherer, resize_out
 from gpu2npu.emulator.device.blame import blame
 from gpu2npu.emulator.device.cube import check_cube_dtypes, cube_operator
 from gpu2npu.emulator.device.signature import Signature
@@ -161,12 +161,11 @@ def _fill(result: Any, outs: dict[str, Any], index: int) -> Any:
     for target, source in zip(targets, results, strict=True):
         pairs = ((target, source),) if isinstance(target, torch.Tensor) else zip(target, source, strict=True)
         for each, values in pairs:
-            if each.shape == values.shape:
-                host(each).copy_(values)
-                continue
-            if each.numel():
-                warn_resized(each, values.shape)
-            each.data = adopt(values, index)
+            if each.get_device() != index:
+                raise different_devices(f"npu:{index}", str(each.device))
+            if each.shape != values.shape:
+                resize_out(each, values.shape)
+            host(each).copy_(values)
     return targets[0] if len(targets) == 1 else tuple(targets)
 
 

@@ -27,8 +27,8 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """The dtypes that `torch.autocast("npu")` takes."""
-    return [torch.float16, torch.bfloat16] if is_bf16_supported() else [torch.float16]
+    """The dtypes that `torch.autocast("npu")` takes, as `torch_npu/npu/autocast_utils.py` lists them."""
+    return [torch.float16, torch.bfloat16, torch.float32] if is_bf16_supported() else [torch.float16, torch.float32]
 
 
 def get_device_name(device_name: DeviceLike = None) -> str:

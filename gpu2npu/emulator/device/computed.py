@@ -6,22 +6,26 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import torch
 
 from gpu2npu.emulator.device.arguments import add_generator, fresh, gatherer, wrap, write, write_out
 from gpu2npu.emulator.device.blame import blame
 from gpu2npu.emulator.device.borrowed import warn_of_fallback
+from gpu2npu.emulator.device.checks import Check, checker, refusal
 from gpu2npu.emulator.device.cube import preparation
 from gpu2npu.emulator.device.generation import restrained
 from gpu2npu.emulator.device.memory import exhausted
 from gpu2npu.emulator.device.signature import Signature
 from gpu2npu.emulator.device.tally import Kind, tally
-from gpu2npu.emulator.device.tensor import NoArrayError, host, on_npu
+from gpu2npu.emulator.device.tensor import BFLOAT16, NoArrayError, on_npu
 from gpu2npu.emulator.kernels.registry import Kernel
 
 Operator = Callable[..., Any]
 
 _NUMPY_ERRORS = (ValueError, TypeError, IndexError)
+# A pointwise operator of nothing but tensors refuses these for their shapes only, as NumPy does.
+_FLOATS = (np.dtype(np.float32), BFLOAT16, np.dtype(np.float16))
 
 
 class DeclinedError(Exception):
@@ -40,7 +44,10 @@ def operator(signature: Signature, kernel: Kernel, direct: bool, otherwise: Oper
     kernel = restrained(signature.name, kernel, signature.writes)
     if signature.returns == ("Tensor",) and not (signature.op._schema.is_mutable or signature.random):
         return _warning(signature, _one_tensor(signature, kernel, otherwise))
+    check = checker(signature)
     compute = _compute(signature, kernel)
+    if check is not None and signature.pointwise and signature.only_tensors and signature.writes and not direct:
+        compute, check = _checking_late(compute, check), None
     if signature.outs:
         store = _into_outs(signature, compute)
     elif not signature.op._schema.is_mutable or (direct and signature.returns and not signature.returns_written):
@@ -52,11 +59,13 @@ def operator(signature: Signature, kernel: Kernel, direct: bool, otherwise: Oper
 
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
+            if check is not None:
+                check(args, kwargs)
             return store(args, dict(kwargs))
         except DeclinedError:
             return otherwise(*args, **kwargs)
         except _NUMPY_ERRORS as error:
-            raise blame(_in_torchs_words(signature, args, kwargs) or error, signature.name, args, kwargs)  # noqa: B904
+            raise blame(refusal(signature, args, kwargs) or error, signature.name, args, kwargs)  # noqa: B904
         except Exception as error:
             raise blame(error, signature.name, args, kwargs)  # noqa: B904
 
@@ -81,23 +90,8 @@ def _kind(signature: Signature) -> Kind:
     return Kind.FALLBACK if signature.fallback else Kind.NUMPY
 
 
-def _in_torchs_words(signature: Signature, args: Sequence[Any], kwargs: dict[str, Any]) -> Exception | None:
-    """What torch says to the same arguments, which NumPy or a kernel refused: its CPU code is asked, on copies."""
-
-    def copied(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return host(value).clone()
-        if isinstance(value, (list, tuple)):
-            return [copied(item) for item in value]
-        return torch.device("cpu") if isinstance(value, torch.device) else value
-
-    try:
-        signature.op(*map(copied, args), **{name: copied(value) for name, value in kwargs.items()})
-    except NotImplementedError:
-        return None
-    except Exception as error:
-        return error
-    return None
+def _all_floats(values: Sequence[Any]) -> bool:
+    return all(value.__class__ is np.ndarray and value.dtype in _FLOATS for value in values)
 
 
 def _one_tensor(signature: Signature, kernel: Kernel, otherwise: Operator) -> Operator:
@@ -106,6 +100,11 @@ def _one_tensor(signature: Signature, kernel: Kernel, otherwise: Operator) -> Op
     keep_strides = signature.pointwise
     entry = tally(signature.functional, _kind(signature))
     prepare = preparation(signature.op._schema.name)
+    check = late_check = checker(signature)
+    if signature.only_tensors and signature.pointwise:
+        check = None
+    else:
+        late_check = None
 
     def run(*args: Any, **kwargs: Any) -> torch.Tensor:
         start = perf_counter()
@@ -113,16 +112,20 @@ def _one_tensor(signature: Signature, kernel: Kernel, otherwise: Operator) -> Op
         named = dict(kwargs) if kwargs else kwargs
         try:
             index = gather(values, named)
+            if check is not None:
+                check(args, kwargs)
             if prepare is not None:
                 prepare(values)
             result = kernel(*values, **named)
+            if late_check is not None and result.dtype not in _FLOATS and not _all_floats(values):
+                late_check(args, kwargs)
             tensor = on_npu(fresh(result, values, keep_strides), index)
         except (NoArrayError, NotImplementedError):
             return otherwise(*args, **kwargs)  # type: ignore[no-any-return]
         except MemoryError as error:
             raise blame(exhausted(error, index), signature.name, args, kwargs)  # noqa: B904
         except _NUMPY_ERRORS as error:
-            raise blame(_in_torchs_words(signature, args, kwargs) or error, signature.name, args, kwargs)  # noqa: B904
+            raise blame(refusal(signature, args, kwargs) or error, signature.name, args, kwargs)  # noqa: B904
         except Exception as error:
             raise blame(error, signature.name, args, kwargs)  # noqa: B904
         entry[0] += 1
@@ -166,6 +169,19 @@ def _compute(signature: Signature, kernel: Kernel) -> Compute:
     return compute
 
 
+def _checking_late(compute: Compute, check: Check) -> Compute:
+    """As `_one_tensor` checks pointwise operators, for those that write into their first tensor."""
+
+    def computed(args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, int]:
+        given = tuple(args)
+        result, index = compute(args, kwargs)
+        if result.dtype not in _FLOATS and not _all_floats(args):
+            check(given, kwargs)
+        return result, index
+
+    return computed
+
+
 def _results(signature: Signature, compute: Compute) -> Store:
     kinds, keep_strides = signature.returns, signature.pointwise
 
@@ -185,10 +201,12 @@ def _in_place(signature: Signature, compute: Compute) -> Store:
     is_list = target_position in signature.lists
 
     def store(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        result, _ = compute(list(args), kwargs)
+        inputs = list(args)
+        result, _ = compute(inputs, kwargs)
         target = args[target_position]
         if not is_list:
-            write(target, result)
+            del inputs[target_position]  # the target itself, which may be what it was
+            write(target, result, inputs)
             return target
         for tensor, values in zip(target, result, strict=True):
             write(tensor, values)
@@ -213,19 +231,21 @@ def _in_place_by_kernel(signature: Signature, compute: Compute) -> Store:
 
 
 def _into_outs(signature: Signature, compute: Compute) -> Store:
-    names = signature.outs
+    names, operator = signature.outs, signature.op._schema.name
 
     def store(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         targets = [kwargs.pop(name) for name in names]
-        if not signature.tensors and not signature.lists and "dtype" not in kwargs:
-            kwargs = {**kwargs, "device": _device_of(targets[0])}
-        result, index = compute(list(args), kwargs)
+        if signature.factory:
+            kwargs["device"] = _device_of(targets[0])
+            kwargs.setdefault("dtype", targets[0].dtype)
+        inputs = list(args)
+        result, index = compute(inputs, kwargs)
         if len(targets) == 1 and not isinstance(targets[0], torch.Tensor):
             for target, values in zip(targets[0], result, strict=True):
-                write_out(target, values, index)
+                write_out(target, values, index, inputs, operator)
             return targets[0] if signature.returns else None
         for target, values in zip(targets, (result,) if len(targets) == 1 else result, strict=True):
-            write_out(target, values, index)
+            write_out(target, values, index, inputs, operator)
         if not signature.returns:
             return None
         return targets[0] if len(targets) == 1 else tuple(targets)

@@ -18,6 +18,8 @@ from gpu2npu.emulator import kernels
 from gpu2npu.emulator.custom import definition
 from gpu2npu.emulator.device import borrowed, computed, lifecycle, signature, storage_ops
 from gpu2npu.emulator.device.blame import blame
+from gpu2npu.emulator.device.tensor import NUMPY_DTYPES
+from gpu2npu.emulator.kernels import promotion
 from gpu2npu.emulator.kernels.registry import Kernel
 
 _KEY = "PrivateUse1"
@@ -36,6 +38,7 @@ _operators: dict[OpOverload, Callable[..., Any]] = {}
 
 def install() -> None:
     """Register everything but the kernels, which wait for the first npu tensor."""
+    promotion.follow_default(lambda: NUMPY_DTYPES[torch.get_default_dtype()])
     for name, function in storage_ops.OWN.items():
         _aten.impl(name, _initializing(name, function) if name in _ALLOCATING else _blamed(name, function), _KEY)
     for name in _CARRY_BITS:

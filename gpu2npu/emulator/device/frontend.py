@@ -198,6 +198,9 @@ def _install_accelerator() -> None:
             function = memory_stats.memory_stats if name == "memory_stats" else getattr(memory, name)
             setattr(accelerator, name, function)
             setattr(accelerator.memory, name, function)
+    if hasattr(accelerator, "empty_host_cache"):
+        # Pinned memory is ordinary memory here: nothing is cached. PyTorch's own asks an allocator in C++.
+        accelerator.empty_host_cache = accelerator.memory.empty_host_cache = lambda: None
     if hasattr(accelerator, "get_memory_info"):
         accelerator.get_memory_info = accelerator.memory.get_memory_info = memory.mem_get_info
 

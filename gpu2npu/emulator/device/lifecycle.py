@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from gpu2npu.emulator.device import ordinal
+from gpu2npu.emulator.device import environment, ordinal
 
 _initialized = False
 _forked_after = False
@@ -17,6 +17,7 @@ def init() -> None:
 
     Raises:
         RuntimeError: There is no NPU, or the parent of this forked process uses it already.
+        RuntimeError, ValueError: An environment variable is refused (`environment.check`).
     """
     global _initialized
     if _initialized:
@@ -29,6 +30,7 @@ def init() -> None:
     with _owner:
         if not ordinal.device_count():
             raise RuntimeError("No NPU is visible: check GPU2NPU_NPUS and ASCEND_RT_VISIBLE_DEVICES")
+        environment.check()
         _initialized = True
     if os.environ.get("GPU2NPU_PYTHON"):  # a run of `gpu2npu run`, which has an npu-smi
         from gpu2npu.emulator.machine import sampling

@@ -13,9 +13,11 @@ import numpy as np
 import torch
 
 from gpu2npu.emulator.device import ordinal
+from gpu2npu.emulator.device.support_table import release
 from gpu2npu.emulator.soc import current_soc
 
 _GRANULE = 512  # bytes; torch_npu's caching allocator rounds every block up to it
+_FIRST_WITH_CLASS = (2, 10)  # before it, libtorch_npu.so knows no OutOfMemoryError: its wheels from 2.1.0 to 2.9.0
 _SEGMENT = 2 * 1024 * 1024  # bytes; it reserves memory from the driver in segments
 SMALL = 1024 * 1024  # bytes; larger blocks are of its large pool
 
@@ -241,12 +243,19 @@ def check_room(size: int, index: int) -> None:
         raise out_of_memory(size, index)
 
 
-def out_of_memory(size: int, index: int) -> torch.OutOfMemoryError:
+def _error_class() -> type[RuntimeError]:
+    """What the release to imitate raises: a plain RuntimeError before 2.10."""
+    imitated = release()
+    is_plain = imitated is not None and tuple(map(int, imitated.split(".")[:2])) < _FIRST_WITH_CLASS
+    return RuntimeError if is_plain else torch.OutOfMemoryError
+
+
+def out_of_memory(size: int, index: int) -> RuntimeError:
     """The error of torch_npu's caching allocator, in the words of 2.13's `libtorch_npu.so`; counted as `num_ooms`."""
     pool = _pool(index)
     pool.ooms += 1
     total = current_soc().memory
-    return torch.OutOfMemoryError(
+    return _error_class()(
         f"NPU out of memory. Tried to allocate {_readable(size)} (NPU {index}; {_readable(total)} total capacity; "
         f"{_readable(pool.allocated)} already allocated; {_readable(pool.allocated)} current active; "
         f"{_readable(max(total - pool.allocated, 0))} free; {_readable(pool.reserved)} reserved in total by PyTorch)."
@@ -254,14 +263,19 @@ def out_of_memory(size: int, index: int) -> torch.OutOfMemoryError:
     )
 
 
-def exhausted(error: MemoryError, index: int) -> torch.OutOfMemoryError:
-    """What NumPy's lack of host memory means for npu:`index`: more than the chip has, or than this machine has."""
+def is_exhaustion(error: Exception) -> bool:
+    """Whether NumPy, or torch's allocator of host memory, says that the host has no more."""
+    return isinstance(error, MemoryError) or "DefaultCPUAllocator: can't allocate memory" in str(error)
+
+
+def exhausted(error: Exception, index: int) -> RuntimeError:
+    """What a lack of host memory means for npu:`index`: more than the chip has, or than this machine has."""
     shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
     if shape is not None and dtype is not None:
         size = math.prod(shape) * dtype.itemsize
         if _pool(index).allocated + size > _pool(index).limit:
             return out_of_memory(size, index)
-    return torch.OutOfMemoryError(f"NPU out of memory: the emulated NPU {index} lives in host memory. {error}")
+    return _error_class()(f"NPU out of memory: the emulated NPU {index} lives in host memory. {error}")
 
 
 def _readable(size: int) -> str:

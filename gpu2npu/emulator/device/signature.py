@@ -37,6 +37,8 @@ class Signature:
     returns_written: bool
     random: bool
     pointwise: bool
+    factory: bool  # makes its tensor from numbers; those with `out=` take its dtype
+    only_tensors: bool  # and numbers given by name, such as alpha
 
     @cached_property
     def fallback(self) -> str | None:
@@ -122,8 +124,20 @@ def read(op: OpOverload) -> Signature:
         returns_written=any(value.alias_info is not None and value.alias_info.is_write for value in schema.returns),
         random=torch.Tag.nondeterministic_seeded in op.tags,
         pointwise=torch.Tag.pointwise in op.tags,
+        factory=_is_factory(op),
+        only_tensors=all(str(each.type) == ("number" if each.kwarg_only else "Tensor") for each in schema.arguments),
         **{name: tuple(positions) for name, positions in kinds.items()},
     )
+
+
+def _is_factory(op: OpOverload) -> bool:
+    """Whether the functional overload of an operator takes a device, and this one no tensor but `out=`."""
+    name = functional_name(op)
+    if name is None:
+        return False
+    arguments = overload(name)._schema.arguments
+    named = {argument.name for argument in arguments}
+    return {"device", "dtype"} <= named and not any("Tensor" in str(argument.type) for argument in arguments)
 
 
 def _plain_arguments(op: OpOverload) -> tuple[tuple[str, str], ...]:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from gpu2npu.emulator.device import generation, memory, ordinal
-from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, adopt, host, on_npu
+from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, adopt, host, on_npu, set_storage_of
 from gpu2npu.emulator.soc import saturates
 
 aten = torch.ops.aten
@@ -28,7 +28,6 @@ _reshape_alias = aten._reshape_alias.default._op_dk
 _unfold = aten.unfold.default._op_dk
 _view_as_real = aten.view_as_real.default._op_dk
 _view_as_complex = aten.view_as_complex.default._op_dk
-_set_storage = aten.set_.source_Storage_storage_offset._op_dk
 
 # As they are now: a tool that watches a program replaces methods of tensors, and would take these calls for its own.
 _fill = torch.Tensor.fill_
@@ -53,6 +52,11 @@ def _target(device: torch.device | None) -> int:
     return ordinal.current_device() if device is None or device.index is None else ordinal.check(device.index)
 
 
+# What torch_npu's tensors have not: `empty` and `to` refuse it (TensorFactories.cpp, TensorConversions.cpp in
+# torch_npu/csrc/aten), as `contiguous` does. What `clone`, `contiguous` and `empty_like` make comes from `empty` here.
+_CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}  # by the number of dimensions
+
+
 @_own("empty.memory_format")
 def empty(
     size: Sequence[int],
@@ -64,14 +68,18 @@ def empty(
 ) -> torch.Tensor:
     index = _target(device)
     dtype = dtype or torch.get_default_dtype()
+    if min(size, default=0) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
     if layout is not None and layout is not torch.strided:
         raise NotImplementedError(f"the NPU has no tensors of layout {layout}")
     if pin_memory:
         raise RuntimeError("Only dense CPU tensors can be pinned")
     memory.check_room(math.prod(size) * dtype.itemsize, index)
-    if memory_format in (None, torch.contiguous_format, torch.preserve_format) and dtype in NUMPY_DTYPES:
+    if memory_format in _CHANNELS_LAST.values():
+        raise RuntimeError("Only c10::MemoryFormat::Contiguous is supported for creating a npu tensor")
+    if dtype in NUMPY_DTYPES:
         return on_npu(np.empty(size, NUMPY_DTYPES[dtype]), index)
-    return adopt(torch.empty(size, dtype=dtype, device="cpu", memory_format=memory_format), index)
+    return adopt(torch.empty(size, dtype=dtype, device="cpu"), index)
 
 
 @_own("empty_strided")
@@ -90,7 +98,8 @@ def empty_strided(
         extent = 1 + sum((length - 1) * step for length, step in zip(size, stride, strict=True)) if all(size) else 0
         memory.check_room(extent * kind.itemsize, index)
         strides = tuple(step * kind.itemsize for step in stride)
-        return on_npu(np.ndarray(size, kind, np.empty(extent, kind), strides=strides), index)
+        tensor = on_npu(np.ndarray(size, kind, np.empty(extent, kind), strides=strides), index)
+        return tensor if extent else set_from_storage(tensor, tensor.untyped_storage(), 0, size, stride)
     memory.check_room(math.prod(size) * dtype.itemsize, index)
     return adopt(torch.empty_strided(size, stride, dtype=dtype, device="cpu"), index)
 
@@ -117,7 +126,19 @@ def to_copy(
     non_blocking: bool = False,
     memory_format: torch.memory_format | None = None,
 ) -> torch.Tensor:
-    """To another dtype or device; PyTorch's own would pin what it copies to the host without blocking."""
+    """To another dtype or device; PyTorch's own would pin what it copies to the host without blocking.
+
+    A tensor of the host in channels_last becomes contiguous on the NPU, without a word, as torch_npu's `empty_like`
+    makes it.
+
+    Raises:
+        RuntimeError: It shall become channels_last, in torch_npu's words.
+    """
+    if memory_format in _CHANNELS_LAST.values():
+        raise RuntimeError("Only contiguous_format or preserve_format is supported.")
+    last = _CHANNELS_LAST.get(tensor.dim())
+    if last is not None and tensor.get_device() < 0 and tensor.is_contiguous(memory_format=last):
+        memory_format = torch.contiguous_format
     if tensor.get_device() >= 0:
         generation.check_cast(dtype)
     copied: torch.Tensor = aten._to_copy.default(_resolved(tensor), dtype=dtype, memory_format=memory_format)
@@ -216,7 +237,7 @@ def set_from_storage(
     size: Sequence[int],
     stride: Sequence[int] = (),
 ) -> torch.Tensor:
-    return _set_storage(_CPU, tensor, source, storage_offset, size, stride)
+    return set_storage_of(_CPU, tensor, source, storage_offset, size, stride)
 
 
 @_own("set_.source_Storage")

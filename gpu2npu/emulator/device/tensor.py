@@ -28,6 +28,8 @@ _to_dlpack = torch._C._to_dlpack
 _from_dlpack = torch._C._from_dlpack
 _numpy = torch.Tensor.numpy  # as they are now: tools that watch a program replace the methods of tensors
 _view = torch.Tensor.view
+set_storage_of = torch.ops.aten.set_.source_Storage_storage_offset._op_dk
+_CPU_KEY = torch._C.DispatchKey.CPU
 _word_at = ctypes.c_int64.from_address
 _byte_at = ctypes.c_uint8.from_address
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -142,8 +144,18 @@ def on_npu(values: Array, index: int) -> torch.Tensor:
     if is_bfloat16:
         _byte_at(address + _DTYPE_FIELD).value = _BFLOAT
     tensor: torch.Tensor = _from_dlpack(capsule)
+    if not values.size:  # NumPy's strides of nothing are 0
+        set_storage_of(_CPU_KEY, tensor, tensor.untyped_storage(), 0, values.shape, _strides(values.shape))
     hold(values, tensor.data_ptr(), tensor.dtype, index)
     return tensor
+
+
+def _strides(shape: tuple[int, ...]) -> list[int]:
+    """The strides of a contiguous tensor, counted in elements; dimensions of 0 count as 1."""
+    strides = [1] * len(shape)
+    for dimension in range(len(shape) - 2, -1, -1):
+        strides[dimension] = strides[dimension + 1] * max(shape[dimension + 1], 1)
+    return strides
 
 
 def adopt(tensor: torch.Tensor, index: int) -> torch.Tensor:

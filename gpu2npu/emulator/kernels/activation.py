@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from gpu2npu.emulator.kernels.parallel import by_rows
-from gpu2npu.emulator.kernels.promotion import F32, Array, cast, compute_dtype, rounded, wide
+from gpu2npu.emulator.kernels.promotion import F32, Array, float_dtype, rounded, wide, wide_float
 from gpu2npu.emulator.kernels.registry import kernel
 from gpu2npu.emulator.kernels.select import chosen, kept
 from gpu2npu.emulator.kernels.special import erf
@@ -108,7 +108,13 @@ def elu_backward(
 
 @kernel("aten::gelu")
 def gelu(self: Array, *, approximate: str = "none") -> Array:
-    """self * Phi(self); with "tanh", Phi by its tanh approximation."""
+    """self * Phi(self); with "tanh", Phi by its tanh approximation.
+
+    Raises:
+        RuntimeError: `approximate` is neither "none" nor "tanh".
+    """
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
     x = np.asarray(wide(self))
     return rounded(by_rows(partial(_gelu, approximate == "tanh"), np.empty_like(x), x), self.dtype)
 
@@ -336,11 +342,10 @@ def sigmoid_backward(grad_output: Array, output: Array) -> Array:
 @kernel("aten::logit")
 def logit(self: Array, eps: float | None = None) -> Array:
     """log(self / (1 - self)), self first brought within [eps, 1 - eps] where eps is given."""
-    compute = compute_dtype(self.dtype)
-    x = cast(self, compute) if self.dtype.kind not in "bui" else cast(self, F32)
+    x = wide_float(self)
     if eps is not None:
         x = np.clip(x, x.dtype.type(eps), x.dtype.type(1 - eps))
-    return rounded(np.log(x / (1 - x)), self.dtype if self.dtype.kind not in "bui" else F32)
+    return rounded(np.log(x / (1 - x)), float_dtype(self.dtype))
 
 
 @kernel("aten::logit_backward")

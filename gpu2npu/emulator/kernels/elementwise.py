@@ -29,6 +29,8 @@ from gpu2npu.emulator.kernels.registry import kernel
 
 
 def _scaled(b: Array, alpha: Number) -> Array:
+    if alpha.__class__ is float and is_integral(b.dtype):
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     return b if alpha == 1 else b * cast(alpha, b.dtype)
 
 
@@ -122,7 +124,7 @@ def _check_divisor(a: Array, b: Array) -> None:
 
 @kernel("aten::div.Tensor", "aten::div.Scalar", "aten::true_divide.Tensor", "aten::true_divide.Scalar")
 def div(self: Operand, other: Operand) -> Array:
-    """self / other; integers divide in float32."""
+    """self / other; integers divide in the default dtype."""
     if type(self) is np.ndarray and self.dtype is F32:
         a, b, dtype = operands(self, other)
         if dtype is F32:

@@ -6,20 +6,32 @@ import math
 
 import numpy as np
 
-from gpu2npu.emulator.kernels.promotion import F32, F64, I64, Array, Number, cast, compute_dtype, is_integral, rounded
+from gpu2npu.emulator.kernels.promotion import (
+    F32,
+    F64,
+    I64,
+    Array,
+    Number,
+    cast,
+    compute_dtype,
+    default_dtype,
+    is_integral,
+    rounded,
+)
 from gpu2npu.emulator.kernels.registry import kernel
 
 
 def _range(start: Number, end: Number, step: Number, dtype: np.dtype | None) -> Array:
     if dtype is None:
-        dtype = I64 if all(isinstance(each, int) for each in (start, end, step)) else F32
+        dtype = I64 if all(isinstance(each, int) for each in (start, end, step)) else default_dtype()
     first, last, stride = (each.real for each in (start, end, step))
-    if stride == 0:
-        raise RuntimeError("step must be nonzero")
-    if (last - first) * stride < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     if is_integral(dtype):
         first, last, stride = int(first), int(last), int(stride)
+    if stride == 0:
+        raise ValueError("step must be nonzero")
+    if (last - first) * stride < 0:
+        raise ValueError("upper bound and lower bound inconsistent with step sign")
+    if is_integral(dtype):
         return np.arange(first, last, stride, dtype=I64).astype(dtype, copy=False)
     count = math.ceil((last - first) / stride)
     return (first + np.arange(count, dtype=F64) * stride).astype(dtype)
@@ -27,16 +39,16 @@ def _range(start: Number, end: Number, step: Number, dtype: np.dtype | None) -> 
 
 @kernel("aten::arange")
 def arange(end: Number, *, dtype: np.dtype | None = None) -> Array:
-    """0, 1, ... below end: int64 of an integer end, else float32."""
+    """0, 1, ... below end: int64 of an integer end, else the default dtype."""
     return _range(0, end, 1, dtype)
 
 
 @kernel("aten::arange.start", "aten::arange.start_step")
 def arange_from(start: Number, end: Number, step: Number = 1, *, dtype: np.dtype | None = None) -> Array:
-    """start, start + step, ... before end: int64 of integers, else float32, computed in float64.
+    """start, start + step, ... before end: int64 of integers, else the default dtype, computed in float64.
 
     Raises:
-        RuntimeError: The step is 0 or leads away from end.
+        ValueError: The step is 0 or leads away from end.
     """
     return _range(start, end, step, dtype)
 
@@ -50,7 +62,7 @@ def _number(x: Number | Array) -> float:
 )
 def linspace(start: Number | Array, end: Number | Array, steps: int, *, dtype: np.dtype | None = None) -> Array:
     """`steps` numbers from start to end inclusive, exact at both ends."""
-    target = dtype or F32
+    target = dtype or default_dtype()
     first, last = _number(start), _number(end)
     compute = F64 if is_integral(target) else compute_dtype(target)
     step = (last - first) / (steps - 1) if steps > 1 else 0.0
@@ -68,19 +80,19 @@ def logspace(
 ) -> Array:
     """`steps` powers of base, exponents from start to end inclusive."""
     exponents = linspace(start, end, steps, dtype=F64)
-    return rounded(np.power(base, exponents), dtype or F32)
+    return rounded(np.power(base, exponents), dtype or default_dtype())
 
 
 @kernel("aten::eye")
 def eye(n: int, *, dtype: np.dtype | None = None) -> Array:
     """The identity matrix (n, n)."""
-    return np.eye(n, dtype=dtype or F32)
+    return np.eye(n, dtype=dtype or default_dtype())
 
 
 @kernel("aten::eye.m")
 def eye_rectangular(n: int, m: int, *, dtype: np.dtype | None = None) -> Array:
     """The matrix (n, m) with ones on its diagonal."""
-    return np.eye(n, m, dtype=dtype or F32)
+    return np.eye(n, m, dtype=dtype or default_dtype())
 
 
 @kernel("aten::tril_indices")
@@ -109,7 +121,13 @@ def zero(self: Array) -> Array:
 
 @kernel("aten::complex")
 def make_complex(real: Array, imag: Array) -> Array:
-    """real + imag * i, complex64 of float32 and complex128 of float64; halves are declined."""
+    """real + imag * i, complex64 of float32 and complex128 of float64; halves are declined.
+
+    Raises:
+        RuntimeError: The dtypes differ.
+    """
+    if real.dtype != imag.dtype:
+        raise RuntimeError(f"Expected object of scalar type {real.dtype} but got scalar type {imag.dtype}")
     if real.dtype not in (F32, F64):
         raise NotImplementedError("NumPy has no complex numbers of float16")
     out = np.empty(np.broadcast_shapes(real.shape, imag.shape), np.complex64 if real.dtype == F32 else np.complex128)

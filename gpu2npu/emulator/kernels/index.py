@@ -10,7 +10,7 @@ from types import EllipsisType
 
 import numpy as np
 
-from gpu2npu.emulator.kernels.promotion import BOOL, I64, U8, Array, Number, cast, rounded, wide
+from gpu2npu.emulator.kernels.promotion import BOOL, I32, I64, U8, Array, Number, cast, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
 
 Indices = Sequence[Array | None]
@@ -129,8 +129,10 @@ def masked_scatter(self: Array, mask: Array, source: Array) -> Array:
     """self with the elements where the mask is set replaced by source's elements, in order.
 
     Raises:
-        RuntimeError: source has too few elements.
+        RuntimeError: mask is not bool, or source has too few elements.
     """
+    if mask.dtype != BOOL:
+        raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     x, chosen = np.broadcast_arrays(self, cast(mask, BOOL))
     out = x.copy()
     count = int(np.count_nonzero(chosen))
@@ -191,8 +193,13 @@ def embedding(
     """Rows of the weight: (*indices, width).
 
     Raises:
+        RuntimeError: The weight is not a matrix, or the indices are not integers.
         IndexError: An index is out of range.
     """
+    if weight.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    if indices.dtype not in (I64, I32):
+        raise RuntimeError(f"Expected tensor for argument 'indices' to have Long or Int, but got {indices.dtype}")
     if indices.size and (indices.min() < 0 or indices.max() >= weight.shape[0]):
         raise IndexError("index out of range in self")
     return np.take(weight, indices, axis=0)

@@ -52,7 +52,13 @@ def _check(a: Array, b: Array, ndim: int, what: str) -> None:
 
 
 def _combined(self: Array, product: Array, beta: Number, alpha: Number, dtype: np.dtype) -> Array:
-    """beta * self + alpha * product; with beta 0, self counts for nothing, not even its NaNs."""
+    """beta * self + alpha * product; with beta 0, self counts for nothing, not even its NaNs.
+
+    Raises:
+        RuntimeError: self has not `dtype`, that of the product's operands.
+    """
+    if self.dtype != dtype:
+        raise RuntimeError(f"self and mat2 must have the same dtype, but got {self.dtype} and {dtype}")
     kind = product.dtype.type
     if alpha != 1:
         product = product * kind(alpha)
@@ -95,7 +101,7 @@ def addmm(self: Array, mat1: Array, mat2: Array, *, beta: Number = 1, alpha: Num
         RuntimeError: The shapes or dtypes do not fit.
     """
     _check(mat1, mat2, 2, "addmm")
-    return _combined(self, _product(mat1, mat2), beta, alpha, self.dtype)
+    return _combined(self, _product(mat1, mat2), beta, alpha, mat1.dtype)
 
 
 @kernel("aten::_addmm_activation")
@@ -113,14 +119,14 @@ def addmm_activation(
 def baddbmm(self: Array, batch1: Array, batch2: Array, *, beta: Number = 1, alpha: Number = 1) -> Array:
     """beta * self + alpha * batch1 @ batch2; self broadcasts to (b, n, m)."""
     _check(batch1, batch2, 3, "baddbmm")
-    return _combined(self, _product(batch1, batch2), beta, alpha, self.dtype)
+    return _combined(self, _product(batch1, batch2), beta, alpha, batch1.dtype)
 
 
 @kernel("aten::addbmm")
 def addbmm(self: Array, batch1: Array, batch2: Array, *, beta: Number = 1, alpha: Number = 1) -> Array:
     """beta * self + alpha * the sum of batch1 @ batch2 over the batch."""
     _check(batch1, batch2, 3, "addbmm")
-    return _combined(self, np.sum(_product(batch1, batch2), axis=0), beta, alpha, self.dtype)
+    return _combined(self, np.sum(_product(batch1, batch2), axis=0), beta, alpha, batch1.dtype)
 
 
 @kernel("aten::mv")
@@ -132,7 +138,7 @@ def mv(self: Array, vec: Array) -> Array:
 @kernel("aten::addmv")
 def addmv(self: Array, mat: Array, vec: Array, *, beta: Number = 1, alpha: Number = 1) -> Array:
     """beta * self + alpha * mat @ vec; self broadcasts to (n,)."""
-    return _combined(self, _product(mat, vec), beta, alpha, self.dtype)
+    return _combined(self, _product(mat, vec), beta, alpha, mat.dtype)
 
 
 @kernel("aten::dot")
@@ -161,7 +167,7 @@ def addr(self: Array, vec1: Array, vec2: Array, *, beta: Number = 1, alpha: Numb
     if product.dtype == BOOL:
         return product & bool(alpha) | (self & bool(beta))
     dtype = promote_types(self.dtype, promote_types(vec1.dtype, vec2.dtype))
-    return rounded(np.asarray(_combined(self, product, beta, alpha, product.dtype)), dtype)
+    return rounded(np.asarray(_combined(self.astype(product.dtype), product, beta, alpha, product.dtype)), dtype)
 
 
 @kernel("aten::linear")

@@ -45,7 +45,17 @@ def layer_norm(
 
     Returns:
         The result, and mean and inverse standard deviation of the rest of the shape, in float32 for halves.
+
+    Raises:
+        RuntimeError: The last dimensions are not `normalized_shape`, those of weight and bias, or there are none.
     """
+    shape = tuple(normalized_shape)
+    given = [each.shape for each in (weight, bias) if each is not None]
+    if not shape or input.shape[-len(shape) :] != shape or any(each != shape for each in given):
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input, weight and bias with these last dimensions, but "
+            f"got input of size {list(input.shape)} and {[list(each) for each in given]}"
+        )
     x = wide(input)
     lead = x.ndim - len(normalized_shape)
     y, mean, rstd = _standardised(_rows(x, prod(normalized_shape)), eps)

@@ -83,8 +83,22 @@ def _offset(coordinates: Sizes, spatial: Sizes) -> int:
     return offset
 
 
+def _check_padding(padding: Sizes, window: Sizes, dilation: Sizes) -> None:
+    for pad, size, spread in zip(padding, window, dilation, strict=True):
+        if not 0 <= pad <= ((size - 1) * spread + 1) // 2:
+            raise RuntimeError(
+                f"pad should be at most half of effective kernel size, but got pad={pad}, kernel_size={size} and "
+                f"dilation={spread}"
+            )
+
+
 def _max_pool(self: Array, count: int, *settings: Any) -> tuple[Array, Array]:
-    """The maxima and their indices, some samples at a time."""
+    """The maxima and their indices, some samples at a time.
+
+    Raises:
+        RuntimeError: The padding is more than half a window.
+    """
+    _check_padding(*(_per_dimension(settings[which], count) for which in (2, 0, 3)))
     if self.ndim < count + 2 or self.size < 2 * parallel.BLOCK:
         return _max_pool_of(self, count, *settings)
     parts = parallel.run(lambda part: _max_pool_of(self[part], count, *settings), parallel.blocks(len(self), self.size))

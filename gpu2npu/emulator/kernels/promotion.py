@@ -2,12 +2,13 @@
 
 torch ranks dtypes by category (bool < integer < floating < complex). A tensor with dimensions decides the width
 within its category; 0-dim tensors and Python scalars only lift the category. See `torch.result_type` and
-"Type promotion" in the torch.Tensor attributes documentation. A Python float counts as float32, torch's default
-dtype; `torch.set_default_dtype` is not followed.
+"Type promotion" in the torch.Tensor attributes documentation. A Python float counts as the default dtype: float32, or
+what `follow_default` has been given.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import ml_dtypes
@@ -32,12 +33,30 @@ C128 = np.dtype(np.complex128)
 
 _FLOATING = frozenset({F16, BF16, F32, F64})
 _COMPLEX = frozenset({C64, C128})
-_SCALARS: dict[type, np.dtype] = {bool: BOOL, int: I64, float: F32, complex: C64}
+_SCALARS: dict[type, np.dtype] = {bool: BOOL, int: I64}
 # The half types are stored, not computed in.
 _COMPUTE: dict[np.dtype, np.dtype] = {F16: F32, BF16: F32}
 _COMPLEX_OF: dict[np.dtype, np.dtype] = {F16: C64, BF16: C64, F32: C64, F64: C128}
 _REAL_OF: dict[np.dtype, np.dtype] = {C64: F32, C128: F64}
 _PROMOTED: dict[tuple[np.dtype, np.dtype], np.dtype] = {}
+
+
+def _float32() -> np.dtype:
+    return F32
+
+
+_default: Callable[[], np.dtype] = _float32
+
+
+def follow_default(dtype: Callable[[], np.dtype]) -> None:
+    """Let `dtype` say from now on as what Python floats count, and what integers become where floats are needed."""
+    global _default
+    _default = dtype
+
+
+def default_dtype() -> np.dtype:
+    """The dtype of Python floats."""
+    return _default()
 
 
 def is_floating(dtype: np.dtype) -> bool:
@@ -61,8 +80,8 @@ def compute_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def float_dtype(dtype: np.dtype) -> np.dtype:
-    """The result dtype of an operator that always yields floats: float32 for integers and bool."""
-    return F32 if is_integral(dtype) else dtype
+    """The result dtype of an operator that always yields floats: the default one for integers and bool."""
+    return _default() if is_integral(dtype) else dtype
 
 
 def real_dtype(dtype: np.dtype) -> np.dtype:
@@ -103,6 +122,10 @@ def _combine(higher: np.dtype | None, lower: np.dtype | None) -> np.dtype | None
     return higher
 
 
+def _default_of(kind: type) -> np.dtype:
+    return _COMPLEX_OF[_default()] if kind is complex else _default()
+
+
 def result_type(*operands: Operand) -> np.dtype:
     """The dtype torch computes an elementwise operator of these operands in.
 
@@ -119,7 +142,7 @@ def result_type(*operands: Operand) -> np.dtype:
             else:
                 zero_dim = operand.dtype if zero_dim is None else promote_types(zero_dim, operand.dtype)
         else:
-            kind = _SCALARS[type(operand)]
+            kind = _SCALARS.get(type(operand)) or _default_of(type(operand))
             scalar = kind if scalar is None else promote_types(scalar, kind)
     found = _combine(dimensioned, _combine(zero_dim, scalar))
     assert found is not None
@@ -149,7 +172,7 @@ def operands(a: Operand, b: Operand) -> tuple[Array, Array, np.dtype]:
 
 
 def float_operands(a: Operand, b: Operand) -> tuple[Array, Array, np.dtype]:
-    """As `operands`, for operators that always yield floats: integers become float32."""
+    """As `operands`, for operators that always yield floats: integers become the default dtype."""
     dtype = float_dtype(result_type(a, b))
     compute = _COMPUTE.get(dtype, dtype)
     return cast(a, compute), cast(b, compute), dtype
@@ -165,11 +188,13 @@ def wide(x: Array) -> Array:
 
 
 def wide_float(x: Array) -> Array:
-    """float16, bfloat16, integers and bool as float32, anything else as it is."""
+    """float16 and bfloat16 as float32, integers and bool as the default dtype's, anything else as it is."""
     dtype = x.dtype
     if dtype is F32:
         return x
-    return x.astype(F32) if dtype in _COMPUTE or is_integral(dtype) else x
+    if is_integral(dtype):
+        return x.astype(compute_dtype(_default()))
+    return x.astype(F32) if dtype in _COMPUTE else x
 
 
 def rounded(x: Array, dtype: np.dtype) -> Array:

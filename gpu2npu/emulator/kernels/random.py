@@ -42,7 +42,7 @@ def _normal(generator: Generator, shape: tuple[int, ...], dtype: np.dtype) -> Ar
 
 def _below_one(values: Array, low: float, high: float, dtype: np.dtype) -> Array:
     """Rounding to the dtype must not reach the upper bound, which is excluded."""
-    out = values.astype(dtype)
+    out = np.asarray(values).astype(dtype)
     if high > low:
         np.copyto(out, dtype.type(low), where=wide(out) >= high)
     return out
@@ -50,9 +50,15 @@ def _below_one(values: Array, low: float, high: float, dtype: np.dtype) -> Array
 
 @kernel("aten::uniform_")
 def uniform(self: Array, *bounds: float, generator: Generator, **named: float) -> Array:
-    """Uniform in [from, to), [0, 1) by default."""
+    """Uniform in [from, to), [0, 1) by default.
+
+    Raises:
+        RuntimeError: The interval is empty, or wider than the dtype's numbers.
+    """
     low = bounds[0] if bounds else named.get("from", 0.0)
     high = bounds[1] if len(bounds) > 1 else named.get("to", 1.0)
+    if not low <= high:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
     values = _uniform(generator, self.shape, self.dtype)
     if (low, high) != (0.0, 1.0):
         values = values * values.dtype.type(high - low) + values.dtype.type(low)
@@ -97,6 +103,11 @@ def normal_tensor_tensor(mean: Array, std: Array, *, generator: Generator) -> Ar
     return _normal_of(mean, std, mean.dtype, generator)
 
 
+def _limits(dtype: np.dtype) -> tuple[int, int]:
+    """The smallest and the largest number of an integer dtype or bool."""
+    return (0, 1) if dtype == BOOL else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+
+
 @kernel("aten::random_")
 def random_any(self: Array, *, generator: Generator) -> Array:
     """Integers from 0 to the largest the dtype holds; for floats to the largest up to which all are exact."""
@@ -117,13 +128,18 @@ def random_between(self: Array, *bounds: int | None, generator: Generator, **nam
     """Integers in [from, to), to the dtype's largest where `to` is None.
 
     Raises:
-        RuntimeError: The interval is empty.
+        RuntimeError: The interval is empty, or the dtype does not hold it.
     """
     low = bounds[0] if bounds else named["from"]
     high = bounds[1] if len(bounds) > 1 else named.get("to")
     assert low is not None
     if high is None:
-        high = int(_EXACT.get(self.dtype) or np.iinfo(self.dtype).max) + 1
+        high = int(_EXACT.get(self.dtype) or _limits(self.dtype)[1]) + 1
+    if self.dtype not in _EXACT:
+        smallest, largest = _limits(self.dtype)
+        for name, bound in (("from", low), ("to - 1", high - 1)):
+            if not smallest <= bound <= largest:
+                raise RuntimeError(f"{name} is out of bounds for {self.dtype}")
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     return np.asarray(generator.integers(low, high, self.shape, dtype=np.int64)).astype(self.dtype)
@@ -197,8 +213,11 @@ def multinomial(self: Array, num_samples: int, replacement: bool = False, *, gen
     """Indices drawn by the weights in the last dimension, (num_samples,) or (rows, num_samples), int64.
 
     Raises:
-        RuntimeError: Weights are negative or not finite, a row sums to 0, or too many are drawn without replacement.
+        RuntimeError: Weights are integers, negative or not finite, a row sums to 0, or too many are drawn without
+            replacement.
     """
+    if self.dtype.kind in "iub":
+        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {self.dtype}")
     weights = wide(self).astype(F64)
     rows = weights.reshape(-1, weights.shape[-1])
     if not np.all(np.isfinite(rows)) or np.any(rows < 0):

@@ -21,6 +21,7 @@ from gpu2npu.emulator.kernels.promotion import (
     Number,
     cast,
     compute_dtype,
+    float_dtype,
     is_integral,
     real_dtype,
     rounded,
@@ -302,4 +303,4 @@ def logsumexp(self: Array, dim: Dims, keepdim: bool = False) -> Array:
         shift = np.where(np.isfinite(largest), largest, x.dtype.type(0))
         result = np.log(total(np.exp(x - shift), axis, True)) + shift
         result = _squeezed(np.asarray(result), axis, keepdim)
-    return rounded(np.asarray(result), F32 if is_integral(self.dtype) else self.dtype)
+    return rounded(np.asarray(result), float_dtype(self.dtype))

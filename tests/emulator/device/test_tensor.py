@@ -102,15 +102,33 @@ def test_conjugated_and_negated_views_are_resolved():
     assert n.conj()[0].item() == 1 - 2j
 
 
-def test_memory_formats_and_strides_survive():
-    x = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
-    n = x.npu()
+def test_strides_survive():
+    x = torch.randn(2, 4, 5, 3).permute(0, 3, 1, 2)
+    n = x.contiguous().npu().permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
     assert n.stride() == x.stride()
-    assert n.clone().is_contiguous(memory_format=torch.channels_last)
+    assert n.clone().stride() == x.stride()
     assert n.contiguous().stride() == x.contiguous().stride()
     assert n.half().stride() == x.stride()
     assert (n.permute(0, 2, 3, 1) * 2).view(-1).shape == (120,)
     assert torch.equal(n.permute(3, 1, 0, 2).cpu(), x.permute(3, 1, 0, 2))
+
+
+@pytest.mark.parametrize("memory_format", [torch.channels_last, torch.channels_last_3d])
+def test_channels_last_is_refused_as_torch_npu_refuses_it(memory_format):
+    shape = (2, 3, 4, 5) if memory_format is torch.channels_last else (2, 3, 4, 5, 6)
+    x = torch.randn(shape)
+    n = x.npu()
+    for refused in (
+        lambda: n.to(memory_format=memory_format),
+        lambda: n.contiguous(memory_format=memory_format),
+        lambda: n.clone(memory_format=memory_format),
+        lambda: torch.empty(shape, device="npu", memory_format=memory_format),
+        lambda: torch.nn.Conv2d(3, 4, 2).npu().to(memory_format=torch.channels_last),
+    ):
+        with pytest.raises(RuntimeError, match=r"Only contiguous_format|Only c10::MemoryFormat::Contiguous"):
+            refused()
+    moved = x.to(memory_format=memory_format).npu()
+    assert moved.is_contiguous() and torch.equal(moved.cpu(), x)
 
 
 def test_resize_and_set():
@@ -154,7 +172,7 @@ def test_zero_sized_and_zero_dimensional_tensors():
     result.sum().backward()
     assert result.shape == (0, 4, 4, 4)
     assert images.grad.shape == images.shape and weight.grad.abs().sum().item() == 0
-    with pytest.raises(RuntimeError, match="n must be non-negative"):
+    with pytest.raises(RuntimeError, match="negative dimension -1"):
         torch.randperm(-1, device="npu")
 
 

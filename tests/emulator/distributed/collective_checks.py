@@ -75,9 +75,10 @@ def complex_numbers(rank):
 
 
 def shapes_and_memory_formats(rank):
-    tensor = torch.arange(24.0).view(1, 2, 3, 4).to(f"npu:{rank}").contiguous(memory_format=torch.channels_last)
+    host = torch.arange(24.0).view(1, 3, 4, 2).permute(0, 3, 1, 2)  # dense, in the order of channels_last
+    tensor = torch.arange(24.0).view(1, 3, 4, 2).to(f"npu:{rank}").permute(0, 3, 1, 2)
     dist.all_reduce(tensor)
-    same(tensor, size() * torch.arange(24.0).view(1, 2, 3, 4))
+    same(tensor, size() * host)
     scalar = npu(1.5 + rank)
     dist.all_reduce(scalar)
     same(scalar, 1.5 * size() + sum(ranks()))

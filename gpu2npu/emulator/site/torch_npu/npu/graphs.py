@@ -1,7 +1,7 @@
 """torch.npu.graphs: capture operators once and run them again on the same tensors.
 
 As on a real NPU, what is captured has no lasting effect: tensors that existed before and are written during the capture
-get their values back at its end, so that only replays count.
+get their values back at its end, and the generators their states, so that only replays count.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
 from gpu2npu.emulator.device.lifecycle import init
+from gpu2npu.emulator.device.randomness import get_rng_state_all, set_rng_state_all
 from gpu2npu.emulator.device.streams import Stream, synchronize
 
 from ._unsupported import unsupported
@@ -50,6 +51,7 @@ class _Capture(TorchDispatchMode):
         self.calls: list[_Call] = []
         self.made: set[int] = set()
         self.before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self.random = get_rng_state_all()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -75,7 +77,8 @@ class _Capture(TorchDispatchMode):
                         self.before[storage] = (whole, whole.clone())
 
     def undo(self) -> None:
-        """Give the tensors that existed before the capture their values back."""
+        """Give the tensors that existed before the capture their values back, and the NPUs' generators their states."""
+        set_rng_state_all(self.random)
         for whole, values in self.before.values():
             whole.copy_(values)
         self.before.clear()

@@ -1,0 +1,104 @@
+"""What PyTorch's table says that an operator must refuse: on the NPU as on the CPU, and with the same kind of error."""
+
+import pytest
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+OPERATORS = [op for op in op_db if op.error_inputs_func is not None]
+# (operator, number of the input): taken on the NPU, or refused with another kind of error.
+DIFFERENT = {
+    ("cat", 6),  # `out=` lies over an input and is resized
+    ("gather", 6),
+    ("narrow_copy", 1),  # IndexError, where the CPU's is an internal assertion
+}
+MORE_DIMENSIONS_THAN_NUMPY_HAS = ("amax", "amin", "aminmax")  # 65, to be refused
+
+
+@pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.full_name)
+@pytest.mark.filterwarnings("ignore")
+def test_an_operator_refuses_what_it_refuses_on_the_cpu(op, borrowing):
+    def error(given):
+        sample = given.sample_input
+        try:
+            op(sample.input, *sample.args, **sample.kwargs)
+        except Exception as raised:
+            return type(raised)
+        return None
+
+    if op.name in MORE_DIMENSIONS_THAN_NUMPY_HAS:
+        with pytest.raises(ValueError, match="found 65"):
+            list(op.error_inputs("npu"))
+        return
+    expected = [error(given) for given in op.error_inputs("cpu")]
+    actual = [error(given) for given in op.error_inputs("npu")]
+    differing = {
+        (op.full_name, number)
+        for number, (ours, theirs) in enumerate(zip(actual, expected, strict=False))
+        if theirs is not None and ours is not theirs
+    }
+    assert differing == {each for each in DIFFERENT if each[0] == op.full_name}
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda x: torch.div(x, 2, rounding_mode="test"),
+        lambda x: x.clamp(),
+        lambda x: x.exponential_(-1),
+        lambda x: x.roll((1, 2), (0,)),
+        lambda x: x.to(torch.int8).random_(0, 1000),
+        lambda x: x.to(torch.int8).random_(-1000, 10),
+        lambda x: torch.add(x, 1.5, out=torch.empty(0, dtype=torch.int64, device=x.device)),
+        lambda x: torch.argmax(x, 1, out=torch.empty(0, device=x.device)),
+        lambda x: torch.mm(x, x.t(), out=torch.empty(0, dtype=torch.float64, device=x.device)),
+        lambda x: torch.addmm(x.half(), x, x.t()),
+        lambda x: torch.add(x.bool(), x.bool(), alpha=1.5),
+        lambda x: x.to(torch.complex64) > 1,
+        lambda x: x.to(torch.complex64).sort(),
+        lambda x: x.to(torch.complex64).max(),
+        lambda x: torch.dropout(x, 1.5, True),
+        lambda x: x[0][1:].add_(x[0][:-1]),
+        lambda x: x[:1].expand(4, 4).add_(1),
+        lambda x: torch.empty(-1, device=x.device),
+    ],
+)
+@pytest.mark.parametrize("size", [4, 256], ids=["small", "large"])
+def test_what_the_cpu_refuses_is_refused(refused, size):
+    for device in ("cpu", "npu"):
+        with pytest.raises((RuntimeError, NotImplementedError)):
+            refused(torch.ones(4 if size == 4 else size, size, device=device))
+
+
+def test_what_the_cpu_takes_is_taken_once_asked_and_not_asked_again():
+    from gpu2npu.emulator.device import checks
+
+    asked = []
+    original = checks.refusal
+
+    def counting(signature, args, kwargs):
+        asked.append(signature.name)
+        return original(signature, args, kwargs)
+
+    x = torch.randn(3, 7, device="npu")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checks, "refusal", counting)
+        for value in (0.25, 0.6, 0.75):
+            torch.nn.functional.softshrink(x, value)
+        torch.nn.functional.softshrink(x, 1.5)
+    assert asked == ["aten::softshrink"] * 2
+
+
+def test_the_devices_of_a_call_must_agree():
+    n, cpu = torch.ones(4, device="npu"), torch.ones(4)
+    at = torch.tensor([0, 1], device="npu")
+    for mixed in (
+        lambda: torch.add(n, n, out=cpu),
+        lambda: torch.add(cpu, cpu, out=n),
+        lambda: n.__setitem__(at, cpu[:2]),
+        lambda: n.__setitem__(n > 0, cpu),
+    ):
+        with pytest.raises(RuntimeError, match="same device"):
+            mixed()
+    n[at] = torch.tensor(3.0)
+    n[torch.tensor([2])] = 5
+    assert n.tolist() == [3, 3, 5, 1]
