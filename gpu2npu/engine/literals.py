@@ -6,7 +6,7 @@ import ast
 import re
 
 from gpu2npu.engine.matches import Bounds, Edit, Found, Matches
-from gpu2npu.engine.prose import is_spoken
+from gpu2npu.engine.prose import is_searched, is_spoken
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.engine.texts import StringText
 from gpu2npu.python.file import PythonFile
@@ -93,11 +93,21 @@ class Literals:
         known = [(name, start, rule) for name, start, rule in found if rule is not None and not rule.then.keep]
         if not known or is_spoken(self.file, string.node):
             return raw, []
+        if " " in raw.strip() and is_searched(self.file, string.node):
+            for name, _, rule in known:
+                self._in_other_texts(rule, string.place, name)
+            return raw, [rule for _, _, rule in known]
         new = raw
         for name, start, rule in reversed(known):
             if self.variable(rule, string.place, name):
                 new = new[:start] + (rule.then.rename or name) + new[start + len(name) :]
         return new, [rule for _, _, rule in known]
+
+    def _in_other_texts(self, rule: Rule, place: Bounds, name: str) -> None:
+        """Report a variable in a text that the program looks for, such as a message of PyTorch."""
+        named = f"speaks of {rule.then.rename} or of neither" if rule.then.rename else "does not speak of it"
+        message = f"Looked for in another text, which on an NPU {named}: left as it is, check what is searched."
+        self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message))
 
     def variable(self, rule: Rule, place: Bounds, name: str) -> bool:
         """Report what a rule says of a variable besides renaming it; gives whether it is to be renamed."""

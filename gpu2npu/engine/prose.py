@@ -16,6 +16,20 @@ SPOKEN = frozenset(
 # Arguments that hold texts for people.
 PROSE_KEYWORDS = frozenset({"help", "description", "msg", "message", "metadata", "doc", "epilog", "prog", "title"})
 
+# Calls that look for a string in a text.
+_SEARCHES = frozenset({"search", "match", "fullmatch", "findall", "find", "rfind", "index", "count", "startswith",
+                       "endswith", "split", "replace"})  # fmt: skip
+
+
+def is_searched(file: PythonFile, string: ast.AST) -> bool:
+    """Whether a string is looked for in another text: `"Error: no GPU" in log`."""
+    above = file.parents.get(string)
+    if isinstance(above, (ast.Tuple, ast.List, ast.Set)):
+        return is_searched(file, above)
+    if isinstance(above, ast.Compare):
+        return above.left is string and isinstance(above.ops[0], (ast.In, ast.NotIn))
+    return isinstance(above, ast.Call) and last_name(above.func) in _SEARCHES
+
 
 def is_spoken(file: PythonFile, string: ast.AST) -> bool:
     """Whether a string is prose: a docstring, the text of an error, what is printed or logged."""

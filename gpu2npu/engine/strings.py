@@ -41,6 +41,10 @@ _LOOKED_UP = frozenset(
      "findall", "replace", "find", "rfind", "count", "index", "strip", "lstrip", "rstrip", "removeprefix",
      "removesuffix"}
 )  # fmt: skip
+# Methods of a text that name a part of it.
+_PARTS = frozenset(
+    {"replace", "removeprefix", "removesuffix", "lstrip", "rstrip", "rsplit", "rpartition", "find", "index", "count"}
+)
 _TESTS = frozenset({"startswith", "endswith", "__eq__", "__contains__"})
 _CONTAINERS = frozenset({"append", "appendleft", "add", "insert", "extend", "remove", "discard"})
 _FLAGS = frozenset({"add_argument", "add_option", "option"})
@@ -333,6 +337,8 @@ def _of_method(call: ast.Call, func: ast.Attribute, argument: ast.AST, place: Pl
         return YES
     if func.attr in _TESTS or func.attr in _CONTAINERS:
         return YES if holds(func.value, role) else UNSURE
+    if func.attr in _PARTS and holds(func.value, role):  # device.replace("cuda:", "")
+        return YES
     if func.attr in ("get", "pop") and call.args and argument is call.args[0]:
         return _beside(_keys(func.value, place), place, role) or UNSURE
     if func.attr == "join" or "logg" in (last_name(func.value) or "").lower():

@@ -309,11 +309,13 @@ class Names(ModuleNames):
         return None
 
     def callees(self, node: ast.AST, scope: Scope) -> frozenset[str]:
-        """The functions of which an expression is the result: a call, a name or `self.x` that calls are assigned to."""
+        """The functions of which an expression is the result: a call, a name or `self.x` that calls are assigned to, a
+        name that `with` gives what a call makes."""
         values: list[ast.AST | None] = [node]
         if isinstance(node, ast.Name):
             found = scope.lookup(node.id)
-            values = [binding.whole for binding in found[1] if isinstance(binding, Assigned)] if found else []
+            assigned = [binding for binding in found[1] if isinstance(binding, Assigned)] if found else []
+            values = [binding.whole or binding.entered for binding in assigned]
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
             cls = scope.enclosing_class()
             values = [each.whole for each, _ in cls.attributes.get(node.attr, ())] if cls is not None else []

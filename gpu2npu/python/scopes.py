@@ -39,6 +39,12 @@ class Assigned:
         """The expression whose value the name has, None where it has a part of one."""
         return None if self.is_part else self.value
 
+    @property
+    def entered(self) -> ast.expr | None:
+        """The context manager of `with manager as name`, which is what most of them give the name."""
+        item = self.statement
+        return item.context_expr if isinstance(item, ast.withitem) and isinstance(item.optional_vars, ast.Name) else None
+
 
 @dataclass(frozen=True, eq=False)
 class Parameter:
