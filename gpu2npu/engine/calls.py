@@ -14,7 +14,7 @@ from gpu2npu.engine.table import RuleTable
 from gpu2npu.engine.texts import StringText
 from gpu2npu.python.concrete import argument_bounds, has_comment
 from gpu2npu.python.names import Names
-from gpu2npu.python.scopes import Scope
+from gpu2npu.python.scopes import Assigned, Scope
 from gpu2npu.python.syntax import (
     argument_keyword,
     argument_value,
@@ -49,6 +49,7 @@ class Calls:
         self.file = names.file
         self.table = table
         self.matches = matches
+        self._reported: set[tuple[str, Bounds]] = set()  # rules with the places in unpacked dictionaries
 
     def call(self, node: ast.Call, scope: Scope) -> bool:
         """Apply the first rule for the call itself; gives whether the callee's own name is settled by that."""
@@ -160,6 +161,41 @@ class Calls:
         for first, last in _runs(sorted(removed)):
             self._remove(removed[first], node, first, last)
         return settled
+
+    def unpacked(self, node: ast.Call, scope: Scope) -> None:
+        """Report the arguments that rules are for and that come out of a dictionary: `Trainer(**{"gpus": 2})`."""
+        given = [pair for keyword in node.keywords if keyword.arg is None for pair in self._pairs(keyword.value, scope)]
+        callees = (*self._callees(node, scope), "*") if given else ()
+        for name, key, value in given:
+            of_callee = (rule for callee in callees for rule in self.table.arguments.get(callee, ()))
+            for rule in (*of_callee, *self.table.keywords.get(name, ())):
+                assert isinstance(rule.match, ArgumentMatch)
+                if rule.match.argument == name and self._accepts(rule.match, node, value, scope):
+                    self._report_unpacked(rule, name, self.file.bounds(key))
+
+    def _pairs(self, mapping: ast.expr, scope: Scope) -> list[tuple[str, ast.expr, ast.expr]]:
+        """The keys of a dictionary, each with the code that gives it and with its value, where they stand in the text:
+        in a display, a call of `dict`, or what a name is bound to once."""
+        found = scope.lookup(mapping.id) if isinstance(mapping, ast.Name) else None
+        bound = found[1][0] if found is not None and len(found[1]) == 1 else None
+        whole = bound.whole if isinstance(bound, Assigned) else mapping
+        if isinstance(whole, ast.Dict):
+            keys = [(string_value(key), key, value) for key, value in zip(whole.keys, whole.values, strict=True)]
+            return [(name, key, value) for name, key, value in keys if name is not None and key is not None]
+        if isinstance(whole, ast.Call) and self.names.qualified(whole.func, scope) in ("dict", "builtins.dict"):
+            return [(keyword.arg, keyword.value, keyword.value) for keyword in whole.keywords if keyword.arg]
+        return []
+
+    def _report_unpacked(self, rule: Rule, name: str, place: Bounds) -> None:
+        then = rule.then
+        if then.keep or then.rename is not None or (rule.id, place) in self._reported:
+            return  # a string that is renamed is found by what it means
+        self._reported.add((rule.id, place))
+        if then.report is not None and then.replace is None and not then.remove:
+            self.matches.note(rule, place, name)
+        else:
+            message = f"{rule.why} This dictionary is unpacked into a call: change it by hand."
+            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message))
 
     def _argument_rules(self, node: ast.Call, scope: Scope) -> list[Rule]:
         rules = [rule for name in (*self._callees(node, scope), "*") for rule in self.table.arguments.get(name, ())]

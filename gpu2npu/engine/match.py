@@ -143,6 +143,14 @@ class _Matcher:
         if rule.then.rename is not None:
             self.renames.edit(place, rule.then.rename, rule)
 
+    def called_member(self, node: ast.expr, scope: Scope) -> None:
+        """Apply an attribute rule for the results of one function to a method of such a result: `prof.events()`."""
+        rule = self.table.attributes.get(node.attr) if isinstance(node, ast.Attribute) else None
+        if rule is None or not isinstance(node, ast.Attribute) or not isinstance(rule.match, AttributeMatch):
+            return
+        if rule.match.of is not None and self._is_of(node, rule, scope):
+            self.member(node, rule, scope)
+
     def member_by_string(self, node: ast.Call, scope: Scope) -> bool:
         """Apply the rule for `getattr(x, "is_cuda", False)`; gives whether it was renamed."""
         if not (isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr") and len(node.args) > 1):
@@ -170,6 +178,8 @@ class _Matcher:
     def call(self, node: ast.Call, scope: Scope) -> None:
         self.packages.call(node)
         self.settled.update(self.calls.arguments(node, scope))
+        self.calls.unpacked(node, scope)
+        self.called_member(node.func, scope)
         if self.calls.call(node, scope):
             self.called.add(node.func)
             return

@@ -90,9 +90,9 @@ def _value_marks(value: str, keys: tuple[str, ...], others: Set[str], knowledge:
     runs = any(name.lower() in _COMMANDS for name in keys[-2:])
     if runs and (block or " " in value or value in knowledge.table.commands):
         return shell_marks(value, knowledge)
-    if _VARIABLE.fullmatch(value):
-        return knowledge.variable(value, 0)
-    marks: list[Mark] = []
+    marks = knowledge.variable(value, 0) if _VARIABLE.fullmatch(value) else []
+    if marks:
+        return marks
     for match in _READ.finditer(value):
         marks += knowledge.variable(match["name"], match.start("name"))
     setting = _SETTING.fullmatch(value)

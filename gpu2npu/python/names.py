@@ -103,11 +103,17 @@ class ModuleNames:
             other = self._other(module) if module else None
             if other is None:
                 continue
+            is_last = split == len(parts) - 1
+            if is_last and parts[split] not in other.interface.names and self._is_module(qualified):
+                return None  # a submodule, whatever stars of its package bring in
             meaning = other.global_name(parts[split])
             if meaning is None or meaning.startswith("."):
                 return None
             return ".".join((meaning, *parts[split + 1 :]))
         return None
+
+    def _is_module(self, module: str) -> bool:
+        return self.project.module_path(module, self.path) is not None
 
     def _other(self, module: str) -> ModuleNames | None:
         """Another module of the project; None when it is not the project's or not Python."""

@@ -43,7 +43,9 @@ class Assigned:
     def entered(self) -> ast.expr | None:
         """The context manager of `with manager as name`, which is what most of them give the name."""
         item = self.statement
-        return item.context_expr if isinstance(item, ast.withitem) and isinstance(item.optional_vars, ast.Name) else None
+        return (
+            item.context_expr if isinstance(item, ast.withitem) and isinstance(item.optional_vars, ast.Name) else None
+        )
 
 
 @dataclass(frozen=True, eq=False)

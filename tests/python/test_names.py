@@ -122,6 +122,11 @@ def test_names_that_lead_nowhere(files: dict[str, str]) -> None:
     assert not (last_meaning(parsed({"main.py": "from a import x\nx()", **files})) or "").startswith("torch")
 
 
+def test_a_submodule_is_not_what_a_star_of_its_package_brings_in() -> None:
+    files = {"p/__init__.py": "from p.torch import *\n", "p/torch.py": "import torch\nclass Kit: ...\n"}
+    assert last_meaning(parsed({"main.py": "import p.torch\np.torch.Kit()", **files})) == "p.torch.Kit"
+
+
 def test_a_definition_behind_re_exports() -> None:
     names = parsed({"main.py": "from a import K\nK()", "a.py": "from b import Kit as K\n", "b.py": "class Kit: ...\n"})
     call, scope = next((node, scope) for node, scope in names.file.uses if isinstance(node, ast.Call))
