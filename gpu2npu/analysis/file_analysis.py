@@ -13,6 +13,7 @@ from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.limit_findings import limit_findings
 from gpu2npu.analysis.numeric_advice import numeric_advice
 from gpu2npu.analysis.torch_apis import torch_api_findings
+from gpu2npu.engine.npu_branches import other_branches
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.formats.nodes import FormatError
 from gpu2npu.formats.notebook import read_cells
@@ -79,7 +80,8 @@ class FileAnalyser:
         if Question.AFFINITY_APIS in self.questions:
             advice += affinity_advice(code, self.version)
         skips = find_skips(code.text)
-        findings = [each for each in findings if not _is_skipped(each, skips)]
+        elsewhere = [names.file.lines.span(*place) for place in other_branches(names.file)] if findings else []
+        findings = [each for each in findings if not _is_skipped(each, skips) and not _is_within(each, elsewhere)]
         advice = [each for each in advice if not _is_skipped(each, skips)]
         text = fixed(code) if self.fix else None
         content = names.file.source.encode(text) if text is not None else None
@@ -111,6 +113,14 @@ def _is_skipped(record: Finding | Advice, skips: Skips) -> bool:
     if skips.file & {record.rule, EVERY_RULE}:
         return True
     return skips.covers(record.rule, record.span.start_line, record.span.end_line)
+
+
+def _is_within(finding: Finding, places: list[Span]) -> bool:
+    start, end = (finding.span.start_line, finding.span.start_column), (finding.span.end_line, finding.span.end_column)
+    return any(
+        (place.start_line, place.start_column) <= start and end <= (place.end_line, place.end_column)
+        for place in places
+    )
 
 
 def _in_cell(span: Span, cell: int, above: int) -> Span:

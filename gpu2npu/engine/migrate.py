@@ -11,7 +11,8 @@ from functools import partial
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.imports import anchor, binds_module, imported_modules, imports_package
 from gpu2npu.engine.match import find_matches
-from gpu2npu.engine.matches import Code, Edit, Found, ImportSite, Matches, Question
+from gpu2npu.engine.matches import Bounds, Code, Edit, Found, ImportSite, Matches, Question
+from gpu2npu.engine.npu_branches import other_branches
 from gpu2npu.engine.rewrites import Replacement, in_source, rewritten
 from gpu2npu.engine.skips import Skips, find_skips
 from gpu2npu.engine.table import RuleTable, outside, rule_table
@@ -97,6 +98,7 @@ def _rewrite(
     matches = find_matches(names, context, table, skips)
     if not (matches.edits or matches.found or matches.questions):
         return MigratedFile(file.path, traits=frozenset(matches.traits)), []
+    _leave_other_branches(matches, file)
     for question in matches.questions:
         _settle(question, matches, names)
     _apply_skips(matches, skips, file)
@@ -115,6 +117,23 @@ def _rewrite(
         traits=frozenset(matches.traits),
     )
     return migrated, replacements
+
+
+def _leave_other_branches(matches: Matches, file: PythonFile) -> None:
+    """Drop what is in code that runs on no NPU, but not the new names of what the file imports."""
+    places = other_branches(file)
+
+    def is_kept(place: Bounds) -> bool:
+        return not any(start <= place[0] and place[1] <= end for start, end in places)
+
+    def is_local(place: Bounds) -> bool:
+        text = file.text[place[0] : place[1]]
+        return text.isidentifier() and not file.text.endswith(".", 0, place[0])
+
+    if places:
+        matches.edits = [edit for edit in matches.edits if is_kept(edit.place) or is_local(edit.place)]
+        matches.found = [found for found in matches.found if is_kept(found.place)]
+        matches.questions = [question for question in matches.questions if is_kept(question.edit.place)]
 
 
 def _settle(question: Question, matches: Matches, names: Names) -> None:

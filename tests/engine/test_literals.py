@@ -66,7 +66,7 @@ def test_a_family_and_a_command_are_reported(migrate_with) -> None:
 
 
 def test_a_file_that_knows_the_new_variable_is_left_and_reported(migrate_with) -> None:
-    text = "key = 'NPU_SET' if npu else 'GPU_SET'\n"
+    text = "keys = ['NPU_SET', 'GPU_SET']\n"
     result = migrate_with(RULES, text)
     assert result.content is None
     assert [finding.rule for finding in result.findings] == ["visible"]

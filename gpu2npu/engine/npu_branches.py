@@ -1,0 +1,90 @@
+"""The branches of a program that already has one for the NPU: its other branches never run there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from gpu2npu.engine.matches import Bounds
+from gpu2npu.python.file import PythonFile
+from gpu2npu.python.syntax import last_name, string_value
+
+_NPU = "npu"
+
+
+def other_branches(file: PythonFile) -> list[Bounds]:
+    """The places that run on no NPU, since a condition beside them is for it: the other branches of an `if` and their
+    conditions, what follows `if is_npu_available(): return ...`."""
+    if _NPU not in file.text.lower():
+        return []
+    return sorted(place for node in file.parents for place in _beside(node, file))
+
+
+def _beside(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
+    if isinstance(node, ast.IfExp):
+        asked = asks_for_npu(node.test)
+        if asked is not None:
+            yield file.bounds(node.orelse if asked else node.body)
+    elif isinstance(node, ast.If) and not _is_elif(node, file):
+        chain = _chain(node)
+        own = next((branch for branch in chain if asks_for_npu(branch.test)), None)
+        for branch in chain:
+            if own is not None and branch is not own:
+                yield file.bounds(branch.test)
+                yield from _bounds(branch.body, file)
+            elif asks_for_npu(branch.test) is False:
+                yield from _bounds(branch.body, file)
+        if own is not None:
+            rest = chain[-1].orelse
+            if not rest and len(chain) == 1 and isinstance(node.body[-1], ast.Return):
+                block = file.block(node)
+                rest = list(block[block.index(node) + 1 :])
+            yield from _bounds(rest, file)
+
+
+def _is_elif(node: ast.If, file: PythonFile) -> bool:
+    above = file.parents[node]
+    return isinstance(above, ast.If) and above.orelse == [node]
+
+
+def _chain(node: ast.If) -> list[ast.If]:
+    """An `if` with its `elif`s."""
+    chain = [node]
+    while len(chain[-1].orelse) == 1 and isinstance(chain[-1].orelse[0], ast.If):
+        chain.append(chain[-1].orelse[0])
+    return chain
+
+
+def _bounds(body: Sequence[ast.stmt], file: PythonFile) -> Iterator[Bounds]:
+    if body:
+        yield file.bounds(body[0])[0], file.bounds(body[-1])[1]
+
+
+def asks_for_npu(test: ast.expr) -> bool | None:
+    """Whether a condition holds on an NPU alone (True), everywhere but there (False), or says nothing of it (None)."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        asked = asks_for_npu(test.operand)
+        return None if asked is None else not asked
+    if isinstance(test, ast.BoolOp):  # hasattr(torch, "npu") and torch.npu.is_available()
+        every = {asks_for_npu(value) for value in test.values}
+        return True if isinstance(test.op, ast.And) and every == {True} else None
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        sides = {string_value(test.left), string_value(test.comparators[0])}
+        if _NPU in sides:
+            return {ast.Eq: True, ast.In: True, ast.NotEq: False, ast.NotIn: False}.get(type(test.ops[0]))
+        return None
+    if isinstance(test, ast.Call):
+        return True if _is_named(test.func) or _is_given(test) else None
+    return True if isinstance(test, (ast.Name, ast.Attribute)) and _is_named(test) else None
+
+
+def _is_named(node: ast.expr) -> bool:
+    """Whether a name speaks of the NPU: `is_npu_available`, `torch.npu.is_available`, `x.is_npu`."""
+    named = _NPU in (last_name(node) or "").lower().split("_")
+    return named or (isinstance(node, ast.Attribute) and last_name(node.value) == _NPU)
+
+
+def _is_given(call: ast.Call) -> bool:
+    """Whether a call asks for it by an argument: `hasattr(torch, "npu")`, `device.startswith("npu")`."""
+    asked = last_name(call.func) in ("hasattr", "startswith", "is_available")
+    return asked and any(string_value(argument) == _NPU for argument in call.args)

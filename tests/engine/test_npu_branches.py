@@ -1,0 +1,36 @@
+"""Programs that have code of their own for the NPU keep what they do elsewhere."""
+
+import pytest
+
+KEPT = [
+    "if kind == 'npu':\n    torch.npu.empty_cache()\nelse:\n    torch.cuda.empty_cache()\n",
+    "if kind == 'cuda':\n    torch.cuda.empty_cache()\nelif kind == 'npu':\n    torch.npu.empty_cache()\n",
+    "if torch.cuda.is_available():\n    n = 1\nelif hasattr(torch, 'npu') and torch.npu.is_available():\n    n = 2\n",
+    "if not is_npu_available():\n    torch.cuda.empty_cache()\n",
+    "if kind != 'npu':\n    torch.cuda.empty_cache()\n",
+    "def f():\n    if is_torch_npu_available():\n        return 'npu'\n    return torch.cuda.current_device()\n",
+    "n = torch.npu.device_count() if is_npu else torch.cuda.device_count()\n",
+    "if device.startswith('npu'):\n    s = torch.npu.current_stream()\nelse:\n    s = torch.cuda.ExternalStream(0)\n",
+]
+CHANGED = {
+    "if use_npu or use_cuda:\n    pass\nelse:\n    torch.cuda.empty_cache()\n": "    torch.npu.empty_cache()\n",
+    "if amp and is_npu:\n    pass\nelse:\n    torch.cuda.empty_cache()\n": "    torch.npu.empty_cache()\n",
+    "if is_npu:\n    torch.cuda.empty_cache()\n": "    torch.npu.empty_cache()\n",
+    "def f():\n    if is_npu:\n        x = 1\n    torch.cuda.empty_cache()\n": "    torch.npu.empty_cache()\n",
+}
+
+
+@pytest.mark.parametrize("code", KEPT)
+def test_what_runs_on_no_npu_stays(project, code):
+    migrated = project({"a.py": f"import torch\n{code}"})["a.py"]
+    assert (migrated.content, migrated.findings) == (None, ())
+
+
+@pytest.mark.parametrize("code", CHANGED)
+def test_other_conditions_decide_nothing(migrate, code):
+    assert CHANGED[code] in migrate(f"import torch\n{code}")
+
+
+def test_names_that_are_imported_under_another_name_stay_bound(migrate):
+    code = "from torch import cuda\nif is_npu:\n    pass\nelse:\n    cuda.empty_cache()\ncuda.synchronize()\n"
+    assert "cuda" not in migrate(code)
