@@ -15,6 +15,16 @@ class FindingKind(str, Enum):
     REVIEW = "review"  # may mean CUDA, and was left alone because that is not certain
 
 
+class Severity(str, Enum):
+    """What a finding costs, from the most: see rulebook/severity.py."""
+
+    BLOCKER = "blocker"  # cannot run on the NPU as it stands, and nothing takes its place as it is
+    CHANGE = "change"  # a line to write, which the message shows
+    ENVIRONMENT = "environment"  # a package, an image, a variable, a job's resources
+    ADVICE = "advice"  # works, and could be better
+    NOTE = "note"  # good to know, and nothing has to be done
+
+
 class Operation(str, Enum):
     """The vendor's words in the column Operation Type of change_list.csv."""
 
@@ -58,6 +68,7 @@ class Finding:
     kind: FindingKind
     api: str
     message: str
+    severity: Severity = Severity.CHANGE
 
 
 @dataclass(frozen=True, order=True)

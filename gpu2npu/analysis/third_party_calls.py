@@ -15,6 +15,7 @@ from gpu2npu.analysis.third_party_records import Facts, Function, Use
 from gpu2npu.records import Finding, FindingKind, MigratedFile, Span
 from gpu2npu.report.tables import raw_cell
 from gpu2npu.report.third_party import NeedKind
+from gpu2npu.rulebook.severity import severity_of_kind
 
 _RULE = "third-party"
 # The columns in which the vendor's tool, and this one, name the functions of a library.
@@ -81,7 +82,8 @@ def library_calls(root: Path, files: Mapping[str, bytes], listed: Mapping[str, L
             for name in _outside_names(library, facts, function, use):
                 if name in listed:
                     span = _span(use, files[facts.path])
-                    finding = Finding(span, _RULE, listed[name].kind, name, _message(name, listed[name]))
+                    kind, text = listed[name].kind, _message(name, listed[name])
+                    finding = Finding(span, _RULE, kind, name, text, severity_of_kind(kind))
                     found.setdefault(facts.path, {})[span, name] = finding
     return [MigratedFile(path, findings=tuple(found[path].values())) for path in sorted(found)]
 

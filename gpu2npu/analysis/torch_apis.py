@@ -15,7 +15,8 @@ from gpu2npu.analysis.guards import guarded
 from gpu2npu.engine.torch_library import of_torch
 from gpu2npu.python.scopes import Scope
 from gpu2npu.python.types import TENSOR
-from gpu2npu.records import Finding, FindingKind
+from gpu2npu.records import Finding, FindingKind, Severity
+from gpu2npu.rulebook.severity import severity_of_kind
 from gpu2npu.support.documented import documented
 from gpu2npu.support.torch_results import torch_results
 from gpu2npu.support.verdicts import Verdict, VerdictKind, is_torch_api, verdict
@@ -53,12 +54,19 @@ def torch_api_findings(code: Code, version: str) -> list[Finding]:
     for node, api in _uses(code, version):
         judged = known_verdict(api, version)
         span = code.file.span(node)
-        kind, text = _KINDS[judged.kind], message(judged)
+        kind, text, severity = _KINDS[judged.kind], message(judged), verdict_severity(judged)
         if judged.later and guarded(code.file.tree, node, judged.api.rpartition(".")[2]):
-            kind, text = FindingKind.REVIEW, f"{text} {_GUARDED}"
-        finding = Finding(span, RULE, kind, judged.api, text)
+            kind, text, severity = FindingKind.REVIEW, f"{text} {_GUARDED}", Severity.NOTE
+        finding = Finding(span, RULE, kind, judged.api, text, severity)
         found.setdefault((span, judged.api), finding)
     return sorted(found.values(), key=lambda finding: (finding.span, finding.api))
+
+
+def verdict_severity(judged: Verdict) -> Severity:
+    """The severity of an API that has something to say of it: where the facts know what to write instead, a change."""
+    if judged.kind is VerdictKind.UNSUPPORTED and judged.advice:
+        return Severity.CHANGE
+    return severity_of_kind(_KINDS[judged.kind])
 
 
 def message(judged: Verdict) -> str:

@@ -11,7 +11,7 @@ from gpu2npu.engine.table import RuleTable
 from gpu2npu.engine.texts import StringText
 from gpu2npu.python.file import PythonFile
 from gpu2npu.python.tokens import keyword_name
-from gpu2npu.records import FindingKind
+from gpu2npu.records import FindingKind, Severity
 from gpu2npu.rulebook.rule import Rule
 
 # In a command line: NAME=value, $NAME and ${NAME}.
@@ -117,7 +117,8 @@ class Literals:
             return False
         if re.search(rf"\b{renamed}\b", self.file.text) is not None:
             message = f"This file knows {renamed} already; left as it is."
-            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message))
+            kind, severity = FindingKind.REVIEW, Severity.ENVIRONMENT
+            self.matches.found.append(Found(place, rule.id, kind, name, message, severity))
             return False
         return True
 
@@ -143,7 +144,8 @@ class Literals:
         report = rule.then.report
         message = report.message if report else f"{rule.why} Use {rule.then.rename}, and check what reads its output."
         kind = report.kind if report else FindingKind.REVIEW
-        self.matches.found.append(Found(string.place, rule.id, kind, matched.group("name"), message))
+        severity = report.severity if report else Severity.CHANGE
+        self.matches.found.append(Found(string.place, rule.id, kind, matched.group("name"), message, severity))
         return True
 
     def _is_key(self, node: ast.expr) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gpu2npu.python.scopes import Scope
 from gpu2npu.python.syntax import Import
-from gpu2npu.records import FindingKind, Operation
+from gpu2npu.records import FindingKind, Operation, Severity
 from gpu2npu.rulebook.rule import Rule
 
 # The offsets of a first character and of the one behind the last.
@@ -49,6 +49,7 @@ class Found:
     kind: FindingKind
     api: str
     message: str
+    severity: Severity = Severity.CHANGE
 
 
 @dataclass(frozen=True)
@@ -92,4 +93,5 @@ class Matches:
         if rule.then.trait is not None:
             self.traits.add(rule.then.trait)
         if rule.then.report is not None:
-            self.found.append(Found(place, rule.id, rule.then.report.kind, api, rule.then.report.message))
+            report = rule.then.report
+            self.found.append(Found(place, rule.id, report.kind, api, report.message, report.severity))

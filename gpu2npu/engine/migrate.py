@@ -191,7 +191,8 @@ def _change(edit: Edit, file: PythonFile, replacements: list[Replacement]) -> Ch
 
 
 def _finding(found: Found, file: PythonFile) -> Finding:
-    return Finding(file.lines.span(*found.place), found.rule, found.kind, found.api, found.message)
+    span = file.lines.span(*found.place)
+    return Finding(span, found.rule, found.kind, found.api, found.message, found.severity)
 
 
 # The imports that the edits need

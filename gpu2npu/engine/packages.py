@@ -14,7 +14,7 @@ from gpu2npu.python.interface import IMPORTERS
 from gpu2npu.python.names import Names
 from gpu2npu.python.syntax import Import, elements, import_module, imported_names, last_name, member_of, string_value
 from gpu2npu.python.tokens import statement_end
-from gpu2npu.records import FindingKind, Operation
+from gpu2npu.records import FindingKind, Operation, Severity
 from gpu2npu.rulebook.rule import ImportMatch, Rule, Rulebook
 
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
@@ -122,12 +122,13 @@ class Packages:
         report = rule.then.report
         if report is None or rule.then.keep:
             return
-        kind, message = report.kind, report.message
+        kind, message, severity = report.kind, report.message, report.severity
         if kind is not FindingKind.REVIEW and self.is_optional(inside):
-            kind, message = FindingKind.REVIEW, f"{message} The import is optional here: the program has another way."
+            message = f"{message} The import is optional here: the program has another way."
+            kind, severity = FindingKind.REVIEW, Severity.NOTE
         if (rule.id, kind) not in self.reported:  # once a file says it
             self.reported.add((rule.id, kind))
-            self.matches.found.append(Found(self.file.bounds(node), rule.id, kind, module, message))
+            self.matches.found.append(Found(self.file.bounds(node), rule.id, kind, module, message, severity))
 
     def is_optional(self, node: ast.AST) -> bool:
         """Whether the program goes on without an import: it catches the error, or asks first."""

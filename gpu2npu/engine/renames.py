@@ -25,7 +25,7 @@ from gpu2npu.python.syntax import (
     string_value,
 )
 from gpu2npu.python.tokens import alias_name, from_module, name_bounds
-from gpu2npu.records import FindingKind
+from gpu2npu.records import FindingKind, Severity
 from gpu2npu.rulebook.rule import Rule
 from gpu2npu.support.releases import since_when
 from gpu2npu.support.tables import has_cuda_name, has_npu_name, table_for
@@ -230,12 +230,14 @@ class Renames:
         """Report a name whose target the release lacks."""
         release = self.release.wheel.split("-")[1]
         if has_cuda_name(qualified):
-            later = since_when(target, self.release.version) or f"torch_npu {release} has no {target}: "
+            known = since_when(target, self.release.version)
+            later = known or f"torch_npu {release} has no {target}: "
             kind, message = FindingKind.UNSUPPORTED, f"{later}left as it is."
+            severity = Severity.CHANGE if known else Severity.BLOCKER
         else:
-            kind = FindingKind.UNKNOWN
+            kind, severity = FindingKind.UNKNOWN, Severity.NOTE
             message = f"Neither PyTorch's documented API nor torch_npu {release} has this name; left as it is."
-        self.matches.found.append(Found(place, rule.id, kind, qualified, message))
+        self.matches.found.append(Found(place, rule.id, kind, qualified, message, severity))
 
     def edit(self, place: Bounds, text: str, rule: Rule, shown: Bounds | None = None) -> None:
         """Replace the text at a place."""

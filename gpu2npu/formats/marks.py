@@ -7,8 +7,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from gpu2npu.records import Change, Finding, FindingKind, Operation, Span
+from gpu2npu.records import Change, Finding, FindingKind, Operation, Severity, Span
 from gpu2npu.rulebook.rule import Rule
+from gpu2npu.rulebook.severity import severity_of_match
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Note:
     kind: FindingKind
     api: str
     message: str
+    severity: Severity = Severity.ENVIRONMENT
 
 
 Mark = Edit | Note
@@ -42,13 +44,14 @@ def edit(rule: Rule, start: int, end: int, text: str) -> Edit:
 
 
 def review(rule: Rule, start: int, end: int, api: str, message: str) -> Note:
-    return Note(start, end, rule.id, FindingKind.REVIEW, api, message)
+    kind = FindingKind.REVIEW
+    return Note(start, end, rule.id, kind, api, message, severity_of_match(rule.match, kind))
 
 
 def reported(rule: Rule, start: int, end: int, api: str) -> list[Mark]:
     """What the rule itself reports at a place, if anything."""
     report = rule.then.report
-    return [] if report is None else [Note(start, end, rule.id, report.kind, api, report.message)]
+    return [] if report is None else [Note(start, end, rule.id, report.kind, api, report.message, report.severity)]
 
 
 def applied(rule: Rule, start: int, end: int, api: str, new: str | None = None) -> list[Mark]:
@@ -117,7 +120,7 @@ def records(text: str, marks: Sequence[Mark], cell: int = 0) -> tuple[tuple[Chan
         start = max(mark.start - whole_lines, 0)  # new lines are told where the line before them ends
         span = lines.span(start, start if whole_lines else mark.end, cell)
         if isinstance(mark, Note):
-            findings.append(Finding(span, mark.rule, mark.kind, mark.api, mark.message))
+            findings.append(Finding(span, mark.rule, mark.kind, mark.api, mark.message, mark.severity))
         else:
             before = text[mark.start : mark.end]
             operation = Operation.MODIFY if before else Operation.INSERT

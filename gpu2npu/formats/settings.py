@@ -10,7 +10,7 @@ from gpu2npu.formats.knowledge import Knowledge
 from gpu2npu.formats.marks import Mark, Note, moved
 from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar
 from gpu2npu.formats.shell import shell_marks
-from gpu2npu.records import FindingKind
+from gpu2npu.records import FindingKind, Severity
 
 # Keys under which a string is a command line.
 _COMMANDS = frozenset(
@@ -119,4 +119,5 @@ def _told(mark: Mark, scalar: Scalar) -> Mark:
     if isinstance(mark, Note):
         return replace(mark, start=scalar.start, end=scalar.end)
     message = f"{mark.message} It is written with escapes or over several lines: change it by hand."
-    return Note(scalar.start, scalar.end, mark.rule, FindingKind.REVIEW, (scalar.value or "")[:80], message)
+    shown = (scalar.value or "")[:80]
+    return Note(scalar.start, scalar.end, mark.rule, FindingKind.REVIEW, shown, message, Severity.CHANGE)

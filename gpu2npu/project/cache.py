@@ -25,7 +25,7 @@ from gpu2npu.project.traced import TracedFile
 from gpu2npu.records import MigratedFile
 
 # Another number when entries are written otherwise.
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu2npu.records import Change, Finding, FindingKind, Operation, Span
+from gpu2npu.records import Change, Finding, FindingKind, Operation, Severity, Span
 
 
 def encoded_change(change: Change) -> list[Any]:
@@ -19,12 +19,14 @@ def decoded_change(values: list[Any]) -> Change:
 
 def encoded_finding(finding: Finding) -> list[Any]:
     """What `decoded_finding` takes."""
-    return [*_span(finding.span), finding.rule, finding.kind.value, finding.api, finding.message]
+    place = _span(finding.span)
+    return [*place, finding.rule, finding.kind.value, finding.api, finding.message, finding.severity.value]
 
 
 def decoded_finding(values: list[Any]) -> Finding:
     """Raises LookupError, TypeError or ValueError where the values are none of a finding."""
-    return Finding(_decoded_span(values), values[5], FindingKind(values[6]), values[7], values[8])
+    kind, severity = FindingKind(values[6]), Severity(values[9])
+    return Finding(_decoded_span(values), values[5], kind, values[7], values[8], severity)
 
 
 def _span(span: Span) -> list[int]:

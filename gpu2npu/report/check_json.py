@@ -56,6 +56,7 @@ def _finding(found: CheckedFinding) -> dict[str, Any]:
     return {
         "rule": finding.rule,
         "kind": finding.kind.value,
+        "severity": finding.severity.value,
         "api": finding.api,
         "message": finding.message,
         "line": found.line,

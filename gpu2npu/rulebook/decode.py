@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpu2npu.records import FindingKind
+from gpu2npu.records import FindingKind, Severity
 from gpu2npu.rulebook.rule import (
     ArgumentMatch,
     AttributeMatch,
@@ -25,23 +25,24 @@ from gpu2npu.rulebook.rule import (
     Then,
     Where,
 )
+from gpu2npu.rulebook.severity import severity_of_match
 
 
 def decode_rule(entry: dict[str, Any], *, builtin: bool, file: str) -> Rule:
     """One entry of `rules`; `file` is the file it stands in, as messages name it."""
     then = entry["then"]
-    report = then.get("report")
+    match = _match(entry["match"])
     return Rule(
         id=entry["id"],
         why=entry["why"],
-        match=_match(entry["match"]),
+        match=match,
         then=Then(
             rename=then.get("rename"),
             replace=then.get("replace"),
             remove=then.get("remove", False),
             needs_target=then.get("needs_target", False),
             imports=then.get("imports"),
-            report=Report(FindingKind(report["kind"]), report["message"]) if report else None,
+            report=_report(then["report"], match) if "report" in then else None,
             trait=then.get("trait"),
             keep=then.get("keep", False),
         ),
@@ -60,6 +61,12 @@ def decode_rule(entry: dict[str, Any], *, builtin: bool, file: str) -> Rule:
 def match_kind(match: dict[str, Any]) -> str:
     """The kind of match an entry is, by the key that only this kind has."""
     return next(key for key in _MATCHES if key in match)
+
+
+def _report(entry: dict[str, Any], match: Match) -> Report:
+    kind = FindingKind(entry["kind"])
+    stated = entry.get("severity")
+    return Report(kind, entry["message"], Severity(stated) if stated else severity_of_match(match, kind))
 
 
 def _where(entry: dict[str, Any]) -> Where:

@@ -81,7 +81,7 @@ def then_texts(then: Then) -> Iterator[str]:
     if then.imports is not None:
         yield f"The file imports `{then.imports}`."
     if then.report is not None:
-        yield f"Reports ({then.report.kind.value}): {then.report.message}"
+        yield f"Reports ({then.report.kind.value}, {then.report.severity.value}): {then.report.message}"
     if then.trait is not None:
         yield f"Marks the program as {then.trait}."
     if then.keep:

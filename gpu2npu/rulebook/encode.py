@@ -16,10 +16,12 @@ from gpu2npu.rulebook.rule import (
     MethodMatch,
     NameMatch,
     PatternMatch,
+    Report,
     Rule,
     StringMatch,
     Then,
 )
+from gpu2npu.rulebook.severity import severity_of_match
 
 
 def encode_rule(rule: Rule) -> dict[str, Any]:
@@ -36,7 +38,7 @@ def encode_rule(rule: Rule) -> dict[str, Any]:
             "lacks": rule.lacks,
             "where": _said(where),
             "match": _match(rule.match),
-            "then": _then(rule.then),
+            "then": _then(rule.then, rule.match),
             "examples": [_example(example) for example in rule.examples],
         }
     )
@@ -71,15 +73,20 @@ def _match(match: Match) -> dict[str, Any]:
     return {"command": match.command}
 
 
-def _then(then: Then) -> dict[str, Any]:
-    report = {"kind": then.report.kind.value, "message": then.report.message} if then.report is not None else None
+def _report(report: Report, match: Match) -> dict[str, Any]:
+    entry = {"kind": report.kind.value, "message": report.message}
+    usual = report.severity is severity_of_match(match, report.kind)
+    return entry if usual else {"kind": entry["kind"], "severity": report.severity.value, "message": entry["message"]}
+
+
+def _then(then: Then, match: Match) -> dict[str, Any]:
     entry = _said(
         {
             "replace": then.replace,
             "remove": then.remove,
             "needs_target": then.needs_target,
             "imports": then.imports,
-            "report": report,
+            "report": _report(then.report, match) if then.report is not None else None,
             "trait": then.trait,
             "keep": then.keep,
         }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from gpu2npu.records import FindingKind
+from gpu2npu.records import FindingKind, Severity
 from gpu2npu.support.releases import has_fact
 
 
@@ -135,6 +135,7 @@ class Report:
 
     kind: FindingKind
     message: str
+    severity: Severity
 
 
 @dataclass(frozen=True)
