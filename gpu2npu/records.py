@@ -61,7 +61,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Finding:
-    """One place that was not (or not fully) migrated: `api` is what was met, `message` says what to do."""
+    """One place that was not (or not fully) migrated: `api` is what was met, `message` says what to do.
+
+    `advice` is the part of the message that other APIs share; "" stands for all of it.
+    """
 
     span: Span
     rule: str
@@ -69,6 +72,7 @@ class Finding:
     api: str
     message: str
     severity: Severity = Severity.CHANGE
+    advice: str = ""
 
 
 @dataclass(frozen=True, order=True)

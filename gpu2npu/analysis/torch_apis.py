@@ -55,9 +55,10 @@ def torch_api_findings(code: Code, version: str) -> list[Finding]:
         judged = known_verdict(api, version)
         span = code.file.span(node)
         kind, text, severity = _KINDS[judged.kind], message(judged), verdict_severity(judged)
+        advice = _sentence(judged.advice)
         if judged.later and guarded(code.file.tree, node, judged.api.rpartition(".")[2]):
-            kind, text, severity = FindingKind.REVIEW, f"{text} {_GUARDED}", Severity.NOTE
-        finding = Finding(span, RULE, kind, judged.api, text, severity)
+            kind, text, severity, advice = FindingKind.REVIEW, f"{text} {_GUARDED}", Severity.NOTE, _GUARDED
+        finding = Finding(span, RULE, kind, judged.api, text, severity, advice)
         found.setdefault((span, judged.api), finding)
     return sorted(found.values(), key=lambda finding: (finding.span, finding.api))
 
@@ -71,8 +72,12 @@ def verdict_severity(judged: Verdict) -> Severity:
 
 def message(judged: Verdict) -> str:
     """The evidence, and what to do."""
-    parts = (part.strip().rstrip(".") for part in (judged.evidence, judged.advice))
-    return ". ".join(part if _NAME.match(part) else f"{part[:1].upper()}{part[1:]}" for part in parts if part) + "."
+    return " ".join(filter(None, map(_sentence, (judged.evidence, judged.advice))))
+
+
+def _sentence(text: str) -> str:
+    text = text.strip().rstrip(".")
+    return f"{text if _NAME.match(text) else f'{text[:1].upper()}{text[1:]}'}." if text else ""
 
 
 # A sentence that starts with a name, whose letters mean something.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,26 +13,28 @@ import click
 
 if TYPE_CHECKING:
     from gpu2npu.project.check_request import CheckRequest
-    from gpu2npu.records import FindingKind
     from gpu2npu.report.check_result import CheckedRepository, CheckResult
 
 EXIT_CLEAN = 0
 EXIT_FINDINGS = 1
 
-# How many of the kinds, from the worst (report/check_result.py, SEVERITY), make a check fail.
-BARS = {"unsupported": 1, "unknown": 2, "fallback": 3, "any": 4, "never": 0}
+# What --fail-on takes: a kind or a severity, each with what is worse, from the worst; "any" kind, or "never".
+BARS = ("unsupported", "unknown", "fallback", "any", "blocker", "change", "environment", "advice", "note", "never")
 
 _EPILOG = """\
 \b
 Examples:
   gpu2npu check .                                  check the current folder for the latest torch_npu
-  gpu2npu check src tools/train.py -v 2.7.1 --fail-on any
+  gpu2npu check src tools/train.py -v 2.7.1 --fail-on change --format lines
   gpu2npu check . --format sarif -o gpu2npu.sarif  for code scanning; --format github annotates a pull request
   gpu2npu check . --baseline .gpu2npu-baseline.json --update-baseline    accept what there is, report what comes
   gpu2npu check --repos repositories.txt -j 8 --format html -o rollup.html
 
-The kinds of findings, from the worst: unsupported (does not work), unknown (no table knows it), fallback (runs on the
-CPU, slowly), review (a person has to look). --fail-on KIND fails for that kind and the worse ones.
+The severities of findings, from the worst: blocker (cannot run, and nothing takes its place as it is), change (a line
+to write), environment (a package, an image, a variable), advice (works, and could be better), note. Their kinds:
+unsupported (does not work), unknown (no table knows it), fallback (runs on the CPU, slowly), review (a person has to
+look). --fail-on fails for the severity or kind it names and the worse ones. Only blockers in the program itself make a
+project "blocked": tests, examples, notebooks, docs, CI and imports inside functions count apart.
 
 \b
 Exit codes:
@@ -57,14 +60,14 @@ Exit codes:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json", "sarif", "github", "html"]),
+    type=click.Choice(["text", "lines", "json", "sarif", "github", "html"]),
     default="text",
     show_default=True,
-    help="What to print.",
+    help="What to print: text has each cause once, lines each place.",
 )
 @click.option(
     "--fail-on",
-    type=click.Choice(list(BARS)),
+    type=click.Choice(BARS),
     default="unsupported",
     show_default=True,
     help="The bar for exit code 1.",
@@ -156,12 +159,12 @@ def check(
             raise click.UsageError("--executor is for --repos: one project is checked here.")
         if not sources:
             raise click.UsageError("SRC is missing: give the folder or file to check, such as '.'.")
-        ctx.exit(_check_one(request, form, BARS[fail_on], output, quiet))
+        ctx.exit(_check_one(request, form, fail_on, output, quiet))
     if sources or baseline is not None or form in ("sarif", "github"):
         raise click.UsageError("--repos takes its paths from LIST, and has no baseline and no sarif or github format.")
     if form == "html" and output is None:
         raise click.UsageError("--repos prints lines of JSON; give -o FILE for the page of --format html.")
-    ctx.exit(_check_many(request, repos, form, BARS[fail_on], output, executor))
+    ctx.exit(_check_many(request, repos, form, fail_on, output, executor))
 
 
 def _ids(lists: Sequence[str]) -> tuple[str, ...]:
@@ -169,7 +172,7 @@ def _ids(lists: Sequence[str]) -> tuple[str, ...]:
     return tuple(part.strip() for listed in lists for part in listed.split(",") if part.strip())
 
 
-def _check_one(request: CheckRequest, form: str, bar: int, output: Path | None, quiet: bool) -> int:
+def _check_one(request: CheckRequest, form: str, bar: str, output: Path | None, quiet: bool) -> int:
     from gpu2npu.cli.console import progress_shown
     from gpu2npu.project.check import check_project
     from gpu2npu.report.text import one_line
@@ -183,7 +186,7 @@ def _check_one(request: CheckRequest, form: str, bar: int, output: Path | None, 
             if not note.failed:
                 print(one_line(f"Note: {note.path}: {note.reason}"), file=sys.stderr)
     _write(_report(result, form), output)
-    return _exit_code(result.counts.items(), bool(result.failures), bar)
+    return _exit_code(_counted(result), bool(result.failures), bar)
 
 
 def _report(result: CheckResult, form: str) -> str:
@@ -203,13 +206,13 @@ def _report(result: CheckResult, form: str) -> str:
         from gpu2npu.report.html import page
 
         return page(result)
-    from gpu2npu.report.check_text import text_report
+    from gpu2npu.report.check_text import line_report, text_report
 
-    return text_report(result)
+    return line_report(result) if form == "lines" else text_report(result)
 
 
 def _check_many(
-    request: CheckRequest, listed: Path, form: str, bar: int, output: Path | None, address: str | None
+    request: CheckRequest, listed: Path, form: str, bar: str, output: Path | None, address: str | None
 ) -> int:
     from gpu2npu.project.executors import open_executor
     from gpu2npu.project.repos import check_repositories, read_repositories
@@ -228,7 +231,7 @@ def _check_many(
             if output is None or form == "html":
                 print(lines[-1], flush=True)
             failed = repository.failures > 0 or repository.error is not None
-            code = max(code, _exit_code(repository.counts, failed, bar))
+            code = max(code, _exit_code([*repository.severities, *repository.counts], failed, bar))
     if form == "html":
         from gpu2npu.report.html import rollup
 
@@ -238,12 +241,21 @@ def _check_many(
     return code
 
 
-def _exit_code(counts: Iterable[tuple[FindingKind, int]], failed: bool, bar: int) -> int:
-    """`bar` is how many kinds, from the worst, count."""
-    from gpu2npu.report.check_result import SEVERITY
+def _counted(result: CheckResult) -> list[tuple[Enum, int]]:
+    """How many findings of each severity and of each kind are reported, from the worst."""
+    return [*result.severities.items(), *result.counts.items()]
 
-    counted = sum(count for kind, count in counts if kind in SEVERITY[:bar])
-    return EXIT_FINDINGS if bar and (counted or failed) else EXIT_CLEAN
+
+def _exit_code(counted: Iterable[tuple[Enum, int]], failed: bool, bar: str) -> int:
+    """By what is at or above the bar: a severity counts with those before it, and so does a kind."""
+    if bar == "never":
+        return EXIT_CLEAN
+    from gpu2npu.report.check_result import KINDS, SEVERITIES
+
+    last = KINDS[-1].value if bar == "any" else bar
+    scales: tuple[tuple[Enum, ...], ...] = (KINDS, SEVERITIES)
+    above = next(scale[: place + 1] for scale in scales for place, each in enumerate(scale) if each.value == last)
+    return EXIT_FINDINGS if failed or any(count and each in above for each, count in counted) else EXIT_CLEAN
 
 
 def _write(text: str, output: Path | None) -> None:

@@ -19,14 +19,14 @@ def decoded_change(values: list[Any]) -> Change:
 
 def encoded_finding(finding: Finding) -> list[Any]:
     """What `decoded_finding` takes."""
-    place = _span(finding.span)
-    return [*place, finding.rule, finding.kind.value, finding.api, finding.message, finding.severity.value]
+    words = finding.rule, finding.kind.value, finding.api, finding.message, finding.severity.value, finding.advice
+    return [*_span(finding.span), *words]
 
 
 def decoded_finding(values: list[Any]) -> Finding:
     """Raises LookupError, TypeError or ValueError where the values are none of a finding."""
     kind, severity = FindingKind(values[6]), Severity(values[9])
-    return Finding(_decoded_span(values), values[5], kind, values[7], values[8], severity)
+    return Finding(_decoded_span(values), values[5], kind, values[7], values[8], severity, values[10])
 
 
 def _span(span: Span) -> list[int]:

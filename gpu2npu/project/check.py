@@ -37,11 +37,12 @@ from gpu2npu.project.errors import UsageError
 from gpu2npu.project.gathered import GatheredCache
 from gpu2npu.project.migrator import prepare_migration
 from gpu2npu.project.mirror import read_files, read_head
+from gpu2npu.project.parts import parts_of
 from gpu2npu.project.readiness import readiness
 from gpu2npu.project.traced import TracedMigrator
 from gpu2npu.project.workers import available_cpus, migrate_files
-from gpu2npu.records import MigratedFile, PathNote
-from gpu2npu.report.check_result import CheckedFile, CheckResult, NativeCode, RuleNote
+from gpu2npu.records import MigratedFile, NativeKind, PathNote
+from gpu2npu.report.check_result import CheckedFile, CheckResult, NativeCode, Part, RuleNote
 from gpu2npu.report.diff import declared_encoding, unified_diff
 from gpu2npu.rulebook import load_rulebook
 from gpu2npu.support.cann import cann_for
@@ -183,11 +184,16 @@ def _check_tree(tree: SourceTree, request: CheckRequest, progress: Progress, exe
     files = _files(tree, request, migrator, wanted, cache, progress, executor)
     native, unread_native = read_files(place.root, (path for path in found.others if is_native(path)))
     native = {path: source for path, source in native.items() if not tree.excludes(path)}
-    code = (
-        native_code(native_places(python | native), python | native) if native or _has_kernels(python) else NativeCode()
-    )
+    code = _native_code(python | native) if native or _has_kernels(python) else NativeCode()
     notes = {*found.notes, *unread, *unread_others, *unread_native}
     return _Checked(files, tuple(replace(note, path=f"{tree.prefix}{note.path}") for note in notes), code)
+
+
+def _native_code(files: Mapping[str, bytes]) -> NativeCode:
+    places = native_places(files)
+    part = parts_of(files)
+    kernels = [place.path for place in places if place.kind is NativeKind.KERNEL]
+    return replace(native_code(places, files), apart=sum(part(path) is not Part.PROGRAM for path in kernels))
 
 
 def _has_kernels(python: Mapping[str, bytes]) -> bool:
@@ -225,21 +231,22 @@ def _files(
 ) -> tuple[CheckedFile, ...]:
     """Each file from the cache, or from the engine and into the cache."""
     checked: dict[str, CheckedFile] = {}
+    part = parts_of(wanted)
     concerned: dict[str, bytes] = {}
     for path, source in wanted.items():
         entry = cache.get(path, source, own_facts(migrator.engine, path)) if cache is not None else None
         if entry is not None:
-            checked[path] = checked_file(entry.file, source, tree.prefix + path, entry.diff)
+            checked[path] = checked_file(entry.file, source, tree.prefix + path, part(path), entry.diff)
         elif _concerns(migrator, path, source):
             concerned[path] = source
         else:
-            checked[path] = _finish(MigratedFile(path), source, tree, request, cache, migrator)
+            checked[path] = _finish(MigratedFile(path), source, tree, part(path), request, cache, migrator)
     total = len(wanted)
     progress(len(checked), total)
     jobs = request.jobs or available_cpus()
     with closing(migrate_files(migrator, concerned, jobs, executor)) as migrated:
         for file in migrated:
-            checked[file.path] = _finish(file, wanted[file.path], tree, request, cache, migrator)
+            checked[file.path] = _finish(file, wanted[file.path], tree, part(file.path), request, cache, migrator)
             progress(len(checked), total)
     if cache is not None and concerned:
         prune(cache.folder)
@@ -254,6 +261,7 @@ def _finish(
     file: MigratedFile,
     source: bytes,
     tree: SourceTree,
+    part: Part,
     request: CheckRequest,
     cache: Cache | None,
     migrator: TracedMigrator,
@@ -264,4 +272,4 @@ def _finish(
         diff = text.decode(declared_encoding(source), "replace")
     if cache is not None:
         cache.put(source, own_facts(migrator.engine, file.path), file, diff)
-    return checked_file(file, source, tree.prefix + file.path, diff)
+    return checked_file(file, source, tree.prefix + file.path, part, diff)

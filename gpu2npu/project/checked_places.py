@@ -7,13 +7,14 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpu2npu.formats.nodes import FormatError
 from gpu2npu.formats.notebook import cell_lines, read_cells
+from gpu2npu.project.parts import is_deferred
 from gpu2npu.python.source import SourceError, read_source
-from gpu2npu.records import Finding, MigratedFile
-from gpu2npu.report.check_result import CheckedFile, CheckedFinding
+from gpu2npu.records import Finding, MigratedFile, Severity
+from gpu2npu.report.check_result import CheckedFile, CheckedFinding, Part
 
 _LONGEST = 500  # characters of a line that a report shows
 _AROUND = 3  # lines of context on either side
@@ -53,13 +54,21 @@ class _Text:
         return ".".join(reversed(names))
 
 
-def checked_file(file: MigratedFile, source: bytes, path: str, diff: str = "") -> CheckedFile:
-    """The record of a migrated file as a check tells it. `path` is its path from the root of the check."""
+def checked_file(file: MigratedFile, source: bytes, path: str, part: Part, diff: str = "") -> CheckedFile:
+    """The record of a migrated file as a check reports it. `path` is its path from the root of the check, `part` what
+    of the project it belongs to."""
     if not file.findings:
         return CheckedFile(path, _count_lines(source), file.changes, failure=file.failure, diff=diff)
     texts = _texts(file.path, source)
-    findings = tuple(_checked(file.findings, texts))
+    findings = tuple(replace(each, part=_part(each, part, source, path)) for each in _checked(file.findings, texts))
     return CheckedFile(path, _count_lines(source), file.changes, findings, file.failure, diff)
+
+
+def _part(found: CheckedFinding, part: Part, source: bytes, path: str) -> Part:
+    """The part of the project that a finding stands in: what blocks may be an import that is not done at once."""
+    if part is not Part.PROGRAM or found.finding.severity is not Severity.BLOCKER or not path.endswith(".py"):
+        return part
+    return Part.DEFERRED if is_deferred(source, found.finding.span) else part
 
 
 def _count_lines(source: bytes) -> int:

@@ -2,47 +2,57 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
-from gpu2npu.records import Finding, FindingKind, Operation
-from gpu2npu.report.check_result import Blocker, CheckedFile, Effort, NativeCode, Readiness, Reason, Verdict
+from gpu2npu.records import FindingKind, Operation, Severity
+from gpu2npu.report.causes import causes_of, is_open
+from gpu2npu.report.check_result import Cause, CheckedFile, Effort, NativeCode, Part, Readiness, Reason, Verdict
 
-# Person-hours, from and to: for each distinct API that findings of a kind are about, and for each further place.
-_HOURS = {
-    FindingKind.UNSUPPORTED: ((2.0, 16.0), (0.1, 0.5)),
-    FindingKind.UNKNOWN: ((0.5, 2.0), (0.02, 0.1)),
-    FindingKind.FALLBACK: ((0.5, 4.0), (0.02, 0.1)),
-    FindingKind.REVIEW: ((0.25, 1.0), (0.02, 0.1)),
+_Hours = tuple[float, float]
+
+# Person-hours, from and to: for the first place of a cause, and for each further one. Notes cost none.
+_HOURS: dict[Severity, tuple[_Hours, _Hours]] = {
+    Severity.BLOCKER: ((2.0, 16.0), (0.1, 0.5)),
+    Severity.CHANGE: ((0.25, 1.0), (0.05, 0.2)),
+    Severity.ENVIRONMENT: ((0.25, 1.0), (0.02, 0.1)),
+    Severity.ADVICE: ((0.1, 1.0), (0.01, 0.05)),
 }
-_ABOUT = {
-    FindingKind.UNSUPPORTED: "places that do not work on the NPU",
-    FindingKind.UNKNOWN: "places that are not known to work",
-    FindingKind.FALLBACK: "places that run on the CPU",
-    FindingKind.REVIEW: "places to be reviewed",
-}
+_UNKNOWN: tuple[_Hours, _Hours] = ((0.25, 1.0), (0.02, 0.1))  # try it
 _TRYING = (4.0, 16.0)  # install, run the migrated program, compare its results with those on a GPU
 _READING = (0.01, 0.03)  # look over one automatic change
 _FAILURE = (0.25, 2.0)  # find out why a file cannot be read
 _KERNEL = (8.0, 40.0)  # write a CUDA kernel anew for an NPU, or find its equivalent
 _OPERATOR = (0.5, 2.0)  # connect what the extension exports to it
+_NAMED = 3  # names of a cause that a reason shows
 
 
 def readiness(files: Iterable[CheckedFile], native: NativeCode = NativeCode()) -> Readiness:  # noqa: B008 - it is frozen
     """The verdict over all files of a check."""
     checked = list(files)
-    findings = [(file, found.finding, found.line) for file in checked for found in file.findings]
+    found = [(file, each) for file in checked for each in file.findings]
+    blockers = Counter(each.part for _, each in found if each.finding.severity is Severity.BLOCKER)
     automatic = sum(_automatic(file) for file in checked)
-    blocking = sum(finding.kind is FindingKind.UNSUPPORTED for _, finding, _ in findings)
+    blocking = blockers.pop(Part.PROGRAM, 0)
     failures = sum(file.failure is not None for file in checked)
-    uses = automatic + len(findings)
-    if blocking or native.kernels:
-        verdict = Verdict.BLOCKED
-    elif findings or failures:
-        verdict = Verdict.REVIEW
-    else:
-        verdict = Verdict.READY if uses else Verdict.NO_CUDA
-    effort = Effort(_reasons([finding for _, finding, _ in findings], automatic, failures, native))
-    return Readiness(verdict, automatic, len(findings) - blocking, blocking, effort, _blockers(findings))
+    causes = causes_of(found)
+    return Readiness(
+        _verdict(causes, blocking + native.kernels - native.apart, automatic + len(found), failures + native.apart),
+        automatic,
+        len(found) - blocking,
+        blocking,
+        Effort(_reasons(causes, automatic, failures, native)),
+        tuple(cause for cause in causes if cause.blocks),
+        tuple((part, blockers[part]) for part in Part if blockers[part]),
+    )
+
+
+def _verdict(causes: Iterable[Cause], blocking: int, uses: int, unsettled: int) -> Verdict:
+    if blocking:
+        return Verdict.BLOCKED
+    if unsettled or any(is_open(cause.kind, cause.severity) for cause in causes):
+        return Verdict.REVIEW
+    return Verdict.READY if uses else Verdict.NO_CUDA
 
 
 def _automatic(file: CheckedFile) -> int:
@@ -54,35 +64,36 @@ def _automatic(file: CheckedFile) -> int:
     )
 
 
-def _reasons(findings: list[Finding], automatic: int, failures: int, native: NativeCode) -> tuple[Reason, ...]:
-    reasons = []
-    for kind, (first, further) in _HOURS.items():
-        places = [finding for finding in findings if finding.kind is kind]
-        distinct = len({(finding.rule, finding.api) for finding in places})
-        low, high = (distinct * one + (len(places) - distinct) * more for one, more in zip(first, further, strict=True))
-        reasons.append(Reason(_ABOUT[kind], len(places), low, high))
+def _reasons(causes: Iterable[Cause], automatic: int, failures: int, native: NativeCode) -> tuple[Reason, ...]:
+    """Each cause once, and what does not depend on findings; the largest first."""
+    reasons = [_of_cause(cause) for cause in causes]
     reasons.append(_times("kernels to be written for an NPU", native.kernels, _KERNEL))
     reasons.append(_times("operators that extensions export", native.operators, _OPERATOR))
     reasons.append(_times("files that could not be read", failures, _FAILURE))
     reasons.append(_times("automatic changes to look over", automatic, _READING))
     if any(reason.count for reason in reasons):
         reasons.append(_times("migrated project to try and compare", 1, _TRYING))
-    return tuple(
-        sorted((reason for reason in reasons if reason.count), key=lambda reason: (-reason.high, reason.about))
-    )
+    wanted = (reason for reason in reasons if reason.count and reason.high)
+    return tuple(sorted(wanted, key=lambda reason: (-reason.high, reason.about)))
 
 
-def _times(about: str, count: int, hours: tuple[float, float]) -> Reason:
-    return Reason(about, count, count * hours[0], count * hours[1])
+def _of_cause(cause: Cause) -> Reason:
+    names = ", ".join(name for name, _ in cause.names[:_NAMED])
+    more = f" and {len(cause.names) - _NAMED} more" if len(cause.names) > _NAMED else ""
+    unknown = cause.kind is FindingKind.UNKNOWN and cause.severity is Severity.NOTE
+    hours = _UNKNOWN if unknown else _HOURS.get(cause.severity)
+    about = f"{'unknown' if unknown else cause.severity.value} {names}{more}"
+    if hours is None:
+        return Reason(about, cause.places, 0.0, 0.0, "a note")
+    one, further = hours
+    low, high = (first + (cause.places - 1) * each for first, each in zip(one, further, strict=True))
+    basis = f"{_span(one)} h for the first place, {_span(further)} h for each further one"
+    return Reason(about, cause.places, low, high, basis)
 
 
-def _blockers(findings: list[tuple[CheckedFile, Finding, int]]) -> tuple[Blocker, ...]:
-    places: dict[tuple[str, str], list[tuple[str, int, str]]] = {}
-    for file, finding, line in findings:
-        if finding.kind is FindingKind.UNSUPPORTED:
-            places.setdefault((finding.rule, finding.api), []).append((file.path, line, finding.message))
-    blockers = []
-    for (rule, api), found in places.items():
-        path, line, message = min(found)
-        blockers.append(Blocker(rule, api, message, len(found), f"{path}:{line}"))
-    return tuple(sorted(blockers, key=lambda blocker: (-blocker.count, blocker.rule, blocker.api)))
+def _times(about: str, count: int, hours: _Hours) -> Reason:
+    return Reason(about, count, count * hours[0], count * hours[1], f"{_span(hours)} h each")
+
+
+def _span(hours: _Hours) -> str:
+    return f"{hours[0]:g} to {hours[1]:g}"

@@ -82,6 +82,7 @@ def check_repository(task: RepositoryTask) -> CheckedRepository:
         lines=sum(file.lines for file in result.files),
         changes=sum(len(file.changes) for file in result.files),
         counts=tuple(result.counts.items()),
+        severities=tuple(result.severities.items()),
         failures=len(result.failures),
         readiness=result.readiness,
         seconds=time.perf_counter() - started,

@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 from gpu2npu.records import Change, Span
+from gpu2npu.report.causes import causes_of, group_of
 from gpu2npu.report.check_result import (
+    Cause,
     CheckedFile,
     CheckedFinding,
     CheckedRepository,
@@ -15,7 +17,7 @@ from gpu2npu.report.check_result import (
 )
 
 # Changes whenever a key changes its meaning or goes; a new key does not change it.
-FORMAT = 1
+FORMAT = 2
 
 
 def json_report(result: CheckResult) -> str:
@@ -30,6 +32,8 @@ def json_report(result: CheckResult) -> str:
         "evidence": result.evidence,
         "readiness": _readiness(result.readiness),
         "counts": {kind.value: count for kind, count in result.counts.items()},
+        "severities": {severity.value: count for severity, count in result.severities.items()},
+        "causes": [_cause(cause) for cause in causes_of(result.reported())],
         "known": result.known,
         "expired": result.expired,
         "files_checked": len(result.files),
@@ -57,6 +61,8 @@ def _finding(found: CheckedFinding) -> dict[str, Any]:
         "rule": finding.rule,
         "kind": finding.kind.value,
         "severity": finding.severity.value,
+        "group": group_of(finding),
+        "part": found.part.value,
         "api": finding.api,
         "message": finding.message,
         "line": found.line,
@@ -92,7 +98,23 @@ def _readiness(readiness: Readiness) -> dict[str, Any]:
         "blocking": readiness.blocking,
         "effort_hours": [round(readiness.effort.low, 1), round(readiness.effort.high, 1)],
         "effort_reasons": [vars(reason) for reason in readiness.effort.reasons],
-        "blockers": [vars(blocker) for blocker in readiness.blockers],
+        "blockers": [_cause(cause) for cause in readiness.blockers],
+        "apart": {part.value: count for part, count in readiness.apart},
+    }
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    return {
+        "group": cause.group,
+        "severity": cause.severity.value,
+        "kind": cause.kind.value,
+        "names": dict(cause.names),
+        "advice": cause.advice,
+        "rules": cause.rules,
+        "places": cause.places,
+        "files": cause.files,
+        "first_places": cause.first,
+        "parts": {part.value: count for part, count in cause.parts},
     }
 
 
@@ -108,6 +130,7 @@ def repository_line(repository: CheckedRepository) -> str:
         "lines": repository.lines,
         "changes": repository.changes,
         "counts": {kind.value: count for kind, count in repository.counts},
+        "severities": {severity.value: count for severity, count in repository.severities},
         "failures": repository.failures,
         "readiness": _readiness(repository.readiness) if repository.readiness is not None else None,
         "seconds": round(repository.seconds, 2),

@@ -10,11 +10,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from gpu2npu.records import Change, Finding, FindingKind, PathNote
+from gpu2npu.records import Change, Finding, FindingKind, PathNote, Severity
 
 # From the worst to the least: what does not work, what nobody knows to work, what works slowly, what a person has to
-# look at. `--fail-on KIND` is about that kind and those before it.
-SEVERITY = (FindingKind.UNSUPPORTED, FindingKind.UNKNOWN, FindingKind.FALLBACK, FindingKind.REVIEW)
+# look at. `--fail-on KIND` is about that kind and those before it, and likewise with a severity.
+KINDS = (FindingKind.UNSUPPORTED, FindingKind.UNKNOWN, FindingKind.FALLBACK, FindingKind.REVIEW)
+SEVERITIES = tuple(Severity)
+
+
+class Part(str, Enum):
+    """A part of a project. What stands apart from the program does not block it."""
+
+    PROGRAM = "program"
+    TESTS = "tests"
+    EXAMPLES = "examples"
+    NOTEBOOKS = "notebooks"
+    DOCS = "docs"
+    CI = "CI"
+    DEFERRED = "imports inside functions"  # done only when the function is called
 
 
 @dataclass(frozen=True)
@@ -25,7 +38,7 @@ class CheckedFinding:
     is the text of the line, without its end, cut if it is very long; `context` are the lines around it, itself
     included, the first of which is number `context_start` (counted as the span counts). `scope` is the enclosing class
     or function, dotted, "" at the top of a file. `fingerprint` is 32 hexadecimal digits that stay when lines move.
-    `known` says that a baseline has it.
+    `known` says that a baseline has it. `part` is where in the project it stands.
     """
 
     finding: Finding
@@ -36,6 +49,7 @@ class CheckedFinding:
     scope: str
     fingerprint: str
     known: bool = False
+    part: Part = Part.PROGRAM
 
     @property
     def kind(self) -> FindingKind:
@@ -76,23 +90,25 @@ class RuleNote:
 @dataclass(frozen=True)
 class NativeCode:
     """The project's own C++ and CUDA: numbers of files, of lines of CUDA code, of `__global__` kernels, of kernel
-    launches, and of operators exported to Python."""
+    launches, and of operators exported to Python. `apart` of the kernels are not in the program itself."""
 
     files: int = 0
     lines: int = 0
     kernels: int = 0
     launches: int = 0
     operators: int = 0
+    apart: int = 0
 
 
 @dataclass(frozen=True)
 class Reason:
-    """One part of an estimate: `count` of what `about` says cost `low` to `high` person-hours together."""
+    """One part of an estimate: `count` of what `about` says cost `low` to `high` person-hours together, by `basis`."""
 
     about: str
     count: int
     low: float
     high: float
+    basis: str
 
 
 @dataclass(frozen=True)
@@ -111,31 +127,49 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class Blocker:
-    """Something that does not work on the NPU: `count` uses of `api`, the first of them at `place` ("path:line")."""
+class Cause:
+    """Findings that one answer is for, of whatever API.
 
-    rule: str
-    api: str
+    `group` is 8 hexadecimal digits, the same in every run and report. `names` are the APIs with their numbers of
+    places, the most frequent first; `rules` the ids of the rules; `message` is the whole message of the first place.
+    `first` are the first places ("path:line"), `files` is how many files have one, `parts` how many places stand in
+    each part of the project.
+    """
+
+    group: str
+    severity: Severity
+    kind: FindingKind
+    advice: str
     message: str
-    count: int
-    place: str
+    names: tuple[tuple[str, int], ...]
+    rules: tuple[str, ...]
+    places: int
+    files: int
+    first: tuple[str, ...]
+    parts: tuple[tuple[Part, int], ...]
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the program itself cannot run because of it."""
+        return self.severity is Severity.BLOCKER and any(part is Part.PROGRAM for part, _ in self.parts)
 
 
 class Verdict(str, Enum):
     """The answer in a word."""
 
     READY = "ready"  # nothing is left for a person but to try it
-    REVIEW = "review"  # nothing is known not to work; some places need a look
-    BLOCKED = "blocked"  # something does not work and has to be written anew
+    REVIEW = "review"  # some places need a look, or a line
+    BLOCKED = "blocked"  # code of the program itself cannot run, and nothing takes its place as it is
     NO_CUDA = "no-cuda"  # nothing in it is for CUDA
 
 
 @dataclass(frozen=True)
 class Readiness:
     """How far a project is. A use of CUDA is a place that a migration edits or that a finding is about: `automatic` are
-    edited and nothing else is said of them, `review` need a look (unknown, fallback, review), `blocking` do not work.
+    edited and nothing else is said of them, `blocking` are blockers in the program itself, `review` is the rest.
 
-    `blockers` are sorted, the most used first. Findings that a baseline has count too: they are still to be done.
+    `blockers` are the causes of what blocks, those with the most places first. `apart` are the blockers that stand
+    apart from the program, by part. Findings that a baseline has count too: they are still to be done.
     """
 
     verdict: Verdict
@@ -143,7 +177,8 @@ class Readiness:
     review: int
     blocking: int
     effort: Effort
-    blockers: tuple[Blocker, ...] = ()
+    blockers: tuple[Cause, ...] = ()
+    apart: tuple[tuple[Part, int], ...] = ()
 
     @property
     def uses(self) -> int:
@@ -188,7 +223,13 @@ class CheckResult:
     def counts(self) -> dict[FindingKind, int]:
         """How many findings of each kind no baseline has; every kind is there."""
         counted = Counter(found.kind for _, found in self.reported())
-        return {kind: counted[kind] for kind in SEVERITY}
+        return {kind: counted[kind] for kind in KINDS}
+
+    @property
+    def severities(self) -> dict[Severity, int]:
+        """How many findings of each severity no baseline has; every severity is there."""
+        counted = Counter(found.finding.severity for _, found in self.reported())
+        return {severity: counted[severity] for severity in SEVERITIES}
 
     @property
     def known(self) -> int:
@@ -217,6 +258,7 @@ class CheckedRepository:
     lines: int = 0
     changes: int = 0
     counts: tuple[tuple[FindingKind, int], ...] = ()
+    severities: tuple[tuple[Severity, int], ...] = ()
     failures: int = 0
     readiness: Readiness | None = None
     seconds: float = 0.0

@@ -1,11 +1,13 @@
-"""A check as text for a person: a line a finding, as ruff prints them, then a summary that starts with what blocks."""
+"""A check as text for a person: each cause once with its first places, then a summary that starts with what blocks; or
+a line for each place, as compilers print them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu2npu.records import FindingKind
-from gpu2npu.report.check_result import SEVERITY, CheckedFile, CheckedFinding, CheckResult, Effort, Verdict
+from gpu2npu.records import FindingKind, Severity
+from gpu2npu.report.causes import causes_of, shown_names
+from gpu2npu.report.check_result import Cause, CheckedFile, CheckedFinding, CheckResult, Effort, Readiness, Verdict
 from gpu2npu.report.text import counted, file_and_cell, one_line
 
 LABELS = {
@@ -14,10 +16,17 @@ LABELS = {
     FindingKind.FALLBACK: "run on the CPU, slowly",
     FindingKind.REVIEW: "to be reviewed by a person",
 }
+SEVERITY_LABELS = {
+    Severity.BLOCKER: "that nothing takes the place of",
+    Severity.CHANGE: "with a line to write",
+    Severity.ENVIRONMENT: "of the environment",
+    Severity.ADVICE: "that work and could be better",
+    Severity.NOTE: "to know of",
+}
 VERDICTS = {
     Verdict.READY: "ready to be migrated: nothing is left to a person but to try it",
-    Verdict.REVIEW: "can be migrated; some places need a look first",
-    Verdict.BLOCKED: "blocked: something in it does not work on the NPU and has to be written anew",
+    Verdict.REVIEW: "can be migrated; some places need a look, or a line",
+    Verdict.BLOCKED: "blocked: code of the program itself cannot run on the NPU, and nothing takes its place as it is",
     Verdict.NO_CUDA: "nothing in it is for CUDA",
 }
 _MOST_BLOCKERS = 10
@@ -26,29 +35,50 @@ _HOURS_A_DAY = 8
 
 def text_report(result: CheckResult) -> str:
     """Ends with a newline. Findings that a baseline has are only counted."""
-    lines = [_finding_line(result, file, found) for file, found in result.reported()]
-    lines += [one_line(f"{result.shown_root}{path}: not checked: {reason}") for path, reason in result.failures]
+    causes = causes_of(result.reported())
+    lines = [line for cause in causes for line in _cause_lines(result, cause)]
+    lines += _failures(result)
     if lines:
         lines.append("")
-    return "\n".join((*lines, *_summary(result))) + "\n"
+    return "\n".join((*lines, *_summary(result, len(causes)))) + "\n"
+
+
+def line_report(result: CheckResult) -> str:
+    """A line for each place, and nothing else."""
+    lines = (*(_finding_line(result, file, found) for file, found in result.reported()), *_failures(result))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _cause_lines(result: CheckResult, cause: Cause) -> Iterator[str]:
+    advice = cause.message if len(cause.names) == 1 else cause.advice
+    yield one_line(f"{cause.severity.value}: {shown_names(cause)} [{cause.kind.value}, {', '.join(cause.rules)}]")
+    yield one_line(f"  {advice}")
+    where = ", ".join(f"{result.shown_root}{place}" for place in cause.first)
+    more = ", ..." if cause.places > len(cause.first) else ""
+    yield one_line(f"  {counted(cause.places, 'place')} in {counted(cause.files, 'file')}: {where}{more}")
 
 
 def _finding_line(result: CheckResult, file: CheckedFile, found: CheckedFinding) -> str:
     """Columns count from 1, as editors do."""
     finding = found.finding
     place = f"{file_and_cell(file.path, finding.span)}:{finding.span.start_line}:{finding.span.start_column + 1}"
-    return one_line(
-        f"{result.shown_root}{place} {finding.rule} [{finding.kind.value}] {finding.api}: {finding.message}"
-    )
+    words = f"{finding.severity.value}, {finding.kind.value}"
+    return one_line(f"{result.shown_root}{place} {finding.rule} [{words}] {finding.api}: {finding.message}")
 
 
-def _summary(result: CheckResult) -> Iterator[str]:
+def _failures(result: CheckResult) -> list[str]:
+    return [one_line(f"{result.shown_root}{path}: not checked: {reason}") for path, reason in result.failures]
+
+
+def _summary(result: CheckResult, causes: int) -> Iterator[str]:
     readiness = result.readiness
     yield one_line(f"{result.name}: {VERDICTS[readiness.verdict]} (PyTorch {result.version}, {result.evidence})")
+    if readiness.apart:
+        yield apart(readiness)
     if readiness.blockers:
         yield "Blockers, the most used first:"
         for blocker in readiness.blockers[:_MOST_BLOCKERS]:
-            yield one_line(f"  {blocker.count} x {blocker.api} ({blocker.rule}), first at {blocker.place}")
+            yield one_line(f"  {blocker.places} x {shown_names(blocker)}, first at {blocker.first[0]}")
         if len(readiness.blockers) > _MOST_BLOCKERS:
             yield f"  and {counted(len(readiness.blockers) - _MOST_BLOCKERS, 'other')}"
     if readiness.uses:
@@ -60,15 +90,24 @@ def _summary(result: CheckResult) -> Iterator[str]:
     if readiness.effort.reasons:
         yield f"Effort: {hours_range(readiness.effort)}, a rule of thumb; the largest parts:"
         for reason in readiness.effort.reasons[:3]:
-            yield f"  {reason.low:.0f} to {reason.high:.0f} h for {reason.about}: {reason.count}"
-    by_kind = ", ".join(f"{result.counts[kind]} {LABELS[kind]}" for kind in SEVERITY if result.counts[kind])
+            yield one_line(f"  {reason.low:.0f} to {reason.high:.0f} h for {reason.about}: {reason.count}")
+    by_severity = ", ".join(
+        f"{count} {SEVERITY_LABELS[severity]}" for severity, count in result.severities.items() if count
+    )
     total, files = counted(sum(result.counts.values()), "finding"), counted(len(result.files), "file")
-    yield f"{total} in {files}" + (f": {by_kind}" if by_kind else "")
+    of_causes = f" of {counted(causes, 'cause')}" if causes else ""
+    yield f"{total}{of_causes} in {files}" + (f": {by_severity}" if by_severity else "")
     if result.known:
         yield f"Not listed: {counted(result.known, 'finding')} of the baseline"
     if result.expired:
         entries = counted(result.expired, "entry", "entries")
         yield f"{entries} of the baseline met nothing (--update-baseline removes what meets nothing)"
+
+
+def apart(readiness: Readiness) -> str:
+    """The sentence about what would block, and stands apart from the program."""
+    listed = ", ".join(f"{count} in {part.value}" for part, count in readiness.apart)
+    return f"What stands apart from the program does not block it: {listed}."
 
 
 def hours_range(effort: Effort) -> str:

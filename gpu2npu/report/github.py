@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu2npu.records import FindingKind
-from gpu2npu.report.check_result import SEVERITY, CheckedFile, CheckedFinding, CheckResult
+from gpu2npu.report.check_result import KINDS, CheckedFile, CheckedFinding, CheckResult
 from gpu2npu.report.text import one_line
 
 _COMMANDS = {
@@ -18,7 +18,7 @@ _COMMANDS = {
 
 def github_report(result: CheckResult) -> str:
     """One command a line. GitHub shows no more than ten annotations of each level a step, so the worst come first."""
-    order = {kind: rank for rank, kind in enumerate(SEVERITY)}
+    order = {kind: rank for rank, kind in enumerate(KINDS)}
     worst_first = sorted(result.reported(), key=lambda entry: order[entry[1].kind])
     lines = [*_failures(result), *(_annotation(file, found) for file, found in worst_first)]
     return "".join(f"{line}\n" for line in lines)

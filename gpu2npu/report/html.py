@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpu2npu.records import FindingKind
-from gpu2npu.report.check_result import SEVERITY, CheckedFile, CheckedRepository, CheckResult, Readiness, Verdict
-from gpu2npu.report.check_text import LABELS, VERDICTS
+from gpu2npu.report.causes import causes_of, shown_names
+from gpu2npu.report.check_result import KINDS, CheckedFile, CheckedRepository, CheckResult, Readiness, Verdict
+from gpu2npu.report.check_text import LABELS, SEVERITY_LABELS, VERDICTS, apart
 from gpu2npu.report.text import counted, file_and_cell
 from gpu2npu.report.webpage import embedded_json, render
 
@@ -34,7 +35,10 @@ def page(result: CheckResult) -> str:
         verdict=_WORDS[result.readiness.verdict],
         sentence=VERDICTS[result.readiness.verdict].removeprefix("blocked: "),
         shares=_shares(result.readiness),
-        kinds=[(kind.value, LABELS[kind], result.counts[kind]) for kind in SEVERITY],
+        apart=apart(result.readiness) if result.readiness.apart else "",
+        severities=[(each.value, SEVERITY_LABELS[each], count) for each, count in result.severities.items()],
+        causes=[(cause, shown_names(cause)) for cause in causes_of(result.reported())],
+        kinds=[(kind.value, LABELS[kind], result.counts[kind]) for kind in KINDS],
         rows=[_row(file) for file in shown],
         checked=counted(len(result.files), "file"),
         quiet=counted(len(result.files) - len(shown), "other file") if len(shown) < len(result.files) else "",
@@ -78,13 +82,13 @@ def _parts(counts: Sequence[int]) -> list[tuple[str, str, int, float]]:
 
 
 def _row(file: CheckedFile) -> dict[str, Any]:
-    counts = {kind: sum(found.kind is kind for found in file.reported) for kind in SEVERITY}
+    counts = {kind: sum(found.kind is kind for found in file.reported) for kind in KINDS}
     return {
         "path": file.path,
         "lines": file.lines,
         "changes": len(file.changes),
         "failure": file.failure,
-        "counts": [(kind.value, counts[kind]) for kind in SEVERITY],
+        "counts": [(kind.value, counts[kind]) for kind in KINDS],
         "kinds": " ".join(kind.value for kind in FindingKind if counts.get(kind)),
     }
 
@@ -95,6 +99,7 @@ def _details(file: CheckedFile) -> dict[str, Any]:
         {
             "where": f"{file_and_cell(file.path, found.finding.span)}:{found.finding.span.start_line}",
             "kind": found.kind.value,
+            "severity": found.finding.severity.value,
             "rule": found.finding.rule,
             "api": found.finding.api,
             "message": found.finding.message,

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from gpu2npu.records import FindingKind
+from gpu2npu.records import Finding, FindingKind
+from gpu2npu.report.causes import group_of
 from gpu2npu.report.check_result import CheckedFile, CheckedFinding, CheckResult
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -80,7 +81,7 @@ def _result(file: CheckedFile, found: CheckedFinding, rules: dict[str, int]) -> 
         "message": {"text": _shown(f"{finding.api}: {finding.message}")},
         "locations": [location],
         "partialFingerprints": {FINGERPRINT: found.fingerprint},
-        "properties": {"kind": finding.kind.value, "api": _shown(finding.api)},
+        "properties": _properties(finding),
     }
     if finding.rule in rules:
         result["ruleIndex"] = rules[finding.rule]
@@ -88,6 +89,11 @@ def _result(file: CheckedFile, found: CheckedFinding, rules: dict[str, int]) -> 
         result["baselineState"] = "unchanged"
         result["suppressions"] = [{"kind": "external", "justification": "in the baseline"}]
     return result
+
+
+def _properties(finding: Finding) -> dict[str, str]:
+    said = {"kind": finding.kind.value, "severity": finding.severity.value, "group": group_of(finding)}
+    return {**said, "api": _shown(finding.api)}
 
 
 def _artifact(path: str) -> dict[str, str]:

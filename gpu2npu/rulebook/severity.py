@@ -5,9 +5,6 @@ from __future__ import annotations
 from gpu2npu.records import FindingKind, Severity
 from gpu2npu.rulebook.rule import CommandMatch, EnvironmentMatch, ImportMatch, Match
 
-# The worst comes first.
-SEVERITIES = tuple(Severity)
-
 _BY_KIND = {
     FindingKind.UNSUPPORTED: Severity.BLOCKER,
     FindingKind.UNKNOWN: Severity.NOTE,

@@ -6,14 +6,15 @@ from html.parser import HTMLParser
 
 import pytest
 
-from gpu2npu.records import Change, Finding, FindingKind, Operation, Span
+from gpu2npu.records import Change, Finding, FindingKind, Operation, Severity, Span
 from gpu2npu.report.check_result import (
-    Blocker,
+    Cause,
     CheckedFile,
     CheckedFinding,
     CheckedRepository,
     CheckResult,
     Effort,
+    Part,
     Readiness,
     Reason,
     Verdict,
@@ -21,9 +22,20 @@ from gpu2npu.report.check_result import (
 from gpu2npu.report.html import page, rollup
 
 EVIL = "</script><img src=x onerror=alert(1)> {{ 7 * 7 }}"
-READINESS = Readiness(
-    Verdict.BLOCKED, 6, 3, 1, Effort((Reason("places", 4, 2.0, 8.0),)), (Blocker("r", "torch.x", EVIL, 1, "a.py:1"),)
+BLOCKER = Cause(
+    "0" * 8,
+    Severity.BLOCKER,
+    FindingKind.UNSUPPORTED,
+    EVIL,
+    EVIL,
+    (("torch.x", 1),),
+    ("r",),
+    1,
+    1,
+    ("a.py:1",),
+    ((Part.PROGRAM, 1),),
 )
+READINESS = Readiness(Verdict.BLOCKED, 6, 3, 1, Effort((Reason("places", 4, 2.0, 8.0, "1 h each"),)), (BLOCKER,))
 
 
 class Elements(HTMLParser):

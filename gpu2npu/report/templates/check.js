@@ -29,7 +29,7 @@
   const finding = (found) => {
     const box = make("div", `finding ${found.kind}`);
     const head = make("p");
-    head.append(make("b", found.kind, found.kind), ` ${found.api} `, make("span", "soft", `${found.where} · ${found.rule}`));
+    head.append(make("b", found.severity, found.severity), ` ${found.api} `, make("span", "soft", `${found.where} · ${found.rule}`));
     const code = make("pre");
     found.code.forEach((line, index) => {
       const number = found.first + index;

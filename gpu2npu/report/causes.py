@@ -1,0 +1,72 @@
+"""Findings by their cause: all places that one answer is for, whatever API stands there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable
+
+from gpu2npu.records import Finding, FindingKind, Severity
+from gpu2npu.report.check_result import SEVERITIES, Cause, CheckedFile, CheckedFinding, Part
+from gpu2npu.report.text import file_and_cell
+
+_FIRST = 5  # places that a report shows of a cause
+_NAMED = 5  # names that a report shows of a cause
+_LONGEST = 80  # characters of a name
+
+
+def group_of(finding: Finding) -> str:
+    """The cause of a finding, as every report names it: 8 hexadecimal digits."""
+    key = "\0".join((finding.severity.value, finding.kind.value, _advice(finding)))
+    return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+
+
+def _advice(finding: Finding) -> str:
+    return finding.advice or finding.message
+
+
+def causes_of(found: Iterable[tuple[CheckedFile, CheckedFinding]]) -> tuple[Cause, ...]:
+    """The causes of findings, which come in the order of their places: the worst first, then those with the most
+    places."""
+    groups: dict[str, list[tuple[CheckedFile, CheckedFinding]]] = {}
+    for file, each in found:
+        groups.setdefault(group_of(each.finding), []).append((file, each))
+    causes = (_cause(group, entries) for group, entries in groups.items())
+    return tuple(sorted(causes, key=lambda cause: (SEVERITIES.index(cause.severity), -cause.places, cause.first)))
+
+
+def _cause(group: str, entries: list[tuple[CheckedFile, CheckedFinding]]) -> Cause:
+    finding = entries[0][1].finding
+    names = Counter(each.finding.api[:_LONGEST] for _, each in entries)
+    parts = Counter(each.part for _, each in entries)
+    places = dict.fromkeys(f"{file_and_cell(file.path, each.finding.span)}:{_line(each)}" for file, each in entries)
+    return Cause(
+        group=group,
+        severity=finding.severity,
+        kind=finding.kind,
+        advice=_advice(finding),
+        message=finding.message,
+        names=tuple(sorted(names.items(), key=lambda entry: (-entry[1], entry[0]))),
+        rules=tuple(sorted({each.finding.rule for _, each in entries})),
+        places=len(entries),
+        files=len({file.path for file, _ in entries}),
+        first=tuple(places)[:_FIRST],
+        parts=tuple((part, parts[part]) for part in Part if parts[part]),
+    )
+
+
+def _line(found: CheckedFinding) -> int:
+    return found.finding.span.start_line
+
+
+def shown_names(cause: Cause) -> str:
+    """The names of a cause, each with its number of places if there are several; the first few of many."""
+    if len(cause.names) == 1:
+        return cause.names[0][0]
+    listed = ", ".join(f"{name} ({count})" for name, count in cause.names[:_NAMED])
+    return f"{listed} and {len(cause.names) - _NAMED} more" if len(cause.names) > _NAMED else listed
+
+
+def is_open(kind: FindingKind, severity: Severity) -> bool:
+    """Whether a person has something to do: all but advice, notes and what runs on the CPU."""
+    return kind is FindingKind.UNKNOWN or severity in (Severity.BLOCKER, Severity.CHANGE, Severity.ENVIRONMENT)
