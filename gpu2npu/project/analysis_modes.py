@@ -13,6 +13,7 @@ from gpu2npu.report.analysis_tables import Table
 from gpu2npu.report.tables import (
     AFFINITY_CALLS,
     CUDA_OP_LIST,
+    FINDING_GROUPS,
     HEADERS,
     PERFORMANCE_ADVICE,
     PRECISION_ADVICE,
@@ -21,6 +22,7 @@ from gpu2npu.report.tables import (
     advice_rows,
     affinity_rows,
     finding_rows,
+    group_rows,
     native_rows,
     performance_rows,
 )
@@ -34,6 +36,7 @@ def torch_apis(facts: Facts) -> Result:
     tables = {
         UNSUPPORTED_API: _findings(found, UNSUPPORTED_API, {FindingKind.UNSUPPORTED}),
         UNKNOWN_API: _findings(found, UNKNOWN_API, {FindingKind.UNKNOWN, FindingKind.REVIEW}),
+        FINDING_GROUPS: Table(HEADERS[FINDING_GROUPS], group_rows(found)),
         CUDA_OP_LIST: Table(HEADERS[CUDA_OP_LIST], native_rows(native_places(native | python))),
         PRECISION_ADVICE: Table(HEADERS[PRECISION_ADVICE], advice_rows(facts.files, AdviceKind.PRECISION)),
         PERFORMANCE_ADVICE: Table(HEADERS[PERFORMANCE_ADVICE], performance_rows(facts.files)),

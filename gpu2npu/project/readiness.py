@@ -30,8 +30,8 @@ _NAMED = 3  # names of a cause that a reason shows
 def readiness(files: Iterable[CheckedFile], native: NativeCode = NativeCode()) -> Readiness:  # noqa: B008 - it is frozen
     """The verdict over all files of a check."""
     checked = list(files)
-    found = [(file, each) for file in checked for each in file.findings]
-    blockers = Counter(each.part for _, each in found if each.finding.severity is Severity.BLOCKER)
+    found = [(file.path, each.finding, each.part) for file in checked for each in file.findings]
+    blockers = Counter(part for _, finding, part in found if finding.severity is Severity.BLOCKER)
     automatic = sum(_automatic(file) for file in checked)
     blocking = blockers.pop(Part.PROGRAM, 0)
     failures = sum(file.failure is not None for file in checked)

@@ -33,7 +33,7 @@ def json_report(result: CheckResult) -> str:
         "readiness": _readiness(result.readiness),
         "counts": {kind.value: count for kind, count in result.counts.items()},
         "severities": {severity.value: count for severity, count in result.severities.items()},
-        "causes": [_cause(cause) for cause in causes_of(result.reported())],
+        "causes": [_cause(cause) for cause in causes_of(result.places())],
         "known": result.known,
         "expired": result.expired,
         "files_checked": len(result.files),

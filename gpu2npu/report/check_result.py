@@ -219,6 +219,11 @@ class CheckResult:
             for found in file.reported:
                 yield file, found
 
+    def places(self) -> Iterator[tuple[str, Finding, Part]]:
+        """Each finding that no baseline has, with the path of its file and its part of the project."""
+        for file, found in self.reported():
+            yield file.path, found.finding, found.part
+
     @property
     def counts(self) -> dict[FindingKind, int]:
         """How many findings of each kind no baseline has; every kind is there."""

@@ -35,7 +35,7 @@ _HOURS_A_DAY = 8
 
 def text_report(result: CheckResult) -> str:
     """Ends with a newline. Findings that a baseline has are only counted."""
-    causes = causes_of(result.reported())
+    causes = causes_of(result.places())
     lines = [line for cause in causes for line in _cause_lines(result, cause)]
     lines += _failures(result)
     if lines:

@@ -37,7 +37,7 @@ def page(result: CheckResult) -> str:
         shares=_shares(result.readiness),
         apart=apart(result.readiness) if result.readiness.apart else "",
         severities=[(each.value, SEVERITY_LABELS[each], count) for each, count in result.severities.items()],
-        causes=[(cause, shown_names(cause)) for cause in causes_of(result.reported())],
+        causes=[(cause, shown_names(cause)) for cause in causes_of(result.places())],
         kinds=[(kind.value, LABELS[kind], result.counts[kind]) for kind in KINDS],
         rows=[_row(file) for file in shown],
         checked=counted(len(result.files), "file"),

@@ -15,7 +15,19 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from gpu2npu.records import Advice, AdviceKind, Change, Finding, FindingKind, MigratedFile, NativePlace, Outcome
+from gpu2npu.records import (
+    Advice,
+    AdviceKind,
+    Change,
+    Finding,
+    FindingKind,
+    MigratedFile,
+    NativePlace,
+    Outcome,
+    Severity,
+)
+from gpu2npu.report.causes import causes_of, group_of
+from gpu2npu.report.check_result import Part
 from gpu2npu.report.text import file_and_cell
 
 CHANGE_LIST = "change_list.csv"
@@ -25,11 +37,23 @@ CUDA_OP_LIST = "cuda_op_list.csv"
 PRECISION_ADVICE = "api_precision_advice.csv"
 PERFORMANCE_ADVICE = "api_performance_advice.csv"
 AFFINITY_CALLS = "affinity_api_call.csv"
+FINDING_GROUPS = "finding_groups.csv"
 
 _CHANGE_HEADER = ("File", "Start Line", "End Line", "Operation Type", "Message", "Rule", "Before", "After")
-_FINDING_HEADER = ("File", "Start Line", "End Line", "OP", "Tips")
+_FINDING_HEADER = ("File", "Start Line", "End Line", "OP", "Tips", "Severity", "Group")
 _NATIVE_HEADER = ("File", "Api", "Line", "Kind", "Called From")
-_AFFINITY_HEADER = ("File", "Start Line", "End Line", "Api Type", "Api Call Name", "Affinity Api Name", "Tips", "Rule")
+_AFFINITY_HEADER = (
+    "File",
+    "Start Line",
+    "End Line",
+    "Api Type",
+    "Api Call Name",
+    "Affinity Api Name",
+    "Tips",
+    "Rule",
+    "Group",
+)
+_GROUP_HEADER = ("Group", "Severity", "Kind", "OP", "Tips", "Rule", "Places", "Files", "First Places")
 
 HEADERS = {
     CHANGE_LIST: _CHANGE_HEADER,
@@ -39,6 +63,7 @@ HEADERS = {
     PRECISION_ADVICE: _FINDING_HEADER,
     PERFORMANCE_ADVICE: _FINDING_HEADER,
     AFFINITY_CALLS: _AFFINITY_HEADER,
+    FINDING_GROUPS: _GROUP_HEADER,
 }
 
 _Row = tuple[str | int, ...]
@@ -57,6 +82,7 @@ def tables(outcome: Outcome) -> dict[str, bytes]:
         PRECISION_ADVICE: csv_bytes(_FINDING_HEADER, advice_rows(outcome.files, AdviceKind.PRECISION)),
         PERFORMANCE_ADVICE: csv_bytes(_FINDING_HEADER, performance_rows(outcome.files)),
         AFFINITY_CALLS: csv_bytes(_AFFINITY_HEADER, affinity_rows(outcome.files)),
+        FINDING_GROUPS: csv_bytes(_GROUP_HEADER, group_rows(outcome.files)),
     }
 
 
@@ -109,14 +135,43 @@ def finding_rows(files: Iterable[MigratedFile], kinds: set[FindingKind]) -> list
             finding.span.end_line,
             finding.api,
             finding.message,
+            finding.severity.value,
+            group_of(finding),
         )
         for path, finding in sorted(entries, key=_place)
     ]
 
 
+def group_rows(files: Iterable[MigratedFile]) -> list[_Row]:
+    """One row a cause of findings, the worst first; names and places share a cell, one a line."""
+    places = sorted(((file.path, finding) for file in files for finding in file.findings), key=_place)
+    return [
+        (
+            cause.group,
+            cause.severity.value,
+            cause.kind.value,
+            "\n".join(f"{name} ({count})" for name, count in cause.names),
+            cause.advice,
+            "\n".join(cause.rules),
+            cause.places,
+            cause.files,
+            "\n".join(cause.first),
+        )
+        for cause in causes_of((path, finding, Part.PROGRAM) for path, finding in places)
+    ]
+
+
 def advice_rows(files: Iterable[MigratedFile], kind: AdviceKind) -> list[_Row]:
     return [
-        (file_and_cell(path, advice.span), advice.span.start_line, advice.span.end_line, advice.api, advice.message)
+        (
+            file_and_cell(path, advice.span),
+            advice.span.start_line,
+            advice.span.end_line,
+            advice.api,
+            advice.message,
+            Severity.ADVICE.value,
+            group_of(advice),
+        )
         for path, advice in _advice(files, kind)
     ]
 
@@ -138,6 +193,7 @@ def affinity_rows(files: Iterable[MigratedFile]) -> list[_Row]:
             advice.replacement,
             advice.message,
             advice.rule,
+            group_of(advice),
         )
         for path, advice in _advice(files, AdviceKind.AFFINITY)
     ]

@@ -12,10 +12,10 @@ from gpu2npu.project.analysis_modes import MODES
 from gpu2npu.project.errors import UsageError
 
 HEADERS = {
-    "unsupported_api.csv": "File,Start Line,End Line,OP,Tips",
-    "unknown_api.csv": "File,Start Line,End Line,OP,Tips",
-    "api_precision_advice.csv": "File,Start Line,End Line,OP,Tips",
-    "api_performance_advice.csv": "File,Start Line,End Line,OP,Tips",
+    "unsupported_api.csv": "File,Start Line,End Line,OP,Tips,Severity,Group",
+    "unknown_api.csv": "File,Start Line,End Line,OP,Tips,Severity,Group",
+    "api_precision_advice.csv": "File,Start Line,End Line,OP,Tips,Severity,Group",
+    "api_performance_advice.csv": "File,Start Line,End Line,OP,Tips,Severity,Group",
     "affinity_api_call.csv": "File,Start Line,End Line,Api Type,Api Call Name,Affinity Api Name",
 }
 
@@ -125,7 +125,7 @@ def test_odd_names_stay_cells_of_every_table(tmp_path: Path) -> None:
     for file in (tmp_path / "lib_analysis").glob("*.csv"):
         with file.open(newline="", encoding="utf-8") as opened:
             tables[file.name] = list(csv.reader(opened))
-    assert code == 0 and len(tables) == 11
+    assert code == 0 and len(tables) == 12
     for name, table in tables.items():
         assert len(table) > 1, f"{name} shows nothing"
         assert {len(row) for row in table} == {len(table[0])}, name

@@ -62,8 +62,7 @@ def test_a_cause_is_paid_once_and_its_places_little() -> None:
 def test_one_advice_is_one_cause_whatever_the_api() -> None:
     one = replace(CHANGE, message="aten::a is not registered. Use float32.", advice="Use float32.")
     other = replace(one, api="torch.mm", message="aten::b is not registered. Use float32.")
-    found = [(each, finding) for each in (file(one, other, one), file(BLOCKER)) for finding in each.findings]
-    blocker, change = causes_of(found)
+    blocker, change = causes_of(("a.py", finding, Part.PROGRAM) for finding in (one, other, one, BLOCKER))
     assert (blocker.blocks, change.blocks) == (True, False)
     assert change.names == (("torch.Tensor.double", 2), ("torch.mm", 1))
     assert (change.places, change.files, change.first, change.advice) == (3, 1, ("a.py:1",), "Use float32.")

@@ -1,5 +1,6 @@
 import csv
 import io
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +14,10 @@ from gpu2npu.records import (
     NativePlace,
     Operation,
     Outcome,
+    Severity,
     Span,
 )
+from gpu2npu.report.causes import group_of
 from gpu2npu.report.tables import HEADERS, csv_bytes, header_line, raw_cell, tables, write_tables
 
 # Text as it can stand in a source file: any Unicode but lone surrogates.
@@ -61,7 +64,11 @@ def test_a_header_even_without_rows() -> None:
     written = tables(Outcome("p", ()))
     assert written == {name: header_line(name) for name in HEADERS}
     assert written["change_list.csv"] == b"File,Start Line,End Line,Operation Type,Message,Rule,Before,After\r\n"
-    assert written["unsupported_api.csv"] == written["unknown_api.csv"] == b"File,Start Line,End Line,OP,Tips\r\n"
+    assert (
+        written["unsupported_api.csv"]
+        == written["unknown_api.csv"]
+        == b"File,Start Line,End Line,OP,Tips,Severity,Group\r\n"
+    )
     assert written["cuda_op_list.csv"] == b"File,Api,Line,Kind,Called From\r\n"
 
 
@@ -74,8 +81,20 @@ def test_rows_are_sorted_by_file_and_line() -> None:
 def test_findings_go_to_the_file_of_their_kind() -> None:
     findings = tuple(finding(line, kind) for line, kind in enumerate(FindingKind, start=1))
     written = tables(Outcome("p", (MigratedFile("a.py", findings=findings),)))
-    assert rows(written["unsupported_api.csv"])[1:] == [["a.py", "1", "2", "torch.cuda.x", "do this"]]
+    (row,) = rows(written["unsupported_api.csv"])[1:]
+    assert row == ["a.py", "1", "2", "torch.cuda.x", "do this", "change", group_of(findings[0])]
     assert [row[1] for row in rows(written["unknown_api.csv"])[1:]] == ["3", "4"]
+
+
+def test_each_cause_is_one_row_that_names_its_places() -> None:
+    blocker = replace(finding(9, FindingKind.UNSUPPORTED, "lib_cuda"), severity=Severity.BLOCKER)
+    others = (finding(1, FindingKind.REVIEW), finding(3, FindingKind.REVIEW, "=x"), finding(5, FindingKind.REVIEW))
+    files = (MigratedFile("a.py", findings=(*others, blocker)), MigratedFile("b.py", findings=others[:1]))
+    written = tables(Outcome("p", files))
+    first, second = rows(written["finding_groups.csv"])[1:]
+    assert first[:4] == [group_of(blocker), "blocker", "unsupported", "lib_cuda (1)"]
+    assert second[3:] == ["torch.cuda.x (3)\n=x (1)", "do this", "r", "4", "2", "a.py:1\na.py:3\na.py:5\nb.py:1"]
+    assert {row[-1] for row in rows(written["unknown_api.csv"])[1:]} == {second[0]}
 
 
 def test_cells_are_the_exact_source_but_for_the_apostrophe_before_a_formula() -> None:
