@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpu2npu.engine.torch_library import TORCH
+from gpu2npu.engine.words import is_word
 from gpu2npu.python.kinds import ObjectKinds
 from gpu2npu.python.project import Project, no_file
-from gpu2npu.rulebook.rule import AttributeMatch, MethodMatch, NameMatch, Rulebook
+from gpu2npu.rulebook.rule import AttributeMatch, MethodMatch, NameMatch, Role, Rulebook
 
 _LAST_WORD = re.compile(rb"\w+$")
 
@@ -22,6 +23,8 @@ class ProjectContext:
     `version` is the source's PyTorch version. `files` are the project's Python files, relative, with forward slashes,
     and `read` gives the bytes of one. `root` is where they lie on disk (None: nowhere, and jedi is not asked).
     `own_members` has, for members that rules match, such as `cuda`, the files in which some class seems to define them.
+    `parameters` has, for methods of the project's classes of which some definition has a parameter that a role of
+    strings names, such as `device`, the names of the parameters of each definition, without `self`.
     `taken_names` are names that some file imports from another module of the project: they must go on existing.
     `project` is the model of these files in this process.
     """
@@ -32,6 +35,7 @@ class ProjectContext:
     root: Path | None = None
     own_members: Mapping[str, frozenset[str]] = field(default_factory=dict)
     taken_names: frozenset[str] = frozenset()
+    parameters: Mapping[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
     project: Project = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -66,6 +70,7 @@ def scan_project(
         root=root,
         own_members=_own_members(methods | attributes, attributes, files),
         taken_names=_taken_names(leaves, files),
+        parameters=_parameters(rulebook.roles.values(), files),
     )
 
 
@@ -73,6 +78,10 @@ def scan_project(
 _MEMBER = re.compile(rb"\bdef[ \t]+(\w+)[ \t]*\(|\bself\.(\w+)[ \t]*[=:](?!=)")
 # A field of a class such as a dataclass; classes within others are not worth a slower search.
 _FIELD = re.compile(rb"\n(?:    |\t)(\w+): ")
+# The parameters of a method, up to the first one whose default or type has parentheses.
+_METHOD = re.compile(rb"\bdef[ \t]+(\w+)[ \t]*\([ \t\r\n]*self[ \t\r\n]*,([^()]*)")
+_PARAMETER = re.compile(rb"(?:^|,)[ \t\r\n]*(\w+)")
+_WITH_COMMAS = re.compile(rb"\[[^\[\]]*\]|\"[^\"]*\"|'[^']*'|#[^\n]*")
 _ATTRIBUTE = re.compile(rb"\.(\w+)\b(?![ \t]*\()")
 _FROM_IMPORT = re.compile(rb"^[ \t]*from[ \t]+(?!torch\b)([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)", re.MULTILINE)
 
@@ -87,6 +96,27 @@ def _own_members(defined: set[str], assigned: set[str], files: Mapping[str, byte
             if name in (defined if method else assigned):
                 members.setdefault(name, set()).add(path)
     return {member: frozenset(paths) for member, paths in members.items()}
+
+
+def _parameters(roles: Iterable[Role], files: Mapping[str, bytes]) -> dict[str, frozenset[tuple[str, ...]]]:
+    found: dict[str, set[tuple[str, ...]]] = {}
+    for data in files.values():
+        for name, listed in _METHOD.findall(data):
+            found.setdefault(name.decode(), set()).add(_parameter_names(listed))
+    words = list(roles)
+    return {
+        method: frozenset(definitions)
+        for method, definitions in found.items()
+        if any(is_word(name, role) for names in definitions for name in names for role in words)
+    }
+
+
+def _parameter_names(listed: bytes) -> tuple[str, ...]:
+    """The names that can be given by position, in a list without parentheses."""
+    removed = 1
+    while removed:
+        listed, removed = _WITH_COMMAS.subn(b"", listed)
+    return tuple(each.decode() for each in _PARAMETER.findall(listed.partition(b"*")[0]))
 
 
 def _taken_names(leaves: set[str], files: Mapping[str, bytes]) -> frozenset[str]:

@@ -324,19 +324,23 @@ class _Matcher:
             return
         for candidate in self.table.strings:
             if candidate.literal.fullmatch(whole) and candidate.rule.then.rename is not None:
-                place = Place(node, scope, self.names, candidate.rule.then.rename, self.siblings)
+                place = self.place(node, scope, candidate.rule.then.rename)
                 if judge(place, candidate.role) != NO:
                     message = f"Written in parts: if it means '{candidate.rule.then.rename}' on the NPU, change it."
                     bounds = self.file.bounds(node)
                     self.matches.found.append(Found(bounds, candidate.rule.id, FindingKind.REVIEW, whole, message))
                 return
 
+    def place(self, node: ast.expr, scope: Scope, new: str) -> Place:
+        """The place of a string that a rule would write otherwise."""
+        return Place(node, scope, self.names, new, self.siblings, self.context.parameters)
+
     def literal(self, text: StringText, matched: re.Match[str], candidate: StringRule, scope: Scope) -> None:
         """Apply a string rule to a text that it matches, if the text means there what the rule is about."""
         rule = candidate.rule
         new = rule.then.rename or candidate.text
         prefix, suffix = matched.group("prefix") or "", matched.group("suffix") or ""
-        verdict = judge(Place(text.node, scope, self.names, new, self.siblings), candidate.role)
+        verdict = judge(self.place(text.node, scope, new), candidate.role)
         if verdict == UNSURE and (prefix or suffix):
             verdict = YES
         if verdict == NO or rule.then.keep:

@@ -6,8 +6,8 @@ The judgement climbs from the string to what uses it: an argument, a comparison,
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from gpu2npu.engine.prose import PROSE_KEYWORDS, SPOKEN
 from gpu2npu.engine.words import TRANSPARENT, holds, is_word, mentions
@@ -71,13 +71,17 @@ class Siblings:
 
 @dataclass(frozen=True)
 class Place:
-    """A string's place: the expression that it is, the scope it is in, and what a rule would write there."""
+    """A string's place: the expression that it is, the scope it is in, and what a rule would write there.
+
+    `parameters` are those of the project's methods (`ProjectContext.parameters`).
+    """
 
     node: ast.expr
     scope: Scope
     names: Names
     replaced_by: str
     siblings: Siblings
+    parameters: Mapping[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         """The node above another."""
@@ -152,7 +156,9 @@ def _either(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | 
 def _element(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
     assert isinstance(parent, (ast.List, ast.Tuple, ast.Set))
     above = place.parent(parent)
-    if isinstance(child, ast.Starred) or (isinstance(above, ast.Subscript) and above.slice is parent):
+    if isinstance(child, ast.Starred):  # ["cpu", *(["cuda"] if is_gpu else [])]
+        return _beside(place.siblings.inside(parent), place, role)
+    if isinstance(above, ast.Subscript) and above.slice is parent:
         return None
     index = parent.elts.index(child)  # type: ignore[arg-type]
     option = string_value(parent.elts[index - 1]) if index else None
@@ -162,6 +168,16 @@ def _element(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str |
     if verdict is None and isinstance(above, ast.Assign) and isinstance(parent, ast.Tuple):
         return _unpacked(above, index, role)
     return verdict
+
+
+def _joined(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+    """Judge an element of a list by those of a list that is added: `["cpu"] + (["cuda"] if is_gpu else [])`."""
+    assert isinstance(parent, ast.BinOp)
+    if not isinstance(parent.op, ast.Add):
+        return None
+    other = parent.right if child is parent.left else parent.left
+    branches = [other.body, other.orelse] if isinstance(other, ast.IfExp) else [other]
+    return _beside(frozenset().union(*map(place.siblings.inside, branches)), place, role)
 
 
 def _unpacked(assignment: ast.Assign, index: int, role: Role) -> str | None:
@@ -364,7 +380,8 @@ def _strings(nodes: Iterable[ast.AST | None]) -> frozenset[str]:
 
 def _by_signature(call: ast.Call, argument: ast.expr | ast.keyword, place: Place, role: Role) -> str:
     """Judge an argument by the parameter of the project's own function that it is for."""
-    if argument_keyword(argument) is not None or is_unpacked(argument):
+    given = arguments(call)
+    if argument_keyword(argument) is not None or any(map(is_unpacked, given[: given.index(argument) + 1])):
         return UNSURE
     found = place.names.definition(call.func, place.scope)
     function: Function | None = None
@@ -374,10 +391,21 @@ def _by_signature(call: ast.Call, argument: ast.expr | ast.keyword, place: Place
     if function is None and isinstance(call.func, ast.Attribute):
         function, bound = place.names.method(call.func, place.scope) or (None, False)
     if function is None:
-        return UNSURE
+        return _by_method_name(call, argument, place, role)
     names = [parameter.arg for parameter in parameters(function)][bound:]
     index = arguments(call).index(argument)
     return YES if index < len(names) and is_word(names[index], role) else UNSURE
+
+
+def _by_method_name(call: ast.Call, argument: ast.expr | ast.keyword, place: Place, role: Role) -> str:
+    """Judge an argument of a method that is known by its name alone: all methods of that name which the project
+    defines have such a parameter there."""
+    if not isinstance(call.func, ast.Attribute) or place.names.qualified(call.func, place.scope) is not None:
+        return UNSURE
+    index = arguments(call).index(argument)
+    definitions = place.parameters.get(call.func.attr, frozenset())
+    agree = definitions and all(index < len(names) and is_word(names[index], role) for names in definitions)
+    return YES if agree else UNSURE
 
 
 def _signature(defined: Defined) -> Function | None:
@@ -402,7 +430,7 @@ _HANDLERS = {
     ast.arg: _annotation,
     ast.IfExp: _condition,
     ast.BoolOp: _either,
-    ast.BinOp: _further,
+    ast.BinOp: _joined,
     ast.Starred: _further,
     ast.List: _element,
     ast.Tuple: _element,

@@ -125,6 +125,7 @@ def shared_facts(engine: EngineMigrator, rule_files: Iterable[Path], *settings: 
         sorted(context.files),
         sorted((member, sorted(paths)) for member, paths in context.own_members.items()),
         sorted(context.taken_names),
+        sorted((method, sorted(each)) for method, each in context.parameters.items()),
         [repr(setting) for setting in settings],
     ]
     return hashlib.sha256(json.dumps(facts).encode()).digest()

@@ -77,7 +77,7 @@ class EngineMigrator:
             context = scan_project(sources, rulebook, version, _Reader(root), root)
             plan = plan_codemods(sources, context, wanted)
             if kept is not None:
-                kept.put(facts, Gathered(context.own_members, context.taken_names, plan))
+                kept.put(facts, Gathered(context.own_members, context.taken_names, plan, context.parameters))
             return cls(rulebook, context, plan)
         except (RuleError, CodemodError) as error:
             raise UsageError(str(error)) from error
@@ -98,4 +98,5 @@ def _context(gathered: Gathered, version: str, root: Path, sources: Mapping[str,
         root=root,
         own_members=gathered.own_members,
         taken_names=gathered.taken_names,
+        parameters=gathered.parameters,
     )

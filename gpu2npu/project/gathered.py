@@ -24,6 +24,7 @@ class Gathered:
     own_members: Mapping[str, frozenset[str]]
     taken_names: frozenset[str]
     plan: Plan
+    parameters: Mapping[str, frozenset[tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ def _encoded(gathered: Gathered) -> dict[str, Any]:
     return {
         "own_members": {member: sorted(paths) for member, paths in gathered.own_members.items()},
         "taken_names": sorted(gathered.taken_names),
+        "parameters": {method: sorted(each) for method, each in gathered.parameters.items()},
         "rewrites": {
             path: {
                 "edits": [astuple(edit) for edit in rewrite.edits],
@@ -79,4 +81,5 @@ def _decoded(document: Mapping[str, Any]) -> Gathered:
     }
     new_files = {path: content.encode("latin-1") for path, content in document["new_files"].items()}
     own_members = {member: frozenset(paths) for member, paths in document["own_members"].items()}
-    return Gathered(own_members, frozenset(document["taken_names"]), Plan(rewrites, new_files))
+    parameters = {method: frozenset(map(tuple, each)) for method, each in document["parameters"].items()}
+    return Gathered(own_members, frozenset(document["taken_names"]), Plan(rewrites, new_files), parameters)

@@ -54,6 +54,9 @@ DEVICES = [
     "@pytest.mark.parametrize('device', ['cuda'])\ndef test(device): ...",
     "for device in ['cpu', 'cuda']: ...",
     "Kind = Literal['cpu', 'cuda']",
+    "for kind in ['cpu'] + (['cuda'] if ok else []): ...",
+    "for kind in (['cuda'] if ok else []) + ['cpu']: ...",
+    "for kind in ['cpu', *(['cuda'] if ok else [])]: ...",
     "match device:\n    case 'cuda': ...",
     "x.to(f'cuda:{rank}')",
     "x.to(f'cuda:{rank % n}')",
@@ -298,3 +301,25 @@ def test_the_parameters_of_the_projects_own_methods_tell(migrate) -> None:
     before = ["'cuda', 'cuda'", "'cuda', 'cuda'", "'cuda', 'cuda'", "kit, 'cuda'"]
     after = ["'npu', 'cuda'", "'cuda', 'npu'", "'cuda', 'npu'", "kit, 'npu'"]
     assert migrate(_METHODS.format(*before)) == _METHODS.format(*after)
+
+
+RUNNER = "class Runner:\n    def start(self, where: Tuple[int, str], device='cpu', *, steps=1): ...\n"
+
+
+@pytest.mark.parametrize(
+    ("other", "call", "edited"),
+    [
+        ("", "runner.start(1, 'cuda')", True),
+        ("", "self.runner.start(1, 'cuda', steps=2)", True),
+        ("", "runner.start('cuda', 1)", False),
+        ("", "runner.start(*where, 'cuda')", False),
+        ("", "runner.stop(1, 'cuda')", False),
+        ("", "lib.start(1, 'cuda')", False),
+        ("class Other:\n    def start(self, n, kind): ...\n", "runner.start(1, 'cuda')", False),
+    ],
+)
+def test_the_parameter_of_a_method_that_the_project_defines(project, other: str, call: str, edited: bool) -> None:
+    files = {"runner.py": RUNNER, "other.py": other, "train.py": f"import torch, lib\n{call}\n"}
+    result = project(files)["train.py"]
+    assert bool(result.changes) is edited
+    assert [finding.rule for finding in result.findings] == ([] if edited else ["device-string"])

@@ -179,7 +179,7 @@ def test_the_oldest_entries_go_first(tmp_path: Path) -> None:
 
 def test_every_fact_that_an_answer_may_depend_on_is_in_the_key() -> None:
     """A new field of the context has to be looked at: does an answer depend on it?"""
-    kept = {"version", "files", "own_members", "taken_names"}
+    kept = {"version", "files", "own_members", "taken_names", "parameters"}
     found_again = {"read", "root", "project"}
     assert {field.name for field in dataclasses.fields(ProjectContext)} == kept | found_again
 
