@@ -70,7 +70,7 @@ def test_a_finding_fails_and_is_shown(project: Path, tmp_path: Path) -> None:
     (project / "train.py").write_text("import torch\nkernel = torch.cuda.jiterator._create_jit_fn('x')\n")
     done = run_hook(project, HOOK["args"], tmp_path / "cache")
     assert done.returncode == 1
-    assert done.stdout.startswith("train.py:2:10 cuda-jiterator [unsupported]")
+    assert done.stdout.startswith("train.py:2:10 cuda-jiterator [blocker, unsupported]")
 
 
 def test_the_arguments_of_the_guide(project: Path, tmp_path: Path) -> None:
