@@ -10,6 +10,7 @@ from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.python.names import Names
 from gpu2npu.python.project import Project
 from gpu2npu.python.scopes import Assigned, Scope
+from gpu2npu.python.source import words
 from gpu2npu.python.syntax import chain
 
 # Names that methods of any module, optimizer, tensor or container may have, too: such a name says nothing alone.
@@ -25,7 +26,6 @@ _COMMON = frozenset(
 _EXTENSION = re.compile(r"ext|cuda|_c$|_module|kernel|_ops|lib|_op$", re.IGNORECASE)
 _DEFINED = re.compile(rb"^[ \t]*(?:async )?def (\w+)", re.MULTILINE)
 _BUILDERS = frozenset({"load", "load_inline"})
-_NAME = re.compile(rb"\w+")
 
 
 class OperatorNames:
@@ -35,16 +35,16 @@ class OperatorNames:
     def __init__(self, apis: Iterable[str]) -> None:
         self._endings: dict[str, str] = {}
         self._leaves: dict[str, str | None] = {}
-        words: set[str] = set()
+        alone: set[str] = set()
         for api in sorted(apis):
             parts = api.replace("::", ".").partition("(")[0].split(".")
             # What a torch library registers is in torch.ops; its Python wrapper often has the same name elsewhere.
             ending = ["ops", *parts] if "::" in api else parts[-2:]
             self._endings.setdefault(".".join(ending), api)
             leaf = parts[-1]
-            words.add(leaf if leaf not in _COMMON else parts[max(0, len(parts) - 2)])
+            alone.add(leaf if leaf not in _COMMON else parts[max(0, len(parts) - 2)])
             self._leaves[leaf] = api if self._leaves.get(leaf, api) == api and leaf not in _COMMON else None
-        self._words = {word.encode() for word in words}
+        self._words = {word.encode() for word in alone}
 
     def named(self, qualified: str) -> str | None:
         """The operator with a qualified name; an overload of it (torch.ops.vision.nms.default) counts."""
@@ -65,7 +65,7 @@ class OperatorNames:
 
     def may_be_in(self, source: bytes) -> bool:
         """Whether a file has a word that a use of some operator cannot do without."""
-        return not self._words.isdisjoint(_NAME.findall(source))
+        return not self._words.isdisjoint(words(source))
 
 
 def callers(apis: Iterable[str], files: Mapping[str, bytes]) -> dict[str, tuple[str, ...]]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.engine.words import is_word
 from gpu2npu.python.kinds import ObjectKinds
 from gpu2npu.python.project import Project, no_file
+from gpu2npu.python.source import words
 from gpu2npu.rulebook.rule import AttributeMatch, MethodMatch, NameMatch, Role, Rulebook
 
 _LAST_WORD = re.compile(rb"\w+$")
+Words = frozenset[bytes]
 
 
 @dataclass(frozen=True)
@@ -60,48 +63,52 @@ def scan_project(
     root: Path | None = None,
 ) -> ProjectContext:
     """Gather the context from the bytes of the project's Python files, by a few searches and no parsing."""
-    methods = {rule.match.method for rule in rulebook.rules if isinstance(rule.match, MethodMatch)}
-    attributes = {rule.match.attribute for rule in rulebook.rules if isinstance(rule.match, AttributeMatch)}
-    leaves = {rule.match.name.rpartition(".")[2] for rule in rulebook.rules if isinstance(rule.match, NameMatch)}
+    matches = [rule.match for rule in rulebook.rules]
+    methods = frozenset(match.method.encode() for match in matches if isinstance(match, MethodMatch))
+    attributes = frozenset(match.attribute.encode() for match in matches if isinstance(match, AttributeMatch))
+    leaves = frozenset(match.name.rpartition(".")[2].encode() for match in matches if isinstance(match, NameMatch))
+    spelled = {path: words(source) & (methods | attributes | leaves) for path, source in files.items()}
     return ProjectContext(
         version=version,
         files=frozenset(files),
         read=read,
         root=root,
-        own_members=_own_members(methods | attributes, attributes, files),
-        taken_names=_taken_names(leaves, files),
+        own_members=_own_members(methods | attributes, attributes, files, spelled),
+        taken_names=_taken_names(leaves, files, spelled),
         parameters=_parameters(rulebook.roles.values(), files),
     )
 
 
-# Words are told apart after they are found, not in the patterns: a search then costs the same with ever more rules.
-_MEMBER = re.compile(rb"\bdef[ \t]+(\w+)[ \t]*\(|\bself\.(\w+)[ \t]*[=:](?!=)")
-# A field of a class such as a dataclass; classes within others are not worth a slower search.
-_FIELD = re.compile(rb"\n(?:    |\t)(\w+): ")
+# What defines a member: a method, an attribute of `self`, a field of a class such as a dataclass. Classes within others
+# are not worth a slower search.
+_METHOD = rb"\bdef[ \t]+%b[ \t]*\("
+_ATTRIBUTE = rb"\bself\.%b[ \t]*[=:](?!=)|\n(?:    |\t)%b: "
+_READ = rb"\.%b\b(?![ \t]*\()"
+# With the line end before it, which is found faster than the beginning of a line.
+_FROM_IMPORT = re.compile(rb"\n[ \t]*from[ \t]+(?!torch\b)([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)")
 # The parameters of a method, up to the first one whose default or type has parentheses.
-_METHOD = re.compile(rb"\bdef[ \t]+(\w+)[ \t]*\([ \t\r\n]*self[ \t\r\n]*,([^()]*)")
+_SIGNATURE = re.compile(rb"\bdef[ \t]+(\w+)[ \t]*\([ \t\r\n]*self[ \t\r\n]*,([^()]*)")
 _PARAMETER = re.compile(rb"(?:^|,)[ \t\r\n]*(\w+)")
 _WITH_COMMAS = re.compile(rb"\[[^\[\]]*\]|\"[^\"]*\"|'[^']*'|#[^\n]*")
-_ATTRIBUTE = re.compile(rb"\.(\w+)\b(?![ \t]*\()")
-_FROM_IMPORT = re.compile(rb"^[ \t]*from[ \t]+(?!torch\b)([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)", re.MULTILINE)
 
 
-def _own_members(defined: set[str], assigned: set[str], files: Mapping[str, bytes]) -> dict[str, frozenset[str]]:
+def _own_members(
+    defined: frozenset[bytes], assigned: frozenset[bytes], files: Mapping[str, bytes], spelled: Mapping[str, Words]
+) -> dict[str, frozenset[str]]:
+    """The files that seem to define a member: one of `defined` by a method, one of `assigned` as an attribute."""
     members: dict[str, set[str]] = {}
     for path, data in files.items():
-        found = _MEMBER.findall(data)
-        found += [(b"", name) for name in _FIELD.findall(data)]
-        for method, attribute in found:
-            name = (method or attribute).decode()
-            if name in (defined if method else assigned):
-                members.setdefault(name, set()).add(path)
+        for name in spelled[path] & defined:
+            is_method = _pattern(_METHOD, name).search(data) is not None
+            if is_method or (name in assigned and _pattern(_ATTRIBUTE, name).search(data) is not None):
+                members.setdefault(name.decode(), set()).add(path)
     return {member: frozenset(paths) for member, paths in members.items()}
 
 
 def _parameters(roles: Iterable[Role], files: Mapping[str, bytes]) -> dict[str, frozenset[tuple[str, ...]]]:
     found: dict[str, set[tuple[str, ...]]] = {}
     for data in files.values():
-        for name, listed in _METHOD.findall(data):
+        for name, listed in _SIGNATURE.findall(data):
             found.setdefault(name.decode(), set()).add(_parameter_names(listed))
     words = list(roles)
     return {
@@ -119,25 +126,30 @@ def _parameter_names(listed: bytes) -> tuple[str, ...]:
     return tuple(each.decode() for each in _PARAMETER.findall(listed.partition(b"*")[0]))
 
 
-def _taken_names(leaves: set[str], files: Mapping[str, bytes]) -> frozenset[str]:
+def _taken_names(leaves: frozenset[bytes], files: Mapping[str, bytes], spelled: Mapping[str, Words]) -> frozenset[str]:
     """The leaves of rule names (`cuda`) that a file takes from a module other than torch, by import or attribute.
 
     For `from devices import *` the module's own last name, `devices`, followed by a star, stands for all it has.
 
     It looks no closer than that: to keep a name alive that nobody needs costs an `as`, to lose one costs a bug.
     """
-    stems = {path.removesuffix("/__init__.py").removesuffix(".py").rpartition("/")[2] for path in files}
-    taken: set[str] = set()
-    for data in files.values():
-        for module, names in _FROM_IMPORT.findall(data):
+    stems = {path.removesuffix("/__init__.py").removesuffix(".py").rpartition("/")[2].encode() for path in files}
+    taken: set[bytes] = set()
+    for path, data in files.items():
+        for module, names in _FROM_IMPORT.findall(b"\n" + data):
             if names.strip().startswith(b"*"):
-                taken.add(module.decode().rpartition(".")[2] + "*")
-            taken.update(leaf.decode() for leaf in re.findall(rb"\w+", names) if leaf.decode() in leaves)
-        for found in _ATTRIBUTE.finditer(data):
-            if found[1].decode() not in leaves:
-                continue
-            # The owner is looked for from the dot, which is found faster than any word.
-            owner = _LAST_WORD.search(data, max(0, found.start() - 100), found.start())
-            if owner is not None and owner[0].decode() in stems:
-                taken.add(found[1].decode())
-    return frozenset(taken)
+                taken.add(module.rpartition(b".")[2] + b"*")
+            taken |= words(names) & leaves
+        for leaf in (spelled[path] & leaves) - taken:
+            for found in _pattern(_READ, leaf).finditer(data):
+                owner = _LAST_WORD.search(data, max(0, found.start() - 100), found.start())
+                if owner is not None and owner[0] in stems:
+                    taken.add(leaf)
+                    break
+    return frozenset(name.decode() for name in taken)
+
+
+@cache
+def _pattern(template: bytes, word: bytes) -> re.Pattern[bytes]:
+    """A pattern of a word. Those of a few words search a file faster than one for any word."""
+    return re.compile(template.replace(b"%b", word))

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpu2npu.engine.byte_pattern import BytePattern, any_in, unanchored
 from gpu2npu.engine.skips import EVERY_RULE
+from gpu2npu.python.source import words
 from gpu2npu.rulebook.rule import (
     ArgumentMatch,
     AttributeMatch,
@@ -49,7 +50,7 @@ class Trigger:
 
     def is_in(self, source: bytes) -> bool:
         """Whether the bytes of a file have it; the cost hardly depends on the number of rules."""
-        found = set(_WORD.findall(source))
+        found = words(source)
         if not self.words.isdisjoint(found):
             return True
         if any(others <= found for word in self.together.keys() & found for others in self.together[word]):
@@ -256,7 +257,7 @@ def _any_of(words: Iterable[str]) -> str:
 
 
 def _trigger(matches: Iterable[Match]) -> Trigger:
-    words: set[bytes] = set()
+    alone: set[bytes] = set()
     together: dict[bytes, list[frozenset[bytes]]] = {}
     beginnings: list[bytes] = []
     patterns: list[BytePattern] = []
@@ -272,11 +273,11 @@ def _trigger(matches: Iterable[Match]) -> Trigger:
         elif not found:
             patterns.append(BytePattern.of(re.escape(evidence.encode())))
         elif len(found) == 1:
-            words.add(found[0])
+            alone.add(found[0])
         else:
             together.setdefault(found[-1], []).append(frozenset(found[:-1]))
     return Trigger(
-        frozenset(words), {word: tuple(others) for word, others in together.items()}, tuple(beginnings), tuple(patterns)
+        frozenset(alone), {word: tuple(others) for word, others in together.items()}, tuple(beginnings), tuple(patterns)
     )
 
 

@@ -48,8 +48,9 @@ class AnalysingMigrator:
         return replace(migrated, findings=(*migrated.findings, *findings), advice=analysed.advice)
 
     def _migrated(self, source: bytes, path: str) -> MigratedFile:
-        python = path.endswith(".py")
-        concerned = self.migrator.concerns(source, path) if python else self.migrator.concerns_other(source, path)
+        if path.endswith(".py"):
+            return self.migrator(source, path)  # which looks for what may concern it
+        concerned = self.migrator.concerns_other(source, path)
         return self.migrator(source, path) if concerned else MigratedFile(path)
 
 

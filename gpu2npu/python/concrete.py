@@ -1,6 +1,7 @@
 """The concrete syntax of a piece of code, by LibCST: the parentheses, commas and comments that `ast` leaves out.
 
-LibCST parses only the smallest piece that holds what an edit is about, a statement or the head of a compound one.
+LibCST parses only the smallest piece that holds what an edit is about, a statement or the head of a compound one. It
+is imported when the first edit needs it: that takes as long as the rest of a start.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ import io
 import tokenize
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-import libcst as cst
-from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+from typing import TYPE_CHECKING
 
 from gpu2npu.python.file import PythonFile
 from gpu2npu.python.syntax import DEFINITIONS, blocks
 from gpu2npu.python.text import Lines
+
+if TYPE_CHECKING:
+    import libcst as cst
+    from libcst.metadata import CodeRange
 
 Bounds = tuple[int, int]
 
@@ -30,6 +33,8 @@ class Concrete:
 
     def expression(self, bounds: Bounds) -> cst.BaseExpression | None:
         """The expression that lies between two offsets, parentheses around it left out."""
+        import libcst as cst
+
         for node, its_bounds in self.bounds.items():
             if its_bounds == bounds and isinstance(node, cst.BaseExpression):
                 return node
@@ -45,6 +50,8 @@ class Concrete:
 
 def concrete_call(file: PythonFile, call: ast.Call) -> tuple[Concrete, cst.Call] | None:
     """The concrete syntax of a call; None where LibCST cannot parse it."""
+    import libcst as cst
+
     concrete = _parsed("(", file.code(call), ")", file.bounds(call)[0])
     node = concrete.expression(file.bounds(call)) if concrete is not None else None
     return (concrete, node) if concrete is not None and isinstance(node, cst.Call) else None
@@ -97,6 +104,9 @@ def _begin(file: PythonFile, statement: ast.stmt) -> int:
 
 def _parsed(before: str, code: str, after: str, start: int) -> Concrete | None:
     """Parse code that begins at the offset `start` of a file, put between two texts that make it a module."""
+    import libcst as cst
+    from libcst.metadata import MetadataWrapper, PositionProvider
+
     text = f"{before}{code}{after}\n"
     try:
         wrapper = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
 from gpu2npu.python.file import PythonFile
-from gpu2npu.python.scopes import Assigned, Binding, Defined, Imported
-from gpu2npu.python.syntax import dotted_name, import_module, imported_names, last_name, string_value
+from gpu2npu.python.scopes import Assigned, Binding, Defined, Imported, Scope
+from gpu2npu.python.source import SourceFile
+from gpu2npu.python.syntax import Import, dotted_name, import_module, imported_names, last_name, string_value
+from gpu2npu.python.text import Lines
+from gpu2npu.python.tree import parse
+from gpu2npu.python.walk import Walk
 
 # Calls that import the module their string names.
 IMPORTERS = frozenset({"importorskip", "import_module", "__import__"})
@@ -50,8 +54,22 @@ class Interface:
 
 def interface_of(file: PythonFile) -> Interface:
     """The interface of a parsed file."""
-    names = {name: tuple(map(_origin, bindings)) for name, bindings in file.module.bindings.items()}
-    return Interface(file.path, names, tuple(file.stars), frozenset(_imports(file)))
+    return _interface(file.path, file)
+
+
+def read_interface(source: SourceFile) -> Interface:
+    """The interface of a file of which nothing else is asked, found in a fraction of the time.
+
+    Raises:
+        TreeError: It is not Python of this interpreter's version, or is nested too deeply.
+    """
+    walk = Walk(parse(source.text), Lines.of(source.text), is_outline="global" not in source.text)
+    return _interface(source.path, walk)
+
+
+def _interface(path: str, found: PythonFile | Walk) -> Interface:
+    names = {name: tuple(map(_origin, bindings)) for name, bindings in found.module.bindings.items()}
+    return Interface(path, names, tuple(found.stars), frozenset(_imports(found.imports)))
 
 
 def _origin(binding: Binding) -> Origin:
@@ -74,8 +92,8 @@ def loaded_module(node: ast.AST | None) -> str | None:
     return None
 
 
-def _imports(file: PythonFile) -> Iterator[str]:
-    for statement, _ in file.imports:
+def _imports(statements: Iterable[tuple[Import, Scope]]) -> Iterator[str]:
+    for statement, _ in statements:
         if isinstance(statement, ast.ImportFrom):
             yield import_module(statement)
         for _, qualified in imported_names(statement):

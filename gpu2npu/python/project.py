@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpu2npu.python.file import PythonFile, read_file
-from gpu2npu.python.interface import Interface, interface_of
+from gpu2npu.python.interface import Interface, read_interface
 from gpu2npu.python.library import Library
 from gpu2npu.python.source import SourceError, read_source
 from gpu2npu.python.tree import TreeError
@@ -155,7 +155,7 @@ class Project:
 
     def _read_interface(self, path: str) -> Interface | None:
         try:
-            return interface_of(self.parse(path))
+            return read_interface(read_source(self.read(path), path))
         except (OSError, SourceError, TreeError):
             return None
 

@@ -26,6 +26,15 @@ class SourceFile:
         return self.bom + text.encode(self.encoding)
 
 
+# Every byte that is not of a word becomes a space.
+_APART = bytes(byte if chr(byte).isascii() and (chr(byte).isalnum() or byte == ord("_")) else 32 for byte in range(256))
+
+
+def words(data: bytes) -> frozenset[bytes]:
+    """The words of a file, as `\\w+` finds them in bytes, and several times as fast."""
+    return frozenset(data.translate(_APART).split())
+
+
 def read_source(data: bytes, path: str) -> SourceFile:
     """Decode by PEP 263: byte order mark, cookie in the first two lines, else UTF-8.
 

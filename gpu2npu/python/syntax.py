@@ -126,6 +126,17 @@ def imported_names(node: Import) -> Iterator[tuple[ast.alias, str]]:
             yield alias, module if alias.name == "*" else member_of(module, alias.name)
 
 
+def import_statements(node: ast.AST) -> Iterator[Import]:
+    """The import statements in the blocks of a node and in those below them."""
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, IMPORTS):
+            yield node
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            pending += getattr(node, name, ())
+
+
 def local_name(alias: ast.alias, node: Import) -> str:
     """The name that an alias of an import statement binds."""
     if alias.asname is not None:

@@ -8,6 +8,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from gpu2npu.records import Span
@@ -66,7 +67,9 @@ _PLACED: tuple[type[Any], ...] = (
 
 def line_starts(text: str) -> list[int]:
     """Offsets of the first character of each line, for the line ends \\n, \\r\\n and \\r."""
-    return [0, *(match.end() for match in _NEWLINE.finditer(text))]
+    if "\r" in text:
+        return [0, *(match.end() for match in _NEWLINE.finditer(text))]
+    return [0, *accumulate([len(line) + 1 for line in text.split("\n")[:-1]])]
 
 
 def line_before(text: str, offset: int) -> str:

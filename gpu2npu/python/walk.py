@@ -17,6 +17,7 @@ from gpu2npu.python.syntax import (
     Import,
     arguments,
     import_module,
+    import_statements,
     imported_names,
     local_name,
     parameters,
@@ -31,10 +32,15 @@ Use = tuple[ast.AST, Scope]
 class Walk:
     """What the walk finds. `uses` are, in the order of the source and each before what is inside it: names that are
     read or deleted, dotted expressions as wholes, calls, keywords of calls, strings, f-strings, definitions, imports,
-    products (`*`, `@`) and assignments to one subscript."""
+    products (`*`, `@`) and assignments to one subscript.
 
-    def __init__(self, tree: ast.Module, lines: Lines) -> None:
+    With `is_outline` it looks into functions for import statements alone: no name of the module depends on their code,
+    unless some `global` statement stands in it.
+    """
+
+    def __init__(self, tree: ast.Module, lines: Lines, is_outline: bool = False) -> None:
         self._lines = lines
+        self._is_outline = is_outline
         self.module = Scope("module", None, tree)
         self.scopes: dict[ast.AST, Scope] = {tree: self.module}
         self.parents: dict[ast.AST, ast.AST] = {}
@@ -118,7 +124,8 @@ class Walk:
             self.uses.append((node, scope))
 
     def joined(self, node: ast.JoinedStr, scope: Scope) -> None:
-        relocate(node, self._lines)
+        if not self._is_outline:
+            relocate(node, self._lines)
         self.uses.append((node, scope))
         self._push(node, scope, [part for part in node.values if not isinstance(part, ast.Constant)])
 
@@ -162,7 +169,10 @@ class Walk:
         outer = self._generic(node, scope)
         inner = self._open("function", node, outer)
         self._bind(scope, node.name, Defined(node, inner))
-        self._push(node, inner, node.body)
+        if self._is_outline:
+            self.imports += ((each, inner) for each in import_statements(node))
+        else:
+            self._push(node, inner, node.body)
         self._push(node, outer, (node.returns,))
         self._signature(node, scope, outer, inner)
         self._push(node, scope, node.decorator_list)

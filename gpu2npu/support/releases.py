@@ -83,11 +83,13 @@ def torch_npu_versions() -> tuple[str, ...]:
     return tuple(known_torch_npu(each.version) or each.version for each in torch_npu_releases())
 
 
+@cache
 def versions_of(release: str) -> tuple[str, ...]:
     """The versions of torch_npu for one of RELEASES, in order."""
     return tuple(each.version for each in torch_npu_releases() if release_of(each.version) == release)
 
 
+@cache
 def known_version(version: str) -> str | None:
     """The version of torch_npu that a PyTorch version, or one of torch_npu, stands for; None where there is none.
 
@@ -184,12 +186,19 @@ def first_with(fact: str, version: str) -> str | None:
     if known == VERSIONS[0]:
         known = first_release().version
     having = frozenset(released_with(fact))
-    after = [each.version for each in torch_npu_releases() if version_key(each.version) > version_key(known)]
-    for index, each in enumerate(after):
-        rest = [other for other in after[index:] if release_of(other) == release_of(each)]
-        if "rc" not in each and having.issuperset(rest):
-            return each
-    return None
+    return next((each for each, rest in _later_than(known) if having.issuperset(rest)), None)
+
+
+@cache
+def _later_than(version: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The releases after a version that are not release candidates, in order, each with itself and those that follow it
+    in its minor release."""
+    after = [each.version for each in torch_npu_releases() if version_key(each.version) > version_key(version)]
+    return tuple(
+        (each, tuple(other for other in after[index:] if release_of(other) == release_of(each)))
+        for index, each in enumerate(after)
+        if "rc" not in each
+    )
 
 
 def since_when(fact: str, version: str) -> str:
