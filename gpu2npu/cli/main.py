@@ -5,7 +5,9 @@ Nothing heavy is imported here: `gpu2npu --help` has to be instant.
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -245,6 +247,8 @@ def carry_out(
     except (UsageError, OutputError, BrokenPipeError):
         raise
     except Exception as error:
+        if _is_of_stdout(error):
+            raise
         raise _BugError(error, traceback_wanted=request.log_level == "debug") from error
 
 
@@ -297,6 +301,7 @@ def main() -> NoReturn:
             stream.reconfigure(errors="backslashreplace")
     try:
         result = cli.main(prog_name="gpu2npu", standalone_mode=False)
+        sys.stdout.flush()
     except click.ClickException as error:
         _exit(error.format_message(), error.exit_code)
     except UsageError as error:
@@ -308,8 +313,21 @@ def main() -> NoReturn:
     except _BugError as error:
         _exit(str(error), EXIT_BUG)
     except Exception as error:
+        if _is_of_stdout(error):
+            _leave_stdout()
+            _exit(f"Standard output could not be written: {os.strerror(errno.ENOSPC)}.", EXIT_OUTPUT)
         _exit(str(_BugError(error, traceback_wanted=False)), EXIT_BUG)
     sys.exit(result if isinstance(result, int) else 0)
+
+
+def _is_of_stdout(error: Exception) -> bool:
+    """Whether standard output is on a disk that is full: errors of other files have a name."""
+    return isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None
+
+
+def _leave_stdout() -> None:
+    """Send what is left in the buffer nowhere: Python would fail at it again when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _exit(message: str, code: int) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -133,7 +134,10 @@ def _taken_names(leaves: frozenset[bytes], files: Mapping[str, bytes], spelled: 
 
     It looks no closer than that: to keep a name alive that nobody needs costs an `as`, to lose one costs a bug.
     """
-    stems = {path.removesuffix("/__init__.py").removesuffix(".py").rpartition("/")[2].encode() for path in files}
+    stems = {
+        path.removesuffix("/__init__.py").removesuffix(".py").rpartition("/")[2].encode("utf-8", "surrogateescape")
+        for path in files
+    }
     taken: set[bytes] = set()
     for path, data in files.items():
         for module, names in _FROM_IMPORT.findall(b"\n" + data):

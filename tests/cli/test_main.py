@@ -291,3 +291,23 @@ def test_kinds_of_files_are_skipped(run, project: Path) -> None:
     assert "npu-smi" not in run("-i", "proj", "-v", "2.1.0", "--diff", "-q", "--skip-kinds", "shell, yaml").out
     refused = run("-i", "proj", "-v", "2.1.0", "--diff", "--skip-kinds", "shel")
     assert refused.code == 2 and "'shel'" in refused.err
+
+
+@pytest.mark.parametrize("flags", [[], ["-P"]] if sys.version_info >= (3, 11) else [[]])
+def test_nothing_of_the_current_folder_is_imported(project: Path, flags: list[str]) -> None:
+    for name in ("re", "ast", "json", "click", "libcst", "rich"):
+        (project / f"{name}.py").write_text("raise SystemExit('imported')\n")
+    command = [sys.executable, *flags, "-m", "gpu2npu", "-i", ".", "-v", "2.7.1", "--diff"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "torch.zeros(1).npu()" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full disk to write to")
+@pytest.mark.parametrize("arguments", ["--help", "check proj -v 2.7.1", "-i proj -v 2.7.1 --diff"])
+def test_a_full_standard_output_is_an_error_of_the_output(project: Path, arguments: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "gpu2npu", *arguments.split()]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 74
+    assert done.stderr.splitlines()[-1] == "Error: Standard output could not be written: No space left on device."
