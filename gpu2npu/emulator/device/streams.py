@@ -1,10 +1,15 @@
-"""Streams and events. The emulated NPU finishes each operator before it returns, so that all orders are kept."""
+"""Streams and events. The emulated NPU finishes each operator before it returns, so that all orders are kept.
+
+Collectives alone go on in the background, as on streams of their own: the device's synchronization waits for them,
+that of another stream does not.
+"""
 
 from __future__ import annotations
 
 import itertools
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -138,9 +143,23 @@ def stream(stream: Stream | None) -> StreamContext:
     return StreamContext(stream)
 
 
+_background: list[Callable[[], None]] = []
+
+
+def on_synchronize(wait: Callable[[], None]) -> None:
+    """Have `synchronize` call what waits for work that goes on in the background."""
+    _background.append(wait)
+
+
 def synchronize(device: ordinal.DeviceLike = None) -> None:
-    """Wait for all work on the device: it is done already, so this only checks that there is such a device."""
+    """Wait for all work on the device: operators are done already, collectives perhaps not.
+
+    Raises:
+        torch.distributed.DistBackendError: A collective failed.
+    """
     ordinal.index_of(device)
+    for wait in _background:
+        wait()
 
 
 class Event:

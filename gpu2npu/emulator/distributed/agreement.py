@@ -70,70 +70,55 @@ class Started:
     """A call whose works are there from the beginning: messages, and several collectives as one."""
 
     def __init__(self, works: Sequence[dist.Work]) -> None:
-        self._works: Sequence[dist.Work] | None = works
+        self._works = works
 
-    def poll(self) -> Sequence[dist.Work] | None:
-        """Gloo's works if they have started.
+    def works(self, timeout: timedelta) -> Sequence[dist.Work]:
+        """Gloo's works; blocks until they have started.
 
         Raises:
-            RuntimeError: They never will.
+            RuntimeError: They never will, or not in this time.
         """
         return self._works
 
-    def works(self, timeout: timedelta) -> Sequence[dist.Work]:
-        """Gloo's works; blocks until they have started."""
-        return self._works or ()
-
-    def when_begun(self, call: Callable[[], None]) -> None:
-        """Call when the works have started, or never will; now if that is so already."""
-        call()
+    def is_over(self) -> bool:
+        """Whether nothing is in flight any more, after an error; a message whose time is over has lost its pair."""
+        return True
 
 
 class Agreed(Started):
     """A collective that starts when the headers have come and fit."""
 
     def __init__(self, agreement: Agreement, mine: torch.Tensor, start: Start) -> None:
-        self._works = None
+        super().__init__(())
         self.error: Exception | None = None
-        self.has_headers = False
-        self.start, self._agreement, self._listeners = start, agreement, list[Callable[[], None]]()
-        self.headers = torch.empty(agreement.size * mine.numel(), dtype=torch.uint8, device="cpu")
-        self.exchange: dist.Work = agreement.gloo._allgather_base(self.headers, mine)
+        self.has_begun = False
+        self._start, self._agreement = start, agreement
+        self._headers = torch.empty(agreement.size * mine.numel(), dtype=torch.uint8, device="cpu")
+        self.exchange: dist.Work = agreement.gloo._allgather_base(self._headers, mine)
 
     def begin(self) -> None:
         """Start, or take the error for later; the headers are here."""
         try:
-            said = disagreement(self.headers.numpy().tobytes(), self._agreement.ranks)
+            said = disagreement(self._headers.numpy().tobytes(), self._agreement.ranks)
             if said:
                 raise RuntimeError(f"its arguments are inconsistent between ranks (EI0005): {said}")
-            self._works = self.start()
+            self._works = self._start()
         except RuntimeError as error:
             self.error = error
+        self.has_begun = True
 
-    def announce(self) -> None:
-        while self._listeners:
-            self._listeners.pop()()
+    def give_up(self, error: RuntimeError) -> None:
+        """Never start: the headers do not come."""
+        self.error, self.has_begun = error, True
 
-    def poll(self) -> Sequence[dist.Work] | None:
-        self._agreement.advance()
+    def works(self, timeout: timedelta) -> Sequence[dist.Work]:
+        self._agreement.begin(self, timeout)
         if self.error is not None:
             raise self.error
         return self._works
 
-    def works(self, timeout: timedelta) -> Sequence[dist.Work]:
-        self._agreement.advance(self, timeout)
-        if self.error is not None:
-            raise self.error
-        return self._works or ()
-
-    def when_begun(self, call: Callable[[], None]) -> None:
-        self._listeners.append(call)
-        if self.has_begun:
-            self.announce()
-
-    @property
-    def has_begun(self) -> bool:
-        return self._works is not None or self.error is not None
+    def is_over(self) -> bool:
+        return self.has_begun and all(work.is_completed() for work in self._works)
 
 
 class Agreement:
@@ -143,57 +128,54 @@ class Agreement:
         self.size, self.ranks = len(ranks), tuple(ranks)
         # A group of its own: gloo counts collectives, and headers overtake bytes on one rank and not on another.
         self.gloo: Any = dist.ProcessGroupGloo(PrefixStore("agreement/", store), rank, self.size, timeout)
+        self.called = 0  # collectives, of this rank
         self._calls: deque[Agreed] = deque()
         self._lock = threading.RLock()
 
-    def call(self, mine: torch.Tensor, start: Start, is_awaited: bool) -> Started:
-        """Start a collective once the others have come to it.
+    def call(self, mine: torch.Tensor, start: Start) -> tuple[Started, int]:
+        """A collective that starts once the others have come to it, when somebody waits for its works.
 
         Args:
             mine: This rank's header.
             start: Starts gloo's works.
-            is_awaited: Whether the caller waits for it at once, and so needs no thread to start it.
+
+        Returns:
+            The call, and its number among the group's collectives.
         """
-        if self.size == 1:
-            return Started(start())
         with self._lock:
-            call = Agreed(self, mine, start)
-            self._calls.append(call)
-        if not is_awaited:
-            call.exchange.get_future().then(functools.partial(self._arrived, call))
-        return call
+            call = Started(start()) if self.size == 1 else Agreed(self, mine, start)
+            if isinstance(call, Agreed):
+                self._calls.append(call)
+            self.called += 1
+            return call, self.called - 1
 
-    def advance(self, awaited: Agreed | None = None, timeout: timedelta = timedelta(0)) -> None:
-        """Begin what can begin; with `awaited`, block until that has begun."""
-        while True:
+    def begin(self, awaited: Agreed, timeout: timedelta) -> None:
+        """Begin this call and those before it; blocks until their headers have come.
+
+        Raises:
+            RuntimeError: They have not come in this time, and still may.
+        """
+        while not awaited.has_begun:
             with self._lock:
-                begun = []
-                while self._calls and self._calls[0].has_headers:
-                    begun.append(self._calls.popleft())
-                    begun[-1].begin()
-                first = self._calls[0] if self._calls else None
-            for call in begun:
-                call.announce()
-            if awaited is None or awaited.has_begun or first is None:
-                return
-            try:
-                first.exchange.wait(timeout)
-                first.has_headers = True
-            except RuntimeError as error:
-                self._give_up(first, error)
+                first = self._calls[0] if self._calls else awaited
+            failure = self._wait(first, timeout)
+            with self._lock:
+                if self._calls and self._calls[0] is first:
+                    if failure is None:
+                        first.begin()
+                    else:
+                        first.give_up(failure)
+                    self._calls.popleft()
 
-    def _arrived(self, call: Agreed, headers: torch.futures.Future[Any]) -> None:
-        """In gloo's thread, and before the exchange calls itself completed."""
+    def _wait(self, call: Agreed, timeout: timedelta) -> RuntimeError | None:
+        """Wait for a call's headers; the error if they never come. Raises RuntimeError: the time is over."""
         try:
-            headers.wait()
-            call.has_headers = True
-        except RuntimeError as error:
-            self._give_up(call, error)
-        self.advance()
-
-    def _give_up(self, call: Agreed, error: RuntimeError) -> None:
-        with self._lock:
-            if call in self._calls:
-                self._calls.remove(call)
-                call.error = error
-        call.announce()
+            call.exchange.wait(timeout)
+        except RuntimeError:
+            if not call.exchange.is_completed():
+                raise
+            try:
+                call.exchange.wait()  # it may have come at the last moment
+            except RuntimeError as error:
+                return error
+        return None

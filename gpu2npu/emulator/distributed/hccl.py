@@ -10,9 +10,7 @@ not looked at: messages between two ranks arrive in the order in which they were
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Sequence
-from datetime import timedelta
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -24,103 +22,26 @@ from torch._C._distributed_c10d import (
     BarrierOptions,
     BroadcastOptions,
     ReduceScatterOptions,
-    Store,
 )
 
-from gpu2npu.emulator.distributed import agreement, calls, datatypes, operands, pinned, pytorch
+from gpu2npu.emulator.device import streams
+from gpu2npu.emulator.distributed import calls, operands, pinned, pytorch, transport
+from gpu2npu.emulator.distributed.group import Group
 from gpu2npu.emulator.distributed.options import HcclOptions
-from gpu2npu.emulator.distributed.peers import Peers
-from gpu2npu.emulator.distributed.work import Copies, HcclWork, Heading, Results, Sending, WaitedWork
+from gpu2npu.emulator.distributed.work import HcclWork
 
 Tensors = Sequence[torch.Tensor]
 
 _NO_TAG = 0
-_WAITED = {"reduce_scatter", "reduce_scatter_tensor"}  # gloo does part of their work when it is waited for
 
 
-class ProcessGroupHCCL(dist.ProcessGroup):
+class ProcessGroupHCCL(Group):
     """A group of ranks that each own an NPU. Every method starts one collective and returns its work.
 
     The methods are the ones PyTorch's `distributed_c10d` and the C++ of DistributedDataParallel call, under the names
     of PyTorch 2.5 and, where those changed, of 2.13 too. The group is its own backend: torch_npu's methods that scripts
     reach by `group._get_backend(torch.device("npu"))` are here.
     """
-
-    Options = HcclOptions
-    supports_splitting = False  # so that split_group() refuses, as with torch_npu
-    supports_coalescing = True
-
-    def __init__(self, store: Store, rank: int, size: int, options: HcclOptions | timedelta | None = None) -> None:
-        super().__init__(rank, size)
-        if not isinstance(options, HcclOptions):
-            timeout, options = options, HcclOptions()
-            options._timeout = timeout or options._timeout
-        self.options = options
-        self._peers = Peers(store, rank, size, options.global_ranks_in_group)
-        self._gloo: Any = dist.ProcessGroupGloo(store, rank, size, options._timeout)
-        self._agreement = agreement.Agreement(store, rank, self._peers.global_ranks, options._timeout)
-        self._peers.meet()
-        self._unwaited: set[Sending] = set()
-        self._refused: list[dist.Work] = []
-        self._sent, self._received = ([itertools.count() for _ in range(size)] for _ in range(2))
-        self._coalesced: list[HcclWork] | None = None
-        self._sequence_number = 0
-        # Says which device this group serves, to object collectives, barrier() and DistributedDataParallel.
-        self._register_backend(torch.device("npu"), dist.ProcessGroup.BackendType.CUSTOM, self._gloo)
-
-    # What is asked about a group.
-
-    def getBackendName(self) -> str:  # noqa: N802 - c10d's name
-        return "hccl"
-
-    def name(self) -> str:
-        return "hccl"
-
-    def _get_backend(self, device: torch.device) -> Any:
-        if device.type == "npu":
-            return self
-        if device.type == "cpu" and self._serves_cpu():
-            return self._gloo
-        raise RuntimeError(f"No backend type associated with device type {device.type}")
-
-    def supports_tensor_alloc(self, device: torch.device) -> bool:
-        return False
-
-    def _serves_cpu(self) -> bool:
-        return "cpu:" in dist.get_backend_config(self)
-
-    def _get_sequence_number_for_group(self) -> int:
-        return self._sequence_number
-
-    def _set_sequence_number_for_group(self) -> None:
-        """Nothing to agree on: every rank counts from 0."""
-
-    def set_timeout(self, timeout: timedelta) -> None:
-        """The longest a collective started from now on may take."""
-        for gloo in (self._gloo, self._agreement.gloo):
-            gloo._set_default_timeout(timeout)
-
-    _set_default_timeout = set_timeout
-
-    def get_hccl_comm_name(self, rank: int, init_comm: bool = True) -> str:
-        """The communicator's name, the same on all ranks of the group: what `hccl_config` says, or one of our own."""
-        return str(self.options.hccl_config.get("group_name") or f"hccl_{self.options.group_id}")
-
-    def get_hccl_comm(self, rank: int) -> int:
-        """Raises NotImplementedError: a real one is the address of a structure in HCCL's memory."""
-        raise NotImplementedError("get_hccl_comm: the emulated NPU has no HCCL communicator in memory")
-
-    # Its end.
-
-    def shutdown(self) -> None:
-        self._unwaited.clear()
-        # Without this gloo's threads abort the process at exit.
-        self._agreement.gloo.shutdown()
-        self._gloo.shutdown()
-
-    def abort(self, reason: str | None = None) -> None:
-        self._agreement.gloo.abort()
-        self._gloo.abort()
 
     # One tensor for all ranks.
 
@@ -335,36 +256,10 @@ class ProcessGroupHCCL(dist.ProcessGroup):
     def send(self, tensors: Tensors, destination: int, tag: int) -> HcclWork | None:
         if destination == self.rank():
             raise ValueError("HCCL send: a rank cannot send to itself")
-        moved, failed = self._bytes(tensors), self._failed("send")
-        try:
-            works = [
-                self._gloo.send([calls.message(tensors)], destination, calls.HEADERS),
-                self._gloo.send(moved, destination, calls.tag(moved, next(self._sent[destination]))),
-            ]
-        except RuntimeError as error:
-            raise dist.DistBackendError(failed(str(error))) from error
-        return self._started(Sending(works, failed, self._unwaited))
+        return self._started(self._messages.send(tensors, self._bytes(tensors), destination))
 
     def recv(self, tensors: Tensors, source: int, tag: int) -> HcclWork | None:
-        moved, failed, expected = self._bytes(tensors), self._failed("recv"), calls.message(tensors)
-        header, ranks = (
-            torch.empty_like(expected),
-            (self._peers.global_ranks[source], self._peers.global_ranks[self.rank()]),
-        )
-        try:
-            heading = self._gloo.recv([header], source, calls.HEADERS)
-            message = self._gloo.recv(moved, source, calls.tag(moved, next(self._received[source])))
-        except RuntimeError as error:
-            raise dist.DistBackendError(failed(str(error))) from error
-
-        def disagreement() -> str:
-            said = agreement.disagreement(header.numpy().tobytes() + expected.numpy().tobytes(), ranks)
-            if said:
-                self._refused.append(message)  # gloo loses others when the handle of one in flight is dropped
-            return said
-
-        works = [Heading(heading, disagreement), message]
-        return self._started(WaitedWork(agreement.Started(works), tensors, (), failed))
+        return self._started(self._messages.receive(tensors, self._bytes(tensors), source))
 
     def recv_anysource(self, tensors: Tensors, tag: int) -> dist.Work:
         raise RuntimeError("ProcessGroupHCCL does not support recv from any source: name the rank")
@@ -377,78 +272,14 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         ]
         return self._together(works)
 
-    # Collectives that belong together.
-
-    def _start_coalescing(self, device: torch.device) -> None:
-        self._coalesced = []
-
-    def _end_coalescing(self, device: torch.device) -> HcclWork | None:
-        works, self._coalesced = self._coalesced or [], None
-        return self._together(works)
-
-    def _together(self, works: Iterable[HcclWork | None]) -> HcclWork | None:
-        started = [work for work in works if work is not None]
-        if self._coalesced is not None:  # each is in the list already
-            return None
-        return HcclWork(agreement.Started(started), [tensor for work in started for tensor in work.result()])
-
-    def _call(self, what: str, tensors: Tensors, opts: Any, sent: Tensors = (), received: Tensors = ()) -> calls.Call:
-        is_awaited = self._coalesced is None and not getattr(opts, "asyncOp", True)
-        return calls.describe(what, tensors, self.size(), is_awaited, sent, received)
-
-    def _run(self, call: calls.Call, start: agreement.Start, results: Results, copies: Copies = ()) -> HcclWork | None:
-        failed = self._failed(call.collective)
-        try:
-            agreed = self._agreement.call(call.header, start, call.is_awaited)
-        except RuntimeError as error:
-            raise dist.DistBackendError(failed(str(error))) from error
-        kind = WaitedWork if call.collective in _WAITED else HcclWork
-        return self._started(kind(agreed, results, copies, failed))
-
-    def _started(self, work: HcclWork) -> HcclWork | None:
-        """The work; None between the start and the end of coalescing, where one for all follows."""
-        self._sequence_number += 1
-        if self._coalesced is None:
-            return work
-        self._coalesced.append(work)
-        return None
-
-    def _failed(self, collective: str) -> Callable[[str], str]:
-        return lambda words: self._peers.explain(collective, words)
-
-    # Host memory, as gloo wants it.
-
-    def _hosts(self, tensors: Any) -> list[torch.Tensor]:
-        """The host tensors over the same bytes."""
-        return [operands.host_memory(self._served(tensor)) for tensor in tensors]
-
-    def _served(self, tensor: torch.Tensor) -> torch.Tensor:
-        device = tensor.device.type
-        if device != "npu" and not (device == "cpu" and self._serves_cpu()):
-            raise RuntimeError(f"No backend type associated with device type {device}")
-        return tensor
-
-    def _bytes(self, tensors: Any) -> list[torch.Tensor]:
-        return [operands.as_bytes(operands.flat(tensor)) for tensor in self._hosts(tensors)]
-
-    def _terms(self, tensors: Tensors, opts: Any, collective: str) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-        """The 1-d memory of tensors that are reduced, and what gloo reduces in its stead.
-
-        Raises:
-            RuntimeError: HCCL cannot reduce this dtype, or not with this operation.
-        """
-        flat = [operands.flat(tensor) for tensor in self._hosts(tensors)]
-        for tensor in tensors:
-            if tensor.device.type == "npu":
-                datatypes.check_reduced(tensor.dtype, opts.reduceOp, collective)
-        return flat, operands.terms(flat, opts)
-
 
 def register() -> None:
     """Make "hccl" a backend of torch.distributed, and the default one of the npu device."""
     dist.Backend.register_backend("hccl", _create, extended_api=True, devices=["npu"])
     dist.ProcessGroupHCCL = ProcessGroupHCCL
     dist.is_hccl_available = lambda: True
+    transport.register()
+    streams.on_synchronize(transport.synchronize)
     pinned.register()
     pytorch.register()
 

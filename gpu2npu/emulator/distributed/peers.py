@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -12,51 +14,50 @@ from torch._C._distributed_c10d import Store
 
 _PATIENCE = 2.0  # seconds that a rank may take to end after it has closed its connections
 
-# Signs in gloo's messages.
-_CLOSED = ("onnection closed", "onnection reset", "roken pipe", "ocket closed")
-_EARLIER = "Application timeout caused pair closure"
+_ADDRESS = re.compile(r"\[[^]/]+\]:\d+")
 
 
 class Peers:
-    """Knows the process of each rank. Only processes on this host are judged."""
+    """Knows the addresses of each rank and, on this host, its process."""
 
     def __init__(self, store: Store, rank: int, size: int, global_ranks: Sequence[int]) -> None:
         self.rank = rank
         self.global_ranks = list(global_ranks) or list(range(size))
         self._store = store
         self._processes: dict[int, int] = {}
-        store.set(f"process/{rank}", f"{socket.gethostname()} {os.getpid()}")
+        self._addresses: dict[str, int] = {}  # the global rank of each
+        store.delete_key(self._key(rank))  # a group of this name may have been there before
 
-    def meet(self) -> None:
-        """Learn who the others are; every rank has come by now."""
-        for rank in range(len(self.global_ranks)):
-            host, process = self._store.get(f"process/{rank}").decode().rsplit(" ", 1)
-            if host == socket.gethostname() and rank != self.rank:
-                self._processes[self.global_ranks[rank]] = int(process)
+    def meet(self, addresses: Sequence[str]) -> None:
+        """Tell the others where this rank is, and learn where they are; every rank is connected then."""
+        this = socket.gethostname()
+        self._store.set(self._key(self.rank), json.dumps([this, os.getpid(), *addresses]))
+        for rank, number in enumerate(self.global_ranks):
+            host, process, *ends = json.loads(self._store.get(self._key(rank)))
+            if rank != self.rank:
+                self._addresses |= dict.fromkeys(ends, number)
+                if host == this:
+                    self._processes[number] = process
+
+    def _key(self, rank: int) -> str:
+        return f"process/{rank}"
+
+    def closer(self, words: str) -> int | None:
+        """The global rank at the other end of the connection that gloo's words are about."""
+        ranks = (self._addresses.get(address) for address in _ADDRESS.findall(words))
+        return next((rank for rank in ranks if rank is not None), None)
 
     def ended(self) -> list[int]:
         """The global ranks whose processes have ended."""
         return [rank for rank, process in self._processes.items() if not _is_running(process)]
 
-    def explain(self, collective: str, words: str) -> str:
-        """One sentence about a collective that failed, from the words that the transport has for it."""
-        rank = self.global_ranks[self.rank]
-        closed = any(sign in words for sign in _CLOSED)
-        gone = _until(self.ended, _PATIENCE) if closed else self.ended()
-        if gone:
-            reason = f"{_ranks(gone)} ended"
-        elif closed:
-            reason = "a rank closed its connection"
-        elif _EARLIER in words:
-            reason = "an earlier collective of the group failed"
-        elif "timed out" in words.lower():
-            reason = "not every rank of the group came to it in time"
-        else:
-            reason = ""
-        return f"HCCL {collective} failed on rank {rank}: {reason}{'; ' if reason else ''}{words}"
+    def ended_soon(self) -> list[int]:
+        """The same after a rank has closed its connections, which it may do a moment before its end."""
+        return _until(self.ended, _PATIENCE)
 
 
-def _ranks(ranks: Sequence[int]) -> str:
+def have(ranks: Sequence[int]) -> str:
+    """The subject of a sentence about some ranks, with its verb."""
     return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))} {'have' if len(ranks) > 1 else 'has'}"
 
 

@@ -1,9 +1,9 @@
-"""The handle of one collective in flight: gloo moves the bytes, the result is the caller's npu tensors."""
+"""The handle of one collective or message: gloo moves the bytes, the result is the caller's npu tensors."""
 
 from __future__ import annotations
 
-import functools
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -12,6 +12,8 @@ import torch
 import torch.distributed as dist
 
 from gpu2npu.emulator.distributed.agreement import Started
+from gpu2npu.emulator.distributed.progress import Operation
+from gpu2npu.emulator.distributed.transport import Transport
 
 _FOREVER = timedelta(0)  # c10d's way to say "as long as the group's own timeout allows"
 
@@ -23,27 +25,31 @@ class HcclWork(dist.Work):
     """One or several gloo works over host memory, whose `results` are tensors over the same bytes.
 
     Args:
+        operation: What it does, and which ranks it needs.
         call: Gives gloo's works when they have started.
+        transport: Of the group; it holds the work until it is over, and explains its failure.
         results: What futures give, or what makes it when all works are done.
         copies: Pairs of a host tensor and what is copied into it when all works are done, where the bytes could not
             go to their place at once.
-        failed: Makes the sentence about a failure from gloo's words.
     """
 
     def __init__(
-        self,
-        call: Started,
-        results: Results,
-        copies: Copies = (),
-        failed: Callable[[str], str] = str,
+        self, operation: Operation, call: Started, transport: Transport, results: Results = (), copies: Copies = ()
     ) -> None:
         super().__init__()
-        self._call = call
+        self.operation, self.started = operation, time.monotonic()
+        self._call, self._transport = call, transport
         self._results = results
         self._copies = [(target, source) for target, source in copies if target is not source]
-        self._failed = failed
-        self._waited = False
-        self._owner = threading.Lock()
+        self.is_over = False
+        self._error: Exception | None = None
+        self._settling = threading.Lock()
+        self._is_waited_for = False
+        self._over: torch.futures.Future[None] = torch.futures.Future()
+        self._future: torch.futures.Future[Any] | None = None
+        self._is_fulfilled = False
+        self._fulfilling = threading.Lock()
+        transport.in_flight.add(self)
 
     def wait(self, timeout: timedelta = _FOREVER) -> bool:
         """Block until the bytes have arrived.
@@ -51,140 +57,132 @@ class HcclWork(dist.Work):
         Raises:
             torch.distributed.DistBackendError: A rank ended, the time is over, or the ranks do not agree.
         """
-        try:
-            for work in self._call.works(timeout):
-                work.wait(timeout)
-        except RuntimeError as error:
-            raise self._explained(error) from error
-        self._put_in_place()
-        self._waited = True
+        self._is_waited_for = True
+        self.settle(timeout)
+        self.fulfil()
+        if self._error is not None:
+            raise self._raised(self._error)
         return True
 
-    def _explained(self, error: RuntimeError) -> RuntimeError:
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for it, or for its future."""
+        return self._is_waited_for or self.has_future
+
+    def settle(self, timeout: timedelta = _FOREVER) -> None:
+        """Bring the work to its end, or wait for the thread that does; its error is kept for `wait`.
+
+        Raises:
+            torch.distributed.DistBackendError: The time is over, and the work is not.
+        """
+        if self.is_over:
+            return
+        if not self._settling.acquire(timeout=timeout.total_seconds() or -1):
+            raise dist.DistBackendError(self._transport.explain(self.operation, "timed out"))
+        try:
+            if not self.is_over:
+                self._finish_works(timeout)
+        finally:
+            self._settling.release()
+
+    def _finish_works(self, timeout: timedelta) -> None:
+        deadline = time.monotonic() + timeout.total_seconds()
+        try:
+            for work in self._call.works(timeout):
+                work.wait(timeout and timedelta(seconds=max(deadline - time.monotonic(), 0.001)))
+            for target, source in self._copies:
+                target.copy_(source)
+        except Exception as error:
+            explained = self._explained(error)
+            if timeout and not self._call.is_over():
+                raise explained from error
+            self._error = explained
+        self._call, self._copies = Started(()), []  # the memory is let go of
+        self.is_over = True
+        if self._error is None:
+            self._transport.in_flight.remove(self)
+
+    def _explained(self, error: Exception) -> Exception:
         is_explained = isinstance(error, dist.DistBackendError)  # by one of several collectives that are one here
-        return error if is_explained else dist.DistBackendError(self._failed(str(error)))
+        if is_explained or not isinstance(error, RuntimeError):
+            return error
+        explained = dist.DistBackendError(self._transport.explain(self.operation, str(error)))
+        explained.__cause__ = error
+        return explained
+
+    def _raised(self, error: Exception) -> Exception:
+        """The error, which is now known to somebody."""
+        self._transport.in_flight.remove(self)
+        return error
 
     def synchronize(self) -> None:
         self.wait()
 
     def is_completed(self) -> bool:
-        if self._waited:
-            return True
-        try:
-            works = self._call.poll()
-        except RuntimeError:
-            return True
-        completed = works is not None and all(work.is_completed() for work in works)
-        if completed and self.is_success():
-            self._put_in_place()
-        return completed
+        if not self.is_over:
+            self._follow()
+        return self.is_over
 
     def is_success(self) -> bool:
-        try:
-            works = self._call.poll()
-        except RuntimeError:
-            return False
-        return works is not None and all(work.is_success() for work in works)
+        return self.is_over and self._error is None
 
     def exception(self) -> Any:
-        try:
-            works = self._call.poll() or ()
-        except RuntimeError as error:
-            return self._explained(error)
-        return next((work.exception() for work in works if not work.is_success()), None)
+        return None if self._error is None else self._raised(self._error)
 
     def result(self) -> list[torch.Tensor]:
         return list(self._results() if callable(self._results) else self._results)
 
+    @property
+    def has_future(self) -> bool:
+        return self._future is not None
+
     def get_future(self) -> torch.futures.Future[Any]:
         """A future of the results, as DistributedDataParallel and its communication hooks take them."""
-        future: torch.futures.Future[Any] = torch.futures.Future()
-        self._call.when_begun(lambda: self._follow(future))
-        return future
-
-    def _follow(self, future: torch.futures.Future[Any]) -> None:
-        """Have the works fulfil the future; they have started, or never will."""
-        try:
-            arriving = torch.futures.collect_all([work.get_future() for work in self._call.poll() or ()])
-        except (RuntimeError, TypeError):  # gloo gives no future for barrier; an error is for wait() to raise
-            self._in_thread(future)
+        with self._fulfilling:
+            self._future = self._future or self._over.then(self._outcome)
+        if self.is_over:
+            self.fulfil()
         else:
-            arriving.then(lambda done: self._fulfil(future, lambda: [each.wait() for each in done.wait()]))
-
-    def _in_thread(self, future: torch.futures.Future[Any]) -> None:
-        wait = functools.partial(HcclWork.wait, self)
-        threading.Thread(target=self._fulfil, args=(future, wait), name="hccl", daemon=True).start()
-
-    def _fulfil(self, future: torch.futures.Future[Any], wait: Callable[[], object]) -> None:
-        try:
-            wait()
-        except RuntimeError as error:
-            future.set_exception(self._explained(error))  # type: ignore[arg-type]
-        else:
-            self._put_in_place()
-            future.set_result(self.result())
-
-    def _put_in_place(self) -> None:
-        """Copy what has to be copied, once, whoever asks first."""
-        if not self._copies:
-            return
-        with self._owner:
-            while self._copies:
-                target, source = self._copies.pop()
-                target.copy_(source)
-
-
-class WaitedWork(HcclWork):
-    """A message, or a reduce_scatter: gloo's handle of one knows nothing before it is waited for, and that once.
-
-    So a thread waits when somebody asks in another way.
-    """
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._future: torch.futures.Future[Any] | None = None
-
-    def wait(self, timeout: timedelta = _FOREVER) -> bool:
-        if self._future is not None:
-            self._future.wait()
-            return True
-        return self._waited or super().wait(timeout)
-
-    def is_completed(self) -> bool:
-        return self._waited or self.get_future().done()
-
-    def is_success(self) -> bool:
-        return self._waited
-
-    def get_future(self) -> torch.futures.Future[Any]:
-        if self._future is None:
-            self._future = torch.futures.Future()
-            self._in_thread(self._future)
+            self._follow()
         return self._future
 
+    def _follow(self) -> None:
+        try:
+            self._transport.in_flight.follow(self)
+        except RuntimeError:  # the interpreter ends
+            self.settle()
+            self.fulfil()
 
-class Heading:
-    """The header of a message, to be waited for before the message, whose bytes never come when it does not fit."""
+    def fulfil(self) -> None:
+        """Give the result, or the error, to the future, once, if somebody has asked for it; the work is over."""
+        with self._fulfilling:
+            future = None if self._is_fulfilled else self._future
+            self._is_fulfilled = future is not None or self._is_fulfilled
+        if future is not None:
+            self._over.set_result(None)
 
-    def __init__(self, work: dist.Work, disagreement: Callable[[], str]) -> None:
-        self._work, self._disagreement = work, disagreement
-
-    def wait(self, timeout: timedelta) -> None:
-        """Raises RuntimeError: the message is another one than was expected."""
-        self._work.wait(timeout)
-        if said := self._disagreement():
-            raise RuntimeError(f"the message is not the one that was expected: {said}")
+    def _outcome(self, _: object) -> list[torch.Tensor]:
+        """The result, or the error, which C++ takes for one: it takes the error of `set_exception` for tensors."""
+        if self._error is not None:
+            raise self._raised(self._error)
+        return self.result()
 
 
-class Sending(WaitedWork):
-    """A message on its way. Gloo loses one whose handle is dropped; an NPU does not, so `unwaited` keeps it."""
+class _Parts(Started):
+    """Collectives and messages that are waited for as one."""
 
-    def __init__(self, works: Sequence[dist.Work], failed: Callable[[str], str], unwaited: set[Sending]) -> None:
-        super().__init__(Started(works), (), (), failed)
-        self._unwaited = unwaited
-        unwaited.add(self)
+    def __init__(self, parts: Sequence[HcclWork]) -> None:
+        super().__init__(parts)
+        self._parts = parts
 
-    def wait(self, timeout: timedelta = _FOREVER) -> bool:
-        super().wait(timeout)
-        self._unwaited.discard(self)
-        return True
+    def is_over(self) -> bool:
+        return all(part.is_over for part in self._parts)
+
+
+def together(works: Sequence[HcclWork], transport: Transport) -> HcclWork:
+    """One work for several, whose result is all of theirs."""
+
+    def results() -> list[torch.Tensor]:
+        return [tensor for work in works for tensor in work.result()]
+
+    return HcclWork(Operation("coalesced"), _Parts(works), transport, results)

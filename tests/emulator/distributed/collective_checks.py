@@ -275,6 +275,35 @@ def works(rank):
             assert work.exception() is None
 
 
+def synchronize_waits_for_collectives(rank):
+    """Those whose handles were dropped too, while the other ranks are late."""
+    for wait in (torch.npu.synchronize, torch.accelerator.synchronize, lambda: torch.npu.synchronize(rank)):
+        tensors, parts = [npu([1.0 + rank]) for _ in range(20)], npu([0.0] * size())
+        if rank == 1:
+            for _ in range(50):
+                torch.ones(200, 200, device=f"npu:{rank}").mm(torch.ones(200, 200, device=f"npu:{rank}"))
+        for tensor in tensors:
+            dist.all_reduce(tensor, async_op=True)
+        dist.all_gather_into_tensor(parts, npu([1.0 * rank]), async_op=True)
+        received = npu([0.0])
+        if rank == 0:
+            dist.irecv(received, 1)
+        elif rank == 1:
+            dist.isend(npu([7.0]), 0)
+        wait()
+        for tensor in tensors:
+            same(tensor, [sum(1.0 + other for other in ranks())])
+        same(parts, list(ranks()))
+        if rank == 0:
+            same(received, [7.0])
+
+
+def synchronize_raises_the_error_of_a_dropped_collective(rank):
+    dist.all_reduce(torch.ones(2 + rank % 2, device=f"npu:{rank}"), async_op=True)
+    refuses(dist.DistBackendError, "its arguments are inconsistent", torch.npu.synchronize)
+    torch.npu.synchronize()  # it is known now
+
+
 def coalesced(rank):
     tensors = [npu([1.0 + rank]), npu([[5.0, rank]])]
     dist.all_reduce_coalesced(tensors)
@@ -432,7 +461,8 @@ def a_timeout_raises_and_ends_the_group_alone(rank):
     dist.barrier()  # making a group may not take longer than its timeout either
     group = dist.new_group(list(ranks()), timeout=timedelta(seconds=2))
     if rank == 0:
-        words = "HCCL allreduce failed on rank 0: not every rank of the group came to it in time"
+        late = ["rank 1 has", f"ranks {', '.join(str(other) for other in ranks() if other)} have"][size() > 2]
+        words = f"HCCL allreduce failed on rank 0: {late} not come to it in time"
         refuses(dist.DistBackendError, words, lambda: dist.all_reduce(npu([1.0]), group=group))
         work = dist.all_reduce(npu([1.0]), group=group, async_op=True)
         refuses(RuntimeError, "an earlier collective of the group failed", work.wait)
@@ -539,6 +569,7 @@ def mixed_group_takes_both_devices(rank):
 
 
 def gloo_alone_refuses_npu_tensors(rank):
+    dist.barrier()  # the other rank may still be connecting, and would take the end of this one for a failure
     refuses(RuntimeError, "device type npu", lambda: dist.all_reduce(npu([1.0])))
 
 
@@ -568,6 +599,8 @@ CHECKS = {
         barrier,
         objects,
         works,
+        synchronize_waits_for_collectives,
+        synchronize_raises_the_error_of_a_dropped_collective,
         coalesced,
         sub_groups,
         functional_collectives,

@@ -9,7 +9,7 @@ import pytest
 RANKS = Path(__file__).with_name("ranks.py")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run():
     """Run a command under `gpu2npu run`."""
 

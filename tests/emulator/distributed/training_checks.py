@@ -98,6 +98,18 @@ class Branches(nn.Module):
         return self.branches[dist.get_rank()](x)
 
 
+def gradients_reduced_late(rank):
+    """DDP drops the handle of the collective that reduces them; the device waits for it."""
+    module = net(rank)
+    late = [(name, parameter) for name, parameter in module.named_parameters() if name.startswith("2.")]
+    model = DistributedDataParallel(
+        module, delay_all_reduce_named_params=late, param_to_hook_all_reduce=module[0].weight, device_ids=[rank]
+    )
+    optimizer = sgd(model.parameters())
+    optimizer.register_step_pre_hook(lambda *_: torch.npu.synchronize())
+    trains_as_one_process(model, rank, optimizer=optimizer)
+
+
 def unused_parameters(rank):
     model = DistributedDataParallel(Branches().to(f"npu:{rank}"), find_unused_parameters=True)
     for _ in range(2):
@@ -241,6 +253,7 @@ CHECKS = {
     "hccl": [
         native_mixed_precision,
         options,
+        gradients_reduced_late,
         ranks_start_with_the_weights_of_the_first,
         accumulates_without_synchronising,
         buffers,

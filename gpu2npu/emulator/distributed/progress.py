@@ -1,0 +1,116 @@
+"""How far the ranks of a group have come, and for which of them a collective or a message waits.
+
+Gloo does not know for whom it waits. So a rank that has waited for a while writes in the group's store how many
+collectives it has called, how many messages it has sent and whether it has ended the group, and reads what the others
+have written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import ClassVar
+
+from torch._C._distributed_c10d import Store
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far one rank had come when it wrote this."""
+
+    collectives: int = 0  # that it has called
+    sent: tuple[int, ...] = ()  # (ranks,), the number of messages for each
+    has_ended: bool = False  # no collective and no message follows
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A collective or message as errors name it; this one stands for several, which are in flight by themselves."""
+
+    name: str
+    part: ClassVar[str] = ""  # what each rank has to have done for it
+    is_for_others: ClassVar[bool] = False  # whether another rank needs its end
+
+    def missing(self, others: Mapping[int, Progress]) -> list[int]:
+        """The ranks that have not done their part, as far as they have written."""
+        return []
+
+
+@dataclass(frozen=True)
+class Collective(Operation):
+    """The group's collective of this number, from 0."""
+
+    number: int
+    part: ClassVar[str] = "come to it"
+    is_for_others: ClassVar[bool] = True
+
+    def missing(self, others: Mapping[int, Progress]) -> list[int]:
+        """Those that have called fewer."""
+        return [rank for rank, progress in others.items() if progress.collectives <= self.number]
+
+
+@dataclass(frozen=True)
+class Sending(Operation):
+    """A message to a rank. One that has ended the group takes no more, and has taken what it waited for."""
+
+    destination: int
+    part: ClassVar[str] = "taken it"
+    is_for_others: ClassVar[bool] = True
+
+    def missing(self, others: Mapping[int, Progress]) -> list[int]:
+        """The rank that is to take it."""
+        return [self.destination]
+
+
+@dataclass(frozen=True)
+class Receiving(Operation):
+    """The message of this number, from 0, of a rank to `receiver`."""
+
+    source: int
+    receiver: int
+    number: int
+    part: ClassVar[str] = "sent it"
+
+    def missing(self, others: Mapping[int, Progress]) -> list[int]:
+        """The rank that is to send it, unless it has."""
+        sent = others[self.source].sent if self.source in others else ()
+        return [] if sent and sent[self.receiver] > self.number else [self.source]
+
+
+class ProgressStore:
+    """Where the ranks of one group write how far they are."""
+
+    def __init__(self, store: Store, rank: int, size: int) -> None:
+        self._store, self._rank, self._size = store, rank, size
+        self._written = Progress()
+        self._write(self._written)  # before the ranks meet, so that reading never blocks
+
+    def write(self, progress: Progress) -> None:
+        """Write how far this rank is, if that is new; a store that has ended with its rank is no error."""
+        if progress != self._written:
+            self._written = progress
+            try:
+                self._write(progress)
+            except RuntimeError:
+                return
+
+    def others(self) -> dict[int, Progress]:
+        """How far the other ranks of the group are; nothing when the store has ended."""
+        try:
+            texts = {rank: self._store.get(_key(rank)) for rank in range(self._size) if rank != self._rank}
+        except RuntimeError:
+            return {}
+        return {rank: _read(text) for rank, text in texts.items()}
+
+    def _write(self, progress: Progress) -> None:
+        self._store.set(_key(self._rank), json.dumps(asdict(progress)))
+
+
+def _key(rank: int) -> str:
+    return f"progress/{rank}"
+
+
+def _read(text: bytes) -> Progress:
+    fields = json.loads(text)
+    return Progress(fields["collectives"], tuple(fields["sent"]), fields["has_ended"])
