@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 CLIENTS := .venv-clients
 BROWSER := .venv-browser
 
-.PHONY: demo test test-settings test-cards test-clients test-browser lint bench bench-emulator coverage-emulator test-verify docs clean
+.PHONY: demo test test-settings test-cards test-clients test-browser lint bench bench-emulator coverage-emulator stress test-verify docs clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -63,6 +63,17 @@ bench: $(INSTALLED)
 
 bench-emulator: $(INSTALLED)
 	$(BIN)/python -m benchmarks.emulator
+
+# Jobs on 2, 4 and 8 ranks that end in every way there is; hours on a small machine. A part: make stress RUNS=4 FAILING=3
+# RANKS="2 4"; START=fork starts ranks without a launcher, in a tenth of the time. RECORD=file: a run that
+# was interrupted goes on with the same file.
+RUNS := 100
+FAILING := 100
+RANKS := 2 4 8
+START := torchrun
+stress: $(INSTALLED)
+	$(BIN)/gpu2npu run --npus 8 -m tools.stress --runs $(RUNS) --failing $(FAILING) --ranks $(RANKS) --start $(START) \
+		$(if $(RECORD),--record $(RECORD))
 
 coverage-emulator: $(INSTALLED)
 	$(BIN)/python -m tools.emulator_coverage
