@@ -67,7 +67,8 @@ class InFlight:
         """Hold a work that has started."""
         with self._lock:
             self._works[work] = False
-            oldest = next(iter(self._works)) if len(self._works) > _MANY else None
+            pending = (each for each in self._works if not each.is_over)
+            oldest = next(pending, None) if len(self._works) > _MANY else None
         if oldest is not None:
             with contextlib.suppress(RuntimeError):
                 self.follow(oldest)

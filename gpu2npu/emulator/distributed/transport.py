@@ -46,6 +46,7 @@ wait for threads that it does not have, and a collective there raises.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import os
 import sys
@@ -93,7 +94,8 @@ class Transport:
         peers.meet(self._connections.addresses)
         _live[self] = None
         if size > 1:
-            _watch.start()
+            with contextlib.suppress(RuntimeError):  # the interpreter ends and starts no more threads
+                _watch.start()
 
     @property
     def gloo(self) -> Any:
