@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ast
 import posixpath
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpu2npu.python.names import Names
+from gpu2npu.python.nodes import walk
+from gpu2npu.python.project import Project
+from gpu2npu.python.scopes import Assigned, Scope
+from gpu2npu.python.syntax import last_name, string_value
+
 _BUILDERS = ("CUDAExtension", "CppExtension", "SyclExtension", "load", "load_inline")
-_TRIGGERS = (b"CUDAExtension", b"CppExtension", b"cpp_extension", b"load_inline")
-_Bindings = Mapping[str, list[ast.expr]]
+# A file that builds an extension has one of these.
+_WORDS = (b"CUDAExtension", b"CppExtension", b"cpp_extension", b"load_inline")
 _SOURCE_SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 
 
@@ -38,89 +43,69 @@ class Extension:
         return source in exact or (below and posixpath.basename(source) in bare)
 
 
-def extensions(files: Mapping[str, bytes]) -> list[Extension]:
-    """Those whose name is plain text, from the Python files among `files`."""
+def extensions(project: Project) -> list[Extension]:
+    """Those whose name is plain text, from the Python files of a project."""
     found: list[Extension] = []
-    for path in sorted(files):
-        if path.endswith(".py") and any(trigger in files[path] for trigger in _TRIGGERS):
-            found.extend(_in_file(path, files[path]))
+    for path in sorted(project.files):
+        names = project.names(path) if any(word in project.read(path) for word in _WORDS) else None
+        if names is not None:
+            calls = ((node, scope) for node, scope in names.file.uses if isinstance(node, ast.Call))
+            found += filter(None, (_from_call(call, scope, names) for call, scope in calls))
     return found
 
 
-def _in_file(path: str, source: bytes) -> Iterator[Extension]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            module = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    bound = _bindings(module)
-    for node in ast.walk(module):
-        if isinstance(node, ast.Call):
-            extension = _from_call(path, node, bound)
-            if extension is not None:
-                yield extension
-
-
-def _bindings(module: ast.Module) -> dict[str, list[ast.expr]]:
-    """Every value that a name is given anywhere in the file, by `=` or `+=`: setup scripts build their lists so."""
-    bound: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(module):
-        targets = node.targets if isinstance(node, ast.Assign) else []
-        targets = [node.target] if isinstance(node, ast.AugAssign | ast.AnnAssign) else targets
-        value = node.value if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) else None
-        for target in targets:
-            if isinstance(target, ast.Name) and value is not None:
-                bound.setdefault(target.id, []).append(value)
-    return bound
-
-
-def _builders(function: ast.expr, bound: _Bindings) -> set[str]:
-    """The builders that a call may mean: `extension = CUDAExtension` under some condition is common."""
-    values = bound.get(function.id, []) if isinstance(function, ast.Name) else []
-    return {_last_name(value) for value in (function, *values)}.intersection(_BUILDERS)
-
-
-def _last_name(expression: ast.expr) -> str:
-    if isinstance(expression, ast.Attribute):
-        return expression.attr
-    return expression.id if isinstance(expression, ast.Name) else ""
-
-
-def _from_call(path: str, call: ast.Call, bound: _Bindings) -> Extension | None:
-    builders = _builders(call.func, bound)
-    if not builders:
+def _from_call(call: ast.Call, scope: Scope, names: Names) -> Extension | None:
+    builders = _builders(call.func, scope, names)
+    name = extension_name(call) if builders else None
+    if name is None:
         return None
-    values: dict[str | None, ast.expr] = {keyword.arg: keyword.value for keyword in call.keywords}
-    values.update(zip(("name", "sources"), call.args, strict=False))
-    name = values.get("name")
-    if not isinstance(name, ast.Constant) or not isinstance(name.value, str):
-        return None
-    sources = tuple(text for text in _strings(values.get("sources"), bound) if text.endswith(_SOURCE_SUFFIXES))
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    listed = given.get("sources", call.args[1] if len(call.args) > 1 else None)
+    sources = tuple(text for text in _strings(listed, scope) if text.endswith(_SOURCE_SUFFIXES))
     if builders == {"load"} and not sources:
         # torch.load, yaml.load and many others are called so too.
         return None
-    cuda = "CUDAExtension" in builders or "cuda_sources" in values or any(text.endswith(".cu") for text in sources)
-    functions = tuple(_functions(values.get("functions"), bound)) if "load_inline" in builders else ()
-    return Extension(path, name.value, sources, functions, cuda, call.lineno)
+    cuda = "CUDAExtension" in builders or "cuda_sources" in given or any(text.endswith(".cu") for text in sources)
+    functions = tuple(_functions(given.get("functions"), scope)) if "load_inline" in builders else ()
+    return Extension(names.path, name, sources, functions, cuda, call.lineno)
 
 
-def _strings(node: ast.expr | None, bound: _Bindings) -> Iterator[str]:
-    """The string literals in an expression and in what its names are bound to."""
-    if node is None:
-        return
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.Name):
-            for value in bound.get(inner.id, []):
-                yield from _strings(value, {})
-        elif isinstance(inner, ast.Constant) and isinstance(inner.value, str):
-            yield inner.value
+def extension_name(call: ast.Call) -> str | None:
+    """The name that a call of a builder gives its extension, if it is written out."""
+    given = next((keyword.value for keyword in call.keywords if keyword.arg == "name"), None)
+    return string_value(given if given is not None else call.args[0] if call.args else None)
 
 
-def _functions(node: ast.expr | None, bound: _Bindings) -> Iterator[str]:
+def _builders(function: ast.expr, scope: Scope, names: Names) -> set[str]:
+    """The builders that a call may mean: `extension = CUDAExtension` under some condition is common."""
+    meant = [function, *(_values(function.id, scope) if isinstance(function, ast.Name) else ())]
+    spelled = (
+        names.qualified(each, scope) or last_name(each) or "" for each in meant if not isinstance(each, ast.Call)
+    )
+    return {each.rpartition(".")[2] for each in spelled}.intersection(_BUILDERS)
+
+
+def _values(name: str, scope: Scope) -> Iterator[ast.expr]:
+    """Every value that a name is given, by `=` or `+=`: setup scripts build their lists so."""
+    found = scope.lookup(name)
+    for binding in found[1] if found is not None else ():
+        if isinstance(binding, Assigned):
+            added = binding.statement.value if isinstance(binding.statement, ast.AugAssign) else binding.whole
+            yield from [added] if added is not None else []
+
+
+def _strings(node: ast.expr | None, scope: Scope, deep: bool = True) -> Iterator[str]:
+    """The string literals in an expression and in what its names are given."""
+    for inner in walk(node) if node is not None else ():
+        if isinstance(inner, ast.Name) and deep:
+            for value in _values(inner.id, scope):
+                yield from _strings(value, scope, deep=False)
+        text = string_value(inner)
+        if text is not None:
+            yield text
+
+
+def _functions(node: ast.expr | None, scope: Scope) -> Iterator[str]:
     """load_inline takes one name, a list of them, or a dict from name to docstring."""
-    if isinstance(node, ast.Dict):
-        for key in node.keys:
-            yield from _strings(key, bound)
-    else:
-        yield from _strings(node, bound)
+    for each in node.keys if isinstance(node, ast.Dict) else (node,):
+        yield from _strings(each, scope)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from gpu2npu.engine.torch_library import TORCH
+from gpu2npu.analysis.cpp_extensions import extension_name
+from gpu2npu.python.interface import loaded_module
 from gpu2npu.python.names import Names
 from gpu2npu.python.project import Project
 from gpu2npu.python.scopes import Assigned, Scope
 from gpu2npu.python.source import words
-from gpu2npu.python.syntax import chain
+from gpu2npu.python.syntax import FUNCTIONS, chain, last_name
 
 # Names that methods of any module, optimizer, tensor or container may have, too: such a name says nothing alone.
 _COMMON = frozenset(
@@ -24,7 +25,6 @@ _COMMON = frozenset(
 )
 # How variables that hold an extension are called; asked where the project has a Python function of the same name.
 _EXTENSION = re.compile(r"ext|cuda|_c$|_module|kernel|_ops|lib|_op$", re.IGNORECASE)
-_DEFINED = re.compile(rb"^[ \t]*(?:async )?def (\w+)", re.MULTILINE)
 _BUILDERS = frozenset({"load", "load_inline"})
 
 
@@ -68,20 +68,24 @@ class OperatorNames:
         return not self._words.isdisjoint(words(source))
 
 
-def callers(apis: Iterable[str], files: Mapping[str, bytes]) -> dict[str, tuple[str, ...]]:
+def callers(apis: Iterable[str], project: Project) -> dict[str, tuple[str, ...]]:
     """For each operator that some Python file of the project uses, where: "path:line", sorted. A use is a call, or the
     name where it stands alone, as in `kernel = _C.nms`."""
     operators = OperatorNames(apis)
     found: dict[str, set[tuple[str, int]]] = {}
-    concerned = [path for path in sorted(files) if path.endswith(".py") and operators.may_be_in(files[path])]
-    # A file that hands an operator on names it: the others are not followed.
-    project = Project(frozenset(concerned), files.__getitem__, library=TORCH)
-    defined = {name.decode() for path in concerned for name in _DEFINED.findall(files[path])}
+    concerned = [path for path in sorted(project.files) if operators.may_be_in(project.read(path))]
+    defined = {name for path in concerned for name in _defined(project.names(path))}
     for path in concerned:
         names = project.names(path)
         for api, line in _uses(names, operators, defined) if names is not None else ():
             found.setdefault(api, set()).add((path, line))
     return {api: tuple(f"{path}:{line}" for path, line in sorted(places)) for api, places in found.items()}
+
+
+def _defined(names: Names | None) -> Iterator[str]:
+    """The names of the functions and methods of a file."""
+    opened = names.file.scopes if names is not None else ()
+    yield from (node.name for node in opened if isinstance(node, FUNCTIONS))
 
 
 def _uses(names: Names, operators: OperatorNames, defined: set[str]) -> Iterator[tuple[str, int]]:
@@ -111,18 +115,14 @@ def _method(node: ast.Attribute | ast.Name, operators: OperatorNames, defined: s
     """The operator that an attribute of an unknown object seems to be; never one of `self`."""
     if isinstance(node, ast.Name) or (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")):
         return None
-    receiver = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
-    return operators.method(node.attr, receiver, node.attr in defined)
+    return operators.method(node.attr, last_name(node.value) or "", node.attr in defined)
 
 
 def loaded_extension(value: ast.expr | None) -> str | None:
     """The name in `load(name="wkv", sources=...)`, `load_inline("wkv", ...)` or `importlib.import_module("wkv")`."""
     if not isinstance(value, ast.Call):
         return None
-    function = value.func
-    called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    given = next((keyword.value for keyword in value.keywords if keyword.arg == "name"), None)
     sources = any(keyword.arg in ("sources", "cuda_sources", "cpp_sources") for keyword in value.keywords)
-    named = (called in _BUILDERS and (sources or len(value.args) > 1)) or called == "import_module"
-    first = given if given is not None else value.args[0] if value.args else None
-    return first.value if named and isinstance(first, ast.Constant) and isinstance(first.value, str) else None
+    if last_name(value.func) in _BUILDERS and (sources or len(value.args) > 1):
+        return extension_name(value)
+    return loaded_module(value)

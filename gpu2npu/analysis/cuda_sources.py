@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpu2npu.analysis.cpp_extensions import Extension, extensions
@@ -17,6 +16,8 @@ from gpu2npu.analysis.cpp_kernels import cuda_places, kernels_and_launches
 from gpu2npu.analysis.cpp_text import code_lines
 from gpu2npu.analysis.cuda_callers import callers
 from gpu2npu.analysis.cuda_operators import may_export, operator_lines
+from gpu2npu.engine.torch_library import torch_project
+from gpu2npu.python.project import Project
 from gpu2npu.records import NativeKind, NativePlace
 from gpu2npu.report.check_result import NativeCode
 
@@ -51,13 +52,14 @@ def native_places(files: Mapping[str, bytes]) -> tuple[NativePlace, ...]:
     told of.
     """
     files = _without_libraries(files)
-    built = extensions(files)
-    places = [*_operators(files, built), *_builds(files, built)]
+    project = torch_project(files)
+    built = extensions(project)
+    places = [*_operators(files, built, project), *_builds(files, built, project)]
     for path, source in files.items():
         if may_export(path):
             places.extend(cuda_places(path, source))
-        elif path.endswith(".py") and b"__global__" in source:
-            places.extend(_kernels_in_strings(path, source))
+        elif path in project.files and b"__global__" in source:
+            places.extend(_kernels_in_strings(path, project))
     return tuple(sorted(set(places)))
 
 
@@ -85,14 +87,14 @@ def _without_libraries(files: Mapping[str, bytes]) -> dict[str, bytes]:
     return {path: source for path, source in files.items() if not path.startswith(copies)} if copies else dict(files)
 
 
-def _operators(files: Mapping[str, bytes], built: list[Extension]) -> Iterator[NativePlace]:
+def _operators(files: Mapping[str, bytes], built: list[Extension], project: Project) -> Iterator[NativePlace]:
     lines = operator_lines(files, built)
-    called = callers({api for _, api in lines}, files)
+    called = callers({api for _, api in lines}, project)
     for (path, api), line in lines.items():
         yield NativePlace(path, line, NativeKind.OPERATOR, api, called.get(api, ()))
 
 
-def _builds(files: Mapping[str, bytes], built: list[Extension]) -> Iterator[NativePlace]:
+def _builds(files: Mapping[str, bytes], built: list[Extension], project: Project) -> Iterator[NativePlace]:
     known = {extension.path for extension in built}
     for extension in built:
         if extension.cuda:
@@ -100,8 +102,8 @@ def _builds(files: Mapping[str, bytes], built: list[Extension]) -> Iterator[Nati
     for path, source in files.items():
         if _is_cmake(path):
             yield from _cmake(path, source.decode("utf-8", "replace"))
-        elif path.endswith(".py") and path not in known and _MAY_LIST.search(source):
-            yield from _listed_sources(path, source)
+        elif path in project.files and path not in known and _MAY_LIST.search(source):
+            yield from _listed_sources(path, project)
 
 
 def _is_cmake(path: str) -> bool:
@@ -115,28 +117,24 @@ def _cmake(path: str, text: str) -> Iterator[NativePlace]:
         yield NativePlace(path, text.count("\n", 0, match.start()) + 1, NativeKind.BUILD, "CMake with CUDA")
 
 
-def _listed_sources(path: str, source: bytes) -> Iterator[NativePlace]:
+def _listed_sources(path: str, project: Project) -> Iterator[NativePlace]:
     """CUDA sources that a Python file names, for a builder of the project's own, such as DeepSpeed's."""
-    for text, line in _strings(source):
+    for text, line in _strings(path, project):
         if text.endswith(_CUDA_SUFFIXES) and "\n" not in text and "*" not in text and len(text) > 4:
             yield NativePlace(path, line, NativeKind.BUILD, text)
 
 
-def _kernels_in_strings(path: str, source: bytes) -> Iterator[NativePlace]:
+def _kernels_in_strings(path: str, project: Project) -> Iterator[NativePlace]:
     """CUDA code in a string, for load_inline, CuPy or PyCUDA."""
-    for text, line in _strings(source):
+    for text, line in _strings(path, project):
         if "__global__" in text:
             yield from kernels_and_launches(path, text, line)
 
 
-def _strings(source: bytes) -> Iterator[tuple[str, int]]:
-    """The string literals of a Python file, and the lines they begin in."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            module = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for node in ast.walk(module):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value, node.lineno
+def _strings(path: str, project: Project) -> Iterator[tuple[str, int]]:
+    """The string literals of a Python file, the text in f-strings too, and the lines they begin in."""
+    names = project.names(path)
+    for node, _ in names.file.uses if names is not None else ():
+        for part in node.values if isinstance(node, ast.JoinedStr) else (node,):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                yield part.value, part.lineno

@@ -8,111 +8,104 @@ object of which nothing is told is not followed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from gpu2npu.analysis.cpp_extensions import extensions
 from gpu2npu.analysis.cuda_callers import OperatorNames
 from gpu2npu.analysis.cuda_operators import operator_lines
-from gpu2npu.analysis.third_party_facts import read_facts
-from gpu2npu.analysis.third_party_graph import Graph, Step, call_graph, chain
-from gpu2npu.analysis.third_party_modules import module_names
-from gpu2npu.analysis.third_party_names import Library, public_names
+from gpu2npu.analysis.file_analysis import MAX_BYTES
+from gpu2npu.analysis.third_party_graph import Graph, Step, call_graph, chain_of
 from gpu2npu.analysis.third_party_needs import Needs
-from gpu2npu.analysis.third_party_records import Facts
 from gpu2npu.engine import without_own
+from gpu2npu.engine.torch_library import torch_project
 from gpu2npu.garbage import uncollected
+from gpu2npu.python.meaning import MeaningKind
+from gpu2npu.python.meanings import Meanings
+from gpu2npu.python.modules import offered_names
+from gpu2npu.python.names import Names
+from gpu2npu.python.project import Project
+from gpu2npu.python.source import SourceError, read_source
+from gpu2npu.python.tree import TreeError
 from gpu2npu.records import PathNote
 from gpu2npu.report.third_party import Affected, Need, ReachedNeed
 from gpu2npu.rulebook import Rulebook, load_rulebook
 
-Read = Callable[[list[tuple[str, str, bytes]]], Iterable[Facts]]
-
-
-def read_all(files: list[tuple[str, str, bytes]]) -> list[Facts]:
-    """The facts of each file, given as path, module and bytes, in this process."""
-    return [read_facts(path, module, source) for path, module, source in files]
-
 
 @uncollected()
-def analyse_library(
-    root: Path, files: Mapping[str, bytes], version: str, read: Read = read_all
-) -> tuple[list[ReachedNeed], list[PathNote]]:
+def analyse_library(root: Path, files: Mapping[str, bytes], version: str) -> tuple[list[ReachedNeed], list[PathNote]]:
     """What the functions of a library need, and a note for each file that could not be read.
 
     `files` are its Python, C++ and CUDA files by path in the folder `root`, which is only a name here. `version` is one
-    of support.tables.VERSIONS. `read` may share the work among processes.
+    of support.tables.VERSIONS.
     """
     # A setup script is no part of what users import.
     python = {path: source for path, source in files.items() if path.endswith(".py") and not path.endswith("setup.py")}
-    library, notes = read_library(root, python, read)
-    operators = OperatorNames(api for _, api in operator_lines(files, extensions(files)))
+    meanings, notes = read_library(root, python)
+    operators = OperatorNames(api for _, api in operator_lines(files, extensions(torch_project(files, root))))
     rulebook: Rulebook = without_own(load_rulebook(()), python, root.name)
-    graph = call_graph(library, Needs(version, rulebook, operators))
-    names = _Names(library)
-    return [_reached(graph, need, names) for need in graph.needs], notes
+    graph = call_graph(meanings, Needs(version, rulebook, operators))
+    public = public_names(meanings)
+    return [_reached(graph, need, public) for need in graph.needs], notes
 
 
-@uncollected()
-def read_library(root: Path, python: Mapping[str, bytes], read: Read = read_all) -> tuple[Library, list[PathNote]]:
-    """The modules of a library, and a note for each file that is not valid."""
-    modules = module_names(root, python)
-    facts = list(read([(path, modules[path], python[path]) for path in sorted(python)]))
-    notes = [PathNote(each.path, each.failure, failed=True) for each in facts if each.failure]
-    return Library(each for each in facts if not each.failure), notes
+def read_library(root: Path, python: Mapping[str, bytes]) -> tuple[Meanings, list[PathNote]]:
+    """The model of a library, given by its Python files, and a note for each file that is not valid."""
+    small = {path: source for path, source in python.items() if len(source) <= MAX_BYTES}
+    project = torch_project(small, root)
+    too_large = f"it is larger than {MAX_BYTES // 1_000_000} MB, as only data are"
+    reasons = {path: _failure(path, project) if path in small else too_large for path in sorted(python)}
+    return Meanings(project), [PathNote(path, reason, failed=True) for path, reason in reasons.items() if reason]
 
 
-class _Names:
-    """Where the nodes of the graph are defined, and what they can be called. A node reaches many needs, and is a link
-    of many chains: what is told of it is one object for all."""
-
-    def __init__(self, library: Library) -> None:
-        self._library = library
-        self._public = public_names(library)
-        self._all: dict[str, tuple[str, ...]] = {}
-        self._links: dict[tuple[str, int], tuple[str, str, int]] = {}
-
-    def all(self, node: str) -> tuple[str, ...]:
-        """The names a node can be imported by, its own last."""
-        if node not in self._all:
-            self._all[node] = self._names(node)
-        return self._all[node]
-
-    def link(self, node: str, line: int) -> tuple[str, str, int]:
-        """A link of a chain: the node, the path where it is defined, and the line where the chain goes on."""
-        if (node, line) not in self._links:
-            self._links[node, line] = node, self.place(node)[0], line
-        return self._links[node, line]
-
-    def _names(self, node: str) -> tuple[str, ...]:
-        others = self._public.get(node, ())
-        owner, _, method = node.rpartition(".")
-        if owner in self._library.classes and node not in self._library.classes:
-            others = tuple(f"{name}.{method}" for name in self._public.get(owner, ()))
-        return (*others, node)
-
-    def place(self, node: str) -> tuple[str, int]:
-        """The path and line of its definition; for an inherited method, of the class."""
-        if node in self._library.functions:
-            return self._library.functions[node][0].path, self._library.functions[node][1].line
-        name = node if node in self._library.classes else node.rpartition(".")[0]
-        facts, class_ = self._library.classes[name]
-        return facts.path, class_.line
+def _failure(path: str, project: Project) -> str | None:
+    """The reason for which a file cannot be read; None if it can."""
+    try:
+        Names.of(read_source(project.read(path), path), project)
+    except (SourceError, TreeError) as error:
+        return str(error)
+    return None
 
 
-def _reached(graph: Graph, need: Need, names: _Names) -> ReachedNeed:
+def public_names(meanings: Meanings) -> Mapping[str, tuple[str, ...]]:
+    """For each function and class, the other names that the packages of the library offer it under, shortest first."""
+    found: dict[str, set[str]] = {}
+    for path, module in meanings.modules.items():
+        for name in offered_names(meanings.project, path) if path.endswith("__init__.py") else ():
+            for meant in meanings.member(path, name):
+                dotted, public = meanings.dotted(meant), f"{module}.{name}"
+                if meant.kind in (MeaningKind.FUNCTION, MeaningKind.CLASS) and dotted != public:
+                    found.setdefault(dotted, set()).add(public)
+    return {name: tuple(sorted(others, key=lambda each: (len(each), each))) for name, others in found.items()}
+
+
+def _reached(graph: Graph, need: Need, public: Mapping[str, tuple[str, ...]]) -> ReachedNeed:
     steps = graph.reaching(need)
-    chains = {node: chain(node, steps) for node in steps if not _is_constructor(node, steps)}
+    chains = {node: chain_of(node, steps) for node in steps if not _is_constructor(node, steps)}
     nearest_first = sorted(chains, key=lambda node: (len(chains[node]), node))
-    return ReachedNeed(need, tuple(_affected(node, chains[node], names) for node in nearest_first))
+    affected = []
+    for node in nearest_first:
+        path, line = _place(graph, node)
+        links = tuple((each, _place(graph, each)[0], at) for each, at in chains[node])
+        affected.append(Affected(_names(graph, node, public), path, line, links))
+    return ReachedNeed(need, tuple(affected))
+
+
+def _names(graph: Graph, node: str, public: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The names a node can be imported by, its own last."""
+    others = public.get(node, ())
+    owner, _, method = node.rpartition(".")
+    if owner in graph.classes and node not in graph.classes:
+        others = tuple(f"{name}.{method}" for name in public.get(owner, ()))
+    return (*others, node)
+
+
+def _place(graph: Graph, node: str) -> tuple[str, int]:
+    """The path and line of its definition; for an inherited method, of the class."""
+    return graph.places[node] if node in graph.places else graph.places[node.rpartition(".")[0]]
 
 
 def _is_constructor(node: str, steps: Mapping[str, Step]) -> bool:
     """Whether it is only told of by its class, which is there too."""
     owner, _, name = node.rpartition(".")
     return name in ("__init__", "__new__", "__post_init__") and owner in steps
-
-
-def _affected(node: str, links: list[tuple[str, int]], names: _Names) -> Affected:
-    path, line = names.place(node)
-    return Affected(names.all(node), path, line, tuple(names.link(each, at) for each, at in links))

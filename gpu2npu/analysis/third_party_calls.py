@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu2npu.analysis.third_party import read_library
-from gpu2npu.analysis.third_party_names import Library
-from gpu2npu.analysis.third_party_records import Facts, Function, Use
+from gpu2npu.analysis.third_party_graph import Use, library_name, uses_of
+from gpu2npu.python.meaning import MeaningKind
+from gpu2npu.python.meanings import Meanings
+from gpu2npu.python.names import Names
 from gpu2npu.records import Finding, FindingKind, MigratedFile, Span
 from gpu2npu.report.tables import raw_cell
 from gpu2npu.report.third_party import NeedKind
@@ -75,27 +77,27 @@ def library_calls(root: Path, files: Mapping[str, bytes], listed: Mapping[str, L
     python = {path: source for path, source in files.items() if path.endswith(".py")}
     if not any(top in source for source in python.values() for top in tops):
         return []
-    library, _ = read_library(root, python)
+    meanings, _ = read_library(root, python)
     found: dict[str, dict[tuple[Span, str], Finding]] = {}
-    for facts, function in library.functions.values():
-        for use in function.uses:
-            for name in _outside_names(library, facts, function, use):
+    for names in meanings.files():
+        for use in uses_of(names.file):
+            for name in _outside_names(meanings, use, names):
                 if name in listed:
-                    span = _span(use, files[facts.path])
+                    span = names.file.span(use.node)
                     kind, text = listed[name].kind, _message(name, listed[name])
                     finding = Finding(span, _RULE, kind, name, text, severity_of_kind(kind))
-                    found.setdefault(facts.path, {})[span, name] = finding
+                    found.setdefault(names.path, {})[span, name] = finding
     return [MigratedFile(path, findings=tuple(found[path].values())) for path in sorted(found)]
 
 
-def _outside_names(library: Library, facts: Facts, function: Function, use: Use) -> Iterator[str]:
-    for value in library.evaluate(use.value, facts, function):
-        if value.kind in ("outside", "member") and use.how != "read":
-            yield value.name
-        elif value.kind == "outside object" and use.how == "call":
-            yield f"{value.name}.forward"
-        elif value.kind == "class" and use.how == "call":
-            yield from (base for base in library.line_of_classes(value.name) if base not in library.classes)
+def _outside_names(meanings: Meanings, use: Use, names: Names) -> Iterator[str]:
+    for meant in meanings.of(use.node, use.scope, names) if use.how != "read" else ():
+        if meant.kind in (MeaningKind.NAME, MeaningKind.MEMBER):
+            yield library_name(meant)
+        elif meant.kind is MeaningKind.INSTANCE and use.how == "call":
+            yield f"{library_name(meant)}.forward"
+        elif meant.kind is MeaningKind.CLASS and use.how == "call":
+            yield from (base.name for base in meanings.line_of_classes(meant) if not base.path)
 
 
 def _message(name: str, api: ListedApi) -> str:
@@ -106,10 +108,3 @@ def _message(name: str, api: ListedApi) -> str:
     if api.kind is FindingKind.UNKNOWN:
         return f"{name}{reaches or ' reaches what'} may not be supported on the NPU."
     return f"{name}{reaches or ' reaches what'} is not supported on the NPU: replace the call, or adapt the library."
-
-
-def _span(use: Use, source: bytes) -> Span:
-    end_line, start, end = use.place
-    lines = source.splitlines()
-    first, last = lines[use.line - 1][:start], lines[end_line - 1][:end]
-    return Span(use.line, len(first.decode("utf-8", "replace")), end_line, len(last.decode("utf-8", "replace")))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 from gpu2npu.python.library import Library
+from gpu2npu.python.project import Project
 from gpu2npu.python.types import OTHER, TENSOR, TENSORS, UNKNOWN
 from gpu2npu.support.tables import has_cuda_name, without_repeats
 from gpu2npu.support.torch_results import torch_results
@@ -80,4 +84,15 @@ TORCH = Library(
     tensor_method=_tensor_method,
     tensor_attribute=_tensor_attribute,
     tensor_fields=frozenset({"values", "indices", "eigenvalues", "eigenvectors", "Q", "R", "U", "S"}),
+    wrappers=frozenset(
+        {"torch.compile", "torch.compiler.disable", "torch.jit.script", "torch.nn.ModuleDict", "torch.nn.ModuleList",
+         "torch.nn.Sequential", "torch.nn.parallel.DistributedDataParallel"}
+    ),
+    class_calls=frozenset({"apply"}),
 )  # fmt: skip
+
+
+def torch_project(files: Mapping[str, bytes], root: Path | None = None) -> Project:
+    """The project of the Python files among some files, given by path, all of which stay in memory once parsed."""
+    python = frozenset(path for path in files if path.endswith(".py"))
+    return Project(python, files.__getitem__, root, TORCH, kept=len(python))

@@ -35,7 +35,8 @@ class Library:
     The rest give types (see `types`), none where nothing is known: `result` of what calling a function of the library
     gives, by its qualified name; `layer_result` of what calling an object of one of its classes gives;
     `tensor_method` and `tensor_attribute` of what a member of a tensor gives. `tensor_fields` are the names of the
-    tensors in what functions give that have several.
+    tensors in what functions give that have several. `wrappers` are functions and classes that give back, in one
+    wrapping or another, what they are given; `class_calls` methods by which a class is called without making an object.
     """
 
     packages: frozenset[str] = frozenset()
@@ -51,6 +52,8 @@ class Library:
     tensor_method: Callable[[str], frozenset[str]] = _no_types
     tensor_attribute: Callable[[str], frozenset[str]] = _no_types
     tensor_fields: frozenset[str] = frozenset()
+    wrappers: frozenset[str] = frozenset()
+    class_calls: frozenset[str] = frozenset()
 
     def has(self, qualified: str) -> bool:
         """Whether a qualified name is one of the library's, below one of its packages."""

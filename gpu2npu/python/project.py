@@ -31,6 +31,7 @@ def no_file(path: str) -> bytes:
 class Project:
     """One project as this process knows it. `files` are the paths of its Python files, relative, with forward slashes;
     `read` gives the bytes of one. `root` is where they lie on disk (None: nowhere, and jedi is not asked).
+    `kept` parsed files stay in memory.
 
     `consulted` has, for a file, the files (or EVERY_FILE) that answers about it were looked up in.
     """
@@ -41,16 +42,18 @@ class Project:
         read: Callable[[str], bytes] = no_file,
         root: Path | None = None,
         library: Library | None = None,
+        kept: int = _KEPT,
     ) -> None:
         self.files = files
         self.read = read
         self.root = root
         self.library = library or Library()
+        self._kept = kept
         self.consulted: dict[str, set[str]] = {}
         self._names: OrderedDict[str, Names | None] = OrderedDict()
         self._held: dict[str, Names | None] = {}
         self._interfaces: dict[str, Interface | None] = {}
-        self._paths: dict[tuple[str, str], str | None] = {}
+        self._paths: dict[tuple[str, str], tuple[str, ...]] = {}
         self._answers: dict[tuple[object, ...], Any] = {}
         self._running: set[tuple[object, ...]] = set()
         self._incomplete: set[tuple[object, ...]] = set()  # answers found within a circle
@@ -89,6 +92,10 @@ class Project:
                 self._incomplete.add(question)
         return answer
 
+    def cut_short(self) -> None:
+        """Note that an answer on the way is left out, so that what is found until then may lack something."""
+        self._circles += 1
+
     def settled(self, question: tuple[object, ...], ask: Callable[[], _Answer]) -> _Answer | None:
         """The same, remembered for good unless it was answered within a circle, where it may lack something. The
         question and its answer hold no nodes."""
@@ -106,8 +113,33 @@ class Project:
         """The project file that `module` (dotted, relative with leading dots) means in `importer`, or None."""
         key = module, importer.rpartition("/")[0]
         if key not in self._paths:
-            self._paths[key] = next((path for path in _candidates(module, importer) if path in self.files), None)
-        return self._paths[key]
+            candidates = (*_candidates(module, importer), *self._in_root(module))
+            self._paths[key] = tuple(path for path in candidates if path in self.files)
+        found = self._paths[key]
+        return next((path for path in found if not self._is_hidden(path, module, importer)), None) if found else None
+
+    def _is_hidden(self, path: str, module: str, importer: str) -> bool:
+        """Whether an absolute import cannot mean a file: it lies in a package beside or above an importer that is a
+        module of that package, as its relative imports show."""
+        if module.startswith("."):
+            return False
+        folder = path.removesuffix(".py").removesuffix("/__init__").removesuffix(module.replace(".", "/"))
+        if f"{folder}__init__.py" not in self.files or not importer.startswith(folder):
+            return False
+        interface = self.interface(importer, importer)
+        return interface is not None and any(name.startswith(".") for name in interface.imports)
+
+    def _in_root(self, module: str) -> list[str]:
+        """The paths that an absolute `module` may have where the root is itself a package: `a/b.py` of `lib.a.b` in the
+        folder `lib`."""
+        if self.root is None or "__init__.py" not in self.files:
+            return []
+        parts = module.split(".")
+        above = self.root.parts
+        inner = [
+            "/".join(parts[depth:]) for depth in range(1, len(parts) + 1) if tuple(parts[:depth]) == above[-depth:]
+        ]
+        return [path for stem in inner for path in (f"{stem}.py", f"{stem}/__init__.py".lstrip("/"))]
 
     def names(self, path: str, asker: str | None = None) -> Names | None:
         """What the names of another file mean; None where it cannot be read or parsed."""
@@ -135,7 +167,7 @@ class Project:
             self._forget()
 
     def _forget(self) -> None:
-        while len(self._names) > _KEPT:
+        while len(self._names) > self._kept:
             self._names.popitem(last=False)
 
     def hold(self, path: str) -> Names | None:
@@ -167,7 +199,7 @@ class Project:
         """Whether the imports of a file lead to the library: through files of the project to one that names it. No
         name of another file has anything to do with the library."""
         seen: set[str] = set()
-        pending = [*self._imported_paths(names.interface)]
+        pending = [*self.imported_paths(names.interface)]
         while pending:
             path = pending.pop()
             if path in seen:
@@ -194,9 +226,9 @@ class Project:
         if self.spells_library(source):
             return None
         interface = self.interface(path, path) if b"import" in source else None
-        return self._imported_paths(interface) if interface is not None else frozenset()
+        return self.imported_paths(interface) if interface is not None else frozenset()
 
-    def _imported_paths(self, interface: Interface) -> frozenset[str]:
+    def imported_paths(self, interface: Interface) -> frozenset[str]:
         """The files of the project that the import statements of a file may run."""
         modules = set(interface.imports)
         for qualified in interface.imports:

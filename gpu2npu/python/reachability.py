@@ -24,11 +24,11 @@ PLAIN_DECORATORS = frozenset(
 
 
 def is_main_guard(statement: ast.AST) -> bool:
-    """`if __name__ == '__main__':`"""
-    if not isinstance(statement, ast.If) or not isinstance(statement.test, ast.Compare):
-        return False
-    parts = (statement.test.left, *statement.test.comparators)
-    return any(isinstance(part, ast.Name) and part.id == "__name__" for part in parts)
+    """`if __name__ == '__main__':`, also with more conditions behind `and`."""
+    test = statement.test if isinstance(statement, ast.If) else None
+    conditions = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    compared = [part for each in conditions if isinstance(each, ast.Compare) for part in (each.left, *each.comparators)]
+    return any(isinstance(part, ast.Name) and part.id == "__name__" for part in compared)
 
 
 @dataclass(frozen=True, eq=False)

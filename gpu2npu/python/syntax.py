@@ -154,9 +154,21 @@ def own_nodes(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
             pending.extend(reversed(list(ast.iter_child_nodes(node))))
 
 
+def statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements and those in their blocks, in the order of the source, without those inside functions and classes."""
+    pending: list[ast.AST] = list(reversed(body))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        if not isinstance(node, DEFINITIONS):
+            for name in ("finalbody", "orelse", "handlers", "cases", "body"):
+                pending.extend(reversed(getattr(node, name, ())))
+
+
 def returned_values(function: Function) -> Iterator[ast.expr]:
     """The values of a function's own return statements."""
-    for node in own_nodes(function.body):
+    for node in statements(function.body):
         if isinstance(node, ast.Return) and node.value is not None:
             yield node.value
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpu2npu.python.literals import LiteralError, Part, literals
+from gpu2npu.python.syntax import last_name, string_value
 from gpu2npu.python.text import Lines
 
 # A long chain of `elif` or a sum of thousands of terms is that deep a tree.
@@ -63,6 +64,20 @@ def parse_expression(text: str) -> ast.expr | None:
             return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def alternatives(annotation: ast.expr | None) -> list[ast.expr]:
+    """The annotations of which one fits a value: those in `Optional`, in `Union`, beside `|` and in quotes."""
+    text = string_value(annotation)
+    node = annotation if text is None else parse_expression(text) or annotation
+    parts: Sequence[ast.expr] = ()
+    if isinstance(node, ast.BinOp):
+        parts = (node.left, node.right)
+    elif isinstance(node, ast.Subscript) and last_name(node.value) in ("Optional", "Union"):
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else (node.slice,)
+    elif node is not None:
+        return [node]
+    return [each for part in parts for each in alternatives(part)]
 
 
 def _parsed(text: str) -> ast.Module:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from gpu2npu.python.names import Names
 from gpu2npu.python.scopes import Assigned, Binding, Defined, Parameter, Scope
-from gpu2npu.python.syntax import FUNCTIONS, elements, last_name, returned_values, string_value
-from gpu2npu.python.tree import parse_expression
+from gpu2npu.python.syntax import FUNCTIONS, elements, last_name, returned_values
+from gpu2npu.python.tree import alternatives
 
 TENSOR = "tensor"
 TENSORS = "tensors"  # a tuple or list of tensors
@@ -49,7 +49,7 @@ _BUILTINS = frozenset(
      "enumerate", "map", "filter", "frozenset", "bytes", "repr", "type", "isinstance"}
 )  # fmt: skip
 _EMPTY_BASES = frozenset({"object", "ABC", "Generic", "Protocol"})
-_FORWARD = ("forward", "__call__")
+CALLED = ("forward", "__call__")  # methods that calling an object runs
 _SIMPLE = (ast.Assign, ast.AnnAssign)
 
 
@@ -148,12 +148,10 @@ class ValueTypes:
 
     def annotated(self, annotation: ast.expr | None, scope: Scope) -> Types:
         """The types that an annotation allows."""
-        text = string_value(annotation)
-        node = annotation if text is None else parse_expression(text)
-        if node is None:
-            return _UNKNOWN
-        if isinstance(node, ast.BinOp):  # torch.Tensor | None
-            return self.annotated(node.left, scope) | self.annotated(node.right, scope)
+        allowed = alternatives(annotation)
+        return _union(self._annotated(each, scope) for each in allowed) if allowed else _UNKNOWN
+
+    def _annotated(self, node: ast.expr, scope: Scope) -> Types:
         if _is_none(node):
             return _NOTHING
         if isinstance(node, ast.Subscript):
@@ -171,8 +169,8 @@ class ValueTypes:
         name = last_name(node.value)
         inner = elements(node.slice) if isinstance(node.slice, ast.Tuple) else [node.slice]
         parts = (self.annotated(part, scope) for part in inner if not _is_ellipsis(part))
-        if name in ("Optional", "Union", "Annotated", "Final", "ClassVar"):
-            return _union(parts) if name in ("Optional", "Union") else next(parts, _UNKNOWN)
+        if name in ("Annotated", "Final", "ClassVar"):
+            return next(parts, _UNKNOWN)
         if name in ("list", "tuple", "List", "Tuple", "Sequence", "Iterable"):
             return _TENSORS if all(part == _TENSOR for part in parts) else _OTHER
         return _OTHER if name in ("dict", "Dict", "set", "Set", "Callable") else _UNKNOWN
@@ -249,7 +247,7 @@ class ValueTypes:
 
     def forward_result(self, cls: Scope) -> Types:
         """The types of what calling an object of a class of this file gives."""
-        for name in _FORWARD:
+        for name in CALLED:
             for binding in cls.bindings.get(name, ()):
                 if isinstance(binding, Defined):
                     return self._returned(binding)

@@ -1,5 +1,6 @@
 from gpu2npu.analysis.cpp_extensions import extensions
 from gpu2npu.analysis.cuda_operators import may_export, operator_lines
+from gpu2npu.engine.torch_library import torch_project
 
 SETUP = b"""
 from setuptools import setup
@@ -33,7 +34,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 
 
 def found(files: dict[str, bytes]) -> list[tuple[str, str]]:
-    return sorted(operator_lines(files, extensions(files)))
+    return sorted(operator_lines(files, extensions(torch_project(files))))
 
 
 def test_pybind_functions_are_named_after_the_extension_that_builds_them() -> None:

@@ -1,5 +1,6 @@
 from gpu2npu.analysis.cuda_callers import callers
 from gpu2npu.analysis.cuda_sources import is_native, native_code, native_places
+from gpu2npu.engine.torch_library import torch_project
 from gpu2npu.records import NativeKind
 from gpu2npu.report.tables import CUDA_OP_LIST, HEADERS, native_rows
 
@@ -141,7 +142,7 @@ def test_operators_of_torch_library_are_called_through_torch_ops() -> None:
         "b.py": b"from torch import ops\nkeep = ops.vision.nms\n",
         "c.py": b"from vision import nms\nimport vision\nvision.nms(x)\n",
     }
-    assert callers(["vision::nms"], files) == {"vision::nms": ("a.py:2", "a.py:3", "b.py:2")}
+    assert callers(["vision::nms"], torch_project(files)) == {"vision::nms": ("a.py:2", "a.py:3", "b.py:2")}
 
 
 def test_operators_without_a_known_extension_are_told_by_unusual_names_alone() -> None:
@@ -150,7 +151,7 @@ def test_operators_without_a_known_extension_are_told_by_unusual_names_alone() -
         "b.py": b"class A:\n    def f(self):\n        self.multi_tensor_adam()\n",
         "c.py": b"def quantize(x): ...\ndef g(model, ext_module):\n    model.quantize(1)\n    ext_module.quantize(1)\n",
     }
-    found = callers(["multi_tensor_adam", "forward", "quantize"], files)
+    found = callers(["multi_tensor_adam", "forward", "quantize"], torch_project(files))
     assert found == {"multi_tensor_adam": ("a.py:3",), "quantize": ("c.py:4",)}
 
 
@@ -167,7 +168,7 @@ def test_copies_of_nvidias_libraries_are_not_the_projects_code() -> None:
 def test_extensions_loaded_under_a_name() -> None:
     source = b"from torch.utils.cpp_extension import load\nk = load(name='wkv', sources=s)\n"
     source += b"k.forward(x)\nm.forward(x)\n"
-    assert callers(["wkv.forward"], {"a.py": source}) == {"wkv.forward": ("a.py:3",)}
+    assert callers(["wkv.forward"], torch_project({"a.py": source})) == {"wkv.forward": ("a.py:3",)}
 
 
 def test_the_table_has_the_vendors_columns_first() -> None:

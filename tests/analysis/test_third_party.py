@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu2npu.analysis.third_party import analyse_library, read_library
+from gpu2npu.analysis.third_party import analyse_library, public_names, read_library
 from gpu2npu.analysis.third_party_calls import library_calls, read_listed
-from gpu2npu.analysis.third_party_modules import module_names
-from gpu2npu.analysis.third_party_names import public_names
+from gpu2npu.python.modules import module_names
+from gpu2npu.python.project import Project
 from gpu2npu.records import FindingKind
 from gpu2npu.report.tables import csv_bytes
 from gpu2npu.report.third_party import (
@@ -297,6 +297,10 @@ def test_tables_of_the_vendors_tool_are_read_and_others_refused() -> None:
             read_listed(bad, {})
 
 
+def named(root: Path, files: dict[str, bytes]) -> dict[str, str]:
+    return module_names(Project(frozenset(files), files.__getitem__, root))
+
+
 def test_names_of_modules() -> None:
     sources = {
         "src/pkg/__init__.py": b"",
@@ -307,7 +311,7 @@ def test_names_of_modules() -> None:
         "tools/run.py": b"",
         "train.py": b"",
     }
-    assert module_names(Path("/x"), sources) == {
+    assert named(Path("/x"), sources) == {
         "src/pkg/__init__.py": "pkg",
         "src/pkg/sub/__init__.py": "pkg.sub",
         "src/pkg/sub/a.py": "pkg.sub.a",
@@ -316,7 +320,7 @@ def test_names_of_modules() -> None:
         "tools/run.py": "tools.run",
         "train.py": "train",
     }
-    assert module_names(Path("/x/megatron/core"), {"__init__.py": b"from megatron.core import y"}) == {
+    assert named(Path("/x/megatron/core"), {"__init__.py": b"from megatron.core import y"}) == {
         "__init__.py": "megatron.core"
     }
-    assert module_names(Path("/x/timm"), {"__init__.py": b"import timm.layers"}) == {"__init__.py": "timm"}
+    assert named(Path("/x/timm"), {"__init__.py": b"import timm.layers"}) == {"__init__.py": "timm"}
