@@ -75,28 +75,64 @@ class Finding:
     advice: str = ""
 
 
-@dataclass(frozen=True, order=True)
-class StructuralEdit:
-    """One edit of a codemod: the characters from `start` to `end` of the source text become `text`, which is written
-    for CUDA like the source, because the rules are applied after the codemods. Edits of one file do not overlap."""
+# The offsets of a first character and of the one behind the last.
+Bounds = tuple[int, int]
+# A piece of new code: text, or a part of the file between two offsets, as edited itself.
+Code = str | Bounds
 
-    start: int
-    end: int
-    text: str
+
+@dataclass(frozen=True)
+class Edit:
+    """Replace the text between the bounds `place` because of a rule. Offsets are those of the source.
+
+    `text` may be made of pieces of the file. `shown` is the larger expression the change is reported as, `place` itself
+    unless given. `replaced` widens what is replaced, to the comma of an argument that is taken out. `needs` are modules
+    that must be imported for the new text, `imports` those that it imports itself.
+    """
+
+    place: Bounds
+    text: str | tuple[Code, ...]
     rule: str
     message: str
+    shown: Bounds | None = None
+    replaced: Bounds | None = None
+    needs: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
+    operation: Operation = Operation.MODIFY
 
-    def overlaps(self, other: StructuralEdit) -> bool:
-        """Whether the two want some of the same characters. Insertions at one place do not."""
-        return self.start < other.end and other.start < self.end
+    @property
+    def extent(self) -> Bounds:
+        """What is replaced."""
+        return self.replaced or self.place
+
+    @property
+    def pieces(self) -> tuple[Code, ...]:
+        """The pieces of the new text."""
+        return (self.text,) if isinstance(self.text, str) else self.text
+
+
+@dataclass(frozen=True)
+class Found:
+    """A finding at a place, by offsets in the source."""
+
+    place: Bounds
+    rule: str
+    kind: FindingKind
+    api: str
+    message: str
+    severity: Severity = Severity.CHANGE
 
 
 @dataclass(frozen=True)
 class FileRewrite:
-    """What the codemods do to one Python file. A finding here replaces what the rule of its id finds on its line."""
+    """The edits and findings of the codemods in one Python file, and traits that it gets by them.
 
-    edits: tuple[StructuralEdit, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    An edit here has precedence over one of the rules, and a finding over what the rule of its id finds on its line.
+    """
+
+    edits: tuple[Edit, ...] = ()
+    found: tuple[Found, ...] = ()
+    traits: frozenset[str] = frozenset()
 
 
 class AdviceKind(str, Enum):

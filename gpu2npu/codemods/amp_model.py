@@ -14,7 +14,7 @@ from gpu2npu.codemods.choice import CodemodChoice, CodemodError
 from gpu2npu.codemods.entry import Entry, calls_in, find_entries
 from gpu2npu.codemods.imports import line_end, spelling
 from gpu2npu.codemods.model_uses import ModelUses
-from gpu2npu.codemods.places import Step, by_file, inserted, is_skipped, of_rule, replaced, reported
+from gpu2npu.codemods.places import NPU, Step, by_file, inserted, is_skipped, of_rule, replaced, reported
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.python.blocks import begins_line, block_of, indent_step, is_elif, lines_to_indent, same_line, start_of
 from gpu2npu.python.syntax import IMPORTS, last_name
@@ -153,15 +153,15 @@ def _rewritten(found: _Backward) -> Iterator[Step]:
     torch = spelling(file, "torch")
     yield from ((file, edit) for edit in torch.edits)
     scaler = _scaler_name(file)
-    yield _make_scaler(file, f"{scaler} = {torch.name}.cuda.amp.GradScaler()")
-    yield from _autocast(file, found.forward, f"with {torch.name}.cuda.amp.autocast():")
-    yield replaced(file, call.func.value, f"{scaler}.scale({file.code(call.func.value)})", _MESSAGE)
+    yield _make_scaler(file, f"{scaler} = {torch.name}.npu.amp.GradScaler()")
+    yield from _autocast(file, found.forward, f"with {torch.name}.npu.amp.autocast():")
+    loss = call.func.value
+    yield replaced(file, loss, (f"{scaler}.scale(", file.bounds(loss), ")"), _MESSAGE)
     for step in found.steps:
         assert isinstance(step.func, ast.Attribute)
-        optimizer = file.code(step.func.value)
         at = file.bounds(step)[0]
         below = f"{newline_of(file.text)}{indentation(file.text, at)}{scaler}.update()"
-        yield replaced(file, step, f"{scaler}.step({optimizer}){below}", _MESSAGE)
+        yield replaced(file, step, (f"{scaler}.step(", file.bounds(step.func.value), f"){below}"), _MESSAGE)
     if found.clips and found.steps:
         at = file.bounds(file.statement(found.clips[0]))[0]
         optimizer = file.code(found.steps[0].func.value) if isinstance(found.steps[0].func, ast.Attribute) else ""
@@ -212,12 +212,12 @@ def _make_scaler(file: ParsedFile, line: str) -> Step:
     last = [statement for statement in file.tree.body if isinstance(statement, IMPORTS)]
     at = line_end(file, last[-1]) if last else 0
     blank = "" if file.text[at : at + 1] in {"\n", "\r", ""} else newline
-    return inserted(file, at, f"{newline}{line}{newline}{blank}", _MESSAGE)
+    return inserted(file, at, f"{newline}{line}{newline}{blank}", _MESSAGE, NPU)
 
 
 def _autocast(file: ParsedFile, statements: tuple[ast.stmt, ...], head: str) -> Iterator[Step]:
     start = start_of(file, statements[0])
     deeper = indent_step(file)
-    yield inserted(file, start, f"{head}{newline_of(file.text)}{indentation(file.text, start)}{deeper}", _MESSAGE)
+    yield inserted(file, start, f"{head}{newline_of(file.text)}{indentation(file.text, start)}{deeper}", _MESSAGE, NPU)
     for line in lines_to_indent(file, statements):
         yield inserted(file, line, deeper, _MESSAGE)

@@ -6,8 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpu2npu.codemods.imports import spelling
-from gpu2npu.codemods.places import Step, replaced, reported
+from gpu2npu.codemods.imports import RULE, spelling
+from gpu2npu.codemods.places import GroupEdit, Step, reported
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.wrapping import Wrap, argument
 from gpu2npu.python.blocks import block_of
@@ -94,12 +94,16 @@ def _counts(wrap: Wrap, condition: ast.If | ast.IfExp) -> Iterator[Step]:
         return
     yield from ((file, edit) for edit in dist.edits)
     for node in (*counts, *named):
-        yield replaced(file, node, f"{dist.name}.get_world_size()", _MESSAGE)
+        yield file, _world_size(file, node, dist.name)
     body = [condition.body] if isinstance(condition, ast.IfExp) else condition.body
     start, end = file.bounds(wrap.whole)
     for node in walk(*body):
         if _is_count(file, node) and not start <= file.bounds(node)[0] < end:
-            yield replaced(file, node, f"{dist.name}.get_world_size()", _MESSAGE)
+            yield file, _world_size(file, node, dist.name)
+
+
+def _world_size(file: ParsedFile, count: ast.AST, dist: str) -> GroupEdit:
+    return GroupEdit(file.bounds(count), f"{dist}.get_world_size()", RULE, _MESSAGE)
 
 
 def _is_count(file: ParsedFile, node: ast.AST) -> bool:

@@ -144,7 +144,7 @@ def _wait(load: AnyPlace, rewriting: Rewriting) -> None:
     rewriting.add(file, dist.edits)
     at = start_of(file, statement)
     line = f"{dist.name}.barrier(){newline_of(file.text)}{indentation(file.text, at)}"
-    rewriting.put(file, at, at, line, "All ranks wait for the file that rank 0 writes.")
+    rewriting.ask_group(file, (at, at), line, "All ranks wait for the file that rank 0 writes.")
 
 
 def _is_within(place: AnyPlace, node: ast.AST, function: FunctionPlace | None) -> bool:

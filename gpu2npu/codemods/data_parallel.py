@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gpu2npu.codemods.card_count import by_world_size
@@ -13,9 +12,9 @@ from gpu2npu.codemods.cpu_moves import keep_on_card
 from gpu2npu.codemods.entry import Entries, Entry, find_entries
 from gpu2npu.codemods.loaders import shard_loaders
 from gpu2npu.codemods.own_card import on_own_card
-from gpu2npu.codemods.places import Step, by_file, reported, taken_over
+from gpu2npu.codemods.places import GroupEdit, Step, by_file, plain, reported, taken_over
 from gpu2npu.codemods.process_group import set_up
-from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.program import Program
 from gpu2npu.codemods.rank_zero import on_rank_zero
 from gpu2npu.codemods.references import (
     Reference,
@@ -30,11 +29,9 @@ from gpu2npu.codemods.single_card import last_move, single_card_entry, wrap_belo
 from gpu2npu.codemods.spelling import api_of
 from gpu2npu.codemods.unused_parameters import parts_left_out
 from gpu2npu.codemods.wrapping import Wrap, distributed, find_wraps, kept_name, target_of
-from gpu2npu.records import FileRewrite, Finding, FindingKind, StructuralEdit
+from gpu2npu.records import FileRewrite, FindingKind
 
-_ASKS_RANK = re.compile(r"\bif ([\w.]+)\.get_rank\(\) == 0")
-_NEEDS_GROUP = re.compile(r"\.get_world_size\(|\bDistributedSampler\(|\bDistributedDataParallel\(|\.barrier\(")
-_ASKS = re.compile(f"{_ASKS_RANK.pattern}|{_NEEDS_GROUP.pattern}")
+_MULTI_CARD = "multi-card"  # the trait that asks for a launcher
 
 
 def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]:
@@ -58,7 +55,12 @@ def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewr
     steps += _rewritten(program, choice, rewritten, Entries(started), single)
     for codemod in (shard_loaders, on_rank_zero) if started else ():
         steps += taken_over(program, steps, codemod(program, [entry.file.path for entry in started]))
-    return by_file(_with_other_programs(program, steps, started))
+    rewrites = by_file(_with_other_programs(steps, started, program))
+    homes = {entry.file.path for entry in started}
+    return {
+        path: replace(rewrite, traits=frozenset({_MULTI_CARD})) if path in homes else rewrite
+        for path, rewrite in rewrites.items()
+    }
 
 
 def _rewritten(
@@ -73,13 +75,13 @@ def _rewritten(
     yield from keep_on_card(started, wrapped, choice.target_model if single is not None else None)
     for wrap in wraps:
         yield from parts_left_out(program, wrap)
-    besides = list(on_own_card(started))
+    yield from on_own_card(started)
     if choice.data_parallel:
-        besides += [step for wrap in wraps for step in by_world_size(wrap)]
+        for wrap in wraps:
+            yield from by_world_size(wrap)
         yield from _whole_models(program, wraps, started)
         yield from _named_otherwise(program, wraps)
-        yield from _wrapped(program, wraps, started, besides)
-    yield from _outside(wraps, besides)
+        yield from _wrapped(program, wraps, started)
 
 
 def _named_otherwise(program: Program, wraps: Sequence[Wrap]) -> Iterator[Step]:
@@ -100,21 +102,16 @@ def _staying(program: Program, wraps: Sequence[Wrap]) -> frozenset[str]:
     return staying(_references(program), [wrap.call for wrap in wraps])
 
 
-def _wrapped(program: Program, wraps: Sequence[Wrap], started: Entries, besides: Sequence[Step]) -> Iterator[Step]:
-    """The wraps in DistributedDataParallel, with what else changes inside of them."""
+def _wrapped(program: Program, wraps: Sequence[Wrap], started: Entries) -> Iterator[Step]:
+    """The wraps in DistributedDataParallel."""
     stays = _staying(program, wraps)
-    edits: dict[ParsedFile, list[StructuralEdit]] = {}
-    for file, step in besides:
-        if isinstance(step, StructuralEdit):
-            edits.setdefault(file, []).append(step)
     for wrap in wraps:
         if is_part(wrap):
             yield from kept_name(wrap)
             continue
         programs = started.that_run(wrap.file, wrap.call)
         running = {file for entry in programs for file in entry.files.values()}
-        twice = is_called_twice(program, wrap, running)
-        yield from distributed(wrap, wrap.file.path in stays, twice, edits.get(wrap.file, ()))
+        yield from distributed(wrap, wrap.file.path in stays, is_called_twice(program, wrap, running))
 
 
 def _whole_models(program: Program, wraps: Sequence[Wrap], started: Entries) -> Iterator[Step]:
@@ -130,35 +127,22 @@ def _whole_models(program: Program, wraps: Sequence[Wrap], started: Entries) -> 
             yield from wrap_below(program, entry, wrap.file, below, name)
 
 
-def _outside(wraps: Sequence[Wrap], besides: Iterable[Step]) -> Iterator[Step]:
-    """The other changes, but for those that the new code of a wrap has already."""
-    wholes: dict[ParsedFile, list[tuple[int, int]]] = {}
-    for wrap in wraps:
-        wholes.setdefault(wrap.file, []).append(wrap.file.bounds(wrap.whole))
-    for file, step in besides:
-        if isinstance(step, Finding) or not any(
-            start <= step.start and step.end <= end for start, end in wholes.get(file, ())
-        ):
-            yield file, step
-
-
-def _with_other_programs(program: Program, steps: Sequence[Step], started: Sequence[Entry]) -> Iterator[Step]:
+def _with_other_programs(steps: Sequence[Step], started: Sequence[Entry], program: Program) -> Iterator[Step]:
     """The steps, for programs besides that run the same code: what needs a process group gets one there too, and to
     write files takes none."""
-    asking = [(file, step) for file, step in steps if isinstance(step, StructuralEdit) and _ASKS.search(step.text)]
+    asking = [(file, step) for file, step in steps if isinstance(step, GroupEdit)]
     done = {entry.file.path for entry in started}
     found = find_entries(program, {file.path for file, _ in asking})
     others = Entries(entry for entry in found if entry.file.path not in done and own_group(entry) is None)
     needing: set[Entry] = set()
-    for file, edit in asking:
-        if _NEEDS_GROUP.search(edit.text):
-            needing.update(others.that_run_at(file, edit.start))
     for file, step in steps:
-        if isinstance(step, StructuralEdit) and _ASKS_RANK.search(step.text) and others.that_run_at(file, step.start):
-            text = _ASKS_RANK.sub(r"if not \1.is_initialized() or \1.get_rank() == 0", step.text)
-            yield file, replace(step, text=text)
-        else:
+        if not isinstance(step, GroupEdit):
             yield file, step
+            continue
+        running = others.that_run_at(file, step.place[0])
+        if step.alone is None:
+            needing.update(running)
+        yield file, plain(step, step.alone if step.alone is not None and running else step.text)
     for entry in others.all:
         if entry in needing:
             yield from set_up(entry)

@@ -15,11 +15,13 @@ from gpu2npu.python.blocks import line_start, next_line, same_line, start_of
 from gpu2npu.python.scopes import Imported
 from gpu2npu.python.syntax import IMPORTS, Import, string_value
 from gpu2npu.python.text import newline_of
-from gpu2npu.records import StructuralEdit
+from gpu2npu.records import Edit
 
 RULE = "data-parallel"
 # The local name of an imported module, where it is not its own.
 _LOCAL = {"torch.distributed": "dist"}
+# What makes `torch.npu` of torch.
+_PLUGIN = "torch_npu"
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Spelling:
     """`name` is what to write for the module or name, `edits` the import that it takes, if any."""
 
     name: str
-    edits: tuple[StructuralEdit, ...] = ()
+    edits: tuple[Edit, ...] = ()
 
 
 def spelling(file: ParsedFile, qualified: str) -> Spelling:
@@ -52,8 +54,11 @@ def spelling(file: ParsedFile, qualified: str) -> Spelling:
         statement, name = f"import {qualified} as {name}_", f"{name}_"
     else:
         beside = _last_alias(file, qualified)
+    imported: tuple[str, ...] = (qualified,)
+    if qualified == "torch":  # code for the NPU is what asks for it
+        statement, imported = f"{statement}{newline_of(file.text)}import {_PLUGIN}", (qualified, _PLUGIN)
     at, text = (beside, f", {name}") if beside is not None else _place(file, qualified, statement)
-    return Spelling(name, (StructuralEdit(at, at, text, RULE, f"The new code needs {qualified}."),))
+    return Spelling(name, (Edit((at, at), text, RULE, f"The new code needs {qualified}.", imports=imported),))
 
 
 def _bound(file: ParsedFile) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ from gpu2npu.python.concrete import outer_bounds
 from gpu2npu.python.dataflow import Dataflow
 from gpu2npu.python.place import CallPlace
 from gpu2npu.python.syntax import COMPREHENSIONS, FORS, FUNCTIONS, WITHS, blocks, dotted_name, last_name
+from gpu2npu.records import Code
 
 
 def is_plain(node: ast.AST) -> bool:
@@ -61,7 +62,7 @@ def can_be_moved(call: LoaderCall) -> bool:
     return False
 
 
-def name_dataset(call: LoaderCall, rewriting: Rewriting) -> tuple[str, list[str]]:
+def name_dataset(call: LoaderCall, rewriting: Rewriting) -> tuple[str, list[tuple[Code, ...]]]:
     """The text by which the sampler names the dataset, and the line above the call that makes it, if it was made in the
     call itself."""
     file, dataset = call.place.file, call.value("dataset")
@@ -72,7 +73,8 @@ def name_dataset(call: LoaderCall, rewriting: Rewriting) -> tuple[str, list[str]
     start, end = outer_bounds(file, dataset)
     text = file.text[start:end]
     rewriting.put(file, start, end, name, "The dataset is made once, for the loader and for its sampler.")
-    return name, [f"{name} = {text if _stands_alone(text) else f'({text})'}"]
+    parts: tuple[Code, ...] = ((start, end),) if _stands_alone(text) else ("(", (start, end), ")")
+    return name, [(f"{name} = ", *parts)]
 
 
 def _stands_alone(text: str) -> bool:

@@ -101,7 +101,8 @@ def _wrapped(file: ParsedFile, call: ast.Call) -> Iterator[Step]:
         writes = writes or (api in {"open", "io.open"} and _writes(call))
         name = spelling(file, _MAPPED)
         yield from ((file, edit) for edit in name.edits)
-        yield replaced(file, path, f"{name.name}({file.code(path)}{', writes=True' if writes else ''})", _MESSAGE)
+        mapped = (f"{name.name}(", file.bounds(path), f"{', writes=True' if writes else ''})")
+        yield replaced(file, path, mapped, _MESSAGE)
 
 
 def _called(file: ParsedFile, call: ast.Call) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from gpu2npu.codemods.entry import Entries
 from gpu2npu.codemods.imports import spelling
-from gpu2npu.codemods.places import Step, is_skipped, quoted, replaced, reported, span_replaced
+from gpu2npu.codemods.places import NPU, Step, is_skipped, quoted, replaced, reported, span_replaced
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.python.concrete import argument_bounds
 from gpu2npu.python.literals import LiteralError, literals
@@ -65,8 +65,8 @@ def _in_string(file: ParsedFile, node: ast.Constant) -> Iterator[Step]:
     if card is None or _in_set_device(file, node):
         return
     if card.group(1) == "0":
-        if ":0" in file.code(node):
-            yield replaced(file, node, file.code(node).replace(":0", ""), _MESSAGE)
+        if "cuda:0" in file.code(node):
+            yield replaced(file, node, file.code(node).replace("cuda:0", "npu"), _MESSAGE, NPU)
     elif not isinstance(file.parents[node], ast.Dict):  # map_location={'cuda:1': 'cuda:0'}
         yield _other_card(file, node, "'npu'")
 
@@ -80,7 +80,7 @@ def _in_formatted(file: ParsedFile, node: ast.JoinedStr) -> Iterator[Step]:
         return
     quote = _quote(file, node)
     if isinstance(value, ast.FormattedValue) and quote is not None and _is_first_card(file, value.value):
-        yield replaced(file, node, f"{quote}cuda{quote}", _MESSAGE)
+        yield replaced(file, node, f"{quote}npu{quote}", _MESSAGE, NPU)
     else:
         yield _other_card(file, node, "'npu'")
 
@@ -111,7 +111,7 @@ def _in_call(file: ParsedFile, node: ast.Call, variable: str) -> Iterator[Step]:
             yield replaced(file, first, f"int({os.name}.environ['{variable}'])", _MESSAGE)
     elif qualified == "torch.cuda.device":
         if _is_first_card(file, first):
-            yield replaced(file, first, f"{torch.name}.cuda.current_device()", _MESSAGE)
+            yield replaced(file, first, f"{torch.name}.npu.current_device()", _MESSAGE, NPU)
     elif qualified == "torch.device":
         index = argument_value(given[1]) if len(given) > 1 else None
         if index is not None and string_value(first) == "cuda":
@@ -134,7 +134,7 @@ def _in_to_or_format(file: ParsedFile, node: ast.Call) -> Iterator[Step]:
     first = argument_value(given[0])
     if node.func.attr == "to" and (is_integer(first) or isinstance(first, ast.Subscript)):
         if _is_first_card(file, first) and (is_integer(first) or _CARD_NAME.search(file.code(first))):
-            yield replaced(file, first, quoted(file, "cuda"), _MESSAGE)
+            yield replaced(file, first, quoted(file, "npu"), _MESSAGE, NPU)
     elif node.func.attr == "format" and string_value(node.func.value) == "cuda:{}" and len(given) == 1:
         yield from _built_name(file, node, first)
 
@@ -144,7 +144,7 @@ def _built_name(file: ParsedFile, node: ast.expr, card: ast.expr) -> Iterator[St
     if _in_set_device(file, node):
         return
     if _is_first_card(file, card):
-        yield replaced(file, node, quoted(file, "cuda"), _MESSAGE)
+        yield replaced(file, node, quoted(file, "npu"), _MESSAGE, NPU)
     else:
         yield _other_card(file, node, "'npu'")
 

@@ -4,41 +4,58 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gpu2npu.codemods.imports import RULE
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
-from gpu2npu.python.text import splice
-from gpu2npu.records import FileRewrite, Finding, FindingKind, StructuralEdit
+from gpu2npu.python.edits import conflict
+from gpu2npu.records import Code, Edit, FileRewrite, FindingKind, Found
 
 # The rules whose findings are replaced, by the name they report, where that is not RULE.
 _RULES = {
     "torch.nn.parallel.DataParallel": "parallel-data-parallel",
     "torch.nn.parallel.data_parallel": "parallel-data-parallel-function",
 }
+# The module that must be imported for code that says `torch.npu` or `.npu()`.
+NPU = ("torch_npu",)
+
+
+@dataclass(frozen=True)
+class GroupEdit(Edit):
+    """An edit whose new text asks the process group. `alone` is the text for code that programs without a group run
+    too; where it is None, they need one."""
+
+    alone: str | tuple[Code, ...] | None = None
+
+
+def plain(edit: GroupEdit, text: str | tuple[Code, ...]) -> Edit:
+    """An edit with the text that was settled on."""
+    return Edit(edit.place, text, edit.rule, edit.message, needs=edit.needs, imports=edit.imports)
+
+
 # What a codemod does to a file, one thing at a time.
-Step = tuple[ParsedFile, StructuralEdit | Finding]
+Step = tuple[ParsedFile, Edit | Found]
 
 
-def replaced(file: ParsedFile, node: ast.AST, text: str, message: str) -> Step:
+def replaced(
+    file: ParsedFile, node: ast.AST, text: str | tuple[Code, ...], message: str, needs: tuple[str, ...] = ()
+) -> Step:
     """The node's code becomes `text`."""
-    start, end = file.bounds(node)
-    return file, StructuralEdit(start, end, text, RULE, message)
+    return file, Edit(file.bounds(node), text, RULE, message, needs=needs)
 
 
 def span_replaced(file: ParsedFile, start: int, end: int, text: str, message: str) -> Step:
-    return file, StructuralEdit(start, end, text, RULE, message)
+    return file, Edit((start, end), text, RULE, message)
 
 
-def inserted(file: ParsedFile, offset: int, text: str, message: str) -> Step:
-    return file, StructuralEdit(offset, offset, text, RULE, message)
+def inserted(file: ParsedFile, offset: int, text: str, message: str, needs: tuple[str, ...] = ()) -> Step:
+    return file, Edit((offset, offset), text, RULE, message, needs=needs)
 
 
 def reported(file: ParsedFile, node: ast.AST, api: str, message: str, kind: FindingKind) -> Step:
-    span = file.span(node)
-    return file, Finding(span, _RULES.get(api, RULE), kind, api, message)
+    return file, Found(file.bounds(node), _RULES.get(api, RULE), kind, api, message)
 
 
 def is_skipped(file: ParsedFile, node: ast.AST) -> bool:
@@ -55,17 +72,22 @@ def _skips(text: str) -> Skips:
 
 def by_file(steps: Iterable[Step]) -> dict[str, FileRewrite]:
     """The rewrites of a codemod."""
-    edits: dict[str, list[StructuralEdit]] = {}
-    findings: dict[str, list[Finding]] = {}
+    edits: dict[str, list[Edit]] = {}
+    found: dict[str, list[Found]] = {}
     for file, step in steps:
-        if isinstance(step, Finding):
-            findings.setdefault(file.path, []).append(step)
+        if isinstance(step, Found):
+            found.setdefault(file.path, []).append(step)
         else:
             edits.setdefault(file.path, []).append(step)
     return {
-        path: FileRewrite(tuple(sorted(set(edits.get(path, ())))), tuple(dict.fromkeys(findings.get(path, ()))))
-        for path in sorted({*edits, *findings})
+        path: FileRewrite(in_order(edits.get(path, ())), tuple(dict.fromkeys(found.get(path, ()))))
+        for path in sorted({*edits, *found})
     }
+
+
+def in_order(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+    """Edits in the order of the text, each once."""
+    return tuple(sorted(dict.fromkeys(edits), key=lambda edit: (edit.place, *map(str, edit.pieces), edit.rule)))
 
 
 def of_rule(rule: str, rewrites: Mapping[str, FileRewrite]) -> dict[str, FileRewrite]:
@@ -73,7 +95,7 @@ def of_rule(rule: str, rewrites: Mapping[str, FileRewrite]) -> dict[str, FileRew
     return {
         path: FileRewrite(
             tuple(replace(edit, rule=rule) for edit in rewrite.edits),
-            tuple(replace(finding, rule=rule) for finding in rewrite.findings),
+            tuple(replace(found, rule=rule) for found in rewrite.found),
         )
         for path, rewrite in rewrites.items()
     }
@@ -81,23 +103,16 @@ def of_rule(rule: str, rewrites: Mapping[str, FileRewrite]) -> dict[str, FileRew
 
 def taken_over(program: Program, steps: Iterable[Step], rewrites: Mapping[str, FileRewrite]) -> Iterator[Step]:
     """The steps of another codemod, but for edits where there are other edits already."""
-    done: dict[str, list[StructuralEdit]] = {}
+    done: dict[str, list[Edit]] = {}
     for file, step in steps:
-        if isinstance(step, StructuralEdit):
+        if isinstance(step, Edit):
             done.setdefault(file.path, []).append(step)
     for path, rewrite in rewrites.items():
         parsed = program.file(path)
         if parsed is not None:
-            free = [edit for edit in rewrite.edits if not any(edit.overlaps(other) for other in done.get(path, ()))]
+            free = [edit for edit in rewrite.edits if not any(conflict(edit, other) for other in done.get(path, ()))]
             yield from ((parsed, edit) for edit in free)
-            yield from ((parsed, finding) for finding in rewrite.findings)
-
-
-def joined(file: ParsedFile, node: ast.AST, edits: Iterable[StructuralEdit], message: str) -> Step:
-    """Edits within a node as one edit of the whole node, which a report shows as before and after."""
-    start, end = file.bounds(node)
-    inside = [(edit.start - start, edit.end - start, edit.text) for edit in edits]
-    return file, StructuralEdit(start, end, splice(file.text[start:end], inside), RULE, message)
+            yield from ((parsed, found) for found in rewrite.found)
 
 
 def quoted(file: ParsedFile, text: str) -> str:

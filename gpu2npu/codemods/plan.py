@@ -14,15 +14,17 @@ from gpu2npu.codemods.choice import CodemodChoice, CodemodError
 from gpu2npu.codemods.data_parallel import data_parallel
 from gpu2npu.codemods.generated import beside_programs
 from gpu2npu.codemods.modelarts import modelarts
+from gpu2npu.codemods.places import in_order
 from gpu2npu.codemods.program import Program, has_backward
 from gpu2npu.codemods.references import FUNCTION_WORD
 from gpu2npu.codemods.similar import similar
 from gpu2npu.codemods.specify_device import specify_device
 from gpu2npu.codemods.spelling import WORD
 from gpu2npu.engine import ProjectContext
+from gpu2npu.python.edits import conflict
 from gpu2npu.python.imports import ImportGraph
 from gpu2npu.python.library import Library
-from gpu2npu.records import FileRewrite, StructuralEdit
+from gpu2npu.records import Edit, FileRewrite
 
 # A codemod looks at the whole program and says what to do to its files; None where what it was asked for is not there.
 Codemod = Callable[[Program, CodemodChoice], Mapping[str, FileRewrite] | None]
@@ -151,20 +153,24 @@ def plan_part(part: Part) -> PlannedPart:
 
 
 def _joined(earlier: FileRewrite, later: FileRewrite) -> FileRewrite:
-    free = [edit for edit in later.edits if not any(edit.overlaps(other) for other in earlier.edits)]
+    free = [edit for edit in later.edits if not any(conflict(edit, other) for other in earlier.edits)]
     return FileRewrite(
-        tuple(sorted({*earlier.edits, *free})), tuple(dict.fromkeys((*earlier.findings, *later.findings)))
+        in_order((*earlier.edits, *free)),
+        tuple(dict.fromkeys((*earlier.found, *later.found))),
+        earlier.traits | later.traits,
     )
 
 
-def _in_order(edits: Iterable[StructuralEdit]) -> tuple[StructuralEdit, ...]:
+def _in_order(edits: Iterable[Edit]) -> tuple[Edit, ...]:
     """What is inserted at one place becomes one edit, imports first."""
-    merged: list[StructuralEdit] = []
-    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end, not edit.text.startswith(("import ", "from ")))):
+    merged: list[Edit] = []
+    for edit in sorted(edits, key=lambda edit: (edit.place, not edit.imports)):
         last = merged[-1] if merged else None
-        if last is not None and last.start == last.end == edit.start == edit.end:
+        if last is not None and last.place == edit.place and edit.place[0] == edit.place[1]:
             message = last.message if edit.message in last.message else f"{last.message} {edit.message}"
-            merged[-1] = replace(last, text=last.text + edit.text, message=message)
+            needs = tuple(dict.fromkeys((*last.needs, *edit.needs)))
+            imports = (*last.imports, *edit.imports)
+            merged[-1] = replace(last, text=(*last.pieces, *edit.pieces), message=message, needs=needs, imports=imports)
         else:
             merged.append(edit)
     return tuple(merged)

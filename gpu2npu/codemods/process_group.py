@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from gpu2npu.codemods.entry import Entry, main_guard
 from gpu2npu.codemods.imports import first_code, spelling
-from gpu2npu.codemods.places import Step, inserted, replaced
+from gpu2npu.codemods.places import NPU, Step, inserted, replaced
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.python.blocks import begins_line, indent_step, line_below, next_line
 from gpu2npu.python.syntax import DEFINITIONS, IMPORTS, argument_value, arguments, last_name, own_nodes
@@ -31,8 +31,8 @@ def set_up(entry: Entry) -> Iterator[Step]:
         f"if 'RANK' not in {os.name}.environ:  # started without a launcher: one process on one card",
         f"{indent_step(file)}{os.name}.environ.update("
         "RANK='0', LOCAL_RANK='0', WORLD_SIZE='1', MASTER_ADDR='127.0.0.1', MASTER_PORT='0')",
-        f"{torch.name}.cuda.set_device(int({os.name}.environ['LOCAL_RANK']))",
-        f"{dist.name}.init_process_group('nccl')",
+        f"{torch.name}.npu.set_device(int({os.name}.environ['LOCAL_RANK']))",
+        f"{dist.name}.init_process_group('hccl')",
     ]
     quote = '"' if file.text.count('"') > file.text.count("'") else "'"
     begin = [line.replace("'", quote) for line in begin]
@@ -67,18 +67,18 @@ def _at_top_level(file: ParsedFile, begin: Sequence[str], message: str) -> Itera
     offset = first_code(file) if last is None else line_below(file, last)
     follows = file.text[offset : offset + 1]
     below = [""] if follows and follows not in "\r\n" else []
-    yield inserted(file, offset, _lines(file, ["", *begin, *below], "", offset), message)
+    yield inserted(file, offset, _lines(file, ["", *begin, *below], "", offset), message, NPU)
 
 
 def _in_guard(file: ParsedFile, guard: ast.If, begin: Sequence[str], message: str) -> Iterator[Step]:
     first, indent = guard.body[0], _indent(file, guard)
     if begins_line(file, first):
         start = next_line(file, file.bounds(guard.test)[1])
-        yield inserted(file, start, _lines(file, begin, indent, start), message)
+        yield inserted(file, start, _lines(file, begin, indent, start), message, NPU)
     else:  # if __name__ == '__main__': main()
         start, _ = file.bounds(first)
         text = newline_of(file.text) + _lines(file, begin, indent, start) + indent
-        yield inserted(file, start, text, message)
+        yield inserted(file, start, text, message, NPU)
 
 
 def _indent(file: ParsedFile, guard: ast.If) -> str:
@@ -100,10 +100,10 @@ def _end(file: ParsedFile, guard: ast.If, end: str, message: str) -> Iterator[St
     if not isinstance(status, (ast.Call, ast.Await)):
         yield inserted(file, file.bounds(exit_call)[0], f"{end}{newline}{indent}", message)
         return
-    before = f"status = {file.code(status)}{newline}{indent}{end}{newline}{indent}"
     start, stop = file.bounds(exit_call)
     inner, behind = file.bounds(status)
-    text = f"{before}{file.text[start:inner]}status{file.text[behind:stop]}"
+    before = f"{newline}{indent}{end}{newline}{indent}"
+    text = ("status = ", (inner, behind), before, (start, inner), "status", (behind, stop))
     yield replaced(file, exit_call, text, message)
 
 

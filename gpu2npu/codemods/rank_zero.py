@@ -19,7 +19,7 @@ from gpu2npu.python.place import CallPlace, Place
 from gpu2npu.python.reachability import is_main_guard
 from gpu2npu.python.syntax import FUNCTIONS, WITHS, Function, arguments, blocks, is_unpacked, string_value
 from gpu2npu.python.text import indentation, newline_of
-from gpu2npu.records import FileRewrite
+from gpu2npu.records import Code, FileRewrite
 
 _MESSAGE = "Rank 0 writes files, and the others do not."
 _LOG_FILES = frozenset({"logging.FileHandler", "logging.basicConfig"})
@@ -148,7 +148,9 @@ def _gate(file: ParsedFile, group: Sequence[ast.stmt], rewriting: Rewriting) -> 
     start = start_of(file, group[0])
     step, newline = indent_step(file), newline_of(file.text)
     indent = indentation(file.text, start)
-    rewriting.put(file, start, start, f"if {dist.name}.get_rank() == 0:{newline}{indent}{step}", _MESSAGE)
+    condition = f"if {dist.name}.get_rank() == 0:{newline}{indent}{step}"
+    alone = f"if not {dist.name}.is_initialized() or {dist.name}.get_rank() == 0:{newline}{indent}{step}"
+    rewriting.ask_group(file, (start, start), condition, _MESSAGE, alone)
     for line in lines_to_indent(file, group):
         rewriting.put(file, line, line, step, _MESSAGE)
 
@@ -210,7 +212,8 @@ def _is_path(call: ast.Call) -> bool:
 def _silence(call: CallPlace, rewriting: Rewriting) -> None:
     node, file = call.node, call.file
     dist = spelling(file, "torch.distributed")
-    quiet = f"None if {dist.name}.get_rank() == 0 else 'disabled'"
+    first = f"if {dist.name}.get_rank() == 0 else 'disabled'"
+    alone = f"if not {dist.name}.is_initialized() or {dist.name}.get_rank() == 0 else 'disabled'"
     given = next((keyword.value for keyword in node.keywords if keyword.arg == "mode"), None)
     if given is not None and RANK.search(file.code(given)):
         return
@@ -218,10 +221,10 @@ def _silence(call: CallPlace, rewriting: Rewriting) -> None:
     message = "Rank 0 keeps the records of the run."
     if given is not None:
         start, end = outer_bounds(file, given)
-        value = file.text[start:end]
-        if string_value(given) is None and not isinstance(given, ast.Attribute):
-            value = f"({value})"
-        rewriting.put(file, start, end, f"{value} if {dist.name}.get_rank() == 0 else 'disabled'", message)
+        plain = string_value(given) is not None or isinstance(given, ast.Attribute)
+        value: tuple[Code, ...] = ((start, end), " ") if plain else ("(", (start, end), ") ")
+        rewriting.ask_group(file, (start, end), (*value, first), message, (*value, alone))
         return
     end = _end_of_arguments(call)
-    rewriting.put(file, end, end, f"{', ' if arguments(node) else ''}mode={quiet}", message)
+    mode = f"{', ' if arguments(node) else ''}mode=None "
+    rewriting.ask_group(file, (end, end), mode + first, message, mode + alone)

@@ -114,7 +114,7 @@ def _lists_distributed(classes: ast.Tuple) -> bool:
 def _taken_out(file: ParsedFile, classes: ast.Tuple, node: ast.expr) -> Step:
     if len(classes.elts) == 2:
         other = next(element for element in classes.elts if element is not node)
-        return replaced(file, classes, file.code(other), _MESSAGE)
+        return replaced(file, classes, (file.bounds(other),), _MESSAGE)
     index = classes.elts.index(node)
     start, end = file.bounds(node)
     if index + 1 < len(classes.elts):

@@ -16,6 +16,7 @@ from gpu2npu.python.concrete import argument_bounds, outer_bounds
 from gpu2npu.python.place import is_integer
 from gpu2npu.python.syntax import argument_value, arguments
 from gpu2npu.python.text import indentation, newline_of
+from gpu2npu.records import Bounds, Code
 
 SAMPLER = "torch.utils.data.DistributedSampler"
 _SHARE = "Each rank takes its share of every batch of the training loader."
@@ -28,8 +29,8 @@ class _Terms:
     """The texts that a rewritten call is made of; `shuffle` is what stays of it in the call, if anything."""
 
     ranks: str
-    sampler: str
-    shuffle: str | None
+    sampler: tuple[Code, ...]
+    shuffle: tuple[Code, ...] | None
 
 
 def shard(call: LoaderCall, shared: Shared | None, rewriting: Rewriting) -> None:
@@ -39,32 +40,33 @@ def shard(call: LoaderCall, shared: Shared | None, rewriting: Rewriting) -> None
     rewriting.add(file, (*dist.edits, *sampler.edits))
     ranks = f"{dist.name}.get_world_size()"
     dataset, lines = name_dataset(call, rewriting)
-    made = f"{sampler.name}({dataset}{_sampler_options(call)})"
+    made: tuple[Code, ...] = (f"{sampler.name}({dataset}", *_sampler_options(call), ")")
     shuffle = None
     if shared is not None:
-        made = f"{made} if {shared.condition} else None"
+        made = (*made, f" if {shared.condition} else None")
         shuffle = _remaining_shuffle(call, shared)
         _pass_condition(shared, rewriting)
     if _is_long(call, made):
         name = free_name(call, "sampler")
-        lines.append(f"{name} = {made}")
-        made = name
+        lines.append((f"{name} = ", *made))
+        made = (name,)
     if "batch_size" not in call.given:
-        lines.append(f"{_keywords(call)}['batch_size'] //= {ranks}")
+        lines.append((f"{_keywords(call)}['batch_size'] //= {ranks}",))
     _put_above(call, lines, rewriting)
-    _edit(call, shared, _Terms(ranks, f"sampler={made}", shuffle), rewriting)
+    _edit(call, shared, _Terms(ranks, ("sampler=", *made), shuffle), rewriting)
 
 
-def _is_long(call: LoaderCall, sampler: str) -> bool:
+def _is_long(call: LoaderCall, sampler: tuple[Code, ...]) -> bool:
     """Whether the sampler makes the line too long, and can be made in a line above."""
     file = call.place.file
     first = call.given.get("shuffle", call.given.get("batch_size", call.given["dataset"]))
     start = file.bounds(argument_value(first))[0]
     line = file.text[line_start(file, start) :].splitlines()[0]
-    return len(line) + len(sampler) > _LONG and can_be_moved(call)
+    length = sum(len(piece) if isinstance(piece, str) else piece[1] - piece[0] for piece in sampler)
+    return len(line) + length > _LONG and can_be_moved(call)
 
 
-def _put_above(call: LoaderCall, lines: list[str], rewriting: Rewriting) -> None:
+def _put_above(call: LoaderCall, lines: list[tuple[Code, ...]], rewriting: Rewriting) -> None:
     """Lines above the statement of the call."""
     file = call.place.file
     statement = own_lines(file, call.call)
@@ -72,17 +74,17 @@ def _put_above(call: LoaderCall, lines: list[str], rewriting: Rewriting) -> None
         return
     at = start_of(file, statement)
     below = newline_of(file.text) + indentation(file.text, at)
-    rewriting.put(file, at, at, "".join(line + below for line in lines), _SHARE)
+    rewriting.ask_group(file, (at, at), tuple(piece for line in lines for piece in (*line, below)), _SHARE)
 
 
-def _remaining_shuffle(call: LoaderCall, shared: Shared) -> str | None:
+def _remaining_shuffle(call: LoaderCall, shared: Shared) -> tuple[Code, ...] | None:
     """What the call keeps of `shuffle` for the loaders that are not for training."""
     shuffle = call.code("shuffle")
     if shuffle in {None, "None", "False"}:
         return None
-    return (
-        f"shuffle={shared.negation}" if shuffle == "True" else f"shuffle={_atom(call, 'shuffle')} and {shared.negation}"
-    )
+    if shuffle == "True":
+        return (f"shuffle={shared.negation}",)
+    return ("shuffle=", *_atom(call, "shuffle"), f" and {shared.negation}")
 
 
 def _pass_condition(shared: Shared, rewriting: Rewriting) -> None:
@@ -98,16 +100,26 @@ def _pass_condition(shared: Shared, rewriting: Rewriting) -> None:
         rewriting.put(place.file, end, end, f"{comma}{shared.condition}=True", message)
 
 
-def _sampler_options(call: LoaderCall) -> str:
+def _sampler_options(call: LoaderCall) -> tuple[Code, ...]:
     """What the sampler takes over from the loader, with a leading comma."""
+    options: list[Code] = []
     shuffle = call.code("shuffle")
     if shuffle is None and call.may_hold("shuffle"):
-        shuffle = f"{_keywords(call)}.pop('shuffle', False)"
+        options.append(f", shuffle={_keywords(call)}.pop('shuffle', False)")
+    elif shuffle in {None, "None"}:
+        options.append(", shuffle=False")
+    elif shuffle != "True":
+        options += (", shuffle=", _bounds(call, "shuffle"))
     drop_last = call.code("drop_last")
     if drop_last is None and call.may_hold("drop_last") and call.keys is not None:
-        drop_last = f"{_keywords(call)}.get('drop_last', False)"
-    options = "" if shuffle == "True" else f", shuffle={'False' if shuffle in {None, 'None'} else shuffle}"
-    return options + ("" if drop_last in {None, "False"} else f", drop_last={drop_last}")
+        options.append(f", drop_last={_keywords(call)}.get('drop_last', False)")
+    elif drop_last not in {None, "False"}:
+        options += (", drop_last=", _bounds(call, "drop_last"))
+    return tuple(options)
+
+
+def _bounds(call: LoaderCall, parameter: str) -> Bounds:
+    return call.place.file.bounds(argument_value(call.given[parameter]))
 
 
 def _keywords(call: LoaderCall) -> str:
@@ -115,12 +127,13 @@ def _keywords(call: LoaderCall) -> str:
     return call.place.file.code(call.keywords)
 
 
-def _atom(call: LoaderCall, parameter: str) -> str:
+def _atom(call: LoaderCall, parameter: str) -> tuple[Code, ...]:
     """What a parameter is given, in parentheses where an operator could tear it apart."""
     value = argument_value(call.given[parameter])
     code = call.place.file.code(value)
     plain = (isinstance(value, _ATOMS) or is_integer(value)) and not code.startswith("-")
-    return code if plain else f"({code})"
+    bounds = _bounds(call, parameter)
+    return (bounds,) if plain else ("(", bounds, ")")
 
 
 def _edit(call: LoaderCall, shared: Shared | None, terms: _Terms, rewriting: Rewriting) -> None:
@@ -129,21 +142,22 @@ def _edit(call: LoaderCall, shared: Shared | None, terms: _Terms, rewriting: Rew
     taken = next((call.given[name] for name in ("shuffle", "sampler") if name in call.given), None)
     sampler = terms.sampler
     if terms.shuffle is not None and taken is not None:
-        sampler += _comma(call, taken) + terms.shuffle
+        sampler = (*sampler, _comma(call, taken), *terms.shuffle)
     if "batch_size" in call.given:
         ranks = terms.ranks if shared is None else f"({terms.ranks} if {shared.condition} else 1)"
         value = argument_value(call.given["batch_size"])
         start, end = outer_bounds(file, value)
-        is_atom = (start, end) != file.bounds(value) or _atom(call, "batch_size") == file.text[start:end]
+        is_atom = (start, end) != file.bounds(value) or len(_atom(call, "batch_size")) == 1
         if not is_atom:
             rewriting.put(file, start, start, "(", _SHARE)
         divided = f"{'' if is_atom else ')'} // {ranks}"
-        rewriting.put(file, end, end, divided if taken is not None else f"{divided}, {sampler}", _SHARE)
+        text = divided if taken is not None else (f"{divided}, ", *sampler)
+        rewriting.ask_group(file, (end, end), text, _SHARE)
     elif taken is None:
         end = _span_of(call, call.given["dataset"])[1]
-        rewriting.put(file, end, end, f", {sampler}", _SHARE)
+        rewriting.ask_group(file, (end, end), (", ", *sampler), _SHARE)
     if taken is not None:
-        rewriting.put(file, *_span_of(call, taken), sampler, _SHARE)
+        rewriting.ask_group(file, _span_of(call, taken), sampler, _SHARE)
         _drop_other(call, taken, rewriting)
 
 

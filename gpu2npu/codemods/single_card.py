@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from gpu2npu.codemods.certainty import own_group
 from gpu2npu.codemods.choice import CodemodError
 from gpu2npu.codemods.entry import Entry, calls_in, entry_of
-from gpu2npu.codemods.imports import spelling
+from gpu2npu.codemods.imports import RULE, spelling
 from gpu2npu.codemods.model_uses import ModelUses
-from gpu2npu.codemods.places import Step, inserted
+from gpu2npu.codemods.places import NPU, GroupEdit, Step
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.wrapping import DISTRIBUTED, is_move
 from gpu2npu.python.blocks import begins_line, block_of, is_elif, line_below, same_line
@@ -48,11 +48,11 @@ def wrap_below(program: Program, entry: Entry, file: ParsedFile, placed: ast.stm
     if ddp.edits and torch.name == "torch":  # spelled out: no import for one use
         name, edits = DISTRIBUTED, torch.edits
     yield from ((file, edit) for edit in edits)
-    move = "" if _is_moved(file, target, offset) else ".cuda()"
+    move = "" if _is_moved(file, target, offset) else ".npu()"
     newline = newline_of(file.text)
     missing = "" if file.text[:offset].endswith(("\n", "\r")) else newline
-    line = f"{indent}{target} = {name}({target}{move}, device_ids=[{torch.name}.cuda.current_device()]){newline}"
-    yield inserted(file, offset, missing + line, _MESSAGE)
+    line = f"{indent}{target} = {name}({target}{move}, device_ids=[{torch.name}.npu.current_device()]){newline}"
+    yield file, GroupEdit((offset, offset), missing + line, RULE, _MESSAGE, needs=NPU)
     yield from ModelUses(program, entry).through_module(file, placed, target)
 
 

@@ -42,6 +42,6 @@ def _set_up(entry: Entry) -> Iterator[Step]:
     quote = '"' if file.text.count('"') > file.text.count("'") else "'"
     lines = [
         f"{os.name}.environ.setdefault({quote}{VARIABLE}{quote}, {quote}0{quote})",
-        f"{torch.name}.cuda.set_device(int({os.name}.environ[{quote}{VARIABLE}{quote}]))",
+        f"{torch.name}.npu.set_device(int({os.name}.environ[{quote}{VARIABLE}{quote}]))",
     ]
     yield from around_program(file, lines, _MESSAGE)

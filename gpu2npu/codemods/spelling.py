@@ -11,7 +11,7 @@ from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.python.blocks import line_start, same_line
 from gpu2npu.python.scopes import Imported
 from gpu2npu.python.syntax import dotted_name, import_module, last_name
-from gpu2npu.records import StructuralEdit
+from gpu2npu.records import Edit
 
 DATA_PARALLEL = frozenset(
     {
@@ -48,11 +48,11 @@ def spell_distributed(file: ParsedFile, node: ast.AST, stays: bool) -> Spelling:
         return Spelling(found.name, (_taken_out(file, binding),))
     if len(statement.names) == 1:
         start, end = file.bounds(statement)
-        edit = StructuralEdit(start, end, f"from {_HOME} import {_NAME}", RULE, _MESSAGE)
+        edit = Edit((start, end), f"from {_HOME} import {_NAME}", RULE, _MESSAGE)
         return Spelling(_NAME, (edit,))
     if isinstance(statement, ast.ImportFrom) and import_module(statement) == _HOME:
         start, end = file.bounds(binding.alias)
-        return Spelling(_NAME, (StructuralEdit(start, end, _NAME, RULE, _MESSAGE),))
+        return Spelling(_NAME, (Edit((start, end), _NAME, RULE, _MESSAGE),))
     return Spelling(found.name, (*found.edits, _taken_out(file, binding)))
 
 
@@ -65,7 +65,7 @@ def _import_of(file: ParsedFile, node: ast.AST) -> Imported | None:
     return binding if isinstance(binding.statement, ast.ImportFrom) and binding.qualified in DATA_PARALLEL else None
 
 
-def _taken_out(file: ParsedFile, binding: Imported) -> StructuralEdit:
+def _taken_out(file: ParsedFile, binding: Imported) -> Edit:
     """The import without the name, or nothing in its place if it was the only one."""
     aliases = binding.statement.names
     index = aliases.index(binding.alias)
@@ -76,7 +76,7 @@ def _taken_out(file: ParsedFile, binding: Imported) -> StructuralEdit:
         end = file.bounds(aliases[index + 1])[0]
     else:
         start = file.bounds(aliases[index - 1])[1]
-    return StructuralEdit(start, end, "", RULE, _MESSAGE)
+    return Edit((start, end), "", RULE, _MESSAGE)
 
 
 def _whole_line(file: ParsedFile, statement: ast.stmt) -> tuple[int, int]:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpu2npu.codemods.imports import RULE, Spelling, spelling
-from gpu2npu.codemods.places import Step, is_skipped, joined, replaced
+from gpu2npu.codemods.places import NPU, GroupEdit, Step, is_skipped, replaced
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.spelling import WORD, is_data_parallel, spell_distributed
 from gpu2npu.python.blocks import block_of
 from gpu2npu.python.concrete import outer_bounds
 from gpu2npu.python.syntax import argument_keyword, argument_value, arguments, is_unpacked
-from gpu2npu.python.text import splice
-from gpu2npu.records import StructuralEdit
+from gpu2npu.records import Code
 
 DISTRIBUTED = "torch.nn.parallel.DistributedDataParallel"
 _DEVICE = re.compile(r"cuda|dev|gpu|rank", re.IGNORECASE)
@@ -88,26 +87,19 @@ def is_move(file: ParsedFile, node: ast.AST) -> bool:
     )
 
 
-def distributed(wrap: Wrap, stays: bool, twice: bool, others: Iterable[StructuralEdit]) -> Iterator[Step]:
-    """The wrap in DistributedDataParallel, with other edits of the code inside it. The module is on its device before
-    it is wrapped, whatever comes after."""
+def distributed(wrap: Wrap, stays: bool, twice: bool) -> Iterator[Step]:
+    """The wrap in DistributedDataParallel. The module is on its device before it is wrapped, whatever comes after."""
     file = wrap.file
     ddp, torch = spell_distributed(file, wrap.call.func, stays), spelling(file, "torch")
     yield from ((file, edit) for edit in (*ddp.edits, *torch.edits))
-    others = list(others)
+    module = outer_bounds(file, wrap.module)
+    opening = (file.bounds(wrap.call.func)[1], module[0])
+    move = _move(wrap)
+    inside: tuple[Code, ...] = ("(", module, ")") if move and _needs_parentheses(wrap) else (module,)
     buffers = ", broadcast_buffers=False" if twice else ""
-    tail = f"{_move(wrap, others)}, device_ids=[{torch.name}.cuda.current_device()]{buffers})"
-    start, end = file.bounds(wrap.call.func)
-    module_start, module_end = outer_bounds(file, wrap.module)
-    edits = [
-        StructuralEdit(start, end, ddp.name, RULE, _MESSAGE),
-        StructuralEdit(module_end, file.bounds(wrap.whole)[1], tail, RULE, _MESSAGE),
-        *(edit for edit in others if module_start <= edit.start and edit.end <= module_end),
-    ]
-    if tail.startswith(".") and _needs_parentheses(wrap):
-        edits.append(StructuralEdit(module_start, module_start, "(", RULE, _MESSAGE))
-        edits.append(StructuralEdit(module_end, module_end, ")", RULE, _MESSAGE))
-    yield joined(file, wrap.whole, edits, _MESSAGE)
+    tail = f", device_ids=[{torch.name}.npu.current_device()]{buffers})"
+    text = (ddp.name, opening, *inside, *move, tail)
+    yield file, GroupEdit(file.bounds(wrap.whole), text, RULE, _MESSAGE, needs=NPU)
 
 
 def kept_name(wrap: Wrap) -> Iterator[Step]:
@@ -121,7 +113,7 @@ def kept_name(wrap: Wrap) -> Iterator[Step]:
         sequential = spelling(file, "torch.nn.Sequential")
     ordered = spelling(file, "collections.OrderedDict")
     yield from ((file, edit) for edit in (*sequential.edits, *ordered.edits))
-    text = f"{sequential.name}({ordered.name}(module={wrap.module_code}))"
+    text = (f"{sequential.name}({ordered.name}(module=", file.bounds(wrap.module), "))")
     yield replaced(file, wrap.whole, text, "The whole model is wrapped; this keeps the names in its state dict.")
 
 
@@ -131,13 +123,11 @@ def _needs_parentheses(wrap: Wrap) -> bool:
     return outer_bounds(wrap.file, wrap.module) == wrap.file.bounds(wrap.module)
 
 
-def _move(wrap: Wrap, others: Iterable[StructuralEdit]) -> str:
+def _move(wrap: Wrap) -> tuple[Code, ...]:
     """What puts the module on the card of this process before it is wrapped."""
     if wrap.whole is not wrap.call:
-        start, end = wrap.file.bounds(wrap.call)[1], wrap.file.bounds(wrap.whole)[1]
-        inside = [(edit.start - start, edit.end - start, edit.text) for edit in others if start <= edit.start < end]
-        return splice(wrap.file.text[start:end], inside)
-    return "" if _is_on_device(wrap) else ".cuda()"
+        return ((wrap.file.bounds(wrap.call)[1], wrap.file.bounds(wrap.whole)[1]),)
+    return () if _is_on_device(wrap) else (".npu()",)
 
 
 def _is_on_device(wrap: Wrap) -> bool:

@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 
 from gpu2npu.engine.filling import fill, in_f_strings, is_operand_template
 from gpu2npu.engine.imports import import_of
-from gpu2npu.engine.matches import Bounds, Code, Edit, Found, Matches
+from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.engine.texts import StringText
 from gpu2npu.python.concrete import argument_bounds, has_comment
@@ -26,7 +26,7 @@ from gpu2npu.python.syntax import (
 )
 from gpu2npu.python.tokens import name_bounds
 from gpu2npu.python.tree import parse_expression
-from gpu2npu.records import FindingKind, Operation
+from gpu2npu.records import Bounds, Code, Edit, FindingKind, Found, Operation
 from gpu2npu.rulebook.rule import ArgumentMatch, CallMatch, Rule
 from gpu2npu.rulebook.template import Piece, parse_template
 

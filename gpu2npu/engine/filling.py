@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from gpu2npu.engine.matches import Code
 from gpu2npu.python.concrete import argument_bounds, outer_bounds
 from gpu2npu.python.file import PythonFile
 from gpu2npu.python.literals import LiteralError, literals
 from gpu2npu.python.tree import parse_expression
+from gpu2npu.records import Code
 from gpu2npu.rulebook.template import Piece, parse_template
 
 # Expressions that need no parentheses wherever they are put.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import re
 
-from gpu2npu.engine.matches import Bounds, Edit, Found, Matches
+from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.prose import is_searched, is_spoken
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.engine.texts import StringText
 from gpu2npu.python.file import PythonFile
 from gpu2npu.python.tokens import keyword_name
-from gpu2npu.records import FindingKind, Severity
+from gpu2npu.records import Bounds, Edit, FindingKind, Found, Severity
 from gpu2npu.rulebook.rule import Rule
 
 # In a command line: NAME=value, $NAME and ${NAME}.

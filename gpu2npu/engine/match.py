@@ -12,7 +12,7 @@ from typing import Any
 from gpu2npu.engine.calls import Calls
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.literals import Literals
-from gpu2npu.engine.matches import Edit, Found, Matches, Question
+from gpu2npu.engine.matches import Matches, Question
 from gpu2npu.engine.packages import Packages
 from gpu2npu.engine.renames import Renames, is_annotation
 from gpu2npu.engine.skips import Skips
@@ -25,7 +25,7 @@ from gpu2npu.python.scopes import Imported, Scope
 from gpu2npu.python.syntax import Function, Import, last_name, string_value
 from gpu2npu.python.tokens import name_bounds
 from gpu2npu.python.types import TENSOR, UNKNOWN
-from gpu2npu.records import FindingKind
+from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.rule import AttributeMatch, Rule
 
 # Objects that hold the user's own command line flags: `args.is_cuda` is not the attribute of a tensor.

@@ -7,49 +7,8 @@ from dataclasses import dataclass, field
 
 from gpu2npu.python.scopes import Scope
 from gpu2npu.python.syntax import Import
-from gpu2npu.records import FindingKind, Operation, Severity
+from gpu2npu.records import Bounds, Edit, Found
 from gpu2npu.rulebook.rule import Rule
-
-# The offsets of a first character and of the one behind the last.
-Bounds = tuple[int, int]
-# A piece of new code: text, or a part of the file between two offsets, as edited itself.
-Code = str | Bounds
-
-
-@dataclass(frozen=True)
-class Edit:
-    """Replace the text between the bounds `place` because of a rule.
-
-    `text` may be made of pieces of the file. `shown` is the larger expression the change is reported as, `place` itself
-    unless given. `replaced` widens what is replaced, to the comma of an argument that is taken out. `needs` are modules
-    that the new text spells out and that must be imported.
-    """
-
-    place: Bounds
-    text: str | tuple[Code, ...]
-    rule: str
-    message: str
-    shown: Bounds | None = None
-    replaced: Bounds | None = None
-    needs: tuple[str, ...] = ()
-    operation: Operation = Operation.MODIFY
-
-    @property
-    def extent(self) -> Bounds:
-        """What is replaced."""
-        return self.replaced or self.place
-
-
-@dataclass(frozen=True)
-class Found:
-    """A finding at a place."""
-
-    place: Bounds
-    rule: str
-    kind: FindingKind
-    api: str
-    message: str
-    severity: Severity = Severity.CHANGE
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from gpu2npu.engine.matches import Bounds
 from gpu2npu.python.file import PythonFile
 from gpu2npu.python.syntax import last_name, string_value
+from gpu2npu.records import Bounds
 
 _NPU = "npu"
 

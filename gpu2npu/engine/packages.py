@@ -8,13 +8,13 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from gpu2npu.engine.matches import Bounds, Edit, Found, Matches
+from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.interface import IMPORTERS
 from gpu2npu.python.names import Names
 from gpu2npu.python.syntax import Import, elements, import_module, imported_names, last_name, member_of, string_value
 from gpu2npu.python.tokens import statement_end
-from gpu2npu.records import FindingKind, Operation, Severity
+from gpu2npu.records import Bounds, Edit, FindingKind, Found, Operation, Severity
 from gpu2npu.rulebook.rule import ImportMatch, Rule, Rulebook
 
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.imports import Renamed, import_of, leaf, parent, split_from_import
 from gpu2npu.engine.local_names import LocalNames
-from gpu2npu.engine.matches import Bounds, Edit, Found, ImportSite, Matches
+from gpu2npu.engine.matches import ImportSite, Matches
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.engine.texts import StringText
 from gpu2npu.python.names import Names
@@ -25,7 +25,7 @@ from gpu2npu.python.syntax import (
     string_value,
 )
 from gpu2npu.python.tokens import alias_name, from_module, name_bounds
-from gpu2npu.records import FindingKind, Severity
+from gpu2npu.records import Bounds, Edit, FindingKind, Found, Severity
 from gpu2npu.rulebook.rule import Rule
 from gpu2npu.support.releases import since_when
 from gpu2npu.support.tables import has_cuda_name, has_npu_name, table_for

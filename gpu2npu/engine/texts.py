@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from gpu2npu.engine.matches import Bounds
 from gpu2npu.python.file import PythonFile
 from gpu2npu.python.literals import Literal, LiteralError, literals
 from gpu2npu.python.syntax import string_value
 from gpu2npu.python.tree import parse_expression
+from gpu2npu.records import Bounds
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gpu2npu.formats.knowledge import Knowledge, normalised
-from gpu2npu.formats.marks import Edit, Mark, Note
+from gpu2npu.formats.marks import Mark, of_environment
 from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar, entry
 from gpu2npu.formats.packages import (
     ADDED,
@@ -17,7 +17,7 @@ from gpu2npu.formats.packages import (
     requirement,
     requirement_marks,
 )
-from gpu2npu.records import FindingKind
+from gpu2npu.records import Edit, FindingKind
 
 # Where pyproject.toml has lists, or tables of lists, of requirements; `build-system.requires` installs no runtime.
 _LISTS = (("project", "dependencies"), ("tool", "uv", "dev-dependencies"))
@@ -70,7 +70,7 @@ def conda_dependencies(root: Node, text: str, knowledge: Knowledge) -> list[Mark
     if wanted is not None and wanted[0] in found:
         torch, new = wanted
         message = f"{ADDED} Add {new} to the packages under pip."
-        marks.append(Note(torch.start, torch.end, TORCH_NPU, FindingKind.REVIEW, torch.name, message))
+        marks.append(of_environment((torch.start, torch.end), TORCH_NPU, FindingKind.REVIEW, torch.name, message))
     return marks + missing_release(found, knowledge)
 
 
@@ -114,11 +114,11 @@ def _new_item(text: str, item: Scalar, new: str) -> Edit:
     after = re.compile(r"[ \t]*(,?)[ \t]*(?:#[^\r\n]*)?(?=\r?\n|$)").match(text, end)
     if after is None or opening.strip() not in ("", "-"):
         if "=" in opening and not quote:  # setup.cfg: install_requires = torch
-            return Edit(end, end, f"{newline}    {new}", TORCH_NPU, ADDED)
-        return Edit(end, end, f", {quote}{new}{quote}", TORCH_NPU, ADDED)
+            return Edit((end, end), f"{newline}    {new}", TORCH_NPU, ADDED)
+        return Edit((end, end), f", {quote}{new}{quote}", TORCH_NPU, ADDED)
     if quote and not opening.strip() and not after[1]:
-        return Edit(end, end, f",{newline}{opening}{quote}{new}{quote}", TORCH_NPU, ADDED)
-    return Edit(after.end(), after.end(), f"{newline}{opening}{quote}{new}{quote}{after[1]}", TORCH_NPU, ADDED)
+        return Edit((end, end), f",{newline}{opening}{quote}{new}{quote}", TORCH_NPU, ADDED)
+    return Edit((after.end(), after.end()), f"{newline}{opening}{quote}{new}{quote}{after[1]}", TORCH_NPU, ADDED)
 
 
 def _table_marks(table: Mapping, text: str, knowledge: Knowledge) -> list[Mark]:
@@ -140,7 +140,10 @@ def _table_marks(table: Mapping, text: str, knowledge: Knowledge) -> list[Mark]:
         value = next(value for key, value in table.entries if key.start == torch.start)
         if end < 0 or not isinstance(value, Scalar):
             message = f"{ADDED} Add {new}."
-            return [*marks, Note(torch.start, torch.end, TORCH_NPU, FindingKind.REVIEW, torch.name, message)]
+            return [
+                *marks,
+                of_environment((torch.start, torch.end), TORCH_NPU, FindingKind.REVIEW, torch.name, message),
+            ]
         line = f'torch-npu = "{new.partition("==")[2]}"' + ("\r\n" if text[end - 1 : end] == "\r" else "\n")
-        marks.append(Edit(end + 1, end + 1, line, TORCH_NPU, ADDED))
+        marks.append(Edit((end + 1, end + 1), line, TORCH_NPU, ADDED))
     return marks

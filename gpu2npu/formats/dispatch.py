@@ -18,7 +18,7 @@ from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.kinds import Kind, kind_of
 from gpu2npu.formats.knowledge import Knowledge, knowledge_for, patterns_in
 from gpu2npu.formats.makefile import makefile_marks
-from gpu2npu.formats.marks import Edit, Lines, Mark, records, resolved, review, spliced
+from gpu2npu.formats.marks import Lines, Mark, records, resolved, review, spliced
 from gpu2npu.formats.nodes import FormatError, Items, entry
 from gpu2npu.formats.notebook import migrate_notebook
 from gpu2npu.formats.requirements import requirements_marks
@@ -26,7 +26,7 @@ from gpu2npu.formats.settings import settings_marks
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
-from gpu2npu.records import FileRewrite, MigratedFile
+from gpu2npu.records import Edit, FileRewrite, MigratedFile, Span
 from gpu2npu.rulebook.rule import Rulebook
 
 # A larger file is data and no configuration: it is not parsed, only searched.
@@ -75,10 +75,16 @@ def migrate_file(
         return result if result.content is None else replace(result, content=bom + result.content)
     marks = _marks(text, path, kind, knowledge)
     lines = Lines(text)
-    # What is inserted, as torch-npu is after torch, belongs to the line it stands behind.
-    spans = ((mark, lines.span(min(mark.start, max(mark.end - 1, 0)), max(mark.end - 1, 0))) for mark in marks)
+    spans = ((mark, _line_of(mark, lines)) for mark in marks)
     marks = resolved(mark for mark, span in spans if not skips.covers(mark.rule, span.start_line, span.end_line))
     return _file(text, path, marks, rulebook, bom, encoding)
+
+
+def _line_of(mark: Mark, lines: Lines) -> Span:
+    """Where a mark stands. What is inserted, as torch-npu is after torch, belongs to the line it stands behind."""
+    start, end = mark.place
+    last = max(end - 1, 0)
+    return lines.span(min(start, last), last)
 
 
 def _notebook(text: str, path: str, rulebook: Rulebook, context: ProjectContext, knowledge: Knowledge) -> MigratedFile:

@@ -5,53 +5,36 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from gpu2npu.records import Change, Finding, FindingKind, Operation, Severity, Span
+from gpu2npu.python.edits import Edited
+from gpu2npu.records import Bounds, Change, Edit, Finding, FindingKind, Found, Operation, Severity, Span
 from gpu2npu.rulebook.rule import Rule
 from gpu2npu.rulebook.severity import severity_of_match
 
-
-@dataclass(frozen=True)
-class Edit:
-    """`text` takes the place of what stands from `start` to `end`."""
-
-    start: int
-    end: int
-    text: str
-    rule: str
-    message: str
-
-
-@dataclass(frozen=True)
-class Note:
-    """A place that needs a person's eye."""
-
-    start: int
-    end: int
-    rule: str
-    kind: FindingKind
-    api: str
-    message: str
-    severity: Severity = Severity.ENVIRONMENT
-
-
-Mark = Edit | Note
+Mark = Edit | Found
 
 
 def edit(rule: Rule, start: int, end: int, text: str) -> Edit:
-    return Edit(start, end, text, rule.id, rule.why)
+    return Edit((start, end), text, rule.id, rule.why)
 
 
-def review(rule: Rule, start: int, end: int, api: str, message: str) -> Note:
+def review(rule: Rule, start: int, end: int, api: str, message: str) -> Found:
     kind = FindingKind.REVIEW
-    return Note(start, end, rule.id, kind, api, message, severity_of_match(rule.match, kind))
+    return Found((start, end), rule.id, kind, api, message, severity_of_match(rule.match, kind))
+
+
+def of_environment(place: Bounds, rule: str, kind: FindingKind, api: str, message: str) -> Found:
+    """A finding about a package, an image, a variable or the resources of a job."""
+    return Found(place, rule, kind, api, message, Severity.ENVIRONMENT)
 
 
 def reported(rule: Rule, start: int, end: int, api: str) -> list[Mark]:
     """What the rule itself reports at a place, if anything."""
     report = rule.then.report
-    return [] if report is None else [Note(start, end, rule.id, report.kind, api, report.message, report.severity)]
+    if report is None:
+        return []
+    return [Found((start, end), rule.id, report.kind, api, report.message, report.severity)]
 
 
 def applied(rule: Rule, start: int, end: int, api: str, new: str | None = None) -> list[Mark]:
@@ -65,7 +48,7 @@ def applied(rule: Rule, start: int, end: int, api: str, new: str | None = None) 
 
 def moved(marks: Iterable[Mark], place: Callable[[int], int]) -> list[Mark]:
     """Marks of a part of a text as marks of the whole: `place` gives the offset in the whole of one in the part."""
-    return [replace(mark, start=place(mark.start), end=place(mark.end)) for mark in marks]
+    return [replace(mark, place=(place(mark.place[0]), place(mark.place[1]))) for mark in marks]
 
 
 def shifted(marks: Iterable[Mark], by: int) -> list[Mark]:
@@ -73,27 +56,19 @@ def shifted(marks: Iterable[Mark], by: int) -> list[Mark]:
 
 
 def resolved(marks: Iterable[Mark]) -> list[Mark]:
-    """The marks in order, each once, without edits that overlap an earlier one."""
-    kept: list[Mark] = []
-    end = 0
-    for mark in sorted(set(marks), key=lambda mark: (mark.start, mark.end, isinstance(mark, Note), mark.rule)):
-        if isinstance(mark, Edit):
-            if mark.start < end:
-                continue
-            end = mark.end
-        kept.append(mark)
-    return kept
+    """The marks in order, each once, without edits that overlap another."""
+    ordered = sorted(set(marks), key=lambda mark: (mark.place, isinstance(mark, Found), mark.rule))
+    made = {edit for edit, _ in Edited("", _edits(ordered)).made()}
+    return [mark for mark in ordered if isinstance(mark, Found) or mark in made]
 
 
-def spliced(text: str, marks: Sequence[Mark]) -> str:
-    """The text with the edits made; `marks` are resolved."""
-    parts = []
-    done = 0
-    for mark in marks:
-        if isinstance(mark, Edit):
-            parts += [text[done : mark.start], mark.text]
-            done = mark.end
-    return "".join([*parts, text[done:]])
+def spliced(text: str, marks: Iterable[Mark]) -> str:
+    """The text with the edits made."""
+    return Edited(text, _edits(marks)).text
+
+
+def _edits(marks: Iterable[Mark]) -> list[Edit]:
+    return [mark for mark in marks if isinstance(mark, Edit)]
 
 
 class Lines:
@@ -116,13 +91,15 @@ def records(text: str, marks: Sequence[Mark], cell: int = 0) -> tuple[tuple[Chan
     changes = []
     findings = []
     for mark in marks:
-        whole_lines = isinstance(mark, Edit) and mark.start == mark.end and mark.text.endswith("\n")
-        start = max(mark.start - whole_lines, 0)  # new lines are told where the line before them ends
-        span = lines.span(start, start if whole_lines else mark.end, cell)
-        if isinstance(mark, Note):
+        start, end = mark.place
+        if isinstance(mark, Found):
+            span = lines.span(start, end, cell)
             findings.append(Finding(span, mark.rule, mark.kind, mark.api, mark.message, mark.severity))
-        else:
-            before = text[mark.start : mark.end]
-            operation = Operation.MODIFY if before else Operation.INSERT
-            changes.append(Change(span, mark.rule, operation, mark.message, before, mark.text.strip("\r\n")))
+            continue
+        before, after = text[start:end], "".join(map(str, mark.pieces))
+        if start == end and after.endswith("\n"):  # new lines are reported where the line before them ends
+            start = end = max(start - 1, 0)
+        operation = Operation.MODIFY if before else Operation.INSERT
+        change = Change(lines.span(start, end, cell), mark.rule, operation, mark.message, before, after.strip("\r\n"))
+        changes.append(change)
     return tuple(changes), tuple(findings)

@@ -13,11 +13,11 @@ from gpu2npu.engine import ProjectContext, migrate_source
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.knowledge import Knowledge
-from gpu2npu.formats.marks import Edit, Lines, Mark, records, resolved, review, shifted, spliced
+from gpu2npu.formats.marks import Lines, Mark, records, resolved, review, shifted, spliced
 from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar, entry
 from gpu2npu.formats.notebook_cells import Cell, read_cell, unmasked
 from gpu2npu.formats.shell import shell_marks
-from gpu2npu.records import Change, Finding, MigratedFile, Span
+from gpu2npu.records import Change, Edit, Finding, MigratedFile, Span
 from gpu2npu.rulebook.rule import Rulebook
 
 _BETWEEN = "#%% 7ad3-cell\n"
@@ -61,7 +61,7 @@ def migrate_notebook(
             edits += _edits(text, lines, new)
     changes.sort(key=lambda change: (change.span, change.rule))
     findings.sort(key=lambda finding: (finding.span, finding.rule))
-    content = spliced(text, sorted(edits, key=lambda edit: edit.start)).encode("utf-8") if edits else None
+    content = spliced(text, edits).encode("utf-8") if edits else None
     return MigratedFile(path, content, tuple(changes), tuple(findings), traits=result.traits)
 
 
@@ -178,7 +178,7 @@ def _new_lines(
 
 
 def _is_off(mark: Mark, cell: Cell, skips: Skips) -> bool:
-    span = Lines(cell.text).span(mark.start, mark.end)
+    span = Lines(cell.text).span(*mark.place)
     return not skips.file.isdisjoint({mark.rule, EVERY_RULE}) or skips.covers(mark.rule, span.start_line, span.end_line)
 
 
@@ -230,7 +230,7 @@ def _rewritten(text: str, line: _Line, wanted: str) -> Edit:
     rest = shorter - prefix
     suffix = next((index for index in range(rest) if line.text[-1 - index] != wanted[-1 - index]), rest)
     start, end = line.place(prefix), line.place(len(line.text) - suffix)
-    return Edit(start, end, _escaped(wanted[prefix : len(wanted) - suffix], text[line.place(0) : end]), "", "")
+    return Edit((start, end), _escaped(wanted[prefix : len(wanted) - suffix], text[line.place(0) : end]), "", "")
 
 
 def _inserted(text: str, old: Sequence[_Line], index: int, lines: Sequence[str]) -> Edit:
@@ -240,15 +240,15 @@ def _inserted(text: str, old: Sequence[_Line], index: int, lines: Sequence[str])
     strings = alone and (len(old) > 1 or _in_list(text, line))
     if not strings:
         at = line.place(len(line.text)) if index else line.place(0)
-        return Edit(at, at, _escaped("".join(lines), ""), "", "")
+        return Edit((at, at), _escaped("".join(lines), ""), "", "")
     opening = text[text.rfind("\n", 0, line.scalar.start) + 1 : line.scalar.start - 1]
     between = f",\n{opening}" if not opening.strip() else ", "
     quoted = [f'"{_escaped(one, "")}"' for one in lines]
     if index:
         at = line.scalar.end + 1
-        return Edit(at, at, "".join(between + one for one in quoted), "", "")
+        return Edit((at, at), "".join(between + one for one in quoted), "", "")
     at = line.scalar.start - 1
-    return Edit(at, at, "".join(one + between for one in quoted), "", "")
+    return Edit((at, at), "".join(one + between for one in quoted), "", "")
 
 
 def _in_list(text: str, line: _Line) -> bool:

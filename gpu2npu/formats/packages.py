@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpu2npu.formats.knowledge import Knowledge, normalised
-from gpu2npu.formats.marks import Mark, Note
+from gpu2npu.formats.marks import Mark, of_environment
 from gpu2npu.records import FindingKind
 from gpu2npu.support.releases import RELEASES, known_version, release_of, wheel_version
 
@@ -82,22 +82,24 @@ def requirement_marks(required: Required, text: str, knowledge: Knowledge) -> li
     if rule is not None and not rule.then.keep:
         report = rule.then.report
         kind, message = (report.kind, report.message) if report else (FindingKind.REVIEW, rule.why)
-        return [Note(required.start, required.end, rule.id, kind, required.name, message)]
+        return [of_environment((required.start, required.end), rule.id, kind, required.name, message)]
     if required.name in _TORCH and not allows(required.specifier, torch_of(knowledge.version)):
         wanted = torch_of(knowledge.version)
         written = f"{required.name}{required.specifier}"
         message = f"The migration is for PyTorch {wanted}, which this excludes; torch-npu needs just that one."
-        return [Note(required.start, required.end, TORCH_NPU, FindingKind.REVIEW, written, message)]
+        return [of_environment((required.start, required.end), TORCH_NPU, FindingKind.REVIEW, written, message)]
     beside = companion(required.name, torch_of(knowledge.version))
     if beside is not None and not allows(required.specifier, beside):
         written = f"{required.name}{required.specifier}"
         message = (
             f"It is for another PyTorch: write {required.name}=={beside}, which is for {torch_of(knowledge.version)}."
         )
-        return [Note(required.start, required.end, COMPANION, FindingKind.REVIEW, written, message)]
+        return [of_environment((required.start, required.end), COMPANION, FindingKind.REVIEW, written, message)]
     if rule is None and _BUILT_FOR_CUDA.fullmatch(required.name + required.extras):
         message = "It is built for CUDA: take its build for the CPU, or one for Ascend if there is one."
-        return [Note(required.start, required.end, CUDA_BUILD, FindingKind.UNSUPPORTED, required.name, message)]
+        return [
+            of_environment((required.start, required.end), CUDA_BUILD, FindingKind.UNSUPPORTED, required.name, message)
+        ]
     return []
 
 
@@ -119,7 +121,7 @@ def missing_release(found: Iterable[Required], knowledge: Knowledge) -> list[Mar
         return []
     message = f"PyPI has no torch-npu for PyTorch {knowledge.version}: install the wheel of Ascend's own release."
     return [
-        Note(one.start, one.end, TORCH_NPU, FindingKind.REVIEW, one.name, message)
+        of_environment((one.start, one.end), TORCH_NPU, FindingKind.REVIEW, one.name, message)
         for one in found
         if one.name in _TORCH
     ]
@@ -197,5 +199,5 @@ def installed(program: str, arguments: Sequence[tuple[int, str]], knowledge: Kno
     if wanted is not None:
         torch, text = wanted
         message = f"{ADDED} Install {text} too."
-        yield Note(torch.start, torch.end, TORCH_NPU, FindingKind.REVIEW, torch.name, message)
+        yield of_environment((torch.start, torch.end), TORCH_NPU, FindingKind.REVIEW, torch.name, message)
     yield from missing_release(found, knowledge)

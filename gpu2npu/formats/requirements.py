@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpu2npu.formats.knowledge import Knowledge
-from gpu2npu.formats.marks import Edit, Mark, Note
+from gpu2npu.formats.marks import Mark, of_environment
 from gpu2npu.formats.packages import (
     ADDED,
     TORCH_NPU,
@@ -15,7 +15,7 @@ from gpu2npu.formats.packages import (
     requirement,
     requirement_marks,
 )
-from gpu2npu.records import FindingKind
+from gpu2npu.records import Edit, FindingKind
 
 # A line with those that continue it.
 _LINE = re.compile(r"(?:[^\\\n]|\\(?!\r?\n)|\\\r?\n)+")
@@ -41,7 +41,7 @@ def requirements_marks(text: str, knowledge: Knowledge, installs: bool = True) -
     torch, new = wanted
     if hashed:
         message = f"{ADDED} Add {new} with its hash: pip checks hashes for this file."
-        return [*marks, Note(torch.start, torch.end, TORCH_NPU, FindingKind.REVIEW, torch.name, message)]
+        return [*marks, of_environment((torch.start, torch.end), TORCH_NPU, FindingKind.REVIEW, torch.name, message)]
     return [*marks, _new_line(text, torch.start, new + torch.marker)]
 
 
@@ -56,10 +56,10 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 def _hashed_edits(text: str, marks: list[Mark]) -> list[Mark]:
     notes: list[Mark] = []
     for mark in marks:
-        line_end = next((m.end() for m in _LINE.finditer(text) if m.start() <= mark.start < m.end()), len(text))
-        if isinstance(mark, Edit) and "--hash" in text[mark.start : line_end]:
+        line_end = next((m.end() for m in _LINE.finditer(text) if m.start() <= mark.place[0] < m.end()), len(text))
+        if isinstance(mark, Edit) and "--hash" in text[mark.place[0] : line_end]:
             message = "The hashes beside this requirement are those of its old version: replace them."
-            notes.append(Note(mark.start, mark.end, mark.rule, FindingKind.REVIEW, "--hash", message))
+            notes.append(of_environment(mark.place, mark.rule, FindingKind.REVIEW, "--hash", message))
     return notes
 
 
@@ -69,5 +69,5 @@ def _new_line(text: str, after: int, line: str) -> Edit:
     end = logical.end() - (text[: logical.end()].endswith("\r"))
     if text.startswith(("\n", "\r\n"), end):
         at = end + len(newline if text.startswith("\r\n", end) else "\n")
-        return Edit(at, at, line + newline, TORCH_NPU, ADDED)
-    return Edit(end, end, newline + line, TORCH_NPU, ADDED)
+        return Edit((at, at), line + newline, TORCH_NPU, ADDED)
+    return Edit((end, end), newline + line, TORCH_NPU, ADDED)

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 
 from gpu2npu.formats.knowledge import Knowledge
-from gpu2npu.formats.marks import Mark, Note, moved
+from gpu2npu.formats.marks import Mark, moved
 from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar
 from gpu2npu.formats.shell import shell_marks
-from gpu2npu.records import FindingKind, Severity
+from gpu2npu.records import FindingKind, Found, Severity
 
 # Keys under which a string is a command line.
 _COMMANDS = frozenset(
@@ -68,7 +68,7 @@ def _option_marks(key: Scalar, name: str, value: Node, knowledge: Knowledge) -> 
     """Settings that a rule knows by their key alone, with a value that is no string: `cudnn_benchmark: true`."""
     if not isinstance(value, Scalar):
         return []
-    return _placed(key, [mark for mark in knowledge.option(name, "*", None, 0) or () if isinstance(mark, Note)])
+    return _placed(key, [mark for mark in knowledge.option(name, "*", None, 0) or () if isinstance(mark, Found)])
 
 
 def _item_marks(node: Items, keys: tuple[str, ...], knowledge: Knowledge) -> Iterator[Mark]:
@@ -109,15 +109,15 @@ def _value_marks(value: str, keys: tuple[str, ...], others: Set[str], knowledge:
 
 
 def _placed(scalar: Scalar, marks: Iterable[Mark]) -> list[Mark]:
-    """Marks of a scalar's value as marks of the text. Where the value's place is not known they are only told."""
+    """Marks of a scalar's value as marks of the text. Where the value's place is not known they are only reported."""
     if scalar.exact:
         return moved(marks, scalar.place)
-    return [_told(mark, scalar) for mark in marks]
+    return [_only_reported(mark, scalar) for mark in marks]
 
 
-def _told(mark: Mark, scalar: Scalar) -> Mark:
-    if isinstance(mark, Note):
-        return replace(mark, start=scalar.start, end=scalar.end)
+def _only_reported(mark: Mark, scalar: Scalar) -> Mark:
+    if isinstance(mark, Found):
+        return replace(mark, place=(scalar.start, scalar.end))
     message = f"{mark.message} It is written with escapes or over several lines: change it by hand."
     shown = (scalar.value or "")[:80]
-    return Note(scalar.start, scalar.end, mark.rule, FindingKind.REVIEW, shown, message, Severity.CHANGE)
+    return Found((scalar.start, scalar.end), mark.rule, FindingKind.REVIEW, shown, message, Severity.CHANGE)

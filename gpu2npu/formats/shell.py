@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from gpu2npu.formats.knowledge import Knowledge
-from gpu2npu.formats.marks import Mark, Note, applied, moved, reported, review, shifted
+from gpu2npu.formats.marks import Mark, applied, moved, reported, review, shifted
 from gpu2npu.formats.packages import installed
 from gpu2npu.formats.shell_lexer import Command, Heredoc, Script, Word, lex, unescaped
+from gpu2npu.records import Found
 
 # $NAME, ${NAME, ${#NAME and ${!NAME.
 _READ = re.compile(r"\$\{?[#!]?(?P<name>[A-Za-z_]\w*)")
@@ -244,7 +245,7 @@ class _Reader:
                 yield from self._within(start, end, quote, spoken=True)
 
     def _certain(self, marks: list[Mark]) -> list[Mark]:
-        return [mark for mark in marks if not (self.spoken and isinstance(mark, Note))]
+        return [mark for mark in marks if not (self.spoken and isinstance(mark, Found))]
 
     def _options(self, words: Sequence[Word], program: str) -> Iterator[Mark]:
         """Options that rules know by the program they are for."""

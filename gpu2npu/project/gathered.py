@@ -6,15 +6,14 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpu2npu.codemods import Plan
 from gpu2npu.project.atomic import write_atomically
 from gpu2npu.project.cache_folder import entry_file, keep_fresh, program_facts
-from gpu2npu.project.cache_records import decoded_finding, encoded_finding
-from gpu2npu.records import FileRewrite, StructuralEdit
+from gpu2npu.project.cache_records import decoded_rewrite, encoded_rewrite
 
 
 @dataclass(frozen=True)
@@ -60,25 +59,13 @@ def _encoded(gathered: Gathered) -> dict[str, Any]:
         "own_members": {member: sorted(paths) for member, paths in gathered.own_members.items()},
         "taken_names": sorted(gathered.taken_names),
         "parameters": {method: sorted(each) for method, each in gathered.parameters.items()},
-        "rewrites": {
-            path: {
-                "edits": [astuple(edit) for edit in rewrite.edits],
-                "findings": [encoded_finding(finding) for finding in rewrite.findings],
-            }
-            for path, rewrite in gathered.plan.rewrites.items()
-        },
+        "rewrites": {path: encoded_rewrite(rewrite) for path, rewrite in gathered.plan.rewrites.items()},
         "new_files": {path: content.decode("latin-1") for path, content in gathered.plan.new_files.items()},
     }
 
 
 def _decoded(document: Mapping[str, Any]) -> Gathered:
-    rewrites = {
-        path: FileRewrite(
-            tuple(StructuralEdit(*edit) for edit in rewrite["edits"]),
-            tuple(decoded_finding(finding) for finding in rewrite["findings"]),
-        )
-        for path, rewrite in document["rewrites"].items()
-    }
+    rewrites = {path: decoded_rewrite(rewrite) for path, rewrite in document["rewrites"].items()}
     new_files = {path: content.encode("latin-1") for path, content in document["new_files"].items()}
     own_members = {member: frozenset(paths) for member, paths in document["own_members"].items()}
     parameters = {method: frozenset(map(tuple, each)) for method, each in document["parameters"].items()}

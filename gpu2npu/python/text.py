@@ -90,12 +90,12 @@ def newline_of(text: str) -> str:
 
 
 def splice(text: str, replacements: Iterable[tuple[int, int, str]]) -> str:
-    """The text with (start, end, new) spans replaced, insertions first; of overlapping spans the longer one counts."""
+    """The text with (start, end, new) spans replaced, insertions first. Raises ValueError if two overlap."""
     parts: list[str] = []
     position = 0
-    for start, end, new in sorted(replacements, key=lambda item: (item[0], item[0] != item[1], -item[1])):
+    for start, end, new in sorted(replacements, key=lambda item: (item[0], item[0] != item[1])):
         if start < position:
-            continue
+            raise ValueError(f"two edits overlap at offset {start}")
         parts += (text[position:start], new)
         position = end
     parts.append(text[position:])

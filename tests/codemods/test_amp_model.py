@@ -4,7 +4,7 @@ import pytest
 
 from gpu2npu.codemods import CodemodChoice, CodemodError, plan_codemods
 from gpu2npu.engine import ProjectContext
-from gpu2npu.engine.rewrites import rewritten
+from gpu2npu.python.edits import Edited
 
 SCRIPT = """import torch
 from torch import nn
@@ -32,12 +32,12 @@ if __name__ == '__main__':
 SCRIPT_AFTER = """import torch
 from torch import nn
 
-scaler = torch.cuda.amp.GradScaler()
+scaler = torch.npu.amp.GradScaler()
 
 def train(net, loader, optimizer, criterion):
     for step, (x, y) in enumerate(loader):
         optimizer.zero_grad()
-        with torch.cuda.amp.autocast():
+        with torch.npu.amp.autocast():
             output = net(x.cuda())
 
             loss = criterion(output,
@@ -75,7 +75,7 @@ Trainer().step(1)
 """
 TRAINER_AFTER = """import torch
 
-scaler = torch.cuda.amp.GradScaler()
+scaler = torch.npu.amp.GradScaler()
 
 class Trainer:
     def __init__(self):
@@ -83,7 +83,7 @@ class Trainer:
         self.optim = torch.optim.Adam(self.model.parameters())
 
     def step(self, x):
-        with torch.cuda.amp.autocast():
+        with torch.npu.amp.autocast():
             loss = self.model(x)
             self.optim.zero_grad()
         scaler.scale(loss).backward()
@@ -100,7 +100,7 @@ def plan(source, model="model"):
 
 
 def after(source, model="model"):
-    return rewritten(source, plan(source, model).rewrites["train.py"])
+    return Edited(source, plan(source, model).rewrites["train.py"].edits).text
 
 
 def test_the_loop_of_a_script():
@@ -138,8 +138,8 @@ def test_the_loop_of_a_class():
 def test_what_is_not_certain_is_reported_and_stays(old, new, reason):
     source = SCRIPT.replace(old, new)
     rewrite = plan(source).rewrites["train.py"]
-    assert any(reason in finding.message for finding in rewrite.findings)
-    assert all(finding.rule == "amp-model" for finding in rewrite.findings)
+    assert any(reason in finding.message for finding in rewrite.found)
+    assert all(finding.rule == "amp-model" for finding in rewrite.found)
 
 
 def test_a_model_that_nothing_trains_is_an_error():

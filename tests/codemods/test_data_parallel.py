@@ -5,7 +5,8 @@ import pytest
 from gpu2npu.codemods import CodemodChoice, plan_codemods
 from gpu2npu.codemods.choice import DEFAULT_CHOICE
 from gpu2npu.engine import ProjectContext
-from gpu2npu.engine.rewrites import rewritten
+from gpu2npu.python.edits import Edited
+from gpu2npu.python.text import Lines
 
 PLAIN = """import torch
 from torch import nn
@@ -22,11 +23,11 @@ from torch import nn
 
 if 'RANK' not in os.environ:  # started without a launcher: one process on one card
     os.environ.update(RANK='0', LOCAL_RANK='0', WORLD_SIZE='1', MASTER_ADDR='127.0.0.1', MASTER_PORT='0')
-torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
-dist.init_process_group('nccl')
+torch.npu.set_device(int(os.environ['LOCAL_RANK']))
+dist.init_process_group('hccl')
 
 model = nn.Linear(3, 3)
-model = nn.parallel.DistributedDataParallel(model.cuda(), device_ids=[torch.cuda.current_device()])
+model = nn.parallel.DistributedDataParallel(model.cuda(), device_ids=[torch.npu.current_device()])
 loss = model(torch.ones(4, 3)).mean()
 loss.backward()
 
@@ -47,14 +48,14 @@ TAIL_AFTER = TAIL.replace(
     "    main(part())\n",
     """    if 'RANK' not in os.environ:  # started without a launcher: one process on one card
         os.environ.update(RANK='0', LOCAL_RANK='0', WORLD_SIZE='1', MASTER_ADDR='127.0.0.1', MASTER_PORT='0')
-    torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
-    dist.init_process_group('nccl')
+    torch.npu.set_device(int(os.environ['LOCAL_RANK']))
+    dist.init_process_group('hccl')
     main(part())
     dist.destroy_process_group()
 """,
 )
 DDP = "nn.parallel.DistributedDataParallel"
-IDS = "device_ids=[torch.cuda.current_device()]"
+IDS = "device_ids=[torch.npu.current_device()]"
 
 
 def plan(files, choice=DEFAULT_CHOICE):
@@ -65,16 +66,18 @@ def plan(files, choice=DEFAULT_CHOICE):
 def after(files, choice=DEFAULT_CHOICE):
     """The text of each file that is rewritten."""
     return {
-        path: rewritten(files[path], rewrite) for path, rewrite in plan(files, choice).rewrites.items() if rewrite.edits
+        path: Edited(files[path], rewrite.edits).text
+        for path, rewrite in plan(files, choice).rewrites.items()
+        if rewrite.edits
     }
 
 
 def findings(files):
     """The places and messages of all findings."""
     return [
-        (path, finding.span.start_line, finding.message)
+        (path, Lines.of(files[path]).span(*finding.place).start_line, finding.message)
         for path, rewrite in plan(files).rewrites.items()
-        for finding in rewrite.findings
+        for finding in rewrite.found
     ]
 
 
@@ -89,23 +92,23 @@ def test_nothing_happens_where_the_rule_is_switched_off():
 @pytest.mark.parametrize(
     ("wrapped", "as_written"),
     [
-        ("nn.DataParallel(net)", f"{DDP}(net.cuda(), {IDS})"),
+        ("nn.DataParallel(net)", f"{DDP}(net.npu(), {IDS})"),
         ("nn.DataParallel(net).cuda()", f"{DDP}(net.cuda(), {IDS})"),
         ("nn.DataParallel(net).to(device)", f"{DDP}(net.to(device), {IDS})"),
         ("nn.DataParallel(net).to(device).train()", f"{DDP}(net.to(device), {IDS}).train()"),
-        ("nn.DataParallel(net).train().cuda()", f"{DDP}(net.cuda(), {IDS}).train().cuda()"),
+        ("nn.DataParallel(net).train().cuda()", f"{DDP}(net.npu(), {IDS}).train().cuda()"),
         ("nn.DataParallel(net.cuda())", f"{DDP}(net.cuda(), {IDS})"),
         ("nn.DataParallel(net.to(device), range(4))", f"{DDP}(net.to(device), {IDS})"),
-        ("nn.DataParallel(net.to(torch.half))", f"{DDP}(net.to(torch.half).cuda(), {IDS})"),
-        ("nn.DataParallel(module=net, dim=0)", f"{DDP}(module=net.cuda(), {IDS})"),
-        ("nn.DataParallel(net, [0, 1], output_device=0)", f"{DDP}(net.cuda(), {IDS})"),
-        ("nn.DataParallel(\n    net,\n    device_ids=ids,\n)", f"{DDP}(\n    net.cuda(), {IDS})"),
-        ("nn.DataParallel(a or b)", f"{DDP}((a or b).cuda(), {IDS})"),
+        ("nn.DataParallel(net.to(torch.half))", f"{DDP}(net.to(torch.half).npu(), {IDS})"),
+        ("nn.DataParallel(module=net, dim=0)", f"{DDP}(module=net.npu(), {IDS})"),
+        ("nn.DataParallel(net, [0, 1], output_device=0)", f"{DDP}(net.npu(), {IDS})"),
+        ("nn.DataParallel(\n    net,\n    device_ids=ids,\n)", f"{DDP}(\n    net.npu(), {IDS})"),
+        ("nn.DataParallel(a or b)", f"{DDP}((a or b).npu(), {IDS})"),
         ("nn.DataParallel(net).cuda(0)", f"{DDP}(net.cuda(), {IDS})"),
         ("nn.DataParallel(net.cuda(ids[0]), ids)", f"{DDP}(net.cuda(), {IDS})"),
-        ("nn.DataParallel(net).to('cuda:0')", f"{DDP}(net.to('cuda'), {IDS})"),
-        ("torch.nn.DataParallel(net)", f"torch.{DDP}(net.cuda(), {IDS})"),
-        ("nn.parallel.DataParallel(net)", f"{DDP}(net.cuda(), {IDS})"),
+        ("nn.DataParallel(net).to('cuda:0')", f"{DDP}(net.to('npu'), {IDS})"),
+        ("torch.nn.DataParallel(net)", f"torch.{DDP}(net.npu(), {IDS})"),
+        ("nn.parallel.DataParallel(net)", f"{DDP}(net.npu(), {IDS})"),
     ],
 )
 def test_a_wrap(wrapped, as_written):
@@ -125,84 +128,84 @@ def test_a_wrap(wrapped, as_written):
         # It comes there only perhaps, or later.
         (
             "if a:\n        net.cuda()\n    net = nn.DataParallel(net)",
-            f"if a:\n        net.cuda()\n    net = {DDP}(net.cuda(), {IDS})",
+            f"if a:\n        net.cuda()\n    net = {DDP}(net.npu(), {IDS})",
         ),
-        ("net = nn.DataParallel(net)\n    net.to(device)", f"net = {DDP}(net.cuda(), {IDS})\n    net.to(device)"),
+        ("net = nn.DataParallel(net)\n    net.to(device)", f"net = {DDP}(net.npu(), {IDS})\n    net.to(device)"),
         # A condition about the number of cards is about the number of processes.
         (
             "if torch.cuda.device_count() > 1:\n        net = nn.DataParallel(net)",
-            f"if dist.get_world_size() > 1:\n        net = {DDP}(net.cuda(), {IDS})",
+            f"if dist.get_world_size() > 1:\n        net = {DDP}(net.npu(), {IDS})",
         ),
         (
             "n = torch.cuda.device_count()\n    if n > 1:\n        net = nn.DataParallel(net)",
-            f"n = dist.get_world_size()\n    if n > 1:\n        net = {DDP}(net.cuda(), {IDS})",
+            f"n = dist.get_world_size()\n    if n > 1:\n        net = {DDP}(net.npu(), {IDS})",
         ),
         (
             "if len(ids) > 1:\n        net = nn.DataParallel(net, device_ids=ids)",
-            f"if dist.get_world_size() > 1:\n        net = {DDP}(net.cuda(), {IDS})",
+            f"if dist.get_world_size() > 1:\n        net = {DDP}(net.npu(), {IDS})",
         ),
         (
             "net = nn.DataParallel(net) if torch.cuda.device_count() > 1 else net",
-            f"net = {DDP}(net.cuda(), {IDS}) if dist.get_world_size() > 1 else net",
+            f"net = {DDP}(net.npu(), {IDS}) if dist.get_world_size() > 1 else net",
         ),
         # Every process uses its own card.
         (
             "net = nn.DataParallel(net)\n    x = x.cuda(0, non_blocking=True)",
-            f"net = {DDP}(net.cuda(), {IDS})\n    x = x.cuda(non_blocking=True)",
+            f"net = {DDP}(net.npu(), {IDS})\n    x = x.cuda(non_blocking=True)",
         ),
         (
             "torch.cuda.set_device(args.gpu)\n    net = nn.DataParallel(net)",
-            f"torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n    net = {DDP}(net.cuda(), {IDS})",
+            f"torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n    net = {DDP}(net.npu(), {IDS})",
         ),
         (
             "device = torch.device(f'cuda:{gpus[0]}')\n    net = nn.DataParallel(net, gpus)",
-            f"device = torch.device('cuda')\n    net = {DDP}(net.cuda(), {IDS})",
+            f"device = torch.device('npu')\n    net = {DDP}(net.npu(), {IDS})",
         ),
         (
             "device = torch.device('cuda:%d' % gpus[0])\n    net = nn.DataParallel(net, gpus)",
-            f"device = torch.device('cuda')\n    net = {DDP}(net.cuda(), {IDS})",
+            f"device = torch.device('npu')\n    net = {DDP}(net.npu(), {IDS})",
         ),
         (
             "device = 'cuda:{}'.format(args.gpu)\n    net = nn.DataParallel(net)",
-            f"device = 'cuda'\n    net = {DDP}(net.cuda(), {IDS})",
+            f"device = 'npu'\n    net = {DDP}(net.npu(), {IDS})",
         ),
         (
             "net.to(gpus[0])\n    net = nn.DataParallel(net, gpus)",
-            f"net.to('cuda')\n    net = {DDP}(net, {IDS})",
+            f"net.to('npu')\n    net = {DDP}(net, {IDS})",
         ),
         (
             "if len(gpus) > 0:\n        net = nn.DataParallel(net, gpus)",
-            f"if len(gpus) > 0:\n        net = {DDP}(net.cuda(), {IDS})",
+            f"if len(gpus) > 0:\n        net = {DDP}(net.npu(), {IDS})",
         ),
         (
             "device = torch.device('cuda', 0)\n    net = nn.DataParallel(net)",
-            f"device = torch.device('cuda')\n    net = {DDP}(net.cuda(), {IDS})",
+            f"device = torch.device('cuda')\n    net = {DDP}(net.npu(), {IDS})",
         ),
         (
             "with torch.cuda.device(0):\n        net = nn.DataParallel(net)",
-            f"with torch.cuda.device(torch.cuda.current_device()):\n        net = {DDP}(net.cuda(), {IDS})",
+            f"with torch.cuda.device(torch.npu.current_device()):\n        net = {DDP}(net.npu(), {IDS})",
         ),
         # Tests for the class; what DistributedDataParallel has too stays.
         (
             "net = nn.DataParallel(net)\n    if isinstance(net, nn.DataParallel):\n        net.module.f()",
-            f"net = {DDP}(net.cuda(), {IDS})\n    if isinstance(net, {DDP}):\n        net.module.f()",
+            f"net = {DDP}(net.npu(), {IDS})\n    if isinstance(net, {DDP}):\n        net.module.f()",
         ),
         (
             f"net = nn.DataParallel(net)\n    a = isinstance(net, (nn.DataParallel, {DDP}))",
-            f"net = {DDP}(net.cuda(), {IDS})\n    a = isinstance(net, {DDP})",
+            f"net = {DDP}(net.npu(), {IDS})\n    a = isinstance(net, {DDP})",
         ),
         (
             "net = nn.DataParallel(net)\n    a = type(net) is nn.DataParallel or hasattr(net, 'module')",
-            f"net = {DDP}(net.cuda(), {IDS})\n    a = type(net) is {DDP} or hasattr(net, 'module')",
+            f"net = {DDP}(net.npu(), {IDS})\n    a = type(net) is {DDP} or hasattr(net, 'module')",
         ),
         (
             "self.net = nn.DataParallel(self.net)\n    x: nn.DataParallel = self.net",
-            f"self.net = {DDP}(self.net.cuda(), {IDS})\n    x: {DDP} = self.net",
+            f"self.net = {DDP}(self.net.npu(), {IDS})\n    x: {DDP} = self.net",
         ),
         # A comment keeps a line.
         (
             "a = nn.DataParallel(a)  # gpu2npu: skip\n    b = nn.DataParallel(b)",
-            f"a = nn.DataParallel(a)  # gpu2npu: skip\n    b = {DDP}(b.cuda(), {IDS})",
+            f"a = nn.DataParallel(a)  # gpu2npu: skip\n    b = {DDP}(b.npu(), {IDS})",
         ),
     ],
 )
@@ -245,7 +248,7 @@ def test_an_imported_name(statement, name, new_statement, new_name):
     source = f"{HEAD}{statement}\n\ndef part():\n    return {name}(net)\n{TAIL}"
     new_name = new_name or "DistributedDataParallel"
     assert after({"a.py": source}) == {
-        "a.py": f"{HEAD}{new_statement}\n\ndef part():\n    return {new_name}(net.cuda(), {IDS})\n{TAIL_AFTER}"
+        "a.py": f"{HEAD}{new_statement}\n\ndef part():\n    return {new_name}(net.npu(), {IDS})\n{TAIL_AFTER}"
     }
 
 
@@ -329,7 +332,7 @@ def part():
     rank_zero = "    if not dist.is_initialized() or dist.get_rank() == 0:\n        torch.save(net.state_dict(), path)"
     assert rank_zero in result["shared.py"]
     assert "convert.py" not in result
-    assert "init_process_group('nccl')" in result["look.py"]
+    assert "init_process_group('hccl')" in result["look.py"]
 
 
 def test_the_process_group_comes_before_the_first_use_of_the_card():

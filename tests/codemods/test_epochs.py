@@ -8,7 +8,7 @@ import pytest
 from gpu2npu.codemods.loaders import shard_loaders
 from gpu2npu.codemods.program import Program
 from gpu2npu.engine import ProjectContext
-from gpu2npu.engine.rewrites import rewritten
+from gpu2npu.python.edits import Edited
 from gpu2npu.records import FileRewrite
 
 MAKE = """\
@@ -28,11 +28,11 @@ def tell(files):
     files = {path: dedent(text) for path, text in files.items()} | {"data.py": MAKE}
     sources = {path: text.encode() for path, text in files.items()}
     rewrites = shard_loaders(Program.of(sources, ProjectContext(files=frozenset(sources))), ["train.py"])
-    after = {path: rewritten(text, rewrites.get(path, FileRewrite())) for path, text in files.items()}
+    after = {path: Edited(text, rewrites.get(path, FileRewrite()).edits).text for path, text in files.items()}
     for text in after.values():
         ast.parse(text)
     assert "DistributedSampler(ds)" in after["data.py"]
-    found = [finding for rewrite in rewrites.values() for finding in rewrite.findings]
+    found = [finding for rewrite in rewrites.values() for finding in rewrite.found]
     return after, [finding.message for finding in found]
 
 

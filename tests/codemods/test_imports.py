@@ -5,15 +5,14 @@ import pytest
 from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.program import Program
 from gpu2npu.engine import ProjectContext
-from gpu2npu.engine.rewrites import rewritten
-from gpu2npu.records import FileRewrite
+from gpu2npu.python.edits import Edited
 
 
 def spelled(source, qualified):
     """The name, and the file with the import."""
     file = Program.of({"a.py": source.encode()}, ProjectContext()).file("a.py")
     found = spelling(file, qualified)
-    return found.name, rewritten(source, FileRewrite(found.edits))
+    return found.name, Edited(source, found.edits).text
 
 
 @pytest.mark.parametrize(
@@ -43,7 +42,11 @@ def test_a_name_at_hand_takes_no_import(source, qualified, name):
         ),
         ("from torch import nn", "torch.distributed", "from torch import nn\nimport torch.distributed as dist\n"),
         ("import sys\r\n\r\nimport torch\r\n", "os", "import os\r\nimport sys\r\n\r\nimport torch\r\n"),
-        ("import sys\nfrom torch import nn\n", "torch", "import sys\nimport torch\nfrom torch import nn\n"),
+        (
+            "import sys\nfrom torch import nn\n",
+            "torch",
+            "import sys\nimport torch\nimport torch_npu\nfrom torch import nn\n",
+        ),
         ("import argparse\nimport torch\n", "os", "import argparse\nimport os\nimport torch\n"),
         ("import torch  # first\nx = 1\n", "os", "import os\nimport torch  # first\nx = 1\n"),
         (

@@ -8,7 +8,7 @@ import pytest
 from gpu2npu.codemods.loaders import shard_loaders
 from gpu2npu.codemods.program import Program
 from gpu2npu.engine import ProjectContext
-from gpu2npu.engine.rewrites import rewritten
+from gpu2npu.python.edits import Edited
 from gpu2npu.records import FileRewrite
 
 HEAD = "import torch\nimport torch.distributed as dist\nfrom torch.utils.data import DataLoader, DistributedSampler\n"
@@ -26,11 +26,11 @@ def shard(files, entries=("train.py",)):
     """The files after the rewrite, and what was found, by path; the result parses, and stays under a second rewrite."""
     files = {path: dedent(text) for path, text in files.items()}
     rewrites = rewrites_of(files, entries)
-    after = {path: rewritten(text, rewrites.get(path, FileRewrite())) for path, text in files.items()}
+    after = {path: Edited(text, rewrites.get(path, FileRewrite()).edits).text for path, text in files.items()}
     for text in after.values():
         ast.parse(text)
     assert not any(rewrite.edits for rewrite in rewrites_of(after, entries).values())
-    return after, {path: rewrite.findings for path, rewrite in rewrites.items() if rewrite.findings}
+    return after, {path: rewrite.found for path, rewrite in rewrites.items() if rewrite.found}
 
 
 def rewrites_of(files, entries):

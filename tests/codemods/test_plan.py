@@ -126,5 +126,8 @@ def test_a_model_is_called_twice_only_in_programs_that_have_it():
         "            a = self.model(1) + self.model(2)\n            a.backward()\n            train(",
     )
     files = project(2, alone=False) | {"train1.py": twice.format(library="library", number=1).encode()}
-    texts = {path: " ".join(edit.text for edit in rewrite.edits) for path, rewrite in plan(files).rewrites.items()}
+    texts = {
+        path: " ".join(piece for edit in rewrite.edits for piece in edit.pieces if isinstance(piece, str))
+        for path, rewrite in plan(files).rewrites.items()
+    }
     assert "broadcast_buffers" in texts["train1.py"] and "broadcast_buffers" not in texts["train0.py"]

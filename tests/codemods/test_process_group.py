@@ -5,7 +5,7 @@ import pytest
 from gpu2npu.codemods import plan_codemods
 from gpu2npu.codemods.choice import DEFAULT_CHOICE
 from gpu2npu.engine import ProjectContext
-from gpu2npu.engine.rewrites import rewritten
+from gpu2npu.python.edits import Edited
 
 HEAD = """import os
 import torch
@@ -17,8 +17,8 @@ def main():
 """
 BEGIN = """if 'RANK' not in os.environ:  # started without a launcher: one process on one card
     os.environ.update(RANK='0', LOCAL_RANK='0', WORLD_SIZE='1', MASTER_ADDR='127.0.0.1', MASTER_PORT='0')
-torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
-dist.init_process_group('nccl')
+torch.npu.set_device(int(os.environ['LOCAL_RANK']))
+dist.init_process_group('hccl')
 """
 INSIDE = "".join(f"    {line}\n" for line in BEGIN.splitlines())
 
@@ -26,7 +26,7 @@ INSIDE = "".join(f"    {line}\n" for line in BEGIN.splitlines())
 def after(source):
     """The rewritten text below the function that wraps."""
     plan = plan_codemods({"a.py": source.encode()}, ProjectContext(files=frozenset({"a.py"})), DEFAULT_CHOICE)
-    return rewritten(source, plan.rewrites["a.py"]).partition(".backward()")[2].lstrip("\r\n")
+    return Edited(source, plan.rewrites["a.py"].edits).text.partition(".backward()")[2].lstrip("\r\n")
 
 
 @pytest.mark.parametrize(

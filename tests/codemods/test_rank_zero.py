@@ -8,7 +8,7 @@ import pytest
 from gpu2npu.codemods.program import Program
 from gpu2npu.codemods.rank_zero import on_rank_zero
 from gpu2npu.engine import ProjectContext
-from gpu2npu.engine.rewrites import rewritten
+from gpu2npu.python.edits import Edited
 from gpu2npu.records import FileRewrite
 
 MODULES = ("csv", "json", "logging", "os", "shutil", "torch", "torch.distributed as dist")
@@ -18,11 +18,11 @@ HEAD = "".join(f"import {module}\n" for module in MODULES) + "\n"
 def gate(files, entries=("train.py",)):
     """The files after the rewrite, and the messages of what was found; the result parses, and stays when done again."""
     rewrites = rewrites_of(files, entries)
-    after = {path: rewritten(text, rewrites.get(path, FileRewrite())) for path, text in files.items()}
+    after = {path: Edited(text, rewrites.get(path, FileRewrite()).edits).text for path, text in files.items()}
     for text in after.values():
         ast.parse(text)
     assert not any(rewrite.edits for rewrite in rewrites_of(after, entries).values())
-    return after, [finding.message for rewrite in rewrites.values() for finding in rewrite.findings]
+    return after, [finding.message for rewrite in rewrites.values() for finding in rewrite.found]
 
 
 def rewrites_of(files, entries):

@@ -11,7 +11,7 @@ import gpu2npu.codemods
 from gpu2npu.codemods import CodemodChoice, plan_codemods
 from gpu2npu.codemods.similar import EQUIVALENTS
 from gpu2npu.engine import ProjectContext
-from gpu2npu.engine.rewrites import rewritten
+from gpu2npu.python.edits import Edited
 from gpu2npu.support.tables import table_for
 from gpu2npu.support.verdicts import VerdictKind, verdict
 
@@ -131,7 +131,7 @@ def migrated(source, version="2.1.0"):
     context = ProjectContext(version=version)
     plan = plan_codemods({"tools/train.py": source.encode()}, context, CodemodChoice(similar=True))
     rewrite = plan.rewrites.get("tools/train.py")
-    return (source if rewrite is None else rewritten(source, rewrite)), rewrite, set(plan.new_files)
+    return (source if rewrite is None else Edited(source, rewrite.edits).text), rewrite, set(plan.new_files)
 
 
 def test_calls_are_replaced_and_the_folder_comes_along():
@@ -141,7 +141,7 @@ def test_calls_are_replaced_and_the_folder_comes_along():
         "import torch\nimport torch.nn.functional as F\nimport ascend_function\n"
         "print(ascend_function.huber_loss(x, ascend_function.fmax(y, z)))\n"
     )
-    assert {finding.api for finding in rewrite.findings} == {"torch.nn.functional.huber_loss", "torch.fmax"}
+    assert {finding.api for finding in rewrite.found} == {"torch.nn.functional.huber_loss", "torch.fmax"}
     assert new == {"ascend_function/__init__.py", "tools/ascend_function/__init__.py"}
 
 

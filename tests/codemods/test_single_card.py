@@ -4,11 +4,11 @@ import pytest
 
 from gpu2npu.codemods import CodemodChoice, CodemodError, plan_codemods
 from gpu2npu.engine import ProjectContext
-from gpu2npu.engine.rewrites import rewritten
+from gpu2npu.python.edits import Edited
 
 HEAD = "import os\nimport torch\nimport torch.distributed as dist\nfrom torch import nn\n"
 TAIL = "\n\nif __name__ == '__main__':\n    main()\n"
-WRAP = "nn.parallel.DistributedDataParallel({}, device_ids=[torch.cuda.current_device()])"
+WRAP = "nn.parallel.DistributedDataParallel({}, device_ids=[torch.npu.current_device()])"
 
 
 def after(body, target="net", **others):
@@ -18,7 +18,9 @@ def after(body, target="net", **others):
     sources = {path: text.encode() for path, text in files.items()}
     choice = CodemodChoice(main="train.py", target_model=target)
     rewrites = plan_codemods(sources, ProjectContext(files=frozenset(sources)), choice).rewrites
-    texts = {path: rewritten(files[path], rewrites[path]) if path in rewrites else files[path] for path in files}
+    texts = {
+        path: Edited(files[path], rewrites[path].edits).text if path in rewrites else files[path] for path in files
+    }
     return texts["train.py"].partition("from torch import nn\n")[2].partition("\n\nif __name__")[0], texts
 
 
@@ -33,8 +35,8 @@ def after(body, target="net", **others):
             "net",
             "    o = SGD(net.parameters())\n    net.to('cpu')\n",
         ),
-        ("    net, o = make()\n", "net.cuda()", "    for x in data:\n        net(x).backward()\n"),
-        ("    net = Net()\n", "net.cuda()", "    o = SGD(net.parameters())\n"),
+        ("    net, o = make()\n", "net.npu()", "    for x in data:\n        net(x).backward()\n"),
+        ("    net = Net()\n", "net.npu()", "    o = SGD(net.parameters())\n"),
     ],
 )
 def test_where_the_model_is_wrapped(before, wrap, below):

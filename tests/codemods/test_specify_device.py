@@ -4,7 +4,7 @@ import pytest
 
 from gpu2npu.codemods import CodemodChoice, plan_codemods
 from gpu2npu.engine import ProjectContext
-from gpu2npu.engine.rewrites import rewritten
+from gpu2npu.python.edits import Edited
 
 GUARDED = """import torch
 
@@ -20,13 +20,13 @@ GUARDED_AFTER = """import os
 import torch
 
 def main():
-    device = torch.device('cuda')
+    device = torch.device('npu')
     model = torch.nn.Linear(2, 2).cuda()
     torch.cuda.set_device(int(os.environ['DEVICE_ID']))
 
 if __name__ == '__main__':
     os.environ.setdefault('DEVICE_ID', '0')
-    torch.cuda.set_device(int(os.environ['DEVICE_ID']))
+    torch.npu.set_device(int(os.environ['DEVICE_ID']))
     main()
 """
 PLAIN = """import torch
@@ -37,7 +37,7 @@ PLAIN_AFTER = """import os
 import torch
 
 os.environ.setdefault('DEVICE_ID', '0')
-torch.cuda.set_device(int(os.environ['DEVICE_ID']))
+torch.npu.set_device(int(os.environ['DEVICE_ID']))
 
 x = torch.ones(3).cuda()
 print(x)
@@ -48,7 +48,7 @@ def after(source, **options):
     plan = plan_codemods({"train.py": source.encode()}, ProjectContext(), CodemodChoice(**options))
     rewrite = plan.rewrites.get("train.py")
     assert rewrite is None or {edit.rule for edit in rewrite.edits} == {"specify-device"}
-    return source if rewrite is None else rewritten(source, rewrite)
+    return source if rewrite is None else Edited(source, rewrite.edits).text
 
 
 @pytest.mark.parametrize(

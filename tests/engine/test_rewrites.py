@@ -1,7 +1,7 @@
-"""A codemod's edits under the rules' edits: one list of changes, told in places of the source."""
+"""A codemod's edits beside the rules' edits: all go by the source, and become one text and one list of changes."""
 
 from gpu2npu.engine import ProjectContext, migrate_source
-from gpu2npu.records import FileRewrite, Finding, FindingKind, Operation, Span, StructuralEdit
+from gpu2npu.records import Edit, FileRewrite, FindingKind, Found, Operation, Span
 from gpu2npu.rulebook import load_rulebook
 
 SOURCE = b"""import torch
@@ -11,21 +11,32 @@ device = torch.device('cuda')
 model = nn.DataParallel(Net()).cuda()
 x = torch.ones(3).cuda()
 """
+TEXT = SOURCE.decode()
 
 
-def edit(old, new, message="m"):
-    start = SOURCE.decode().index(old)
-    return StructuralEdit(start, start + len(old), new, "data-parallel", message)
+def bounds(code):
+    start = TEXT.index(code)
+    return start, start + len(code)
 
 
-def migrate(*edits, findings=()):
-    return migrate_source(SOURCE, "a.py", load_rulebook(), ProjectContext(), FileRewrite(edits, findings))
+def edit(old, new, message="m", **more):
+    return Edit(bounds(old), new, "data-parallel", message, **more)
 
 
-def test_rules_migrate_the_codemods_code_and_their_changes_are_places_of_the_source():
-    wrapped = edit("nn.DataParallel(Net()).cuda()", "nn.parallel.DistributedDataParallel(\n    Net().cuda()\n)")
-    told = edit("device = ", "torch.cuda.set_device(0)\ndevice = ")
-    migrated = migrate(wrapped, told)
+def migrate(*edits, found=()):
+    return migrate_source(SOURCE, "a.py", load_rulebook(), ProjectContext(), FileRewrite(edits, found))
+
+
+WRAPPED = edit(
+    "nn.DataParallel(Net()).cuda()",
+    ("nn.parallel.DistributedDataParallel(\n    ", bounds("Net()"), (bounds(".cuda()\nx")[0], bounds("\nx")[0]), "\n)"),
+)
+
+
+def test_rules_migrate_the_code_that_codemods_keep():
+    migrated = migrate(
+        WRAPPED, edit("device = ", ("torch.npu.set_device(0)\n", bounds("device = ")), needs=("torch_npu",))
+    )
     assert migrated.content.decode() == (
         "import torch\nimport torch_npu\nfrom torch import nn\n\n"
         "torch.npu.set_device(0)\ndevice = torch.device('npu')\n"
@@ -39,14 +50,28 @@ def test_rules_migrate_the_codemods_code_and_their_changes_are_places_of_the_sou
         (5, "nn.DataParallel(Net()).cuda()", "nn.parallel.DistributedDataParallel(\n    Net().npu()\n)"),
         (6, "cuda", "npu"),
     ]
-    assert not any(finding.rule == "data-parallel" for finding in migrated.findings)
+
+
+def test_findings_about_code_that_is_replaced_are_gone():
+    assert any(finding.rule == "data-parallel" for finding in migrate().findings)
+    assert not any(finding.rule == "data-parallel" for finding in migrate(WRAPPED).findings)
+
+
+def test_new_code_alone_needs_its_import():
+    at = TEXT.index("model = ")
+    source = b"import torch\nx = 1\n"
+    new = Edit((13, 13), "torch.npu.set_device(0)\n", "r", "m", needs=("torch_npu",))
+    migrated = migrate_source(source, "a.py", load_rulebook(), ProjectContext(), FileRewrite((new,)))
+    assert migrated.content == b"import torch\nimport torch_npu\ntorch.npu.set_device(0)\nx = 1\n"
+    own = Edit((at, at), "import torch_npu\n", "r", "m", imports=("torch_npu",))
+    assert migrate(own).content.decode().count("import torch_npu") == 1
 
 
 def test_what_is_put_in_is_an_insertion():
-    start = SOURCE.decode().index("device = ")
+    start = TEXT.index("device = ")
     (change,) = [
         change
-        for change in migrate(StructuralEdit(start, start, "torch.cuda.set_device(0)\n", "data-parallel", "m")).changes
+        for change in migrate(Edit((start, start), "torch.npu.set_device(0)\n", "data-parallel", "m")).changes
         if change.rule == "data-parallel"
     ]
     assert change.operation is Operation.INSERT
@@ -54,25 +79,30 @@ def test_what_is_put_in_is_an_insertion():
 
 
 def test_a_codemods_finding_takes_the_place_of_the_rules():
-    finding = Finding(Span(5, 8, 5, 23), "data-parallel", FindingKind.UNSUPPORTED, "torch.nn.DataParallel", "by hand")
-    findings = [found for found in migrate(findings=(finding,)).findings if found.rule == "data-parallel"]
-    assert findings == [finding]
+    found = Found(
+        bounds("nn.DataParallel"), "data-parallel", FindingKind.UNSUPPORTED, "torch.nn.DataParallel", "by hand"
+    )
+    (finding,) = [each for each in migrate(found=(found,)).findings if each.rule == "data-parallel"]
+    assert (finding.span, finding.message) == (Span(5, 8, 5, 23), "by hand")
 
 
 def test_a_file_that_no_rule_is_for_is_rewritten_all_the_same():
-    migrated = migrate_source(
-        b"x = 1\n", "a.py", load_rulebook(), ProjectContext(), FileRewrite((StructuralEdit(4, 5, "2", "r", "m"),))
-    )
+    rewrite = FileRewrite((Edit((4, 5), "2", "r", "m"),))
+    migrated = migrate_source(b"x = 1\n", "a.py", load_rulebook(), ProjectContext(), rewrite)
     assert migrated.content == b"x = 2\n"
     assert [(change.before, change.after) for change in migrated.changes] == [("1", "2")]
 
 
+def test_a_codemod_that_writes_no_python_changes_nothing():
+    rewrite = FileRewrite((Edit((4, 5), "2 +", "r", "m"),))
+    migrated = migrate_source(b"x = 1\n", "a.py", load_rulebook(), ProjectContext(), rewrite)
+    assert migrated.content is None
+    assert migrated.failure.startswith("syntax error at line 1")
+
+
 def test_lines_that_move_to_the_right_are_one_change():
-    at = [SOURCE.decode().index(word) for word in ("model = ", "x = ")]
-    edits = (
-        StructuralEdit(at[0], at[0], "if first:\n    ", "r", "m"),
-        StructuralEdit(at[1], at[1], "    ", "r", "m"),
-    )
+    at = [TEXT.index(word) for word in ("model = ", "x = ")]
+    edits = (Edit((at[0], at[0]), "if first:\n    ", "r", "m"), Edit((at[1], at[1]), "    ", "r", "m"))
     migrated = migrate(*edits)
     assert migrated.content.decode().endswith(
         "if first:\n    model = nn.DataParallel(Net()).npu()\n    x = torch.ones(3).npu()\n"

@@ -1,0 +1,116 @@
+"""The record of one migrated file: the edits of codemods and rules become one text, its changes and its findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from gpu2npu.engine.matches import Matches
+from gpu2npu.engine.needed_imports import needed_imports
+from gpu2npu.engine.table import RuleTable
+from gpu2npu.python.edits import Edited
+from gpu2npu.python.file import PythonFile
+from gpu2npu.python.tree import parse
+from gpu2npu.records import Bounds, Change, Edit, FileRewrite, Finding, Found, MigratedFile, Operation
+
+
+def migrated_file(file: PythonFile, matches: Matches, table: RuleTable, rewrite: FileRewrite) -> MigratedFile:
+    """The file after what codemods (`rewrite`) and rules (`matches`) do to it."""
+    traits = rewrite.traits | matches.traits
+    edits = [*rewrite.edits, *matches.edits]
+    if not edits and not matches.found and not rewrite.found:
+        return MigratedFile(file.path, traits=traits)
+    edited = Edited(file.text, edits)
+    made = {edit for edit, _ in edited.made()}
+    in_order = [edit for edit in (*matches.edits, *rewrite.edits) if edit in made]
+    imports = needed_imports(in_order, matches, file, table)
+    if imports:
+        edited = Edited(file.text, [*(edit for edit, _ in imports), *edits])
+    changes = [*(change for _, change in imports), *_changes(file, edited, matches.edits)]
+    changes += _changes_of_codemods(file, edited, rewrite.edits)
+    return MigratedFile(
+        file.path,
+        content=_content(file, edited, rewrite) if made else None,
+        changes=tuple(sorted(changes, key=lambda change: (change.span, change.rule))),
+        findings=_findings(file, matches.found, rewrite),
+        traits=frozenset(traits),
+    )
+
+
+def _content(file: PythonFile, edited: Edited, rewrite: FileRewrite) -> bytes:
+    """The new text in the encoding of the file. Raises TreeError if what codemods wrote is not Python."""
+    text = edited.text
+    if rewrite.edits:
+        parse(text)
+    return file.source.encode(text)
+
+
+def _changes(file: PythonFile, edited: Edited, edits: Sequence[Edit]) -> Iterator[Change]:
+    """The changes of the rules; what they do inside the code of a codemod is part of that codemod's change."""
+    ours = set(edits)
+    for edit, outer in edited.made():
+        if edit not in ours or (outer is not None and outer not in ours):
+            continue
+        start, end = edit.shown or edit.place
+        is_gone = edit.replaced is not None and edit.shown is None  # with its line
+        after = "" if is_gone else edited.between(start, end)
+        span = file.lines.span(*edit.place)
+        yield Change(span, edit.rule, edit.operation, edit.message, file.text[start:end], after)
+
+
+def _changes_of_codemods(file: PythonFile, edited: Edited, edits: Sequence[Edit]) -> Iterator[Change]:
+    """The changes of codemods; lines that move to the right are reported as a whole."""
+    ours = set(edits)
+    made = [edit for edit, outer in edited.made() if edit in ours and (outer is None or outer not in ours)]
+    for group in _together(made):
+        first, (start, end) = group[0], (group[0].place[0], group[-1].place[1])
+        if len(group) > 1:
+            end = _line_end(file.text, end)
+        before, after = file.text[start:end], edited.written(first, end)
+        operation = Operation.MODIFY if before.strip() and after.strip() else Operation.DELETE
+        if not before.strip():
+            operation = Operation.INSERT
+        yield Change(file.lines.span(start, end), first.rule, operation, first.message, before, after)
+
+
+def _together(edits: Iterable[Edit]) -> list[list[Edit]]:
+    """The edits by what is one change to a reader: a statement put around others, and the lines it moves right."""
+    groups: list[list[Edit]] = []
+    for edit in edits:
+        first = groups[-1][0] if groups else edit
+        indents = isinstance(edit.text, str) and edit.place[0] == edit.place[1] and not edit.text.strip()
+        if groups and indents and (edit.rule, edit.message) == (first.rule, first.message):
+            groups[-1].append(edit)
+        else:
+            groups.append([edit])
+    return groups
+
+
+def _line_end(text: str, offset: int) -> int:
+    """The offset of the end of a line, its line end not counted to it."""
+    return offset + (len(text[offset:].splitlines()[0]) if text[offset:] else 0)
+
+
+def _findings(file: PythonFile, found: Sequence[Found], rewrite: FileRewrite) -> tuple[Finding, ...]:
+    """The findings, each once: those of the rules about code that stays, but where a codemod has one of the same rule
+    on the same line."""
+    own = [_finding(each, file) for each in rewrite.found]
+    answered = {(finding.span.start_line, finding.rule) for finding in own}
+    left = [_finding(each, file) for each in found if _stays(each.place, rewrite.edits)]
+    kept = [finding for finding in left if (finding.span.start_line, finding.rule) not in answered]
+    return tuple(sorted(dict.fromkeys((*kept, *own)), key=lambda finding: (finding.span, finding.rule, finding.api)))
+
+
+def _stays(place: Bounds, edits: Sequence[Edit]) -> bool:
+    """Whether the code at a place is still there after the edits of codemods."""
+    if not any(_holds(edit.extent, place) for edit in edits):
+        return True
+    return any(not isinstance(piece, str) and _holds(piece, place) for edit in edits for piece in edit.pieces)
+
+
+def _holds(outer: Bounds, inner: Bounds) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+def _finding(found: Found, file: PythonFile) -> Finding:
+    span = file.lines.span(*found.place)
+    return Finding(span, found.rule, found.kind, found.api, found.message, found.severity)
