@@ -1,6 +1,6 @@
 """`make bench`: the whole migration of one large project beside PaConvert and bare parsing, on this machine, now; what
-twice as many rules cost; how right the edits are, by hand-written labels; what data parallelism costs on emulated NPUs;
-and what `gpu2npu check` and `gpu2npu analyse` cost.
+twice as many rules cost; how right the edits are, by hand-written labels; whether migrate, check and analyse agree
+about the same packages; what data parallelism costs on emulated NPUs; and what `gpu2npu check` and `analyse` cost.
 
 It prints what it measured and judges nothing. The rounds take turns, so that a busy moment of the machine meets every
 contestant.
@@ -19,6 +19,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.agreement import compare_packages
 from benchmarks.archives import ArchiveError
 from benchmarks.check import format_projects, measure_project, project_trees
 from benchmarks.labels import LABELS_ARE_FOR, format_scores, judge_packages
@@ -45,6 +46,8 @@ def main() -> int:
         print(format_rule_cost(measure_rule_cost(tree, LABELS_ARE_FOR)))
         print()
         print(format_scores(judge_packages(TREES)))
+        print()
+        print(compare_packages(TREES))
         print()
         with tempfile.TemporaryDirectory(prefix="gpu2npu-bench-") as scratch:
             costs = [measure_project(name, path, Path(scratch)) for name, path in project_trees(TREES, tree)]

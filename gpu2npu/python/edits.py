@@ -96,14 +96,17 @@ class Edited:
         return self._spliced(start, end, [node for node in inside if start < node.end and node.start < end])
 
     def written(self, edit: Edit, end: int) -> str:
-        """The new text of an edit that is made, and what stands now from there to an offset in the source."""
+        """The new text of an edit that is made, and what stands now from there to an offset in the source, without
+        insertions there."""
         row = self._row
         while (index := next((index for index, node in enumerate(row.nodes) if node.edit is edit), None)) is None:
             outer = row.around(*edit.extent)
             assert outer is not None
             row = outer.inside
         node, *after = row.nodes[index:]
-        return self._new(node) + self._spliced(node.end, end, [other for other in after if other.end <= end])
+        return self._new(node) + self._spliced(
+            node.end, end, [other for other in after if other.start < end and other.end <= end]
+        )
 
     def _new(self, node: _Node) -> str:
         parts = []

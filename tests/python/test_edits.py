@@ -56,6 +56,13 @@ def test_a_part_of_the_text():
     assert edited.between(7, 8) == "y"
 
 
+def test_an_edit_is_written_without_what_is_inserted_behind_it():
+    first, behind = at("a", "x"), Edit((3, 3), "!", "r", "m")
+    edited = Edited(TEXT, [first, behind])
+    assert edited.written(first, 3) == "x"
+    assert edited.written(first, 5) == "x!, "
+
+
 EDITS = st.lists(
     st.tuples(st.integers(0, 12), st.integers(0, 5), st.text("xy", max_size=2), st.booleans()), max_size=8
 ).map(
