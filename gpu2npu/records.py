@@ -121,6 +121,7 @@ class Found:
     api: str
     message: str
     severity: Severity = Severity.CHANGE
+    advice: str = ""
 
 
 @dataclass(frozen=True)

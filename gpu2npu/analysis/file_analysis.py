@@ -74,8 +74,11 @@ class FileAnalyser:
         findings: list[Finding] = []
         advice: list[Advice] = []
         if Question.TORCH_APIS in self.questions:
-            findings += torch_api_findings(code, self.version)
-            findings += limit_findings(code, self.version)
+            limits = limit_findings(code, self.version)
+            said = {(limit.api, limit.span.start_line, limit.span.start_column) for limit in limits}
+            apis = torch_api_findings(code, self.version)
+            findings += [each for each in apis if (each.api, each.span.start_line, each.span.start_column) not in said]
+            findings += limits
             advice += numeric_advice(code)
         if Question.AFFINITY_APIS in self.questions:
             advice += affinity_advice(code, self.version)

@@ -30,7 +30,8 @@ _KINDS = {
 }
 # What the rules of the migration answer for, and torch_npu's own names, which they check.
 _OF_RULES = ("torch.cuda", "torch.backends.cuda", "torch.backends.cudnn", "torch.version", "torch_npu", "torch.npu",
-             "torch.Tensor.cuda", "torch.Tensor.is_cuda", "torch.nn.Module.cuda")  # fmt: skip
+             "torch.Tensor.cuda", "torch.Tensor.is_cuda", "torch.nn.Module.cuda", "torch.distributed.is_hccl_available",
+             "torch.distributed.Backend.HCCL")  # fmt: skip
 # Code for other devices: it does nothing where there is an NPU.
 _OTHER_DEVICES = ("torch.xpu", "torch.mps", "torch.hpu", "torch.mlu", "torch.musa", "torch.mtia", "torch.neuron",
     "torch.cpu", "torch.backends.mps", "torch.backends.mkldnn", "torch.backends.mkl", "torch.backends.nnpack",
@@ -41,6 +42,8 @@ _OF_HOST = ("torch.multiprocessing", "torch.serialization", "torch.hub", "torch.
     "torch.FloatTensor", "torch.LongTensor", "torch.IntTensor", "torch.BoolTensor", "torch.HalfTensor",
     "torch.DoubleTensor", "torch.ByteTensor", "torch.ShortTensor", "torch.CharTensor", "torch.BFloat16Tensor",
     "torch.classes")  # fmt: skip
+# A member of a dtype: what has it is something else, which may be a dtype as well.
+_OF_DTYPE = re.compile(r"torch\.(?:u?int|float|bfloat|complex|q?u?int)\d+\w*\..*|torch\.(?:bool|half|double|long)\..*")
 _GUARDED = "The program asks first or goes on without it: look whether its other way is good enough."
 # Classes whose methods have verdicts of their own, besides those of the class.
 _TENSOR_CLASS = "torch.Tensor"
@@ -119,7 +122,7 @@ def _uses(code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
 @cache
 def _is_told(api: str, version: str, called: bool) -> bool:
     """Whether there is something to tell of a use of `api`. A name that is not called may be no API at all."""
-    if _is_in(api, _OF_RULES) or _is_in(api, _OTHER_DEVICES) or not is_torch_api(api):
+    if _OF_DTYPE.fullmatch(api) or _is_in(api, _OF_RULES) or _is_in(api, _OTHER_DEVICES) or not is_torch_api(api):
         return False
     kind = known_verdict(api, version).kind
     if kind is VerdictKind.UNKNOWN:

@@ -113,4 +113,4 @@ def _holds(outer: Bounds, inner: Bounds) -> bool:
 
 def _finding(found: Found, file: PythonFile) -> Finding:
     span = file.lines.span(*found.place)
-    return Finding(span, found.rule, found.kind, found.api, found.message, found.severity)
+    return Finding(span, found.rule, found.kind, found.api, found.message, found.severity, found.advice)

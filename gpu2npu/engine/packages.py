@@ -18,6 +18,7 @@ from gpu2npu.records import Bounds, Edit, FindingKind, Found, Operation, Severit
 from gpu2npu.rulebook.rule import ImportMatch, Rule, Rulebook
 
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+_OPTIONAL = "The import is optional here: the program has another way."
 _INSTALLED = re.compile(r"available|installed|(^|_)has_\w", re.IGNORECASE)  # in what is asked before an import
 
 
@@ -122,13 +123,13 @@ class Packages:
         report = rule.then.report
         if report is None or rule.then.keep:
             return
-        kind, message, severity = report.kind, report.message, report.severity
+        kind, message, severity, advice = report.kind, report.message, report.severity, ""
         if kind is not FindingKind.REVIEW and self.is_optional(inside):
-            message = f"{message} The import is optional here: the program has another way."
-            kind, severity = FindingKind.REVIEW, Severity.NOTE
+            kind, message, severity, advice = FindingKind.REVIEW, f"{message} {_OPTIONAL}", Severity.NOTE, _OPTIONAL
         if (rule.id, kind) not in self.reported:  # once a file says it
             self.reported.add((rule.id, kind))
-            self.matches.found.append(Found(self.file.bounds(node), rule.id, kind, module, message, severity))
+            place = self.file.bounds(node)
+            self.matches.found.append(Found(place, rule.id, kind, module, message, severity, advice))
 
     def is_optional(self, node: ast.AST) -> bool:
         """Whether the program goes on without an import: it catches the error, or asks first."""

@@ -23,7 +23,7 @@ from gpu2npu.formats.nodes import FormatError, Items, entry
 from gpu2npu.formats.notebook import migrate_notebook
 from gpu2npu.formats.requirements import requirements_marks
 from gpu2npu.formats.settings import settings_marks
-from gpu2npu.formats.shell import shell_marks
+from gpu2npu.formats.shell import own_variables, shell_marks
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
 from gpu2npu.records import Edit, FileRewrite, MigratedFile, Span
@@ -131,6 +131,7 @@ def _unread(text: str, knowledge: Knowledge, reason: str) -> list[Mark]:
 
 
 def _shell(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
+    knowledge = replace(knowledge, own=own_variables(text))
     return makefile_marks(text, knowledge) if kinds.is_makefile(path) else shell_marks(text, knowledge)
 
 

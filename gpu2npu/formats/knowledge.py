@@ -49,7 +49,7 @@ class Trigger:
 class Knowledge:
     """The rules for one file. `distributions` are import rules by the normalised names of what pip installs;
     `options` are argument rules by their argument; `taken` the variables that the file has already under the names
-    that rules would give them, `found` the patterns that are in it."""
+    that rules would give them, `own` those that it sets for itself alone, `found` the patterns that are in it."""
 
     table: RuleTable
     version: str
@@ -57,12 +57,13 @@ class Knowledge:
     options: Mapping[str, tuple[Rule, ...]]
     trigger: Trigger
     taken: frozenset[str] = frozenset()
+    own: frozenset[str] = frozenset()
     found: tuple[tuple[re.Pattern[str], Rule], ...] = ()
 
     def variable(self, name: str, start: int) -> list[Mark]:
         """What is to be done to an environment variable whose name stands at `start`."""
         rule = self.table.variable_rule(name)
-        if rule is None or rule.then.keep:
+        if rule is None or rule.then.keep or (name in self.own and name not in self.table.variables):
             return []
         end = start + len(name)
         if rule.then.rename in self.taken:

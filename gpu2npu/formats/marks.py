@@ -94,7 +94,7 @@ def records(text: str, marks: Sequence[Mark], cell: int = 0) -> tuple[tuple[Chan
         start, end = mark.place
         if isinstance(mark, Found):
             span = lines.span(start, end, cell)
-            findings.append(Finding(span, mark.rule, mark.kind, mark.api, mark.message, mark.severity))
+            findings.append(Finding(span, mark.rule, mark.kind, mark.api, mark.message, mark.severity, mark.advice))
             continue
         before, after = text[start:end], "".join(map(str, mark.pieces))
         if start == end and after.endswith("\n"):  # new lines are reported where the line before them ends

@@ -20,7 +20,7 @@ _FOLDERS = (
 )
 _FILES = (
     (Part.NOTEBOOKS, re.compile(r".+\.ipynb")),
-    (Part.TESTS, re.compile(r"test_\w+\.py|\w+_test\.py|conftest\.py")),
+    (Part.TESTS, re.compile(r"test_\w+\.py|\w+_test\.py|conftest\.py|testing(_utils)?\.py")),
     (
         Part.CI,
         re.compile(r"\.gitlab-ci.*|\.travis\.yml|\.?appveyor\.yml|azure-pipelines.*|jenkinsfile|tox\.ini|noxfile\.py"),

@@ -136,3 +136,12 @@ def test_what_cannot_be_read_and_has_nothing_to_do_with_torch_is_not_reported() 
 def test_warnings_about_the_source_stay_silent(recwarn: pytest.WarningsRecorder) -> None:
     assert analyser()(b"import torch\nx = '\\d'\ny = 1 is 1\n", "x.py").failure is None
     assert not recwarn
+
+
+def test_an_api_and_its_limit_are_one_finding() -> None:
+    assert rules(b"import torch\nx = torch.sparse_csr_tensor(a, b, c)\n") == [("npu-limit", 0, 2)]
+
+
+@pytest.mark.parametrize("member", ["float32.get", "bool.items", "int8.keys"])
+def test_members_of_dtypes_are_no_apis(member: str) -> None:
+    assert rules(f"import torch\ntorch.{member}(1)\n".encode()) == []

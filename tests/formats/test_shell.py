@@ -1,5 +1,7 @@
 import pytest
 
+from gpu2npu.formats.shell import own_variables
+
 VARIABLES = [
     ("export CUDA_VISIBLE_DEVICES=0,1", "export ASCEND_RT_VISIBLE_DEVICES=0,1"),
     ("CUDA_VISIBLE_DEVICES=$i python t.py", "ASCEND_RT_VISIBLE_DEVICES=$i python t.py"),
@@ -125,3 +127,21 @@ def test_skip_comments(migrated) -> None:
 
 def test_a_backend_makes_a_program_one_for_several_cards(migrate) -> None:
     assert migrate("torchrun t.py --backend nccl\n", "run.sh").traits == {"multi-card"}
+
+
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        ("CUDA_FLAG=--cuda\npython a.py $CUDA_FLAG\n", {"CUDA_FLAG"}),
+        ("CUDA_ARGS = --cuda --gpu\nrun:\n\tpython a.py\n", {"CUDA_ARGS"}),
+        ("CUDA_A=1 # why\nCUDA_B='x y'\nCUDA_C=\"$D e\"\n", {"CUDA_A", "CUDA_B", "CUDA_C"}),
+        ("export CUDA_A=1\n", set()),
+        ("CUDA_A=1\nexport CUDA_A\n", set()),
+        ("CUDA_A=1 python a.py\n", set()),
+        ("CUDA_A=1; python a.py\n", set()),
+        ("set -a\nCUDA_A=1\n", set()),
+        ("CUDA_A=1\nmpirun -x CUDA_A python a.py\n", set()),
+    ],
+)
+def test_variables_that_a_script_has_for_itself(text: str, own: set[str]) -> None:
+    assert own_variables(text) == own
