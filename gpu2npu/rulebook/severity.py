@@ -19,10 +19,10 @@ def severity_of_kind(kind: FindingKind) -> Severity:
 
 
 def severity_of_match(match: Match, kind: FindingKind) -> Severity:
-    """The severity of what a rule reports, unless it states one: variables, programs and packages that have a version
-    for the NPU belong to the environment."""
+    """The severity of what a rule reports, unless it states one: its message says what to write. Variables, programs
+    and packages that have a version for the NPU belong to the environment; nothing takes the place of the others."""
     if isinstance(match, (EnvironmentMatch, CommandMatch)):
         return Severity.ENVIRONMENT
-    if isinstance(match, ImportMatch) and kind is not FindingKind.UNSUPPORTED:
-        return Severity.ENVIRONMENT
-    return severity_of_kind(kind)
+    if isinstance(match, ImportMatch):
+        return Severity.BLOCKER if kind is FindingKind.UNSUPPORTED else Severity.ENVIRONMENT
+    return Severity.CHANGE if kind is FindingKind.UNSUPPORTED else severity_of_kind(kind)

@@ -20,7 +20,7 @@ def rule(match: dict[str, str], report: dict[str, str]) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("match", "kind", "severity"),
     [
-        (NAME, "unsupported", Severity.BLOCKER),
+        (NAME, "unsupported", Severity.CHANGE),
         (NAME, "review", Severity.CHANGE),
         (NAME, "unknown", Severity.NOTE),
         (PACKAGE, "unsupported", Severity.BLOCKER),
@@ -38,10 +38,10 @@ def test_the_kind_and_the_match_say_it(match: dict[str, str], kind: str, severit
 
 
 def test_a_rule_says_it_itself() -> None:
-    entry = rule(NAME, {"kind": "unsupported", "severity": "change", "message": "Write y."})
+    entry = rule(NAME, {"kind": "unsupported", "severity": "blocker", "message": "Write y."})
     decoded = decode_rule(entry, builtin=False, file="own.json")
     assert decoded.then.report is not None
-    assert decoded.then.report.severity is Severity.CHANGE
+    assert decoded.then.report.severity is Severity.BLOCKER
     assert encode_rule(decoded)["then"] == entry["then"]
 
 
