@@ -192,6 +192,9 @@ class _Matcher:
     def method(self, node: ast.Attribute, rule: Rule, scope: Scope) -> None:
         if self._is_import(node.value, scope) or rule.then.keep:
             return
+        qualified = self.names.qualified(node, scope)
+        if qualified is not None and self.table.rule_for(qualified) is not None:  # nn.Module.cuda(net)
+            return
         place = name_bounds(self.file, node)
         edit = Edit(place, rule.then.rename or node.attr, rule.id, rule.why)
         accepted: frozenset[str] = getattr(rule.match, "receiver", frozenset())
