@@ -10,10 +10,13 @@ from gpu2npu.engine.prose import is_searched, is_spoken
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.engine.texts import StringText
 from gpu2npu.python.file import PythonFile
+from gpu2npu.python.syntax import last_name
 from gpu2npu.python.tokens import keyword_name
 from gpu2npu.records import Bounds, Edit, FindingKind, Found, Severity
 from gpu2npu.rulebook.rule import Rule
 
+# Functions that set the variable their first argument names.
+_SETTERS = frozenset({"setdefault", "putenv", "setenv"})
 # In a command line: NAME=value, $NAME and ${NAME}.
 _IN_COMMAND = re.compile(r"(?<![\w$-])(?P<set>[A-Za-z_]\w*)(?==)|\$\{?(?P<read>[A-Za-z_]\w*)")
 _COMMAND = re.compile(r"\s*(?:[\w./]*/)?(?P<name>[\w.+-]+)(?=\s|$)")
@@ -98,8 +101,9 @@ class Literals:
                 self._in_other_texts(rule, string.place, name)
             return raw, [rule for _, _, rule in known]
         new = raw
+        given = self.given(string.node) if raw.isidentifier() else None
         for name, start, rule in reversed(known):
-            if self.variable(rule, string.place, name):
+            if self.variable(rule, string.place, name, given):
                 new = new[:start] + (rule.then.rename or name) + new[start + len(name) :]
         return new, [rule for _, _, rule in known]
 
@@ -109,17 +113,36 @@ class Literals:
         message = f"Looked for in another text, which on an NPU {named}: left as it is, check what is searched."
         self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message))
 
-    def variable(self, rule: Rule, place: Bounds, name: str) -> bool:
-        """Report what a rule says of a variable besides renaming it; gives whether it is to be renamed."""
-        self.matches.note(rule, place, name)
+    def given(self, node: ast.expr) -> StringText | None:
+        """The string that the variable of this name is set to: `os.environ["NAME"] = "..."`, `{"NAME": "..."}`."""
+        parent = self.file.parents[node]
+        value: ast.expr | None = None
+        if isinstance(parent, ast.Dict):
+            value = next((value for key, value in zip(parent.keys, parent.values, strict=True) if key is node), None)
+        elif isinstance(parent, ast.Call) and len(parent.args) > 1 and parent.args[0] is node:
+            value = parent.args[1] if last_name(parent.func) in _SETTERS else None
+        elif isinstance(parent, ast.Subscript):
+            statement = self.file.parents[parent]
+            value = statement.value if isinstance(statement, ast.Assign) and parent in statement.targets else None
+        return StringText.of(self.file, value) if value is not None else None
+
+    def variable(self, rule: Rule, place: Bounds, name: str, given: StringText | None = None) -> bool:
+        """Report what a rule says of a variable besides renaming it; gives whether it is to be renamed. The value that
+        it is `given` is renamed with it."""
+        values = dict(rule.then.values)
+        value = values.get(given.raw) if given is not None else None
+        if value is None:
+            self.matches.note(rule, place, name)
         renamed = rule.then.rename
-        if renamed is None:
+        if renamed is None or (values and value is None):
             return False
         if re.search(rf"\b{renamed}\b", self.file.text) is not None:
             message = f"This file knows {renamed} already; left as it is."
             kind, severity = FindingKind.REVIEW, Severity.ENVIRONMENT
             self.matches.found.append(Found(place, rule.id, kind, name, message, severity))
             return False
+        if value is not None and given is not None and value != given.raw:
+            self.matches.edits.append(Edit(given.place, given.quoted(value), rule.id, rule.why))
         return True
 
     def keyword(self, keyword: ast.keyword) -> None:
@@ -130,7 +153,7 @@ class Literals:
         if rule is None or rule.then.keep:
             return
         place = keyword_name(self.file, keyword)
-        if self.variable(rule, place, keyword.arg):
+        if self.variable(rule, place, keyword.arg, StringText.of(self.file, keyword.value)):
             self.matches.edits.append(Edit(place, rule.then.rename or "", rule.id, rule.why))
 
     def command(self, string: StringText, raw: str) -> bool:

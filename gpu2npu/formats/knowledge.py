@@ -45,6 +45,19 @@ class Trigger:
         return any_in(self.patterns, source)
 
 
+@dataclass(frozen=True)
+class Given:
+    """What a variable is set to, and where that stands. `bare`: a shell reads it, and no quotes are around it."""
+
+    text: str
+    start: int
+    bare: bool = False
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
 @dataclass(frozen=True, eq=False)
 class Knowledge:
     """The rules for one file. `distributions` are import rules by the normalised names of what pip installs;
@@ -60,8 +73,8 @@ class Knowledge:
     own: frozenset[str] = frozenset()
     found: tuple[tuple[re.Pattern[str], Rule], ...] = ()
 
-    def variable(self, name: str, start: int) -> list[Mark]:
-        """What is to be done to an environment variable whose name stands at `start`."""
+    def variable(self, name: str, start: int, given: Given | None = None) -> list[Mark]:
+        """What is to be done to an environment variable whose name stands at `start`, and to what it is set to."""
         rule = self.table.variable_rule(name)
         if rule is None or rule.then.keep or (name in self.own and name not in self.table.variables):
             return []
@@ -69,7 +82,14 @@ class Knowledge:
         if rule.then.rename in self.taken:
             message = f"This file knows {rule.then.rename} already; left as it is."
             return [review(rule, start, end, name, message)]
-        return applied(rule, start, end, name)
+        if not rule.then.values:
+            return applied(rule, start, end, name)
+        new = dict(rule.then.values).get(given.text) if given is not None else None
+        if given is None or new is None or rule.then.rename is None:
+            return reported(rule, start, end, name)
+        marks: list[Mark] = [edit(rule, start, end, rule.then.rename)]
+        written = f'"{new}"' if given.bare and not new.isalnum() else new
+        return marks if new == given.text else [*marks, edit(rule, given.start, given.end, written)]
 
     def value(self, key: str | None, value: str, start: int, beside: Set[str] = frozenset()) -> list[Mark]:
         """What is to be done to a value that stands at `start` under `key`, one of those `beside` it in a list."""

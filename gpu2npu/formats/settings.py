@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 
-from gpu2npu.formats.knowledge import Knowledge
-from gpu2npu.formats.marks import Mark, moved
+from gpu2npu.formats.knowledge import Given, Knowledge
+from gpu2npu.formats.marks import Mark, moved, shifted
 from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.records import FindingKind, Found, Severity
@@ -39,7 +39,7 @@ def _marks(node: Node, keys: tuple[str, ...], knowledge: Knowledge) -> Iterator[
             if named is not None and name == "value":  # Kubernetes: {name: DEVICE, value: cuda}
                 yield from _marks(value, (*keys, named), knowledge)
                 continue
-            yield from _placed(key, _key_marks(name, knowledge))
+            yield from _variable_marks(key, value, knowledge)
             if not isinstance(value, Scalar) or value.value is None:
                 yield from _option_marks(key, name, value, knowledge)
             yield from _marks(value, (*keys, name), knowledge)
@@ -58,10 +58,20 @@ def _named_variable(node: Mapping) -> str | None:
     return name.value if _VARIABLE.fullmatch(name.value) else None
 
 
-def _key_marks(name: str, knowledge: Knowledge) -> list[Mark]:
-    if _VARIABLE.fullmatch(name):
-        return knowledge.variable(name, 0)
-    return knowledge.patterns(name, 0)
+def _variable_marks(key: Scalar, value: Node, knowledge: Knowledge) -> Iterator[Mark]:
+    """What a key says that may be an environment variable, and what becomes of its value with it."""
+    name = key.value or ""
+    if not _VARIABLE.fullmatch(name):
+        yield from _placed(key, knowledge.patterns(name, 0))
+        return
+    is_set = isinstance(value, Scalar) and value.exact and key.exact and bool(value.value)
+    # A value beyond the name, so that its mark can be told from that of the name.
+    given = Given(value.value or "", len(name)) if is_set and isinstance(value, Scalar) else None
+    for mark in knowledge.variable(name, 0, given):
+        if given is not None and isinstance(value, Scalar) and mark.place[0] == given.start:
+            yield from _placed(value, shifted([mark], -given.start))
+        else:
+            yield from _placed(key, [mark])
 
 
 def _option_marks(key: Scalar, name: str, value: Node, knowledge: Knowledge) -> list[Mark]:
@@ -99,7 +109,7 @@ def _value_marks(value: str, keys: tuple[str, ...], others: Set[str], knowledge:
     if setting is not None:
         name, start = setting["key"], setting.start("value")
         if _VARIABLE.fullmatch(name):
-            marks += knowledge.variable(name, 0)
+            marks += knowledge.variable(name, 0, Given(setting["value"], start))
         marks += knowledge.value(name, setting["value"], start)
     elif not block:
         default = _DEFAULT.fullmatch(value)

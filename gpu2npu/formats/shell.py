@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gpu2npu.formats.knowledge import Knowledge
+from gpu2npu.formats.knowledge import Given, Knowledge
 from gpu2npu.formats.marks import Mark, applied, moved, reported, review, shifted
 from gpu2npu.formats.packages import installed
 from gpu2npu.formats.shell_lexer import Command, Heredoc, Script, Word, lex, unescaped
@@ -182,9 +182,9 @@ class _Reader:
         return at
 
     def _assignment(self, word: Word, assigned: re.Match[str]) -> Iterator[Mark]:
-        yield from self.knowledge.variable(assigned["name"], word.start)
         start, end, quote = word.inside(word.start + assigned.end())
         value = self.text[start:end]
+        yield from self.knowledge.variable(assigned["name"], word.start, Given(value, start, bare=not quote))
         found = self.knowledge.value(assigned["name"], value, start)
         yield from self._certain(found)
         default = _WHOLE_DEFAULT.fullmatch(value)
@@ -197,8 +197,7 @@ class _Reader:
     def _wrapped(self, words: Sequence[Word]) -> Iterator[Mark]:
         """The options of programs such as srun that run another."""
         for index, word in enumerate(words):
-            for named in _NAMED.finditer(word.text):
-                yield from self.knowledge.variable(named["name"], word.start + named.start("name"))
+            yield from self._named(word)
             program = _SAME_OPTIONS.get(_basename(word) or "", _basename(word) or "")
             if program in ("sbatch", "docker"):
                 yield from self._options(words[index + 1 :], program)
@@ -225,6 +224,22 @@ class _Reader:
             yield from installed(name, pieces, self.knowledge)
         yield from self._arguments(arguments, name)
 
+    def _named(self, word: Word) -> Iterator[Mark]:
+        """The variables that a word names."""
+        for named in _NAMED.finditer(word.text):
+            at = word.start + named.start("name")
+            yield from self.knowledge.variable(named["name"], at, self._given(word, word.start + named.end()))
+
+    def _given(self, word: Word, at: int) -> Given | None:
+        """What a variable is set to whose name ends at `at`, where the word ends with it: `export NAME=value`."""
+        if not self.text.startswith("=", at):
+            return None
+        start, end, quote = word.inside(at + 1)
+        inside = word.inside(word.start)
+        if not quote and inside[2]:  # -e "NAME=value"
+            return Given(self.text[start : inside[1]], start)
+        return Given(self.text[start:end], start, bare=not quote)
+
     def _value(self, word: Word) -> str:
         start, end, _ = word.inside(word.start)
         return self.text[start:end]
@@ -234,8 +249,7 @@ class _Reader:
         key: str | None = None
         python = _PYTHON.fullmatch(name or "") is not None
         for word in words:
-            for named in _NAMED.finditer(word.text):
-                yield from self.knowledge.variable(named["name"], word.start + named.start("name"))
+            yield from self._named(word)
             start, end, quote = word.inside(word.start)
             value = self.text[start:end]
             python = python or _PYTHON.fullmatch(value) is not None

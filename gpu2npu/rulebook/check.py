@@ -26,7 +26,7 @@ _ACTIONS: dict[str, tuple[str, ...]] = {
     "call": ("rename", "replace", "imports"),
     "argument": ("rename", "replace", "remove", "imports"),
     "import": ("remove",),
-    "environment": ("rename",),
+    "environment": ("rename", "values"),
     "command": ("rename",),
 }
 _EDITS = ("rename", "replace", "remove")
@@ -175,6 +175,8 @@ def _misfits(kind: str, then: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "then.keep", "a place that is kept has nothing else done to it; leave the other keys out"
     if "needs_target" in then and "rename" not in then:
         yield "then.needs_target", "has a meaning only beside 'rename'"
+    if "values" in then and not ("rename" in then and "report" in then):
+        yield "then.values", "has a meaning only beside 'rename' and 'report', which is for every other value"
     if "imports" in then and not edits:
         yield "then.imports", "has a meaning only beside 'rename', 'replace' or 'remove'"
 

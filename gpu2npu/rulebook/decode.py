@@ -41,6 +41,7 @@ def decode_rule(entry: dict[str, Any], *, builtin: bool, file: str) -> Rule:
             replace=then.get("replace"),
             remove=then.get("remove", False),
             needs_target=then.get("needs_target", False),
+            values=tuple(then.get("values", {}).items()),
             imports=then.get("imports"),
             report=_report(then["report"], match) if "report" in then else None,
             trait=then.get("trait"),

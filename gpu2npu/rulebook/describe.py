@@ -73,7 +73,10 @@ def then_texts(then: Then) -> Iterator[str]:
     """What is done with a match, one sentence each."""
     if then.rename is not None:
         only = ", where the torch_npu release has it; elsewhere it is left and reported" if then.needs_target else ""
+        only = ", where it is set to a value that is known; elsewhere it is left" if then.values else only
         yield f"Becomes `{then.rename}`{only}."
+    if then.values:
+        yield f"Its values: {', '.join(f'`{old}` becomes `{new}`' for old, new in then.values)}."
     if then.replace is not None:
         yield f"Is replaced by `{then.replace}`."
     if then.remove:

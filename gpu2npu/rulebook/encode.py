@@ -85,6 +85,7 @@ def _then(then: Then, match: Match) -> dict[str, Any]:
             "replace": then.replace,
             "remove": then.remove,
             "needs_target": then.needs_target,
+            "values": dict(then.values),
             "imports": then.imports,
             "report": _report(then.report, match) if then.report is not None else None,
             "trait": then.trait,

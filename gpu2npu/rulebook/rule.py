@@ -145,14 +145,16 @@ class Then:
     `rename` replaces the matched (part of the) name or string. With `needs_target` that happens only where the
     torch_npu release has the new name; elsewhere the place is left and reported. `replace` is code for the whole
     matched call or argument, with placeholders (see rulebook/template.py). `remove` takes an import or an argument out.
-    `imports` is a module that the changed file must import. `trait` is a fact about the program, noted for the
-    reports. `keep` ends the search: later rules do not see the place.
+    `values` are those of an environment variable with what becomes of them: where it is not set to one of these, it is
+    not renamed, and reported. `imports` is a module that the changed file must import. `trait` is a fact about the
+    program, noted for the reports. `keep` ends the search: later rules do not see the place.
     """
 
     rename: str | None = None
     replace: str | None = None
     remove: bool = False
     needs_target: bool = False
+    values: tuple[tuple[str, str], ...] = ()
     imports: str | None = None
     report: Report | None = None
     trait: str | None = None
