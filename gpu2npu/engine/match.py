@@ -16,7 +16,8 @@ from gpu2npu.engine.matches import Matches, Question
 from gpu2npu.engine.packages import Packages
 from gpu2npu.engine.renames import Renames, is_annotation
 from gpu2npu.engine.skips import Skips
-from gpu2npu.engine.strings import NO, UNSURE, YES, Place, Siblings, judge
+from gpu2npu.engine.string_places import NO, UNSURE, YES, Place, Siblings
+from gpu2npu.engine.strings import judge
 from gpu2npu.engine.table import RuleTable, StringRule
 from gpu2npu.engine.texts import StringText, formatted_texts, plain_text, written
 from gpu2npu.python.kinds import ANY_KIND, MODULE, OWN, ObjectKinds

@@ -6,32 +6,23 @@ The judgement climbs from the string to what uses it: an argument, a comparison,
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from gpu2npu.engine.prose import PROSE_KEYWORDS, SPOKEN
+from gpu2npu.engine.signatures import by_signature
+from gpu2npu.engine.string_places import NO, UNSURE, YES, Place, strings_of
 from gpu2npu.engine.words import TRANSPARENT, holds, is_word, mentions
-from gpu2npu.python.names import Names
-from gpu2npu.python.scopes import Assigned, Defined, Scope
+from gpu2npu.python.scopes import Assigned
 from gpu2npu.python.syntax import (
     FUNCTIONS,
-    Function,
     argument_keyword,
     argument_value,
     arguments,
     defaults,
     elements,
-    is_unpacked,
     last_name,
-    parameters,
-    returned_values,
     string_value,
 )
 from gpu2npu.rulebook.rule import Role
-
-YES = "yes"
-NO = "no"
-UNSURE = "unsure"
 
 # Calls whose strings name files, modules or environment variables, or are looked for in texts.
 _LOOKED_UP = frozenset(
@@ -49,43 +40,6 @@ _TESTS = frozenset({"startswith", "endswith", "__eq__", "__contains__"})
 _CONTAINERS = frozenset({"append", "appendleft", "add", "insert", "extend", "remove", "discard"})
 _FLAGS = frozenset({"add_argument", "add_option", "option"})
 _NPU = "npu"  # a table with such a key has an entry for NPUs already
-
-
-class Siblings:
-    """The strings directly inside displays and functions; remembered, since each of them may be asked for them all."""
-
-    def __init__(self) -> None:
-        self._inside: dict[ast.AST, frozenset[str]] = {}
-
-    def inside(self, node: ast.AST) -> frozenset[str]:
-        """The strings that a list, tuple or set has as elements, a dict as keys, a function as returned values."""
-        if node not in self._inside:
-            nodes: Iterable[ast.AST | None] = elements(node)
-            if isinstance(node, ast.Dict):
-                nodes = node.keys
-            elif isinstance(node, FUNCTIONS):
-                nodes = returned_values(node)
-            self._inside[node] = _strings(nodes)
-        return self._inside[node]
-
-
-@dataclass(frozen=True)
-class Place:
-    """A string's place: the expression that it is, the scope it is in, and what a rule would write there.
-
-    `parameters` are those of the project's methods (`ProjectContext.parameters`).
-    """
-
-    node: ast.expr
-    scope: Scope
-    names: Names
-    replaced_by: str
-    siblings: Siblings
-    parameters: Mapping[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
-
-    def parent(self, node: ast.AST) -> ast.AST | None:
-        """The node above another."""
-        return self.names.file.parents.get(node)
 
 
 def judge(place: Place, role: Role) -> str:
@@ -201,7 +155,7 @@ def _dictionary(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> st
         return _beside(place.siblings.inside(parent), place, role) or UNSURE
     if is_word(string_value(key), role) or holds(key, role) or string_value(key) in role.siblings:
         return YES
-    values = _strings(parent.values)
+    values = strings_of(parent.values)
     if (values - {place.replaced_by}) & role.siblings:  # {"cuda": "nccl", "cpu": "gloo"}
         return NO if _NPU in place.siblings.inside(parent) else YES
     return _of_name(place.parent(parent), role)
@@ -219,7 +173,7 @@ def _subscript(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str
     assert isinstance(parent, ast.Subscript)
     if child is parent.value:
         return None
-    verdict = _beside(_strings(_indexes(parent)), place, role)
+    verdict = _beside(strings_of(_indexes(parent)), place, role)
     if last_name(parent.value) == "Literal":  # the name it annotates may tell
         return verdict
     return verdict or _beside(_keys(parent.value, place), place, role) or UNSURE
@@ -242,7 +196,7 @@ def _allowed(annotation: ast.AST | None) -> frozenset[str]:
     if annotation is None:
         return frozenset()
     if isinstance(annotation, ast.Subscript) and last_name(annotation.value) == "Literal":
-        return _strings(_indexes(annotation))
+        return strings_of(_indexes(annotation))
     return frozenset().union(*map(_allowed, ast.iter_child_nodes(annotation)))
 
 
@@ -344,7 +298,7 @@ def _argument(call: ast.Call, argument: ast.AST, place: Place, role: Role) -> st
         return NO
     if keyword is None and mentions(callee, role):
         return YES
-    return _by_signature(call, argument, place, role)
+    return by_signature(call, argument, place, role)
 
 
 def _of_method(call: ast.Call, func: ast.Attribute, argument: ast.AST, place: Place, role: Role) -> str | None:
@@ -371,50 +325,7 @@ def _flag(call: ast.Call, keyword: str | None, place: Place, role: Role) -> str:
         return YES
     values = [each.value for each in call.keywords]
     choices = [choice for value in values for choice in elements(value)]
-    return _beside(_strings([*values, *choices]), place, role) or UNSURE
-
-
-def _strings(nodes: Iterable[ast.AST | None]) -> frozenset[str]:
-    return frozenset(value for value in map(string_value, nodes) if value is not None)
-
-
-def _by_signature(call: ast.Call, argument: ast.expr | ast.keyword, place: Place, role: Role) -> str:
-    """Judge an argument by the parameter of the project's own function that it is for."""
-    given = arguments(call)
-    if argument_keyword(argument) is not None or any(map(is_unpacked, given[: given.index(argument) + 1])):
-        return UNSURE
-    found = place.names.definition(call.func, place.scope)
-    function: Function | None = None
-    bound = False
-    if found is not None:
-        function, bound = _signature(found.bound), isinstance(found.bound.node, ast.ClassDef)
-    if function is None and isinstance(call.func, ast.Attribute):
-        function, bound = place.names.method(call.func, place.scope) or (None, False)
-    if function is None:
-        return _by_method_name(call, argument, place, role)
-    names = [parameter.arg for parameter in parameters(function)][bound:]
-    index = arguments(call).index(argument)
-    return YES if index < len(names) and is_word(names[index], role) else UNSURE
-
-
-def _by_method_name(call: ast.Call, argument: ast.expr | ast.keyword, place: Place, role: Role) -> str:
-    """Judge an argument of a method that is known by its name alone: all methods of that name which the project
-    defines have such a parameter there."""
-    if not isinstance(call.func, ast.Attribute) or place.names.qualified(call.func, place.scope) is not None:
-        return UNSURE
-    index = arguments(call).index(argument)
-    definitions = place.parameters.get(call.func.attr, frozenset())
-    agree = definitions and all(index < len(names) and is_word(names[index], role) for names in definitions)
-    return YES if agree else UNSURE
-
-
-def _signature(defined: Defined) -> Function | None:
-    if isinstance(defined.node, FUNCTIONS):
-        return defined.node
-    for binding in defined.scope.bindings.get("__init__", ()):
-        if isinstance(binding, Defined) and isinstance(binding.node, FUNCTIONS):
-            return binding.node
-    return None
+    return _beside(strings_of([*values, *choices]), place, role) or UNSURE
 
 
 def _method_of_string(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:

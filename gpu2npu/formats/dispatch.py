@@ -21,9 +21,10 @@ from gpu2npu.formats.makefile import makefile_marks
 from gpu2npu.formats.marks import Lines, Mark, records, resolved, review, spliced
 from gpu2npu.formats.nodes import FormatError, Items, entry
 from gpu2npu.formats.notebook import migrate_notebook
+from gpu2npu.formats.own_variables import own_variables
 from gpu2npu.formats.requirements import requirements_marks
 from gpu2npu.formats.settings import settings_marks
-from gpu2npu.formats.shell import own_variables, shell_marks
+from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
 from gpu2npu.records import Edit, FileRewrite, MigratedFile, Span

@@ -20,13 +20,6 @@ _WHOLE_DEFAULT = re.compile(r"\$\{\w+:?[-=][\"']?(?P<value>[\w:., ]+)[\"']?\}")
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=")
 # An argument that begins with, or is, a variable's name: `export NAME`, `-e NAME=1`, `ALL,NAME=1`.
 _NAMED = re.compile(r"(?:^|(?<=[,='\"]))(?P<name>[A-Z][A-Z0-9_]*)(?==|$|[,'\"])")
-# A line that sets a variable and does nothing else, and what hands variables to programs.
-_SET = re.compile(
-    r"^[ \t]*(?P<name>[A-Z]\w*)[ \t]*[:?+]?="
-    r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|\"']*|[ \t][^\n]*)[ \t]*(?:#.*)?$",
-    re.MULTILINE,
-)
-_EXPORT = re.compile(r"(?:\b(?:export|declare|typeset|env|ENV)|(?<!\S)-(?:x|e|-env))\b[^\n]*|\bset[ \t]+-\w*a")
 _OPTION = re.compile(r"(?P<key>(?:--?|\+\+?|~)?[A-Za-z_][\w.\-/@]*)(?P<equals>=)?")
 _DIRECTIVE = re.compile(r"#(?P<scheduler>SBATCH|PBS|BSUB)\s")
 # What is asked of PBS: `select=1:ngpus=1`.
@@ -72,15 +65,6 @@ _JOB = re.compile(r"^#SBATCH\s", re.MULTILINE)
 _MAX_DEPTH = 6
 _IS_PYTHON = "Python code inside a shell script is not migrated: change it by hand, or move it into a .py file."
 _IS_TEXT = "The text of a here-document that is no script is not migrated: change it by hand."
-
-
-def own_variables(text: str) -> frozenset[str]:
-    """The variables that a script or makefile sets and does not export: `CUDA_FLAG=--cuda`."""
-    exported = " ".join(match[0] for match in _EXPORT.finditer(text))
-    if re.search(r"\bset[ \t]", exported) is not None:
-        return frozenset()
-    names = {match["name"] for match in _SET.finditer(text)}
-    return frozenset(name for name in names if re.search(rf"\b{name}\b", exported) is None)
 
 
 def shell_marks(text: str, knowledge: Knowledge) -> list[Mark]:

@@ -11,7 +11,8 @@ from typing import Any
 from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.imports import imported_modules
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
-from gpu2npu.engine.strings import NO, UNSURE, Place, Siblings, judge
+from gpu2npu.engine.string_places import NO, UNSURE, Place, Siblings
+from gpu2npu.engine.strings import judge
 from gpu2npu.engine.table import outside
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.formats.notebook import read_cells
@@ -276,7 +277,7 @@ class _Reasons:
             if match.role is None:
                 yield f"the whole string would have to be '{match.string}', without anything around it"
                 continue
-            place = Place(site.node, site.scope, names, rule.then.rename or "", Siblings())
+            place = Place(site.node, site.scope, names, rule.then.rename or "", Siblings(), self.context.parameters)
             verdict = judge(place, self.rulebook.roles[match.role])
             if verdict == NO:
                 yield f"the string stands where it cannot mean a {match.role}: it is read by people, or names something"
