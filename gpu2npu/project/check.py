@@ -37,11 +37,11 @@ from gpu2npu.project.errors import UsageError
 from gpu2npu.project.gathered import GatheredCache
 from gpu2npu.project.migrator import prepare_migration
 from gpu2npu.project.mirror import read_files, read_head
-from gpu2npu.project.parts import parts_of
+from gpu2npu.project.parts import kernels_apart, parts_of
 from gpu2npu.project.readiness import readiness
 from gpu2npu.project.traced import TracedMigrator
 from gpu2npu.project.workers import available_cpus, migrate_files
-from gpu2npu.records import MigratedFile, NativeKind, PathNote
+from gpu2npu.records import MigratedFile, PathNote
 from gpu2npu.report.check_result import CheckedFile, CheckResult, NativeCode, Part, RuleNote
 from gpu2npu.report.diff import declared_encoding, unified_diff
 from gpu2npu.rulebook import load_rulebook
@@ -191,9 +191,7 @@ def _check_tree(tree: SourceTree, request: CheckRequest, progress: Progress, exe
 
 def _native_code(files: Mapping[str, bytes]) -> NativeCode:
     places = native_places(files)
-    part = parts_of(files)
-    kernels = [place.path for place in places if place.kind is NativeKind.KERNEL]
-    return replace(native_code(places, files), apart=sum(part(path) is not Part.PROGRAM for path in kernels))
+    return replace(native_code(places, files), apart=kernels_apart(places, files))
 
 
 def _has_kernels(python: Mapping[str, bytes]) -> bool:

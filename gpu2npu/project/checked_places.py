@@ -68,7 +68,7 @@ def _part(found: CheckedFinding, part: Part, source: bytes, path: str) -> Part:
     """The part of the project that a finding stands in: what blocks may be an import that is not done at once."""
     if part is not Part.PROGRAM or found.finding.severity is not Severity.BLOCKER or not path.endswith(".py"):
         return part
-    return Part.DEFERRED if is_deferred(source, found.finding.span) else part
+    return Part.DEFERRED if is_deferred(source, found.finding.span.start_line) else part
 
 
 def _count_lines(source: bytes) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gpu2npu.python.syntax import DEFINITIONS, FUNCTIONS, IMPORTS
-from gpu2npu.records import Span
+from gpu2npu.records import NativeKind, NativePlace
 from gpu2npu.report.check_result import Part
 
 _FOLDERS = (
@@ -42,27 +42,47 @@ def _part(path: str) -> Part:
     return next((part for part, pattern, text in (*named, *placed) if pattern.fullmatch(text)), Part.PROGRAM)
 
 
-def is_deferred(source: bytes, span: Span) -> bool:
-    """Whether a place of a Python file is an import that is done only when some function is called, and no code that
-    runs with the file, or is reached from there by names, calls that function."""
+def kernels_apart(places: Iterable[NativePlace], files: Mapping[str, bytes]) -> int:
+    """The CUDA kernels that are not in the program itself: all of them where nothing but some call builds them."""
+    listed = tuple(places)
+    part = parts_of(files)
+    builds = [place for place in listed if place.kind is NativeKind.BUILD and part(place.path) is Part.PROGRAM]
+    on_demand = bool(builds) and all(is_called_later(files[place.path], place.line) for place in builds)
+    kernels = [place for place in listed if place.kind is NativeKind.KERNEL]
+    return sum(on_demand or part(place.path) is not Part.PROGRAM for place in kernels)
+
+
+def is_deferred(source: bytes, line: int) -> bool:
+    """Whether a line of a Python file is an import that is done only when some function is called."""
+    outer = _called_later(source, line)
+    return outer is not None and any(isinstance(node, IMPORTS) and _holds(node, line) for node in ast.walk(outer))
+
+
+def is_called_later(source: bytes, line: int) -> bool:
+    """Whether a line of a Python file is in a function, and no code that runs with the file, or is reached from there
+    by names, calls that function."""
+    return _called_later(source, line) is not None
+
+
+def _called_later(source: bytes, line: int) -> ast.AST | None:
+    """The outermost definition around such a line."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    outer: ast.AST | None = next((node for node in tree.body if _holds(node, span)), None)
+        return None
+    outer: ast.AST | None = next((node for node in tree.body if _holds(node, line)), None)
     while isinstance(outer, (ast.If, ast.Try)):
-        outer = next((node for node in ast.iter_child_nodes(outer) if _holds(node, span)), None)
+        outer = next((node for node in ast.iter_child_nodes(outer) if _holds(node, line)), None)
     if not isinstance(outer, DEFINITIONS) or outer.name in _run_names(tree):
-        return False
-    inside = [node for node in ast.walk(outer) if isinstance(node, (*IMPORTS, *FUNCTIONS)) and _holds(node, span)]
-    return any(isinstance(node, IMPORTS) for node in inside) and any(isinstance(node, FUNCTIONS) for node in inside)
+        return None
+    functions = (node for node in ast.walk(outer) if isinstance(node, FUNCTIONS))
+    return outer if any(_holds(node, line) for node in functions) else None
 
 
-def _holds(node: ast.AST, span: Span) -> bool:
-    first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", None) or 0
-    return first <= span.start_line <= last
+def _holds(node: ast.AST, line: int) -> bool:
+    return getattr(node, "lineno", 0) <= line <= (getattr(node, "end_lineno", None) or 0)
 
 
 def _run_names(tree: ast.Module) -> set[str]:

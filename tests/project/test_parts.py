@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpu2npu.project.parts import is_deferred, parts_of
-from gpu2npu.records import Span
+from gpu2npu.project.parts import is_deferred, kernels_apart, parts_of
+from gpu2npu.records import NativeKind, NativePlace
 from gpu2npu.report.check_result import Part
 
 PACKAGE = ("pkg/__init__.py", "pkg/model.py")
@@ -54,4 +54,20 @@ def test_a_collection_of_examples_is_the_program() -> None:
 )
 def test_an_import_that_only_some_calls_reach(source: str, deferred: bool) -> None:
     line = next(number for number, text in enumerate(source.splitlines(), 1) if "xformers" in text)
-    assert is_deferred(source.encode(), Span(line, 0, line, 99)) is deferred
+    assert is_deferred(source.encode(), line) is deferred
+
+
+@pytest.mark.parametrize(
+    ("built", "line", "kernel", "apart"),
+    [
+        ("from x import load\ndef get():\n    load(['k.cu'])\n", 3, "pkg/k.cu", 1),
+        ("from x import load\ndef get():\n    load(['k.cu'])\nget()\n", 3, "pkg/k.cu", 0),
+        ("setup(sources=['k.cu'])\n", 1, "pkg/k.cu", 0),
+        ("setup(sources=['k.cu'])\n", 1, "tests/k.cu", 1),
+        ("", 0, "pkg/k.cu", 0),
+    ],
+)
+def test_kernels_that_only_some_call_builds_are_apart(built: str, line: int, kernel: str, apart: int) -> None:
+    places = [NativePlace(kernel, 1, NativeKind.KERNEL, "k")]
+    places += [NativePlace("pkg/build.py", line, NativeKind.BUILD, "k.cu")] if line else []
+    assert kernels_apart(places, {"pkg/build.py": built.encode(), kernel: b""}) == apart
