@@ -1,7 +1,7 @@
 """Migrating many files at once: one process a CPU, or any `concurrent.futures.Executor`.
 
-Parsing a file with libcst makes millions of objects that reference counting alone frees, so the cyclic garbage
-collector only costs time: it is off while a file is worked on and runs once every few dozen files.
+The cyclic garbage collector is off while a file is worked on and runs once every few dozen files. What the first of
+them left for the others, such as the interfaces of modules, is seldom looked at again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExec
 from multiprocessing.connection import wait as wait_for_any
 
 from gpu2npu.garbage import uncollected
+from gpu2npu.project.order import imports_first
 from gpu2npu.records import MigratedFile
 
 # Takes the bytes of a file and its path in the project.
@@ -27,6 +28,7 @@ _Files = Generator[MigratedFile, None, None]
 # Below this many bytes of Python to migrate, starting processes costs more than it saves.
 _WORTH_A_POOL = 60_000
 _FILES_BETWEEN_COLLECTIONS = 50
+_FILES_BETWEEN_FULL_ONES = 4 * _FILES_BETWEEN_COLLECTIONS
 
 
 def available_cpus() -> int:
@@ -44,15 +46,15 @@ def migrate_files(
     A file whose migration raises or kills its worker comes back with a failure. With an `executor`, `migrate` and the
     files go there; otherwise up to `jobs` processes are started, or none where that would not pay.
     """
-    largest_first = sorted(sources, key=lambda path: (-len(sources[path]), path))
+    ordered = imports_first(sources)
     if executor is not None:
-        yield from _on_executor(executor, migrate, sources, largest_first)
+        yield from _on_executor(executor, migrate, sources, ordered)
         return
-    jobs = min(jobs, len(largest_first))
+    jobs = min(jobs, len(ordered))
     if jobs <= 1 or sum(map(len, sources.values())) < _WORTH_A_POOL:
-        yield from _in_process(migrate, sources, largest_first)
+        yield from _in_process(migrate, sources, ordered)
     else:
-        yield from _in_processes(migrate, sources, largest_first, jobs)
+        yield from _in_processes(migrate, sources, ordered, jobs)
 
 
 def _guarded(migrate: Migrate, source: bytes, path: str) -> MigratedFile:
@@ -69,12 +71,19 @@ def _guarded(migrate: Migrate, source: bytes, path: str) -> MigratedFile:
 
 def _in_process(migrate: Migrate, sources: Mapping[str, bytes], paths: list[str]) -> _Files:
     with uncollected():
+        gc.freeze()
         for count, path in enumerate(paths, start=1):
             yield _guarded(migrate, sources[path], path)
-            if count % _FILES_BETWEEN_COLLECTIONS == 0:
-                gc.collect()
-                gc.freeze()  # what is still there is what the next files need too
+            _collect(count)
         gc.unfreeze()
+
+
+def _collect(done: int) -> None:
+    """Free what the files of which so many are done have left in cycles."""
+    if done % _FILES_BETWEEN_FULL_ONES == 0:
+        gc.collect()
+    elif done % _FILES_BETWEEN_COLLECTIONS == 0:
+        gc.collect(0)
 
 
 def _on_executor(executor: Executor, migrate: Migrate, sources: Mapping[str, bytes], paths: list[str]) -> _Files:
@@ -166,7 +175,5 @@ def _in_worker(source: bytes, path: str) -> MigratedFile:
     global _files_done
     assert _installed is not None, "the pool starts its workers with _start_worker"
     _files_done += 1
-    if _files_done % _FILES_BETWEEN_COLLECTIONS == 0:
-        gc.collect()
-        gc.freeze()  # what is still there is what the next files need too
+    _collect(_files_done)
     return _guarded(_installed, source, path)
