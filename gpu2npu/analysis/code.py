@@ -44,10 +44,13 @@ class Code:
         stores: list[tuple[ast.Assign, Scope]] = []
         definitions: list[tuple[Definition, Scope]] = []
         for node, scope in file.uses:
-            if isinstance(node, ast.Call):
+            if isinstance(node, ast.Name):
+                if node.id in imported and _is_mention(node, scope, file):
+                    mentions.append((node, scope))
+            elif isinstance(node, ast.Call):
                 calls.append((node, scope))
-            elif isinstance(node, (ast.Attribute, ast.Name)):
-                if _is_mention(node, scope, file, imported):
+            elif isinstance(node, ast.Attribute):
+                if _is_mention(node, scope, file):
                     mentions.append((node, scope))
             elif isinstance(node, ast.BinOp):
                 products.append((node, scope))
@@ -78,9 +81,7 @@ class Code:
                 yield node, scope
 
 
-def _is_mention(node: ast.Attribute | ast.Name, scope: Scope, file: PythonFile, imported: frozenset[str]) -> bool:
-    if isinstance(node, ast.Name) and node.id not in imported:
-        return False
+def _is_mention(node: ast.Attribute | ast.Name, scope: Scope, file: PythonFile) -> bool:
     parent = file.parents[node]
     if isinstance(parent, ast.Call) and parent.func is node:
         return False

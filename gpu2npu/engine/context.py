@@ -67,7 +67,8 @@ def scan_project(
     methods = frozenset(match.method.encode() for match in matches if isinstance(match, MethodMatch))
     attributes = frozenset(match.attribute.encode() for match in matches if isinstance(match, AttributeMatch))
     leaves = frozenset(match.name.rpartition(".")[2].encode() for match in matches if isinstance(match, NameMatch))
-    spelled = {path: words(source) & (methods | attributes | leaves) for path, source in files.items()}
+    wanted = methods | attributes | leaves
+    spelled = {path: wanted.intersection(words(source)) for path, source in files.items()}
     return ProjectContext(
         version=version,
         files=frozenset(files),
@@ -142,7 +143,7 @@ def _taken_names(leaves: frozenset[bytes], files: Mapping[str, bytes], spelled: 
         for module, names in _FROM_IMPORT.findall(b"\n" + data):
             if names.strip().startswith(b"*"):
                 taken.add(module.rpartition(b".")[2] + b"*")
-            taken |= words(names) & leaves
+            taken |= leaves.intersection(words(names))
         for leaf in (spelled[path] & leaves) - taken:
             for found in _pattern(_READ, leaf).finditer(data):
                 owner = _LAST_WORD.search(data, max(0, found.start() - 100), found.start())

@@ -48,6 +48,9 @@ class Literals:
 
     def patterns(self, string: StringText, raw: str) -> tuple[str, list[Rule]]:
         """The text under all rules for parts of it, and these rules; a rule that keeps it ends the search."""
+        lowered = raw.lower()
+        if not any(text in lowered for text in self.table.pattern_texts):
+            return raw, []
         new, rules = raw, []
         for pattern, rule in self.table.patterns:
             if pattern.search(new) is None:

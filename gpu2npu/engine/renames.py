@@ -76,12 +76,12 @@ class Renames:
 
     def reference(self, node: ast.expr, scope: Scope) -> None:
         """Apply the rule for a name or a dotted expression."""
-        parts = chain(node)
-        root = parts[0]
-        if not isinstance(root, ast.Name):
-            return
-        interesting = self.interesting
-        if root.id not in interesting and not any(part.attr in interesting for part in parts[1:]):  # type: ignore[attr-defined]
+        interesting, is_interesting = self.interesting, False
+        root: ast.AST = node
+        while isinstance(root, ast.Attribute):
+            is_interesting = is_interesting or root.attr in interesting
+            root = root.value
+        if not isinstance(root, ast.Name) or not (is_interesting or root.id in interesting):
             return
         qualified = self.names.qualified(node, scope)
         if qualified is None:
@@ -90,7 +90,7 @@ class Renames:
             self.anchors.add(root.id)
         matched = self.table.rule_for(qualified)
         if matched is not None:
-            moved = self.apply_name(*matched, qualified, parts, scope)
+            moved = self.apply_name(*matched, qualified, chain(node), scope)
             if moved is not None:
                 self.locals.use(root.id, scope, moved)
 

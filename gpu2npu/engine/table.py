@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from typing import Any
 
-from gpu2npu.engine.byte_pattern import BytePattern, any_in, unanchored
+from gpu2npu.engine.byte_pattern import BytePattern, any_in, required_texts, unanchored
 from gpu2npu.engine.skips import EVERY_RULE
 from gpu2npu.python.source import words
 from gpu2npu.rulebook.rule import (
@@ -50,9 +50,10 @@ class Trigger:
 
     def is_in(self, source: bytes) -> bool:
         """Whether the bytes of a file have it; the cost hardly depends on the number of rules."""
-        found = words(source)
-        if not self.words.isdisjoint(found):
+        spelled = words(source)
+        if not self.words.isdisjoint(spelled):
             return True
+        found = frozenset(spelled)
         if any(others <= found for word in self.together.keys() & found for others in self.together[word]):
             return True
         if self.beginnings and any(word.startswith(self.beginnings) for word in found):
@@ -98,6 +99,15 @@ class RuleTable:
     variables: dict[str, Rule] = field(default_factory=dict)
     families: dict[str, Rule] = field(default_factory=dict)
     commands: dict[str, Rule] = field(default_factory=dict)
+
+    @cached_property
+    def pattern_texts(self) -> frozenset[str]:
+        """Texts in small letters: what a pattern matches has one of them, in whatever letters."""
+        found: set[str] = set()
+        for pattern, _ in self.patterns:
+            required = required_texts(pattern.pattern.encode())
+            found.update(text.decode() for text in max(required, key=_shortest, default=frozenset({b""})))
+        return frozenset(found)
 
     def rule_for(self, qualified: str) -> tuple[Rule, str] | None:
         """The rule for a qualified name and the part of the name it matches: users' rules first, then the longest."""
@@ -245,6 +255,10 @@ def _string_rule(rule: Rule, text: str, role: Role) -> StringRule:
         f"(?P<{name}>{pattern or '(?!)'})?" for name, pattern in (("prefix", role.prefix), ("suffix", role.suffix))
     )
     return StringRule(rule, text, role, re.compile(prefix + re.escape(text) + suffix))
+
+
+def _shortest(texts: frozenset[bytes]) -> int:
+    return min(map(len, texts))
 
 
 def _any_of(words: Iterable[str]) -> str:

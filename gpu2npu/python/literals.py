@@ -20,6 +20,9 @@ _INSIDE = {
     "'''": re.compile(r"(?:[^'\\]+|\\.|'(?!''))*", re.DOTALL),
     '"""': re.compile(r'(?:[^"\\]+|\\.|"(?!""))*', re.DOTALL),
 }
+# Text of an f-string in which nothing ends or begins, and names in its code.
+_PLAIN = re.compile(r"[^{}\\'\"]+")
+_NAME = re.compile(r"\w+")
 _BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 
@@ -111,6 +114,10 @@ def _parts(text: str, position: int, end: int, quote: str, is_raw: bool) -> tupl
     found: list[Part] = []
     begin = position
     while position < end:
+        plain = _PLAIN.match(text, position, end)
+        if plain is not None:
+            position = plain.end()
+            continue
         character = text[position]
         if text.startswith(quote, position):
             return (*found, *_text(begin, position)), position
@@ -151,8 +158,8 @@ def _code(text: str, position: int, end: int, quote: str, is_raw: bool) -> tuple
             newline = text.find("\n", position, end)
             position = end if newline < 0 else newline
         elif character.isidentifier():
-            while position < end and (text[position].isalnum() or text[position] == "_"):
-                position += 1
+            name = _NAME.match(text, position, end)
+            position = name.end() if name is not None else position + 1
         else:
             depth += _BRACKETS.get(character, 0)
             position += 2 if text.startswith("!=", position) else 1

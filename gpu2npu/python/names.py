@@ -197,6 +197,7 @@ class Names(ModuleNames):
         self.file = file
         self.wanted = wanted
         self._meanings: dict[tuple[Scope, str], str | None] = {}
+        self._qualified: dict[tuple[ast.AST, Scope], str | None] = {}
 
     @classmethod
     def of(cls, source: SourceFile, project: Project) -> Names:
@@ -216,6 +217,19 @@ class Names(ModuleNames):
 
     def qualified(self, node: ast.AST, scope: Scope) -> str | None:
         """`torch.cuda.amp.autocast` for an expression that means it, whatever it is spelled; else None."""
+        if isinstance(node, ast.Name):
+            return self.name(node.id, scope)
+        if not isinstance(node, (ast.Attribute, ast.Call)):
+            return None
+        key = (node, scope)
+        if key in self._qualified:
+            return self._qualified[key]
+        found = self._dotted(node, scope)
+        if not self.project.is_asking:
+            self._qualified[key] = found
+        return found
+
+    def _dotted(self, node: ast.AST, scope: Scope) -> str | None:
         members: list[str] = []
         while isinstance(node, ast.Attribute):
             members.append(node.attr)

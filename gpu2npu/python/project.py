@@ -20,7 +20,7 @@ _Answer = TypeVar("_Answer")
 
 # What a file depends on about which jedi was asked: it looks wherever it likes.
 EVERY_FILE = "*"
-_KEPT = 32  # parsed files that stay in memory for the next question
+_KEPT = 8  # parsed files that stay in memory for the next question
 
 
 def no_file(path: str) -> bytes:
@@ -49,6 +49,10 @@ class Project:
         self.root = root
         self.library = library or Library()
         self._kept = kept
+        # What the first part of an absolute import may be, if it is of the project.
+        self._parts = {part for path in files for part in path.removesuffix(".py").split("/")}
+        if root is not None and "__init__.py" in files:
+            self._parts.update(root.parts)
         self.consulted: dict[str, set[str]] = {}
         self._names: OrderedDict[str, Names | None] = OrderedDict()
         self._held: dict[str, Names | None] = {}
@@ -60,6 +64,7 @@ class Project:
         self._circles = 0
         self._settled: dict[tuple[object, ...], Any] = {}
         self._imports: dict[str, frozenset[str] | None] = {}
+        self._has_library: bool | None = None
 
     def __reduce__(self) -> tuple[type[Project], tuple[Any, ...]]:
         return Project, (self.files, self.read, self.root, self.library)
@@ -96,6 +101,11 @@ class Project:
         """Note that an answer on the way is left out, so that what is found until then may lack something."""
         self._circles += 1
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question is being answered of which answers in between may lack something; see `once`."""
+        return bool(self._answers)
+
     def settled(self, question: tuple[object, ...], ask: Callable[[], _Answer]) -> _Answer | None:
         """The same, remembered for good unless it was answered within a circle, where it may lack something. The
         question and its answer hold no nodes."""
@@ -111,6 +121,8 @@ class Project:
 
     def module_path(self, module: str, importer: str) -> str | None:
         """The project file that `module` (dotted, relative with leading dots) means in `importer`, or None."""
+        if not module.startswith(".") and module.partition(".")[0] not in self._parts:
+            return None
         key = module, importer.rpartition("/")[0]
         if key not in self._paths:
             candidates = (*_candidates(module, importer), *self._in_root(module))
@@ -194,6 +206,20 @@ class Project:
     def spells_library(self, source: bytes) -> bool:
         """Whether a file names a package of the library."""
         return any(package.encode() in source for package in self.library.packages)
+
+    @property
+    def has_library(self) -> bool:
+        """Whether some file of the project names a package of the library: otherwise no name in it has anything to do
+        with the library."""
+        if self._has_library is None:
+            self._has_library = any(map(self._spells_library, sorted(self.files)))
+        return self._has_library
+
+    def _spells_library(self, path: str) -> bool:
+        try:
+            return self.spells_library(self.read(path))
+        except OSError:
+            return False
 
     def leads_to_library(self, names: Names) -> bool:
         """Whether the imports of a file lead to the library: through files of the project to one that names it. No

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpu2npu.python.syntax import Definition, Import
 
 
-@dataclass(frozen=True, eq=False)
-class Imported:
+class Imported(NamedTuple):
     """A name bound by an import. `qualified` starts with dots when the import is relative; `renamed` says that the
     statement gives it another name with `as`."""
 
@@ -24,8 +23,7 @@ class Imported:
     renamed: bool
 
 
-@dataclass(frozen=True, eq=False)
-class Assigned:
+class Assigned(NamedTuple):
     """A name bound to `value` by `statement`, or with `is_part` to a part of it: `a` in `a, b = value` or
     `for a in value`. `value` is None where it cannot be told (`with`, `except`, `del`, `x += 1`)."""
 
@@ -48,8 +46,7 @@ class Assigned:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Parameter:
+class Parameter(NamedTuple):
     """A name bound by a function's signature, at `position` from 0; -1 for those with stars."""
 
     node: ast.arg
@@ -60,8 +57,7 @@ class Parameter:
         return self.node.annotation
 
 
-@dataclass(frozen=True, eq=False)
-class Defined:
+class Defined(NamedTuple):
     """A name bound by `def` or `class`, and the scope that opens."""
 
     node: Definition
@@ -116,15 +112,18 @@ class Scope:
     def lookup(self, name: str) -> tuple[Scope, list[Binding]] | None:
         """The scope that a use of `name` here refers to, with all its bindings there; None for a free name."""
         if name in self.declared:
-            scope = self.owner(name)
-            return (scope, scope.bindings[name]) if name in scope.bindings else None
+            owner = self.owner(name)
+            return (owner, owner.bindings[name]) if name in owner.bindings else None
         if name in self.bindings:
             return self, self.bindings[name]
-        for scope in self.enclosing():
-            if name in scope.declared and scope.kind != "module":
-                return scope.lookup(name)
-            if name in scope.bindings:
-                return scope, scope.bindings[name]
+        below, scope = self, self.parent
+        while scope is not None:  # as in `enclosing`, which takes longer
+            if scope.kind != "class" or below.kind == "types":
+                if name in scope.declared and scope.kind != "module":
+                    return scope.lookup(name)
+                if name in scope.bindings:
+                    return scope, scope.bindings[name]
+            below, scope = scope, scope.parent
         return None
 
     def enclosing_class(self) -> Scope | None:

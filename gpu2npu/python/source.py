@@ -30,9 +30,9 @@ class SourceFile:
 _APART = bytes(byte if chr(byte).isascii() and (chr(byte).isalnum() or byte == ord("_")) else 32 for byte in range(256))
 
 
-def words(data: bytes) -> frozenset[bytes]:
-    """The words of a file, as `\\w+` finds them in bytes, and several times as fast."""
-    return frozenset(data.translate(_APART).split())
+def words(data: bytes) -> list[bytes]:
+    """The words of a file, one after the other, as `\\w+` finds them in bytes, and several times as fast."""
+    return data.translate(_APART).split()
 
 
 def read_source(data: bytes, path: str) -> SourceFile:

@@ -55,14 +55,23 @@ class Walk:
             scope.owner(name).bindings.setdefault(name, []).append(binding)
 
     def _run(self) -> None:
-        stack, handlers, parents, fields = self._stack, _HANDLERS, self.parents, _FIELDS
+        stack, handlers, parents, fields, uses = self._stack, _HANDLERS, self.parents, _FIELDS, self.uses
         while stack:
-            node, scope = stack.pop()
-            handler = handlers.get(node.__class__)
+            use = stack.pop()
+            node, scope = use
+            kind = node.__class__
+            if kind is ast.Constant:  # the two kinds that are half of all nodes
+                if node.value.__class__ is str:  # type: ignore[attr-defined]
+                    uses.append(use)
+                continue
+            if kind is ast.Name and node.ctx.__class__ is ast.Load:  # type: ignore[attr-defined]
+                uses.append(use)
+                continue
+            handler = handlers.get(kind)
             if handler is not None:
                 handler(self, node, scope)
                 continue
-            for name in fields[node.__class__]:
+            for name in fields[kind]:
                 value = getattr(node, name, None)
                 if value.__class__ is list:
                     for child in reversed(value):
@@ -94,11 +103,9 @@ class Walk:
     # Names and expressions
 
     def name(self, node: ast.Name, scope: Scope) -> None:
-        if node.ctx.__class__ is ast.Store:
-            return
         if node.ctx.__class__ is ast.Del:
             self._bind(scope, node.id, Assigned(None, node))
-        self.uses.append((node, scope))
+            self.uses.append((node, scope))
 
     def attribute(self, node: ast.Attribute, scope: Scope) -> None:
         self.uses.append((node, scope))
@@ -109,19 +116,19 @@ class Walk:
         if part.value.__class__ is ast.Name:
             self.parents[part.value] = part
         else:
-            self._push(part, scope, (part.value,))
+            self.parents[part.value] = part
+            self._stack.append((part.value, scope))
 
     def call(self, node: ast.Call, scope: Scope) -> None:
         self.uses.append((node, scope))
-        self._push(node, scope, (node.func, *arguments(node)))
+        self._push(node, scope, arguments(node))
+        self.parents[node.func] = node
+        self._stack.append((node.func, scope))
 
     def keyword(self, node: ast.keyword, scope: Scope) -> None:
         self.uses.append((node, scope))
-        self._push(node, scope, (node.value,))
-
-    def constant(self, node: ast.Constant, scope: Scope) -> None:
-        if node.value.__class__ is str:
-            self.uses.append((node, scope))
+        self.parents[node.value] = node
+        self._stack.append((node.value, scope))
 
     def joined(self, node: ast.JoinedStr, scope: Scope) -> None:
         if not self._is_outline:
@@ -345,7 +352,6 @@ _HANDLERS: dict[type[ast.AST], Callable[[Walk, Any, Scope], None]] = {
     ast.Attribute: Walk.attribute,
     ast.Call: Walk.call,
     ast.keyword: Walk.keyword,
-    ast.Constant: Walk.constant,
     ast.JoinedStr: Walk.joined,
     ast.FormattedValue: Walk.formatted,
     ast.BinOp: Walk.product,

@@ -38,7 +38,8 @@ class Fact:
 def fact_for(api: str, release: str) -> Fact | None:
     """The fact for an API in one of tables.RELEASES: the first that names it, or else the first whose pattern fits."""
     now = RELEASES.index(release)
-    for names in (_named().get(api, ()), (fact for pattern, fact in _patterns() if pattern.fullmatch(api))):
+    fitting = _patterns() if _some_pattern().fullmatch(api) else []
+    for names in (_named().get(api, ()), (fact for pattern, fact in fitting if pattern.fullmatch(api))):
         for fact in names:
             if RELEASES.index(fact.since) <= now <= RELEASES.index(fact.until):
                 return fact
@@ -70,3 +71,9 @@ def _patterns() -> list[tuple[re.Pattern[str], Fact]]:
         for api in fact.apis
         if "*" in api
     ]
+
+
+@cache
+def _some_pattern() -> re.Pattern[str]:
+    """What any of the patterns fits, asked first: few names are fitted by one."""
+    return re.compile("|".join(pattern.pattern for pattern, _ in _patterns()) or "(?!)")

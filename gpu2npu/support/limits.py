@@ -97,6 +97,7 @@ def limit(name: str, given: Given, version: str, chip: str = "910B") -> Limit | 
     return _of_documentation(name, given)
 
 
+@cache
 def limited_names() -> frozenset[str]:
     """The APIs and operators that limits.json is about."""
     return frozenset(_by_name())

@@ -57,7 +57,7 @@ def torch_release(release: str) -> Torch:
 
 def first_release(name: str) -> str | None:
     """The first of RELEASES whose PyTorch has the public name; None when none has."""
-    return next((each for each in RELEASES if name in _changes()[each]["new"]), None)
+    return _first_releases().get(name)
 
 
 def exists(name: str) -> bool:
@@ -76,7 +76,18 @@ def exists(name: str) -> bool:
 @cache
 def packages() -> frozenset[str]:
     """Everything that public names are read from: torch, torch.nn, torch.nn.Module, ..."""
-    return frozenset(name[:dot] for name in _all_names() for dot in range(len(name)) if name[dot] == ".")
+    found: set[str] = set()
+    for name in _all_names():
+        owner = name.rpartition(".")[0]
+        while owner and owner not in found:
+            found.add(owner)
+            owner = owner.rpartition(".")[0]
+    return frozenset(found)
+
+
+@cache
+def _first_releases() -> dict[str, str]:
+    return {name: release for release in reversed(RELEASES) for name in _changes()[release]["new"]}
 
 
 @cache
