@@ -52,7 +52,9 @@ class FileAnalyser:
 
     def concerns(self, source: bytes, path: str) -> bool:
         """Whether there may be anything to say of a file, judged by its bytes quickly."""
-        return path.endswith((".py", ".ipynb")) and (self.project.spells_library(source) or b"import" in source)
+        return path.endswith((".py", ".ipynb")) and (
+            self.project.spells_library(source) or (b"import" in source and self.project.has_library)
+        )
 
     def __call__(self, source: bytes, path: str) -> MigratedFile:
         try:

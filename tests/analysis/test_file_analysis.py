@@ -80,7 +80,10 @@ def test_fixes_keep_encoding_and_line_ends() -> None:
 
 
 def test_only_files_that_may_have_to_do_with_torch_are_looked_at() -> None:
-    assert analyser().concerns(b"import os", "a.py") and analyser().concerns(b"torch", "a.ipynb")
+    sources = {"a.py": b"import os", "b.py": b"import torch"}
+    look = FileAnalyser("2.1.0", BOTH, Project(frozenset(sources), sources.__getitem__, library=TORCH))
+    assert look.concerns(b"import os", "a.py") and analyser().concerns(b"torch", "a.ipynb")
+    assert not analyser().concerns(b"import os", "a.py")  # no file of its project names torch
     assert not analyser().concerns(b"x = 1", "a.py") and not analyser().concerns(b"torch", "a.yaml")
 
 

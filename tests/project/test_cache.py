@@ -100,6 +100,18 @@ def test_an_edit_that_others_import_from_reaches_them(project: Path) -> None:
     assert len(changes[0]) > len(changes[1])
 
 
+def test_the_first_file_of_a_project_that_names_torch_reaches_the_others(tmp_path: Path) -> None:
+    project = tmp_path / "proj"
+    project.mkdir()
+    (project / "main.py").write_text("from lib import th\nth.sspaddmm(1, 2, 3)\n")
+    (project / "lib.py").write_text("th = None\n")
+    assert not any(file.findings for file in check(project).files)
+    (project / "lib.py").write_text("import torch as th\n")
+    after = check(project)
+    assert after == check(project, cache=False)
+    assert {file.path: bool(file.findings) for file in after.files}["main.py"]
+
+
 def test_only_what_may_have_changed_is_looked_at(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check(project)
     asked = looked_at(monkeypatch)
