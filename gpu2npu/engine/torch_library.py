@@ -45,6 +45,13 @@ def _result(qualified: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def _assumed_result(qualified: str) -> frozenset[str]:
+    """Most functions of torch give tensors, those that the table of results lacks too."""
+    owner, _, name = qualified.rpartition(".")
+    is_likely = owner in ("torch", "torch.nn.functional") and not name.startswith(("is_", "get_", "set_"))
+    return _result(qualified) or frozenset({TENSOR} if is_likely and not name[:1].isupper() else ())
+
+
 def _layer_result(qualified: str) -> frozenset[str]:
     is_layer = qualified.startswith("torch.nn.") and qualified.rpartition(".")[2] not in _NO_LAYERS
     return frozenset({TENSOR} if is_layer else {UNKNOWN})
@@ -89,6 +96,7 @@ TORCH = Library(
          "torch.nn.Sequential", "torch.nn.parallel.DistributedDataParallel"}
     ),
     class_calls=frozenset({"apply"}),
+    assumed_result=_assumed_result,
 )  # fmt: skip
 
 

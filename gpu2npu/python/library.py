@@ -36,7 +36,8 @@ class Library:
     gives, by its qualified name; `layer_result` of what calling an object of one of its classes gives;
     `tensor_method` and `tensor_attribute` of what a member of a tensor gives. `tensor_fields` are the names of the
     tensors in what functions give that have several. `wrappers` are functions and classes that give back, in one
-    wrapping or another, what they are given; `class_calls` methods by which a class is called without making an object.
+    wrapping or another, what they are given; `class_calls` methods by which a class is called without making an
+    object. `assumed_result` says what `result` does, and what a function of which nothing is known probably gives.
     """
 
     packages: frozenset[str] = frozenset()
@@ -53,6 +54,7 @@ class Library:
     tensor_attribute: Callable[[str], frozenset[str]] = _no_types
     tensor_fields: frozenset[str] = frozenset()
     wrappers: frozenset[str] = frozenset()
+    assumed_result: Callable[[str], frozenset[str]] = _no_types
     class_calls: frozenset[str] = frozenset()
 
     def has(self, qualified: str) -> bool:

@@ -29,7 +29,7 @@ from gpu2npu.python.syntax import (
     string_value,
 )
 from gpu2npu.python.tree import alternatives
-from gpu2npu.python.types import CALLED, TENSOR
+from gpu2npu.python.types import CALLED, TENSOR, TENSORS
 
 _MOST_ELEMENTS = 40  # of a container that are looked at
 # What gives back, in one wrapping or another, what it is given.
@@ -37,6 +37,7 @@ _WRAPPERS = frozenset(
     {"copy.deepcopy", "enumerate", "functools.partial", "functools.wraps", "iter", "list", "next", "reversed", "sorted",
      "tuple", "zip"}
 )  # fmt: skip
+_SEVERAL = frozenset({TENSOR, TENSORS})
 _NAMED = (ast.Name, ast.Attribute)
 _MODULE, _FUNCTION, _CLASS, _OBJECT, _NAME, _INSTANCE, _MEMBER = MeaningKind
 
@@ -114,7 +115,7 @@ class Meanings(Classes):
         if isinstance(binding, Imported):
             return self.imported(binding.qualified, names.path)
         if isinstance(binding, Assigned):
-            return self._assigned(binding, owner, names)
+            return self._assigned(binding, names)
         if isinstance(binding, Parameter):
             return self._parameter(binding, owner, names)
         name = defined_name(binding.scope)
@@ -122,25 +123,24 @@ class Meanings(Classes):
             return ()
         return (Meaning(_FUNCTION if isinstance(binding.node, FUNCTIONS) else _CLASS, name, names.path),)
 
-    def _assigned(self, binding: Assigned, owner: Scope, names: Names) -> Iterable[Meaning]:
-        if binding.annotation is not None and (known := self._annotated(binding.annotation, owner, names)):
+    def _assigned(self, binding: Assigned, names: Names) -> Iterable[Meaning]:
+        scope = names.file.scope_of(binding.statement)  # not that of the name, in a function that declares it global
+        if binding.annotation is not None and (known := self._annotated(binding.annotation, scope, names)):
             return known
         statement = binding.statement
         if isinstance(statement, ast.withitem):
             whole = isinstance(statement.optional_vars, ast.Name)
-            return self.of(statement.context_expr, owner, names) if whole else ()
-        found = self.of(binding.value, owner, names)
-        return without_modules(found) if binding.is_part else found
+            return self.of(statement.context_expr, scope, names) if whole else ()
+        if binding.whole is not None:
+            return self.of(binding.whole, scope, names)
+        return without_modules(self.of(binding.value or _unpacked(statement), scope, names))
 
     def _parameter(self, binding: Parameter, owner: Scope, names: Names) -> Iterable[Meaning]:
         function = owner.node
-        cls = owner.parent if owner.parent is None or owner.parent.kind != "types" else owner.parent.parent
-        if isinstance(function, FUNCTIONS) and cls is not None and cls.kind == "class" and binding.position == 0:
-            decorators = {last_name(each) for each in function.decorator_list}
-            if "staticmethod" not in decorators:
-                name = defined_name(cls)
-                kind = _CLASS if "classmethod" in decorators else _OBJECT
-                return (Meaning(kind, name, names.path),) if name is not None else ()
+        own = _class_of(binding, owner)
+        if own is not None:
+            name = defined_name(own)
+            return (Meaning(_CLASS if _is_classmethod(function) else _OBJECT, name, names.path),) if name else ()
         outer = owner.parent or owner
         found = self._annotated(binding.annotation, outer, names)
         if isinstance(function, (*FUNCTIONS, ast.Lambda)):
@@ -224,8 +224,11 @@ class Meanings(Classes):
                 Meaning(_NAME, self.library.canonical(qualified)) if inner is None else Meaning(_MODULE, "", inner),
             )
         if owner.kind is _INSTANCE:
-            is_tensor = owner.name == TENSOR and self.library.tensor_attribute(name) == {TENSOR}
-            return (owner,) if is_tensor else (Meaning(_MEMBER, f"{owner.name}.{name}"),)
+            return (Meaning(_MEMBER, f"{owner.name}.{name}"),)
+        if owner.kind is _MEMBER:
+            cls, _, last = owner.name.rpartition(".")
+            is_tensor = cls == TENSOR and TENSOR in self.library.tensor_attribute(last)
+            return (Meaning(_MEMBER, f"{TENSOR}.{name}"),) if is_tensor else ()
         return self._of_class(owner, name) if owner.kind in (_CLASS, _OBJECT) else ()
 
     def _of_module(self, module: Meaning, name: str) -> Found:
@@ -315,7 +318,7 @@ class Meanings(Classes):
             types = self.library.tensor_method(method_name) if owner == TENSOR else frozenset()
         else:
             return self._made(called)
-        return (Meaning(_INSTANCE, TENSOR),) if TENSOR in types else ()
+        return (Meaning(_INSTANCE, TENSOR),) if _SEVERAL & types else ()
 
     def _made(self, called: Meaning) -> Found:
         """The object that a class makes, whose name has a capital where it is not the project's; of the library's
@@ -324,7 +327,7 @@ class Meanings(Classes):
             return (Meaning(_OBJECT, called.name, called.path),)
         if called.kind is not _NAME:
             return ()
-        if called.name in self.library.tensors or TENSOR in self.library.result(called.name):
+        if called.name in self.library.tensors or _SEVERAL & self.library.assumed_result(called.name):
             return (Meaning(_INSTANCE, TENSOR),)
         return (Meaning(_INSTANCE, called.name),) if called.name.rpartition(".")[2][:1].isupper() else ()
 
@@ -340,6 +343,28 @@ class Meanings(Classes):
         assert isinstance(node, FUNCTIONS)
         known = self._annotated(node.returns, defined.scope.parent or defined.scope, names)
         return known or few(joined(self.of(value, defined.scope, names) for value in returned_values(node)))
+
+
+def _class_of(parameter: Parameter, owner: Scope) -> Scope | None:
+    """The class that a method's first parameter stands for, or one named `self` of a function within a method."""
+    function, cls = owner.node, owner.enclosing_class()
+    if not isinstance(function, FUNCTIONS) or cls is None or parameter.position != 0:
+        return None
+    outer = owner.parent if owner.parent is None or owner.parent.kind != "types" else owner.parent.parent
+    is_static = "staticmethod" in map(last_name, function.decorator_list)
+    is_own = parameter.node.arg == "self" or (outer is cls and not is_static)
+    return cls if is_own and parameter.annotation is None else None
+
+
+def _is_classmethod(node: ast.AST) -> bool:
+    return isinstance(node, FUNCTIONS) and "classmethod" in map(last_name, node.decorator_list)
+
+
+def _unpacked(statement: ast.AST) -> ast.expr | None:
+    """The expression whose parts a statement binds to the names in its target."""
+    if isinstance(statement, (ast.For, ast.AsyncFor, ast.comprehension)):
+        return statement.iter
+    return statement.value if isinstance(statement, ast.Assign) else None
 
 
 def _is_super(node: ast.AST) -> bool:

@@ -131,15 +131,18 @@ class Project:
         return next((path for path in found if not self._is_hidden(path, module, importer)), None) if found else None
 
     def _is_hidden(self, path: str, module: str, importer: str) -> bool:
-        """Whether an absolute import cannot mean a file: it lies in a package beside or above an importer that is a
-        module of that package, as its relative imports show."""
+        """Whether an absolute import cannot mean a file: it is the importer, or lies in a package beside or above an
+        importer that is a module of that package, as its imports from that package show."""
         if module.startswith("."):
             return False
+        if path == importer:
+            return not path.endswith("__init__.py")
         folder = path.removesuffix(".py").removesuffix("/__init__").removesuffix(module.replace(".", "/"))
         if f"{folder}__init__.py" not in self.files or not importer.startswith(folder):
             return False
         interface = self.interface(importer, importer)
-        return interface is not None and any(name.startswith(".") for name in interface.imports)
+        own = (".", f"{importer.removeprefix('src/').partition('/')[0]}.")
+        return interface is not None and any(name.startswith(own) for name in interface.imports)
 
     def _in_root(self, module: str) -> list[str]:
         """The paths that an absolute `module` may have where the root is itself a package: `a/b.py` of `lib.a.b` in the
