@@ -1,6 +1,7 @@
 """`make bench`: the whole migration of one large project beside PaConvert and bare parsing, on this machine, now; what
-twice as many rules cost; how right the edits are, by hand-written labels; whether migrate, check and analyse agree
-about the same packages; what data parallelism costs on emulated NPUs; and what `gpu2npu check` and `analyse` cost.
+that and a check are asked to take, and take; what twice as many rules cost; how right the edits are, by hand-written
+labels; whether migrate, check and analyse agree about the same packages; what `gpu2npu check` and `analyse` cost; and
+what data parallelism costs on emulated NPUs.
 
 It prints what it measured and judges nothing. The rounds take turns, so that a busy moment of the machine meets every
 contestant.
@@ -8,6 +9,7 @@ contestant.
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import os
 import platform
@@ -26,6 +28,7 @@ from benchmarks.labels import LABELS_ARE_FOR, format_scores, judge_packages
 from benchmarks.rule_cost import format_rule_cost, measure_rule_cost
 from benchmarks.scaling import format_scaling, measure_scaling
 from benchmarks.table import Row, format_startup, format_table
+from benchmarks.targets import Target, format_targets, measure_targets
 from benchmarks.tree import PROJECT, VERSION, copy_without_match, fetch_tree, measure
 
 TREES = Path(__file__).parent.parent / "bench-trees"
@@ -35,25 +38,42 @@ STARTS = 15
 GPU2NPU = Path(sys.executable).with_name("gpu2npu")
 
 
+# What it measures, in this order; one of them alone by --only.
+PARTS = ("table", "targets", "rules", "labels", "agreement", "check", "scaling")
+
+
 def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--only", choices=PARTS, action="append", help="measure only this; repeatable")
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS, help="how often each contestant runs (default: %(default)s)"
+    )
+    options = parser.parse_args()
+    return measure_parts(options.only or PARTS, options.rounds)
+
+
+def measure_parts(parts: Sequence[str], rounds: int) -> int:
+    """Measure some parts and print them; the exit code."""
     TREES.mkdir(exist_ok=True)
     try:
         tree = fetch_tree(TREES)
-        paconvert = install_paconvert(TREES / f"paconvert-{PACONVERT}")
-        with tempfile.TemporaryDirectory(prefix="gpu2npu-bench-") as scratch:
-            report(tree, paconvert, Path(scratch))
-        print()
-        print(format_rule_cost(measure_rule_cost(tree, LABELS_ARE_FOR)))
-        print()
-        print(format_scores(judge_packages(TREES)))
-        print()
-        print(compare_packages(TREES))
-        print()
-        with tempfile.TemporaryDirectory(prefix="gpu2npu-bench-") as scratch:
-            costs = [measure_project(name, path, Path(scratch)) for name, path in project_trees(TREES, tree)]
-        print(format_projects(costs))
-        print()
-        print(format_scaling(measure_scaling(), os.cpu_count() or 1))
+        with tempfile.TemporaryDirectory(prefix="gpu2npu-bench-") as folder:
+            scratch = Path(folder)
+            if "table" in parts:
+                report(tree, install_paconvert(TREES), scratch, rounds)
+            if "targets" in parts:
+                print(format_targets(targets(tree, scratch, rounds)), flush=True)
+            if "rules" in parts:
+                print(format_rule_cost(measure_rule_cost(tree, LABELS_ARE_FOR)), flush=True)
+            if "labels" in parts:
+                print(format_scores(judge_packages(TREES)), flush=True)
+            if "agreement" in parts:
+                print(compare_packages(TREES), flush=True)
+            if "check" in parts:
+                costs = [measure_project(name, path, scratch) for name, path in project_trees(TREES, tree)]
+                print(format_projects(costs), flush=True)
+            if "scaling" in parts:
+                print(format_scaling(measure_scaling(), os.cpu_count() or 1))
     except ArchiveError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -64,7 +84,15 @@ def main() -> int:
     return 0
 
 
-def report(tree: Path, paconvert: Path, scratch: Path) -> None:
+def targets(tree: Path, scratch: Path, rounds: int) -> list[Target]:
+    """What is asked for, measured: the check is that of the last, the largest, of the projects."""
+    smaller = scratch / "for-paconvert"
+    copy_without_match(tree, smaller)
+    _, large = project_trees(TREES, tree)[-1]
+    return measure_targets(tree, large, install_paconvert(TREES), smaller, scratch, rounds)
+
+
+def report(tree: Path, paconvert: Path, scratch: Path, rounds: int) -> None:
     size = measure(tree)
     smaller = scratch / "without-match"
     dropped = copy_without_match(tree, smaller)
@@ -75,8 +103,8 @@ def report(tree: Path, paconvert: Path, scratch: Path) -> None:
     )
 
     timings: dict[str, list[float]] = {"gpu2npu": [], "gpu2npu -j1": [], "PaConvert": [], "libcst": []}
-    for number in range(ROUNDS):
-        print(f"round {number + 1} of {ROUNDS}", file=sys.stderr)
+    for number in range(rounds):
+        print(f"round {number + 1} of {rounds}", file=sys.stderr)
         timings["gpu2npu"].append(time_migration(tree, scratch / "out"))
         timings["gpu2npu -j1"].append(time_migration(tree, scratch / "out", "-j1"))
         timings["PaConvert"].append(time_paconvert(paconvert, smaller, scratch / "out"))
@@ -124,8 +152,9 @@ def time_parsing(tree: Path) -> float:
     return float(subprocess.run([sys.executable, script, tree], capture_output=True, text=True, check=True).stdout)
 
 
-def install_paconvert(environment: Path) -> Path:
+def install_paconvert(folder: Path) -> Path:
     """PaConvert's command, in a virtual environment of its own: it pins old releases of black and isort."""
+    environment = folder / f"paconvert-{PACONVERT}"
     command = environment / "bin" / "paconvert"
     if not command.exists():
         subprocess.run([sys.executable, "-m", "venv", environment], check=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.archives import Package, fetch_package
+from benchmarks.run import Run, run
 from benchmarks.tree import measure
 
 # Pinned, so that numbers can be compared. transformers as its source distribution: with its tests and examples.
@@ -30,14 +29,6 @@ VERSION = "2.7.1"
 
 
 MODES = ("torch_apis", "affinity_apis", "third_party", "dynamic_shape")
-
-
-@dataclass(frozen=True)
-class Run:
-    """Wall-clock seconds of a command, and the bytes of memory that the largest of its processes had."""
-
-    seconds: float
-    peak: int
 
 
 @dataclass(frozen=True)
@@ -70,23 +61,8 @@ def measure_project(name: str, tree: Path, scratch: Path) -> ProjectCost:
     return ProjectCost(name, size.files, size.lines, cold, cached, analyses)
 
 
-# A process of its own: Linux counts as a program's memory also what the process had that started it.
-_LAUNCHER = """
-import resource, subprocess, sys
-code = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-sys.exit(code)
-"""
-
-
 def _run(arguments: list[str | Path]) -> Run:
-    command = [sys.executable, "-m", "gpu2npu", *arguments]
-    start = time.perf_counter()
-    finished = subprocess.run([sys.executable, "-c", _LAUNCHER, *command], capture_output=True, text=True, check=False)
-    seconds = time.perf_counter() - start
-    if finished.returncode not in (0, 1):
-        raise subprocess.CalledProcessError(finished.returncode, command, finished.stdout, finished.stderr)
-    return Run(seconds, int(finished.stdout) * 1024)
+    return run([sys.executable, "-m", "gpu2npu", *arguments], accepted=(0, 1))
 
 
 def format_projects(costs: list[ProjectCost]) -> str:

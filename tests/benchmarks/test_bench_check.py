@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.check import MODES, ProjectCost, Run, format_projects, measure_project
+from benchmarks.check import MODES, ProjectCost, format_projects, measure_project
+from benchmarks.run import Run
 
 
 def test_a_tree_is_checked_twice_and_analysed(tmp_path: Path) -> None:
@@ -25,7 +26,9 @@ def test_a_failure_says_what_the_command_said(tmp_path: Path) -> None:
 
 
 def test_what_is_printed() -> None:
-    cost = ProjectCost("timm", 10, 12_000, Run(6.0, 400_000_000), Run(0.5, 90_000_000), {"torch_apis": Run(4.0, 10**9)})
+    cost = ProjectCost(
+        "timm", 10, 12_000, Run(6.0, 9.0, 400_000_000), Run(0.5, 0.4, 90_000_000), {"torch_apis": Run(4.0, 4.0, 10**9)}
+    )
     assert format_projects([cost]) == (
         "check timm: 10 files, 12,000 lines; cold 6.0 s, 2,000 lines/s, 0.40 GB; cached 0.5 s, 24,000 lines/s, 0.09 GB "
         "(12.0 times as fast)\n"
