@@ -13,8 +13,8 @@ from gpu2npu.rulebook.rule import Role
 
 def by_signature(call: ast.Call, argument: ast.expr | ast.keyword, place: Place, role: Role) -> str:
     """Judge an argument by the parameter of the project's own function that it is for."""
-    given = arguments(call)
-    if argument_keyword(argument) is not None or any(map(is_unpacked, given[: given.index(argument) + 1])):
+    index = place.siblings.position(call, argument)
+    if argument_keyword(argument) is not None or any(map(is_unpacked, arguments(call)[: index + 1])):
         return UNSURE
     found = place.names.definition(call.func, place.scope)
     function: Function | None = None
@@ -26,7 +26,6 @@ def by_signature(call: ast.Call, argument: ast.expr | ast.keyword, place: Place,
     if function is None:
         return _by_method_name(call, argument, place, role)
     names = [parameter.arg for parameter in parameters(function)][bound:]
-    index = arguments(call).index(argument)
     return YES if index < len(names) and is_word(names[index], role) else UNSURE
 
 
@@ -35,7 +34,7 @@ def _by_method_name(call: ast.Call, argument: ast.expr | ast.keyword, place: Pla
     defines have such a parameter there."""
     if not isinstance(call.func, ast.Attribute) or place.names.qualified(call.func, place.scope) is not None:
         return UNSURE
-    index = arguments(call).index(argument)
+    index = place.siblings.position(call, argument)
     definitions = place.parameters.get(call.func.attr, frozenset())
     agree = definitions and all(index < len(names) and is_word(names[index], role) for names in definitions)
     return YES if agree else UNSURE

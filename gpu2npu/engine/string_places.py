@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpu2npu.python.names import Names
 from gpu2npu.python.scopes import Scope
-from gpu2npu.python.syntax import FUNCTIONS, elements, returned_values, string_value
+from gpu2npu.python.syntax import FUNCTIONS, arguments, elements, returned_values, string_value
 
 YES = "yes"
 NO = "no"
@@ -16,10 +16,13 @@ UNSURE = "unsure"
 
 
 class Siblings:
-    """The strings directly inside displays and functions; remembered, since each of them may be asked for them all."""
+    """The strings directly inside displays and functions, and the positions of nodes in displays, calls and f-strings;
+    remembered, since each of them may be asked for them all."""
 
     def __init__(self) -> None:
         self._inside: dict[ast.AST, frozenset[str]] = {}
+        self._values: dict[ast.Dict, frozenset[str]] = {}
+        self._positions: dict[ast.AST, dict[ast.AST | None, int]] = {}
 
     def inside(self, node: ast.AST) -> frozenset[str]:
         """The strings that a list, tuple or set has as elements, a dict as keys, a function as returned values."""
@@ -31,6 +34,27 @@ class Siblings:
                 nodes = returned_values(node)
             self._inside[node] = strings_of(nodes)
         return self._inside[node]
+
+    def values(self, node: ast.Dict) -> frozenset[str]:
+        """The strings that a dict has as values."""
+        if node not in self._values:
+            self._values[node] = strings_of(node.values)
+        return self._values[node]
+
+    def position(self, node: ast.AST, child: ast.AST) -> int:
+        """The index of an element, key or value of a display, of an argument of a call, of a part of an f-string."""
+        if node not in self._positions:
+            self._positions[node] = {each: index for row in _rows(node) for index, each in enumerate(row)}
+        return self._positions[node][child]
+
+
+def _rows(node: ast.AST) -> Iterator[Sequence[ast.AST | None]]:
+    if isinstance(node, ast.Dict):
+        yield from (node.keys, node.values)
+    elif isinstance(node, ast.Call):
+        yield arguments(node)
+    else:
+        yield node.values if isinstance(node, ast.JoinedStr) else elements(node)
 
 
 @dataclass(frozen=True)

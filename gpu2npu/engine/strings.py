@@ -50,14 +50,13 @@ def judge(place: Place, role: Role) -> str:
         child, parent = parent, place.parent(parent)
     if isinstance(parent, ast.FormattedValue):
         whole = place.parent(parent)
-        if isinstance(whole, ast.JoinedStr) and _is_glued(whole, parent):
+        if isinstance(whole, ast.JoinedStr) and _is_glued(whole, place.siblings.position(whole, parent)):
             return NO if _climb(place, role, whole) == NO else UNSURE
     return _climb(place, role, place.node)
 
 
-def _is_glued(whole: ast.JoinedStr, part: ast.FormattedValue) -> bool:
+def _is_glued(whole: ast.JoinedStr, index: int) -> bool:
     """Whether more than a device's number stands beside the braces that the string is in: f"{'cuda'}_time"."""
-    index = whole.values.index(part)
     after = whole.values[index + 1] if index + 1 < len(whole.values) else None
     return index > 0 or (after is not None and string_value(after) != ":")
 
@@ -114,7 +113,7 @@ def _element(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str |
         return _beside(place.siblings.inside(parent), place, role)
     if isinstance(above, ast.Subscript) and above.slice is parent:
         return None
-    index = parent.elts.index(child)  # type: ignore[arg-type]
+    index = place.siblings.position(parent, child)
     option = string_value(parent.elts[index - 1]) if index else None
     if option is not None and option.startswith("-") and is_word(option, role):  # ["--device", "cuda"]
         return YES
@@ -144,18 +143,17 @@ def _unpacked(assignment: ast.Assign, index: int, role: Role) -> str | None:
 
 def _dictionary(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
     assert isinstance(parent, ast.Dict)
-    is_key = any(key is child for key in parent.keys)
-    index = next(at for at, each in enumerate(parent.keys if is_key else parent.values) if each is child)
+    index = place.siblings.position(parent, child)
     key, value = parent.keys[index], parent.values[index]
     if key is None:  # {**other}
         return UNSURE
-    if is_key:
+    if key is child:
         if last_name(value) == string_value(key):  # {"cuda": cuda}: a field of the user's own
             return UNSURE
         return _beside(place.siblings.inside(parent), place, role) or UNSURE
     if is_word(string_value(key), role) or holds(key, role) or string_value(key) in role.siblings:
         return YES
-    values = strings_of(parent.values)
+    values = place.siblings.values(parent)
     if (values - {place.replaced_by}) & role.siblings:  # {"cuda": "nccl", "cpu": "gloo"}
         return NO if _NPU in place.siblings.inside(parent) else YES
     return _of_name(place.parent(parent), role)
