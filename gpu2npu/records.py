@@ -208,7 +208,8 @@ class NativePlace:
 
 @dataclass(frozen=True, order=True)
 class PathNote:
-    """A path that is not in the output as it is in the source, and why. `failed` says that it ought to have been."""
+    """A path that is not in the output as it is in the source, or was not looked at, and why. `failed` says that it
+    ought to have been."""
 
     path: str
     reason: str

@@ -24,8 +24,6 @@ from gpu2npu.python.tree import TreeError
 from gpu2npu.records import Advice, Finding, MigratedFile, Span
 
 _Placed = TypeVar("_Placed", Finding, Advice)
-# The syntax tree of a larger file takes gigabytes; it was written by a program, as data.
-MAX_BYTES = 4_000_000
 
 
 class UnreadableError(ValueError):
@@ -60,10 +58,6 @@ class FileAnalyser:
         try:
             if path.endswith(".ipynb"):
                 return self._notebook(source, path)
-            if len(source) > MAX_BYTES:
-                raise UnreadableError(
-                    f"it was not analysed: it is larger than {MAX_BYTES // 1_000_000} MB, as data are"
-                )
             return self._analysed(Names.of(read_source(source, path), self.project), source)
         except (UnreadableError, SourceError, TreeError, FormatError) as error:
             # Of a file that cannot be read and does not name the library, nothing says that it has to do with it.

@@ -14,7 +14,6 @@ from pathlib import Path
 from gpu2npu.analysis.cpp_extensions import extensions
 from gpu2npu.analysis.cuda_callers import OperatorNames
 from gpu2npu.analysis.cuda_operators import operator_lines
-from gpu2npu.analysis.file_analysis import MAX_BYTES
 from gpu2npu.analysis.third_party_graph import Graph, Step, call_graph, chain_of
 from gpu2npu.analysis.third_party_needs import Needs
 from gpu2npu.engine import without_own
@@ -51,10 +50,8 @@ def analyse_library(root: Path, files: Mapping[str, bytes], version: str) -> tup
 
 def read_library(root: Path, python: Mapping[str, bytes]) -> tuple[Meanings, list[PathNote]]:
     """The model of a library, given by its Python files, and a note for each file that is not valid."""
-    small = {path: source for path, source in python.items() if len(source) <= MAX_BYTES}
-    project = torch_project(small, root)
-    too_large = f"it is larger than {MAX_BYTES // 1_000_000} MB, as only data are"
-    reasons = {path: _failure(path, project) if path in small else too_large for path in sorted(python)}
+    project = torch_project(python, root)
+    reasons = {path: _failure(path, project) for path in sorted(python)}
     return Meanings(project), [PathNote(path, reason, failed=True) for path, reason in reasons.items() if reason]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpu2npu.cli.file_options import file_timeout_option
 from gpu2npu.records import PathNote
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ Exit codes:
 )
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out what fits PATTERN. Repeatable.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="How many processes to use.")
+@file_timeout_option
 @click.option("--force", is_flag=True, help="Replace OUT/<name>_analysis if it exists.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.pass_context
@@ -101,6 +103,7 @@ def analyse(
     fix: bool,
     exclude: tuple[str, ...],
     jobs: int | None,
+    file_timeout: float,
     force: bool,
     quiet: bool,
 ) -> None:
@@ -109,15 +112,26 @@ def analyse(
     The tables are written to OUT/<name>_analysis.
     """
     from gpu2npu.cli.console import progress_shown
+    from gpu2npu.cli.signals import end_cleanly_when_asked
     from gpu2npu.project.analysis import Wish, analyse_project
     from gpu2npu.project.analysis_modes import MODES
     from gpu2npu.project.config import read_config, with_config
     from gpu2npu.project.request import Request
 
-    request = Request(source, version or "", output, jobs=jobs, force=force, exclude=exclude, torch_npu=torch_npu or "")
+    request = Request(
+        source,
+        version or "",
+        output,
+        jobs=jobs,
+        force=force,
+        exclude=exclude,
+        torch_npu=torch_npu or "",
+        file_timeout=file_timeout,
+    )
     request = with_config(request, read_config(source))
     if not request.version:
         raise click.UsageError("The option -v/--version is missing: give the PyTorch version of the project.")
+    end_cleanly_when_asked()
     with progress_shown(quiet) as progress:
         tables, notes, folder = analyse_project(request, Wish(modes, fix, apis), MODES, progress)
     _show(tables, notes, folder, quiet)

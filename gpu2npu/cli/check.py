@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from gpu2npu.cli.file_options import file_timeout_option
 
 if TYPE_CHECKING:
     from gpu2npu.project.check_request import CheckRequest
@@ -97,6 +99,7 @@ Exit codes:
 )
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out what fits PATTERN. Repeatable.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="How many processes to use.")
+@file_timeout_option
 @click.option(
     "--repos",
     type=click.Path(path_type=Path),
@@ -127,6 +130,7 @@ def check(
     rules: tuple[Path, ...],
     exclude: tuple[str, ...],
     jobs: int | None,
+    file_timeout: float,
     repos: Path | None,
     executor: str | None,
     cache_dir: Path | None,
@@ -137,6 +141,7 @@ def check(
 
     Reads SRC, folders or files, and writes nothing but the report.
     """
+    from gpu2npu.cli.signals import end_cleanly_when_asked
     from gpu2npu.project.cache_folder import default_cache_dir
     from gpu2npu.project.check_request import CheckRequest
 
@@ -153,7 +158,9 @@ def check(
         cache=None if no_cache else cache_dir or default_cache_dir(),
         diffs=form == "html" and repos is None,
         jobs=jobs,
+        file_timeout=file_timeout,
     )
+    end_cleanly_when_asked()
     if repos is None:
         if executor is not None:
             raise click.UsageError("--executor is for --repos: one project is checked here.")
@@ -215,8 +222,8 @@ def _check_many(
     request: CheckRequest, listed: Path, form: str, bar: str, output: Path | None, address: str | None
 ) -> int:
     from gpu2npu.project.executors import open_executor
+    from gpu2npu.project.processes import available_cpus
     from gpu2npu.project.repos import check_repositories, read_repositories
-    from gpu2npu.project.workers import available_cpus
     from gpu2npu.report.check_json import repository_line
 
     paths = read_repositories(listed)
@@ -225,7 +232,8 @@ def _check_many(
     code = EXIT_CLEAN
     with ExitStack() as stack:
         executor = stack.enter_context(open_executor(address)) if address is not None else None
-        for repository in check_repositories(paths, request, request.jobs or available_cpus(), executor):
+        jobs = request.jobs or available_cpus()
+        for repository in stack.enter_context(closing(check_repositories(paths, request, jobs, executor))):
             done.append(repository)
             lines.append(repository_line(repository))
             if output is None or form == "html":

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from gpu2npu import __version__
+from gpu2npu.cli.file_options import file_timeout_option
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
+from gpu2npu.cli.signals import EndedBySignal
 from gpu2npu.project.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +29,6 @@ EXIT_USAGE = 2
 EXIT_BUG = 70  # EX_SOFTWARE in sysexits.h
 EXIT_OUTPUT = 74  # EX_IOERR
 EXIT_INTERRUPTED = 130
-
 _COMMANDS = {
     "analyse": LazyCommand("gpu2npu.cli.analyse", "analyse", "Find what an NPU lacks, and what is faster there."),
     "check": LazyCommand("gpu2npu.cli.check", "check", "Check what will not work on an NPU, for people and CI."),
@@ -61,6 +62,7 @@ Exit codes:
   0   everything was migrated
   1   some file could not be migrated or copied; it is listed with its reason
   2   the command line, a path or a rule file is wrong
+  130, 143   ended by Ctrl-C or by SIGTERM; nothing was written
 """
 
 
@@ -160,6 +162,7 @@ Exit codes:
     metavar="N",
     help="How many processes to use.  [default: one for each CPU]",
 )
+@file_timeout_option
 @click.option("--force", is_flag=True, help="Replace OUT/<name>_msft if it exists.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option(
@@ -227,6 +230,7 @@ def carry_out(
         skip_kinds=_ids(options["skip_kinds"]),
         command=command,
         torch_npu=options["torch_npu"] or "",
+        file_timeout=options["file_timeout"],
     )
     request = with_config(request, read_config(source))
     if not request.version:
@@ -308,6 +312,8 @@ def main() -> NoReturn:
         _exit(str(error), EXIT_USAGE)
     except OutputError as error:
         _exit(str(error), EXIT_OUTPUT)
+    except EndedBySignal as ended:
+        _exit(str(ended), ended.exit_code)
     except (click.Abort, KeyboardInterrupt):
         _exit("Interrupted.", EXIT_INTERRUPTED)
     except _BugError as error:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from types import FrameType
 
 from gpu2npu.cli.console import progress_shown, show_outcome, write_diff
+from gpu2npu.cli.signals import end_cleanly_when_asked
 from gpu2npu.project.migration import migrate_project, preview_project
 from gpu2npu.project.request import Request
-from gpu2npu.report.diff import declared_encoding, unified_diff
+from gpu2npu.python.source import declared_encoding
+from gpu2npu.report.diff import unified_diff
 
 EXIT_COMPLETE = 0
 EXIT_INCOMPLETE = 1
@@ -17,7 +17,7 @@ EXIT_INCOMPLETE = 1
 
 def migrate(request: Request, quiet: bool) -> int:
     """Migrates and shows what was done; returns the exit code."""
-    _end_cleanly_when_asked()
+    end_cleanly_when_asked()
     with progress_shown(quiet) as progress:
         outcome, destination = migrate_project(request, progress)
     show_outcome(outcome, str(destination), sys.stdout, quiet)
@@ -26,7 +26,7 @@ def migrate(request: Request, quiet: bool) -> int:
 
 def show_diff(request: Request, quiet: bool) -> int:
     """Prints the diff of the migration, writes nothing; returns the exit code."""
-    _end_cleanly_when_asked()
+    end_cleanly_when_asked()
     with progress_shown(quiet) as progress:
         preview = preview_project(request, progress)
     for file in preview.outcome.files:
@@ -45,15 +45,3 @@ def _sections(path: str, source: bytes) -> list[tuple[int, str]]:
     from gpu2npu.formats.notebook import cell_lines
 
     return [(line, f"cell {number}") for number, line in cell_lines(source.decode("utf-8-sig"))]
-
-
-def _end_cleanly_when_asked() -> None:
-    """A signal that ends the process becomes an exception, so that a half-written output is removed."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # Under nohup a signal is ignored, and stays so.
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _end)
-
-
-def _end(number: int, frame: FrameType | None) -> None:
-    sys.exit(128 + number)

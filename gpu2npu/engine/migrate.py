@@ -25,7 +25,8 @@ from gpu2npu.rulebook.rule import Rulebook
 
 def has_trigger(source: bytes, rulebook: Rulebook, version: str) -> bool:
     """Whether a file contains a word that some rule could be for; without one it stays as it is."""
-    return rule_table(rulebook, version).trigger.is_in(source)
+    without_nulls = source.replace(b"\0", b"") if b"\0" in source else source  # UTF-16, which is told to be saved anew
+    return rule_table(rulebook, version).trigger.is_in(without_nulls)
 
 
 def migrate_source(
@@ -34,7 +35,7 @@ def migrate_source(
     """Apply the rules to one file, beside what the codemods do to it.
 
     A file that cannot be migrated comes back with the reason as its failure."""
-    if rewrite is None and not rule_table(rulebook, context.version).trigger.is_in(source):
+    if rewrite is None and not has_trigger(source, rulebook, context.version):
         return MigratedFile(path)
 
     def migrate(file: SourceFile) -> MigratedFile:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from gpu2npu.analysis.file_analysis import MAX_BYTES, FileAnalyser
+from gpu2npu.analysis.file_analysis import FileAnalyser
 from gpu2npu.analysis.torch_apis import RULE
 from gpu2npu.engine import unreadable
 from gpu2npu.project.migrator import Migrator
@@ -38,8 +38,7 @@ class AnalysingMigrator:
         except Exception as error:  # what an analysis fails at is no reason to leave a file unmigrated
             analysed = MigratedFile(path, failure=f"an internal error of gpu2npu ({type(error).__name__}: {error})")
         if analysed.failure is not None:
-            read = path.endswith(".py") and len(source) <= MAX_BYTES
-            failure = unreadable(source, path) if read else None
+            failure = unreadable(source, path) if path.endswith(".py") else None
             if failure is not None:
                 return MigratedFile(path, failure=failure)
             return replace(migrated, findings=(*migrated.findings, _unread(analysed.failure)))

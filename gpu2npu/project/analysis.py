@@ -17,10 +17,11 @@ from gpu2npu.project.discovery import Tree, discover
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.migrator import prepare_engine
 from gpu2npu.project.mirror import add_file, finish_folders, mirror, read_files
+from gpu2npu.project.processes import available_cpus
 from gpu2npu.project.reader import ProjectReader
 from gpu2npu.project.request import Request, check_request
 from gpu2npu.project.staging import staged
-from gpu2npu.project.workers import available_cpus, migrate_files
+from gpu2npu.project.workers import migrate_files
 from gpu2npu.python.project import Project
 from gpu2npu.records import MigratedFile, PathNote
 from gpu2npu.report.analysis_tables import Table, write_analysis_log, write_analysis_tables
@@ -96,7 +97,7 @@ class Facts:
         found = {path: MigratedFile(path) for path in self.sources}
         concerned = {path: source for path, source in self.sources.items() if look.concerns(source, path)}
         done = len(found) - len(concerned)
-        with closing(migrate_files(look, concerned, jobs, self.executor)) as analysed:
+        with closing(migrate_files(look, concerned, jobs, self.executor, self.request.file_timeout)) as analysed:
             for file in analysed:
                 found[file.path] = file
                 done += 1

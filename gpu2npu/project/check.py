@@ -38,12 +38,14 @@ from gpu2npu.project.gathered import GatheredCache
 from gpu2npu.project.migrator import prepare_migration
 from gpu2npu.project.mirror import read_files, read_head
 from gpu2npu.project.parts import kernels_apart, parts_of
+from gpu2npu.project.processes import available_cpus
 from gpu2npu.project.readiness import readiness
 from gpu2npu.project.traced import TracedMigrator
-from gpu2npu.project.workers import available_cpus, migrate_files
+from gpu2npu.project.workers import migrate_files
+from gpu2npu.python.source import declared_encoding
 from gpu2npu.records import MigratedFile, PathNote
 from gpu2npu.report.check_result import CheckedFile, CheckResult, NativeCode, Part, RuleNote
-from gpu2npu.report.diff import declared_encoding, unified_diff
+from gpu2npu.report.diff import unified_diff
 from gpu2npu.rulebook import load_rulebook
 from gpu2npu.support.cann import cann_for
 from gpu2npu.support.tables import table_for
@@ -242,7 +244,7 @@ def _files(
     total = len(wanted)
     progress(len(checked), total)
     jobs = request.jobs or available_cpus()
-    with closing(migrate_files(migrator, concerned, jobs, executor)) as migrated:
+    with closing(migrate_files(migrator, concerned, jobs, executor, request.file_timeout)) as migrated:
         for file in migrated:
             checked[file.path] = _finish(file, wanted[file.path], tree, part(file.path), request, cache, migrator)
             progress(len(checked), total)

@@ -18,7 +18,7 @@ class CheckRequest:
     """`sources` are folders and files. An empty `version` means that of the settings, or else the latest. `select` and
     `ignore` are ids of rules, or patterns such as "cuda-*", to report and not to report. `cache` is the folder of the
     cache, None for no cache. `diffs` asks for the diff of each file. `torch_npu` is a release of torch_npu, "" for that
-    of the settings, or else the newest."""
+    of the settings, or else the newest. `file_timeout` is that of a migration (see Request)."""
 
     sources: tuple[Path, ...]
     version: str = ""
@@ -32,6 +32,7 @@ class CheckRequest:
     cache: Path | None = None
     diffs: bool = False
     jobs: int | None = None
+    file_timeout: float | None = None
 
 
 @dataclass(frozen=True)

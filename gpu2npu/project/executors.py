@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import multiprocessing
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Executor, Future, as_completed
 from importlib import import_module
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from gpu2npu.project.errors import UsageError
+from gpu2npu.project.processes import in_processes
 
 _Task = TypeVar("_Task")
 _Answer = TypeVar("_Answer")
@@ -97,46 +97,18 @@ def _module(name: str, address: str, wanted: str) -> Any:
 
 def answers(
     ask: Callable[[_Task], _Answer], tasks: Sequence[_Task], jobs: int, executor: Executor | None = None
-) -> Iterator[tuple[_Task, _Answer | BaseException]]:
+) -> Generator[tuple[_Task, _Answer | BaseException], None, None]:
     """Each task with its answer, or with what it raised, as they are done. No task can stop the others.
 
-    Without an `executor`, `jobs` processes are started. When one dies, the tasks that were waiting run again, each in a
-    process of its own, so that only the one that killed it is without an answer.
+    Without an `executor`, `jobs` processes are started; one that dies takes only its own task along.
     """
-    if executor is not None:
-        yield from _asked(executor, ask, tasks, [])
+    if executor is None:
+        yield from in_processes(ask, tasks, jobs)
         return
-    broken: list[_Task] = []
-    with _processes(min(jobs, len(tasks))) as pool:
-        yield from _asked(pool, ask, tasks, broken)
-    for task in broken:
-        killed: list[_Task] = []
-        with _processes(1) as pool:
-            yield from _asked(pool, ask, [task], killed)
-        if killed:
-            yield task, BrokenExecutor("the process that checked it ended unexpectedly")
-
-
-def _processes(jobs: int) -> ProcessPoolExecutor:
-    """Spawned: what is asked may itself start processes, and a pool that is forked beside threads may hang."""
-    return ProcessPoolExecutor(max(jobs, 1), multiprocessing.get_context("spawn"))
-
-
-def _asked(
-    executor: Executor, ask: Callable[[_Task], _Answer], tasks: Sequence[_Task], broken: list[_Task]
-) -> Iterator[tuple[_Task, _Answer | BaseException]]:
-    """Fills `broken` with the tasks that were not done because a local worker died."""
-    futures: dict[Future[_Answer], _Task] = {}
-    with contextlib.suppress(BrokenExecutor):
-        for task in tasks:
-            futures[executor.submit(ask, task)] = task
-    broken.extend(tasks[len(futures) :])
+    futures = {executor.submit(ask, task): task for task in tasks}
     for future in _completed(executor, futures):
         error = future.exception()
-        if isinstance(error, BrokenExecutor):
-            broken.append(futures[future])
-        else:
-            yield futures[future], future.result() if error is None else _raised(error)
+        yield futures[future], future.result() if error is None else _raised(error)
 
 
 def _raised(error: BaseException) -> BaseException:

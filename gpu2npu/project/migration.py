@@ -15,10 +15,11 @@ from gpu2npu.formats.kinds import kind_of, needs_head
 from gpu2npu.project.discovery import Tree, discover
 from gpu2npu.project.migrator import Migrator, Prepare, prepare_migration
 from gpu2npu.project.mirror import add_file, finish_folders, mirror, read_files, read_head, replace_content
+from gpu2npu.project.processes import available_cpus
 from gpu2npu.project.request import Place, Request, check_request
 from gpu2npu.project.staging import staged
-from gpu2npu.project.workers import available_cpus, migrate_files
-from gpu2npu.records import MigratedFile, Outcome
+from gpu2npu.project.workers import migrate_files
+from gpu2npu.records import MigratedFile, Outcome, PathNote
 from gpu2npu.report.launcher import LAUNCHER_NAME, trains_on_several_cards, write_launcher
 from gpu2npu.report.log import LOG_NAME, write_log
 from gpu2npu.report.names import HEAD_BYTES, ReportNames, choose_names, may_be_report
@@ -58,7 +59,7 @@ def migrate_project(
     with staged(place.destination, replace=request.force) as copy:
         outcome, _, new_files = _migrate(request, place, tree, progress, prepare, executor)
         notes = {*outcome.notes, *mirror(tree, place.root, copy)}
-        unread = {note.path for note in notes}
+        unread = {note.path for note in notes if note.failed}
         copied = tuple(path for path in outcome.copied if path not in unread)
         for file in outcome.files:
             if file.content is not None:
@@ -100,30 +101,30 @@ def _migrate(
     concerned = {
         path: source for path, source in sources.items() if path not in excluded and migrator.concerns(source, path)
     }
-    others = _others(request, place, tree, migrator)
+    others, unread_others = _others(request, place, tree, migrator)
     done, total = len(sources) - len(concerned), len(sources) + len(others)
     jobs = request.jobs or available_cpus()
-    with closing(migrate_files(migrator, concerned | others, jobs, executor)) as migrated:
+    with closing(migrate_files(migrator, concerned | others, jobs, executor, request.file_timeout)) as migrated:
         for file in migrated:
             if file.path in sources or file.content is not None or file.findings or file.failure or file.advice:
                 files[file.path] = file
             done += 1
             progress(done, total)
-    native, _ = read_files(place.root, (path for path in tree.others if is_native(path)))
+    native, unread_native = read_files(place.root, (path for path in tree.others if is_native(path)))
     looked_at = {path: source for path, source in (native | sources).items() if not request.excludes(path)}
     outcome = Outcome(
         name=place.name,
         files=tuple(files[path] for path in sorted(files)),
         copied=tuple(path for path in tree.others if path not in files),
         skipped=tree.skipped,
-        notes=tuple(sorted({*tree.notes, *unread})),
+        notes=tuple(sorted({*tree.notes, *unread, *unread_others, *unread_native})),
         native=native_places(looked_at),
     )
     return outcome, sources | others, migrator.new_files
 
 
-def _others(request: Request, place: Place, tree: Tree, migrator: Migrator) -> dict[str, bytes]:
-    """The files that are not Python and may need migrating. One that cannot be read is noted when it is copied."""
+def _others(request: Request, place: Place, tree: Tree, migrator: Migrator) -> tuple[dict[str, bytes], list[PathNote]]:
+    """The files that are not Python and may need migrating, and a note for each that cannot be looked at."""
     wanted = []
     for path in tree.others:
         kind = (
@@ -131,11 +132,12 @@ def _others(request: Request, place: Place, tree: Tree, migrator: Migrator) -> d
         )
         if kind is not None and kind.value not in request.skip_kinds:
             wanted.append(path)
-    found = {}
+    found, notes = {}, []
     for path in wanted:
-        contents, _ = read_files(place.root, [path])
+        contents, unread = read_files(place.root, [path])
         found.update({path: source for path, source in contents.items() if migrator.concerns_other(source, path)})
-    return found
+        notes += unread
+    return found, notes
 
 
 def _report_names(place: Place, tree: Tree) -> ReportNames:
@@ -147,8 +149,7 @@ def _report_names(place: Place, tree: Tree) -> ReportNames:
     heads = {}
     for path in tree.others:
         if path in at_root and may_be_report(path):
-            contents, _ = read_files(place.root, [path])
-            heads.update({path: content[:HEAD_BYTES] for path, content in contents.items()})
+            heads[path] = read_head(place.root / path, HEAD_BYTES)
     return choose_names(at_root, heads)
 
 

@@ -11,6 +11,11 @@ from gpu2npu.formats.kinds import HEAD_BYTES
 from gpu2npu.project.discovery import Tree
 from gpu2npu.records import PathNote
 
+# Bytes. The syntax tree of a Python file and what is found out about it take 150 times as much memory; other files are
+# data when they are so large, but for notebooks with pictures in them.
+LARGEST_PYTHON = 10_000_000
+LARGEST_OTHER = 50_000_000
+
 
 def mirror(tree: Tree, root: Path, copy: Path) -> list[PathNote]:
     """Writes the folders, links and files of `tree`, Python files too, under the empty folder `copy`.
@@ -45,11 +50,11 @@ def replace_content(file: Path, content: bytes) -> None:
         file.chmod(mode)
 
 
-def read_head(file: Path) -> bytes:
-    """The first bytes of a file, which tell its kind; none if it cannot be read."""
+def read_head(file: Path, size: int = HEAD_BYTES) -> bytes:
+    """The first bytes of a file, as many as tell its kind; none if it cannot be read."""
     try:
         with file.open("rb") as opened:
-            return opened.read(HEAD_BYTES)
+            return opened.read(size)
     except OSError:
         return b""
 
@@ -82,7 +87,7 @@ def remove_tree(folder: Path) -> None:
 
 
 def read_files(root: Path, paths: Iterable[str]) -> tuple[dict[str, bytes], list[PathNote]]:
-    """The bytes of each file that can be read, and a note for each that cannot."""
+    """The bytes of each file that can be read, and a note for each that cannot, or is too large to be looked at."""
     contents: dict[str, bytes] = {}
     notes = []
     for path in paths:
@@ -95,7 +100,11 @@ def read_files(root: Path, paths: Iterable[str]) -> tuple[dict[str, bytes], list
 
 
 def _read(file: Path, path: str) -> bytes | PathNote:
+    kind, limit = ("a Python file", LARGEST_PYTHON) if path.endswith(".py") else ("a file", LARGEST_OTHER)
     try:
+        if file.stat().st_size > limit:
+            reason = f"it was not looked at: it is larger than {limit // 1_000_000} MB, the limit for {kind}"
+            return PathNote(path, reason, failed=path.endswith((".py", ".ipynb")))
         return file.read_bytes()
     except OSError as error:
         return _unreadable(path, error)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import Executor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -48,16 +49,17 @@ def read_repositories(listed: Path) -> tuple[str, ...]:
 
 def check_repositories(
     paths: tuple[str, ...], request: CheckRequest, jobs: int, executor: Executor | None = None
-) -> Iterator[CheckedRepository]:
+) -> Generator[CheckedRepository, None, None]:
     """The record of each, as it is done. `request` is what is asked of each; its sources do not matter."""
     each = replace(request, jobs=1)
     tasks = [RepositoryTask(path, replace(each, sources=(Path(path),))) for path in paths]
-    for task, answer in answers(check_repository, tasks, jobs, executor):
-        if isinstance(answer, BaseException):
-            name = Path(task.path).name
-            yield CheckedRepository(task.path, name, error=f"not checked ({type(answer).__name__}: {answer})")
-        else:
-            yield answer
+    with closing(answers(check_repository, tasks, jobs, executor)) as checked:
+        for task, answer in checked:
+            if isinstance(answer, BaseException):
+                name = Path(task.path).name
+                yield CheckedRepository(task.path, name, error=f"not checked ({type(answer).__name__}: {answer})")
+            else:
+                yield answer
 
 
 def check_repository(task: RepositoryTask) -> CheckedRepository:

@@ -22,7 +22,8 @@ class Request:
     as it is. `jobs` is the number of worker processes, None for one a CPU. `command` is what
     run_distributed_npu.sh starts for each NPU, a word each; none: it is written for a project on several cards only, to
     be filled in. `codemods` are the structural rewrites. `torch_npu` is the release of torch_npu, "" for the
-    newest of the version."""
+    newest of the version. `file_timeout` is how many seconds the work on one file may take, None for as long as it
+    likes."""
 
     source: Path
     version: str
@@ -38,6 +39,7 @@ class Request:
     command: tuple[str, ...] = ()
     codemods: CodemodChoice = DEFAULT_CHOICE
     torch_npu: str = ""
+    file_timeout: float | None = None
 
     @property
     def release(self) -> str:

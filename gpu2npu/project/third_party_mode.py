@@ -8,6 +8,7 @@ from pathlib import Path
 from gpu2npu.analysis.cuda_operators import may_export
 from gpu2npu.analysis.third_party import analyse_library
 from gpu2npu.analysis.third_party_calls import ListedApi, library_calls, read_listed
+from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.project.analysis import Facts, Result
 from gpu2npu.project.errors import UsageError
 from gpu2npu.records import MigratedFile
@@ -18,7 +19,7 @@ def third_party(facts: Facts) -> Result:
     """Which functions of the library reach an unsupported API, a CUDA operator or a CUDA API."""
     native, unread = facts.read(path for path in facts.tree.others if may_export(path))
     python = {path: source for path, source in facts.sources.items() if path.endswith(".py")}
-    reached, notes = analyse_library(facts.root, native | python, facts.release)
+    reached, notes = with_deep_stack(lambda: analyse_library(facts.root, native | python, facts.release))
     return Result(third_party_tables(reached), (*notes, *unread))
 
 

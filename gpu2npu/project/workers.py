@@ -1,4 +1,4 @@
-"""Migrating many files at once: one process a CPU, or any `concurrent.futures.Executor`.
+"""Migrating many files at once: in processes that can be ended, or on any `concurrent.futures.Executor`.
 
 The cyclic garbage collector is off while a file is worked on and runs once every few dozen files. What the first of
 them left for the others, such as the interfaces of modules, is seldom looked at again.
@@ -6,55 +6,62 @@ them left for the others, such as the interfaces of modules, is seldom looked at
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import multiprocessing
-import os
-import signal
-import sys
-import threading
 from collections.abc import Callable, Generator, Mapping
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
-from multiprocessing.connection import wait as wait_for_any
+from concurrent.futures import Executor, as_completed
+from functools import partial
 
-from gpu2npu.garbage import uncollected
+from gpu2npu.deep_stack import with_deep_stack
+from gpu2npu.garbage import collect_after, uncollected
 from gpu2npu.project.order import imports_first
+from gpu2npu.project.processes import TaskEndedError, TimeLimitError, can_start_processes, in_processes
 from gpu2npu.records import MigratedFile
 
 # Takes the bytes of a file and its path in the project.
 Migrate = Callable[[bytes, str], MigratedFile]
 _Files = Generator[MigratedFile, None, None]
 
-# Below this many bytes of Python to migrate, starting processes costs more than it saves.
+# Below this many bytes to migrate, more than one process costs more than it saves.
 _WORTH_A_POOL = 60_000
-_FILES_BETWEEN_COLLECTIONS = 50
-_FILES_BETWEEN_FULL_ONES = 4 * _FILES_BETWEEN_COLLECTIONS
-
-
-def available_cpus() -> int:
-    """The number of CPUs this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def migrate_files(
-    migrate: Migrate, sources: Mapping[str, bytes], jobs: int, executor: Executor | None = None
+    migrate: Migrate,
+    sources: Mapping[str, bytes],
+    jobs: int,
+    executor: Executor | None = None,
+    seconds: float | None = None,
 ) -> _Files:
     """Yields the outcome of each file as it is done, in no particular order.
 
-    A file whose migration raises or kills its worker comes back with a failure. With an `executor`, `migrate` and the
-    files go there; otherwise up to `jobs` processes are started, or none where that would not pay.
+    A file whose migration raises, kills its worker or takes longer than so many `seconds` comes back with a failure.
+    With an `executor`, `migrate` and the files go there, and no time is measured. Otherwise up to `jobs` processes are
+    started: none where that would not pay and there is no limit of time, which only a process can be held to.
     """
     ordered = imports_first(sources)
     if executor is not None:
         yield from _on_executor(executor, migrate, sources, ordered)
         return
-    jobs = min(jobs, len(ordered))
-    if jobs <= 1 or sum(map(len, sources.values())) < _WORTH_A_POOL:
+    jobs = min(jobs, len(ordered)) if sum(map(len, sources.values())) >= _WORTH_A_POOL else 1
+    if not can_start_processes() or (jobs <= 1 and seconds is None):
         yield from _in_process(migrate, sources, ordered)
-    else:
-        yield from _in_processes(migrate, sources, ordered, jobs)
+        return
+    tasks = [(path, sources[path]) for path in ordered]
+    for (path, _), done in in_processes(partial(_answer, migrate), tasks, jobs, lambda task: seconds):
+        yield MigratedFile(path, failure=ended(done)) if isinstance(done, Exception) else done
+
+
+def ended(error: Exception) -> str:
+    """Why a file has no outcome: what became of the process that worked on it."""
+    if isinstance(error, TimeLimitError):
+        return f"it takes longer than {error.seconds:g} seconds, the limit of --file-timeout"
+    detail = "" if isinstance(error, TaskEndedError) else f" ({type(error).__name__})"
+    return f"the process that migrated it ended unexpectedly{detail}"
+
+
+def _answer(migrate: Migrate, task: tuple[str, bytes]) -> MigratedFile:
+    path, source = task
+    return _guarded(migrate, source, path)
 
 
 def _guarded(migrate: Migrate, source: bytes, path: str) -> MigratedFile:
@@ -62,118 +69,32 @@ def _guarded(migrate: Migrate, source: bytes, path: str) -> MigratedFile:
     try:
         return migrate(source, path)
     except RecursionError:
-        return MigratedFile(path, failure="its expressions are nested too deeply to be migrated")
+        return MigratedFile(path, failure="its code is nested too deeply, or names lead on to names too often")
     except MemoryError:
         return MigratedFile(path, failure="there was not enough memory to migrate it")
     except Exception as error:
         return MigratedFile(path, failure=f"an internal error of gpu2npu ({type(error).__name__}: {error})")
 
 
+def _guarded_in_thread(migrate: Migrate, source: bytes, path: str) -> MigratedFile:
+    return with_deep_stack(partial(_guarded, migrate, source, path))
+
+
 def _in_process(migrate: Migrate, sources: Mapping[str, bytes], paths: list[str]) -> _Files:
     with uncollected():
         gc.freeze()
         for count, path in enumerate(paths, start=1):
-            yield _guarded(migrate, sources[path], path)
-            _collect(count)
+            yield _guarded_in_thread(migrate, sources[path], path)
+            collect_after(count)
         gc.unfreeze()
 
 
-def _collect(done: int) -> None:
-    """Free what the files of which so many are done have left in cycles."""
-    if done % _FILES_BETWEEN_FULL_ONES == 0:
-        gc.collect()
-    elif done % _FILES_BETWEEN_COLLECTIONS == 0:
-        gc.collect(0)
-
-
 def _on_executor(executor: Executor, migrate: Migrate, sources: Mapping[str, bytes], paths: list[str]) -> _Files:
-    futures = {executor.submit(_guarded, migrate, sources[path], path): path for path in paths}
+    futures = {executor.submit(_guarded_in_thread, migrate, sources[path], path): path for path in paths}
     for future in as_completed(futures):
         error = future.exception()
-        yield future.result() if error is None else _crashed(futures[future], error)
-
-
-def _crashed(path: str, error: BaseException | None = None) -> MigratedFile:
-    detail = f" ({type(error).__name__})" if error is not None else ""
-    return MigratedFile(path, failure=f"the process that migrated it ended unexpectedly{detail}")
-
-
-def _in_processes(migrate: Migrate, sources: Mapping[str, bytes], paths: list[str], jobs: int) -> _Files:
-    """When a worker dies, the executor fails every file that is still waiting. Those at the front of the queue, one of
-    which killed it, then run one at a time in a worker of their own; the rest start again."""
-    waiting = paths
-    while waiting:
-        broken: list[str] = []
-        yield from _one_pool(migrate, sources, waiting, jobs, broken)
-        waiting = [path for path in waiting if path in set(broken)]
-        suspects, waiting = waiting[: 2 * jobs], waiting[2 * jobs :]
-        for path in suspects:
-            killed: list[str] = []
-            yield from _one_pool(migrate, sources, [path], 1, killed)
-            if killed:
-                yield _crashed(path)
-
-
-def _one_pool(migrate: Migrate, sources: Mapping[str, bytes], paths: list[str], jobs: int, broken: list[str]) -> _Files:
-    """Fills `broken` with the files that were not done because a worker died."""
-    others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(jobs, _start_context(), _start_worker, (migrate,))
-    try:
-        futures: dict[Future[MigratedFile], str] = {}
-        with contextlib.suppress(BrokenExecutor):
-            for path in paths:
-                futures[pool.submit(_in_worker, sources[path], path)] = path
-        broken.extend(paths[len(futures) :])
-        for future in as_completed(futures):
-            error = future.exception()
-            if isinstance(error, BrokenExecutor):
-                broken.append(futures[future])
-            else:
-                yield future.result() if error is None else _crashed(futures[future], error)
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for child in set(multiprocessing.active_children()) - others:
-            child.terminate()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _start_context() -> multiprocessing.context.BaseContext:
-    """Fork starts a worker in milliseconds with everything loaded, and is safe while there is one thread (the progress
-    bar starts after the pool). Elsewhere workers load what they need themselves."""
-    safe_to_fork = sys.platform == "linux" and threading.active_count() == 1
-    return multiprocessing.get_context("fork" if safe_to_fork else "spawn")
-
-
-# What a worker process migrates with, sent once when it starts rather than with every file.
-_installed: Migrate | None = None
-_files_done = 0
-
-
-def _start_worker(migrate: Migrate) -> None:
-    global _installed
-    _installed = migrate
-    # Ctrl-C goes to the whole process group; the parent decides what happens.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-    gc.disable()
-    gc.freeze()
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for its next file for ever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait_for_any([parent.sentinel])
-        os._exit(1)
-
-
-def _in_worker(source: bytes, path: str) -> MigratedFile:
-    global _files_done
-    assert _installed is not None, "the pool starts its workers with _start_worker"
-    _files_done += 1
-    _collect(_files_done)
-    return _guarded(_installed, source, path)
+        if error is None:
+            yield future.result()
+        else:
+            reason = f"the process that migrated it ended unexpectedly ({type(error).__name__})"
+            yield MigratedFile(futures[future], failure=reason)

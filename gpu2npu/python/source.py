@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import codecs
-import io
+import re
 import tokenize
 from dataclasses import dataclass
+
+_LINE = re.compile(rb"[^\r\n]*(?:\r\n?|\n|$)")
+# The longer marks first: that of UTF-16 is the beginning of one of UTF-32.
+_WIDE_MARKS = (
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
 
 
 class SourceError(ValueError):
@@ -41,8 +50,11 @@ def read_source(data: bytes, path: str) -> SourceFile:
     Raises:
         SourceError: The cookie names no known encoding, or the bytes do not fit the encoding.
     """
+    for mark, name in _WIDE_MARKS:
+        if data.startswith(mark):
+            raise SourceError(f"it is {name}, which is not an encoding of Python files: save it as UTF-8")
     try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        encoding = _encoding(data)
     except SyntaxError as error:
         raise SourceError(f"unknown encoding: {error.msg}") from error
     bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
@@ -57,3 +69,24 @@ def read_source(data: bytes, path: str) -> SourceFile:
     if text.encode(encoding) != data[len(bom) :]:
         raise SourceError(f"its {encoding} bytes have more than one spelling and would not survive a rewrite")
     return SourceFile(path, text, encoding, bom)
+
+
+def declared_encoding(data: bytes) -> str:
+    """The encoding of a Python file by its byte order mark or its cookie; UTF-8 where that is no encoding."""
+    try:
+        return _encoding(data)
+    except SyntaxError:
+        return "utf-8"
+
+
+def _encoding(data: bytes) -> str:
+    """As for Python itself, a carriage return alone ends a line too. Raises SyntaxError."""
+    lines = (match[0] for match in _LINE.finditer(data))
+    try:
+        return tokenize.detect_encoding(lambda: next(lines, b""))[0]
+    except SyntaxError as error:
+        if data.startswith(codecs.BOM_UTF8) and error.msg == "encoding problem: utf-8":
+            raise SyntaxError("its byte order mark says UTF-8, and its coding line says otherwise") from error
+        if error.msg == "invalid or missing encoding declaration":
+            return "utf-8"  # and the byte that is not will be named
+        raise

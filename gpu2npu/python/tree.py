@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from gpu2npu.python.literals import LiteralError, Part, literals
 from gpu2npu.python.syntax import last_name, string_value
-from gpu2npu.python.text import Lines
+from gpu2npu.python.text import Lines, line_starts
 
 # A long chain of `elif` or a sum of thousands of terms is that deep a tree.
 RECURSION_LIMIT = 10_000
@@ -25,6 +25,9 @@ def parse(text: str) -> ast.Module:
     Raises:
         TreeError: The text is not Python of this interpreter's version, or is nested too deeply.
     """
+    null = text.find("\0")
+    if null >= 0:
+        raise TreeError(f"syntax error at line {len(line_starts(text[:null]))}: a null byte")
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, RECURSION_LIMIT))
     try:
@@ -35,8 +38,6 @@ def parse(text: str) -> ast.Module:
         raise TreeError(_syntax_error(text, error)) from error
     except (RecursionError, MemoryError) as error:
         raise TreeError(_TOO_DEEP) from error
-    except ValueError as error:  # null bytes
-        raise TreeError(f"syntax error: {error}") from error
     finally:
         sys.setrecursionlimit(limit)
 
@@ -46,6 +47,8 @@ def _syntax_error(text: str, error: SyntaxError) -> str:
     import libcst as cst  # slow to import, and only to explain a failure
 
     try:
+        if text.startswith("\ufeff"):  # a second byte order mark, which LibCST skips
+            raise error
         cst.parse_module(text)
     except Exception:  # LibCST raises several kinds for what it cannot parse
         return f"syntax error at line {error.lineno or 1}: {error.msg}"

@@ -4,8 +4,6 @@ the migrated file, whatever its line ends, encoding and last line."""
 from __future__ import annotations
 
 import difflib
-import io
-import tokenize
 from collections.abc import Iterator, Sequence
 
 _CONTEXT = 3
@@ -79,11 +77,3 @@ def _header_path(path: str) -> str:
         return path + ("\t" if " " in path else "")
     characters = (_ESCAPES.get(chr(byte)) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in raw)
     return '"' + "".join(characters) + '"'
-
-
-def declared_encoding(source: bytes) -> str:
-    """The encoding of a Python file by its BOM or coding line (PEP 263); UTF-8 where that is no encoding."""
-    try:
-        return tokenize.detect_encoding(io.BytesIO(source).readline)[0]
-    except SyntaxError:
-        return "utf-8"

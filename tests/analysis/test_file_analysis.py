@@ -3,7 +3,7 @@ import pickle
 
 import pytest
 
-from gpu2npu.analysis.file_analysis import MAX_BYTES, FileAnalyser, Question
+from gpu2npu.analysis.file_analysis import FileAnalyser, Question
 from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.python.project import Project
 
@@ -47,11 +47,10 @@ def test_notebooks_are_told_of_by_cell() -> None:
         (b"import torch\nx = (\n", "a.py", "syntax error"),
         (b'{"torch": 1}', "a.ipynb", "no notebook"),
         (b"torch \xff", "a.ipynb", "not UTF-8"),
-        (b"import torch\nx = 1\0", "a.py", "null bytes"),
+        (b"import torch\nx = 1\0", "a.py", "line 2: a null byte"),
         (b"import torch\nx = " + b"(" * 5_000 + b")" * 5_000, "a.py", "nest"),
         (b"# coding: nonsense\nimport torch\n", "a.py", "unknown encoding"),
         (b"import torch\n\ny = '\xff'", "a.py", "is not utf-8"),
-        (b"import torch\n" * (MAX_BYTES // 13 + 1), "a.py", "larger than 4 MB"),
     ],
 )
 def test_what_cannot_be_read_is_the_failure_of_the_file(source: bytes, path: str, said: str) -> None:

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from gpu2npu.project.workers import available_cpus, migrate_files
+from gpu2npu.project.processes import available_cpus
+from gpu2npu.project.workers import migrate_files
 from gpu2npu.records import MigratedFile
 
 # Worker processes are tried in a program of their own, as the command is one: a test process may run threads, beside
 # which it is not safe to fork.
 PROGRAM = """
-import os, sys, signal
+import os, re, sys, signal
 sys.path[:0] = {path!r}
 from gpu2npu.project.workers import migrate_files
 from gpu2npu.records import MigratedFile
@@ -26,6 +27,8 @@ def migrate(source, path):
         raise RecursionError("maximum recursion depth exceeded")
     if path.startswith("bug"):
         raise KeyError("x")
+    if path.startswith("long"):
+        re.match("(a+)+b", "a" * 60)  # a loop in C that no signal handler interrupts
     return MigratedFile(path, source[:1] + str(os.getpid() != parent).encode())
 
 if __name__ == "__main__":
@@ -96,7 +99,7 @@ def test_processes(tmp_path: Path) -> None:
         [
             *(f"f{number} {str(number)[:1].encode() + b'True'!r} None" for number in range(20)),
             "bug None an internal error of gpu2npu (KeyError: 'x')",
-            "deep None its expressions are nested too deeply to be migrated",
+            "deep None its code is nested too deeply, or names lead on to names too often",
         ]
     )
 
@@ -114,6 +117,45 @@ def test_a_killed_worker_costs_only_its_own_file(tmp_path: Path) -> None:
         "kill1 the process that migrated it ended unexpectedly",
         "kill2 the process that migrated it ended unexpectedly",
     ]
+
+
+def test_a_file_that_takes_too_long_costs_only_itself(tmp_path: Path) -> None:
+    body = """
+    files = {f"f{number}": b"0" * 9_000 for number in range(10)} | {"long1": b"1" * 10_000, "long2": b"2" * 9_999}
+    done = list(migrate_files(migrate, files, 2, seconds=2))
+    assert sorted(file.path for file in done) == sorted(files)
+    for file in sorted(done, key=lambda file: file.path):
+        if file.failure:
+            print(file.path, file.failure)
+    """
+    assert run_program(tmp_path, body) == [
+        "long1 it takes longer than 2 seconds, the limit of --file-timeout",
+        "long2 it takes longer than 2 seconds, the limit of --file-timeout",
+    ]
+
+
+def test_a_limit_of_time_needs_a_process_even_for_one_small_file(tmp_path: Path) -> None:
+    body = """
+    print(*(file.content for file in migrate_files(migrate, {"a": b"1"}, 1, seconds=1_000)))
+    print(*(file.failure for file in migrate_files(migrate, {"long": b"1"}, 1, seconds=0.5)))
+    print(*(file.content for file in migrate_files(migrate, {"a": b"1"}, 1)))
+    """
+    assert run_program(tmp_path, body) == [
+        "b'1True'",
+        "it takes longer than 0.5 seconds, the limit of --file-timeout",
+        "b'1False'",
+    ]
+
+
+def test_left_early_it_kills_workers_that_are_in_a_loop(tmp_path: Path) -> None:
+    body = """
+    import multiprocessing
+    done = migrate_files(migrate, {"long": b"1" * 60_000, "a": b"2"}, 2, seconds=1_000)
+    assert next(done).path == "a"
+    done.close()
+    print(multiprocessing.active_children())
+    """
+    assert run_program(tmp_path, body) == ["[]"]
 
 
 def test_workers_end_when_the_parent_is_killed(tmp_path: Path, until: Callable[..., object]) -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from gpu2npu.report.diff import declared_encoding, unified_diff
+from gpu2npu.report.diff import unified_diff
 
 LINE = st.sampled_from([b"a", b"b", b"", b"--- x", b"@@", b"\\ No", b"\tx = '\xe4\xbd'", b"y\x0c\x0b\x85", b"\x00"])
 CONTENT = st.builds(
@@ -61,20 +61,6 @@ def test_a_missing_final_newline_is_said() -> None:
     assert unified_diff("a.py", b"x", b"y") == (
         b"--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n\\ No newline at end of file\n+y\n\\ No newline at end of file\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("source", "encoding"),
-    [
-        (b"x = 1\n", "utf-8"),
-        (b"\xef\xbb\xbfx = 1\n", "utf-8-sig"),
-        (b"#!/usr/bin/python\n# -*- coding: gbk -*-\n", "gbk"),
-        (b"# coding: no-such-thing\n", "utf-8"),
-        (b"\xff\xfe", "utf-8"),
-    ],
-)
-def test_declared_encoding(source: bytes, encoding: str) -> None:
-    assert declared_encoding(source) == encoding
 
 
 def test_hunks_say_in_which_part_they_differ() -> None:

@@ -1,0 +1,17 @@
+"""What commands that look at the files of a project have in common."""
+
+from __future__ import annotations
+
+import click
+
+# The largest file that is looked at takes a tenth of it.
+_SECONDS = 120.0
+
+file_timeout_option = click.option(
+    "--file-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long the work on one file may take. One that takes longer is left as it is, and listed as failed.",
+)

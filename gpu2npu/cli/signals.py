@@ -1,0 +1,30 @@
+"""Ending a run that is asked to end: by Ctrl-C, by `kill`, by a terminal that closes."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+
+_ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class EndedBySignal(BaseException):
+    """The run was asked to end. What it has begun is removed on the way out; the message is for the user."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__("Interrupted." if number == signal.SIGINT else f"Ended by {signal.Signals(number).name}.")
+        self.exit_code = 128 + number  # as shells have it
+
+
+def end_cleanly_when_asked() -> None:
+    """Have the signals that end the process raise EndedBySignal, so that no half-written output and no worker stays."""
+    for number in _ASKING:
+        # Under nohup a signal is ignored, and stays so.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    for each in _ASKING:
+        signal.signal(each, signal.SIG_IGN)  # a second Ctrl-C would leave what the first one began to remove
+    raise EndedBySignal(number)
