@@ -17,6 +17,7 @@ from pathlib import Path
 
 from benchmarks.archives import Package, fetch_package
 from gpu2npu.codemods.choice import CodemodChoice
+from gpu2npu.codemods.plan import Spread
 from gpu2npu.project.migration import preview_project
 from gpu2npu.project.migrator import Migrator, prepare_engine
 from gpu2npu.project.request import Request
@@ -140,9 +141,15 @@ def _judge_tree(tree: Path, labels: list[Label], jobs: int | None) -> list[Judge
     paths = frozenset(label.path for label in labels)
 
     def prepare(
-        rules: RuleChoice, version: str, root: Path, sources: Mapping[str, bytes], codemods: CodemodChoice
+        rules: RuleChoice,
+        version: str,
+        root: Path,
+        sources: Mapping[str, bytes],
+        codemods: CodemodChoice,
+        *,
+        spread: Spread = map,
     ) -> Migrator:
-        return _Only(prepare_engine(rules, version, root, sources, codemods), paths)
+        return _Only(prepare_engine(rules, version, root, sources, codemods, spread=spread), paths)
 
     preview = preview_project(Request(tree, LABELS_ARE_FOR, jobs=jobs), prepare=prepare)
     files = {file.path: file for file in preview.outcome.files}

@@ -5,25 +5,30 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.records import Outcome
 from gpu2npu.report.summary import problem_lines, summary_rows
 from gpu2npu.report.text import counted, one_line
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress as ProgressBar
+    from rich.progress import TaskID
 
 _PLAIN_LINES = 10  # how many progress lines a pipe gets at most
+_SECONDS_BETWEEN_DRAWINGS = 0.1
+_LABELS = {"planned": "Planning", "done": "Migrating"}
 
 
 @contextmanager
-def progress_shown(quiet: bool) -> Iterator[Callable[[int, int], None]]:
+def progress_shown(quiet: bool) -> Iterator[Progress]:
     """Yields what to call with the number of files done and of all files. Shows on stderr."""
     if quiet:
-        yield lambda done, total: None
+        yield no_progress
     elif sys.stderr.isatty():
         bar = _Bar()
         try:
@@ -34,33 +39,38 @@ def progress_shown(quiet: bool) -> Iterator[Callable[[int, int], None]]:
         yield _show_plainly
 
 
-def _show_plainly(done: int, total: int) -> None:
+def _show_plainly(done: int, total: int, verb: str = "done") -> None:
     step = max(total // _PLAIN_LINES, 1)
     if done == total or (total > _PLAIN_LINES and done % step == 0):
-        print(f"{done} of {counted(total, 'file')} done", file=sys.stderr, flush=True)
+        print(f"{done} of {counted(total, 'file')} {verb}", file=sys.stderr, flush=True)
 
 
 class _Bar:
-    """A progress bar that starts with the first file done: rich draws it from a thread of its own, and worker processes
-    are to be started before there is one."""
+    """A progress bar, drawn when it is told something: a thread that draws it would make it unsafe to fork workers."""
 
     def __init__(self) -> None:
-        self._progress: Progress | None = None
-        self._task: TaskID | None = None
+        self._bar: ProgressBar | None = None
+        self._tasks: dict[str, TaskID] = {}
+        self._drawn = 0.0
 
-    def show(self, done: int, total: int) -> None:
-        if self._progress is None or self._task is None:
+    def show(self, done: int, total: int, verb: str = "done") -> None:
+        if self._bar is None:
             from rich.console import Console
-            from rich.progress import Progress
+            from rich.progress import Progress as ProgressBar
 
-            self._progress = Progress(console=Console(stderr=True), transient=True)
-            self._task = self._progress.add_task("Migrating", total=total)
-            self._progress.start()
-        self._progress.update(self._task, completed=done)
+            self._bar = ProgressBar(console=Console(stderr=True), transient=True, auto_refresh=False)
+            self._bar.start()
+        if verb not in self._tasks:
+            self._tasks[verb] = self._bar.add_task(_LABELS[verb], total=total)
+        now = time.monotonic()
+        is_due = done == total or now - self._drawn >= _SECONDS_BETWEEN_DRAWINGS
+        self._bar.update(self._tasks[verb], completed=done, refresh=is_due)
+        if is_due:
+            self._drawn = now
 
     def stop(self) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+        if self._bar is not None:
+            self._bar.stop()
 
 
 def show_outcome(outcome: Outcome, place: str, stream: TextIO, quiet: bool) -> None:

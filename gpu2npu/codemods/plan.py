@@ -32,20 +32,24 @@ Codemod = Callable[[Program, CodemodChoice], Mapping[str, FileRewrite] | None]
 
 @dataclass(frozen=True)
 class Plan:
-    """What the codemods do: rewrites by path, and files that the output gets besides, by path."""
+    """What the codemods do: rewrites by path, and files that the output gets besides, by path. `failures` are the
+    reasons for which files could not be looked at, by path."""
 
     rewrites: Mapping[str, FileRewrite] = field(default_factory=dict)
     new_files: Mapping[str, bytes] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Part:
     """Some files of a project, with everything that they import of it. Picklable.
 
-    `imports` are the files that each imports, `trains` says whether any file of the project computes gradients.
+    `wanted` are the files that some codemod could be for, `imports` the files that each imports, `trains` says whether
+    any file of the project computes gradients.
     """
 
     sources: Mapping[str, bytes]
+    wanted: tuple[str, ...]
     imports: Mapping[str, frozenset[str]]
     version: str
     library: Library
@@ -83,11 +87,12 @@ def plan_codemods(
     if choice.main is not None and choice.main not in included:
         raise CodemodError(f"The entry file '{choice.main}' is excluded from the migration.")
     planned = list(spread(plan_part, list(_parts(included, context, choice))))
-    if choice.amp_model is not None and not any(part.has_model for part in planned):
+    failures = {path: reason for part in planned for path, reason in part.plan.failures.items()}
+    if choice.amp_model is not None and not failures and not any(part.has_model for part in planned):
         raise no_such_model(choice.amp_model)
     rewrites = {path: rewrite for part in planned for path, rewrite in part.plan.rewrites.items()}
     new_files = {path: content for part in planned for path, content in part.plan.new_files.items()}
-    return Plan({path: rewrites[path] for path in sorted(rewrites)}, new_files)
+    return Plan({path: rewrites[path] for path in sorted(rewrites)}, new_files, failures)
 
 
 def _parts(sources: Mapping[str, bytes], context: ProjectContext, choice: CodemodChoice) -> Iterator[Part]:
@@ -120,7 +125,8 @@ def _part(
     main = choice.main if choice.main in paths else None
     own = {path: sources[path] for path in paths}
     imports = {path: graph.imports[path] for path in paths}
-    return Part(own, imports, context.version, context.project.library, replace(choice, main=main), trains)
+    wanted = tuple(path for path in paths if _concerns(choice, path, sources[path]))
+    return Part(own, wanted, imports, context.version, context.project.library, replace(choice, main=main), trains)
 
 
 def _concerns(choice: CodemodChoice, path: str, source: bytes) -> bool:

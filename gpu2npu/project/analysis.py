@@ -17,7 +17,9 @@ from gpu2npu.project.discovery import Tree, discover
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.migrator import prepare_engine
 from gpu2npu.project.mirror import add_file, finish_folders, mirror, read_files
+from gpu2npu.project.planning import PartPlanning
 from gpu2npu.project.processes import available_cpus
+from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.reader import ProjectReader
 from gpu2npu.project.request import Request, check_request
 from gpu2npu.project.staging import staged
@@ -26,9 +28,6 @@ from gpu2npu.python.project import Project
 from gpu2npu.records import MigratedFile, PathNote
 from gpu2npu.report.analysis_tables import Table, write_analysis_log, write_analysis_tables
 from gpu2npu.report.text import counted
-
-# Called with the number of files that are done and the number there are.
-Progress = Callable[[int, int], None]
 
 SUFFIX = "analysis"
 
@@ -86,14 +85,17 @@ class Facts:
         them, as in a migration."""
         questions = frozenset(Question(mode) for mode in self.wish.modes if mode in set(Question))
         python = {path: source for path, source in self.sources.items() if path.endswith(".py")}
+        jobs = self.request.jobs or available_cpus()
         look: FileAnalyser | RuleFindings
         if Question.TORCH_APIS in questions:
-            rules = prepare_engine(self.request.choice, self.release, self.root, python, self.request.codemods)
+            planning = PartPlanning(jobs, self.executor, self.request.file_timeout, self.progress)
+            rules = prepare_engine(
+                self.request.choice, self.release, self.root, python, self.request.codemods, spread=planning
+            )
             look = RuleFindings(rules, FileAnalyser(self.release, questions, rules.context.project, self.wish.fix))
         else:
             project = Project(frozenset(python), ProjectReader(self.root), self.root, TORCH)
             look = FileAnalyser(self.release, questions, project, self.wish.fix)
-        jobs = self.request.jobs or available_cpus()
         found = {path: MigratedFile(path) for path in self.sources}
         concerned = {path: source for path, source in self.sources.items() if look.concerns(source, path)}
         done = len(found) - len(concerned)
@@ -116,7 +118,7 @@ def analyse_project(
     request: Request,
     wish: Wish,
     modes: Mapping[str, Mode],
-    progress: Progress = lambda done, total: None,
+    progress: Progress = no_progress,
     *,
     executor: Executor | None = None,
 ) -> tuple[dict[str, Table], list[PathNote], Path]:

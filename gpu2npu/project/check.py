@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -38,7 +38,9 @@ from gpu2npu.project.gathered import GatheredCache
 from gpu2npu.project.migrator import prepare_migration
 from gpu2npu.project.mirror import read_files, read_head
 from gpu2npu.project.parts import kernels_apart, parts_of
+from gpu2npu.project.planning import PartPlanning
 from gpu2npu.project.processes import available_cpus
+from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.readiness import readiness
 from gpu2npu.project.traced import TracedMigrator
 from gpu2npu.project.workers import migrate_files
@@ -49,9 +51,6 @@ from gpu2npu.report.diff import unified_diff
 from gpu2npu.rulebook import load_rulebook
 from gpu2npu.support.cann import cann_for
 from gpu2npu.support.tables import table_for
-
-# Called with the number of files that are done and the number there are.
-Progress = Callable[[int, int], None]
 
 # What the rules of analyses are about; other rules say so themselves.
 _ANALYSES = {
@@ -72,7 +71,7 @@ class _Checked:
 
 def check_project(
     request: CheckRequest,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = no_progress,
     *,
     executor: Executor | None = None,
 ) -> tuple[CheckResult, bool]:
@@ -178,6 +177,7 @@ def _check_tree(tree: SourceTree, request: CheckRequest, progress: Progress, exe
         python,
         replace(tree.request.codemods, excluded=excluded),
         GatheredCache(request.cache, contents) if request.cache is not None else None,
+        spread=PartPlanning(request.jobs or available_cpus(), executor, request.file_timeout, progress),
     )
     assert isinstance(engine, AnalysingMigrator) and isinstance(engine.migrator, EngineMigrator)
     migrator = TracedMigrator(engine, engine.migrator)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpu2npu.codemods import CodemodChoice, CodemodError, Plan, plan_codemods
 from gpu2npu.codemods.choice import DEFAULT_CHOICE
+from gpu2npu.codemods.plan import Spread
 from gpu2npu.engine import ProjectContext, has_trigger, scan_project, without_own
 from gpu2npu.formats.dispatch import may_concern, migrate_file
 from gpu2npu.project.errors import UsageError
@@ -42,12 +43,18 @@ class EngineMigrator:
         return self.plan.new_files
 
     def concerns(self, source: bytes, path: str) -> bool:
-        return path in self.plan.rewrites or has_trigger(source, self.rulebook, self.context.version)
+        return (
+            path in self.plan.rewrites
+            or path in self.plan.failures
+            or has_trigger(source, self.rulebook, self.context.version)
+        )
 
     def concerns_other(self, source: bytes, path: str) -> bool:
         return may_concern(source, path, self.rulebook, self.context.version)
 
     def __call__(self, source: bytes, path: str) -> MigratedFile:
+        if path in self.plan.failures:
+            return MigratedFile(path, failure=self.plan.failures[path])
         return migrate_file(source, path, self.rulebook, self.context, self.plan.rewrites.get(path))
 
     @classmethod
@@ -59,8 +66,10 @@ class EngineMigrator:
         sources: Mapping[str, bytes],
         codemods: CodemodChoice = DEFAULT_CHOICE,
         kept: GatheredCache | None = None,
+        spread: Spread = map,
     ) -> EngineMigrator:
-        """What is gathered from the whole project is taken from `kept` if it is there, and put there if not.
+        """What is gathered from the whole project is taken from `kept` if it is there, and put there if not. `spread`
+        plans the parts of the project.
 
         Raises UsageError if a rule file cannot be used, an example in it fails, a rule's id is unknown, or a codemod
         cannot do what it was asked for."""
@@ -75,8 +84,8 @@ class EngineMigrator:
                 context = _context(gathered, version, root, sources)
                 return cls(rulebook, context, gathered.plan)
             context = scan_project(sources, rulebook, version, _Reader(root), root)
-            plan = plan_codemods(sources, context, wanted)
-            if kept is not None:
+            plan = plan_codemods(sources, context, wanted, spread)
+            if kept is not None and not plan.failures:  # time or memory may have run out
                 kept.put(facts, Gathered(context.own_members, context.taken_names, plan, context.parameters))
             return cls(rulebook, context, plan)
         except (RuleError, CodemodError) as error:

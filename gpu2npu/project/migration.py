@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -15,7 +15,9 @@ from gpu2npu.formats.kinds import kind_of, needs_head
 from gpu2npu.project.discovery import Tree, discover
 from gpu2npu.project.migrator import Migrator, Prepare, prepare_migration
 from gpu2npu.project.mirror import add_file, finish_folders, mirror, read_files, read_head, replace_content
+from gpu2npu.project.planning import PartPlanning
 from gpu2npu.project.processes import available_cpus
+from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.request import Place, Request, check_request
 from gpu2npu.project.staging import staged
 from gpu2npu.project.workers import migrate_files
@@ -24,9 +26,6 @@ from gpu2npu.report.launcher import LAUNCHER_NAME, trains_on_several_cards, writ
 from gpu2npu.report.log import LOG_NAME, write_log
 from gpu2npu.report.names import HEAD_BYTES, ReportNames, choose_names, may_be_report
 from gpu2npu.report.tables import write_tables
-
-# Called with the number of files that are done and the number there are.
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Preview:
 
 def migrate_project(
     request: Request,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = no_progress,
     *,
     prepare: Prepare = prepare_migration,
     executor: Executor | None = None,
@@ -75,7 +74,7 @@ def migrate_project(
 
 def preview_project(
     request: Request,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = no_progress,
     *,
     prepare: Prepare = prepare_migration,
     executor: Executor | None = None,
@@ -96,14 +95,15 @@ def _migrate(
     sources, unread = read_files(place.root, tree.python)
     excluded = frozenset(path for path in sources if request.excludes(path))
     codemods = replace(request.codemods, excluded=excluded)
-    migrator = prepare(request.choice, request.release, place.root, sources, codemods)
+    jobs = request.jobs or available_cpus()
+    planning = PartPlanning(jobs, executor, request.file_timeout, progress)
+    migrator = prepare(request.choice, request.release, place.root, sources, codemods, spread=planning)
     files = {path: MigratedFile(path) for path in sources}
     concerned = {
         path: source for path, source in sources.items() if path not in excluded and migrator.concerns(source, path)
     }
     others, unread_others = _others(request, place, tree, migrator)
     done, total = len(sources) - len(concerned), len(sources) + len(others)
-    jobs = request.jobs or available_cpus()
     with closing(migrate_files(migrator, concerned | others, jobs, executor, request.file_timeout)) as migrated:
         for file in migrated:
             if file.path in sources or file.content is not None or file.findings or file.failure or file.advice:

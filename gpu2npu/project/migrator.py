@@ -11,6 +11,7 @@ from gpu2npu.records import MigratedFile
 from gpu2npu.rulebook.select import RuleChoice
 
 if TYPE_CHECKING:
+    from gpu2npu.codemods.plan import Spread
     from gpu2npu.project.engine_migrator import EngineMigrator
     from gpu2npu.project.gathered import GatheredCache
 
@@ -32,10 +33,17 @@ class Migrator(Protocol):
 
 
 class Prepare(Protocol):
-    """Makes a Migrator for the project whose Python files, by path, are `sources`."""
+    """Makes a Migrator for the project whose Python files, by path, are `sources`; `spread` plans its parts."""
 
     def __call__(
-        self, rules: RuleChoice, version: str, root: Path, sources: Mapping[str, bytes], codemods: CodemodChoice
+        self,
+        rules: RuleChoice,
+        version: str,
+        root: Path,
+        sources: Mapping[str, bytes],
+        codemods: CodemodChoice,
+        *,
+        spread: Spread = map,
     ) -> Migrator: ...
 
 
@@ -46,12 +54,14 @@ def prepare_engine(
     sources: Mapping[str, bytes],
     codemods: CodemodChoice,
     kept: GatheredCache | None = None,
+    *,
+    spread: Spread = map,
 ) -> EngineMigrator:
     """Raises UsageError if a rule file cannot be used."""
     # Importing the engine takes longer than all the checks that come before it.
     from gpu2npu.project.engine_migrator import EngineMigrator
 
-    return EngineMigrator.load(rules, version, root, sources, codemods, kept)
+    return EngineMigrator.load(rules, version, root, sources, codemods, kept, spread)
 
 
 def prepare_migration(
@@ -61,11 +71,13 @@ def prepare_migration(
     sources: Mapping[str, bytes],
     codemods: CodemodChoice,
     kept: GatheredCache | None = None,
+    *,
+    spread: Spread = map,
 ) -> Migrator:
     """The engine and the analyses that a migration also runs. Raises UsageError if a rule file cannot be used."""
     from gpu2npu.analysis.file_analysis import FileAnalyser, Question
     from gpu2npu.project.analysing_migrator import AnalysingMigrator
 
-    engine = prepare_engine(rules, version, root, sources, codemods, kept)
+    engine = prepare_engine(rules, version, root, sources, codemods, kept, spread=spread)
     analyser = FileAnalyser(version, frozenset(Question), engine.context.project)
     return AnalysingMigrator(engine, analyser)

@@ -37,7 +37,7 @@ class CudaToNpu:
 
 
 def prepare(
-    rules: Sequence[Path], version: str, root: Path, sources: Mapping[str, bytes], codemods: object
+    rules: Sequence[Path], version: str, root: Path, sources: Mapping[str, bytes], codemods: object, **options: object
 ) -> CudaToNpu:
     return CudaToNpu()
 

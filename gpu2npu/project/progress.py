@@ -1,0 +1,15 @@
+"""How far a run has come, as the command line shows it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Called with the number of files that are done and the number there are; `verb` says what was done to them."""
+
+    def __call__(self, done: int, total: int, verb: str = "done") -> None: ...
+
+
+def no_progress(done: int, total: int, verb: str = "done") -> None:
+    """Show nothing."""
