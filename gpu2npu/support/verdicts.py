@@ -148,13 +148,22 @@ def _of_class(api: str, version: str) -> Verdict | None:
     return None if found.kind is VerdictKind.UNKNOWN else replace(found, api=api)
 
 
+# The spaces of torch.ops that are PyTorch's and torch_npu's own; any library may add one.
+_NAMESPACES = frozenset(
+    {"aten", "prim", "prims", "torch", "npu", "c10d", "_c10d_functional", "quantized", "profiler", "higher_order"}
+)
+
+
 def _of_nothing(api: str, known: facts.Fact | None, table: SupportTable) -> Verdict:
     """The verdict for a name that no fact, no operator and no documentation is about."""
     if api.startswith(("torch.npu.", "torch_npu.")):
         return _of_torch_npu(api, table)
     if api in packages():
         return Verdict(api, VerdictKind.NATIVE, "needs no operator: its names have verdicts of their own")
-    # Any library may put operators into torch.ops; attributes of classes are in no table.
+    if api.startswith("torch.ops.") and api.split(".")[2] not in _NAMESPACES:
+        advice = "see whether that library has it for the NPU, or compute it on the CPU"
+        return Verdict(api, VerdictKind.UNKNOWN, "an operator of another library", advice)
+    # Attributes of classes are in no table.
     is_member = any(part[:1].isupper() for part in api.split(".")[1:-1])
     named = exists(api) or documented(api) is not None or api.startswith("torch.ops.") or is_member
     evidence = f"nothing is known of its operators ({table.evidence})" if named else f"PyTorch has no public {api}"

@@ -264,3 +264,9 @@ def test_a_librarys_operator_is_no_name_that_pytorch_lacks():
 
 def test_the_cpus_generator_stays_as_it_is():
     assert verdict("torch.default_generator.set_state", "2.1.0").kind is VerdictKind.NATIVE
+
+
+def test_operators_of_another_library() -> None:
+    found = verdict("torch.ops.pyg.neighbor_sample", "2.7.1")
+    assert (found.kind, found.evidence) == (VerdictKind.UNKNOWN, "an operator of another library")
+    assert "another library" not in verdict("torch.ops.aten.convolution_backward", "2.7.1").evidence
