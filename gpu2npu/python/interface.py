@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -40,12 +40,18 @@ class Origin(NamedTuple):
 @dataclass(frozen=True)
 class Interface:
     """`names` has the bindings of each name of the module, `stars` the modules whose stars add to them; `imports` are
-    the modules, and the names in them, that import statements anywhere in the file name, as they are written."""
+    the modules, and the names in them, that import statements anywhere in the file name, as they are written. `public`
+    are the names in `__all__`, None where it is not one list of strings."""
 
     path: str
     names: Mapping[str, tuple[Origin, ...]]
     stars: tuple[str, ...]
     imports: frozenset[str]
+    public: frozenset[str] | None = None
+
+    def may_star(self, name: str) -> bool:
+        """Whether a star import of this module may bring in `name`."""
+        return self.may_have(name) and (self.public is None or name in self.public)
 
     def may_have(self, name: str) -> bool:
         """Whether another module may get `name` from this one."""
@@ -54,7 +60,7 @@ class Interface:
 
 def interface_of(file: PythonFile) -> Interface:
     """The interface of a parsed file."""
-    return _interface(file.path, file)
+    return _interface(file.path, file.text, file)
 
 
 def read_interface(source: SourceFile) -> Interface:
@@ -64,12 +70,26 @@ def read_interface(source: SourceFile) -> Interface:
         TreeError: It is not Python of this interpreter's version, or is nested too deeply.
     """
     walk = Walk(parse(source.text), Lines.of(source.text), is_outline="global" not in source.text)
-    return _interface(source.path, walk)
+    return _interface(source.path, source.text, walk)
 
 
-def _interface(path: str, found: PythonFile | Walk) -> Interface:
+def _interface(path: str, text: str, found: PythonFile | Walk) -> Interface:
     names = {name: tuple(map(_origin, bindings)) for name, bindings in found.module.bindings.items()}
-    return Interface(path, names, tuple(found.stars), frozenset(_imports(found.imports)))
+    public = _public(found.module.bindings.get("__all__", ()))
+    if "__all__." in text:  # a method may add to it
+        public = None
+    return Interface(path, names, tuple(found.stars), frozenset(_imports(found.imports)), public)
+
+
+def _public(bindings: Sequence[Binding]) -> frozenset[str] | None:
+    """The names in the only list of strings that is assigned to `__all__`."""
+    if len(bindings) != 1 or not isinstance(bindings[0], Assigned):
+        return None
+    listed = bindings[0].whole
+    if not isinstance(listed, (ast.List, ast.Tuple)):
+        return None
+    names = [string_value(element) for element in listed.elts]
+    return frozenset(name for name in names if name is not None) if None not in names else None
 
 
 def _origin(binding: Binding) -> Origin:

@@ -145,7 +145,7 @@ class ModuleNames:
         """Whether a star import of `module` may bring in `name`: a package may import a thousand modules so."""
         path = self.project.module_path(module, self.path)
         interface = self.project.interface(path, self.path) if path is not None else None
-        return interface is not None and interface.may_have(name)
+        return interface is not None and interface.may_star(name)
 
     def exported(self, qualified: str) -> Bound | None:
         """The definition or only assignment behind a dotted path into the project, through re-exports."""
