@@ -3,16 +3,11 @@ without, and to look for those is a hundred times faster."""
 
 from __future__ import annotations
 
-import importlib
 import re
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-# Python's own parser of regular expressions, whose name changed in 3.11.
-_sre: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
-
+from gpu2npu.engine.required_texts import required_texts
 
 _ANCHOR = re.compile(r"(?P<other>\\[^AZ]|\[\^?\]?(?:\\.|[^\]\\])*\])|\\[AZ]|[\^$]", re.DOTALL)
 
@@ -43,39 +38,3 @@ def any_in(patterns: Iterable[BytePattern], source: bytes) -> bool:
 def unanchored(pattern: str) -> BytePattern:
     """A pattern for strings as one to look for in a file, where a string's ends are no ends of the file."""
     return BytePattern.of(_ANCHOR.sub(lambda match: match["other"] or "(?:)", pattern).encode())
-
-
-def required_texts(pattern: bytes) -> tuple[frozenset[bytes], ...]:
-    """Sets of texts in small letters: of each, every match contains one, in small letters."""
-    return tuple(texts for texts in dict.fromkeys(_candidates(_sre.parse(pattern))) if texts)
-
-
-def _of_sequence(parts: Iterable[tuple[Any, Any]]) -> frozenset[bytes]:
-    """The one among what its parts require that is least often found by chance."""
-    return max(_candidates(parts), key=lambda texts: min(map(len, texts), default=0), default=frozenset())
-
-
-def _candidates(parts: Iterable[tuple[Any, Any]]) -> Iterator[frozenset[bytes]]:
-    run = bytearray()
-    for operation, argument in parts:
-        if operation is _sre.LITERAL:
-            run.append(argument)
-            continue
-        if run:
-            yield frozenset({bytes(run).lower()})
-            run.clear()
-        yield _of_part(operation, argument)
-    if run:
-        yield frozenset({bytes(run).lower()})
-
-
-def _of_part(operation: Any, argument: Any) -> frozenset[bytes]:
-    if operation is _sre.SUBPATTERN:
-        return _of_sequence(argument[-1])
-    if operation in (_sre.MAX_REPEAT, _sre.MIN_REPEAT) and argument[0] > 0:
-        return _of_sequence(argument[-1])
-    if operation is _sre.BRANCH:
-        branches = [_of_sequence(branch) for branch in argument[1]]
-        if all(branches):
-            return frozenset().union(*branches)
-    return frozenset()

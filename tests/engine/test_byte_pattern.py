@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu2npu.engine.byte_pattern import required_texts
+from gpu2npu.engine.required_texts import required_texts
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,11 @@ from gpu2npu.engine.byte_pattern import required_texts
         (rb"(?=cuda)\w+", []),
         (rb"one|\w+", []),
         (rb"[ab]c", [{b"c"}]),
+        (rb"[^]x]]y", [{b"]y"}]),
+        (rb"a\x62c\.d", [{b"a"}, {b"c.d"}]),
+        (rb"ab?c{0,2}d{2}e{", [{b"a"}, {b"d"}, {b"e{"}]),
+        (rb"(?#no)a(?!b\))c(?P<n>d)(?P=n)", [{b"a"}, {b"c"}, {b"d"}]),
+        (rb"(?x) a b", []),
     ],
 )
 def test_texts_are_those_of_every_match(pattern, expected):
@@ -25,7 +30,10 @@ def test_texts_are_those_of_every_match(pattern, expected):
 
 
 PIECES = st.sampled_from(
-    ["cuda", "Nv", r"\d", "(?:ab|c)", "(?:x|y)?", "[ab]", "q*", "z+", r"\w", "(?i:KL)", "(?=c)", "(?<!d)", "a{2}"]
+    [
+        *("cuda", "Nv", r"\d", "(?:ab|c)", "(?:x|y)?", "[ab]", "q*", "z+", r"\w", "(?i:KL)", "(?=c)", "(?<!d)"),
+        *("a{2}", r"\x6b", r"\.", "[]a]", "(?#b)"),
+    ]
 )
 
 

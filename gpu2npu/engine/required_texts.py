@@ -1,0 +1,115 @@
+"""Texts that every match of a regular expression contains, read from the expression by the syntax that `re` documents.
+
+What is not understood requires nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+# Texts in small letters, of which every match contains one.
+Texts = frozenset[bytes]
+
+_VERBOSE = re.compile(rb"\(\?[a-zA-Z]*x")
+_CLASS = re.compile(rb"\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+_GROUP = re.compile(rb"\((?:\?(?:P<\w+>|>|[aiLmsu]*(?:-[ims]+)?:))?(?!\?)")
+# In front of what a match need not contain: assertions, comments, references, conditions, flags for all of it.
+_OTHER_GROUP = re.compile(rb"\(\?(?:[=!#(]|<[=!]|P=|[aiLmsu]+\))")
+_ESCAPE = re.compile(rb"\\(?:x[0-9a-fA-F]{2}|[0-9]+|(?P<kind>[a-zA-Z])|(?P<itself>.))", re.DOTALL)
+_REPEATED = re.compile(rb"(?:(?P<none>[*?]|\{(?:0*,\d*|0+)\})|\+|\{\d+(?:,\d*)?\})[?+]?")
+
+
+def required_texts(pattern: bytes) -> tuple[Texts, ...]:
+    """Sets of texts in small letters: of each, every match contains one, in small letters."""
+    if _VERBOSE.search(pattern) is not None:
+        return ()
+    return tuple(texts for texts in dict.fromkeys(_Reader(pattern).alternatives()) if texts)
+
+
+def _best(candidates: list[Texts]) -> Texts:
+    """The one among some that is least often found by chance."""
+    return max(candidates, key=lambda texts: min(map(len, texts), default=0), default=frozenset())
+
+
+@dataclass(eq=False)
+class _Reader:
+    """Reads a pattern from `at` on."""
+
+    pattern: bytes
+    at: int = 0
+
+    def alternatives(self) -> list[Texts]:
+        """What one of the branches up to a closing parenthesis, or the end, requires."""
+        branches = [list(self._sequence())]
+        while self.pattern.startswith(b"|", self.at):
+            self.at += 1
+            branches.append(list(self._sequence()))
+        if len(branches) == 1:
+            return branches[0]
+        best = [_best(branch) for branch in branches]
+        return [frozenset().union(*best)] if all(best) else []
+
+    def _sequence(self) -> Iterator[Texts]:
+        run = b""
+        while self.at < len(self.pattern) and self.pattern[self.at : self.at + 1] not in (b"|", b")"):
+            literal, texts = self._part()
+            repeated = _REPEATED.match(self.pattern, self.at)
+            if repeated is None and literal:
+                run += literal
+                continue
+            if run:
+                yield frozenset({run.lower()})
+                run = b""
+            if repeated is not None:
+                self.at = repeated.end()
+            if repeated is None or repeated["none"] is None:
+                yield frozenset({literal.lower()}) if literal else texts
+        if run:
+            yield frozenset({run.lower()})
+
+    def _part(self) -> tuple[bytes, Texts]:
+        """The next part: its character if it stands for one, else the texts that it requires."""
+        first = self.pattern[self.at : self.at + 1]
+        if first == b"\\":
+            return self._escape()
+        if first == b"(":
+            return b"", self._group()
+        if first == b"[" and (found := _CLASS.match(self.pattern, self.at)) is not None:
+            self.at = found.end()
+            return b"", frozenset()
+        self.at += 1
+        return (b"", frozenset()) if first in (b".", b"^", b"$") else (first, frozenset())
+
+    def _escape(self) -> tuple[bytes, Texts]:
+        found = _ESCAPE.match(self.pattern, self.at)
+        self.at = found.end() if found is not None else len(self.pattern)
+        return (found["itself"] or b"") if found is not None else b"", frozenset()
+
+    def _group(self) -> Texts:
+        found = None if _OTHER_GROUP.match(self.pattern, self.at) else _GROUP.match(self.pattern, self.at)
+        if found is None:
+            self._skip_group()
+            return frozenset()
+        self.at = found.end()
+        texts = _best(self.alternatives())
+        self.at += 1
+        return texts
+
+    def _skip_group(self) -> None:
+        """Go behind the parenthesis that closes the one here."""
+        if self.pattern.startswith(b"(?#", self.at):
+            self.at = self.pattern.index(b")", self.at) + 1
+            return
+        depth = 0
+        while True:
+            first = self.pattern[self.at : self.at + 1]
+            found = _ESCAPE.match(self.pattern, self.at) or _CLASS.match(self.pattern, self.at)
+            if found is not None:
+                self.at = found.end()
+                continue
+            depth += (first == b"(") - (first == b")")
+            self.at += 1
+            if not depth or not first:
+                return
