@@ -97,11 +97,12 @@ class ProgressStore:
 
     def others(self) -> dict[int, Progress]:
         """How far the other ranks of the group are; nothing when the store has ended."""
+        ranks = [rank for rank in range(self._size) if rank != self._rank]
         try:
-            texts = {rank: self._store.get(_key(rank)) for rank in range(self._size) if rank != self._rank}
+            texts = self._store.multi_get([_key(rank) for rank in ranks])
         except RuntimeError:
             return {}
-        return {rank: _read(text) for rank, text in texts.items()}
+        return {rank: _read(text) for rank, text in zip(ranks, texts, strict=True)}
 
     def _write(self, progress: Progress) -> None:
         self._store.set(_key(self._rank), json.dumps(asdict(progress)))
