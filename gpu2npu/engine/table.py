@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from typing import Any
 
-from gpu2npu.engine.byte_pattern import BytePattern, any_in, required_texts, unanchored
+from gpu2npu.engine.byte_pattern import BytePattern, any_in, unanchored
+from gpu2npu.engine.required_texts import required_texts
 from gpu2npu.engine.skips import EVERY_RULE
 from gpu2npu.python.source import words
 from gpu2npu.rulebook.rule import (
