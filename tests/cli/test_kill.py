@@ -115,3 +115,68 @@ def test_asked_to_stop_it_cleans_up(
         ended = migrate(tmp_path / "out", operations * tenth // 10, number)
         assert (ended.code, "Traceback" in ended.errors) == (code, False), ended.errors
         assert list(tmp_path.iterdir()) == []
+
+
+LOOPING = """
+import re, sys
+sys.path[:0] = {path!r}
+from pathlib import Path
+from gpu2npu.cli.main import main
+from gpu2npu.project.engine_migrator import EngineMigrator
+
+migrate = EngineMigrator.__call__
+
+def looping(migrator, source, path):
+    if path == "slow.py":
+        Path({mark!r}).touch()
+        re.match("(a+)+b", "a" * 60)  # a loop in C, which no signal handler interrupts
+    return migrate(migrator, source, path)
+
+EngineMigrator.__call__ = looping
+main()
+"""
+
+
+@pytest.fixture
+def looping(tmp_path: Path) -> tuple[list[str | Path], Path]:
+    """A command that migrates a project with a file on which the work never ends, and a file that then is there."""
+    project, mark = tmp_path / "in" / "proj", tmp_path / "in" / "mark"
+    project.mkdir(parents=True)
+    for name in ("good.py", "slow.py"):
+        (project / name).write_text("import torch\ntorch.zeros(1).cuda()\n")
+    program = tmp_path / "in" / "program.py"
+    program.write_text(LOOPING.format(path=sys.path, mark=str(mark)))
+    options = ["-i", project, "-o", tmp_path / "out", "-v", "2.1.0", "-q"]
+    return [sys.executable, program, *options], mark
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_loop_in_one_file_costs_that_file(looping: tuple[list[str | Path], Path], tmp_path: Path, jobs: str) -> None:
+    command = [*looping[0], "-j", jobs, "--file-timeout", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.stderr == "Error: slow.py: it takes longer than 2 seconds, the limit of --file-timeout\n"
+    assert done.returncode == 1
+    copy = tmp_path / "out" / "proj_msft"
+    assert ".npu()" in (copy / "good.py").read_text()
+    assert ".cuda()" in (copy / "slow.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(signal.SIGINT, 130, "Error: Interrupted.\n"), (signal.SIGTERM, 143, "Error: Ended by SIGTERM.\n")],
+)
+def test_a_signal_ends_a_loop_and_leaves_nothing(
+    looping: tuple[list[str | Path], Path],
+    tmp_path: Path,
+    until: Callable[..., object],
+    number: signal.Signals,
+    code: int,
+    said: str,
+) -> None:
+    command, mark = looping
+    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, start_new_session=True) as process:
+        until(mark.exists)
+        process.send_signal(number)
+        _, errors = process.communicate()  # ends when no worker holds the pipe any more
+    assert (process.returncode, errors) == (code, said)
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
