@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 
 from gpu2npu.python.file import PythonFile
@@ -10,12 +11,14 @@ from gpu2npu.python.syntax import last_name, string_value
 from gpu2npu.records import Bounds
 
 _NPU = "npu"
+# As a word, or between underscores: not as in `input`.
+_SPELLED = re.compile(r"(?<![^\W_])npu(?![^\W_])", re.IGNORECASE)
 
 
 def other_branches(file: PythonFile) -> list[Bounds]:
     """The places that run on no NPU, since a condition beside them is for it: the other branches of an `if` and their
     conditions, what follows `if is_npu_available(): return ...`."""
-    if _NPU not in file.text.lower():
+    if _SPELLED.search(file.text) is None:
         return []
     return sorted(place for node in file.parents for place in _beside(node, file))
 
