@@ -19,7 +19,9 @@ from gpu2npu.rulebook.rule import ImportMatch, Rule, Rulebook
 
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 _OPTIONAL = "The import is optional here: the program has another way."
-_INSTALLED = re.compile(r"available|installed|(^|_)has_\w", re.IGNORECASE)  # in what is asked before an import
+_INSTALLED = re.compile(
+    r"available|installed|(^|_)(has|have|with)_\w", re.IGNORECASE
+)  # in what is asked before an import
 
 
 def without_own(rulebook: Rulebook, files: Iterable[str], root: str) -> Rulebook:

@@ -148,6 +148,14 @@ def _of_class(api: str, version: str) -> Verdict | None:
     return None if found.kind is VerdictKind.UNKNOWN else replace(found, api=api)
 
 
+def _of_torch_ops(api: str, table: SupportTable) -> Variant | None:
+    """The operator that a name such as torch.ops.aten.index.Tensor is, where PyTorch has it."""
+    space, _, operator = api.removeprefix("torch.ops.").partition(".")
+    name = f"{space}::{operator.removesuffix('.default')}"
+    known = api.startswith("torch.ops.") and name in torch_release(table.release).operators
+    return Variant(1, 1, "", (Reached(name),), ()) if known else None
+
+
 # The spaces of torch.ops that are PyTorch's and torch_npu's own; any library may add one.
 _NAMESPACES = frozenset(
     {"aten", "prim", "prims", "torch", "npu", "c10d", "_c10d_functional", "quantized", "profiler", "higher_order"}
@@ -160,7 +168,10 @@ def _of_nothing(api: str, known: facts.Fact | None, table: SupportTable) -> Verd
         return _of_torch_npu(api, table)
     if api in packages():
         return Verdict(api, VerdictKind.NATIVE, "needs no operator: its names have verdicts of their own")
-    if api.startswith("torch.ops.") and api.split(".")[2] not in _NAMESPACES:
+    variant = _of_torch_ops(api, table)
+    if variant is not None:
+        return _of_operators(api, [variant], "", table, torch_release(table.release))
+    if api.startswith("torch.ops.") and api.count(".") > 2 and api.split(".")[2] not in _NAMESPACES:
         advice = "see whether that library has it for the NPU, or compute it on the CPU"
         return Verdict(api, VerdictKind.UNKNOWN, "an operator of another library", advice)
     # Attributes of classes are in no table.

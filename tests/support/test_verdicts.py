@@ -257,7 +257,7 @@ def test_what_is_missing_or_unknown_says_what_to_do():
 
 
 def test_a_librarys_operator_is_no_name_that_pytorch_lacks():
-    found = verdict("torch.ops.aten.convolution_backward", "2.1.0")
+    found = verdict("torch.ops.vision.nms", "2.1.0")
     assert found.kind is VerdictKind.UNKNOWN
     assert "no public" not in found.evidence
 
@@ -269,4 +269,19 @@ def test_the_cpus_generator_stays_as_it_is():
 def test_operators_of_another_library() -> None:
     found = verdict("torch.ops.pyg.neighbor_sample", "2.7.1")
     assert (found.kind, found.evidence) == (VerdictKind.UNKNOWN, "an operator of another library")
-    assert "another library" not in verdict("torch.ops.aten.convolution_backward", "2.7.1").evidence
+    assert "another library" not in verdict("torch.ops.load_library", "2.7.1").evidence
+
+
+@pytest.mark.parametrize(
+    ("api", "kind"),
+    [
+        ("torch.ops.aten.index.Tensor", VerdictKind.NATIVE),
+        ("torch.ops.aten.index_select.default", VerdictKind.NATIVE),
+        ("torch.ops.aten.cat", VerdictKind.NATIVE),
+        ("torch.ops.aten.lgamma.default", VerdictKind.FALLBACK),
+        ("torch.ops.aten.no_such_operator", VerdictKind.UNKNOWN),
+        ("torch.ops.load_library", VerdictKind.UNKNOWN),
+    ],
+)
+def test_operators_by_their_own_names(api: str, kind: VerdictKind) -> None:
+    assert verdict(api, "2.7.1").kind is kind
