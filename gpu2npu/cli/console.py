@@ -41,6 +41,8 @@ def progress_shown(quiet: bool) -> Iterator[Progress]:
 
 def _show_plainly(done: int, total: int, verb: str = "done") -> None:
     step = max(total // _PLAIN_LINES, 1)
+    if verb == "planned" and total <= _PLAIN_LINES:  # which takes no time, and may end in one sentence
+        return
     if done == total or (total > _PLAIN_LINES and done % step == 0):
         print(f"{done} of {counted(total, 'file')} {verb}", file=sys.stderr, flush=True)
 

@@ -86,7 +86,7 @@ def test_bad_input_is_reported_and_never_fatal(project: Path) -> None:
     (project / "deep.py").write_bytes(b"import torch\nx = " + b"(" * 5_000 + b")" * 5_000)
     (project / "null.py").write_bytes(b"import torch\n\0")
     (project / "=bad,'\"\n.py").write_bytes(b"import torch\nopt = torch.optim.SGD(p)\n")
-    (project / "long.py").write_bytes(b"import torch; x = [" + b"1," * 2_500_000 + b"]")
+    (project / "long.py").write_bytes(b"import torch; x = [" + b"1," * 5_000_000 + b"]")
     os.mkfifo(project / "pipe.py")
     (project / "loop").symlink_to(project)
     code, output = run("-i", project, "-o", project.parent, "-v", "2.1.0", "-m", "affinity_apis")
