@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 _PLAIN_LINES = 10  # how many progress lines a pipe gets at most
+_FEW_FILES = 5
 _SECONDS_BETWEEN_DRAWINGS = 0.1
 _LABELS = {"planned": "Planning", "done": "Migrating"}
 
@@ -41,7 +42,7 @@ def progress_shown(quiet: bool) -> Iterator[Progress]:
 
 def _show_plainly(done: int, total: int, verb: str = "done") -> None:
     step = max(total // _PLAIN_LINES, 1)
-    if verb == "planned" and total <= _PLAIN_LINES:  # which takes no time, and may end in one sentence
+    if verb == "planned" and total <= _FEW_FILES:  # which takes no time, and may end in one sentence
         return
     if done == total or (total > _PLAIN_LINES and done % step == 0):
         print(f"{done} of {counted(total, 'file')} {verb}", file=sys.stderr, flush=True)
