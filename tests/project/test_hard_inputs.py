@@ -50,6 +50,12 @@ TAKEN = {
     "elif": "if x: pass\n" + joined("", "elif x == {}:\n    y = 'cuda'\n", 500),
     "negations": f"x = {'not ' * 3_000}1\n",
 }
+QUOTES_WITHIN = 'print(f"{x:{"cuda"}}")\n'
+if sys.version_info >= (3, 12):
+    # How deep a tree may be is a constant of these interpreters: what is deeper gets its sentence.
+    for deep in ("sum", "sum_of_places", "chain", "values", "functions", "attributes", "calls", "indexes", "negations"):
+        del TAKEN[deep]
+    TAKEN["quotes_within"] = QUOTES_WITHIN.replace("cuda", "cpu")
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +78,8 @@ def test_what_is_hard_is_migrated(taken: Path, tmp_path: Path) -> None:
     assert [name for name, content in written.items() if b"torch.npu.synchronize()" not in content] == []
     assert [name for name, content in written.items() if b"torch.cuda." in content] == []
     assert b"\n" not in written["carriage_returns.py"]
-    assert b"a3000.npu()" in written["values.py"] and b"a3000.npu.synchronize()" in written["chain.py"]
+    if "chain" in TAKEN:
+        assert b"a3000.npu()" in written["values.py"] and b"a3000.npu.synchronize()" in written["chain.py"]
 
 
 def test_what_is_hard_is_checked(taken: Path) -> None:
@@ -91,6 +98,7 @@ def test_what_is_hard_is_analysed(taken: Path, tmp_path: Path) -> None:
 REFUSED: Mapping[str, tuple[bytes, str]] = {
     "mixed": (b'x = "a" b"b"\n', "syntax error at line 2: cannot mix bytes and nonbytes literals"),
     "later": (b"type X = int\n", "the syntax in line 2 is newer than Python"),
+    "quotes_within": (QUOTES_WITHIN.encode(), "the syntax in line 2 is newer than Python"),
     "nested": (b"x = " + b"(" * 5_000 + b")" * 5_000 + b"\n", "nested too deeply to be parsed"),
     "blocks": (
         "".join(" " * depth + "if x:\n" for depth in range(150)).encode() + b" " * 150 + b"x\n",
@@ -104,7 +112,7 @@ WHOLE: Mapping[str, tuple[bytes, str]] = {
     "two_marks": (b"\xef\xbb\xbf" * 2 + (IMPORT + PLACE).encode(), "syntax error at line 1: invalid"),
 }
 if sys.version_info >= (3, 12):
-    REFUSED = {name: refused for name, refused in REFUSED.items() if name != "later"}
+    REFUSED = {name: refused for name, refused in REFUSED.items() if name not in ("later", "quotes_within")}
 
 
 @pytest.fixture(scope="module")
