@@ -1,1 +1,1 @@
-"""What a project needs that an NPU lacks."""
+"""The needs of a project that an NPU lacks."""

@@ -109,7 +109,7 @@ def _decoded(entry: Mapping[str, Any]) -> Affinity:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What applies in one release: calls and definitions by name, and the shapes."""
+    """The matchers that apply in one release: calls and definitions by name, and the shapes."""
 
     evidence: str
     calls: Mapping[str, Affinity]
@@ -131,7 +131,7 @@ def knowledge_for(version: str) -> Knowledge:
 
 
 def available(affinity: Affinity, replacement: str, table: SupportTable) -> bool:
-    """Whether the release has what replaces the code: the operator of that name, or the name in the Python surface."""
+    """Tell whether the release has what replaces the code: the operator of that name, or the name in its Python."""
     needs = affinity.needs if affinity.needs is not None else (replacement,)
     return all(_has(need, table) for need in needs)
 

@@ -6,8 +6,9 @@ import ast
 
 from gpu2npu.analysis.affinity_shapes import Found
 from gpu2npu.analysis.code import Code
-from gpu2npu.analysis.done_calls import DoneCalls, function_of, leaf, number, values_of
+from gpu2npu.analysis.done_calls import DoneCalls, function_of, number, values_of
 from gpu2npu.python.scopes import Scope
+from gpu2npu.python.syntax import last_name
 
 
 def rms_norm(code: Code) -> Found:
@@ -63,7 +64,7 @@ def rotary_embedding(code: Code) -> Found:
         return
     seen: set[int] = set()
     for call, scope in code.calls:
-        if leaf(call.func) != "rotate_half":
+        if last_name(call.func) != "rotate_half":
             continue
         function = function_of(scope)
         found = code.names.definition(call.func, scope)
@@ -75,9 +76,9 @@ def rotary_embedding(code: Code) -> Found:
 
 
 def _swaps_halves(node: ast.AST) -> bool:
-    """Whether a function joins the second half, negated, and the first."""
+    """Tell whether a function joins the second half, negated, and the first."""
     for call in ast.walk(node):
-        if isinstance(call, ast.Call) and leaf(call.func) in ("cat", "concat") and call.args:
+        if isinstance(call, ast.Call) and last_name(call.func) in ("cat", "concat") and call.args:
             parts = call.args[0]
             if isinstance(parts, (ast.Tuple, ast.List)) and parts.elts and isinstance(parts.elts[0], ast.UnaryOp):
                 return isinstance(parts.elts[0].op, ast.USub)
@@ -107,7 +108,7 @@ def _matmuls(code: Code, done: DoneCalls) -> dict[Scope, list[ast.expr]]:
         if isinstance(product.op, ast.MatMult):
             found.setdefault(scope, []).append(product)
     for call, scope in code.calls:
-        if leaf(call.func) in ("matmul", "bmm") and len(_operands(call)) == 2:
+        if last_name(call.func) in ("matmul", "bmm") and len(_operands(call)) == 2:
             found.setdefault(scope, []).append(call)
     return found
 
@@ -117,7 +118,7 @@ def _operands(node: ast.expr) -> list[ast.expr]:
     if isinstance(node, ast.BinOp):
         return [node.left, node.right]
     assert isinstance(node, ast.Call)
-    method = isinstance(node.func, ast.Attribute) and leaf(node.func.value) != "torch" and len(node.args) == 1
+    method = isinstance(node.func, ast.Attribute) and last_name(node.func.value) != "torch" and len(node.args) == 1
     return [node.func.value, *node.args] if method else list(node.args)  # type: ignore[attr-defined]
 
 
@@ -125,13 +126,13 @@ def _has_transposed_operand(node: ast.expr) -> bool:
     right = _operands(node)[1]
     if isinstance(right, ast.Attribute):
         return right.attr in ("mT", "T")
-    return isinstance(right, ast.Call) and leaf(right.func) in ("transpose", "permute", "t", "swapaxes")
+    return isinstance(right, ast.Call) and last_name(right.func) in ("transpose", "permute", "t", "swapaxes")
 
 
 def _is_softmax(node: ast.expr, scope: Scope, depth: int = 3) -> bool:
-    """Whether a value is that of a softmax, cast or dropped out or not."""
+    """Tell whether a value is that of a softmax, cast or dropped out or not."""
     if isinstance(node, ast.Call):
-        if leaf(node.func) == "softmax":
+        if last_name(node.func) == "softmax":
             return True
         inner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
         return depth > 0 and any(_is_softmax(each, scope, depth - 1) for each in (*node.args[:1], *inner))

@@ -50,7 +50,7 @@ def _filled(statement: ast.Assign, scope: Scope, code: Code) -> str | None:
 
 
 def _is_number(node: ast.expr) -> bool:
-    """Whether a value is a small number; no negative fraction, which masked_fill_ refuses for uint8."""
+    """Tell whether a value is a small number; no negative fraction, which masked_fill_ refuses for uint8."""
     if isinstance(node, ast.Constant) and type(node.value) is float:
         return node.value <= _LARGEST
     value = number(node)

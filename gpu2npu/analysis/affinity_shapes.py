@@ -10,8 +10,9 @@ import ast
 from collections.abc import Callable, Iterator
 
 from gpu2npu.analysis.code import Code
-from gpu2npu.analysis.done_calls import keyword, leaf, number, same, values_of
+from gpu2npu.analysis.done_calls import keyword, number, same, values_of
 from gpu2npu.python.scopes import Scope
+from gpu2npu.python.syntax import last_name
 from gpu2npu.python.types import OTHER, TENSOR, Types
 
 Found = Iterator[tuple[ast.expr | ast.stmt, str]]
@@ -26,7 +27,7 @@ _BOOLEAN_CALLS = frozenset({"isnan", "isinf", "isfinite", "isclose", "logical_an
 def transposed_matmul(code: Code) -> Found:
     """`torch.matmul(a, b.transpose(-2, -1))` and `a @ b.transpose(-2, -1)`."""
     for call, scope in code.calls:
-        if leaf(call.func) != "matmul" or len(call.args) != 2 or not _is_transposed(call.args[1]):
+        if last_name(call.func) != "matmul" or len(call.args) != 2 or not _is_transposed(call.args[1]):
             continue
         if code.qualified(call.func, scope) == "torch.matmul":
             yield call, "torch.matmul(a, b.transpose(-2, -1))"
@@ -36,10 +37,10 @@ def transposed_matmul(code: Code) -> Found:
 
 
 def _is_transposed(node: ast.expr) -> bool:
-    """Whether the last two dimensions are swapped."""
+    """Tell whether the last two dimensions are swapped."""
     if isinstance(node, ast.Attribute):
         return node.attr == "mT"
-    if not isinstance(node, ast.Call) or leaf(node.func) not in ("transpose", "swapaxes") or len(node.args) != 2:
+    if not isinstance(node, ast.Call) or last_name(node.func) not in ("transpose", "swapaxes") or len(node.args) != 2:
         return False
     return {number(argument) for argument in node.args} == {-1, -2}
 
@@ -61,7 +62,7 @@ def _operand_types(code: Code, mask: ast.expr, scope: Scope) -> Types:
 
 
 def _is_mask(code: Code, node: ast.expr, scope: Scope, depth: int = 3) -> bool:
-    """Whether an index is made of booleans."""
+    """Tell whether an index is made of booleans."""
     if isinstance(node, ast.Compare):
         return not isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
     if isinstance(node, ast.UnaryOp):
@@ -69,7 +70,7 @@ def _is_mask(code: Code, node: ast.expr, scope: Scope, depth: int = 3) -> bool:
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, (ast.BitAnd, ast.BitOr)) and _is_mask(code, node.left, scope, depth)
     if isinstance(node, ast.Call):
-        return leaf(node.func) in _BOOLEAN_CALLS
+        return last_name(node.func) in _BOOLEAN_CALLS
     values = values_of(node, scope) if depth else []
     return bool(values) and all(
         each.value is not None and not each.is_part and _is_mask(code, each.value, scope, depth - 1) for each in values
@@ -90,7 +91,7 @@ def tanh_gelu(code: Code) -> Found:
     if str(_TANH_GELU) not in code.text:
         return
     for call, _ in code.calls:
-        if leaf(call.func) == "tanh" and any(
+        if last_name(call.func) == "tanh" and any(
             isinstance(node, ast.Constant) and node.value == _TANH_GELU for node in ast.walk(call)
         ):
             yield call, "0.5 * x * (1 + torch.tanh(...))"
@@ -109,7 +110,11 @@ def softplus_product(code: Code) -> Found:
     for product, _ in code.products:
         call = _side_call(product, "tanh")
         inner = _only_argument(call) if call is not None else None
-        if isinstance(inner, ast.Call) and leaf(inner.func) == "softplus" and _applied_to_other_side(product, inner):
+        if (
+            isinstance(inner, ast.Call)
+            and last_name(inner.func) == "softplus"
+            and _applied_to_other_side(product, inner)
+        ):
             yield product, "x * torch.tanh(softplus(x))"
 
 
@@ -135,14 +140,14 @@ def _gated(code: Code, function: str, layer: str, name: str) -> Found:
 
 
 def _are_halves(one: ast.expr, other: ast.expr, scope: Scope) -> bool:
-    """Whether two variables are what `chunk(2, dim=-1)` gave."""
+    """Tell whether two variables are what `chunk(2, dim=-1)` gave."""
     for first in values_of(one, scope):
         chunk = first.value
-        if not first.is_part or not isinstance(chunk, ast.Call) or leaf(chunk.func) != "chunk":
+        if not first.is_part or not isinstance(chunk, ast.Call) or last_name(chunk.func) != "chunk":
             continue
         arguments = (
             chunk.args[1:]
-            if isinstance(chunk.func, ast.Attribute) and leaf(chunk.func.value) == "torch"
+            if isinstance(chunk.func, ast.Attribute) and last_name(chunk.func.value) == "torch"
             else chunk.args
         )
         halves = arguments[0] if arguments else keyword(chunk, "chunks")
@@ -156,7 +161,7 @@ def _are_halves(one: ast.expr, other: ast.expr, scope: Scope) -> bool:
 def permuted_reshape(code: Code) -> Found:
     """`x.permute(0, 2, 1, 3).reshape(...)`, with `.contiguous()` between or not."""
     for call, scope in code.calls:
-        if leaf(call.func) not in ("reshape", "view") or not isinstance(call.func, ast.Attribute) or not call.args:
+        if last_name(call.func) not in ("reshape", "view") or not isinstance(call.func, ast.Attribute) or not call.args:
             continue
         inner = call.func.value
         if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr == "contiguous":
@@ -171,7 +176,7 @@ def permuted_reshape(code: Code) -> Found:
 def window_roll(code: Code) -> Found:
     """`torch.roll(x, shifts=(a, b), dims=(1, 2))`."""
     for call, scope in code.calls:
-        if leaf(call.func) != "roll":
+        if last_name(call.func) != "roll":
             continue
         dims = call.args[2] if len(call.args) > 2 else keyword(call, "dims")
         if not isinstance(dims, (ast.Tuple, ast.List)) or [number(each) for each in dims.elts] != [1, 2]:
@@ -199,7 +204,7 @@ def _side_call(product: ast.BinOp, name: str) -> ast.Call | None:
     if not isinstance(product.op, ast.Mult):
         return None
     for side in (product.left, product.right):
-        if isinstance(side, ast.Call) and leaf(side.func) == name:
+        if isinstance(side, ast.Call) and last_name(side.func) == name:
             return side
     return None
 
@@ -219,7 +224,7 @@ def _applied_to_other_side(product: ast.BinOp, call: ast.Call) -> bool:
 
 
 def _is_foreign(code: Code, call: ast.Call, scope: Scope) -> bool:
-    """Whether a call is known to be one of another package."""
+    """Tell whether a call is known to be one of another package."""
     qualified = code.qualified(call.func, scope)
     return qualified is not None and not qualified.startswith("torch")
 

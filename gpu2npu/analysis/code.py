@@ -92,7 +92,7 @@ def _is_mention(node: ast.Attribute | ast.Name, scope: Scope, file: PythonFile) 
 
 
 def is_asked_about(node: ast.expr, file: PythonFile) -> bool:
-    """Whether an expression is only a type, in an annotation, or what `isinstance` and the like ask about."""
+    """Tell whether an expression is only a type, in an annotation, or what `isinstance` and the like ask about."""
     child: ast.AST = node
     for above in file.above(node):
         if isinstance(above, ast.Call):

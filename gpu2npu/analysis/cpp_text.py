@@ -27,7 +27,7 @@ def without_strings(source: str) -> str:
 
 
 def code_lines(source: str) -> int:
-    """How many lines hold code: more than blanks and comments."""
+    """The number of lines that hold code: more than blanks and comments."""
     return sum(1 for line in without_comments(source).split("\n") if line.strip())
 
 

@@ -1,4 +1,4 @@
-"""Which Python code calls the operators that a project's CUDA code exports: by their names, file by file."""
+"""The Python code that calls the operators that a project's CUDA code exports: by their names, file by file."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class OperatorNames:
         return None if is_python and not _EXTENSION.search(receiver) else self._leaves.get(name)
 
     def may_be_in(self, source: bytes) -> bool:
-        """Whether a file has a word that a use of some operator cannot do without."""
+        """Tell whether a file has a word that a use of some operator cannot do without."""
         return not self._words.isdisjoint(words(source))
 
 

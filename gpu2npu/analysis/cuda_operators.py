@@ -28,7 +28,7 @@ _EXTENSION_NAME = "TORCH_EXTENSION_NAME"
 
 
 def may_export(path: str) -> bool:
-    """Whether a file of this name may be a C++ or CUDA source."""
+    """Tell whether a file of this name may be a C++ or CUDA source."""
     return path.lower().endswith(_SUFFIXES)
 
 
@@ -98,7 +98,7 @@ def _registered(sequence: list[Token], opening: int) -> Iterator[tuple[str, int]
 
 
 def _extension_name(path: str, built: list[Extension]) -> str | None:
-    """What TORCH_EXTENSION_NAME stands for in this source, None if that is not certain."""
+    """The name that TORCH_EXTENSION_NAME stands for in this source, None if that is not certain."""
     names = {extension.name for extension in built if extension.builds(path)} or {extension.name for extension in built}
     return names.pop() if len(names) == 1 else None
 

@@ -40,7 +40,7 @@ _CMAKE = re.compile(
 
 
 def is_native(path: str) -> bool:
-    """Whether a file of this name may hold C++ or CUDA code, or build it, besides Python files."""
+    """Tell whether a file of this name may hold C++ or CUDA code, or build it, besides Python files."""
     return may_export(path) or _is_cmake(path)
 
 

@@ -1,4 +1,4 @@
-"""What a function or class calls, by the last name of what is called: one pass, for all matchers."""
+"""The calls in a function or class, by the last name of what is called: one pass, for all matchers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 
 from gpu2npu.analysis.code import Code
 from gpu2npu.python.scopes import Assigned, Scope
+from gpu2npu.python.syntax import last_name
 
 Calls = dict[str, list[ast.Call]]
 
@@ -16,7 +17,7 @@ class DoneCalls:
     def __init__(self, code: Code) -> None:
         self._by_scope: dict[Scope, Calls] = {}
         for call, scope in code.calls:
-            name = leaf(call.func)
+            name = last_name(call.func) or ""
             inner: Scope | None = scope
             while inner is not None and inner.parent is not None:
                 self._by_scope.setdefault(inner, {}).setdefault(name, []).append(call)
@@ -24,13 +25,6 @@ class DoneCalls:
 
     def of(self, scope: Scope) -> Calls:
         return self._by_scope.get(scope, {})
-
-
-def leaf(node: ast.AST) -> str:
-    """The last name of a dotted name: `c` of `a.b.c` and of `f().c`."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def function_of(scope: Scope) -> Scope | None:
@@ -57,7 +51,7 @@ def keyword(call: ast.Call, name: str) -> ast.expr | None:
 
 
 def same(one: ast.expr, other: ast.expr) -> bool:
-    """Whether two expressions are spelled alike."""
+    """Tell whether two expressions are spelled alike."""
     return type(one) is type(other) and ast.dump(one) == ast.dump(other)
 
 

@@ -60,9 +60,9 @@ def instrument(files: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[PathN
 
 @dataclass(frozen=True)
 class _Outline:
-    """What is kept of a file. `imported` are the files of the project that its imports may run. `is_main`: it says
-    itself that it is a script; `acts`: it does more than to define, and has to do with PyTorch. `end` is the offset
-    behind the import that the hook is added to (see _last_import)."""
+    """A file as far as it may be a script. `imported` are the files of the project that its imports may run. `is_main`:
+    it says itself that it is a script; `acts`: it does more than to define, and has to do with PyTorch. `end` is the
+    offset behind the import that the hook is added to (see _last_import)."""
 
     imported: frozenset[str] = frozenset()
     is_main: bool = False
@@ -74,7 +74,7 @@ class _Outline:
 def _outline(path: str, project: Project) -> _Outline:
     """One that is not a script for a file that imports nothing or is not valid."""
     source = project.read(path)
-    if b"import" not in source:  # neither a script that can be watched, nor one that imports others
+    if b"import" not in source:  # and so nothing of PyTorch, to watch
         return _Outline()
     names = project.names(path)
     if names is None:

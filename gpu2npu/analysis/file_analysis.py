@@ -31,7 +31,7 @@ class UnreadableError(ValueError):
 
 
 class Question(str, Enum):
-    """What can be asked of a single file."""
+    """The questions that a single file can be asked."""
 
     TORCH_APIS = "torch_apis"
     AFFINITY_APIS = "affinity_apis"
@@ -49,7 +49,7 @@ class FileAnalyser:
     fix: bool = False
 
     def concerns(self, source: bytes, path: str) -> bool:
-        """Whether there may be anything to say of a file, judged by its bytes quickly."""
+        """Tell whether there may be anything to say of a file, judged by its bytes quickly."""
         return path.endswith((".py", ".ipynb")) and (
             self.project.spells_library(source) or (b"import" in source and self.project.has_library)
         )
@@ -108,7 +108,7 @@ class FileAnalyser:
 
 
 def _is_skipped(record: Finding | Advice, skips: Skips) -> bool:
-    """Whether a comment `# gpu2npu: skip` covers a place, by the rules that rewriting has."""
+    """Tell whether a comment `# gpu2npu: skip` covers a place, by the rules that rewriting has."""
     if skips.file & {record.rule, EVERY_RULE}:
         return True
     return skips.covers(record.rule, record.span.start_line, record.span.end_line)

@@ -14,8 +14,8 @@ _VERSION = re.compile(
 
 
 def guarded(tree: ast.AST, use: ast.expr, name: str) -> bool:
-    """Whether an expression of `tree`, which uses `name`, the last part of an API, is guarded: by a `hasattr` of it, a
-    comparison of versions, or a `try` that goes on without it."""
+    """Tell whether an expression of `tree`, which uses `name`, the last part of an API, is guarded: by a `hasattr` of
+    it, a comparison of versions, or a `try` that goes on without it."""
     place = (use.lineno, use.col_offset)
     return any(
         (node.lineno, node.col_offset) <= place < (node.end_lineno or 0, node.end_col_offset or 0)
@@ -43,7 +43,7 @@ def _parts(body: ast.expr | Sequence[ast.stmt]) -> Sequence[ast.stmt | ast.expr]
 
 
 def _goes_on(handler: ast.ExceptHandler) -> bool:
-    """Whether a handler catches what a missing name raises, and raises nothing itself."""
+    """Tell whether a handler catches what a missing name raises, and raises nothing itself."""
     caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     names = [getattr(each, "id", "") for each in caught]
     catches = handler.type is None or any(each in _MISSING for each in names)
@@ -51,7 +51,7 @@ def _goes_on(handler: ast.ExceptHandler) -> bool:
 
 
 def _asks(test: ast.expr, name: str) -> bool:
-    """Whether a condition is about `name` or about the release of PyTorch."""
+    """Tell whether a condition is about `name` or about the release of PyTorch."""
     for node in ast.walk(test):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "hasattr":
             if len(node.args) > 1 and isinstance(node.args[1], ast.Constant) and node.args[1].value == name:

@@ -66,7 +66,7 @@ def limit_findings(code: Code, version: str) -> list[Finding]:
 
 
 def _kind(met: Limit) -> FindingKind:
-    """What nobody can tell from the text, such as the device, is for a person to look at."""
+    """Leave what nobody can tell from the text, such as the device, for a person to look at."""
     return FindingKind.REVIEW if met.outcome == DIFFERS or met.devices else FindingKind.UNSUPPORTED
 
 
@@ -136,7 +136,7 @@ def _dtype(node: ast.expr, scope: Scope, code: Code, depth: int) -> str | None:
 
 
 def _is_tensor(node: ast.expr, scope: Scope, code: Code, depth: int) -> bool:
-    """Whether an expression is certainly a tensor: what a function of torch made."""
+    """Tell whether an expression is certainly a tensor: what a function of torch made."""
     if isinstance(node, ast.Name) and depth > 0:
         values = values_of(node, scope)
         value = values[0].value if len(values) == 1 else None

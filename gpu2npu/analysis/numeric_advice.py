@@ -1,4 +1,4 @@
-"""Where the number formats of an NPU are not those of a GPU: advice on precision, each with the source of the fact."""
+"""Advice on precision, where the number formats of an NPU are not those of a GPU, each with the source of the fact."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _means(code: Code, node: ast.expr | None, scope: Scope, names: frozenset[str
 
 
 def _is_module_method(call: ast.Call, scope: Scope, code: Code, method: str) -> bool:
-    """Whether a call is of this method of a code, without arguments."""
+    """Tell whether a call is of this method of a code, without arguments."""
     function = call.func
     if not isinstance(function, ast.Attribute) or function.attr != method or call.args or call.keywords:
         return False

@@ -1,5 +1,5 @@
-"""Which functions of a library reach, through any chain of calls, something that an NPU lacks or that a migration has
-to rewrite: an unsupported API, a CUDA operator, a CUDA API, an API of which nothing is known.
+"""The functions of a library that reach, through any chain of calls, something that an NPU lacks or that a migration
+has to rewrite: an unsupported API, a CUDA operator, a CUDA API, an API of which nothing is known.
 
 The library is read, never imported. Calls are followed through its files, its classes and what its packages re-export;
 what a variable holds is told from annotations, assignments, defaults and what functions return. A call through an
@@ -33,7 +33,7 @@ from gpu2npu.rulebook import Rulebook, load_rulebook
 
 @uncollected()
 def analyse_library(root: Path, files: Mapping[str, bytes], version: str) -> tuple[list[ReachedNeed], list[PathNote]]:
-    """What the functions of a library need, and a note for each file that could not be read.
+    """The needs of the functions of a library, and a note for each file that could not be read.
 
     `files` are its Python, C++ and CUDA files by path in the folder `root`, which is only a name here. `version` is one
     of support.tables.VERSIONS.
@@ -103,6 +103,6 @@ def _place(graph: Graph, node: str) -> tuple[str, int]:
 
 
 def _is_constructor(node: str, steps: Mapping[str, Step]) -> bool:
-    """Whether it is only told of by its class, which is there too."""
+    """Tell whether only its class is reported, which is there too."""
     owner, _, name = node.rpartition(".")
     return name in ("__init__", "__new__", "__post_init__") and owner in steps

@@ -1,5 +1,5 @@
-"""What a project calls of a library that an analysis of the library has listed: the tables of `-m third_party`, read
-again for a project that uses it."""
+"""The calls of a project to a library of which an analysis has listed the functions: the tables of `-m third_party`,
+read again for a project that uses it."""
 
 from __future__ import annotations
 

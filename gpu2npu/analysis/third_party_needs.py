@@ -1,5 +1,5 @@
-"""What a name that a library uses needs on the NPU: by the migration's rules, the facts of the release, and the CUDA
-operators that the library exports itself."""
+"""The needs, on the NPU, of the names that a library uses: by the migration's rules, the facts of the release, and the
+CUDA operators that the library exports itself."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _own_operator(operator: str) -> Need:
 
 
 def _reported(rule: Rule, name: str) -> Need:
-    """What a rule says that tells of a place instead of editing it: a migration leaves it to a person."""
+    """The need by a rule that reports a place instead of editing it: a migration leaves it to a person."""
     assert rule.then.report is not None
     kinds = {FindingKind.UNSUPPORTED: NeedKind.UNSUPPORTED, FindingKind.UNKNOWN: NeedKind.UNKNOWN}
     return Need(kinds.get(rule.then.report.kind, NeedKind.MIGRATION), name, rule.then.report.message)

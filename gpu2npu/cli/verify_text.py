@@ -1,4 +1,4 @@
-"""What `gpu2npu verify` shows on a terminal or in a pipe: the losses as they come, and the verdict."""
+"""The text that `gpu2npu verify` shows on a terminal or in a pipe: the losses as they come, and the verdict."""
 
 from __future__ import annotations
 

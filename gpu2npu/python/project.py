@@ -131,13 +131,13 @@ class Project:
         return next((path for path in found if not self._is_hidden(path, module, importer)), None) if found else None
 
     def _is_hidden(self, path: str, module: str, importer: str) -> bool:
-        """Whether an absolute import cannot mean a file: it is the importer, or lies in a package beside or above an
-        importer that is a module of that package, as its imports from that package show."""
-        if module.startswith("."):
+        """Tell whether an import by a bare name cannot mean a file: it is the importer, or lies in a package that the
+        importer is a module of, as its other imports show."""
+        if "." in module:
             return False
         if path == importer:
             return not path.endswith("__init__.py")
-        folder = path.removesuffix(".py").removesuffix("/__init__").removesuffix(module.replace(".", "/"))
+        folder = path.removesuffix(".py").removesuffix("/__init__").removesuffix(module)
         if f"{folder}__init__.py" not in self.files or not importer.startswith(folder):
             return False
         interface = self.interface(importer, importer)

@@ -164,3 +164,21 @@ def test_what_cannot_be_watched_is_told() -> None:
     assert [(note.path, note.failed) for note in notes] == told
     _, notes = instrument({"m.py": b"def f():\n    import torch\nif __name__ == '__main__':\n    f()\n"})
     assert [note.path for note in notes] == ["m.py", "."]
+
+
+def test_scripts_are_told_by_what_imports_them_and_what_they_lead_to() -> None:
+    files = {
+        "train.py": b"from model import net\nnet.train()\n",  # its torch comes from another file
+        "model.py": b"import torch\nnet = torch.nn.Linear(1, 1)\nprint(net)\n",  # imported, though it acts
+        "functions.py": b"from model import train\n",  # a function with the name of a script
+        "report.py": b"import csv\ncsv.reader([])\nprint(1)\n",  # has nothing to do with torch
+        "guarded.py": b"import torch\nif __name__ == '__main__' and torch.cuda.is_available():\n    pass\n",
+    }
+    changed, _ = instrument(files)
+    assert sorted(path for path in changed if path in files) == ["guarded.py", "train.py"]
+
+
+def test_the_hook_goes_behind_the_import_in_any_encoding() -> None:
+    source = "# coding: latin-1\nx = 'é'; import torch  # é\nprint(torch)\n".encode("latin-1")
+    changed, _ = instrument({"a.py": source})
+    assert changed["a.py"] == source.replace(b"import torch", b"import torch" + HOOK)

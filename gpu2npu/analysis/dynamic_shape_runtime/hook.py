@@ -114,7 +114,7 @@ class Detector:
             yield batch
 
     def iteration(self) -> None:
-        """What runs from here on is compared with what ran after the last such place."""
+        """Compare what runs from here on with what ran after the last such place."""
         if threading.current_thread() is not threading.main_thread() or torch.utils.data.get_worker_info() is not None:
             return
         if self._mode is None:
