@@ -123,6 +123,10 @@ class Found:
     severity: Severity = Severity.CHANGE
     advice: str = ""
 
+    def at(self, span: Span) -> Finding:
+        """The finding with its place by lines and columns."""
+        return Finding(span, self.rule, self.kind, self.api, self.message, self.severity, self.advice)
+
 
 @dataclass(frozen=True)
 class FileRewrite:

@@ -14,21 +14,23 @@ import ast
 
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import number
+from gpu2npu.python.edits import Edited
 from gpu2npu.python.scopes import Scope
-from gpu2npu.python.text import splice
+from gpu2npu.records import Edit
 
 # Numbers that every dtype but bool holds, or wraps alike.
 _LARGEST = 127
+_RULE = "masked-store"  # of data/affinity.json
 
 
 def fixed(code: Code) -> str | None:
     """The file's text with every fix made, None if there is none."""
-    replacements = [
-        (*code.file.bounds(statement), new)
+    edits = [
+        Edit(code.file.bounds(statement), new, _RULE, "An NPU fills by a mask in one operator.")
         for statement, scope in code.stores
         if (new := _filled(statement, scope, code)) is not None
     ]
-    return splice(code.text, replacements) if replacements else None
+    return Edited(code.text, edits).text if edits else None
 
 
 def _filled(statement: ast.Assign, scope: Scope, code: Code) -> str | None:

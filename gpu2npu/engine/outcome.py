@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from gpu2npu.engine.findings import merged
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.needed_imports import needed_imports
 from gpu2npu.engine.table import RuleTable
@@ -93,11 +94,10 @@ def _line_end(text: str, offset: int) -> int:
 def _findings(file: PythonFile, found: Sequence[Found], rewrite: FileRewrite) -> tuple[Finding, ...]:
     """The findings, each once: those of the rules about code that stays, but where a codemod has one of the same rule
     on the same line."""
-    own = [_finding(each, file) for each in rewrite.found]
+    own = [each.at(file.lines.span(*each.place)) for each in rewrite.found]
     answered = {(finding.span.start_line, finding.rule) for finding in own}
-    left = [_finding(each, file) for each in found if _stays(each.place, rewrite.edits)]
-    kept = [finding for finding in left if (finding.span.start_line, finding.rule) not in answered]
-    return tuple(sorted(dict.fromkeys((*kept, *own)), key=lambda finding: (finding.span, finding.rule, finding.api)))
+    left = [each.at(file.lines.span(*each.place)) for each in found if _stays(each.place, rewrite.edits)]
+    return merged(own, left, lambda finding: (finding.span.start_line, finding.rule) in answered)
 
 
 def _stays(place: Bounds, edits: Sequence[Edit]) -> bool:
@@ -109,8 +109,3 @@ def _stays(place: Bounds, edits: Sequence[Edit]) -> bool:
 
 def _holds(outer: Bounds, inner: Bounds) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1]
-
-
-def _finding(found: Found, file: PythonFile) -> Finding:
-    span = file.lines.span(*found.place)
-    return Finding(span, found.rule, found.kind, found.api, found.message, found.severity, found.advice)

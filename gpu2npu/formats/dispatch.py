@@ -18,7 +18,7 @@ from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.kinds import Kind, kind_of
 from gpu2npu.formats.knowledge import Knowledge, knowledge_for, patterns_in
 from gpu2npu.formats.makefile import makefile_marks
-from gpu2npu.formats.marks import Lines, Mark, records, resolved, review, spliced
+from gpu2npu.formats.marks import Mark, records, resolved, review, spliced
 from gpu2npu.formats.nodes import FormatError, Items, entry
 from gpu2npu.formats.notebook import migrate_notebook
 from gpu2npu.formats.own_variables import own_variables
@@ -27,6 +27,7 @@ from gpu2npu.formats.settings import settings_marks
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
+from gpu2npu.python.text import Lines
 from gpu2npu.records import Edit, FileRewrite, MigratedFile, Span
 from gpu2npu.rulebook.rule import Rulebook
 
@@ -75,7 +76,7 @@ def migrate_file(
         result = _notebook(text, path, rulebook, context, knowledge)
         return result if result.content is None else replace(result, content=bom + result.content)
     marks = _marks(text, path, kind, knowledge)
-    lines = Lines(text)
+    lines = Lines.of(text)
     spans = ((mark, _line_of(mark, lines)) for mark in marks)
     marks = resolved(mark for mark, span in spans if not skips.covers(mark.rule, span.start_line, span.end_line))
     return _file(text, path, marks, rulebook, bom, encoding)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from gpu2npu.engine.findings import merged
 from gpu2npu.python.edits import Edited
-from gpu2npu.records import Bounds, Change, Edit, Finding, FindingKind, Found, Operation, Severity, Span
+from gpu2npu.python.text import Lines
+from gpu2npu.records import Bounds, Change, Edit, Finding, FindingKind, Found, Operation, Severity
 from gpu2npu.rulebook.rule import Rule
 from gpu2npu.rulebook.severity import severity_of_match
 
@@ -71,30 +71,15 @@ def _edits(marks: Iterable[Mark]) -> list[Edit]:
     return [mark for mark in marks if isinstance(mark, Edit)]
 
 
-class Lines:
-    """Where the lines of a text start."""
-
-    def __init__(self, text: str) -> None:
-        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
-
-    def span(self, start: int, end: int, cell: int = 0) -> Span:
-        return Span(*self._position(start), *self._position(end), cell=cell)
-
-    def _position(self, offset: int) -> tuple[int, int]:
-        line = bisect_right(self._starts, offset)
-        return line, offset - self._starts[line - 1]
-
-
 def records(text: str, marks: Sequence[Mark], cell: int = 0) -> tuple[tuple[Change, ...], tuple[Finding, ...]]:
     """The changes and findings that resolved marks are, in order."""
-    lines = Lines(text)
+    lines = Lines.of(text)
     changes = []
     findings = []
     for mark in marks:
         start, end = mark.place
         if isinstance(mark, Found):
-            span = lines.span(start, end, cell)
-            findings.append(Finding(span, mark.rule, mark.kind, mark.api, mark.message, mark.severity, mark.advice))
+            findings.append(mark.at(lines.span(start, end, cell)))
             continue
         before, after = text[start:end], "".join(map(str, mark.pieces))
         if start == end and after.endswith("\n"):  # new lines are reported where the line before them ends
@@ -102,4 +87,4 @@ def records(text: str, marks: Sequence[Mark], cell: int = 0) -> tuple[tuple[Chan
         operation = Operation.MODIFY if before else Operation.INSERT
         change = Change(lines.span(start, end, cell), mark.rule, operation, mark.message, before, after.strip("\r\n"))
         changes.append(change)
-    return tuple(changes), tuple(findings)
+    return tuple(changes), merged(findings)

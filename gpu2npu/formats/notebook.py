@@ -13,10 +13,11 @@ from gpu2npu.engine import ProjectContext, migrate_source
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.knowledge import Knowledge
-from gpu2npu.formats.marks import Lines, Mark, records, resolved, review, shifted, spliced
+from gpu2npu.formats.marks import Mark, records, resolved, review, shifted, spliced
 from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar, entry
 from gpu2npu.formats.notebook_cells import Cell, read_cell, unmasked
 from gpu2npu.formats.shell import shell_marks
+from gpu2npu.python.text import Lines
 from gpu2npu.records import Change, Edit, Finding, MigratedFile, Span
 from gpu2npu.rulebook.rule import Rulebook
 
@@ -67,7 +68,7 @@ def migrate_notebook(
 
 def cell_lines(text: str) -> Iterator[tuple[int, int]]:
     """The number of each code cell that has a source, and the line of the notebook on which that source starts."""
-    lines = Lines(text)
+    lines = Lines.of(text)
     for number, source in _sources(read_json(text)):
         if source:
             yield number, lines.span(source[0].scalar.start, source[0].scalar.start).start_line
@@ -178,7 +179,7 @@ def _new_lines(
 
 
 def _is_off(mark: Mark, cell: Cell, skips: Skips) -> bool:
-    span = Lines(cell.text).span(*mark.place)
+    span = Lines.of(cell.text).span(*mark.place)
     return not skips.file.isdisjoint({mark.rule, EVERY_RULE}) or skips.covers(mark.rule, span.start_line, span.end_line)
 
 

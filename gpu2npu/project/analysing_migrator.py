@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from gpu2npu.analysis.file_analysis import FileAnalyser
 from gpu2npu.analysis.torch_apis import RULE
 from gpu2npu.engine import unreadable
+from gpu2npu.engine.findings import merged
 from gpu2npu.project.migrator import Migrator
-from gpu2npu.records import Change, Finding, FindingKind, MigratedFile, Span
+from gpu2npu.records import Finding, FindingKind, MigratedFile, Span
 
 
 @dataclass(frozen=True)
 class AnalysingMigrator:
-    """Migrates a file and analyses its source. What a rule changed or told of is not told again."""
+    """Migrates a file and analyses its source. What a rule changes or reports is not reported again."""
 
     migrator: Migrator
     analyser: FileAnalyser
@@ -41,10 +42,14 @@ class AnalysingMigrator:
             failure = unreadable(source, path) if path.endswith(".py") else None
             if failure is not None:
                 return MigratedFile(path, failure=failure)
-            return replace(migrated, findings=(*migrated.findings, _unread(analysed.failure)))
-        told: list[Change | Finding] = [*migrated.changes, *migrated.findings]
-        findings = tuple(finding for finding in analysed.findings if not _is_told(finding, told))
-        return replace(migrated, findings=(*migrated.findings, *findings), advice=analysed.advice)
+            return replace(migrated, findings=merged(migrated.findings, [_unread(analysed.failure)]))
+        reported = [change.span for change in migrated.changes] + [finding.span for finding in migrated.findings]
+        findings = merged(
+            migrated.findings,
+            analysed.findings,
+            lambda finding: any(_overlap(finding.span, span) for span in reported),
+        )
+        return replace(migrated, findings=findings, advice=analysed.advice)
 
     def _migrated(self, source: bytes, path: str) -> MigratedFile:
         if path.endswith(".py"):
@@ -71,10 +76,6 @@ class RuleFindings:
     @property
     def _both(self) -> AnalysingMigrator:
         return AnalysingMigrator(self.migrator, self.analyser)
-
-
-def _is_told(finding: Finding, told: list[Change | Finding]) -> bool:
-    return any(_overlap(finding.span, record.span) for record in told)
 
 
 def _overlap(one: Span, other: Span) -> bool:

@@ -48,10 +48,10 @@ class Lines:
             self.offset(node.end_lineno or node.lineno, node.end_col_offset or 0),
         )
 
-    def span(self, start: int, end: int) -> Span:
-        """The place between two offsets, as reports give it."""
+    def span(self, start: int, end: int, cell: int = 0) -> Span:
+        """The place between two offsets, in a cell of a notebook or elsewhere (0), as reports give it."""
         (start_line, start_column), (end_line, end_column) = self._place(start), self._place(end)
-        return Span(start_line, start_column, end_line, end_column)
+        return Span(start_line, start_column, end_line, end_column, cell=cell)
 
     def _place(self, offset: int) -> tuple[int, int]:
         line = bisect_right(self.starts, offset)
