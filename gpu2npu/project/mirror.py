@@ -13,7 +13,7 @@ from gpu2npu.records import PathNote
 
 # Bytes. The syntax tree of a Python file and what is found out about it take 150 times as much memory; other files are
 # data when they are so large, but for notebooks with pictures in them.
-LARGEST_PYTHON = 10_000_000
+LARGEST_PYTHON = 4_000_000
 LARGEST_OTHER = 50_000_000
 
 

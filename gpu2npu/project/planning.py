@@ -32,10 +32,10 @@ class PartPlanning:
         planned, done = [], 0
         with closing(self._answers(plan, parts)) as answered:
             for part, answer in answered:
-                done += len(part.sources)
-                self.progress(done, total, "planned")
                 if isinstance(answer, CodemodError):
                     raise answer
+                done += len(part.sources)
+                self.progress(done, total, "planned")
                 planned.append(_failed(part, answer) if isinstance(answer, BaseException) else answer)
         return planned
 

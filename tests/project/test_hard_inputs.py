@@ -129,7 +129,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, s
         large.write((IMPORT + PLACE).encode())
         large.truncate(LARGEST_PYTHON + 1)
     said = {f"{name}.py": reason for name, (_, reason) in {**REFUSED, **WHOLE}.items()}
-    return folder, said | {"large.py": "it was not looked at: it is larger than 10 MB, the limit for a Python file"}
+    return folder, said | {"large.py": "it was not looked at: it is larger than 4 MB, the limit for a Python file"}
 
 
 def unlike(found: Mapping[str, str], said: Mapping[str, str]) -> dict[str, str]:

@@ -85,13 +85,16 @@ def test_the_command_plans_in_processes(sources: dict[str, bytes], tmp_path: Pat
     project = tmp_path / "project"
     project.mkdir()
     for path, content in sources.items():
-        (project / path).write_bytes(content + b"# " + b"filling " * 8_000 + b"\n")
+        for folder in ("one", "two"):
+            (project / folder).mkdir(exist_ok=True)
+            (project / folder / path).write_bytes(content + b"# " + b"filling " * 8_000 + b"\n")
     written = []
     for jobs in ("1", "2"):
         command = [sys.executable, "-m", "gpu2npu", "-i", project, "-o", tmp_path / jobs, "-v", "2.1.0", "-j", jobs]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
-        assert "8 of 8 files planned\n" in done.stderr
+        assert "16 of 16 files planned\n" in done.stderr
         copy = tmp_path / jobs / "project_msft"
-        written.append({path.name: path.read_bytes() for path in copy.glob("*.*") if path.suffix in (".py", ".csv")})
+        files = {path.relative_to(copy).as_posix(): path for path in copy.rglob("*.*")}
+        written.append({name: path.read_bytes() for name, path in files.items() if path.suffix in (".py", ".csv")})
     assert written[0] == written[1]
-    assert b"DistributedDataParallel" in written[0]["train0.py"]
+    assert b"DistributedDataParallel" in written[0]["one/train0.py"]
