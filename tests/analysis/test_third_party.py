@@ -177,6 +177,12 @@ def test_modules_reach_what_their_parts_reach() -> None:
     }
 
 
+def test_a_function_that_is_handed_on_runs_unless_it_is_only_kept() -> None:
+    kept = "from .ops import reduce\ndef keep(hooks):\n    hooks.append(reduce)\n    register_hook(reduce)\n"
+    files = {"__init__.py": "", "ops.py": IN_NCCL, "k.py": f"{kept}def run(x):\n    return apply(reduce, x)\n"}
+    assert reaching_nccl(files) == {"ops.reduce", "k.run"}
+
+
 def test_each_kind_of_need() -> None:
     files = {
         "__init__.py": "",

@@ -75,6 +75,7 @@ def test_chains_longer_than_the_limit_end(ask: Ask) -> None:
 def test_a_module_of_a_package_does_not_import_its_neighbours_by_their_bare_names(text: str, path: str | None) -> None:
     files = {"lib/__init__.py": b"", "lib/a.py": text.encode(), "lib/b.py": b"", "lib/wandb.py": b""}
     assert torch_project(files).module_path("wandb", "lib/a.py") == path
+    assert torch_project(files).module_path("wandb", "lib/wandb.py") is None
 
 
 def test_a_package_given_by_its_own_folder_is_found_by_its_name() -> None:
