@@ -17,7 +17,7 @@ _SPELLED = re.compile(r"(?<![^\W_])npu(?![^\W_])", re.IGNORECASE)
 
 def other_branches(file: PythonFile) -> list[Bounds]:
     """The places that run on no NPU, since a condition beside them is for it: the other branches of an `if` and their
-    conditions, what follows `if is_npu_available(): return ...`."""
+    conditions, what follows `if is_npu_available(): return ...`, what is listed beside a name of the NPU's."""
     if _SPELLED.search(file.text) is None:
         return []
     return sorted(place for node in file.parents for place in _beside(node, file))
@@ -28,6 +28,9 @@ def _beside(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
         asked = asks_for_npu(node.test)
         if asked is not None:
             yield file.bounds(node.orelse if asked else node.body)
+    elif isinstance(node, (ast.List, ast.Tuple, ast.Set)):  # in (DistributedType.MULTI_GPU, DistributedType.MULTI_NPU)
+        if any(isinstance(each, ast.Attribute) and _is_named(each) for each in node.elts):
+            yield from (file.bounds(each) for each in node.elts)
     elif isinstance(node, ast.If) and not _is_elif(node, file):
         chain = _chain(node)
         own = next((branch for branch in chain if asks_for_npu(branch.test)), None)

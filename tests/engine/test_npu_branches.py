@@ -3,6 +3,8 @@
 import pytest
 
 KEPT = [
+    "from accelerate import DistributedType as D\nmany = kind in (D.MULTI_GPU, D.MULTI_NPU)\n",
+    "modules = [torch.cuda, torch.npu]\n",
     "if kind == 'npu':\n    torch.npu.empty_cache()\nelse:\n    torch.cuda.empty_cache()\n",
     "if kind == 'cuda':\n    torch.cuda.empty_cache()\nelif kind == 'npu':\n    torch.npu.empty_cache()\n",
     "if torch.cuda.is_available():\n    n = 1\nelif hasattr(torch, 'npu') and torch.npu.is_available():\n    n = 2\n",
@@ -13,6 +15,7 @@ KEPT = [
     "if device.startswith('npu'):\n    s = torch.npu.current_stream()\nelse:\n    s = torch.cuda.ExternalStream(0)\n",
 ]
 CHANGED = {
+    "from accelerate import DistributedType as D\nx = kind in (D.MULTI_GPU, D.NO)\n": "(D.MULTI_NPU, D.NO)",
     "if use_npu or use_cuda:\n    pass\nelse:\n    torch.cuda.empty_cache()\n": "    torch.npu.empty_cache()\n",
     "if amp and is_npu:\n    pass\nelse:\n    torch.cuda.empty_cache()\n": "    torch.npu.empty_cache()\n",
     "if is_npu:\n    torch.cuda.empty_cache()\n": "    torch.npu.empty_cache()\n",

@@ -53,7 +53,7 @@ def test_the_schema_is_a_schema() -> None:
 
 
 def test_roles_have_patterns_that_compile() -> None:
-    assert RULEBOOK.roles.keys() == {"device", "backend", "reference"}
+    assert RULEBOOK.roles.keys() == {"device", "backend", "reference", "distributed-type"}
     for role in RULEBOOK.roles.values():
         re.compile((role.prefix or "") + (role.suffix or ""))
 
