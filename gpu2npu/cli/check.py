@@ -250,7 +250,7 @@ def _check_many(
 
 
 def _counted(result: CheckResult) -> list[tuple[Enum, int]]:
-    """How many findings of each severity and of each kind are reported, from the worst."""
+    """Count the reported findings of each severity and of each kind, from the worst."""
     return [*result.severities.items(), *result.counts.items()]
 
 

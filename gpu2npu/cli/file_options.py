@@ -1,4 +1,4 @@
-"""What commands that look at the files of a project have in common."""
+"""Options of every command that looks at the files of a project."""
 
 from __future__ import annotations
 

@@ -327,7 +327,7 @@ def main() -> NoReturn:
 
 
 def _is_of_stdout(error: Exception) -> bool:
-    """Whether standard output is on a disk that is full: errors of other files have a name."""
+    """Tell whether standard output is on a full disk: where other files are written, that is an OutputError by now."""
     return isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None
 
 

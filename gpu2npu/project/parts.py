@@ -1,4 +1,4 @@
-"""Which part of a project a file belongs to, by its path; and which imports only some calls reach."""
+"""The part of a project that a file belongs to, by its path; and imports that only some calls reach."""
 
 from __future__ import annotations
 
