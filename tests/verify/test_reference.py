@@ -1,5 +1,6 @@
 """The reference device: CUDA's part played on the CPU. In a process of its own, since it changes torch."""
 
+import os
 import subprocess
 import sys
 from textwrap import dedent
@@ -130,3 +131,11 @@ def test_cuda_is_played_as_cuda_behaves() -> None:
         [sys.executable, "-W", "ignore", "-c", dedent(PROGRAM)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_what_pytorch_holds_outlives_the_interpreter() -> None:
+    """Its static objects read the table of CUDA's hooks when they end; glibc is asked to overwrite what is freed."""
+    program = "from gpu2npu.verify import reference\nreference.install(1)\n"
+    freed = {"MALLOC_PERTURB_": "165", "PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+    done = subprocess.run([sys.executable, "-c", program], env=os.environ | freed, check=False)
+    assert done.returncode == 0

@@ -24,9 +24,12 @@ _WORD = ctypes.sizeof(ctypes.c_void_p)
 _BEFORE = 2  # words of a virtual table before its first function: offset to top, type information
 _FUNCTIONS = 64  # more than the classes have
 _IS_BUILT = 2  # after the two destructors
-_DEVICE_COUNT = _IS_BUILT + 4
 
-_kept: list[Any] = []  # what PyTorch holds addresses of
+
+def _immortal(held: Any) -> int:
+    """The address of a ctypes object that PyTorch holds: it is read when static objects end, after the interpreter."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
+    return ctypes.addressof(held)
 
 
 class CannotPlayError(RuntimeError):
@@ -56,19 +59,16 @@ def believe(devices: int) -> None:
 
 def _function(answer: int) -> int:
     """The address of a C function that returns `answer` whatever it is given."""
-    function = ctypes.CFUNCTYPE(ctypes.c_int64)(lambda: answer)
-    _kept.append(function)
-    address = ctypes.cast(function, ctypes.c_void_p).value
-    assert address is not None
-    return address
+    pointer = ctypes.c_void_p.from_address(_immortal(ctypes.CFUNCTYPE(ctypes.c_int64)(lambda: answer)))
+    assert pointer.value is not None
+    return pointer.value
 
 
 def _register_guard(register: Any) -> None:
     table = (ctypes.c_void_p * _FUNCTIONS)(*[_function(0)] * _FUNCTIONS)
-    guard = ctypes.c_void_p(ctypes.addressof(table))
-    _kept.extend((table, guard))
+    guard = ctypes.c_void_p(_immortal(table))
     register.argtypes, register.restype = (ctypes.c_int8, ctypes.c_void_p), None
-    register(_CUDA, ctypes.addressof(guard))
+    register(_CUDA, _immortal(guard))
     torch._C._ensureCUDADeviceGuardSet()
 
 
@@ -78,12 +78,11 @@ def _answer_as_built(hooks: int, devices: int) -> None:
     assert original is not None
     size = _BEFORE + _FUNCTIONS
     table = (ctypes.c_void_p * size)(*(ctypes.c_void_p * size).from_address(original - _BEFORE * _WORD))
-    _kept.append(table)
     yes, no = _function(1), _function(0)
     first = _BEFORE + _IS_BUILT
     for place, answer in enumerate((yes, yes, yes, no, _function(devices), no, no, no, no)):
         table[first + place] = answer
-    pointer.value = ctypes.addressof(table) + _BEFORE * _WORD
+    pointer.value = _immortal(table) + _BEFORE * _WORD
     if str(torch._C._accelerator_getAccelerator()) != "cuda":
         pointer.value = original
         raise CannotPlayError(f"torch {torch.__version__} keeps its CUDA hooks in another order than torch 2.9 to 2.13")
