@@ -41,6 +41,7 @@ FINDING_GROUPS = "finding_groups.csv"
 
 _CHANGE_HEADER = ("File", "Start Line", "End Line", "Operation Type", "Message", "Rule", "Before", "After")
 _FINDING_HEADER = ("File", "Start Line", "End Line", "OP", "Tips", "Severity", "Group")
+PLACE_HEADER = (*_FINDING_HEADER, "Kind", "Rule", "Part")
 _NATIVE_HEADER = ("File", "Api", "Line", "Kind", "Called From")
 _AFFINITY_HEADER = (
     "File",
@@ -128,17 +129,25 @@ def _change_row(path: str, change: Change) -> _Row:
 
 def finding_rows(files: Iterable[MigratedFile], kinds: set[FindingKind]) -> list[_Row]:
     entries = [(file.path, finding) for file in files for finding in file.findings if finding.kind in kinds]
+    return [_finding_row(path, finding) for path, finding in sorted(entries, key=_place)]
+
+
+def _finding_row(path: str, finding: Finding) -> _Row:
+    return (
+        file_and_cell(path, finding.span),
+        finding.span.start_line,
+        finding.span.end_line,
+        finding.api,
+        finding.message,
+        finding.severity.value,
+        group_of(finding),
+    )
+
+
+def place_rows(places: Iterable[tuple[str, Finding, Part]]) -> list[_Row]:
+    """One row a finding, of every kind, in the order given: for a table in memory, see PLACE_HEADER."""
     return [
-        (
-            file_and_cell(path, finding.span),
-            finding.span.start_line,
-            finding.span.end_line,
-            finding.api,
-            finding.message,
-            finding.severity.value,
-            group_of(finding),
-        )
-        for path, finding in sorted(entries, key=_place)
+        (*_finding_row(path, finding), finding.kind.value, finding.rule, part.value) for path, finding, part in places
     ]
 
 
