@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from gpu2npu.emulator import kernels
-from gpu2npu.emulator.custom import definition
+from gpu2npu.emulator import kernels, npu_ops
 from gpu2npu.emulator.device import borrowed, computed, lifecycle, signature, storage_ops
 from gpu2npu.emulator.device.blame import blame
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES
 from gpu2npu.emulator.kernels import promotion
 from gpu2npu.emulator.kernels.registry import Kernel
+from gpu2npu.emulator.npu_ops import definition
 
 _KEY = "PrivateUse1"
 _ALLOCATING = ("empty.memory_format", "empty_strided", "_efficientzerotensor", "_to_copy")
@@ -80,6 +80,7 @@ def load_kernels() -> None:
     with _lock:
         if _loaded:
             return
+        npu_ops.load()
         for name, kernel in kernels.load().items():
             register(name, kernel)
         _loaded = True

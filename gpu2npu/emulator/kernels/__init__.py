@@ -1,4 +1,4 @@
-"""NumPy kernels, one module a family, registered by aten name."""
+"""NumPy kernels of PyTorch's operators, registered by aten name; a folder for each family."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ __all__ = ["KERNELS", "load"]
 
 def load() -> dict[str, Kernel]:
     """Import every family, so that its kernels are registered, and return the table."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        importlib.import_module(module.name)
     return KERNELS

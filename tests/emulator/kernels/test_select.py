@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from gpu2npu.emulator.kernels.select import chosen, kept
+from gpu2npu.emulator.kernels.indexing.select import chosen, kept
 
 DTYPES = [np.float32, np.float16, ml_dtypes.bfloat16, np.float64, np.int64, np.int32, np.uint8, bool, np.complex64]
 

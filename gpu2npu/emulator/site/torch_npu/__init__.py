@@ -14,8 +14,8 @@ def _autoload() -> None:
 
 def _install() -> None:
     try:
-        from gpu2npu.emulator.custom import definition
         from gpu2npu.emulator.device import backend
+        from gpu2npu.emulator.npu_ops import definition
     except ModuleNotFoundError as error:
         raise ImportError(
             f"the emulated torch_npu has no module {error.name!r}: install gpu2npu[emulator] in the Python that runs "
@@ -40,8 +40,8 @@ def __getattr__(name: str) -> object:
 
     import torch
 
-    from gpu2npu.emulator.custom import definition
     from gpu2npu.emulator.device.support_table import has_custom
+    from gpu2npu.emulator.npu_ops import definition
 
     if name not in definition.names() or not has_custom(name):  # the import system asks for submodules here
         raise AttributeError(f"module 'torch_npu' has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""Products of matrices, factorisations, transforms and distances."""

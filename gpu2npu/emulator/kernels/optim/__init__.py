@@ -1,0 +1,1 @@
+"""Fused optimizers, and the scaling of gradients."""

@@ -1,0 +1,1 @@
+"""Elementwise operators, and lists of them."""

@@ -1,0 +1,357 @@
+"""Activations and their gradients. Halves are computed in float32 and rounded once."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+
+from gpu2npu.emulator.kernels.indexing.select import chosen, kept
+from gpu2npu.emulator.kernels.parallel import by_rows
+from gpu2npu.emulator.kernels.pointwise.special import erf
+from gpu2npu.emulator.kernels.promotion import F32, Array, float_dtype, rounded, wide, wide_float
+from gpu2npu.emulator.kernels.registry import kernel
+
+_SQRT_HALF = math.sqrt(0.5)
+_SQRT_2_PI = math.sqrt(2 / math.pi)
+_INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
+_TANH_CUBIC = 0.044715
+
+
+def logistic(x: Array) -> Array:
+    """1 / (1 + exp(-x)) of a float32 or float64 array."""
+    y = np.exp(np.negative(x))
+    y += 1
+    return np.reciprocal(y)
+
+
+@kernel("aten::relu")
+def relu(self: Array) -> Array:
+    """max(self, 0); NaN stays NaN."""
+    if self.dtype is F32:
+        return np.maximum(self, np.float32(0))
+    return rounded(np.maximum(wide(self), wide(self).dtype.type(0)), self.dtype)
+
+
+@kernel("aten::relu6")
+def relu6(self: Array) -> Array:
+    """self within [0, 6]."""
+    return hardtanh(self, 0, 6)
+
+
+@kernel("aten::threshold")
+def threshold(self: Array, threshold: float, value: float) -> Array:
+    """`value` where self <= threshold, self elsewhere."""
+    return np.where(wide(self) <= threshold, self.dtype.type(value), self)
+
+
+@kernel("aten::threshold_backward")
+def threshold_backward(grad_output: Array, self: Array, threshold: float) -> Array:
+    """The gradient where self > threshold, 0 elsewhere; self may be the activation's result."""
+    x = wide(self)
+    return kept(~np.less_equal(x, x.dtype.type(threshold)), grad_output)
+
+
+@kernel("aten::leaky_relu")
+def leaky_relu(self: Array, negative_slope: float = 0.01) -> Array:
+    """self where positive, negative_slope * self elsewhere."""
+    x = wide(self)
+    return rounded(chosen(x > 0, x, x * x.dtype.type(negative_slope)), self.dtype)
+
+
+@kernel("aten::leaky_relu_backward")
+def leaky_relu_backward(grad_output: Array, self: Array, negative_slope: float, self_is_result: bool) -> Array:
+    """The gradient, scaled by negative_slope where self <= 0."""
+    grad = wide(grad_output)
+    return rounded(chosen(wide(self) > 0, grad, grad * grad.dtype.type(negative_slope)), grad_output.dtype)
+
+
+@kernel("aten::_prelu_kernel")
+def prelu(self: Array, weight: Array) -> Array:
+    """self where positive, weight * self elsewhere; weight broadcasts."""
+    x = wide(self)
+    return rounded(np.where(x > 0, x, x * wide(weight)), self.dtype)
+
+
+@kernel("aten::_prelu_kernel_backward")
+def prelu_backward(grad_output: Array, self: Array, weight: Array) -> tuple[Array, Array]:
+    """Gradients for self and, not yet summed, for the weight."""
+    grad, x = wide(grad_output), wide(self)
+    positive = x > 0
+    grad_self = np.where(positive, grad, grad * wide(weight))
+    return rounded(grad_self, self.dtype), rounded(np.where(positive, grad.dtype.type(0), grad * x), self.dtype)
+
+
+@kernel("aten::elu")
+def elu(self: Array, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Array:
+    """scale * self where positive, scale * alpha * (exp(input_scale * self) - 1) elsewhere."""
+    x = wide(self)
+    kind = x.dtype.type
+    negative = kind(alpha * scale) * np.expm1(x * kind(input_scale))
+    return rounded(np.where(x < 0, negative, x * kind(scale)), self.dtype)
+
+
+@kernel("aten::elu_backward")
+def elu_backward(
+    grad_output: Array, alpha: float, scale: float, input_scale: float, is_result: bool, self_or_result: Array
+) -> Array:
+    """The gradient of elu from its input, or from its result where `is_result`."""
+    grad, x = wide(grad_output), wide(self_or_result)
+    kind = x.dtype.type
+    if is_result:
+        slope = kind(input_scale) * (x + kind(alpha * scale))
+    else:
+        slope = kind(input_scale * alpha * scale) * np.exp(x * kind(input_scale))
+    return rounded(grad * np.where(x <= 0, slope, kind(scale)), grad_output.dtype)
+
+
+@kernel("aten::gelu")
+def gelu(self: Array, *, approximate: str = "none") -> Array:
+    """self * Phi(self); with "tanh", Phi by its tanh approximation.
+
+    Raises:
+        RuntimeError: `approximate` is neither "none" nor "tanh".
+    """
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    x = np.asarray(wide(self))
+    return rounded(by_rows(partial(_gelu, approximate == "tanh"), np.empty_like(x), x), self.dtype)
+
+
+def _gelu(by_tanh: bool, y: Array, x: Array) -> None:
+    kind = x.dtype.type
+    if by_tanh:
+        np.multiply(x, x, out=y)
+        y *= kind(_TANH_CUBIC * _SQRT_2_PI)
+        y += kind(_SQRT_2_PI)
+        y *= x
+        np.tanh(y, out=y)
+    else:
+        y[...] = erf(np.asarray(x * kind(_SQRT_HALF)))
+    y += 1
+    y *= x
+    y *= kind(0.5)
+
+
+@kernel("aten::gelu_backward")
+def gelu_backward(grad_output: Array, self: Array, *, approximate: str = "none") -> Array:
+    """The gradient of gelu."""
+    x = np.asarray(wide(self))
+    slope = by_rows(partial(_gelu_slope, approximate == "tanh"), np.empty_like(x), x, np.asarray(wide(grad_output)))
+    return rounded(slope, grad_output.dtype)
+
+
+def _gelu_slope(by_tanh: bool, out: Array, x: Array, grad: Array) -> None:
+    kind = x.dtype.type
+    squared = np.asarray(np.multiply(x, x))
+    if by_tanh:
+        # 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner = 0.5 * (1 + t) * (1 + x * (1 - t) * inner)
+        tanh = np.multiply(squared, kind(_TANH_CUBIC * _SQRT_2_PI))
+        tanh += kind(_SQRT_2_PI)
+        tanh *= x
+        np.tanh(tanh, out=tanh)
+        slope = squared
+        slope *= kind(3 * _TANH_CUBIC * _SQRT_2_PI)
+        slope += kind(_SQRT_2_PI)
+        slope *= x
+        slope *= 1 - tanh
+        slope += 1
+        tanh += 1
+        slope *= tanh
+        slope *= kind(0.5)
+    else:
+        slope = erf(np.asarray(x * kind(_SQRT_HALF)))
+        slope += 1
+        slope *= kind(0.5)
+        squared *= kind(-0.5)
+        density = np.exp(squared, out=squared)
+        density *= x
+        density *= kind(_INV_SQRT_2PI)
+        slope += density
+    np.multiply(slope, grad, out=out)
+
+
+@kernel("aten::silu")
+def silu(self: Array) -> Array:
+    """self * sigmoid(self)."""
+    x = wide(self)
+    return rounded(x * logistic(x), self.dtype)
+
+
+@kernel("aten::silu_backward")
+def silu_backward(grad_output: Array, self: Array) -> Array:
+    """The gradient of silu."""
+    x = wide(self)
+    sigmoid = logistic(x)
+    return rounded(wide(grad_output) * (sigmoid * (1 + x * (1 - sigmoid))), grad_output.dtype)
+
+
+@kernel("aten::mish")
+def mish(self: Array) -> Array:
+    """self * tanh(log(1 + exp(self)))."""
+    x = wide(self)
+    return rounded(x * np.tanh(np.logaddexp(x, x.dtype.type(0))), self.dtype)
+
+
+@kernel("aten::mish_backward")
+def mish_backward(grad_output: Array, self: Array) -> Array:
+    """The gradient of mish."""
+    x = wide(self)
+    tanh = np.tanh(np.logaddexp(x, x.dtype.type(0)))
+    return rounded(wide(grad_output) * (tanh + x * logistic(x) * (1 - tanh * tanh)), grad_output.dtype)
+
+
+@kernel("aten::hardtanh")
+def hardtanh(self: Array, min_val: float = -1, max_val: float = 1) -> Array:
+    """self within [min_val, max_val]."""
+    x = wide(self)
+    kind = x.dtype.type
+    return rounded(np.minimum(np.maximum(x, kind(min_val)), kind(max_val)), self.dtype)
+
+
+@kernel("aten::hardtanh_backward")
+def hardtanh_backward(grad_output: Array, self: Array, min_val: float, max_val: float) -> Array:
+    """The gradient strictly inside the bounds, 0 elsewhere."""
+    x = wide(self)
+    return kept(~((x <= min_val) | (x >= max_val)), grad_output)
+
+
+@kernel("aten::hardsigmoid")
+def hardsigmoid(self: Array) -> Array:
+    """self / 6 + 1/2 within [0, 1]."""
+    x = wide(self)
+    return rounded(np.clip(x + 3, 0, 6) / 6, self.dtype)
+
+
+@kernel("aten::hardsigmoid_backward")
+def hardsigmoid_backward(grad_output: Array, self: Array) -> Array:
+    """A sixth of the gradient within (-3, 3), 0 elsewhere."""
+    x, grad = wide(self), wide(grad_output)
+    return rounded(kept((x > -3) & (x < 3), grad / 6), grad_output.dtype)
+
+
+@kernel("aten::hardswish")
+def hardswish(self: Array) -> Array:
+    """self * hardsigmoid(self)."""
+    x = wide(self)
+    return rounded(x * np.clip(x + 3, 0, 6) / 6, self.dtype)
+
+
+@kernel("aten::hardswish_backward")
+def hardswish_backward(grad_output: Array, self: Array) -> Array:
+    """The gradient of hardswish."""
+    x, grad = wide(self), wide(grad_output)
+    slope = np.where(x <= -3, x.dtype.type(0), np.where(x < 3, x / 3 + x.dtype.type(0.5), x.dtype.type(1)))
+    return rounded(grad * slope, grad_output.dtype)
+
+
+@kernel("aten::softplus")
+def softplus(self: Array, beta: float = 1, threshold: float = 20) -> Array:
+    """log(1 + exp(beta * self)) / beta; self itself where beta * self > threshold."""
+    x = wide(self)
+    scaled = x * x.dtype.type(beta)
+    return rounded(np.where(scaled > threshold, x, np.log1p(np.exp(scaled)) / x.dtype.type(beta)), self.dtype)
+
+
+@kernel("aten::softplus_backward")
+def softplus_backward(grad_output: Array, self: Array, beta: float, threshold: float) -> Array:
+    """The gradient of softplus."""
+    x, grad = wide(self), wide(grad_output)
+    scaled = x * x.dtype.type(beta)
+    return rounded(np.where(scaled > threshold, grad, grad * logistic(scaled)), grad_output.dtype)
+
+
+@kernel("aten::softshrink")
+def softshrink(self: Array, lambd: float = 0.5) -> Array:
+    """self moved towards 0 by lambd; 0 within it."""
+    x = wide(self)
+    bound = x.dtype.type(lambd)
+    return rounded(np.where(x > bound, x - bound, np.where(x < -bound, x + bound, x * 0)), self.dtype)
+
+
+@kernel("aten::hardshrink")
+def hardshrink(self: Array, lambd: float = 0.5) -> Array:
+    """self outside [-lambd, lambd], 0 within."""
+    x = wide(self)
+    return np.where((x >= -lambd) & (x <= lambd), self.dtype.type(0), self)
+
+
+@kernel("aten::softshrink_backward", "aten::hardshrink_backward")
+def shrink_backward(grad_output: Array, self: Array, lambd: float) -> Array:
+    """The gradient outside [-lambd, lambd], 0 within."""
+    x = wide(self)
+    return np.where((x >= -lambd) & (x <= lambd), grad_output.dtype.type(0), grad_output)
+
+
+def _glu_halves(self: Array, dim: int) -> tuple[Array, Array]:
+    if self.shape[dim] % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim % self.ndim} is size {self.shape[dim]}")
+    first, second = np.split(wide(self), 2, axis=dim)
+    return first, second
+
+
+@kernel("aten::glu")
+def glu(self: Array, dim: int = -1) -> Array:
+    """The first half along `dim`, gated by the sigmoid of the second.
+
+    Raises:
+        RuntimeError: The dimension is odd.
+    """
+    first, second = _glu_halves(self, dim)
+    return rounded(first * logistic(second), self.dtype)
+
+
+@kernel("aten::glu_backward")
+def glu_backward(grad_output: Array, self: Array, dim: int) -> Array:
+    """The gradient of glu, in self's shape."""
+    first, second = _glu_halves(self, dim)
+    gate, grad = logistic(second), wide(grad_output)
+    return rounded(np.concatenate((grad * gate, grad * first * gate * (1 - gate)), axis=dim), self.dtype)
+
+
+@kernel("aten::log_sigmoid_forward")
+def log_sigmoid_forward(self: Array) -> tuple[Array, Array]:
+    """log(sigmoid(self)), and exp(-|self|), which the gradient uses."""
+    x = wide(self)
+    buffer = np.exp(-np.abs(x))
+    result = np.minimum(x, x.dtype.type(0)) - np.log1p(buffer)
+    return rounded(result, self.dtype), rounded(buffer, self.dtype)
+
+
+@kernel("aten::log_sigmoid_backward")
+def log_sigmoid_backward(grad_output: Array, self: Array, buffer: Array) -> Array:
+    """The gradient of log_sigmoid."""
+    return rounded(wide(grad_output) * logistic(-wide(self)), grad_output.dtype)
+
+
+@kernel("aten::tanh_backward")
+def tanh_backward(grad_output: Array, output: Array) -> Array:
+    """grad * (1 - output^2)."""
+    y = wide(output)
+    return rounded(wide(grad_output) * (1 - y * y), grad_output.dtype)
+
+
+@kernel("aten::sigmoid_backward")
+def sigmoid_backward(grad_output: Array, output: Array) -> Array:
+    """grad * output * (1 - output)."""
+    y = wide(output)
+    return rounded(wide(grad_output) * ((1 - y) * y), grad_output.dtype)
+
+
+@kernel("aten::logit")
+def logit(self: Array, eps: float | None = None) -> Array:
+    """log(self / (1 - self)), self first brought within [eps, 1 - eps] where eps is given."""
+    x = wide_float(self)
+    if eps is not None:
+        x = np.clip(x, x.dtype.type(eps), x.dtype.type(1 - eps))
+    return rounded(np.log(x / (1 - x)), float_dtype(self.dtype))
+
+
+@kernel("aten::logit_backward")
+def logit_backward(grad_output: Array, self: Array, eps: float | None = None) -> Array:
+    """grad / (self * (1 - self)); outside the bounds 0 with eps, NaN without."""
+    x, grad = wide(self), wide(grad_output)
+    low, high = (0.0, 1.0) if eps is None else (eps, 1 - eps)
+    outside = x.dtype.type(np.nan if eps is None else 0)
+    return rounded(np.where((x < low) | (x > high), outside, grad / (x * (1 - x))), grad_output.dtype)

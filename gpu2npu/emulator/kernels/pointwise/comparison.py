@@ -1,0 +1,198 @@
+"""Comparisons, logic and bits. Results of comparisons and of logical operators are bool."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpu2npu.emulator.kernels.indexing.select import chosen
+from gpu2npu.emulator.kernels.promotion import (
+    BOOL,
+    F32,
+    Array,
+    Number,
+    Operand,
+    cast,
+    compute_dtype,
+    is_integral,
+    operands,
+    result_type,
+    rounded,
+    wide,
+)
+from gpu2npu.emulator.kernels.registry import kernel
+
+
+def _compare(ufunc: np.ufunc, name: str) -> None:
+    @kernel(f"aten::{name}.Tensor", f"aten::{name}.Scalar")
+    def run(self: Array, other: Operand) -> Array:
+        if self.dtype is F32:
+            a, b, _ = operands(self, other)
+            return ufunc(a, b)
+        dtype = result_type(self, other)
+        compute = compute_dtype(dtype)
+        # A scalar takes the tensors' dtype first: float16 0.1 equals the number 0.1.
+        b = other if isinstance(other, np.ndarray) else cast(other, dtype)
+        return ufunc(cast(self, compute), cast(b, compute))
+
+
+_COMPARISONS: tuple[tuple[np.ufunc, str], ...] = (
+    (np.equal, "eq"),
+    (np.not_equal, "ne"),
+    (np.less, "lt"),
+    (np.less_equal, "le"),
+    (np.greater, "gt"),
+    (np.greater_equal, "ge"),
+)
+for _ufunc, _name in _COMPARISONS:
+    _compare(_ufunc, _name)
+
+
+def _logical(ufunc: np.ufunc, name: str) -> None:
+    @kernel(f"aten::{name}")
+    def run(self: Array, other: Array) -> Array:
+        return ufunc(cast(self, BOOL), cast(other, BOOL))
+
+
+_LOGIC: tuple[tuple[np.ufunc, str], ...] = (
+    (np.logical_and, "logical_and"),
+    (np.logical_or, "logical_or"),
+    (np.logical_xor, "logical_xor"),
+)
+for _ufunc, _name in _LOGIC:
+    _logical(_ufunc, _name)
+
+
+def _bitwise(ufunc: np.ufunc, *names: str) -> None:
+    @kernel(*names)
+    def run(self: Operand, other: Operand) -> Array:
+        a, b, dtype = operands(self, other)
+        if not is_integral(dtype):
+            raise RuntimeError(f'"{names[0][6:].split(".")[0]}" not implemented for floating-point tensors')
+        return ufunc(a, b)
+
+
+_BITS: tuple[tuple[np.ufunc, str, str], ...] = (
+    (np.bitwise_and, "bitwise_and", "and"),
+    (np.bitwise_or, "bitwise_or", "or"),
+    (np.bitwise_xor, "bitwise_xor", "xor"),
+)
+for _ufunc, _name, _operator in _BITS:
+    _bitwise(
+        _ufunc,
+        *(f"aten::{_name}.{_overload}" for _overload in ("Tensor", "Scalar", "Scalar_Tensor")),
+        *(f"aten::__{_operator}__.{_overload}" for _overload in ("Tensor", "Scalar")),
+    )
+
+
+def _shift(ufunc: np.ufunc, name: str, operator: str) -> None:
+    @kernel(
+        *(f"aten::{name}.{overload}" for overload in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")),
+        *(f"aten::__{operator}__.{overload}" for overload in ("Tensor", "Scalar")),
+    )
+    def run(self: Operand, other: Operand) -> Array:
+        a, b, dtype = operands(self, other)
+        if is_integral(dtype):
+            return ufunc(a, b)
+        factor = np.exp2(b if name == "bitwise_left_shift" else -b)
+        return rounded(a * factor, dtype)
+
+
+_shift(np.left_shift, "bitwise_left_shift", "lshift")
+_shift(np.right_shift, "bitwise_right_shift", "rshift")
+
+
+@kernel("aten::logical_not")
+def logical_not(self: Array) -> Array:
+    """Whether each element is zero."""
+    return np.logical_not(wide(self))
+
+
+@kernel("aten::isnan")
+def isnan(self: Array) -> Array:
+    """Whether each element is NaN."""
+    return np.zeros(self.shape, BOOL) if is_integral(self.dtype) else np.isnan(wide(self))
+
+
+@kernel("aten::isinf")
+def isinf(self: Array) -> Array:
+    """Whether each element is infinite."""
+    return np.zeros(self.shape, BOOL) if is_integral(self.dtype) else np.isinf(wide(self))
+
+
+@kernel("aten::isfinite")
+def isfinite(self: Array) -> Array:
+    """Whether each element is neither infinite nor NaN."""
+    return np.ones(self.shape, BOOL) if is_integral(self.dtype) else np.isfinite(wide(self))
+
+
+@kernel("aten::isposinf")
+def isposinf(self: Array) -> Array:
+    """Whether each element is positive infinity."""
+    return np.zeros(self.shape, BOOL) if is_integral(self.dtype) else wide(self) == np.inf
+
+
+@kernel("aten::isneginf")
+def isneginf(self: Array) -> Array:
+    """Whether each element is negative infinity."""
+    return np.zeros(self.shape, BOOL) if is_integral(self.dtype) else wide(self) == -np.inf
+
+
+@kernel("aten::equal")
+def equal(self: Array, other: Array) -> bool:
+    """Whether two tensors have the same shape and elements."""
+    return self.shape == other.shape and bool(np.all(wide(self) == wide(other)))
+
+
+@kernel("aten::isclose")
+def isclose(self: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Array:
+    """|self - other| <= atol + rtol * |other|, or equal."""
+    a, b = wide(self), wide(other)
+    close = a == b
+    if not is_integral(self.dtype) or rtol or atol:
+        close = close | (np.isfinite(a) & np.isfinite(b) & (np.abs(a - b) <= atol + np.abs(rtol * b)))
+    if equal_nan and not is_integral(self.dtype):
+        close = close | (np.isnan(a) & np.isnan(b))
+    return close
+
+
+def clamped(x: Array, low: Operand | None, high: Operand | None) -> Array:
+    """The array within its bounds; where they cross, `high` wins; NaN stays NaN."""
+    dtype = result_type(*(each for each in (x, low, high) if each is not None))
+    compute = compute_dtype(dtype)
+    y = cast(x, compute)
+    if low is not None:
+        y = np.maximum(y, cast(low, compute))
+    if high is not None:
+        y = np.minimum(y, cast(high, compute))
+    return rounded(y.copy() if y is x else np.asarray(y), dtype)
+
+
+@kernel("aten::clamp", "aten::clamp.Tensor", "aten::clip", "aten::clip.Tensor")
+def clamp(self: Array, min: Operand | None = None, max: Operand | None = None) -> Array:  # noqa: A002
+    """Within [min, max], each of them a number, a tensor or absent."""
+    return clamped(self, min, max)
+
+
+@kernel("aten::clamp_min", "aten::clamp_min.Tensor")
+def clamp_min(self: Array, min: Operand) -> Array:  # noqa: A002
+    """At least `min`."""
+    return clamped(self, min, None)
+
+
+@kernel("aten::clamp_max", "aten::clamp_max.Tensor")
+def clamp_max(self: Array, max: Operand) -> Array:  # noqa: A002
+    """At most `max`."""
+    return clamped(self, None, max)
+
+
+@kernel("aten::where.self")
+def where(condition: Array, self: Operand, other: Operand) -> Array:
+    """`self` where the condition holds, `other` elsewhere, in their promoted dtype."""
+    dtype = result_type(self, other)
+    return chosen(cast(condition, BOOL), cast(self, dtype), cast(other, dtype))
+
+
+@kernel("aten::masked_fill.Scalar", "aten::masked_fill.Tensor")
+def masked_fill(self: Array, mask: Array, value: Number | Array) -> Array:
+    """A copy of `self` with `value` where the mask is set; mask and tensor broadcast."""
+    return chosen(cast(mask, BOOL), cast(value, self.dtype), self)

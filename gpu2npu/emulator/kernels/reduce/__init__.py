@@ -1,0 +1,1 @@
+"""Operators that reduce, scan, sort or count along dimensions."""

@@ -1,0 +1,1 @@
+"""Pictures and volumes sampled between their points."""

@@ -1,0 +1,146 @@
+"""Resizing: nearest, linear and cubic interpolation of one to three dimensions, antialiased too, and their gradients.
+
+Source coordinates are computed in float32, as torch computes them, so that the same elements are picked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from gpu2npu.emulator.kernels.promotion import I64, Array, is_integral, rounded, wide
+from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.kernels.sampling.separable import applied, selection, taken
+
+Sizes = Sequence[int]
+Scales = Sequence[float | None]
+Weights = Callable[[int, int, bool, float | None], Array]
+
+
+def _scale(size: int, out: int, given: float | None) -> np.float32:
+    return np.float32(1 / given) if given is not None and given > 0 else np.float32(size) / np.float32(out)
+
+
+def _nearest(size: int, out: int, given: float | None, exact: bool) -> Array:
+    at = np.arange(out, dtype=np.float32) + np.float32(0.5 if exact else 0)
+    return np.minimum(np.floor(at * _scale(size, out, given)).astype(I64), size - 1)
+
+
+def _source(size: int, out: int, align_corners: bool, given: float | None) -> Array:
+    """The source coordinate of every output element."""
+    at = np.arange(out, dtype=np.float32)
+    if align_corners:
+        return at * (np.float32(size - 1) / np.float32(out - 1) if out > 1 else np.float32(0))
+    return _scale(size, out, given) * (at + np.float32(0.5)) - np.float32(0.5)
+
+
+def _linear(size: int, out: int, align_corners: bool, given: float | None) -> Array:
+    source = np.maximum(_source(size, out, align_corners, given), np.float32(0))
+    low = np.minimum(source.astype(I64), size - 1)
+    share = np.clip(source - low.astype(np.float32), 0, 1).astype(np.float32)
+    matrix = np.zeros((out, size), np.float32)
+    rows = np.arange(out)
+    np.add.at(matrix, (rows, low), 1 - share)
+    np.add.at(matrix, (rows, np.minimum(low + 1, size - 1)), share)
+    return matrix
+
+
+def _cubic_filter(x: Array, a: float) -> Array:
+    x = np.abs(x)
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((x - 5) * x + 8) * x * a - 4 * a
+    return np.where(x <= 1, near, np.where(x < 2, far, 0))
+
+
+def _cubic(size: int, out: int, align_corners: bool, given: float | None) -> Array:
+    source = _source(size, out, align_corners, given)
+    low = np.floor(source)
+    share = source - low
+    matrix = np.zeros((out, size), np.float32)
+    for tap in range(-1, 3):
+        place = np.clip(low.astype(I64) + tap, 0, size - 1)
+        np.add.at(matrix, (np.arange(out), place), _cubic_filter(tap - share, -0.75).astype(np.float32))
+    return matrix
+
+
+def _antialiased(kind: Callable[[Array], Array], width: int) -> Weights:
+    """Interpolation whose support widens when the image shrinks."""
+
+    def weights(size: int, out: int, align_corners: bool, given: float | None) -> Array:
+        aligned = (size - 1) / max(out - 1, 1)
+        scale = aligned if align_corners else float(_scale(size, out, given))
+        support = width / 2 * max(scale, 1)
+        matrix = np.zeros((out, size), np.float32)
+        for row in range(out):
+            center = scale * (row + 0.5)
+            first = max(int(center - support + 0.5), 0)
+            last = min(int(center + support + 0.5), size)
+            values = kind((np.arange(first, last) - center + 0.5) / max(scale, 1))
+            matrix[row, first:last] = values / values.sum()
+        return matrix
+
+    return weights
+
+
+def _matrices(weights: Weights, sizes: Sizes, outs: Sizes, align_corners: bool, scales: Scales) -> list[Array]:
+    return [weights(size, out, align_corners, each) for size, out, each in zip(sizes, outs, scales, strict=True)]
+
+
+def _padded_scales(scales: Scales, count: int) -> Scales:
+    return scales if scales else (None,) * count
+
+
+def _interpolation(name: str, weights: Weights) -> None:
+    @kernel(f"aten::{name}")
+    def forward(self: Array, output_size: Sizes, align_corners: bool, *scales: float | None, **named: float) -> Array:
+        """(N, C, *spatial) interpolated to the output size; images of integers are declined."""
+        if is_integral(self.dtype):
+            raise NotImplementedError(f"{name} of {self.dtype}")
+        factors = _padded_scales(scales or tuple(named.values()), len(output_size))
+        matrices = _matrices(weights, self.shape[2:], output_size, align_corners, factors)
+        return rounded(applied(wide(self), matrices), self.dtype)
+
+    @kernel(f"aten::{name}_backward")
+    def backward(
+        grad_output: Array,
+        output_size: Sizes,
+        input_size: Sizes,
+        align_corners: bool,
+        *scales: float | None,
+        **named: float,
+    ) -> Array:
+        """The gradient, in the input's size."""
+        factors = _padded_scales(scales or tuple(named.values()), len(output_size))
+        matrices = _matrices(weights, input_size[2:], output_size, align_corners, factors)
+        return rounded(applied(wide(grad_output), [each.T for each in matrices]), grad_output.dtype)
+
+
+def _nearest_neighbour(name: str, exact: bool) -> None:
+    @kernel(f"aten::{name}")
+    def forward(self: Array, output_size: Sizes, *scales: float | None, **named: float) -> Array:
+        """(N, C, *spatial), each output element the nearest input element."""
+        factors = _padded_scales(scales or tuple(named.values()), len(output_size))
+        each = zip(self.shape[2:], output_size, factors, strict=True)
+        return taken(self, [_nearest(size, out, factor, exact) for size, out, factor in each])
+
+    @kernel(f"aten::{name}_backward")
+    def backward(
+        grad_output: Array, output_size: Sizes, input_size: Sizes, *scales: float | None, **named: float
+    ) -> Array:
+        """The gradient, in the input's size."""
+        factors = _padded_scales(scales or tuple(named.values()), len(output_size))
+        each = zip(input_size[2:], output_size, factors, strict=True)
+        matrices = [selection(_nearest(size, out, factor, exact), size).T for size, out, factor in each]
+        return rounded(applied(wide(grad_output), matrices), grad_output.dtype)
+
+
+for _count in (1, 2, 3):
+    _nearest_neighbour(f"upsample_nearest{_count}d", False)
+    _nearest_neighbour(f"_upsample_nearest_exact{_count}d", True)
+_interpolation("upsample_linear1d", _linear)
+_interpolation("upsample_bilinear2d", _linear)
+_interpolation("upsample_trilinear3d", _linear)
+_interpolation("upsample_bicubic2d", _cubic)
+_interpolation("_upsample_bilinear2d_aa", _antialiased(lambda x: np.maximum(1 - np.abs(x), 0), 2))
+_interpolation("_upsample_bicubic2d_aa", _antialiased(lambda x: _cubic_filter(x, -0.5), 4))

@@ -1,0 +1,265 @@
+"""torch_npu's activations: gated linear units, fast GELU, and fused forms of SiLU and Mish."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpu2npu.emulator.kernels.pointwise.activation import gelu, logistic
+from gpu2npu.emulator.kernels.pointwise.special import erf
+from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
+from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick
+
+_FAST_GELU = 1.702
+_SQRT_2_PI = math.sqrt(2 / math.pi)
+_CUBIC = 0.044715
+
+
+@kernel("npu::fast_gelu", "npu::npu_fast_gelu")
+def fast_gelu(self: Array) -> Array:
+    """self * sigmoid(1.702 * self), CANN's FastGelu."""
+    x = wide(self)
+    return rounded(x * logistic(x * x.dtype.type(_FAST_GELU)), self.dtype)
+
+
+@kernel("npu::npu_fast_gelu_backward")
+def fast_gelu_backward(grad: Array, self: Array) -> Array:
+    """The gradient of `fast_gelu`."""
+    x = wide(self)
+    scaled = x * x.dtype.type(_FAST_GELU)
+    gate = logistic(scaled)
+    return rounded(wide(grad) * gate * (1 + scaled * (1 - gate)), self.dtype)
+
+
+def _gelu_slope(x: Array, tanh: bool) -> Array:
+    kind = x.dtype.type
+    if tanh:
+        inner = kind(_SQRT_2_PI) * (x + kind(_CUBIC) * x * x * x)
+        t = np.tanh(inner)
+        return kind(0.5) * (1 + t) + kind(0.5) * x * (1 - t * t) * kind(_SQRT_2_PI) * (1 + kind(3 * _CUBIC) * x * x)
+    cdf = kind(0.5) * (1 + erf(np.asarray(x * kind(math.sqrt(0.5)))))
+    return cdf + x * np.exp(kind(-0.5) * x * x) * kind(1 / math.sqrt(2 * math.pi))
+
+
+@kernel("npu::npu_gelu")
+def npu_gelu(self: Array, *, approximate: str = "none") -> Array:
+    """`torch.nn.functional.gelu`."""
+    return gelu(self, approximate=approximate)
+
+
+@kernel("npu::npu_gelu_backward")
+def npu_gelu_backward(grad_output: Array, self: Array, *, approximate: str = "none") -> Array:
+    """The gradient of `npu_gelu`."""
+    return rounded(wide(grad_output) * _gelu_slope(wide(self), approximate == "tanh"), self.dtype)
+
+
+def _halves(x: Array, dim: int) -> tuple[Array, Array]:
+    if not -x.ndim <= dim < x.ndim:
+        raise RuntimeError(f"attribute [dim] out of range [-{x.ndim}, {x.ndim - 1}]")
+    if x.shape[dim] % 2:
+        raise RuntimeError(
+            f"x shape: {list(x.shape)}. Dim [{dim}] of x should be divisible by 2, but get [{x.shape[dim]}]"
+        )
+    first, second = np.split(wide(x), 2, axis=dim)
+    return first, second
+
+
+@kernel("npu::npu_swiglu")
+def npu_swiglu(self: Array, dim: int = -1) -> Array:
+    """silu(a) * b of the halves a and b of self along `dim`."""
+    a, b = _halves(self, dim)
+    return rounded(a * logistic(a) * b, self.dtype)
+
+
+@kernel("npu::npu_swiglu_backward")
+def npu_swiglu_backward(grad_output: Array, self: Array, dim: int = -1) -> Array:
+    """The gradient of `npu_swiglu`."""
+    a, b = _halves(self, dim)
+    grad, gate = wide(grad_output), logistic(a)
+    grad_a = grad * b * gate * (1 + a * (1 - gate))
+    return rounded(np.concatenate((grad_a, grad * a * gate), axis=dim), self.dtype)
+
+
+@kernel("npu::npu_clipped_swiglu")
+def npu_clipped_swiglu(
+    x: Array,
+    *,
+    group_index: Array | None = None,
+    dim: int = -1,
+    alpha: float = 1.702,
+    limit: float = 7.0,
+    bias: float = 1.0,
+    interleaved: bool = True,
+) -> Array:
+    """a * sigmoid(alpha * a) * (b + bias), a at most `limit` and b within it; a and b are alternate entries or halves.
+
+    With `group_index`, the counts of rows, only their sum of rows is computed; the rest is 0.
+    """
+    axis = dim % x.ndim
+    flat = wide(x).reshape(int(np.prod(x.shape[:axis], dtype=int)), -1)
+    kind = flat.dtype.type
+    half = flat.shape[1] // 2
+    a, b = (flat[:, ::2], flat[:, 1::2]) if interleaved else (flat[:, :half], flat[:, half:])
+    a, b = np.minimum(a, kind(limit)), np.clip(b, kind(-limit), kind(limit))
+    y = a * logistic(a * kind(alpha)) * (b + kind(bias))
+    if group_index is not None:
+        y[int(group_index.sum()) :] = 0
+    return rounded(y.reshape(*x.shape[:axis], x.shape[axis] // 2, *x.shape[axis + 1 :]), x.dtype)
+
+
+def _gate_first(x: Array, dim: int, activate_left: bool) -> tuple[Array, Array]:
+    """The half that the activation is applied to, and the other; the second half unless `activate_left`."""
+    first, second = _halves(x, dim)
+    return (first, second) if activate_left else (second, first)
+
+
+@kernel("npu::npu_geglu")
+def npu_geglu(self: Array, dim: int = -1, approximate: int = 1, activate_left: bool = False) -> tuple[Array, Array]:
+    """gelu(b) * a of the halves a and b along `dim`, and gelu(b); `approximate` 1 takes the tanh form."""
+    gate, value = _gate_first(self, dim, activate_left)
+    activated = gelu(gate, approximate="tanh" if approximate else "none")
+    return rounded(activated * value, self.dtype), rounded(activated, self.dtype)
+
+
+@kernel("npu::npu_geglu_grad")
+def npu_geglu_grad(
+    grad_output: Array,
+    self: Array,
+    gelu: Array,
+    dim: int = -1,
+    approximate: int = 1,
+    activate_left: bool = False,
+) -> Array:
+    """The gradient of `npu_geglu` from its second result."""
+    gate, value = _gate_first(self, dim, activate_left)
+    grad = wide(grad_output)
+    grads = (grad * value * _gelu_slope(gate, bool(approximate)), grad * wide(gelu))
+    return rounded(np.concatenate(grads if activate_left else grads[::-1], axis=dim), self.dtype)
+
+
+@kernel("npu::npu_gelu_mul")
+def npu_gelu_mul(input: Array, *, approximate: str = "none") -> Array:  # noqa: A002
+    """gelu(a) * b of the halves a and b of the last dimension."""
+    a, b = _halves(input, -1)
+    return rounded(gelu(a, approximate=approximate) * b, input.dtype)
+
+
+@kernel("npu::npu_silu")
+def npu_silu(self: Array) -> Array:
+    """self * sigmoid(self)."""
+    x = wide(self)
+    return rounded(x * logistic(x), self.dtype)
+
+
+@kernel("npu::npu_silu_backward")
+def npu_silu_backward(grad_output: Array, x0: Array, x1: Array) -> Array:
+    """The gradient of `npu_silu` at x0; x1, its result, is not needed."""
+    x = wide(x0)
+    gate = logistic(x)
+    return rounded(wide(grad_output) * gate * (1 + x * (1 - gate)), x0.dtype)
+
+
+@kernel("npu::npu_mish")
+def npu_mish(self: Array) -> Array:
+    """self * tanh(log(1 + exp(self)))."""
+    x = wide(self)
+    return rounded(x * np.tanh(np.logaddexp(x, x.dtype.type(0))), self.dtype)
+
+
+@kernel("npu::npu_mish_backward")
+def npu_mish_backward(grad: Array, input: Array) -> Array:  # noqa: A002
+    """The gradient of `npu_mish`."""
+    x = wide(input)
+    t = np.tanh(np.logaddexp(x, x.dtype.type(0)))
+    return rounded(wide(grad) * (t + x * logistic(x) * (1 - t * t)), input.dtype)
+
+
+def _rotated(x: Array, mode: Any) -> Array:
+    """(-x2, x1) of the halves, or of the pairs when interleaved, of the last dimension."""
+    y = np.empty_like(x)
+    half = x.shape[-1] // 2
+    if mode == "half":
+        y[..., :half], y[..., half:] = -x[..., half:], x[..., :half]
+    elif mode == "interleave":
+        y[..., ::2], y[..., 1::2] = -x[..., 1::2], x[..., ::2]
+    else:
+        raise RuntimeError(f"The rotary_mode only support half or interleave, but got {mode}")
+    return y
+
+
+def _reduced(grad: Array, like: Array) -> Array:
+    """The gradient of a broadcast operand: summed over what it was spread along."""
+    lead = tuple(range(grad.ndim - like.ndim))
+    spread = tuple(i + len(lead) for i, size in enumerate(like.shape) if size == 1 and grad.shape[i + len(lead)] != 1)
+    return rounded(np.add.reduce(grad, axis=lead + spread, keepdims=True).reshape(like.shape), like.dtype)
+
+
+@kernel("npu::npu_rotary_mul")
+def npu_rotary_mul(self: Array, r1: Array, r2: Array, rotary_mode: str = "half", rotate: Array | None = None) -> Array:
+    """Rotary position embedding: r1 * self + r2 * rotated(self); `rotate` is a matrix (D, D) that rotates."""
+    x = wide(self)
+    turned = _rotated(x, rotary_mode) if rotate is None else x @ wide(rotate)
+    return rounded(wide(r1) * x + wide(r2) * turned, self.dtype)
+
+
+@kernel("npu::npu_rotary_mul_backward")
+def npu_rotary_mul_backward(
+    grad: Array, self: Array, r1: Array, r2: Array, rotary_mode: str = "half"
+) -> tuple[Array, Array, Array]:
+    """Gradients for self, r1 and r2."""
+    g, x = wide(grad), wide(self)
+    grad_self = g * wide(r1) - _rotated(g * wide(r2), rotary_mode)
+    return (
+        rounded(grad_self, self.dtype),
+        _reduced(g * x, r1),
+        _reduced(g * _rotated(x, rotary_mode), r2),
+    )
+
+
+@kernel("npu::npu_apply_rotary_pos_emb")
+def npu_apply_rotary_pos_emb(
+    query: Array, key: Array, cos: Array, sin: Array, layout: str = "BSND", rotary_mode: str = "half"
+) -> tuple[Array, Array]:
+    """`npu_rotary_mul` of query and key with the same cos and sin, which broadcast."""
+    return npu_rotary_mul(query, cos, sin, rotary_mode), npu_rotary_mul(key, cos, sin, rotary_mode)
+
+
+@gradient("fast_gelu", "npu_fast_gelu")
+def _fast_gelu_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    return {"self": npu.npu_fast_gelu_backward(g[0], a.self)}
+
+
+@gradient("npu_gelu")
+def _gelu_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    return {"self": npu.npu_gelu_backward(g[0], a.self, approximate=a.approximate)}
+
+
+@gradient("npu_silu")
+def _silu_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    return {"self": npu.npu_silu_backward(g[0], a.self, y[0])}
+
+
+@gradient("npu_mish")
+def _mish_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    return {"self": npu.npu_mish_backward(g[0], a.self)}
+
+
+@gradient("npu_swiglu")
+def _swiglu_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    return {"self": npu.npu_swiglu_backward(g[0], a.self, a.dim)}
+
+
+@gradient("npu_geglu")
+def _geglu_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    return {"self": npu.npu_geglu_grad(g[0], a.self, y[1], a.dim, a.approximate, a.activate_left)}
+
+
+@gradient("npu_rotary_mul")
+def _rotary_mul_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    if a.rotate is not None:
+        raise RuntimeError("npu_rotary_mul is not differentiable when it is given rotate")
+    return pick("self r1 r2", npu.npu_rotary_mul_backward(g[0], a.self, a.r1, a.r2, a.rotary_mode))

@@ -1,0 +1,170 @@
+"""torch_npu's `npu_fusion_attention` with its gradient. Facts from its documentation in
+`torch_npu/_op_plugin_docs.py` (2.13.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpu2npu.emulator.kernels.promotion import F32, Array
+from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.attention_arithmetic import (
+    BLOCK,
+    FAR,
+    VARLEN,
+    Attention,
+    Dropout,
+    Masking,
+    Sequences,
+    backward,
+    forward,
+)
+from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick
+
+
+def _declined(sink: Array | None, padding_mask: Array | None, softmax_layout: str) -> None:
+    if sink is not None:
+        raise NotImplementedError("attention sinks")
+    if padding_mask is not None:
+        raise NotImplementedError("padding_mask, which CANN does not support yet either")
+    if softmax_layout not in ("", VARLEN):
+        raise RuntimeError(f'softmax_layout must be "" or "TND", but got {softmax_layout!r}')
+
+
+Forward = tuple[Array, Array, Array, Array, int, int, int]
+Backward = tuple[Array, Array, Array, Array, Array]
+
+
+@kernel("npu::npu_fusion_attention")
+def npu_fusion_attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    head_num: int,
+    input_layout: str,
+    pse: Array | None = None,
+    padding_mask: Array | None = None,
+    atten_mask: Array | None = None,
+    scale: float = 1.0,
+    keep_prob: float = 1.0,
+    pre_tockens: int = FAR,
+    next_tockens: int = FAR,
+    inner_precise: int = 0,
+    prefix: Sequence[int] | None = None,
+    actual_seq_qlen: Sequence[int] | None = None,
+    actual_seq_kvlen: Sequence[int] | None = None,
+    sparse_mode: int = 0,
+    gen_mask_parallel: bool = True,
+    sync: bool = False,
+    softmax_layout: str = "",
+    sink: Array | None = None,
+    dropout_mask: Array | None = None,
+    seed: int = 0,
+    offset: int = 0,
+    *,
+    generator: np.random.Generator | None = None,
+) -> Forward:
+    """softmax(scale * (query @ key^T + pse), masked) @ value in one of the layouts BSH, SBH, BNSD, BSND, TND.
+
+    `actual_seq_*` are the sequences' running ends. Without `atten_mask` nothing is masked, whatever `sparse_mode` says.
+
+    Returns:
+        The result; maxima and sums of the softmax, (B, N, S, 8) or (T, N, 8) in float32; an empty tensor; seed,
+        offset and length of the dropout mask.
+    """
+    _declined(sink, padding_mask, softmax_layout)
+    if dropout_mask is not None:
+        raise NotImplementedError("a dropout_mask given from outside")
+    if keep_prob < 1 and not seed and generator is not None:
+        seed = int(generator.integers(1, 1 << 62))
+    sequences = Sequences(input_layout, head_num, actual_seq_qlen, actual_seq_kvlen)
+    masking = Masking(
+        atten_mask, sparse_mode, pre_tockens, next_tockens, prefix, len(actual_seq_qlen) if actual_seq_qlen else 1
+    )
+    attention = Attention(scale, masking, Dropout(keep_prob, seed), pse)
+    y, largest, total = forward(sequences, attention, query, key, value)
+    length = largest.size // BLOCK * key.shape[0] if keep_prob < 1 else 0
+    return y, largest, total, np.empty(0, query.dtype), seed, offset, length
+
+
+@kernel("npu::npu_fusion_attention_grad")
+def npu_fusion_attention_grad(
+    query: Array,
+    key: Array,
+    value: Array,
+    dy: Array,
+    head_num: int,
+    input_layout: str,
+    *,
+    pse: Array | None = None,
+    padding_mask: Array | None = None,
+    atten_mask: Array | None = None,
+    softmax_max: Array | None = None,
+    softmax_sum: Array | None = None,
+    softmax_in: Array | None = None,
+    attention_in: Array | None = None,
+    scale_value: float = 1.0,
+    keep_prob: float = 1.0,
+    pre_tockens: int = FAR,
+    next_tockens: int = FAR,
+    inner_precise: int = 0,
+    seed: int = 0,
+    offset: int = 0,
+    numels: int = 0,
+    prefix: Sequence[int] | None = None,
+    actual_seq_qlen: Sequence[int] | None = None,
+    actual_seq_kvlen: Sequence[int] | None = None,
+    sparse_mode: int = 0,
+    gen_mask_parallel: bool = True,
+    sync: bool = False,
+    softmax_layout: str = "",
+    sink: Array | None = None,
+) -> Backward:
+    """Gradients for query, key, value and pse (empty without one), and an empty one for the sink."""
+    _declined(sink, padding_mask, softmax_layout)
+    sequences = Sequences(input_layout, head_num, actual_seq_qlen, actual_seq_kvlen)
+    masking = Masking(
+        atten_mask, sparse_mode, pre_tockens, next_tockens, prefix, len(actual_seq_qlen) if actual_seq_qlen else 1
+    )
+    attention = Attention(scale_value, masking, Dropout(keep_prob, seed), pse)
+    dq, dk, dv, dpse = backward(sequences, attention, query, key, value, dy)
+    empty = np.empty(0, F32)
+    return dq, dk, dv, empty if dpse is None else dpse, empty.copy()
+
+
+@gradient("npu_fusion_attention")
+def _fusion_attention_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    found = npu.npu_fusion_attention_grad(
+        a.query,
+        a.key,
+        a.value,
+        g[0],
+        a.head_num,
+        a.input_layout,
+        pse=a.pse,
+        padding_mask=a.padding_mask,
+        atten_mask=a.atten_mask,
+        softmax_max=y[1],
+        softmax_sum=y[2],
+        softmax_in=y[3],
+        attention_in=y[0],
+        scale_value=a.scale,
+        keep_prob=a.keep_prob,
+        pre_tockens=a.pre_tockens,
+        next_tockens=a.next_tockens,
+        inner_precise=a.inner_precise,
+        seed=y[4],
+        offset=y[5],
+        numels=y[6],
+        prefix=a.prefix,
+        actual_seq_qlen=a.actual_seq_qlen,
+        actual_seq_kvlen=a.actual_seq_kvlen,
+        sparse_mode=a.sparse_mode,
+        gen_mask_parallel=a.gen_mask_parallel,
+        sync=a.sync,
+        softmax_layout=a.softmax_layout,
+        sink=a.sink,
+    )
+    return pick("query key value pse", found)

@@ -1,0 +1,87 @@
+"""Defines torch_npu's operators with PyTorch, so that `torch.ops.npu.npu_rms_norm` exists; kernels come later.
+
+`schemas.txt` holds one schema a line: those of torch_npu 2.13.0 (`custom` in `torch_npu/csrc/aten/*.yaml` of the
+wheel), and of operators that only other releases from 2.1.0 to 2.14.0 have. Which of them `torch_npu` shows is the
+support table's word.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+NAMESPACE = "npu"
+
+# These draw random numbers from the NPU's generator.
+_SEEDED = frozenset(
+    {
+        "_npu_dropout",
+        "_dropout_with_byte_mask",
+        "npu_dropout_with_add_softmax",
+        "npu_fused_attention_score_fwd",
+        "npu_fusion_attention",
+        "npu_fusion_attention_v2",
+        "npu_random_choice_with_mask",
+    }
+)
+
+_library = torch.library.Library(NAMESPACE, "DEF")
+_defined = False
+
+
+def schemas() -> list[str]:
+    """Every operator's schema, `npu_rms_norm(Tensor self, ...) -> (Tensor, Tensor)`."""
+    return Path(__file__).with_name("schemas.txt").read_text(encoding="utf-8").splitlines()
+
+
+@functools.cache
+def names() -> frozenset[str]:
+    """The operators' names, without overloads."""
+    return frozenset(schema.partition("(")[0].partition(".")[0] for schema in schemas())
+
+
+def install() -> None:
+    """Define the operators, their gradients, and those that only allocate or move data; once a process."""
+    global _defined
+    if _defined:
+        return
+    from gpu2npu.emulator.npu_ops import composite, gradient, load, memory, optimizer
+
+    for schema in schemas():
+        seeded = schema.partition("(")[0] in _SEEDED
+        _library.define(schema, tags=(torch.Tag.nondeterministic_seeded,) if seeded else ())
+    for name, function in {**memory.OWN, **optimizer.OWN}.items():
+        _library.impl(name, function, "CompositeExplicitAutograd" if name in memory.MAKES else "PrivateUse1")
+    for name, function in composite.COMPOSITE.items():
+        _library.impl(name, function, "CompositeImplicitAutograd")
+    load()
+    for name, function in gradient.nodes().items():
+        _library.impl(name, function, "AutogradPrivateUse1")
+    _defined = True
+
+
+def refusing(op: OpOverload) -> Callable[..., Any]:
+    """What runs where no kernel computes an operator of torch_npu's, or its kernel declines the case.
+
+    Raises:
+        NotImplementedError: Names the operator, and the case that its kernel gave as the reason.
+    """
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        reason = sys.exc_info()[1]
+        while reason is not None and reason.__cause__ is not None:
+            reason = reason.__cause__
+        name = op._schema.name.removeprefix(f"{NAMESPACE}::")
+        if reason is not None and str(reason):
+            raise NotImplementedError(f"torch_npu.{name}: the emulated NPU does not compute {reason}") from None
+        raise NotImplementedError(
+            f"torch_npu.{name}: the emulated NPU does not compute this operator; use PyTorch's own operators instead"
+        )
+
+    return refuse

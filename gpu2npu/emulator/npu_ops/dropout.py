@@ -1,0 +1,182 @@
+"""torch_npu's dropout and softmax operators.
+
+Masks are uint8: one bit an element, in whole blocks of 128 bits, or one byte an element in the operators of byte masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpu2npu.emulator.kernels.nn.softmax import softmax
+from gpu2npu.emulator.kernels.promotion import Array, Number, rounded, wide
+from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick
+
+Generator = np.random.Generator
+
+_ALIGNMENT = 128  # bits
+
+
+def _kept(generator: Generator, count: int, p: float) -> Array:
+    return generator.random(count, np.float32) >= np.float32(p)
+
+
+def packed(kept: Array) -> Array:
+    """A bit mask of booleans: the first element is the lowest bit of the first byte; padded with 0."""
+    bits = np.packbits(kept.reshape(-1), bitorder="little")
+    mask = np.zeros(-(-kept.size // _ALIGNMENT) * _ALIGNMENT // 8, np.uint8)
+    mask[: bits.size] = bits
+    return mask
+
+
+def unpacked(mask: Array, shape: tuple[int, ...]) -> Array:
+    """Booleans of a bit mask.
+
+    Raises:
+        ValueError: The mask has too few bits.
+    """
+    count = int(np.prod(shape, dtype=int))
+    if mask.size * 8 < count:
+        raise ValueError(f"a dropout mask of {mask.size} bytes is too short for {count} elements")
+    return np.unpackbits(mask.reshape(-1), count=count, bitorder="little").astype(bool).reshape(shape)
+
+
+def _masked(x: Array, kept: Array, p: float) -> Array:
+    scale = np.float32(0 if p >= 1 else 1 / (1 - p))
+    return rounded(wide(x) * (kept.reshape(x.shape) * scale), x.dtype)
+
+
+@kernel("npu::_npu_dropout")
+def npu_dropout(self: Array, p: float, *, generator: Generator) -> tuple[Array, Array]:
+    """self with each element dropped with probability p and the others over 1 - p; and the bit mask."""
+    kept = _kept(generator, self.size, p)
+    return _masked(self, kept, p), packed(kept)
+
+
+@kernel("npu::npu_dropout_backward")
+def npu_dropout_backward(grad_output: Array, mask: Array, p: float) -> Array:
+    """The gradient that passes a bit mask."""
+    return _masked(grad_output, unpacked(mask, grad_output.shape), p)
+
+
+@kernel("npu::npu_dropout_do_mask")
+def npu_dropout_do_mask(self: Array, mask: Array, p: float) -> tuple[Array, Array]:
+    """self through a bit mask, over 1 - p; and the mask."""
+    return _masked(self, unpacked(mask, self.shape), p), mask.copy()
+
+
+@kernel("npu::_npu_dropout_gen_mask.Tensor")
+def npu_dropout_gen_mask_seeded(
+    self: Array,
+    size: list[int],
+    p: float,
+    seed: int,
+    offset: int,
+    *,
+    parallel: bool | None = True,
+    sync: bool | None = None,
+) -> Array:
+    """The bit mask that a seed and an offset stand for."""
+    source = np.random.Philox(seed)
+    source.advance(offset)
+    return packed(_kept(np.random.Generator(source), int(np.prod(size, dtype=int)), p))
+
+
+@kernel("npu::_dropout_with_byte_mask")
+def dropout_with_byte_mask(self: Array, p: float, *, generator: Generator) -> tuple[Array, Array]:
+    """As `_npu_dropout`, with a byte for each element of the mask."""
+    kept = _kept(generator, self.size, p)
+    return _masked(self, kept, p), kept.astype(np.uint8)
+
+
+@kernel("npu::_dropout_with_byte_mask_backward")
+def dropout_with_byte_mask_backward(grad_output: Array, mask: Array, p: float) -> Array:
+    """The gradient that passes a byte mask."""
+    return _masked(grad_output, mask.reshape(-1)[: grad_output.size] != 0, p)
+
+
+@kernel("npu::npu_dropout_with_add_softmax")
+def npu_dropout_with_add_softmax(
+    self: Array, x1: Array, alpha: Number, prob: float, dim: int, *, generator: Generator
+) -> tuple[Array, Array, Array]:
+    """Dropout with probability `prob` of softmax(self * alpha + x1).
+
+    Returns:
+        The byte mask, the softmax, and the result.
+    """
+    y = softmax(rounded(wide(self) * wide(self).dtype.type(alpha) + wide(x1), self.dtype), dim)
+    kept = _kept(generator, y.size, prob)
+    return kept.astype(np.uint8), y, _masked(y, kept, prob)
+
+
+@kernel("npu::npu_dropout_with_add_softmax_backward")
+def npu_dropout_with_add_softmax_backward(
+    grad: Array, mask: Array, softmax_out: Array, alpha: Number, prob: float, dim: int
+) -> tuple[Array, Array]:
+    """Gradients for self and x1."""
+    dp = wide(_masked(grad, mask.reshape(-1)[: grad.size] != 0, prob))
+    y = wide(softmax_out)
+    ds = y * (dp - np.add.reduce(dp * y, axis=dim, keepdims=True))
+    return rounded(ds * ds.dtype.type(alpha), grad.dtype), rounded(ds, grad.dtype)
+
+
+@kernel("npu::npu_scaled_masked_softmax")
+def npu_scaled_masked_softmax(x: Array, mask: Array, scale: Number = 1, fixed_triu_mask: bool = False) -> Array:
+    """softmax(x * scale) along the last dimension, where the mask (true hides) counts as -10000.
+
+    `fixed_triu_mask` hides what is above the diagonal instead of the mask. -10000 is the value CANN's kernel
+    ScaledMaskedSoftmax puts in; a row that is hidden whole is therefore uniform.
+    """
+    scores = wide(x) * wide(x).dtype.type(scale)
+    hidden = np.triu(np.ones(x.shape[-2:], bool), 1) if fixed_triu_mask else mask.astype(bool)
+    return rounded(softmax(np.where(hidden, scores.dtype.type(-10000), scores), -1), x.dtype)
+
+
+@kernel("npu::npu_scaled_masked_softmax_backward")
+def npu_scaled_masked_softmax_backward(
+    y_grad: Array, y: Array, mask: Array, scale: Number, fixed_triu_mask: bool
+) -> Array:
+    """The gradient for x: 0 where the mask hides."""
+    g, p = wide(y_grad), wide(y)
+    hidden = np.triu(np.ones(y.shape[-2:], bool), 1) if fixed_triu_mask else mask.astype(bool)
+    ds = p * (g - np.add.reduce(g * p, axis=-1, keepdims=True)) * g.dtype.type(scale)
+    return rounded(np.where(hidden, ds.dtype.type(0), ds), y_grad.dtype)
+
+
+@kernel("npu::npu_masked_softmax_with_rel_pos_bias")
+def npu_masked_softmax_with_rel_pos_bias(
+    x: Array,
+    atten_mask: Array | None,
+    relative_pos_bias: Array,
+    scale_value: float = 1.0,
+    inner_precision_mode: int = 0,
+) -> Array:
+    """softmax(x * scale_value + atten_mask + relative_pos_bias) along the last dimension."""
+    scores = wide(x) * wide(x).dtype.type(scale_value) + wide(relative_pos_bias)
+    if atten_mask is not None:
+        scores = scores + wide(atten_mask)
+    return rounded(softmax(scores, -1), x.dtype)
+
+
+@gradient("_npu_dropout", "npu_dropout_do_mask")
+def _dropout_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    return {"self": npu.npu_dropout_backward(g[0], y[1], a.p)}
+
+
+@gradient("_dropout_with_byte_mask")
+def _byte_dropout_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    return {"self": npu._dropout_with_byte_mask_backward(g[0], y[1], a.p)}
+
+
+@gradient("npu_dropout_with_add_softmax", differentiable=(2,))
+def _dropout_with_add_softmax_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    found = npu.npu_dropout_with_add_softmax_backward(g[2], y[0], y[1], a.alpha, a.prob, a.dim)
+    return pick("self x1", found)
+
+
+@gradient("npu_scaled_masked_softmax")
+def _scaled_masked_softmax_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    return {"x": npu.npu_scaled_masked_softmax_backward(g[0], y[0], a.mask, a.scale, a.fixed_triu_mask)}

@@ -1,0 +1,113 @@
+"""The gradients of torch_npu's operators: one autograd node for all, a formula for each, beside its kernel.
+
+Which operators are differentiated, and by which of the others, is what `op_plugin/config/derivatives.yaml` in Ascend's
+op-plugin says, from which torch_npu is built; for the mixture-of-experts operators it is torch_npu 2.13.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+import torch
+from torch._ops import OpOverload
+
+# The arguments by name, the results, and the gradients of the results; answers the gradients of arguments by name.
+Arguments: TypeAlias = SimpleNamespace
+Results: TypeAlias = tuple[Any, ...]
+Formula: TypeAlias = Callable[[Arguments, Results, Results], Mapping[str, Any]]
+
+npu = torch.ops.npu
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """How one operator is differentiated: the formula, and which of its results have gradients."""
+
+    formula: Formula
+    differentiable: tuple[int, ...] = (0,)
+
+
+GRADIENTS: dict[str, Gradient] = {}
+
+
+def gradient(*names: str, differentiable: tuple[int, ...] = (0,)) -> Callable[[Formula], Formula]:
+    """Register the formula of operators by name, `npu_max.dim` for an overload."""
+
+    def register(formula: Formula) -> Formula:
+        for name in names:
+            GRADIENTS[name] = Gradient(formula, differentiable)
+        return formula
+
+    return register
+
+
+def pick(names: str, values: Any) -> Mapping[str, Any]:
+    """Values by the names of the arguments that they are for; names without a value are left out."""
+    return dict(zip(names.split(), values, strict=False))
+
+
+def nodes() -> dict[str, Callable[..., Any]]:
+    """The autograd function of each differentiable operator, by name."""
+    result = {}
+    for name, found in GRADIENTS.items():
+        packet, _, overload = name.partition(".")
+        result[name] = node(getattr(getattr(npu, packet), overload or "default"), found)
+    return result
+
+
+class _Node(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, op: OpOverload, gradient: Gradient, names: tuple[str, ...], *args: Any) -> Any:
+        with torch._C._AutoDispatchBelowAutograd():
+            count = _positional(op)
+            result = op(*args[:count], **dict(zip(names[count:], args[count:], strict=True)))
+        results = result if isinstance(result, tuple) else (result,)
+        lost = [
+            each
+            for i, each in enumerate(results)
+            if isinstance(each, torch.Tensor) and i not in gradient.differentiable
+        ]
+        ctx.mark_non_differentiable(*lost)
+        ctx.set_materialize_grads(False)
+        kept = [*args, *results]
+        ctx.is_tensor = [isinstance(value, torch.Tensor) for value in kept]
+        ctx.save_for_backward(*[value for value in kept if isinstance(value, torch.Tensor)])
+        ctx.others = [value for value in kept if not isinstance(value, torch.Tensor)]
+        ctx.gradient, ctx.names = gradient, names
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        names = ctx.names
+        nothing = (None,) * (3 + len(names))
+        if all(grads[i] is None for i in ctx.gradient.differentiable):
+            return nothing
+        tensors, others = iter(ctx.saved_tensors), iter(ctx.others)
+        kept = [next(tensors) if is_tensor else next(others) for is_tensor in ctx.is_tensor]
+        arguments = SimpleNamespace(**dict(zip(names, kept, strict=False)))
+        arguments.needs = {name: ctx.needs_input_grad[3 + i] for i, name in enumerate(names)}
+        flowing = ctx.gradient.formula(arguments, tuple(kept[len(names) :]), grads)
+        return (None, None, None, *[flowing.get(name) if arguments.needs[name] else None for name in names])
+
+
+def _positional(op: OpOverload) -> int:
+    return sum(not argument.kwarg_only for argument in op._schema.arguments)
+
+
+def node(op: OpOverload, gradient: Gradient) -> Callable[..., Any]:
+    """The function that PyTorch calls above the device, which records the operator for the backward pass."""
+    arguments = op._schema.arguments
+    names = tuple(argument.name for argument in arguments)
+    defaults = {argument.name: argument.default_value for argument in arguments}
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        given = [*args, *[kwargs.get(name, defaults[name]) for name in names[len(args) :]]]
+        if not torch.is_grad_enabled() or not any(isinstance(v, torch.Tensor) and v.requires_grad for v in given):
+            with torch._C._AutoDispatchBelowAutograd():
+                return op(*args, **kwargs)
+        return _Node.apply(op, gradient, names, *given)
+
+    return run

@@ -1,0 +1,116 @@
+"""torch_npu's matrix products, and reshapes fused with transposes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpu2npu.emulator.kernels.linalg.matmul import linear
+from gpu2npu.emulator.kernels.promotion import Array, rounded, wide
+from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu
+
+
+@kernel("npu::npu_linear")
+def npu_linear(input: Array, weight: Array, bias: Array | None = None) -> Array:  # noqa: A002
+    """input @ weight^T + bias; float16 and bfloat16 accumulate in float32."""
+    return linear(input, weight, bias)
+
+
+@kernel("npu::npu_linear_backward")
+def npu_linear_backward(grad: Array, input: Array, weight: Array) -> tuple[Array, Array]:  # noqa: A002
+    """Gradients for input and weight."""
+    g = wide(grad)
+    rows = g.reshape(-1, g.shape[-1])
+    grad_weight = rows.T @ wide(input).reshape(-1, input.shape[-1])
+    return rounded(g @ wide(weight), input.dtype), rounded(grad_weight, weight.dtype)
+
+
+def _product(a: Array, b: Array, shape: Sequence[int]) -> Array:
+    """a @ b, summed over the leading dimensions that `shape` (empty: all are kept) has not, or has as 1."""
+    y = np.matmul(wide(a), wide(b))
+    if shape and tuple(shape) != y.shape:
+        y = np.add.reduce(y, axis=tuple(range(y.ndim - len(shape))))
+        spread = tuple(i for i, size in enumerate(shape) if size == 1 != y.shape[i])
+        y = np.add.reduce(y, axis=spread, keepdims=True)
+    return rounded(y, a.dtype)
+
+
+@kernel("npu::npu_bmmV2")
+def npu_bmm_v2(self: Array, mat2: Array, output_sizes: Sequence[int]) -> Array:
+    """self @ mat2 with broadcast batches; `output_sizes` sums batches away, as its own gradient does."""
+    return _product(self, mat2, output_sizes)
+
+
+@kernel("npu::npu_bmm_v2_mat1_backward")
+def npu_bmm_v2_mat1_backward(grad: Array, mat1: Array, mat2: Array, size: Sequence[int]) -> Array:
+    """The gradient for `self` of `npu_bmmV2`, of shape `size`."""
+    return rounded(_product(grad, np.swapaxes(mat2, -1, -2), size), mat1.dtype)
+
+
+@kernel("npu::npu_bmm_v2_mat2_backward")
+def npu_bmm_v2_mat2_backward(grad: Array, mat1: Array, mat2: Array, size: Sequence[int]) -> Array:
+    """The gradient for `mat2` of `npu_bmmV2`, of shape `size`."""
+    return rounded(_product(np.swapaxes(mat1, -1, -2), grad, size), mat2.dtype)
+
+
+@kernel("npu::npu_transpose_batchmatmul")
+def npu_transpose_batchmatmul(
+    input: Array,  # noqa: A002
+    weight: Array,
+    *,
+    bias: Array | None = None,
+    scale: Array | None = None,
+    perm_x1: Sequence[int] | None = None,
+    perm_x2: Sequence[int] | None = None,
+    perm_y: Sequence[int] | None = None,
+    batch_split_factor: int | None = 1,
+) -> Array:
+    """Product of two batches after a permutation of each, and a permutation of the result, (1, 0, 2) unless given."""
+    if scale is not None or (batch_split_factor or 1) != 1:
+        raise NotImplementedError("scale or batch_split_factor of a transposed batch product")
+    y = np.matmul(wide(input).transpose(perm_x1 or (0, 1, 2)), wide(weight).transpose(perm_x2 or (0, 1, 2))).transpose(
+        perm_y or (1, 0, 2)
+    )
+    return rounded(y if bias is None else y + wide(bias), input.dtype)
+
+
+@kernel("npu::npu_confusion_transpose")
+def npu_confusion_transpose(self: Array, perm: Sequence[int], shape: Sequence[int], transpose_first: bool) -> Array:
+    """Permute, then reshape; or the other way round unless `transpose_first`."""
+    if transpose_first:
+        return self.transpose(perm).reshape(shape)
+    return self.reshape(shape).transpose(perm)
+
+
+@kernel("npu::npu_confusion_transpose_backward")
+def npu_confusion_transpose_backward(
+    grad: Array, perm: Sequence[int], shape: Sequence[int], transpose_first: bool
+) -> Array:
+    """The inverse, to the original `shape`; `transpose_first` is the negation of the forward's."""
+    inverse = np.argsort(perm)
+    if transpose_first:
+        return grad.transpose(inverse).reshape(shape)
+    return grad.reshape([shape[axis] for axis in perm]).transpose(inverse)
+
+
+@gradient("npu_linear")
+def _linear_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    grad_input, grad_weight = npu.npu_linear_backward(g[0], a.input, a.weight)
+    bias = g[0].reshape(-1, g[0].shape[-1]).sum(0) if a.needs["bias"] else None
+    return {"input": grad_input, "weight": grad_weight, "bias": bias}
+
+
+@gradient("npu_bmmV2")
+def _bmm_v2_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    return {
+        "self": npu.npu_bmm_v2_mat1_backward(g[0], a.self, a.mat2, a.self.shape) if a.needs["self"] else None,
+        "mat2": npu.npu_bmm_v2_mat2_backward(g[0], a.self, a.mat2, a.mat2.shape) if a.needs["mat2"] else None,
+    }
+
+
+@gradient("npu_confusion_transpose")
+def _confusion_transpose_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    return {"self": npu.npu_confusion_transpose_backward(g[0], a.perm, a.self.shape, not a.transpose_first)}

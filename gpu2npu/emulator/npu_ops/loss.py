@@ -1,0 +1,121 @@
+"""torch_npu's fused cross entropies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpu2npu.emulator.kernels.nn.softmax import log_softmax
+from gpu2npu.emulator.kernels.promotion import F32, Array, rounded, wide
+from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu
+
+
+def _row_weights(target: Array, weight: Array | None, ignore_index: int, classes: int) -> tuple[Array, Array]:
+    """Each row's weight, 0 where it is ignored, and a target that can be indexed with."""
+    counts = np.ones(target.shape, np.float32) if ignore_index < 0 and not (target == ignore_index).any() else None
+    if counts is None:
+        counts = (target != ignore_index).astype(np.float32)
+    safe = np.where(counts > 0, target, 0)
+    if ((safe < 0) | (safe >= classes)).any():
+        raise IndexError(f"Target {int(target.max())} is out of bounds.")
+    return (counts if weight is None else counts * wide(weight)[safe]), safe
+
+
+def _smoothed(log_prob: Array, weight: Array | None) -> Array:
+    """The smoothing term of each row: minus the weighted sum of all its log probabilities."""
+    return -(log_prob if weight is None else log_prob * wide(weight)).sum(axis=1)
+
+
+def _declined(scale: float, return_zloss: bool) -> None:
+    if scale or return_zloss:
+        raise NotImplementedError("the z-loss of npu_cross_entropy_loss, which torch_npu does not support yet either")
+
+
+@kernel("npu::npu_cross_entropy_loss")
+def npu_cross_entropy_loss(
+    input: Array,  # noqa: A002
+    target: Array,
+    weight: Array | None = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    lse_square_scale_for_zloss: float = 0.0,
+    return_zloss: bool = False,
+) -> tuple[Array, Array, Array, Array]:
+    """Cross entropy of (N, C) logits and (N,) classes.
+
+    Returns:
+        The loss, of shape (1,), or (N,) where it is not reduced; log probabilities (N, C); two empty tensors.
+    """
+    _declined(lse_square_scale_for_zloss, return_zloss)
+    log_prob = log_softmax(wide(input), 1)
+    weights, safe = _row_weights(target, weight, ignore_index, input.shape[1])
+    loss = -np.take_along_axis(log_prob, safe[:, None], 1)[:, 0] * weights
+    if label_smoothing:
+        smooth = np.where(weights > 0, _smoothed(log_prob, weight), 0) / np.float32(input.shape[1])
+        loss = loss * np.float32(1 - label_smoothing) + smooth * np.float32(label_smoothing)
+    if reduction != "none":
+        loss = np.asarray(loss.sum(), F32).reshape(1)
+        if reduction == "mean":
+            loss = loss / weights.sum()
+    empty = np.empty(0, input.dtype)
+    return rounded(loss, input.dtype), rounded(log_prob, input.dtype), empty, empty.copy()
+
+
+@kernel("npu::npu_cross_entropy_loss_backward")
+def npu_cross_entropy_loss_backward(
+    grad_loss: Array,
+    log_prob: Array,
+    target: Array,
+    weight: Array | None = None,
+    grad_zloss: Array | None = None,
+    lse_for_zloss: Array | None = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    lse_square_scale_for_zloss: float = 0.0,
+) -> Array:
+    """The gradient for the logits, (N, C)."""
+    p = np.exp(wide(log_prob))
+    classes = log_prob.shape[1]
+    weights, safe = _row_weights(target, weight, ignore_index, classes)
+    grad = wide(grad_loss)
+    if reduction == "mean":
+        grad = grad / weights.sum()
+    grad = np.broadcast_to(grad, target.shape)
+    rows = (grad * weights * np.float32(1 - label_smoothing))[:, None]
+    result = p * rows
+    np.put_along_axis(result, safe[:, None], np.take_along_axis(result, safe[:, None], 1) - rows, 1)
+    if label_smoothing:
+        every = np.ones(classes, np.float32) if weight is None else wide(weight)
+        share = np.where(weights > 0, grad, 0)[:, None] * np.float32(label_smoothing / classes)
+        result += share * (p * every.sum() - every)
+    return rounded(result, log_prob.dtype)
+
+
+@kernel("npu::npu_softmax_cross_entropy_with_logits")
+def npu_softmax_cross_entropy_with_logits(self: Array, labels: Array) -> Array:
+    """(N,) cross entropies of (N, C) logits with (N, C) probabilities."""
+    return rounded(-(log_softmax(wide(self), 1) * wide(labels)).sum(axis=1), self.dtype)
+
+
+@kernel("npu::npu_softmax_cross_entropy_with_logits_backward")
+def npu_softmax_cross_entropy_with_logits_backward(grad: Array, self: Array, labels: Array) -> Array:
+    """The gradient for the logits: (softmax - labels) of each row times its gradient, as CANN's kernel has it."""
+    return rounded((np.exp(log_softmax(wide(self), 1)) - wide(labels)) * wide(grad)[:, None], self.dtype)
+
+
+@gradient("npu_cross_entropy_loss")
+def _cross_entropy_loss_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    grad = npu.npu_cross_entropy_loss_backward(
+        g[0], y[1], a.target, a.weight, None, None, a.reduction, a.ignore_index, a.label_smoothing
+    )
+    return {"input": grad}
+
+
+@gradient("npu_softmax_cross_entropy_with_logits")
+def _softmax_cross_entropy_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    return {"self": npu.npu_softmax_cross_entropy_with_logits_backward(g[0], a.self, a.labels)}

@@ -1,0 +1,249 @@
+"""torch_npu's operators that only allocate, copy, convert or describe memory. None of them is arithmetic.
+
+A real NPU stores some tensors in formats of its own (29, FRACTAL_NZ, for matrices). Here all are stored plainly,
+and a cast to a private format leaves a mark that `get_npu_format` reads, where a real NPU would make the cast at all.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from gpu2npu.emulator.device import storage_ops
+from gpu2npu.emulator.device.settings import config
+from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient
+
+ND, NCHW, NCDHW = 2, 0, 30
+_BASE = frozenset({-1, 0, 1, 2, 16, 27, 30, 35, 47})  # formats of public memory layout; all others are private
+_FLOAT_STATUS = 8
+
+OWN: dict[str, Callable[..., Any]] = {}
+MAKES = frozenset(
+    {
+        "empty_with_format",
+        "unsafe_empty_with_format",
+        "empty_with_swapped_memory",
+        "npu_prefetch",
+        "npu_dropout_gen_mask",
+    }
+)
+
+# c10::ScalarType, which torch_npu's schemas call an int.
+_SCALAR_TYPES = {
+    0: torch.uint8,
+    1: torch.int8,
+    2: torch.int16,
+    3: torch.int32,
+    4: torch.int64,
+    5: torch.float16,
+    6: torch.float32,
+    7: torch.float64,
+    9: torch.complex64,
+    10: torch.complex128,
+    11: torch.bool,
+    15: torch.bfloat16,
+}
+
+
+def _own(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            OWN[name] = function
+        return function
+
+    return register
+
+
+def base_format(tensor: torch.Tensor) -> int:
+    """What a plain tensor counts as: NCHW of 4 dimensions, NCDHW of 5, else ND."""
+    return {4: NCHW, 5: NCDHW}.get(tensor.dim(), ND)
+
+
+def mark_format(tensor: torch.Tensor, number: int) -> torch.Tensor:
+    """Give a tensor a private format, or warn that `torch.npu.config.allow_internal_format` forbids it."""
+    if number in _BASE:
+        tensor._npu_format = number if number in (NCHW, ND, NCDHW) else base_format(tensor)  # type: ignore[attr-defined]
+    elif getattr(config, "allow_internal_format", False):
+        tensor._npu_format = number  # type: ignore[attr-defined]
+    else:
+        warnings.warn(
+            "Cannot create tensor with internal format while allow_internal_format=False, tensor will be created with "
+            "base format.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return tensor
+
+
+@_own("get_npu_format")
+def get_npu_format(self: torch.Tensor) -> int:
+    marked: int | None = getattr(self, "_npu_format", None)
+    return base_format(self) if marked is None else marked
+
+
+@_own("npu_format_cast", "_npu_format_cast")
+def npu_format_cast(
+    self: torch.Tensor, acl_format: int, customize_dtype: int | None = None, input_dtype: int | None = None
+) -> torch.Tensor:
+    """The tensor in a storage format (see `torch_npu.Format`); values never change."""
+    return self if get_npu_format(self) == acl_format else mark_format(self.clone(), acl_format)
+
+
+@_own("npu_format_cast.Tensor")
+def npu_format_cast_like(self: torch.Tensor, dst: torch.Tensor, **dtypes: int | None) -> torch.Tensor:
+    return npu_format_cast(self, get_npu_format(dst))
+
+
+@_own("npu_format_cast_.acl_format")
+def npu_format_cast_in_place(self: torch.Tensor, acl_format: int, **dtypes: int | None) -> torch.Tensor:
+    return mark_format(self, acl_format)
+
+
+@_own("npu_format_cast_")
+def npu_format_cast_in_place_from(self: torch.Tensor, src: torch.Tensor, **dtypes: int | None) -> torch.Tensor:
+    self.copy_(src)
+    return mark_format(self, get_npu_format(src))
+
+
+def _dtype(number: int | torch.dtype) -> torch.dtype:
+    if isinstance(number, torch.dtype):
+        return number
+    if number not in _SCALAR_TYPES:
+        raise NotImplementedError(f"torch_npu: the emulated NPU has no dtype number {number}")
+    return _SCALAR_TYPES[number]
+
+
+@_own("npu_dtype_cast", "_npu_dtype_cast")
+def npu_dtype_cast(self: torch.Tensor, dtype: int | torch.dtype, input_dtype: int | None = None) -> torch.Tensor:
+    """The tensor in another dtype."""
+    return self.to(_dtype(dtype))
+
+
+@_own("npu_dtype_cast_")
+def npu_dtype_cast_in_place(self: torch.Tensor, src: torch.Tensor) -> torch.Tensor:
+    return self.copy_(src)
+
+
+@_own("npu_dtype_cast_backward", "_npu_dtype_cast_backward")
+def npu_dtype_cast_backward(grad: torch.Tensor, dtype: torch.dtype, *others: int | None) -> torch.Tensor:
+    return grad.to(dtype)
+
+
+@_own("npu_transpose")
+def npu_transpose(self: torch.Tensor, perm: Sequence[int], require_contiguous: bool = True) -> torch.Tensor:
+    """The permuted tensor, contiguous."""
+    return self.permute(list(perm)).clone(memory_format=torch.contiguous_format)
+
+
+@_own("npu_reshape")
+def npu_reshape(self: torch.Tensor, shape: Sequence[int], can_refresh: bool = False) -> torch.Tensor:
+    return self.reshape(list(shape)).clone()
+
+
+@_own("npu_stride_copy")
+def npu_stride_copy(
+    self: torch.Tensor, shape: Sequence[int], stride: Sequence[int], storage_offset: float
+) -> torch.Tensor:
+    """A contiguous copy of `torch.as_strided`."""
+    return self.as_strided(shape, stride, int(storage_offset)).clone(memory_format=torch.contiguous_format)
+
+
+@_own("npu_view_copy", "copy_memory_")
+def copy_memory(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    """`copy_` between NPU tensors.
+
+    Raises:
+        RuntimeError: Dtype, device or size differ.
+    """
+    if src.device != self.device or src.dtype is not self.dtype or src.numel() != self.numel():
+        raise RuntimeError(
+            f"copy_memory_ needs an equal device, dtype and size, but got {src.device} {src.dtype} {list(src.shape)} "
+            f"for {self.device} {self.dtype} {list(self.shape)}"
+        )
+    return self.copy_(src.view(self.shape))
+
+
+@_own("one_")
+def one(self: torch.Tensor) -> torch.Tensor:
+    return self.fill_(1)
+
+
+@_own("get_storage_size")
+def get_storage_size(self: torch.Tensor) -> int:
+    """Elements of the tensor's storage."""
+    return self.untyped_storage().nbytes() // self.element_size()
+
+
+@_own("npu_change_data_ptr")
+def npu_change_data_ptr(dst: torch.Tensor, src: torch.Tensor, index: int) -> int:
+    """Let `dst` share the memory of `src` from byte `index` on."""
+    offset = src.storage_offset() + index // src.element_size()
+    storage_ops.set_from_storage(dst, src.untyped_storage(), offset, dst.shape, dst.stride())
+    return 0
+
+
+@_own("empty_with_format", "unsafe_empty_with_format")
+def empty_with_format(
+    size: Sequence[int],
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+    acl_format: int = ND,
+    base_addr_aligned_kb: int | None = None,
+    keep_format: bool = False,
+) -> torch.Tensor:
+    """`torch.empty` in a storage format."""
+    return mark_format(torch.empty(size, dtype=dtype, device=device or "npu"), acl_format)
+
+
+@_own("empty_with_swapped_memory")
+def empty_with_swapped_memory(
+    size: Sequence[int], dtype: torch.dtype | None = None, device: torch.device | None = None
+) -> torch.Tensor:
+    """`torch.empty`; memory that a real NPU shares with the host, as here all of it is."""
+    return torch.empty(size, dtype=dtype, device=device or "npu")
+
+
+@_own("npu_prefetch")
+def npu_prefetch(self: torch.Tensor, dependency: torch.Tensor | None, max_size: int, offset: int = 0) -> None:
+    """Nothing to do: there is no cache to fill."""
+
+
+@_own("npu_dropout_gen_mask")
+def npu_dropout_gen_mask(
+    size: Sequence[int],
+    p: float,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+) -> torch.Tensor:
+    """The bit mask that `_npu_dropout` would draw for a tensor of this size."""
+    mask: torch.Tensor = torch.ops.npu._npu_dropout(torch.ones(size, device=device or "npu"), p)[1]
+    return mask
+
+
+@_own("npu_alloc_float_status")
+def npu_alloc_float_status(self: torch.Tensor) -> torch.Tensor:
+    """Eight zeros, the register of overflow flags."""
+    return torch.zeros(_FLOAT_STATUS, device=self.device)
+
+
+@_own("npu_get_float_status", "npu_clear_float_status")
+def npu_get_float_status(self: torch.Tensor, mode: int = 0) -> torch.Tensor:
+    """Eight zeros: overflow shows as inf in the results, as on chips from Ascend 910B on, and raises no flag."""
+    return torch.zeros(_FLOAT_STATUS, device=self.device)
+
+
+@gradient("_npu_format_cast", "npu_format_cast")
+def _format_cast_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    return {"self": g[0]}
+
+
+@gradient("npu_dtype_cast", "_npu_dtype_cast")
+def _dtype_cast_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    return {"self": g[0].to(a.self.dtype)}

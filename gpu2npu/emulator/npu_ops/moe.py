@@ -1,0 +1,274 @@
+"""torch_npu's operators for mixtures of experts: gating, routing of tokens to experts and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpu2npu.emulator.kernels.nn.softmax import softmax
+from gpu2npu.emulator.kernels.pointwise.activation import logistic
+from gpu2npu.emulator.kernels.promotion import F32, Array, rounded, wide
+from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick
+
+
+def _top(scores: Array, k: int) -> Array:
+    """Indices of the k largest of the last dimension, largest first, the lower index first among equals."""
+    return np.argsort(-scores, axis=-1, kind="stable")[..., :k]
+
+
+@kernel("npu::npu_moe_gating_top_k_softmax")
+def npu_moe_gating_top_k_softmax(x: Array, finished: Array | None = None, k: int = 1) -> tuple[Array, Array, Array]:
+    """The k largest of softmax(x) in each row; their experts, int32; and row numbers, int32, counted column by column.
+
+    Experts of finished rows are the number of experts.
+    """
+    p = softmax(wide(x), -1)
+    experts = _top(p, k)
+    y = np.take_along_axis(p, experts, -1)
+    if finished is not None:
+        experts = np.where(finished.astype(bool)[..., None], x.shape[-1], experts)
+    rows = int(np.prod(x.shape[:-1], dtype=int))
+    row_idx = np.arange(rows * k, dtype=np.int32).reshape(k, rows).T.reshape(y.shape)
+    return rounded(y, x.dtype), experts.astype(np.int32), row_idx
+
+
+@kernel("npu::npu_moe_gating_top_k_softmax_v2")
+def npu_moe_gating_top_k_softmax_v2(
+    x: Array,
+    *,
+    k: int = 1,
+    finished: Array | None = None,
+    renorm: int | None = 0,
+    output_softmax: bool | None = False,
+) -> tuple[Array, Array, Array]:
+    """The k largest of softmax(x), or where `renorm` the softmax of the k largest; experts; softmax(x) if asked for."""
+    p = softmax(wide(x), -1)
+    experts = _top(p, k)
+    y = softmax(np.take_along_axis(wide(x), experts, -1), -1) if renorm else np.take_along_axis(p, experts, -1)
+    if finished is not None:
+        experts = np.where(finished.astype(bool)[..., None], x.shape[-1], experts)
+    every = rounded(p, F32) if output_softmax and not renorm else np.empty(0, F32)
+    return rounded(y, x.dtype), experts.astype(np.int32), every
+
+
+@kernel("npu::npu_moe_gating_top_k")
+def npu_moe_gating_top_k(
+    x: Array,
+    k: int,
+    *,
+    bias: Array | None = None,
+    input_ids: Array | None = None,
+    tid2eid: Array | None = None,
+    k_group: int = 1,
+    group_count: int = 1,
+    group_select_mode: int = 0,
+    renorm: int = 0,
+    norm_type: int = 0,
+    out_flag: bool = False,
+    routed_scaling_factor: float = 1.0,
+    eps: float = 1e-20,
+) -> tuple[Array, Array, Array]:
+    """Grouped gating: k experts from the `k_group` best of `group_count` groups; biased scores choose.
+
+    A group's score is its largest entry, or with `group_select_mode` 1 the sum of its two largest. `norm_type` 0 is
+    softmax, 1 sigmoid, whose weights are divided by their sum plus eps.
+    """
+    if renorm or tid2eid is not None:
+        raise NotImplementedError("npu_moe_gating_top_k with renorm=1 or a hash table of experts")
+    values = wide(x)
+    scores = logistic(values) if norm_type else softmax(values, -1)
+    choice = scores if bias is None else scores + wide(bias)
+    if group_count > 1:
+        groups = choice.reshape(len(x), group_count, -1)
+        ranked = np.sort(groups, axis=-1)
+        marks = ranked[..., -2:].sum(axis=-1) if group_select_mode else ranked[..., -1]
+        kept = np.zeros((len(x), group_count), bool)
+        np.put_along_axis(kept, _top(marks, k_group), True, 1)
+        choice = np.where(kept[..., None], groups, -np.inf).reshape(x.shape)
+    experts = _top(choice, k)
+    y = np.take_along_axis(scores, experts, -1)
+    if norm_type:
+        y = y / (y.sum(axis=-1, keepdims=True) + np.float32(eps))
+    normed = rounded(scores, F32) if out_flag else np.empty(0, F32)
+    return rounded(y * np.float32(routed_scaling_factor), x.dtype), experts.astype(np.int32), normed
+
+
+@kernel("npu::npu_moe_init_routing")
+def npu_moe_init_routing(x: Array, row_idx: Array, expert_idx: Array, active_num: int) -> tuple[Array, Array, Array]:
+    """Tokens sorted by expert.
+
+    Returns:
+        (min(rows, active_num) * k, H) tokens; (rows * k,) the place of each row number; (rows * k,) sorted experts.
+    """
+    order = np.argsort(expert_idx.reshape(-1), kind="stable")
+    rows = row_idx.reshape(-1)[order]
+    places = np.empty(rows.size, np.int32)
+    places[rows] = np.arange(rows.size, dtype=np.int32)
+    count = min(len(x), active_num) * expert_idx.shape[1]
+    return x[rows[:count] % len(x)], places, expert_idx.reshape(-1)[order].astype(np.int32)
+
+
+@kernel("npu::npu_moe_compute_expert_tokens")
+def npu_moe_compute_expert_tokens(sorted_expert_for_source_row: Array, num_expert: int) -> Array:
+    """(num_expert,) int32: how many tokens the experts up to each have."""
+    return np.searchsorted(sorted_expert_for_source_row, np.arange(num_expert), side="right").astype(np.int32)
+
+
+@kernel("npu::npu_moe_finalize_routing")
+def npu_moe_finalize_routing(
+    expanded_permuted_rows: Array,
+    skip1: Array | None,
+    skip2: Array | None,
+    bias: Array | None,
+    scales: Array | None,
+    expanded_src_to_dst_row: Array,
+    export_for_source_row: Array | None,
+    drop_pad_mode: int | None = 0,
+    k: int | None = 1,
+) -> Array:
+    """(rows, H): the experts' results of each row, plus the experts' bias, by the scales; and the skips added."""
+    if drop_pad_mode:
+        raise NotImplementedError("npu_moe_finalize_routing with a drop_pad_mode")
+    top = scales.shape[1] if scales is not None else int(k or 1)
+    rows = expanded_src_to_dst_row.size // top
+    taken = wide(expanded_permuted_rows)[expanded_src_to_dst_row.reshape(top, rows)]  # (k, rows, H)
+    if bias is not None and export_for_source_row is not None:
+        taken = taken + wide(bias)[export_for_source_row.T]
+    if scales is not None:
+        taken = taken * wide(scales).T[..., None]
+    result = taken.sum(axis=0)
+    for skip in (skip1, skip2):
+        if skip is not None:
+            result = result + wide(skip)
+    return rounded(result, expanded_permuted_rows.dtype)
+
+
+def _kept_tokens(count: int, num_out_tokens: int | None) -> int:
+    if not num_out_tokens:
+        return count
+    return min(num_out_tokens, count) if num_out_tokens > 0 else count + num_out_tokens
+
+
+@kernel("npu::npu_moe_token_permute")
+def npu_moe_token_permute(
+    tokens: Array, indices: Array, num_out_tokens: int | None = None, padded_mode: bool = False
+) -> tuple[Array, Array]:
+    """Tokens (N, H) copied to each of their experts (N, top k), sorted by expert; and each copy's place, int32."""
+    if padded_mode:
+        raise NotImplementedError("padded_mode, which torch_npu does not support yet either")
+    flat = indices.reshape(-1)
+    order = np.argsort(flat, kind="stable")
+    places = np.empty(flat.size, np.int32)
+    places[order] = np.arange(flat.size, dtype=np.int32)
+    top = flat.size // max(len(tokens), 1)
+    return tokens[order[: _kept_tokens(flat.size, num_out_tokens)] // max(top, 1)], places
+
+
+def _copies(rows: Array, sorted_indices: Array) -> Array:
+    """The row of each copy, 0 for those that were cut off."""
+    inside = sorted_indices < len(rows)
+    taken = wide(rows)[np.where(inside, sorted_indices, 0)]
+    return np.where(inside[:, None], taken, taken.dtype.type(0))
+
+
+@kernel("npu::npu_moe_token_permute_grad")
+def npu_moe_token_permute_grad(
+    tokens: Array, grad_permuted_tokens: Array, indices: Array, sorted_indices: Array, padded_mode: bool = False
+) -> Array:
+    """The gradient for the tokens: the sum over their copies."""
+    return rounded(
+        _copies(grad_permuted_tokens, sorted_indices).reshape(len(tokens), -1, tokens.shape[1]).sum(1), tokens.dtype
+    )
+
+
+@kernel("npu::npu_moe_token_unpermute")
+def npu_moe_token_unpermute(
+    permuted_tokens: Array,
+    sorted_indices: Array,
+    probs: Array | None = None,
+    padded_mode: bool = False,
+    restore_shape: Sequence[int] | None = None,
+) -> Array:
+    """(N, H): each token's copies from its experts, times `probs` (N, top k), added up."""
+    if padded_mode:
+        raise NotImplementedError("padded_mode, which torch_npu does not support yet either")
+    top = 1 if probs is None else probs.shape[1]
+    copies = _copies(permuted_tokens, sorted_indices).reshape(-1, top, permuted_tokens.shape[1])
+    if probs is not None:
+        copies = copies * wide(probs)[..., None]
+    return rounded(copies.sum(axis=1), permuted_tokens.dtype)
+
+
+@kernel("npu::npu_moe_token_unpermute_grad")
+def npu_moe_token_unpermute_grad(
+    permuted_tokens: Array,
+    grad_unpermuted_tokens: Array,
+    sorted_indices: Array,
+    probs: Array | None = None,
+    padded_mode: bool = False,
+    restore_shape: Sequence[int] | None = None,
+) -> tuple[Array, Array | None]:
+    """Gradients for the copies and, where there are any, for `probs`."""
+    top = 1 if probs is None else probs.shape[1]
+    grad = np.repeat(wide(grad_unpermuted_tokens)[:, None], top, axis=1)
+    grad_probs = None
+    if probs is not None:
+        copies = _copies(permuted_tokens, sorted_indices).reshape(grad.shape)
+        grad_probs = rounded((grad * copies).sum(axis=-1), probs.dtype)
+        grad = grad * wide(probs)[..., None]
+    result = np.zeros(permuted_tokens.shape, F32)
+    inside = sorted_indices < len(permuted_tokens)
+    result[sorted_indices[inside]] = grad.reshape(-1, permuted_tokens.shape[1])[inside]
+    return rounded(result, permuted_tokens.dtype), grad_probs
+
+
+@kernel("npu::npu_grouped_matmul")
+def npu_grouped_matmul(
+    x: Sequence[Array],
+    weight: Sequence[Array],
+    *,
+    bias: Sequence[Array] | None = None,
+    group_list: Array | None = None,
+    split_item: int | None = 0,
+    group_type: int | None = None,
+    group_list_type: int | None = 0,
+    **others: object,
+) -> list[Array]:
+    """Products x[i] @ weight[i] + bias[i]; or of the groups of rows of one x, given by running ends or by counts.
+
+    `group_type` 0 groups the rows of x, -1 nothing; `group_list_type` 0 means running ends, 1 counts. `split_item`
+    2 and 3 join the results into one tensor.
+    """
+    for name, value in others.items():
+        if value not in (None, 0, []):
+            raise NotImplementedError(f"npu_grouped_matmul with {name}")
+    rows = list(x)
+    weights = [each for matrix in weight for each in (matrix if matrix.ndim == 3 else [matrix])]
+    biases = None if not bias else [each for vector in bias for each in (vector if vector.ndim == 2 else [vector])]
+    if group_list is not None:
+        if group_type not in (0, None) or len(rows) != 1:
+            raise NotImplementedError(f"npu_grouped_matmul with group_type {group_type}")
+        ends = np.cumsum(group_list) if group_list_type == 1 else group_list
+        starts = [0, *[int(end) for end in ends[:-1]]]
+        rows = [rows[0][start : int(end)] for start, end in zip(starts, ends, strict=True)]
+    results = []
+    for i, (part, matrix) in enumerate(zip(rows, weights, strict=True)):
+        y = wide(part) @ wide(matrix)
+        results.append(rounded(y if biases is None else y + wide(biases[i]), part.dtype))
+    return [np.concatenate(results)] if split_item in (2, 3) else results
+
+
+@gradient("npu_moe_token_permute")
+def _moe_token_permute_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    return {"tokens": npu.npu_moe_token_permute_grad(a.tokens, g[0], a.indices, y[1], a.padded_mode)}
+
+
+@gradient("npu_moe_token_unpermute")
+def _moe_token_unpermute_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    found = npu.npu_moe_token_unpermute_grad(
+        a.permuted_tokens, g[0], a.sorted_indices, a.probs, a.padded_mode, a.restore_shape
+    )
+    return pick("permuted_tokens probs", found)

@@ -1,0 +1,246 @@
+"""torch_npu's fused normalisations: RMS, layer, deep and group norm with what they are fused with.
+
+Statistics are float32; gradients of gamma and beta are float32 where torch_npu's are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpu2npu.emulator.kernels.nn.norm import (
+    group_norm,
+    group_norm_backward,
+    layer_norm,
+    layer_norm_backward,
+    rms_norm,
+    rms_norm_backward,
+)
+from gpu2npu.emulator.kernels.pointwise.activation import logistic
+from gpu2npu.emulator.kernels.promotion import F32, Array, rounded, wide
+from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick
+
+_ALL = (True, True, True)
+
+
+@kernel("npu::npu_rms_norm")
+def npu_rms_norm(self: Array, gamma: Array, epsilon: float = 1e-06) -> tuple[Array, Array]:
+    """self over its root mean square along gamma's dimensions, times gamma; and 1 / rms in float32."""
+    y, rstd = rms_norm(self, gamma.shape, gamma, epsilon)
+    return y, rounded(rstd, F32)
+
+
+@kernel("npu::npu_gemma_rms_norm")
+def npu_gemma_rms_norm(self: Array, gamma: Array, epsilon: float = 1e-06) -> tuple[Array, Array]:
+    """`npu_rms_norm` with 1 + gamma."""
+    y, rstd = rms_norm(wide(self), gamma.shape, wide(gamma) + np.float32(1), epsilon)
+    return rounded(y, self.dtype), rounded(rstd, F32)
+
+
+@kernel("npu::npu_rms_norm_backward")
+def npu_rms_norm_backward(dy: Array, self: Array, gamma: Array, rstd: Array) -> tuple[Array, Array]:
+    """Gradients for self, in its dtype, and for gamma, in float32."""
+    grad, grad_gamma = rms_norm_backward(dy, self, gamma.shape, rstd, wide(gamma), (True, True))
+    assert grad is not None
+    assert grad_gamma is not None
+    return grad, rounded(grad_gamma, F32)
+
+
+def _summed(x1: Array, x2: Array) -> Array:
+    return rounded(wide(x1) + wide(x2), x1.dtype)
+
+
+@kernel("npu::npu_add_rms_norm")
+def npu_add_rms_norm(x1: Array, x2: Array, gamma: Array, epsilon: float = 1e-06) -> tuple[Array, Array, Array]:
+    """RMS norm of x = x1 + x2: the result, 1 / rms in float32, and x."""
+    x = _summed(x1, x2)
+    y, rstd = npu_rms_norm(x, gamma, epsilon)
+    return y, rstd, x
+
+
+@kernel("npu::npu_add_rms_norm_cast")
+def npu_add_rms_norm_cast(
+    x1: Array, x2: Array, gamma: Array, epsilon: float = 1e-06
+) -> tuple[Array, Array, Array, Array]:
+    """RMS norm of x = x1 + x2: the result in float32 and in the input's dtype, 1 / rms in float32, and x."""
+    x = _summed(x1, x2)
+    y, rstd = npu_rms_norm(wide(x), gamma, epsilon)
+    return y, rounded(y, x.dtype), rstd, x
+
+
+@kernel("npu::npu_layer_norm_eval")
+def npu_layer_norm_eval(
+    input: Array,  # noqa: A002
+    normalized_shape: Sequence[int],
+    weight: Array | None = None,
+    bias: Array | None = None,
+    eps: float = 1e-05,
+) -> Array:
+    """`torch.nn.functional.layer_norm`, without what a backward pass needs."""
+    return layer_norm(input, normalized_shape, weight, bias, eps)[0]
+
+
+@kernel("npu::npu_layernorm_grad")
+def npu_layernorm_grad(
+    grad_out: Array,
+    input: Array,  # noqa: A002
+    normalized_shape: Sequence[int],
+    mean: Array,
+    rstd: Array,
+    weight: Array | None,
+    bias: Array | None,
+) -> tuple[Array | None, Array | None, Array | None]:
+    """Gradients of layer norm for input, weight and bias."""
+    return layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, _ALL)
+
+
+@kernel("npu::npu_add_layer_norm")
+def npu_add_layer_norm(
+    x1: Array, x2: Array, gamma: Array, beta: Array, epsilon: float = 1e-05, additional_output: bool = False
+) -> tuple[Array, Array, Array, Array]:
+    """Layer norm of x = x1 + x2 over gamma's dimensions: the result, mean and 1 / deviation in float32, and x."""
+    x = _summed(x1, x2)
+    y, mean, rstd = layer_norm(x, gamma.shape, gamma, beta, epsilon)
+    return y, rounded(mean, F32), rounded(rstd, F32), x
+
+
+@kernel("npu::npu_add_layer_norm_backward")
+def npu_add_layer_norm_backward(
+    dy_opt: Array | None, x1: Array, x2: Array, rstd: Array, mean: Array, gamma: Array, dsum_opt: Array | None
+) -> tuple[Array, Array, Array, Array]:
+    """Gradients for x1, x2, gamma and beta; `dsum_opt` is the gradient of the sum x itself."""
+    x = _summed(x1, x2)
+    dy = np.zeros_like(x) if dy_opt is None else dy_opt
+    dx, dgamma, dbeta = layer_norm_backward(dy, x, gamma.shape, mean, rstd, wide(gamma), wide(gamma), _ALL)
+    assert dx is not None
+    assert dgamma is not None
+    assert dbeta is not None
+    if dsum_opt is not None:
+        dx = rounded(wide(dx) + wide(dsum_opt), x.dtype)
+    return dx, dx.copy(), rounded(dgamma, F32), rounded(dbeta, F32)
+
+
+@kernel("npu::npu_deep_norm")
+def npu_deep_norm(
+    x: Array, gx: Array, beta: Array, gamma: Array, alpha: float = 0.3, epsilon: float = 1e-06
+) -> tuple[Array, Array, Array]:
+    """Layer norm of alpha * x + gx: mean and 1 / deviation in float32, and the result."""
+    y, mean, rstd = layer_norm(wide(x) * np.float32(alpha) + wide(gx), gamma.shape, gamma, beta, epsilon)
+    return rounded(mean, F32), rounded(rstd, F32), rounded(y, x.dtype)
+
+
+@kernel("npu::npu_deep_norm_backward")
+def npu_deep_norm_backward(
+    dy: Array, x: Array, gx: Array, gamma: Array, mean: Array, rstd: Array, alpha: float = 0.3
+) -> tuple[Array, Array, Array, Array]:
+    """Gradients for x, gx, beta and gamma."""
+    inner = wide(x) * np.float32(alpha) + wide(gx)
+    dinner, dgamma, dbeta = layer_norm_backward(dy, inner, gamma.shape, mean, rstd, wide(gamma), wide(gamma), _ALL)
+    assert dinner is not None
+    assert dgamma is not None
+    assert dbeta is not None
+    return rounded(dinner * np.float32(alpha), x.dtype), rounded(dinner, gx.dtype), dbeta, dgamma
+
+
+def _group_norm(
+    x: Array, groups: int, weight: Array | None, bias: Array | None, eps: float
+) -> tuple[Array, Array, Array]:
+    channels = x.shape[1]
+    return group_norm(wide(x), weight, bias, x.shape[0], channels, x[0, 0].size, groups, eps)
+
+
+@kernel("npu::npu_group_norm_silu")
+def npu_group_norm_silu(
+    input: Array,  # noqa: A002
+    weight: Array | None,
+    bias: Array | None,
+    group: int,
+    eps: float = 0.00001,
+) -> tuple[Array, Array, Array]:
+    """SiLU of the group norm of (N, C, *); mean and 1 / deviation (N, group) in the input's dtype."""
+    return npu_group_norm_swish(input, group, weight, bias, eps, 1.0)
+
+
+@kernel("npu::npu_group_norm_swish")
+def npu_group_norm_swish(
+    input: Array,  # noqa: A002
+    num_groups: int,
+    weight: Array | None,
+    bias: Array | None,
+    eps: float | None = 1e-5,
+    swish_scale: float | None = 1.0,
+) -> tuple[Array, Array, Array]:
+    """y * sigmoid(swish_scale * y) of the group norm y; mean and 1 / deviation (N, group) in the input's dtype."""
+    y, mean, rstd = _group_norm(input, num_groups, weight, bias, 1e-5 if eps is None else eps)
+    y = wide(y)
+    y = y * logistic(y * y.dtype.type(1.0 if swish_scale is None else swish_scale))
+    return rounded(y, input.dtype), rounded(mean, input.dtype), rounded(rstd, input.dtype)
+
+
+@kernel("npu::npu_group_norm_swish_grad")
+def npu_group_norm_swish_grad(
+    grad: Array,
+    input: Array,  # noqa: A002
+    num_groups: int,
+    weight: Array,
+    bias: Array,
+    mean: Array,
+    rstd: Array,
+    grad_input_mask: Sequence[bool],
+    swish_scale: float | None = 1.0,
+) -> tuple[Array | None, Array | None, Array | None]:
+    """Gradients for input, weight and bias, each where its mask is set."""
+    x = wide(input)
+    kind = x.dtype.type
+    scale = kind(1.0 if swish_scale is None else swish_scale)
+    shape = (x.shape[0], num_groups, *(1,) * (x.ndim - 1))
+    groups = x.reshape(x.shape[0], num_groups, x.shape[1] // num_groups, *x.shape[2:])
+    standard = ((groups - wide(mean).reshape(shape)) * wide(rstd).reshape(shape)).reshape(x.shape)
+    channel = (1, -1, *(1,) * (x.ndim - 2))
+    y = standard * wide(weight).reshape(channel) + wide(bias).reshape(channel)
+    gate = logistic(y * scale)
+    inner = wide(grad) * (gate + y * scale * gate * (1 - gate))
+    found = group_norm_backward(
+        inner, x, wide(mean), wide(rstd), wide(weight), x.shape[0], x.shape[1], x[0, 0].size, num_groups, _ALL
+    )
+    dtypes = (input.dtype, weight.dtype, bias.dtype)
+    dx, dw, db = (
+        rounded(each, dtype) if wanted and each is not None else None
+        for each, dtype, wanted in zip(found, dtypes, grad_input_mask, strict=True)
+    )
+    return dx, dw, db
+
+
+@gradient("npu_rms_norm")
+def _rms_norm_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    grad, grad_gamma = npu.npu_rms_norm_backward(g[0], a.self, a.gamma, y[1])
+    return {"self": grad, "gamma": grad_gamma.to(a.gamma.dtype)}
+
+
+@gradient("npu_add_layer_norm", differentiable=(0, 3))
+def _add_layer_norm_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    found = npu.npu_add_layer_norm_backward(g[0], a.x1, a.x2, y[2], y[1], a.gamma, g[3])
+    return {
+        "x1": found[0],
+        "x2": found[1].to(a.x2.dtype),
+        "gamma": found[2].to(a.gamma.dtype),
+        "beta": found[3].to(a.beta.dtype),
+    }
+
+
+@gradient("npu_deep_norm", differentiable=(2,))
+def _deep_norm_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    dx, dgx, dbeta, dgamma = npu.npu_deep_norm_backward(g[2], a.x, a.gx, a.gamma, y[0], y[1], a.alpha)
+    return {"x": dx, "gx": dgx, "beta": dbeta.to(a.beta.dtype), "gamma": dgamma.to(a.gamma.dtype)}
+
+
+@gradient("npu_group_norm_swish")
+def _group_norm_swish_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    wanted = [a.needs[name] for name in ("input", "weight", "bias")]
+    found = npu.npu_group_norm_swish_grad(
+        g[0], a.input, a.num_groups, a.weight, a.bias, y[1], y[2], wanted, a.swish_scale
+    )
+    return pick("input weight bias", found)

@@ -1,0 +1,36 @@
+import pytest
+import torch
+import torch_npu
+
+from gpu2npu.emulator import npu_ops
+from gpu2npu.emulator.kernels import KERNELS
+from gpu2npu.emulator.npu_ops import definition, gradient, memory
+from gpu2npu.support.tables import table_for
+
+
+@pytest.mark.parametrize("release", ["2.1.0", "2.7.0", "2.13.0"])
+def test_every_operator_of_a_release_exists_in_torch_and_in_torch_npu(release):
+    without_names = {name for name in table_for(release).custom if "names" not in name.partition(".")[2]}
+    defined = {f"npu::{schema.partition('(')[0]}" for schema in definition.schemas()}
+    assert without_names <= defined
+    for name in {each.removeprefix("npu::").partition(".")[0] for each in without_names}:
+        assert name == "get_npu_format" or getattr(torch_npu, name) is getattr(torch.ops.npu, name)
+
+
+def test_an_operator_that_is_not_computed_names_itself():
+    x = torch.ones(2, 2).npu()
+    with pytest.raises(NotImplementedError, match=r"torch_npu\.npu_anti_quant: the emulated NPU does not compute this"):
+        torch_npu.npu_anti_quant(x, x)
+
+
+def test_a_kernel_belongs_to_an_operator_and_a_gradient_to_a_kernel():
+    npu_ops.load()
+    ours = {name.removeprefix("npu::") for name in KERNELS if name.startswith("npu::")}
+    defined = {schema.partition("(")[0] for schema in definition.schemas()}
+    assert ours <= defined
+    assert set(gradient.GRADIENTS) <= ours | set(memory.OWN)
+
+
+def test_names_that_torch_npu_has_not():
+    with pytest.raises(AttributeError, match="npu_nothing"):
+        torch_npu.npu_nothing  # noqa: B018
