@@ -16,6 +16,8 @@ from gpu2npu.records import AdviceKind
         ("x.double()", []),
         ("class N(nn.Module): ...\nN().half()", [HALF]),
         ("class N(nn.Module):\n    def half(self): ...\nN().half()", []),
+        ("class N(nn.Module): ...\nN().half(k=1)", []),
+        ("class N(nn.Module): ...\nN().half(1)", []),
         ("torch.autocast('cuda', dtype=torch.float16)", [HALF]),
         ("torch.autocast('cuda', dtype=torch.bfloat16)  # not float16", []),
         ("torch.cuda.amp.autocast(dtype=torch.half)", [HALF]),

@@ -34,6 +34,8 @@ IN_ONE_FILE = [
     ("def f(torch):\n    torch.cat(x)", None),
     ("import torch\ndef f():\n    torch = mine()\n    torch.cat(x)", None),
     ("import torch\ndef cat(x): ...\ncat(x)", None),
+    ("from torch import cat\ndef cat(x): ...\ncat(x)", None),
+    ("def cat(x): ...\nfrom torch import cat\ncat(x)", None),
     ("import torch\n[torch for torch in x]\ntorch.cat(x)", "torch.cat"),
     ("x = x\nx(1)", None),
     ("import torchvision\ntorchvision.ops.nms(x)", "torchvision.ops.nms"),

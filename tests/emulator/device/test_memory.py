@@ -35,6 +35,18 @@ def test_live_storages_are_counted_and_forgotten(npu):
     assert torch.npu.max_memory_allocated(5) == base + MIB
 
 
+def test_a_storage_that_is_taken_back_raises_the_peak(npu):
+    device, base = npu
+    storage = torch.zeros(3 * MIB // 4, device=device).untyped_storage()
+    storage.resize_(0)
+    other = torch.zeros(MIB // 4, device=device)
+    storage.resize_(3 * MIB)
+    assert torch.npu.memory_allocated(device) == base + 4 * MIB
+    storage.resize_(0)
+    assert torch.npu.memory_allocated(device) == base + other.nbytes
+    assert torch.npu.max_memory_allocated(device) == base + 4 * MIB
+
+
 def test_blocks_are_rounded_as_the_caching_allocator_rounds_them(npu):
     device, base = npu
     kept = [torch.ones(1, device=device), torch.ones(129, device=device)]

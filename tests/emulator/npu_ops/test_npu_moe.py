@@ -15,6 +15,17 @@ def test_gating(dtype):
     assert torch_npu.npu_moe_gating_top_k_softmax(x.npu(), done, 2)[1][0].tolist() == [8, 8]
 
 
+def test_gating_of_the_second_version_gives_the_whole_softmax_unless_it_renormalises():
+    x = torch.randn(6, 8)
+    values, indices = x.softmax(-1).topk(2)
+    y, experts, every = torch_npu.npu_moe_gating_top_k_softmax_v2(x.npu(), k=2, output_softmax=True)
+    torch.testing.assert_close((y.cpu(), every.cpu()), (values, x.softmax(-1)))
+    assert torch.equal(experts.cpu(), indices.int())
+    y, experts, every = torch_npu.npu_moe_gating_top_k_softmax_v2(x.npu(), k=2, renorm=1, output_softmax=True)
+    torch.testing.assert_close(y.cpu(), x.topk(2).values.softmax(-1))
+    assert torch.equal(experts.cpu(), indices.int()) and every.numel() == 0
+
+
 def test_grouped_gating():
     x, bias = torch.randn(5, 8), torch.randn(8)
     y, experts, normed = torch_npu.npu_moe_gating_top_k(
