@@ -7,7 +7,7 @@ import torch.nn.functional as F
 def test_an_impossible_alignment_among_possible_ones(zero_infinity):
     scores = torch.randn(5, 2, 4, generator=torch.Generator().manual_seed(0))
     targets = torch.tensor([[1, 2, 0, 0, 0, 0], [1, 1, 2, 2, 3, 3]])  # six labels do not fit into five steps
-    results, options = [], {"zero_infinity": zero_infinity}
+    results = []
     for device in ("cpu", "npu"):
         x = scores.to(device, copy=True).requires_grad_()
         lengths = torch.tensor([5, 5]), torch.tensor([2, 6])
