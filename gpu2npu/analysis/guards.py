@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+
+from gpu2npu.python.file import PythonFile
 
 _MISSING = ("ImportError", "ModuleNotFoundError", "AttributeError", "Exception", "BaseException")
 # `torch.__version__`, `TORCH_VERSION`, `TORCH_2_4`, `is_torch_greater_or_equal`, `torch_version_ge`
@@ -13,33 +14,26 @@ _VERSION = re.compile(
 )
 
 
-def guarded(tree: ast.AST, use: ast.expr, name: str) -> bool:
-    """Tell whether an expression of `tree`, which uses `name`, the last part of an API, is guarded: by a `hasattr` of
+def guarded(file: PythonFile, use: ast.expr, name: str) -> bool:
+    """Tell whether an expression of a file, which uses `name`, the last part of an API, is guarded: by a `hasattr` of
     it, a comparison of versions, or a `try` that goes on without it."""
-    place = (use.lineno, use.col_offset)
-    return any(
-        (node.lineno, node.col_offset) <= place < (node.end_lineno or 0, node.end_col_offset or 0)
-        for node in _guarded(tree, name)
-    )
+    below: ast.AST = use
+    for node in file.above(use):
+        if _guards(node, below, name):
+            return True
+        below = node
+    return False
 
 
-def _guarded(tree: ast.AST, name: str) -> Iterator[ast.stmt | ast.expr]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Try):
-            if any(map(_goes_on, node.handlers)):
-                yield from node.body
-        elif isinstance(node, (ast.If, ast.IfExp)):
-            if _asks(node.test, name):
-                yield from _parts(node.body)
-                yield from _parts(node.orelse)
-        elif isinstance(node, ast.BoolOp):
-            asked = [_asks(value, name) for value in node.values]
-            if True in asked:
-                yield from node.values[asked.index(True) + 1 :]
-
-
-def _parts(body: ast.expr | Sequence[ast.stmt]) -> Sequence[ast.stmt | ast.expr]:
-    return [body] if isinstance(body, ast.expr) else body
+def _guards(node: ast.AST, below: ast.AST, name: str) -> bool:
+    """Tell whether the part `below` of a node runs only where the node has made sure of `name`."""
+    if isinstance(node, ast.Try):
+        return below in node.body and any(map(_goes_on, node.handlers))
+    if isinstance(node, (ast.If, ast.IfExp)):
+        return below is not node.test and _asks(node.test, name)
+    if isinstance(node, ast.BoolOp):
+        return any(_asks(value, name) for value in node.values[: node.values.index(below)])  # type: ignore[arg-type]
+    return False
 
 
 def _goes_on(handler: ast.ExceptHandler) -> bool:

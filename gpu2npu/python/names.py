@@ -144,7 +144,9 @@ class ModuleNames:
     def _may_provide(self, module: str, name: str) -> bool:
         """Whether a star import of `module` may bring in `name`: a package may import a thousand modules so."""
         path = self.project.module_path(module, self.path)
-        interface = self.project.interface(path, self.path) if path is not None else None
+        if path is None or not self.project.may_spell(path, name, self.path):
+            return False
+        interface = self.project.interface(path, self.path)
         return interface is not None and interface.may_star(name)
 
     def exported(self, qualified: str) -> Bound | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ _Answer = TypeVar("_Answer")
 
 # What a file depends on about which jedi was asked: it looks wherever it likes.
 EVERY_FILE = "*"
+_STAR = re.compile(rb"import[\s\\]*\*")
 _KEPT = 8  # parsed files that stay in memory for the next question
 
 
@@ -199,6 +201,17 @@ class Project:
             known = self.parsed(path)
             self._interfaces[path] = known.interface if known is not None else self._read_interface(path)
         return self._interfaces[path]
+
+    def may_spell(self, path: str, name: str, asker: str) -> bool:
+        """Whether the file at `path` may bind a name at all, told without parsing it: it has that text, or a star."""
+        self.consult(asker, path)
+        if path in self._interfaces:
+            return True
+        try:
+            source = self.read(path)
+        except OSError:
+            return False
+        return not source.isascii() or name.encode(errors="surrogatepass") in source or _STAR.search(source) is not None
 
     def _read_interface(self, path: str) -> Interface | None:
         try:

@@ -141,4 +141,14 @@ class Scope:
         return scope
 
 
+class Scopes(dict[ast.AST, Scope]):
+    """The scopes of a file, by the nodes that open them. A scope knows the one around it and those within, in circles
+    that would keep the whole tree in memory until the garbage collector comes: they end with this table, which all
+    that look at the file hold."""
+
+    def __del__(self) -> None:
+        for scope in self.values():
+            scope.parent = None
+
+
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)

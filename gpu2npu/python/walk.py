@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpu2npu.python.scopes import Assigned, Binding, Defined, Imported, Parameter, Scope
+from gpu2npu.python.scopes import Assigned, Binding, Defined, Imported, Parameter, Scope, Scopes
 from gpu2npu.python.syntax import (
     Comprehension,
     Function,
@@ -42,7 +42,7 @@ class Walk:
         self._lines = lines
         self._is_outline = is_outline
         self.module = Scope("module", None, tree)
-        self.scopes: dict[ast.AST, Scope] = {tree: self.module}
+        self.scopes = Scopes({tree: self.module})
         self.parents: dict[ast.AST, ast.AST] = {}
         self.uses: list[Use] = []
         self.imports: list[tuple[Import, Scope]] = []

@@ -8,10 +8,12 @@ import pytest
 
 from gpu2npu.analysis.guards import guarded
 from gpu2npu.analysis.torch_apis import torch_api_findings
+from gpu2npu.python.file import PythonFile, read_file
+from gpu2npu.python.source import SourceFile
 
 
-def use(tree: ast.AST) -> ast.expr:
-    return next(node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "new")
+def use(file: PythonFile) -> ast.expr:
+    return next(node for node, _ in file.uses if isinstance(node, ast.Attribute) and node.attr == "new")
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,9 @@ def use(tree: ast.AST) -> ast.expr:
         ("x = torch.new() if hasattr(torch, 'new') else old()", True),
         ("x = hasattr(torch, 'new') and torch.new()", True),
         ("x = torch.new() and hasattr(torch, 'new')", False),
+        ("x = ready and hasattr(torch, 'new') and (torch.new() + 1)", True),
+        ("if old():\n    pass\nelif hasattr(torch, 'new'):\n    for _ in x:\n        torch.new()", True),
+        ("if torch.new() and hasattr(torch, 'new'):\n    pass", False),
         ("if version.parse(torch.__version__) >= version.parse('2.4'):\n    torch.new()", True),
         ("if torch_version_lt(2, 4):\n    old()\nelse:\n    torch.new()", True),
         ("if is_torch_greater_or_equal('2.4'):\n    torch.new()", True),
@@ -43,8 +48,8 @@ def use(tree: ast.AST) -> ast.expr:
     ],
 )
 def test_what_is_a_guard(text: str, expected: bool) -> None:
-    tree = ast.parse(text)
-    assert guarded(tree, use(tree), "new") is expected
+    file = read_file(SourceFile("a.py", text, "utf-8", b""))
+    assert guarded(file, use(file), "new") is expected
 
 
 def test_a_guarded_name_of_a_later_release_blocks_nothing(parse) -> None:
