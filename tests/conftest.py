@@ -4,6 +4,7 @@ Properties have no deadline, and what is said to be linear is counted. pytest-ra
 the end of a run, given as `--randomly-seed`, brings back its order and the examples of its properties.
 """
 
+import compileall
 import os
 import signal
 import subprocess
@@ -22,9 +23,14 @@ from hypothesis import is_hypothesis_test, seed, settings
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
+PACKAGE = Path(__file__).parents[1] / "gpu2npu"
+
 
 def pytest_configure(config: pytest.Config) -> None:
     config.option.randomly_reset_seed = False  # random numbers are those of each test, not of each run
+    if not hasattr(config, "workerinput"):
+        # Where PYTHONDONTWRITEBYTECODE is set, each of the hundreds of commands that tests start would compile it.
+        compileall.compile_dir(PACKAGE, quiet=2)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -12,6 +12,7 @@ import faulthandler
 import importlib
 import importlib.metadata
 import json
+import multiprocessing.process
 import os
 import runpy
 import select
@@ -76,6 +77,7 @@ def run(arguments: list[str], folder: str, environment: dict[str, str]) -> None:
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
+    multiprocessing.process.ORIGINAL_DIR = folder  # where a spawned process looks for the script
     sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in environment
     # Those of the server know the files that it was started with.
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
