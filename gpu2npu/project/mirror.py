@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -37,7 +38,20 @@ def _copy_file(source: Path, target: Path, path: str) -> PathNote | None:
     except OSError as error:
         return _unreadable(path, error)
     shutil.copy2(source, target)
+    _drop_rights_of_another_owner(source, target)
     return None
+
+
+def _drop_rights_of_another_owner(source: Path, target: Path) -> None:
+    """Take setuid and setgid from a copy that is of another user or group: it would run with other rights."""
+    before, after = source.stat(), target.stat()
+    mode = after.st_mode
+    if after.st_uid != before.st_uid:
+        mode &= ~stat.S_ISUID
+    if after.st_gid != before.st_gid:
+        mode &= ~stat.S_ISGID
+    if mode != after.st_mode:
+        target.chmod(stat.S_IMODE(mode))
 
 
 def replace_content(file: Path, content: bytes) -> None:

@@ -45,7 +45,7 @@ def check_document(document: object, path: Path) -> None:
     """Check a parsed rule file.
 
     Raises:
-        RuleError: The sentence names the file, the JSON path of the first place that is wrong, and the rule.
+        RuleError: A sentence for each place that is wrong, one a line, with the file, the JSON path and the rule.
     """
     import jsonschema
 
@@ -53,22 +53,38 @@ def check_document(document: object, path: Path) -> None:
         errors = list(jsonschema.Draft202012Validator(schema()).iter_errors(document))
     except RecursionError as error:
         raise RuleError(f"{path}: is nested too deeply for a rule file.") from error
-    if errors:
-        worst = _most_telling(errors)
-        raise _error(path, worst.json_path, _named_rule(document, worst.absolute_path), _reason(worst))
-    assert isinstance(document, dict)
+    telling = [_most_telling(error) for error in sorted(errors, key=_by_place)]
+    sentences = [
+        _sentence(path, error.json_path, _named_rule(document, error.absolute_path), _reason(error))
+        for error in telling
+    ]
+    unsound = {tuple(error.absolute_path)[:2] for error in errors}  # what their other parts mean cannot be said
+    if isinstance(document, dict) and () not in unsound and ("rules",) not in unsound:
+        sentences += _problems_of_rules(document, path, unsound)
+        sentences += _problems_of_roles(document, path, unsound)
+    if sentences:
+        raise RuleError("\n".join(sentences))
+
+
+def _problems_of_rules(document: dict[str, Any], path: Path, unsound: set[tuple[Any, ...]]) -> Iterator[str]:
     for index, entry in enumerate(document.get("rules", ())):
-        for place, reason in _problems(entry):
-            raise _error(path, f"$.rules[{index}].{place}", entry["id"], reason)
+        if ("rules", index) not in unsound:
+            for place, reason in _problems(entry):
+                yield _sentence(path, f"$.rules[{index}].{place}", entry["id"], reason)
+
+
+def _problems_of_roles(document: dict[str, Any], path: Path, unsound: set[tuple[Any, ...]]) -> Iterator[str]:
+    if ("roles",) in unsound:
+        return
     for name, role in document.get("roles", {}).items():
-        for key in ("prefix", "suffix"):
+        for key in ("prefix", "suffix") if ("roles", name) not in unsound else ():
             if key in role and (problem := compile_problem(role[key]) or search_problem(role[key])):
-                raise _error(path, f"$.roles.{name}.{key}", None, problem)
+                yield _sentence(path, f"$.roles.{name}.{key}", None, problem)
 
 
-def _error(path: Path, place: str, rule: str | None, reason: str) -> RuleError:
+def _sentence(path: Path, place: str, rule: str | None, reason: str) -> str:
     of_rule = f" (rule '{rule}')" if rule else ""
-    return RuleError(f"{path}: {place}{of_rule}: {' '.join(reason.split())}.")
+    return f"{path}: {place}{of_rule}: {' '.join(reason.split())}."
 
 
 def _named_rule(document: object, path: Iterable[str | int]) -> str | None:
@@ -84,9 +100,13 @@ def _named_rule(document: object, path: Iterable[str | int]) -> str | None:
 # The schema, in sentences.
 
 
-def _most_telling(errors: Iterable[Any]) -> Any:
-    """Of the errors, the deepest: in a choice, that is the alternative the author meant."""
-    error = min(errors, key=lambda e: [(isinstance(step, str), step) for step in e.absolute_path])
+def _by_place(error: Any) -> list[tuple[bool, Any]]:
+    """A key that sorts errors as their places stand in the file, rules in their order."""
+    return [(isinstance(step, str), step) for step in error.absolute_path]
+
+
+def _most_telling(error: Any) -> Any:
+    """The deepest of an error and those that it comes from: in a choice, the alternative that the author meant."""
     while error.context and not _is_of_no_kind(error):
         error = max(error.context, key=lambda e: (len(e.absolute_path), _is_near(e)))
     return error

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,18 @@ def copy(tmp_path: Path) -> Path:
     copy = tmp_path / "copy"
     copy.mkdir()
     return copy
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file of another user's")
+def test_a_copy_does_not_run_with_the_rights_of_its_new_owner(root: Path, copy: Path) -> None:
+    for name, user, group in (("ours", 0, 0), ("group", 0, 1000), ("other", 1000, 1000)):
+        file = root / name
+        file.touch()
+        os.chown(file, user, group)
+        file.chmod(0o6755)
+    mirror(discover(root), root, copy)
+    modes = {name: oct((copy / name).stat().st_mode & 0o7777) for name in ("ours", "group", "other")}
+    assert modes == {"ours": "0o6755", "group": "0o4755", "other": "0o755"}
 
 
 def test_a_mirror_has_everything_with_modes_and_times(root: Path, copy: Path) -> None:

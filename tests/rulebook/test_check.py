@@ -113,6 +113,24 @@ def test_refusals(change: dict[str, Any], reason: str) -> None:
     assert reason in refusal(**change)
 
 
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    rules = [
+        {**RULE, "id": "one", "why": 3, "then": {"renmae": "x"}},
+        {**RULE, "id": "two", "then": {"rename": "a b"}, "since": "2.3.0", "until": "2.2.0"},
+        {**RULE, "id": "three"},
+    ]
+    with pytest.raises(RuleError) as caught:
+        check_document({"rules": rules, "roles": {"of": {"prefix": "("}}}, Path("mine.json"))
+    places = [line.removeprefix("mine.json: $.").partition(":")[0] for line in str(caught.value).splitlines()]
+    assert places == [
+        "rules[0].then (rule 'one')",
+        "rules[0].why (rule 'one')",
+        "rules[1].then.rename (rule 'two')",
+        "rules[1].until (rule 'two')",
+        "roles.of.prefix",
+    ]
+
+
 @pytest.mark.parametrize("pattern", [r"\s*\w+\s*=\s*cuda", r"[\w.]+/cuda[\w.]*", r"(.*)/train:cu(\d+)"])
 def test_a_pattern_that_is_only_slow_on_long_words_is_taken(pattern: str) -> None:
     check_document({"rules": [{**RULE, "match": {"pattern": pattern}}]}, Path("mine.json"))
