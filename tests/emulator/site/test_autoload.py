@@ -1,4 +1,4 @@
-"""Each test is a Python process of its own, as a user starts it."""
+"""Each test is a Python process of its own: as a user starts it, where its start is what is tested."""
 
 import csv
 import os
@@ -11,14 +11,12 @@ import pytest
 SITE = Path(__file__).parents[3] / "gpu2npu" / "emulator" / "site"
 
 
-def python(code, **environment):
+def python(code, *, command=(sys.executable, "-c"), **environment):
     settings = {key: value for key, value in os.environ.items() if not key.startswith(("GPU2NPU", "ASCEND"))}
     settings |= {"PYTHONPATH": str(SITE), "OMP_NUM_THREADS": "1"} | {
         k: v for k, v in environment.items() if v is not None
     }
-    result = subprocess.run(
-        [sys.executable, "-c", code], env=settings, capture_output=True, text=True, timeout=600, check=False
-    )
+    result = subprocess.run([*command, code], env=settings, capture_output=True, text=True, timeout=600, check=False)
     result.lines = result.stdout.splitlines()
     return result
 
@@ -75,12 +73,14 @@ OWN = (
     "lib.define('twice(Tensor x) -> Tensor')\n"
     "lib.impl('twice', lambda x: x * 2, 'CPU')\n"
 )
-BORROWING = "import torch\nx = torch.ones(2, device='npu')\ny = x + x\nprint(torch.special.airy_ai(y).shape)\n"
+FALLING_BACK = "import torch\nx = torch.ones(2, device='npu')\ny = x + x\nprint(torch.special.airy_ai(y).shape)\n"
+FALLING_BACK += "torch.special.airy_ai(y)"
 
 
-def test_what_the_npu_lacks_falls_back_with_torch_npus_warning(tmp_path):
-    report = tmp_path / "report.csv"
-    result = python(BORROWING + "torch.special.airy_ai(y)", GPU2NPU_TORCH_NPU="2.13.0", GPU2NPU_OP_REPORT=str(report))
+def test_what_the_npu_lacks_falls_back_with_torch_npus_warning(torch_python, tmp_path):
+    script, report = tmp_path / "script.py", tmp_path / "report.csv"
+    script.write_text(FALLING_BACK)
+    result = python(script, command=torch_python, GPU2NPU_TORCH_NPU="2.13.0", GPU2NPU_OP_REPORT=str(report))
     assert (
         result.stderr.count("CAUTION: The operator 'aten::special_airy_ai.out' is not currently supported on the NPU")
         == 1
@@ -107,12 +107,12 @@ if __name__ == "__main__":
 """
 
 
-def test_the_reports_of_several_processes_add_up(tmp_path, borrowing):
+def test_the_reports_of_several_processes_add_up(torch_python, tmp_path, borrowing):
     script = tmp_path / "script.py"
     script.write_text(PROCESSES)
     report = tmp_path / "report.csv"
     environment = {**os.environ, "PYTHONPATH": str(SITE), "GPU2NPU_OP_REPORT": str(report), "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, str(script)], env=environment, check=True, timeout=600)
+    subprocess.run([*torch_python, script], env=environment, check=True, timeout=600)
     rows = {row["operator"]: row for row in csv.DictReader(report.open())}
     assert list(next(iter(rows.values()))) == ["operator", "calls", "seconds", "kind"]
     assert rows["aten::add.Tensor"]["calls"] == "21"
@@ -123,19 +123,26 @@ def test_the_reports_of_several_processes_add_up(tmp_path, borrowing):
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_a_forked_child_may_use_the_npu_only_if_its_parent_did_not():
-    result = python(
-        "import os, torch\n"
-        "def child():\n"
-        "    if os.fork() == 0:\n"
-        "        torch.manual_seed(1)\n"
-        "        try: print(torch.ones(2, device='npu').sum().item(), flush=True)\n"
-        "        except RuntimeError as error: print(str(error)[:45], flush=True)\n"
-        "        os._exit(0)\n"
-        "    os.wait()\n"
-        "child()\n"
-        "x = torch.ones(2, device='npu')\n"
-        "child()\n"
-        "print(x.tolist())"
-    )
+FORKING = """
+import os, torch
+
+def child():
+    if os.fork() == 0:
+        torch.manual_seed(1)
+        try: print(torch.ones(2, device='npu').sum().item(), flush=True)
+        except RuntimeError as error: print(str(error)[:45], flush=True)
+        os._exit(0)
+    os.wait()
+
+child()
+x = torch.ones(2, device='npu')
+child()
+print(x.tolist())
+"""
+
+
+def test_a_forked_child_may_use_the_npu_only_if_its_parent_did_not(torch_python, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(FORKING)
+    result = python(script, command=torch_python)
     assert result.lines == ["2.0", "Cannot re-initialize NPU in forked subprocess", "[1.0, 1.0]"]
