@@ -5,12 +5,24 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gpu2npu.codemods.entry import Entry
+from gpu2npu.codemods.model_class import (
+    ModelClass,
+    changes,
+    forward_alone,
+    freezes,
+    grants_gradients,
+    learns_nothing,
+    model_class,
+)
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.wrapping import Wrap, target_of
 from gpu2npu.python.blocks import block_of, same_line
-from gpu2npu.python.syntax import FUNCTIONS, arguments, is_unpacked, last_name
+from gpu2npu.python.nodes import walk
+from gpu2npu.python.place import function_above
+from gpu2npu.python.syntax import FUNCTIONS, arguments, is_unpacked, last_name, statements
 
 # Calls by which a program, or a library it trains with, sees to processes itself.
 _GROUPS = frozenset({"init_process_group", "init_distributed", "Accelerator"})
@@ -18,11 +30,18 @@ _SPAWN = frozenset({"torch.multiprocessing.spawn", "torch.multiprocessing.start_
 _LOSS = re.compile(r"criteri|loss", re.IGNORECASE)
 
 _NO_TRAINING = (
-    "Nothing is trained here, and DistributedDataParallel is for training: write `{module}.npu()` to use one NPU, take "
-    "`.module` out where it is used, and load a state dict that was saved from a wrapped model as "
-    "`{{key.removeprefix('module.'): value for key, value in state.items()}}`; to use several NPUs start one process "
-    "for each, with its share of the data."
+    "One NPU is used here: nothing is trained, and DistributedDataParallel is for training. To use several NPUs start "
+    "one process for each, with its share of the data."
 )
+_OWN_PROCESSES = (
+    "One NPU is used here: the program makes its processes itself ({place}). Start it that way on several NPUs, one "
+    "process for each, where the model is wrapped in DistributedDataParallel."
+)
+_FORWARD = (
+    "One NPU is used here: {why}, and DistributedDataParallel averages gradients of what a forward has returned. To "
+    "use several NPUs compute the loss in forward, and call backward() outside of it."
+)
+_NOTHING_TO_LEARN = "{what}, and DistributedDataParallel refuses such a module: every process has it on its own NPU."
 _BY_HAND = (
     "in the script that trains, before anything is put on a device, write "
     "`torch.npu.set_device(int(os.environ['LOCAL_RANK']))` and `torch.distributed.init_process_group('hccl')`; here "
@@ -32,18 +51,56 @@ _BY_HAND = (
 )
 
 
-def reason_to_stay(program: Program, wrap: Wrap, programs: Sequence[Entry]) -> str | None:
-    """Why a wrap stays as it is, and what to write there; None if it is rewritten. `programs` are those that run it."""
-    module = wrap.module_code
+@dataclass(frozen=True)
+class Obstacle:
+    """Why a wrap does not become one in DistributedDataParallel, and what to do instead.
+
+    `one_npu` says that the model goes to one NPU without a wrapper; else the wrap stays as it is. `one_process` says
+    that this is so for the whole program.
+    """
+
+    message: str
+    one_npu: bool = False
+    one_process: bool = False
+
+
+def obstacle(program: Program, wrap: Wrap, programs: Sequence[Entry]) -> Obstacle | None:
+    """What keeps a wrap from being rewritten; None if nothing does. `programs` are those that run it."""
+    found = _on_one_npu(program, wrap, programs)
+    if found is not None:
+        return found
+    reason = _reason_to_stay(wrap, programs)
+    return None if reason is None else Obstacle(reason)
+
+
+def _on_one_npu(program: Program, wrap: Wrap, programs: Sequence[Entry]) -> Obstacle | None:
+    """Why the model works without a wrapper, and not in DistributedDataParallel."""
     if not program.trains or (not programs and _is_for_evaluation(wrap)):
-        return _NO_TRAINING.format(module=module)
+        return Obstacle(_NO_TRAINING, one_npu=True)
+    model = model_class(program, wrap.file, wrap.module)
+    why = forward_alone(model) if model is not None else None
+    if why is not None:
+        return Obstacle(_FORWARD.format(why=why), one_npu=True, one_process=True)
+    if _is_loss(wrap) and (model is None or not _has_parameters(model)):
+        return Obstacle(_NOTHING_TO_LEARN.format(what="A loss has nothing to train"), one_npu=True)
+    if (model is not None and learns_nothing(program, model)) or _is_frozen(wrap):
+        return Obstacle(_NOTHING_TO_LEARN.format(what="No parameter here requires a gradient"), one_npu=True)
+    group = next((place for entry in programs for place in [own_group(entry)] if place is not None), None)
+    if group is not None:
+        return Obstacle(_OWN_PROCESSES.format(place=group), one_npu=True)
+    if programs and not any(trains(entry) for entry in programs):
+        return Obstacle(_NO_TRAINING, one_npu=True)
+    return None
+
+
+def _reason_to_stay(wrap: Wrap, programs: Sequence[Entry]) -> str | None:
+    """Why a wrap stays as it is, and what to write there."""
+    module = wrap.module_code
     if not programs:
         return (
             "An NPU has no DataParallel, and no script that comes here was found (one that loads hundreds of files is "
             f"not followed): {_BY_HAND.format(module=module)}"
         )
-    if _is_loss(wrap):
-        return f"A loss has nothing to train, and DistributedDataParallel refuses it: write `{module}.npu()` here."
     if any(is_unpacked(given) for given in arguments(wrap.call)):
         return f"What is passed here is not known: {_BY_HAND.format(module=module)}"
     dim = wrap.dim
@@ -52,21 +109,44 @@ def reason_to_stay(program: Program, wrap: Wrap, programs: Sequence[Entry]) -> s
             f"The batch is in dimension {wrap.file.code(dim)}, and DistributedDataParallel splits nothing: let each "
             f"process load its own part of the batch; {_BY_HAND.format(module=module)}"
         )
-    group = next((place for entry in programs for place in [own_group(entry)] if place is not None), None)
-    if group is not None:
-        return (
-            f"The program makes its processes itself ({group}): start it that way on several NPUs, one process for "
-            f"each, where the model is wrapped in DistributedDataParallel; here, for one NPU, write `{module}.npu()`."
-        )
     if is_part(wrap) and whole_model(wrap) is None:
         return (
             "Only a part of the model is wrapped, and DistributedDataParallel must have the whole, or the rest is not "
             f"kept equal: leave `{module}` as it is, and wrap the model where it is made; "
             f"{_BY_HAND.format(module='model')}"
         )
-    if not any(trains(entry) for entry in programs):
-        return _NO_TRAINING.format(module=module)
     return None
+
+
+def _has_parameters(model: ModelClass) -> bool:
+    """Whether a class has parameters of its own: a loss with centers or weights that are learnt."""
+    return any(isinstance(node, ast.Call) and last_name(node.func) == "Parameter" for node in walk(model.node))
+
+
+def _unmoved(module: ast.expr) -> ast.expr:
+    """`teacher` of `teacher.cuda().eval()`"""
+    while isinstance(module, ast.Call) and isinstance(module.func, ast.Attribute):
+        if module.func.attr not in {"cuda", "eval", "to", "train"}:
+            break
+        module = module.func.value
+    return module
+
+
+def _is_frozen(wrap: Wrap) -> bool:
+    """Whether the gradients of all parameters are taken by a statement that always runs before the wrap."""
+    file, code = wrap.file, wrap.file.code(_unmoved(wrap.module))
+    function = function_above(file, wrap.call)
+    start, _ = file.bounds(wrap.call)
+    above = {file.statement(wrap.call), *file.above(wrap.call)}
+    frozen = False
+    for statement in statements((function or file.tree).body):
+        if file.bounds(statement)[0] < start and freezes(file, statement, code):
+            frozen = any(part in above for part in block_of(file, statement))
+        elif grants_gradients(file, statement, code) or (
+            file.bounds(statement)[1] < start and changes(file, statement, code)
+        ):
+            frozen = False
+    return frozen
 
 
 def own_group(entry: Entry) -> str | None:

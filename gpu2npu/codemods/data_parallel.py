@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gpu2npu.codemods.card_count import by_world_size
-from gpu2npu.codemods.certainty import is_part, own_group, reason_to_stay, whole_model
+from gpu2npu.codemods.certainty import Obstacle, is_part, obstacle, own_group, whole_model
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.cpu_moves import keep_on_card
 from gpu2npu.codemods.entry import Entries, Entry, find_entries
 from gpu2npu.codemods.loaders import shard_loaders
+from gpu2npu.codemods.one_npu import on_one_npu
 from gpu2npu.codemods.own_card import on_own_card
 from gpu2npu.codemods.places import GroupEdit, Step, by_file, plain, reported, taken_over
 from gpu2npu.codemods.process_group import set_up
@@ -40,19 +41,23 @@ def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewr
     single = None if choice.main is None else single_card_entry(program, choice.main, choice.target_model)
     wraps = list(find_wraps(program)) if choice.data_parallel else []
     programs = Entries(find_entries(program, {wrap.file.path for wrap in wraps}))
-    reasons = [(wrap, reason_to_stay(program, wrap, programs.that_run(wrap.file, wrap.call))) for wrap in wraps]
+    obstacles = _obstacles(program, wraps, programs)
     steps = [
-        reported(wrap.file, wrap.call, api_of(wrap.file, wrap.call.func), reason, FindingKind.UNSUPPORTED)
-        for wrap, reason in reasons
-        if reason is not None
+        reported(wrap.file, wrap.call, api_of(wrap.file, wrap.call.func), found.message, FindingKind.UNSUPPORTED)
+        for wrap, found in obstacles.items()
+        if not found.one_npu
     ]
-    rewritten = [wrap for wrap, reason in reasons if reason is None]
+    rewritten = [wrap for wrap in wraps if wrap not in obstacles]
     running = {entry for wrap in rewritten for entry in programs.that_run(wrap.file, wrap.call)}
     started = [entry for entry in programs.all if entry in running]
     if single is not None and all(entry.file is not single.file for entry in started):
         steps += wrap_target(program, single, choice.target_model)
         started.append(single)
     steps += _rewritten(program, choice, rewritten, Entries(started), single)
+    single_npu = {wrap: found for wrap, found in obstacles.items() if found.one_npu}
+    steps += taken_over(
+        program, steps, by_file(_on_one_npu(program, single_npu, rewritten, programs, Entries(started)))
+    )
     for codemod in (shard_loaders, on_rank_zero) if started else ():
         steps += taken_over(program, steps, codemod(program, [entry.file.path for entry in started]))
     rewrites = by_file(_with_other_programs(steps, started, program))
@@ -61,6 +66,33 @@ def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewr
         path: replace(rewrite, traits=frozenset({_MULTI_CARD})) if path in homes else rewrite
         for path, rewrite in rewrites.items()
     }
+
+
+def _obstacles(program: Program, wraps: Sequence[Wrap], programs: Entries) -> dict[Wrap, Obstacle]:
+    """What keeps wraps from being rewritten; where a program has to stay one process, all of its wraps."""
+    running = {wrap: programs.that_run(wrap.file, wrap.call) for wrap in wraps}
+    found = {wrap: each for wrap in wraps if (each := obstacle(program, wrap, running[wrap])) is not None}
+    alone = {entry: each for wrap, each in found.items() if each.one_process for entry in running[wrap]}
+    for wrap in wraps:
+        reasons = [alone[entry] for entry in running[wrap] if entry in alone]
+        if reasons and not (wrap in found and found[wrap].one_npu):
+            found[wrap] = reasons[0]
+    return found
+
+
+def _on_one_npu(
+    program: Program,
+    obstacles: Mapping[Wrap, Obstacle],
+    rewritten: Sequence[Wrap],
+    programs: Entries,
+    started: Entries,
+) -> Iterator[Step]:
+    """The models that go to one NPU without a wrapper."""
+    gone = {wrap.call.func for wrap in obstacles}
+    named = {reference.file.path for reference in _references(program) if reference.node not in gone}
+    for wrap, why in obstacles.items():
+        running = programs.that_run(wrap.file, wrap.call)
+        yield from on_one_npu(program, wrap, why, running, started, wrap.file.path in named)
 
 
 def _rewritten(

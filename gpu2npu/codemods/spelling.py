@@ -56,6 +56,12 @@ def spell_distributed(file: ParsedFile, node: ast.AST, stays: bool) -> Spelling:
     return Spelling(found.name, (*found.edits, _taken_out(file, binding)))
 
 
+def without_import(file: ParsedFile, node: ast.AST) -> tuple[Edit, ...]:
+    """The edit that takes the name of `node` out of its import, where all uses of it go."""
+    binding = _import_of(file, node)
+    return () if binding is None else (_taken_out(file, binding),)
+
+
 def _import_of(file: ParsedFile, node: ast.AST) -> Imported | None:
     """The from-import of torch that binds a name, if nothing else does."""
     found = file.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else None

@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from gpu2npu.codemods.entry import calls_in
+from gpu2npu.codemods.model_class import model_class
 from gpu2npu.codemods.places import Step, reported
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.wrapping import Wrap
 from gpu2npu.python.nodes import walk
-from gpu2npu.python.scopes import Assigned, Scope
 from gpu2npu.python.syntax import FUNCTIONS, Function
 from gpu2npu.records import FindingKind
 
@@ -22,36 +22,13 @@ _SOMETIMES = (
 
 def parts_left_out(program: Program, wrap: Wrap) -> Iterator[Step]:
     """A finding for each part of the wrapped model that its forward may leave out."""
-    found = _model_class(wrap.file, wrap.module)
-    file = program.file(found[0]) if found is not None else None
-    if found is None or file is None:
+    model = model_class(program, wrap.file, wrap.module)
+    forward = model.method("forward") if model is not None else None
+    if model is None or forward is None:
         return
-    for method in found[1].body:
-        if isinstance(method, FUNCTIONS) and method.name == "forward":
-            for part, call in _conditional(file, method):
-                message = _SOMETIMES.format(place=f"{file.path}:{file.span(call).start_line}", part=part)
-                yield reported(wrap.file, wrap.call, "find_unused_parameters", message, FindingKind.REVIEW)
-
-
-def _model_class(file: ParsedFile, node: ast.expr) -> tuple[str, ast.ClassDef] | None:
-    """The project's class that an expression makes an object of: `Net(3).cuda()`, or a name that is assigned that."""
-    scope: Scope = file.scope_of(node)
-    for _ in range(5):
-        if isinstance(node, ast.Name):
-            bound = scope.lookup(node.id)
-            values = [one.whole for one in bound[1] if isinstance(one, Assigned)] if bound is not None else []
-            made = [value for value in values if isinstance(value, ast.Call)]
-            if not made:
-                return None
-            node = made[0]
-        elif isinstance(node, ast.Call):
-            found = file.names.definition(node.func, scope)
-            if found is not None and isinstance(found.bound.node, ast.ClassDef):
-                return found.names.path, found.bound.node
-            if not isinstance(node.func, ast.Attribute):
-                return None
-            node = node.func.value
-    return None
+    for part, call in _conditional(model.file, forward):
+        message = _SOMETIMES.format(place=f"{model.file.path}:{model.file.span(call).start_line}", part=part)
+        yield reported(wrap.file, wrap.call, "find_unused_parameters", message, FindingKind.REVIEW)
 
 
 def _conditional(file: ParsedFile, forward: Function) -> Iterator[tuple[str, ast.Call]]:

@@ -347,9 +347,7 @@ def test_the_process_group_comes_before_the_first_use_of_the_card():
         ("net = nn.DataParallel(net, dim=1)", 7, "dimension 1"),
         ("net = nn.DataParallel(*arguments)", None, ""),
         ("net = nn.DataParallel(net, **options)", 7, "not known"),
-        ("criterion = nn.DataParallel(criterion)", 7, "`criterion.npu()`"),
         ("if a:\n        net.f = nn.DataParallel(net.f)\n    net.train()", 8, "Only a part of the model"),
-        ("dist.init_process_group('nccl')\n    net = nn.DataParallel(net)", 8, "(a.py:7)"),
         ("net = nn.parallel.data_parallel(net, x)", 7, "wrap the module once"),
         ("class P(nn.DataParallel): pass", 7, "derive from torch.nn.parallel.DistributedDataParallel"),
     ],
@@ -462,14 +460,6 @@ def test_the_model_of_a_script_for_one_card_goes_to_the_cpu_as_a_copy():
     source += "torch.save(model.to('cpu').state_dict(), 'a.pt')\n"
     text = after({"a.py": source}, CodemodChoice(main="a.py"))["a.py"]
     assert "    torch.save(deepcopy(model.module).to('cpu').state_dict(), 'a.pt')\n" in text
-
-
-def test_a_script_that_does_not_train_stays():
-    source = f"{HEAD}\nnet = nn.DataParallel(net)\nprint(net(x))\n"
-    assert after({"a.py": source}) == {}
-    ((_, line, message),) = findings({"a.py": source})
-    assert line == 6
-    assert "Nothing is trained here" in message
 
 
 def test_a_wrap_that_no_script_comes_to_stays():

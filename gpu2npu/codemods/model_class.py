@@ -1,0 +1,218 @@
+"""The class of a wrapped model: how its forward works, and whether it has anything to learn."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.python.nodes import walk
+from gpu2npu.python.scopes import Assigned, Scope
+from gpu2npu.python.syntax import FORS, FUNCTIONS, Function, argument_value, arguments, last_name, own_nodes, parameters
+
+# Modules of torch.nn without parameters.
+_BARE = re.compile(
+    r"\w*Loss|\w*Pool\d?d?|\w*Pad\dd|\w*Dropout\dd?|Dropout|Upsample|Upsampling\w+|Pixel(Uns|S)huffle|Identity|Flatten|"
+    r"Unflatten|Fold|Unfold|Soft(max|min|plus|sign|shrink)\w*|LogSoftmax|Log?Sigmoid|Hard\w+|\w*ReLU6?|ELU|SELU|CELU|GELU|"
+    r"SiLU|Mish|Tanh\w*|Sigmoid|CosineSimilarity|PairwiseDistance|Sequential|ModuleList|ModuleDict"
+)
+_FILLING = frozenset({"add_module", "append", "extend", "insert", "register_module", "register_parameter", "setattr"})
+# Methods that give a model no other parts.
+_KEEPING = frozenset({"cuda", "detach_", "eval", "float", "half", "load_state_dict", "requires_grad_", "to", "train"})
+_DEPTH = 3
+
+
+@dataclass(frozen=True, eq=False)
+class ModelClass:
+    """A class of the project, and the file that it is in."""
+
+    file: ParsedFile
+    node: ast.ClassDef
+
+    def method(self, name: str) -> Function | None:
+        """The method of a name, if the class has it itself."""
+        return next((part for part in self.node.body if isinstance(part, FUNCTIONS) and part.name == name), None)
+
+
+def model_class(program: Program, file: ParsedFile, node: ast.expr) -> ModelClass | None:
+    """The project's class that an expression makes an object of: `Net(3).cuda()`, or a name that is assigned that."""
+    scope: Scope = file.scope_of(node)
+    for _ in range(5):
+        if isinstance(node, (ast.Name, ast.Attribute)) and (made := _made(file, node, scope)) is not None:
+            node = made
+        elif isinstance(node, ast.Call):
+            found = file.names.definition(node.func, scope)
+            if found is not None and isinstance(found.bound.node, ast.ClassDef):
+                home = program.file(found.names.path)
+                return None if home is None else ModelClass(home, found.bound.node)
+            if not isinstance(node.func, ast.Attribute):
+                return None
+            node = node.func.value
+        else:
+            return None
+    return None
+
+
+def _made(file: ParsedFile, node: ast.Name | ast.Attribute, scope: Scope) -> ast.Call | None:
+    """The first call that a name, or an attribute of `self`, is assigned."""
+    values: list[ast.expr | None] = []
+    if isinstance(node, ast.Name):
+        bound = scope.lookup(node.id)
+        values = [one.whole for one in bound[1] if isinstance(one, Assigned)] if bound is not None else []
+    elif file.code(node.value) == "self":
+        owner = scope.enclosing_class()
+        values = [one.whole for one, _ in owner.attributes.get(node.attr, ())] if owner is not None else []
+    return next((value for value in values if isinstance(value, ast.Call)), None)
+
+
+def forward_alone(model: ModelClass) -> str | None:
+    """The way of a forward that DistributedDataParallel does not go with: a generator, or one that computes gradients
+    itself, which the wrapper prepares for only when forward has returned."""
+    forward = model.method("forward")
+    if forward is None:
+        return None
+    place = f"{model.file.path}:{model.file.span(forward).start_line}"
+    if any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in own_nodes(forward.body)):
+        return f"the model's forward is a generator ({place})"
+    if _computes_gradients(model, forward, frozenset()):
+        return f"the model's forward calls backward() itself ({place})"
+    return None
+
+
+def _computes_gradients(model: ModelClass, function: Function, above: frozenset[str]) -> bool:
+    for node in own_nodes(function.body):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        if node.func.attr == "backward":
+            return True
+        method = model.method(node.func.attr) if model.file.code(node.func.value) == "self" else None
+        is_new = method is not None and method.name not in above
+        if method is not None and is_new and _computes_gradients(model, method, above | {function.name}):
+            return True
+    return False
+
+
+def takes_one(model: ModelClass) -> bool:
+    """Whether the forward of a class takes one argument."""
+    forward = model.method("forward")
+    if forward is None or forward.args.vararg is not None or forward.args.kwarg is not None:
+        return False
+    return len(parameters(forward)) == 2
+
+
+def learns_nothing(program: Program, model: ModelClass, depth: int = _DEPTH) -> bool:
+    """Whether all that a class assigns to `self` is known to be without a parameter that requires a gradient."""
+    if any(grants_gradients(model.file, node, "self") for node in walk(model.node)):
+        return False
+    frozen = set(_always_frozen(model))
+    if "self" in frozen:
+        return True
+    if not all(_is_module(model, base) for base in model.node.bases) or _fills_later(model):
+        return False
+    owner = model.file.scope_of(model.node.body[0]).enclosing_class()
+    attributes = owner.attributes if owner is not None else {}
+    return all(
+        f"self.{name}" in frozen or (one.whole is not None and _is_bare(program, model.file, one.whole, depth))
+        for name, assigned in attributes.items()
+        for one, _ in assigned
+    )
+
+
+def _always_frozen(model: ModelClass) -> Iterator[str]:
+    """What the methods of a class take the gradients of, unless under a condition."""
+    for method in model.node.body:
+        if isinstance(method, FUNCTIONS):
+            for statement in method.body:
+                frozen = _frozen_code(model.file, statement)
+                if frozen is not None:
+                    yield frozen
+
+
+def _fills_later(model: ModelClass) -> bool:
+    """Whether a class may get modules or parameters in other ways than by an assignment."""
+    calls = (node for node in walk(model.node) if isinstance(node, ast.Call))
+    return any(last_name(call.func) in _FILLING for call in calls)
+
+
+def _is_module(model: ModelClass, base: ast.expr) -> bool:
+    return model.file.qualified(base) in {
+        "torch.nn.Module",
+        "torch.nn.modules.Module",
+        "torch.nn.modules.module.Module",
+    }
+
+
+def _is_bare(program: Program, file: ParsedFile, value: ast.expr, depth: int) -> bool:
+    """Whether a value is made of numbers, texts and modules without parameters."""
+    for node in walk(value):
+        if isinstance(node, ast.Call):
+            name = file.qualified(node.func) or ""
+            module, _, last = name.rpartition(".")
+            if module == "torch.nn" and _BARE.fullmatch(last) and last != "PReLU":
+                continue
+            inner = model_class(program, file, node)
+            if inner is None or depth == 0 or not learns_nothing(program, inner, depth - 1):
+                return False
+    return not isinstance(value, (ast.Name, ast.Attribute, ast.Subscript, ast.BoolOp, ast.IfExp))
+
+
+def freezes(file: ParsedFile, node: ast.AST, model: str) -> bool:
+    """Whether a statement takes the gradients of all parameters of a model, as it is spelled."""
+    return _frozen_code(file, node) == model
+
+
+def _frozen_code(file: ParsedFile, node: ast.AST) -> str | None:
+    """The model of `model.requires_grad_(False)`, or of a loop that does the same to all its parameters."""
+    if isinstance(node, ast.Expr) and (owner := _without_gradient(node.value)) is not None:
+        return file.code(owner)
+    if not isinstance(node, FORS) or not isinstance(node.iter, ast.Call) or len(node.body) != 1:
+        return None
+    asked = node.iter.func
+    if not isinstance(asked, ast.Attribute) or asked.attr not in {"parameters", "named_parameters"}:
+        return None
+    name = file.code(node.target).rpartition(",")[2].strip(" ()")
+    return file.code(asked.value) if _sets_false(file, node.body[0], name) else None
+
+
+def _without_gradient(value: ast.expr) -> ast.expr | None:
+    """The owner of `x.requires_grad_(False)` or `x.detach_()`."""
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+        return None
+    given = [*value.args, *(keyword.value for keyword in value.keywords)]
+    is_off = len(given) == 1 and isinstance(given[0], ast.Constant) and given[0].value is False
+    if (value.func.attr == "requires_grad_" and is_off) or value.func.attr == "detach_":
+        return value.func.value
+    return None
+
+
+def _sets_false(file: ParsedFile, statement: ast.stmt, name: str) -> bool:
+    if isinstance(statement, ast.Expr):
+        owner = _without_gradient(statement.value)
+        return owner is not None and file.code(owner) == name
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Constant):
+        return False
+    return statement.value.value is False and [file.code(target) for target in statement.targets] == [
+        f"{name}.requires_grad"
+    ]
+
+
+def grants_gradients(file: ParsedFile, node: ast.AST, model: str) -> bool:
+    """Whether a statement names a model, or a part of it, and gives gradients to parameters."""
+    if not isinstance(node, ast.stmt) or not re.search(rf"(?<![\w.]){re.escape(model)}\b", file.code(node)):
+        return False
+    return re.search(r"requires_grad_\(\s*(True)?\s*\)|requires_grad\s*=\s*(?!False)", file.code(node)) is not None
+
+
+def changes(file: ParsedFile, statement: ast.stmt, model: str) -> bool:
+    """Whether a statement may give a model another part: `model.fc = nn.Linear(8, 2)`, `replace_head(model)`."""
+    if isinstance(statement, ast.Assign):
+        targets = [file.code(target) for target in statement.targets]
+        return any(target == model or target.startswith(f"{model}.") for target in targets)
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return False
+    call = statement.value
+    if isinstance(call.func, ast.Attribute) and file.code(call.func.value) == model:
+        return call.func.attr not in _KEEPING
+    return any(file.code(argument_value(given)) == model for given in arguments(call))

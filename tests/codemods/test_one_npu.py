@@ -1,0 +1,190 @@
+"""DataParallel where DistributedDataParallel cannot work: the model goes to one NPU, and nothing else changes."""
+
+from textwrap import dedent
+
+import pytest
+
+from gpu2npu.codemods import plan_codemods
+from gpu2npu.codemods.choice import DEFAULT_CHOICE
+from gpu2npu.engine import ProjectContext
+from gpu2npu.python.edits import Edited
+
+HEAD = "import torch\nimport torch.nn as nn\nfrom collections import OrderedDict\n"
+NET = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.fc(x)
+
+"""
+TRAIN = "loss.backward()\n"
+
+
+def migrated(source, **others):
+    """The text of a program after the rewrite, and its findings."""
+    files = {"a.py": source, **{f"{name}.py": text for name, text in others.items()}}
+    sources = {path: text.encode() for path, text in files.items()}
+    rewrites = plan_codemods(sources, ProjectContext(files=frozenset(sources)), DEFAULT_CHOICE).rewrites
+    text = Edited(source, rewrites["a.py"].edits).text if "a.py" in rewrites else source
+    return text, [found.message for rewrite in rewrites.values() for found in rewrite.found]
+
+
+def body(source):
+    """The lines of a program that runs after the head and the class, and what the findings say."""
+    text, messages = migrated(HEAD + NET + dedent(source).lstrip())
+    assert NET in text
+    return text.partition(NET)[2], messages
+
+
+LOAD = "net.load_state_dict(state)\n"
+WITHOUT = "{key.removeprefix('module.'): value for key, value in state.items()}"
+KEPT = "nn.Sequential(OrderedDict(module={}))"
+
+
+@pytest.mark.parametrize(
+    ("before", "as_written"),
+    [
+        ("net = nn.DataParallel(net)\nnet(x)\n", "net = net.npu()\nnet(x)\n"),
+        ("net = nn.DataParallel(net).cuda()\nnet(x)\n", "net = net.cuda()\nnet(x)\n"),
+        ("net = nn.DataParallel(net.to(device))\nnet(x)\n", "net = net.to(device)\nnet(x)\n"),
+        ("net = nn.DataParallel(a or b, [2, 3])\nnet(x)\n", "net = (a or b).npu(2)\nnet(x)\n"),
+        ("net = nn.DataParallel(net, **options)\nnet(x)\n", "net = net.npu()\nnet(x)\n"),
+        # The wrapper's own name for the model, where code depends on it.
+        (
+            f"net = nn.DataParallel(Net()).cuda()\n{LOAD}net(x)\nnet.module.fc\n",
+            f"net = {KEPT.format('Net().cuda()')}\n{LOAD}net(x)\nnet.module.fc\n",
+        ),
+        (
+            f"net = nn.DataParallel(other)\n{LOAD}net = net.module\nnet(x, y)\n",
+            f"net = {KEPT.format('other.npu()')}\n{LOAD}net = net.module\nnet(x, y)\n",
+        ),
+        (
+            f"net = nn.DataParallel(net)\n{LOAD}net(x, y)\nnet.module.fc\nsave(net.state_dict())\n",
+            f"net = net.npu()\nnet.load_state_dict({WITHOUT})\nnet(x, y)\nnet.fc\n"
+            "save(net.state_dict(prefix='module.'))\n",
+        ),
+        (
+            "net = nn.DataParallel(net)\nnet(x, y)\nfc = net.module.fc if hasattr(net, 'module') else net.fc\n",
+            "net = net.npu()\nnet(x, y)\nfc = net.module.fc if hasattr(net, 'module') else net.fc\n",
+        ),
+        (
+            "net = nn.DataParallel(net)\nnet(x)\none = net.module if isinstance(net, nn.DataParallel) else net\n",
+            "net = net.npu()\nnet(x)\none = net.module if isinstance(net, nn.DataParallel) else net\n",
+        ),
+        # DataParallel moved its inputs.
+        (
+            "net = nn.DataParallel(net)\nfor images, y in loader:\n    net(images)\n",
+            "net = net.npu()\nfor images, y in loader:\n    net(images.npu())\n",
+        ),
+        (
+            "net = nn.DataParallel(net)\nfor i, (a, y) in enumerate(loader):\n    a = a.cuda()\n    net(a)\n",
+            "net = net.npu()\nfor i, (a, y) in enumerate(loader):\n    a = a.cuda()\n    net(a)\n",
+        ),
+        (
+            "net = nn.DataParallel(net)\nx, y, z = torch.ones(3), 1, torch.ones(3, device=d)\nnet(x)\nnet(y)\nnet(z)\n",
+            "net = net.npu()\nx, y, z = torch.ones(3), 1, torch.ones(3, device=d)\nnet(x.npu())\nnet(y)\nnet(z)\n",
+        ),
+    ],
+)
+def test_a_program_that_does_not_train(before, as_written):
+    text, messages = body(before)
+    assert text == as_written
+    (message,) = messages
+    assert message.startswith("One NPU is used here: nothing is trained")
+
+
+def test_an_import_that_nothing_needs_any_more_goes():
+    text, _ = migrated("import torch\nfrom torch.nn import DataParallel\n\nnet = DataParallel(net)\nprint(net(x))\n")
+    assert text == "import torch\n\nnet = net.npu()\nprint(net(x))\n"
+
+
+def test_a_program_that_makes_its_processes_itself():
+    text, messages = body(
+        """
+        def work(rank, net):
+            torch.distributed.init_process_group('nccl')
+            if rank is None:
+                net = nn.DataParallel(net)
+            else:
+                net = nn.parallel.DistributedDataParallel(net)
+            net(x).backward()
+            return net.state_dict(), net.module.fc
+
+        work(None, net)
+        """
+    )
+    assert "        net = nn.Sequential(OrderedDict(module=net.npu()))\n" in text
+    assert "the program makes its processes itself (a.py:14)" in messages[0]
+
+
+@pytest.mark.parametrize(
+    ("frozen", "is_one"),
+    [
+        ("net.requires_grad_(False)\n", True),
+        ("for p in net.parameters():\n    p.requires_grad = False\n", True),
+        ("for name, p in net.named_parameters():\n    p.requires_grad_(False)\n", True),
+        ("for p in net.parameters():\n    p.requires_grad = False\nnet.fc = nn.Linear(2, 3)\n", False),
+        ("net.requires_grad_(False)\nadd_head(net)\n", False),
+        ("net.requires_grad_(False)\nnet.fc.requires_grad_(True)\n", False),
+        ("if frozen:\n    net.requires_grad_(False)\n", False),
+        ("for p in net.fc.parameters():\n    p.requires_grad = False\n", False),
+    ],
+)
+def test_a_frozen_model(frozen, is_one):
+    text, messages = body(f"net = Net()\n{frozen}net = nn.DataParallel(net)\n{TRAIN}main()\n")
+    assert ("net = net.npu()" in text) == is_one
+    assert ("DistributedDataParallel(net.npu()" in text) != is_one
+    assert any("No parameter here requires a gradient" in message for message in messages) == is_one
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_one"),
+    [
+        (["self.relu = nn.ReLU()", "self.size = 3"], True),
+        (["self.pool = nn.Sequential(nn.MaxPool2d(2), nn.Flatten())"], True),
+        (["self.act = nn.PReLU()"], False),
+        (["self.fc = nn.Linear(2, 2)"], False),
+        (["self.fc = nn.Linear(2, 2)", "self.fc.requires_grad_(False)"], True),
+        (["self.fc = nn.Linear(2, 2)", "self.requires_grad_(False)", "self.fc.requires_grad_(True)"], False),
+        (["self.inner = inner"], False),
+        (["self.add_module('fc', nn.Linear(2, 2))"], False),
+    ],
+)
+def test_a_class_with_nothing_to_learn(lines, is_one):
+    source = HEAD + "\nclass Part(nn.Module):\n    def __init__(self, inner):\n        super().__init__()\n"
+    source += "".join(f"        {line}\n" for line in lines)
+    text, _ = migrated(f"{source}\npart = nn.DataParallel(Part(3))\n{TRAIN}main()\n")
+    assert ("\npart = Part(3).npu()\n" in text) == is_one
+
+
+@pytest.mark.parametrize(("line", "is_one"), [("pass", True), ("self.centers = nn.Parameter(torch.ones(3))", False)])
+def test_a_loss(line, is_one):
+    source = f"{HEAD}\nclass CenterLoss(nn.Module):\n    def __init__(self):\n        {line}\n        self.k = kind()\n"
+    text, messages = migrated(f"{source}\nloss_of = nn.DataParallel(CenterLoss())\n{TRAIN}main()\n")
+    assert ("loss_of = CenterLoss().npu()" in text) == is_one
+    assert any("A loss has nothing to train" in message for message in messages) == is_one
+
+
+@pytest.mark.parametrize(
+    "forward",
+    ["yield self.fc(x)", "self.fc(x).backward()", "self.learn(x)\n\n    def learn(self, x):\n        x.backward()"],
+)
+def test_a_forward_that_the_wrapper_cannot_go_with_keeps_its_program_in_one_process(forward):
+    source = HEAD + NET.replace("return self.fc(x)", forward)
+    source += f"net = nn.DataParallel(Net())\nother = nn.DataParallel(other)\n{TRAIN}main()\n"
+    text, messages = migrated(source)
+    assert text.endswith(f"net = Net().npu()\nother = other.npu()\n{TRAIN}main()\n")
+    assert len(messages) == 2
+    assert all(message.startswith("One NPU is used here: the model's forward") for message in messages)
+
+
+def test_code_that_other_programs_run_too_is_left_with_what_to_do():
+    shared = "def look(net):\n    net(x, y)\n    return net.module.fc\n"
+    train = f"{HEAD}from shared import look\nnet = nn.DataParallel(net)\nlook(net)\n{TRAIN}"
+    source = f"{HEAD}from shared import look\nnet = nn.DataParallel(net)\nlook(net)\n"
+    text, messages = migrated(source, shared=shared, train=train)
+    assert text.endswith("net = net.npu()\nlook(net)\n")
+    assert any("Take `.module` out where it is used" in message for message in messages)
