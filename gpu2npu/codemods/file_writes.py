@@ -13,6 +13,7 @@ from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.python.dataflow import Dataflow
 from gpu2npu.python.nodes import walk
 from gpu2npu.python.place import AnyPlace, CallPlace, Place, function_above
+from gpu2npu.python.scopes import Assigned
 from gpu2npu.python.syntax import FORS, FUNCTIONS, WITHS, argument_value, arguments, last_name, string_value
 
 # Functions that write a file, by qualified name.
@@ -24,6 +25,9 @@ _FUNCTIONS = frozenset(
         "json.dump", "pickle.dump", "yaml.dump", "joblib.dump", "dill.dump",
         "numpy.save", "numpy.savez", "numpy.savez_compressed", "numpy.savetxt", "scipy.io.savemat",
         "matplotlib.pyplot.savefig", "cv2.imwrite", "imageio.imwrite", "imageio.imsave", "imageio.mimsave",
+        "matplotlib.pyplot.imsave", "imageio.v2.imwrite", "imageio.v2.mimsave", "imageio.v3.imwrite",
+        "skimage.io.imsave", "soundfile.write", "scipy.io.wavfile.write", "torchaudio.save",
+        "torchvision.io.write_jpeg", "torchvision.io.write_png", "torchvision.io.write_video", "safetensors.torch.save_model",
     }
 )  # fmt: skip
 # Methods that write, on a TensorBoard writer, a figure, a table, a path, a file or a pretrained model.
@@ -41,6 +45,11 @@ WORDS = (
 )
 # What the tests of code that looks at the rank have in them.
 RANK = re.compile(r"rank|is_main_process|is_master|is_primary")
+# Functions that make an image of PIL's, whose methods give such images again.
+_IMAGE = re.compile(r"PIL\.Image\.(fromarray|frombytes|merge|new|open)|(torchvision\.\S+|\S*)\bto_pil_image")
+# Modules whose `open` takes the path first, as the built-in one does; the method of a path takes the mode first.
+_OPENING = frozenset({"Image", "bz2", "codecs", "gzip", "io", "lzma", "os", "rasterio", "tarfile", "wave"})
+_MODE = re.compile(r"[rwaxbtU+]{1,4}")
 _FOLDERS = frozenset({"os.mkdir", "os.makedirs"})
 _LOGGERS = frozenset({"debug", "info", "warning", "error", "log"})
 # Methods after which, for all that their names tell, every rank must have been: they run a model or gather.
@@ -89,7 +98,7 @@ class Effects:
         func = call.node.func
         name = call.file.qualified(func)
         method = func.attr if isinstance(func, ast.Attribute) else None
-        if name in _FUNCTIONS or method in _METHODS:
+        if name in _FUNCTIONS or method in _METHODS or _saves_image(call.file, func):
             return Effect.WRITE if not self.flow.targets(call) else Effect.OTHER
         if name in _FOLDERS or method == "mkdir":
             return Effect.FOLDER
@@ -130,6 +139,21 @@ class Effects:
         return not self.flow.is_assigned(func.attr)  # self.model(x)
 
 
+def _saves_image(file: ParsedFile, func: ast.expr) -> bool:
+    """`Image.fromarray(x).save`, or `image.save` of a name that is assigned such an image."""
+    return isinstance(func, ast.Attribute) and func.attr == "save" and _is_image(file, func.value, _DEPTH)
+
+
+def _is_image(file: ParsedFile, node: ast.expr, depth: int) -> bool:
+    if isinstance(node, ast.Call):
+        if _IMAGE.fullmatch(file.qualified(node.func) or ""):
+            return True
+        return isinstance(node.func, ast.Attribute) and depth > 0 and _is_image(file, node.func.value, depth - 1)
+    found = file.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) and depth else None
+    values = [one.whole for one in found[1] if isinstance(one, Assigned)] if found is not None else []
+    return any(value is not None and _is_image(file, value, depth - 1) for value in values)
+
+
 def _most(effects: Sequence[Effect]) -> Effect:
     """What several statements do together."""
     if not effects or Effect.OTHER in effects:
@@ -164,7 +188,8 @@ def opens_to_write_call(node: ast.AST) -> bool:
     """`open(path, 'w')`, or with another mode that writes."""
     if not isinstance(node, ast.Call) or last_name(node.func) != "open":
         return False
-    by_position = 0 if isinstance(node.func, ast.Attribute) and last_name(node.func.value) != "io" else 1
-    modes = [keyword.value for keyword in node.keywords if keyword.arg == "mode"]
-    modes += node.args[by_position : by_position + 1]
-    return any(set(string_value(mode) or "") & set("wax") for mode in modes)
+    by_position = 0 if isinstance(node.func, ast.Attribute) and last_name(node.func.value) not in _OPENING else 1
+    given = [keyword.value for keyword in node.keywords if keyword.arg == "mode"]
+    given += node.args[by_position : by_position + 1]
+    modes = [string_value(mode) or "" for mode in given]
+    return any(_MODE.fullmatch(mode) and set(mode) & set("wax") for mode in modes)

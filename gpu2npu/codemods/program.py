@@ -9,6 +9,7 @@ from gpu2npu.python.library import Library
 from gpu2npu.python.program import ParsedFile
 from gpu2npu.python.program import Program as PythonProgram
 from gpu2npu.python.project import Project
+from gpu2npu.python.search_path import search_folders
 
 __all__ = ["ParsedFile", "Program"]
 
@@ -19,7 +20,8 @@ class Program(PythonProgram):
 
     def __init__(self, sources: Mapping[str, bytes], library: Library, version: str, trains: bool) -> None:
         # Trees are kept out of the migration's own project, which is sent to its workers.
-        super().__init__(sources, Project(frozenset(sources), sources.__getitem__, library=library))
+        folders = search_folders(sources)
+        super().__init__(sources, Project(frozenset(sources), sources.__getitem__, library=library, folders=folders))
         self.version = version
         self.trains = trains
 

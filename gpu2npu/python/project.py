@@ -33,7 +33,7 @@ def no_file(path: str) -> bytes:
 class Project:
     """One project as this process knows it. `files` are the paths of its Python files, relative, with forward slashes;
     `read` gives the bytes of one. `root` is where they lie on disk (None: nowhere, and jedi is not asked).
-    `kept` parsed files stay in memory.
+    `kept` parsed files stay in memory. `folders` are those that the project's own code puts on sys.path.
 
     `consulted` has, for a file, the files (or EVERY_FILE) that answers about it were looked up in.
     """
@@ -45,12 +45,14 @@ class Project:
         root: Path | None = None,
         library: Library | None = None,
         kept: int = _KEPT,
+        folders: tuple[str, ...] = (),
     ) -> None:
         self.files = files
         self.read = read
         self.root = root
         self.library = library or Library()
         self._kept = kept
+        self.folders = folders
         # What the first part of an absolute import may be, if it is of the project.
         self._parts = {part for path in files for part in path.removesuffix(".py").split("/")}
         if root is not None and "__init__.py" in files:
@@ -69,7 +71,7 @@ class Project:
         self._has_library: bool | None = None
 
     def __reduce__(self) -> tuple[type[Project], tuple[Any, ...]]:
-        return Project, (self.files, self.read, self.root, self.library)
+        return Project, (self.files, self.read, self.root, self.library, self._kept, self.folders)
 
     def consult(self, asker: str, path: str) -> None:
         """Note that an answer about the file `asker` may depend on the file at `path`, or on EVERY_FILE."""
@@ -127,7 +129,7 @@ class Project:
             return None
         key = module, importer.rpartition("/")[0]
         if key not in self._paths:
-            candidates = (*_candidates(module, importer), *self._in_root(module))
+            candidates = (*_candidates(module, importer), *self._in_root(module), *self._in_folders(module))
             self._paths[key] = tuple(path for path in candidates if path in self.files)
         found = self._paths[key]
         return next((path for path in found if not self._is_hidden(path, module, importer)), None) if found else None
@@ -157,6 +159,13 @@ class Project:
             "/".join(parts[depth:]) for depth in range(1, len(parts) + 1) if tuple(parts[:depth]) == above[-depth:]
         ]
         return [path for stem in inner for path in (f"{stem}.py", f"{stem}/__init__.py".lstrip("/"))]
+
+    def _in_folders(self, module: str) -> list[str]:
+        """The paths that an absolute `module` may have in the folders that are put on sys.path."""
+        if module.startswith("."):
+            return []
+        stems = [f"{folder}/{module.replace('.', '/')}" for folder in self.folders]
+        return [path for stem in stems for path in (f"{stem}.py", f"{stem}/__init__.py")]
 
     def names(self, path: str, asker: str | None = None) -> Names | None:
         """What the names of another file mean; None where it cannot be read or parsed."""

@@ -37,6 +37,40 @@ def gate_one(before):
 
 
 FORMS = {
+    "images": (
+        """
+        from PIL import Image
+        import numpy as np
+        import matplotlib.pyplot as plt
+        first = Image.open('wax.png')
+        other = Image.open('a')
+        for epoch in range(3):
+            image = Image.fromarray(np.zeros((3, 3))).convert('L')
+            image.save('a.png')
+            Image.new('L', (3, 3)).resize((2, 2)).save('b.png')
+            fit(epoch)
+            np.save('c.npy', np.zeros(3))
+            plt.savefig('d.png')
+            model.save('e')
+        """,
+        """
+        from PIL import Image
+        import numpy as np
+        import matplotlib.pyplot as plt
+        first = Image.open('wax.png')
+        other = Image.open('a')
+        for epoch in range(3):
+            image = Image.fromarray(np.zeros((3, 3))).convert('L')
+            if dist.get_rank() == 0:
+                image.save('a.png')
+                Image.new('L', (3, 3)).resize((2, 2)).save('b.png')
+            fit(epoch)
+            if dist.get_rank() == 0:
+                np.save('c.npy', np.zeros(3))
+                plt.savefig('d.png')
+            model.save('e')
+        """,
+    ),
     "a checkpoint": (
         """
         for epoch in range(3):
@@ -448,3 +482,19 @@ def test_modules_are_gated_in_their_functions_only():
             "    torch.save(x, 'x')", "    if dist.get_rank() == 0:\n        torch.save(x, 'x')"
         ),
     }
+
+
+def test_a_helper_that_is_found_through_sys_path_saves_once():
+    train = f"""{HEAD}import sys
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'common'))
+from saving import save
+
+for epoch in range(3):
+    save(model.state_dict(), path)
+"""
+    saving = "import torch\n\ndef save(state, path):\n    torch.save(state, path)\n"
+    files = {"tools/train.py": train, "common/saving.py": saving, "other/saving.py": saving}
+    after, messages = gate(files, entries=("tools/train.py",))
+    assert "    if dist.get_rank() == 0:\n        torch.save(state, path)\n" in after["common/saving.py"]
+    assert after["other/saving.py"] == saving
+    assert messages == []
