@@ -27,7 +27,8 @@ _FUNCTIONS = frozenset(
         "matplotlib.pyplot.savefig", "cv2.imwrite", "imageio.imwrite", "imageio.imsave", "imageio.mimsave",
         "matplotlib.pyplot.imsave", "imageio.v2.imwrite", "imageio.v2.mimsave", "imageio.v3.imwrite",
         "skimage.io.imsave", "soundfile.write", "scipy.io.wavfile.write", "torchaudio.save",
-        "torchvision.io.write_jpeg", "torchvision.io.write_png", "torchvision.io.write_video", "safetensors.torch.save_model",
+        "torchvision.io.write_jpeg", "torchvision.io.write_png", "torchvision.io.write_video",
+        "safetensors.torch.save_model",
     }
 )  # fmt: skip
 # Methods that write, on a TensorBoard writer, a figure, a table, a path, a file or a pretrained model.
