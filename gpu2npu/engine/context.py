@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -82,13 +82,14 @@ def scan_project(
 
 # What defines a member: a method, an attribute of `self`, a field of a class such as a dataclass. Classes within others
 # are not worth a slower search.
-_METHOD = rb"\bdef[ \t]+%b[ \t]*\("
+# A pattern that begins with a word is searched for several times as fast as one that begins with \b.
+_METHOD = rb"def(?<!\wdef)[ \t]+%b[ \t]*\("
 _ATTRIBUTE = rb"\bself\.%b[ \t]*[=:](?!=)|\n(?:    |\t)%b: "
 _READ = rb"\.%b\b(?![ \t]*\()"
 # With the line end before it, which is found faster than the beginning of a line.
 _FROM_IMPORT = re.compile(rb"\n[ \t]*from[ \t]+(?!torch\b)([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)")
 # The parameters of a method, up to the first one whose default or type has parentheses.
-_SIGNATURE = re.compile(rb"\bdef[ \t]+(\w+)[ \t]*\([ \t\r\n]*self[ \t\r\n]*,([^()]*)")
+_SIGNATURE = re.compile(rb"def(?<!\wdef)[ \t]+(\w+)[ \t]*\([ \t\r\n]*self[ \t\r\n]*,([^()]*)")
 _PARAMETER = re.compile(rb"(?:^|,)[ \t\r\n]*(\w+)")
 _WITH_COMMAS = re.compile(rb"\[[^\[\]]*\]|\"[^\"]*\"|'[^']*'|#[^\n]*")
 
@@ -106,16 +107,17 @@ def _own_members(
     return {member: frozenset(paths) for member, paths in members.items()}
 
 
-def _parameters(roles: Iterable[Role], files: Mapping[str, bytes]) -> dict[str, frozenset[tuple[str, ...]]]:
+def _parameters(roles: Collection[Role], files: Mapping[str, bytes]) -> dict[str, frozenset[tuple[str, ...]]]:
     found: dict[str, set[tuple[str, ...]]] = {}
     for data in files.values():
         for name, listed in _SIGNATURE.findall(data):
             found.setdefault(name.decode(), set()).add(_parameter_names(listed))
-    words = list(roles)
+    listed_names = {name for definitions in found.values() for names in definitions for name in names}
+    wanted = {name for name in listed_names if any(is_word(name, role) for role in roles)}
     return {
         method: frozenset(definitions)
         for method, definitions in found.items()
-        if any(is_word(name, role) for names in definitions for name in names for role in words)
+        if any(not wanted.isdisjoint(names) for names in definitions)
     }
 
 

@@ -103,4 +103,4 @@ TORCH = Library(
 def torch_project(files: Mapping[str, bytes], root: Path | None = None) -> Project:
     """The project of the Python files among some files, given by path, all of which stay in memory once parsed."""
     python = frozenset(path for path in files if path.endswith(".py"))
-    return Project(python, files.__getitem__, root, TORCH, kept=len(python))
+    return Project(python, files.__getitem__, root, TORCH, kept=None)

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gpu2npu.python.program import Program
 from gpu2npu.python.syntax import IMPORTS, imported_names
@@ -85,14 +86,18 @@ def _imported(program: Program, path: str) -> Iterator[str]:
 def _modules(source: bytes) -> Iterator[str]:
     """Every module that the text may import: of `from a import b`, both `a` and `a.b`."""
     for statement in _statements(source):
-        try:
-            node = ast.parse(statement).body[0]
-        except (SyntaxError, ValueError):
-            continue
-        if isinstance(node, ast.ImportFrom):
-            yield "." * node.level + (node.module or "")
-        if isinstance(node, IMPORTS):
-            yield from (qualified for _, qualified in imported_names(node))
+        yield from _named_by(statement)
+
+
+@lru_cache(maxsize=20_000)  # the files of a project repeat most of their import statements
+def _named_by(statement: bytes) -> tuple[str, ...]:
+    """The modules that an import statement may import; none where it is not one."""
+    try:
+        node = ast.parse(statement).body[0]
+    except (SyntaxError, ValueError):
+        return ()
+    home = ("." * node.level + (node.module or ""),) if isinstance(node, ast.ImportFrom) else ()
+    return (*home, *(qualified for _, qualified in imported_names(node))) if isinstance(node, IMPORTS) else ()
 
 
 def _statements(source: bytes) -> Iterator[bytes]:

@@ -22,7 +22,7 @@ _Answer = TypeVar("_Answer")
 # What a file depends on about which jedi was asked: it looks wherever it likes.
 EVERY_FILE = "*"
 _STAR = re.compile(rb"import[\s\\]*\*")
-_KEPT = 8  # parsed files that stay in memory for the next question
+_KEPT = 1_000_000  # characters of parsed files that stay in memory for the next question
 
 
 def no_file(path: str) -> bytes:
@@ -33,7 +33,8 @@ def no_file(path: str) -> bytes:
 class Project:
     """One project as this process knows it. `files` are the paths of its Python files, relative, with forward slashes;
     `read` gives the bytes of one. `root` is where they lie on disk (None: nowhere, and jedi is not asked).
-    `kept` parsed files stay in memory. `folders` are those that the project's own code puts on sys.path.
+    The last parsed files stay in memory, up to `kept` characters of them (None: all files). `folders` are those that
+    the project's own code puts on sys.path.
 
     `consulted` has, for a file, the files (or EVERY_FILE) that answers about it were looked up in.
     """
@@ -44,7 +45,7 @@ class Project:
         read: Callable[[str], bytes] = no_file,
         root: Path | None = None,
         library: Library | None = None,
-        kept: int = _KEPT,
+        kept: int | None = _KEPT,
         folders: tuple[str, ...] = (),
     ) -> None:
         self.files = files
@@ -59,6 +60,7 @@ class Project:
             self._parts.update(root.parts)
         self.consulted: dict[str, set[str]] = {}
         self._names: OrderedDict[str, Names | None] = OrderedDict()
+        self._size = 0  # characters of the files in it
         self._held: dict[str, Names | None] = {}
         self._interfaces: dict[str, Interface | None] = {}
         self._paths: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -176,8 +178,8 @@ class Project:
         if path in self._names:
             self._names.move_to_end(path)
             return self._names[path]
-        self._names[path] = found = self._load(path)
-        self._forget()
+        found = self._load(path)
+        self._remember(path, found)
         return found
 
     def parsed(self, path: str) -> Names | None:
@@ -187,20 +189,22 @@ class Project:
     def keep(self, names: Names) -> None:
         """Use a parsed file as the one at its path, if the project has one there."""
         if names.path in self.files:
-            self._names[names.path] = names
             self._interfaces[names.path] = names.interface
-            self._names.move_to_end(names.path)
-            self._forget()
+            self._remember(names.path, names)
 
-    def _forget(self) -> None:
-        while len(self._names) > self._kept:
-            self._names.popitem(last=False)
+    def _remember(self, path: str, names: Names | None) -> None:
+        """Keep a parsed file, and forget those that have not been asked for longest."""
+        self._size += _size(names) - _size(self._names.get(path))
+        self._names[path] = names
+        self._names.move_to_end(path)
+        while self._kept is not None and self._size > self._kept and len(self._names) > 1:
+            self._size -= _size(self._names.popitem(last=False)[1])
 
     def hold(self, path: str) -> Names | None:
         """The same as `names`, and the file stays in memory: its nodes are the same whenever it is asked for."""
         if path not in self._held:
             self._held[path] = self.names(path)
-            self._names.pop(path, None)
+            self._size -= _size(self._names.pop(path, None))
         return self._held[path]
 
     def interface(self, path: str, asker: str) -> Interface | None:
@@ -303,6 +307,10 @@ class Project:
             SourceError, TreeError: It is not text, or not Python.
         """
         return read_file(read_source(self.read(path), path))
+
+
+def _size(names: Names | None) -> int:
+    return len(names.file.text) if names is not None else 0
 
 
 def _candidates(module: str, importer: str) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from gpu2npu.python.file import read_file
+from gpu2npu.python.interface import Interface, read_interface
 from gpu2npu.python.library import Library
 from gpu2npu.python.names import Names
 from gpu2npu.python.project import Project
@@ -34,6 +35,25 @@ def test_only_modules_that_may_have_a_name_are_asked() -> None:
     assert all(project.parsed(path) is None for path in files)  # no tree is kept for a name
     assert project.consulted["main.py"] == {"pkg/__init__.py"}
     assert project.consulted["pkg/__init__.py"] >= {"pkg/one.py", "pkg/two.py"}
+
+
+def test_modules_without_the_text_of_a_name_are_not_parsed_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "pkg/__init__.py": b"from .plain import *\nfrom .stars import *\nfrom .named import *\n",
+        "pkg/plain.py": b"import torch\n",
+        "pkg/stars.py": b"from .plain import \\\n  *\n",
+        "pkg/named.py": b"from torch import cuda  # \xc3\xa9\n",
+    }
+    parsed: list[str] = []
+
+    def recorded(source: SourceFile) -> Interface:
+        parsed.append(source.path)
+        return read_interface(source)
+
+    monkeypatch.setattr("gpu2npu.python.project.read_interface", recorded)
+    names = names_of("from pkg import *\ncuda.synchronize()\n", "main.py", project_of(files))
+    assert names.name("cuda", names.file.module) == "torch.cuda"
+    assert parsed == ["pkg/__init__.py", "pkg/stars.py", "pkg/named.py"]
 
 
 def test_a_circle_of_star_imports_ends_and_loses_nothing() -> None:

@@ -3,6 +3,7 @@ import ast
 import pytest
 
 from gpu2npu.python.names import Names
+from gpu2npu.python.project import Project
 from tests.python.conftest import parsed
 
 
@@ -158,3 +159,16 @@ def test_modules_that_import_each_other_define_nothing() -> None:
 def test_imports_that_lead_to_the_library(files: dict[str, str], leads: bool) -> None:
     names = parsed(files)
     assert names.project.leads_to_library(names) is leads
+
+
+def test_parsed_files_are_kept_up_to_a_size() -> None:
+    files = {"a.py": b"a = 1\n" * 10, "b.py": b"b = 1\n" * 10, "c.py": b"c = 1\n" * 100, "d.py": b"d = (\n"}
+    project = Project(frozenset(files), files.__getitem__, kept=130)
+    assert all(project.names(path) is not None for path in ("a.py", "b.py"))
+    assert project.parsed("a.py") and project.parsed("b.py")
+    assert project.names("d.py") is None  # takes no room
+    assert project.parsed("a.py") and project.parsed("b.py")
+    assert project.names("c.py") is not None  # larger than what is kept, and kept alone
+    assert not project.parsed("a.py") and not project.parsed("b.py") and project.parsed("c.py")
+    held = project.hold("a.py")
+    assert project.names("b.py") is not None and project.parsed("a.py") is held

@@ -1,6 +1,7 @@
 """The scopes are held to the interpreter's own answer: `symtable`."""
 
 import ast
+import gc
 import re
 import symtable
 import sys
@@ -230,3 +231,20 @@ def test_depth_takes_no_recursion() -> None:
     file = read(tree)
     assert len([node for node, _ in file.uses if isinstance(node, ast.Call)]) == 80
     assert sys.getrecursionlimit() == limit
+
+
+def test_a_tree_is_freed_without_the_garbage_collector() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        read("class A:\n    def f(self):\n        self.x = lambda: [y for y in self.x]\n" * 1000)
+        assert gc.collect() < 1000  # of some 20,000 nodes
+    finally:
+        gc.enable()
+
+
+def test_scopes_last_as_long_as_what_looks_at_them() -> None:
+    file = read("def f():\n    return lambda: x\n")
+    scopes = file.scopes
+    del file
+    assert [len(list(scope.enclosing())) for scope in scopes.values()] == [0, 1, 2]
