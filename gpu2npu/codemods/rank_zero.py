@@ -12,8 +12,10 @@ from gpu2npu.codemods.imports import RULE, spelling
 from gpu2npu.codemods.places import is_skipped
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.rewriting import Rewriting
-from gpu2npu.python.blocks import begins_line, indent_step, lines_to_indent, same_line, start_of
+from gpu2npu.codemods.written_paths import is_safe_by_itself, read_by_all
+from gpu2npu.python.blocks import begins_line, indent_step, line_below, lines_to_indent, same_line, start_of
 from gpu2npu.python.concrete import argument_bounds, outer_bounds
+from gpu2npu.python.dataflow import Dataflow
 from gpu2npu.python.nodes import walk
 from gpu2npu.python.place import CallPlace, Place
 from gpu2npu.python.reachability import is_main_guard
@@ -30,6 +32,11 @@ _ALONE = "Every rank writes this file: put the call into a line of its own under
 _TOGETHER = (
     "Every rank writes this file. Compute what it gets in a line before, on all ranks (a model wrapped in "
     "DistributedDataParallel waits for all of them), and write it under `if dist.get_rank() == 0:`."
+)
+_GOES_ON = (
+    "Every rank writes this file and goes on with it, and not all ranks may come by here: write it under "
+    "`if dist.get_rank() == 0:` and call dist.barrier() where all do, before the others use it; or write it under a "
+    "name of the process's own, and put it in place by os.replace."
 )
 
 
@@ -53,8 +60,8 @@ def on_rank_zero(program: Program, entries: Sequence[str]) -> dict[str, FileRewr
             for block in blocks(owner):
                 if begins_line(file, block[0]) and code.runs(block[0]) and not code.is_inside(block[0], own):
                     for group in _groups(effects, file, block):
-                        _gate(file, group, rewriting)
                         own.update(group)
+                        _leave_to_rank_zero(flow, file, group, rewriting)
         gated += [
             Place(file, statement) for statement in sorted(own, key=file.bounds) if isinstance(statement, ast.stmt)
         ]
@@ -139,6 +146,28 @@ def _trimmed(run: Sequence[tuple[list[ast.stmt], Effect]]) -> Iterator[list[ast.
         return
     first = next(index for index, (_, effect) in enumerate(run) if effect in {Effect.WRITE, Effect.FOLDER})
     yield [statement for line, _ in run[first : writes[-1] + 1] for statement in line]
+
+
+def _leave_to_rank_zero(flow: Dataflow, file: ParsedFile, group: Sequence[ast.stmt], rewriting: Rewriting) -> None:
+    """Let rank 0 write, and the others wait where they go on with the file; report it where they cannot wait."""
+    if is_safe_by_itself(file, group):
+        return
+    reading = read_by_all(flow, file, group)
+    if reading is not None and reading.wait is None:
+        rewriting.report(file, group[0], "dist.barrier", _GOES_ON)
+        return
+    _gate(file, group, rewriting)
+    if reading is not None and reading.wait is not None:
+        _wait_below(file, reading.wait, rewriting)
+
+
+def _wait_below(file: ParsedFile, statement: ast.stmt, rewriting: Rewriting) -> None:
+    """A barrier below a statement."""
+    dist = spelling(file, "torch.distributed")
+    at, newline = line_below(file, statement), newline_of(file.text)
+    missing = "" if file.text[:at].endswith(("\n", "\r")) else newline
+    line = f"{missing}{indentation(file.text, start_of(file, statement))}{dist.name}.barrier(){newline}"
+    rewriting.ask_group(file, (at, at), line, "All ranks wait for the file that rank 0 writes.")
 
 
 def _gate(file: ParsedFile, group: Sequence[ast.stmt], rewriting: Rewriting) -> None:

@@ -37,6 +37,105 @@ def gate_one(before):
 
 
 FORMS = {
+    "a helper whose callers read what it wrote": (
+        """
+        import numpy as np
+
+        def cache(rows, path):
+            if not os.path.exists(path):
+                with open(path, 'wb') as f:
+                    f.write(rows)
+            return path
+
+        def main():
+            where = cache(b'x', 'a.bin')
+            data = np.fromfile(where)
+
+        main()
+        """,
+        """
+        import numpy as np
+
+        def cache(rows, path):
+            if dist.get_rank() == 0:
+                if not os.path.exists(path):
+                    with open(path, 'wb') as f:
+                        f.write(rows)
+            dist.barrier()
+            return path
+
+        def main():
+            where = cache(b'x', 'a.bin')
+            data = np.fromfile(where)
+
+        main()
+        """,
+    ),
+    "a name of its own that is put in place in one step": (
+        """
+        import tempfile
+
+        def fetch(rows, path):
+            handle, name = tempfile.mkstemp()
+            with open(name, 'wb') as f:
+                f.write(rows)
+            os.replace(name, path)
+            return path
+
+        json.load(open(fetch(b'x', 'a.json')))
+        """,
+        """
+        import tempfile
+
+        def fetch(rows, path):
+            handle, name = tempfile.mkstemp()
+            with open(name, 'wb') as f:
+                f.write(rows)
+            os.replace(name, path)
+            return path
+
+        json.load(open(fetch(b'x', 'a.json')))
+        """,
+    ),
+    "a path that is only printed": (
+        """
+        def save(epoch):
+            path = f'{epoch}.pt'
+            torch.save(model.state_dict(), path)
+            return path
+
+        for epoch in range(3):
+            path = save(epoch)
+            print(path)
+        """,
+        """
+        def save(epoch):
+            path = f'{epoch}.pt'
+            if dist.get_rank() == 0:
+                torch.save(model.state_dict(), path)
+            return path
+
+        for epoch in range(3):
+            path = save(epoch)
+            print(path)
+        """,
+    ),
+    "a file that is read below": (
+        """
+        if args.build:
+            with open('vocab.json', 'w') as f:
+                json.dump(words, f)
+        vocab = json.load(open('vocab.json'))
+        """,
+        """
+        if dist.get_rank() == 0:
+            if args.build:
+                with open('vocab.json', 'w') as f:
+                    json.dump(words, f)
+        dist.barrier()
+        vocab = json.load(open('vocab.json'))
+        """,
+    ),
     "images": (
         """
         from PIL import Image
@@ -498,3 +597,22 @@ for epoch in range(3):
     assert "    if dist.get_rank() == 0:\n        torch.save(state, path)\n" in after["common/saving.py"]
     assert after["other/saving.py"] == saving
     assert messages == []
+
+
+@pytest.mark.parametrize(
+    ("helper", "call"),
+    [
+        (
+            "if os.path.exists(path):\n        return path\n    with open(path, 'w') as f:\n        f.write('x')",
+            "p = get(a)",
+        ),
+        ("with open(path, 'w') as f:\n        f.write('x')", "if best > 3:\n    p = get(a)"),
+        ("with open(path, 'w') as f:\n        f.write('x')", "try:\n    1\nexcept OSError:\n    p = get(a)"),
+    ],
+)
+def test_what_all_ranks_go_on_with_and_not_all_come_by_is_reported(helper, call):
+    source = f"\ndef get(path):\n    {helper}\n    return path\n\np = a\n{call}\njson.load(open(p))\n"
+    after, messages = gate_one(source)
+    assert after == source
+    (message,) = messages
+    assert "goes on with it" in message
