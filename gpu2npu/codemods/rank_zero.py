@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from gpu2npu.codemods.card_loads import load_on_cpu
 from gpu2npu.codemods.checkpoint_loads import wait_before_loads
 from gpu2npu.codemods.entry_files import dataflow_of
 from gpu2npu.codemods.file_writes import RANK, WORDS, Effect, Effects, opens_to_write, opens_to_write_call
@@ -69,6 +70,7 @@ def on_rank_zero(program: Program, entries: Sequence[str]) -> dict[str, FileRewr
             if not code.is_inside(call, own):
                 _rewrite_call(effects, code, Place(file, call), rewriting)
     wait_before_loads(flow, gated, rewriting)
+    load_on_cpu(flow, rewriting)
     return rewriting.files()
 
 

@@ -365,7 +365,7 @@ FORMS = {
             for epoch in range(3):
                 fit(model)
                 torch.save(model.state_dict(), 'best.pt')
-            model.load_state_dict(torch.load('best.pt'))
+            model.load_state_dict(torch.load('best.pt', map_location='cpu'))
         """,
         """
         def main():
@@ -374,7 +374,7 @@ FORMS = {
                 if dist.get_rank() == 0:
                     torch.save(model.state_dict(), 'best.pt')
             dist.barrier()
-            model.load_state_dict(torch.load('best.pt'))
+            model.load_state_dict(torch.load('best.pt', map_location='cpu'))
         """,
     ),
     "a file of which a class and a function make the name": (
@@ -389,7 +389,7 @@ FORMS = {
                 fit(model)
                 best.keep(model, path)
             best_path = path + '/' + 'best.pth'
-            model.load_state_dict(torch.load(best_path))
+            model.load_state_dict(torch.load(best_path, map_location='cpu'))
         """,
         """
         class Best:
@@ -404,7 +404,7 @@ FORMS = {
                 best.keep(model, path)
             best_path = path + '/' + 'best.pth'
             dist.barrier()
-            model.load_state_dict(torch.load(best_path))
+            model.load_state_dict(torch.load(best_path, map_location='cpu'))
         """,
     ),
     "a file that a function reads back": (
@@ -414,7 +414,7 @@ FORMS = {
             torch.save(model.state_dict(), path)
 
         def load(model, epoch):
-            model.load_state_dict(torch.load('net_%d.pth' % epoch))
+            model.load_state_dict(torch.load('net_%d.pth' % epoch, map_location='cpu'))
 
         def main():
             for epoch in range(3):
@@ -430,7 +430,7 @@ FORMS = {
 
         def load(model, epoch):
             dist.barrier()
-            model.load_state_dict(torch.load('net_%d.pth' % epoch))
+            model.load_state_dict(torch.load('net_%d.pth' % epoch, map_location='cpu'))
 
         def main():
             for epoch in range(3):
@@ -445,7 +445,7 @@ FORMS = {
             torch.save(model.state_dict(), folder + '/net.pth')
 
         def load(model):
-            model.load_state_dict(torch.load(folder + '/net.pth'))
+            model.load_state_dict(torch.load(folder + '/net.pth', map_location='cpu'))
 
         def main():
             load(model)
@@ -459,7 +459,7 @@ FORMS = {
                 torch.save(model.state_dict(), folder + '/net.pth')
 
         def load(model):
-            model.load_state_dict(torch.load(folder + '/net.pth'))
+            model.load_state_dict(torch.load(folder + '/net.pth', map_location='cpu'))
 
         def main():
             load(model)
@@ -472,7 +472,7 @@ FORMS = {
         """
         def main():
             if args.resume:
-                model.load_state_dict(torch.load(args.resume))
+                model.load_state_dict(torch.load(args.resume, map_location='cpu'))
             for epoch in range(3):
                 fit(epoch)
                 torch.save(model.state_dict(), args.resume)
@@ -480,7 +480,7 @@ FORMS = {
         """
         def main():
             if args.resume:
-                model.load_state_dict(torch.load(args.resume))
+                model.load_state_dict(torch.load(args.resume, map_location='cpu'))
             for epoch in range(3):
                 fit(epoch)
                 if dist.get_rank() == 0:
@@ -616,3 +616,42 @@ def test_what_all_ranks_go_on_with_and_not_all_come_by_is_reported(helper, call)
     assert after == source
     (message,) = messages
     assert "goes on with it" in message
+
+
+@pytest.mark.parametrize(
+    ("before", "as_written"),
+    [
+        ("net.load_state_dict(torch.load(p))\n", "net.load_state_dict(torch.load(p, map_location='cpu'))\n"),
+        (
+            "c = torch.load(p, weights_only=True)\nnet.load_state_dict(c['net'])\nopt.load_state_dict(c['opt'])\n",
+            "c = torch.load(p, weights_only=True, map_location='cpu')\n"
+            "net.load_state_dict(c['net'])\nopt.load_state_dict(c['opt'])\n",
+        ),
+        (
+            "c = torch.load(p)['net']\ns = {k[7:]: v for k, v in c.items()}\nnet.load_state_dict(s, strict=False)\n",
+            "c = torch.load(p, map_location='cpu')['net']\ns = {k[7:]: v for k, v in c.items()}\n"
+            "net.load_state_dict(s, strict=False)\n",
+        ),
+        (
+            "def read(p):\n    return torch.load(p)\nnet.load_state_dict(read('a'))\n",
+            "def read(p):\n    return torch.load(p, map_location='cpu')\nnet.load_state_dict(read('a'))\n",
+        ),
+    ],
+)
+def test_every_process_loads_a_checkpoint_to_the_cpu(before, as_written):
+    assert gate_one(before) == (as_written, [])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "net.load_state_dict(torch.load(p, map_location=device))\n",
+        "net.load_state_dict(torch.load(p, 'cpu'))\n",
+        "net.load_state_dict(torch.load(*arguments))\n",
+        "rows = torch.load('rows.pt')\n",
+        "net.load_state_dict(torch.load(p))  # gpu2npu: skip\n",
+        "net.load_state_dict(other.state_dict())\n",
+    ],
+)
+def test_what_is_loaded_elsewhere_stays(source):
+    assert gate_one(source) == (source, [])
