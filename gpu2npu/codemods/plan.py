@@ -15,6 +15,7 @@ from gpu2npu.codemods.data_parallel import data_parallel
 from gpu2npu.codemods.generated import beside_programs
 from gpu2npu.codemods.modelarts import modelarts
 from gpu2npu.codemods.places import in_order
+from gpu2npu.codemods.plugin import is_silent, plugin
 from gpu2npu.codemods.program import Program, has_backward
 from gpu2npu.codemods.references import FUNCTION_WORD
 from gpu2npu.codemods.similar import similar
@@ -68,7 +69,7 @@ class PlannedPart:
 # Plans parts, in any order: `map`, or that of an Executor.
 Spread = Callable[[Callable[[Part], PlannedPart], Sequence[Part]], Iterable[PlannedPart]]
 
-_CODEMODS: tuple[Codemod, ...] = (data_parallel, amp_model, specify_device, similar, modelarts)
+_CODEMODS: tuple[Codemod, ...] = (data_parallel, amp_model, specify_device, similar, modelarts, plugin)
 # The folder of code that the files import which a codemod of some rule has rewritten.
 _FOLDERS = {"similar": "ascend_function", "modelarts": "ascend_modelarts_function"}
 # Small parts are planned together until they have so many bytes.
@@ -97,14 +98,14 @@ def plan_codemods(
 
 def _parts(sources: Mapping[str, bytes], context: ProjectContext, choice: CodemodChoice) -> Iterator[Part]:
     """The parts of a project that some codemod could be for."""
-    if not any(_concerns(choice, path, source) for path, source in sources.items()):
+    if not any(_concerns(choice, context.version, path, source) for path, source in sources.items()):
         return
     trains = has_backward(sources)
     paths: list[str] = []
     size = 0
     graph = ImportGraph.of(Program.of(sources, context))
     for component in graph.components():
-        if any(_concerns(choice, path, sources[path]) for path in component):
+        if any(_concerns(choice, context.version, path, sources[path]) for path in component):
             paths += component
             size += sum(len(sources[path]) for path in component)
         if size > _PART_SIZE:
@@ -125,17 +126,17 @@ def _part(
     main = choice.main if choice.main in paths else None
     own = {path: sources[path] for path in paths}
     imports = {path: graph.imports[path] for path in paths}
-    wanted = tuple(path for path in paths if _concerns(choice, path, sources[path]))
+    wanted = tuple(path for path in paths if _concerns(choice, context.version, path, sources[path]))
     return Part(own, wanted, imports, context.version, context.project.library, replace(choice, main=main), trains)
 
 
-def _concerns(choice: CodemodChoice, path: str, source: bytes) -> bool:
+def _concerns(choice: CodemodChoice, version: str, path: str, source: bytes) -> bool:
     """Whether a codemod may have something to do with a file."""
     if choice.amp_model is not None or choice.specify_device or choice.modelarts or choice.similar:
         return True
     if choice.data_parallel and any(text in source and re.search(word, source) for word, text in (WORD, FUNCTION_WORD)):
         return True
-    return path == choice.main
+    return path == choice.main or is_silent(source, version)
 
 
 def plan_part(part: Part) -> PlannedPart:

@@ -59,6 +59,12 @@ def test_without_autoload_torch_npu_is_imported_by_hand():
     assert (result.stderr, result.stdout) == ("", "False\nnpu:0\n")
 
 
+def test_torch_of_a_release_before_2_5_leaves_the_plugin_to_the_script():
+    code = "import torch\nprint(hasattr(torch, 'npu'))\nimport torch_npu\nprint(torch.zeros(1).npu().device)"
+    result = python(code, GPU2NPU_TORCH_NPU="2.1.0")
+    assert (result.stderr, result.stdout) == ("", "False\nnpu:0\n")
+
+
 def test_a_python_without_gpu2npu_is_told_in_one_sentence():
     hide = "import sys\nsys.modules['gpu2npu'] = None\n"
     result = python(hide + "import torch")
