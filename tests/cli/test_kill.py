@@ -118,7 +118,7 @@ def test_asked_to_stop_it_cleans_up(
 
 
 LOOPING = """
-import re, sys
+import re, signal, sys
 sys.path[:0] = {path!r}
 from pathlib import Path
 from gpu2npu.cli.main import main
@@ -129,6 +129,8 @@ migrate = EngineMigrator.__call__
 def looping(migrator, source, path):
     if path == "slow.py":
         Path({mark!r}).touch()
+        if "--file-timeout" in sys.argv:  # a thousandth of it from now: the other file has time on every machine
+            signal.setitimer(signal.ITIMER_REAL, signal.getitimer(signal.ITIMER_REAL)[0] / 1000)
         re.match("(a+)+b", "a" * 60)  # a loop in C, which no signal handler interrupts
     return migrate(migrator, source, path)
 
@@ -152,9 +154,9 @@ def looping(tmp_path: Path) -> tuple[list[str | Path], Path]:
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_loop_in_one_file_costs_that_file(looping: tuple[list[str | Path], Path], tmp_path: Path, jobs: str) -> None:
-    command = [*looping[0], "-j", jobs, "--file-timeout", "2"]
+    command = [*looping[0], "-j", jobs, "--file-timeout", "500"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    assert done.stderr == "Error: slow.py: it takes longer than 2 seconds, the limit of --file-timeout\n"
+    assert done.stderr == "Error: slow.py: it takes longer than 500 seconds, the limit of --file-timeout\n"
     assert done.returncode == 1
     copy = tmp_path / "out" / "proj_msft"
     assert ".npu()" in (copy / "good.py").read_text()

@@ -27,7 +27,9 @@ def migrate(source, path):
         raise RecursionError("maximum recursion depth exceeded")
     if path.startswith("bug"):
         raise KeyError("x")
-    if path.startswith("long"):
+    if path.startswith("late"):  # a thousandth of its limit from now: that is the same on every machine
+        signal.setitimer(signal.ITIMER_REAL, signal.getitimer(signal.ITIMER_REAL)[0] / 1000)
+    if path.startswith(("late", "long")):
         re.match("(a+)+b", "a" * 60)  # a loop in C that no signal handler interrupts
     return MigratedFile(path, source[:1] + str(os.getpid() != parent).encode())
 
@@ -121,28 +123,28 @@ def test_a_killed_worker_costs_only_its_own_file(tmp_path: Path) -> None:
 
 def test_a_file_that_takes_too_long_costs_only_itself(tmp_path: Path) -> None:
     body = """
-    files = {f"f{number}": b"0" * 9_000 for number in range(10)} | {"long1": b"1" * 10_000, "long2": b"2" * 9_999}
-    done = list(migrate_files(migrate, files, 2, seconds=2))
+    files = {f"f{number}": b"0" * 9_000 for number in range(10)} | {"late1": b"1" * 10_000, "late2": b"2" * 9_999}
+    done = list(migrate_files(migrate, files, 2, seconds=500))
     assert sorted(file.path for file in done) == sorted(files)
     for file in sorted(done, key=lambda file: file.path):
         if file.failure:
             print(file.path, file.failure)
     """
     assert run_program(tmp_path, body) == [
-        "long1 it takes longer than 2 seconds, the limit of --file-timeout",
-        "long2 it takes longer than 2 seconds, the limit of --file-timeout",
+        "late1 it takes longer than 500 seconds, the limit of --file-timeout",
+        "late2 it takes longer than 500 seconds, the limit of --file-timeout",
     ]
 
 
 def test_a_limit_of_time_needs_a_process_even_for_one_small_file(tmp_path: Path) -> None:
     body = """
     print(*(file.content for file in migrate_files(migrate, {"a": b"1"}, 1, seconds=1_000)))
-    print(*(file.failure for file in migrate_files(migrate, {"long": b"1"}, 1, seconds=0.5)))
+    print(*(file.failure for file in migrate_files(migrate, {"late": b"1"}, 1, seconds=500.5)))
     print(*(file.content for file in migrate_files(migrate, {"a": b"1"}, 1)))
     """
     assert run_program(tmp_path, body) == [
         "b'1True'",
-        "it takes longer than 0.5 seconds, the limit of --file-timeout",
+        "it takes longer than 500.5 seconds, the limit of --file-timeout",
         "b'1False'",
     ]
 
