@@ -7,8 +7,8 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def stories(tmp_path_factory, run):
-    ran = run(Path(__file__).with_name("ends.py"), tmp_path_factory.mktemp("ends"), timeout=1200)
+def stories(tmp_path_factory, run, torch_python):
+    ran = run(*torch_python, Path(__file__).with_name("ends.py"), tmp_path_factory.mktemp("ends"), timeout=1200)
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout.splitlines()[-1])
 

@@ -5,8 +5,8 @@ import signal
 from pathlib import Path
 
 
-def test_the_others_learn_which_rank_died(run, tmp_path):
-    ran = run(Path(__file__).with_name("faults.py"), tmp_path)
+def test_the_others_learn_which_rank_died(run, torch_python, tmp_path):
+    ran = run(*torch_python, Path(__file__).with_name("faults.py"), tmp_path)
     assert ran.returncode == 0, ran.stderr
     stories = json.loads(ran.stdout.splitlines()[-1])
     for way, code in (("exception", 1), ("exit", 3), ("kill", -signal.SIGKILL)):

@@ -53,10 +53,11 @@ def reports(output):
     return sorted(json.loads(line) for line in output.splitlines() if line.startswith("["))
 
 
-def test_a_rank_that_dies_ends_a_torchrun_job(run, tmp_path):
+def test_a_rank_that_dies_ends_a_torchrun_job(run, torch_python, tmp_path):
     script = tmp_path / "train.py"
     script.write_text(TRAIN)
-    ran = run("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", 2, script, "die")
+    torchrun = [*torch_python, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", 2]
+    ran = run(*torchrun, "--no-python", *torch_python, script, "die")
     assert ran.returncode == 1
     assert "exitcode:3" in ran.stderr.replace(" ", "")
     assert "rank:1" in ran.stderr.replace(" ", "")
@@ -70,15 +71,15 @@ def test_torchrun_on_one_node(run, tmp_path):
     assert reports(ran.stdout) == [[rank, 0, rank, [[1.5, 1.5, 1.5]]] for rank in range(2)]
 
 
-def test_a_rank_that_raises_ends_a_spawned_job(run, tmp_path):
+def test_a_rank_that_raises_ends_a_spawned_job(run, torch_python, tmp_path):
     script = tmp_path / "spawn.py"
     script.write_text(SPAWN)
-    ran = run(script, tmp_path)
+    ran = run(*torch_python, script, tmp_path)
     assert ran.returncode == 1
     assert "the second rank gives up" in ran.stderr or "rank 1 has ended" in ran.stderr
 
 
-def test_every_init_method(run, tmp_path):
-    ran = run(Path(__file__).with_name("rendezvous.py"), tmp_path)
+def test_every_init_method(run, torch_python, tmp_path):
+    ran = run(*torch_python, Path(__file__).with_name("rendezvous.py"), tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert "all joined" in ran.stdout
