@@ -5,8 +5,10 @@ the end of a run, given as `--randomly-seed`, brings back its order and the exam
 """
 
 import compileall
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -78,6 +80,24 @@ def torch_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str 
             assert process.stdout.readline() == b"ready\n"
             yield [sys.executable, "-I", "-S", client, address]
             process.stdin.close()
+
+
+@pytest.fixture
+def free_port() -> Iterator[Callable[[], int]]:
+    """`free_port()`: a port of 127.0.0.1 to listen at, which the system gives to nobody else while the test runs.
+
+    A socket that is bound and does not listen keeps it: SO_REUSEADDR, which PyTorch's stores set too, lets one more
+    socket of that port listen.
+    """
+    with contextlib.ExitStack() as kept:
+
+        def call() -> int:
+            keeper = kept.enter_context(socket.socket())
+            keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            keeper.bind(("127.0.0.1", 0))
+            return int(keeper.getsockname()[1])
+
+        yield call
 
 
 @pytest.fixture

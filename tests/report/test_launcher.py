@@ -221,10 +221,9 @@ def test_stopping_the_launcher_stops_the_ranks_and_their_children(
     assert [pid for pid in sleepers if is_running(pid)] == []
 
 
-def test_on_two_machines_each_says_which_of_its_ranks_failed(launcher: Path) -> None:
+def test_on_two_machines_each_says_which_of_its_ranks_failed(launcher: Path, free_port: Callable[[], int]) -> None:
     """Rank 3 fails on the second, and the first is then stopped: nothing of torchrun's ranks may stay."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     script = f"echo $$ $RANK_ID $DEVICE_ID $WORLD_SIZE; ((RANK != 3)) || exit 9; exec {FOREVER}"
     nodes = [
         subprocess.Popen(

@@ -34,14 +34,16 @@ def run_rank(rank, ports, folder):
         assert not dist.is_initialized()
 
 
-def free_ports(count):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+def kept_port():
+    """A bound socket that does not listen: nobody else is given its port, at which PyTorch's store may listen."""
+    keeper = socket.socket()
+    keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    keeper.bind(("127.0.0.1", 0))
+    return keeper
 
 
 if __name__ == "__main__":
-    mp.start_processes(run_rank, (free_ports(5), sys.argv[1]), nprocs=2, start_method="fork")
+    kept = [kept_port() for _ in range(5)]
+    ports = [each.getsockname()[1] for each in kept]
+    mp.start_processes(run_rank, (ports, sys.argv[1]), nprocs=2, start_method="fork")
     sys.stdout.write("all joined\n")
