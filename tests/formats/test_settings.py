@@ -5,6 +5,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu2npu.formats import dispatch
+
 CASES = [
     ("c.yaml", "device: cuda  # or cpu\n", "device: npu  # or cpu\n"),
     ("c.yaml", "model:\n  map_location: 'cuda:0'\n", "model:\n  map_location: 'npu:0'\n"),
@@ -93,8 +95,10 @@ def test_told_and_kept(migrate, path: str, text: str, rule: str) -> None:
     assert rule in {finding.rule for finding in result.findings}
 
 
-def test_a_large_file_is_searched_only(migrate) -> None:
-    data = json.dumps({"x": ["filler"] * 800_000, "device": "cuda"})
+def test_a_large_file_is_searched_only(migrate, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = json.dumps({"x": ["filler"] * 1_000, "device": "cuda"})
+    assert migrate(data, "data.json").content is not None
+    monkeypatch.setattr(dispatch, "LARGEST", len(data) - 1)
     result = migrate(data, "data.json")
     assert result.content is None and "too large" in result.findings[0].message
 

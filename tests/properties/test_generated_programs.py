@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import ast
 import csv
-import subprocess
-import sys
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterable
 from difflib import SequenceMatcher
 from pathlib import Path
 
+from click.testing import CliRunner
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from gpu2npu.cli.main import cli
 from gpu2npu.engine import ProjectContext, migrate_source
 from gpu2npu.records import Change, MigratedFile
 from gpu2npu.rulebook import load_rulebook
@@ -163,8 +163,8 @@ def test_the_change_list_of_a_tree_names_every_touched_line(texts: list[str]) ->
         source.mkdir()
         for number, text in enumerate(texts):
             (source / f"m{number}.py").write_bytes(text.encode())
-        command = [sys.executable, "-m", "gpu2npu", "-i", source, "-o", folder, "-v", "2.1.0", "-q", "-j1"]
-        subprocess.run(command, check=True)
+        migrated = CliRunner().invoke(cli, ["-i", str(source), "-o", folder, "-v", "2.1.0", "-q", "-j1"])
+        assert migrated.exit_code == 0, migrated.output
         with (Path(folder) / "project_msft" / "change_list.csv").open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         for number in range(len(texts)):

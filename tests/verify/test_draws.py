@@ -1,8 +1,7 @@
 """Random draws depend on seed, number, kind and shape alone; in processes of their own, since kernels are replaced."""
 
 import subprocess
-import sys
-from textwrap import dedent
+from pathlib import Path
 
 PROGRAM = """
 import torch
@@ -65,6 +64,8 @@ assert seen[0] == ("normal", (5,), 3, 0), seen[0]
 """
 
 
-def test_draws_depend_on_seed_number_kind_and_shape_alone() -> None:
-    done = subprocess.run([sys.executable, "-c", dedent(PROGRAM)], capture_output=True, text=True, check=False)
+def test_draws_depend_on_seed_number_kind_and_shape_alone(torch_python: list[str | Path], tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(PROGRAM)
+    done = subprocess.run([*torch_python, script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

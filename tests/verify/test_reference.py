@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from textwrap import dedent
+from pathlib import Path
 
 PROGRAM = """
 import io
@@ -126,10 +126,10 @@ for kind in (nn.LSTM, nn.GRU):
 """
 
 
-def test_cuda_is_played_as_cuda_behaves() -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", dedent(PROGRAM)], capture_output=True, text=True, check=False
-    )
+def test_cuda_is_played_as_cuda_behaves(torch_python: list[str | Path], tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(PROGRAM)
+    done = subprocess.run([*torch_python, script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
