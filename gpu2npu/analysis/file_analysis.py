@@ -22,6 +22,7 @@ from gpu2npu.python.project import Project
 from gpu2npu.python.source import SourceError, SourceFile, read_source
 from gpu2npu.python.tree import TreeError
 from gpu2npu.records import Advice, Finding, MigratedFile, Span
+from gpu2npu.support.limits import DEFAULT_CHIP
 
 _Placed = TypeVar("_Placed", Finding, Advice)
 
@@ -40,13 +41,15 @@ class Question(str, Enum):
 @dataclass(frozen=True)
 class FileAnalyser:
     """Analyses the Python files and notebooks of a project for the release `version`. Picklable, so that workers can
-    have it. With `fix`, the record's `content` is the Python file with the replacements that change no result.
+    have it. With `fix`, the record's `content` is the Python file with the replacements that change no result. `chips`
+    are the families of chips that it is to run on (of limits.CHIPS).
     """
 
     version: str
     questions: frozenset[Question]
     project: Project
     fix: bool = False
+    chips: tuple[str, ...] = (DEFAULT_CHIP,)
 
     def concerns(self, source: bytes, path: str) -> bool:
         """Tell whether there may be anything to say of a file, judged by its bytes quickly."""
@@ -70,7 +73,7 @@ class FileAnalyser:
         findings: list[Finding] = []
         advice: list[Advice] = []
         if Question.TORCH_APIS in self.questions:
-            limits = limit_findings(code, self.version)
+            limits = limit_findings(code, self.version, self.chips)
             said = {(limit.api, limit.span.start_line, limit.span.start_column) for limit in limits}
             apis = torch_api_findings(code, self.version)
             findings += [each for each in apis if (each.api, each.span.start_line, each.span.start_column) not in said]

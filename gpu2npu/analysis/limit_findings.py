@@ -7,14 +7,14 @@ its variable. Everything else is left to what follows tensors further.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword, values_of
 from gpu2npu.analysis.torch_apis import message
 from gpu2npu.python.scopes import Scope
 from gpu2npu.records import Finding, FindingKind
-from gpu2npu.support.limits import DIFFERS, NOT_LISTED, Given, Limit, limit, limited_names
+from gpu2npu.support.limits import DEFAULT_CHIP, DIFFERS, NOT_LISTED, Given, Limit, limit, limited_names
 from gpu2npu.support.verdicts import Verdict, VerdictKind
 
 RULE = "npu-limit"
@@ -49,20 +49,32 @@ _POSITIONS = {
     **{f"torch.max_pool{n}d": {4: "dilation"} for n in (1, 2, 3)},
     "torch.set_default_dtype": {0: "dtype"},
     "torch.set_default_tensor_type": {0: "dtype"},
+    "torch.autocast": {0: "device_type", 1: "dtype"},
+    "torch.amp.autocast": {0: "device_type", 1: "dtype"},
 }
 _DEPTH = 4
 _MODULE = "torch.nn.Module"
 
 
-def limit_findings(code: Code, version: str) -> list[Finding]:
-    """The findings of one module, in the order of their places."""
+def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHIP,)) -> list[Finding]:
+    """The findings of one module for families of chips (of limits.CHIPS), in the order of their places."""
     found = []
     for call, scope in code.calls:
         for api in _apis(call, scope, code):
-            met = limit(api, _given(api, call, scope, code), version)
-            if met is not None and met.outcome != NOT_LISTED:
-                found.append(Finding(code.file.span(call), RULE, _kind(met), api, _text(api, met)))
+            for met, on in _met(api, _given(api, call, scope, code), version, chips):
+                some = on if len(on) < len(chips) else []
+                found.append(Finding(code.file.span(call), RULE, _kind(met), api, _text(api, met, some)))
     return sorted(set(found), key=lambda finding: (finding.span, finding.api))
+
+
+def _met(api: str, given: Given, version: str, chips: Sequence[str]) -> list[tuple[Limit, list[str]]]:
+    """The limits that a call meets, each with the chips on which it does."""
+    found: dict[str, tuple[Limit, list[str]]] = {}
+    for chip in chips:
+        met = limit(api, given, version, chip)
+        if met is not None and met.outcome != NOT_LISTED:
+            found.setdefault(met.id, (met, []))[1].append(chip)
+    return list(found.values())
 
 
 def _kind(met: Limit) -> FindingKind:
@@ -70,8 +82,10 @@ def _kind(met: Limit) -> FindingKind:
     return FindingKind.REVIEW if met.outcome == DIFFERS or met.devices else FindingKind.UNSUPPORTED
 
 
-def _text(api: str, met: Limit) -> str:
-    return message(Verdict(api, VerdictKind.UNSUPPORTED, f"{met.evidence} ({met.source})", met.advice))
+def _text(api: str, met: Limit, chips: Sequence[str]) -> str:
+    """The evidence and advice; `chips` are those it is for, none where it is for all that were asked about."""
+    on = f"On {' and '.join(chips)}: " if chips else ""
+    return on + message(Verdict(api, VerdictKind.UNSUPPORTED, f"{met.evidence} ({met.source})", met.advice))
 
 
 def _apis(call: ast.Call, scope: Scope, code: Code) -> Iterator[str]:

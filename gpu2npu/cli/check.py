@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from enum import Enum
 from pathlib import Path
@@ -11,24 +11,30 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpu2npu.cli.check_output import EXIT_CLEAN, FORMATS, Shown, exit_code, show, write
 from gpu2npu.cli.file_options import file_timeout_option
+from gpu2npu.cli.near_choice import NearChoice
 
 if TYPE_CHECKING:
     from gpu2npu.project.check_request import CheckRequest
     from gpu2npu.report.check_result import CheckedRepository, CheckResult
 
-EXIT_CLEAN = 0
-EXIT_FINDINGS = 1
-
 # What --fail-on takes: a kind or a severity, each with what is worse, from the worst; "any" kind, or "never".
 BARS = ("unsupported", "unknown", "fallback", "any", "blocker", "change", "environment", "advice", "note", "never")
+
+_STDIN = Path("-")
+_OF_MANY = ("text", "lines", "json", "html")  # what --repos takes
 
 _EPILOG = """\
 \b
 Examples:
   gpu2npu check .                                  check the current folder for the latest torch_npu
   gpu2npu check src tools/train.py -v 2.7.1 --fail-on change --format lines
+  gpu2npu check . --soc 910A --soc Ascend910B2     what fails on one of these chips, too
   gpu2npu check . --format sarif -o gpu2npu.sarif  for code scanning; --format github annotates a pull request
+  gpu2npu check . --format gitlab -o gl-code-quality-report.json
+  git show HEAD:train.py | gpu2npu check -         a file from standard input
+  gpu2npu check . --statistics                     the numbers of findings and edits by rule
   gpu2npu check . --baseline .gpu2npu-baseline.json --update-baseline    accept what there is, report what comes
   gpu2npu check --repos repositories.txt -j 8 --format html -o rollup.html
 
@@ -46,8 +52,30 @@ Exit codes:
 """
 
 
+def _print_schema(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
+    if asked:
+        from gpu2npu.report.check_json import json_schema
+
+        click.echo(json_schema(), nl=False)
+        ctx.exit()
+
+
+def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
+    if url and (not url.startswith(("https://", "http://")) or any(character.isspace() for character in url)):
+        raise click.BadParameter(f"{url!r} is not the address of a site, such as https://example.org/docs.")
+    return url or ""
+
+
 @click.command(epilog=_EPILOG)
 @click.argument("sources", nargs=-1, type=click.Path(path_type=Path), metavar="SRC...")
+@click.option(
+    "--stdin-filename",
+    "stdin_name",
+    default="stdin.py",
+    show_default=True,
+    metavar="NAME",
+    help="What the text of SRC - is called: its kind and settings are those of such a file.",
+)
 @click.option(
     "-v",
     "--version",
@@ -60,16 +88,24 @@ Exit codes:
     help="The release of torch_npu, such as 2.1.0.post3.  [default: the newest on PyPI for the version]",
 )
 @click.option(
+    "--soc",
+    "socs",
+    multiple=True,
+    metavar="CHIP",
+    help="The chip to run on: 910A, 910B, 910_93, 310P or 950, or a name such as Ascend910B2. Repeatable."
+    "  [default: 910B]",
+)
+@click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "lines", "json", "sarif", "github", "html"]),
+    type=NearChoice(FORMATS),
     default="text",
     show_default=True,
     help="What to print: text has each cause once, lines each place.",
 )
 @click.option(
     "--fail-on",
-    type=click.Choice(BARS),
+    type=NearChoice(BARS),
     default="unsupported",
     show_default=True,
     help="The bar for exit code 1.",
@@ -104,7 +140,8 @@ Exit codes:
     "--repos",
     type=click.Path(path_type=Path),
     metavar="LIST",
-    help="Check each repository that the file LIST names, one path a line; prints a line of JSON for each.",
+    help="Check each repository that the file LIST (- for standard input) names, one path a line; prints a line of JSON"
+    " for each.",
 )
 @click.option(
     "--executor",
@@ -113,13 +150,31 @@ Exit codes:
 )
 @click.option("--cache-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where earlier answers are kept.")
 @click.option("--no-cache", is_flag=True, help="Look at every file again. The answer is the same.")
+@click.option(
+    "--docs-url",
+    metavar="URL",
+    callback=_url,
+    envvar="GPU2NPU_DOCS_URL",
+    help="Where the pages of gpu2npu's docs/ are: SARIF links each rule to its own.  [env: GPU2NPU_DOCS_URL]",
+)
+@click.option(
+    "--schema",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_schema,
+    help="Print the JSON Schema of --format json and of --repos, and end.",
+)
+@click.option("--statistics", is_flag=True, help="Print numbers by rule instead; --format text or json.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no progress and no notes.")
 @click.pass_context
 def check(
     ctx: click.Context,
     sources: tuple[Path, ...],
+    stdin_name: str,
     version: str | None,
     torch_npu: str | None,
+    socs: tuple[str, ...],
     form: str,
     fail_on: str,
     baseline: Path | None,
@@ -135,11 +190,13 @@ def check(
     executor: str | None,
     cache_dir: Path | None,
     no_cache: bool,
+    docs_url: str,
+    statistics: bool,
     quiet: bool,
 ) -> None:
     """Check whether projects are ready for Ascend NPUs: what will not work there, and what it will cost.
 
-    Reads SRC, folders or files, and writes nothing but the report.
+    Reads SRC, folders or files, and writes nothing but the report. - is standard input.
     """
     from gpu2npu.cli.signals import end_cleanly_when_asked
     from gpu2npu.project.cache_folder import default_cache_dir
@@ -159,6 +216,7 @@ def check(
         diffs=form == "html" and repos is None,
         jobs=jobs,
         file_timeout=file_timeout,
+        chips=_chips(socs),
     )
     end_cleanly_when_asked()
     if repos is None:
@@ -166,12 +224,28 @@ def check(
             raise click.UsageError("--executor is for --repos: one project is checked here.")
         if not sources:
             raise click.UsageError("SRC is missing: give the folder or file to check, such as '.'.")
-        ctx.exit(_check_one(request, form, fail_on, output, quiet))
-    if sources or baseline is not None or form in ("sarif", "github"):
-        raise click.UsageError("--repos takes its paths from LIST, and has no baseline and no sarif or github format.")
+        if _STDIN in sources and len(sources) > 1:
+            raise click.UsageError("- is standard input, which is checked by itself: give no other SRC.")
+        if statistics and form not in ("text", "json"):
+            raise click.UsageError(f"--statistics has the formats text and json, not {form}.")
+        ctx.exit(_check_one(request, Shown(form, output, fail_on, docs_url, statistics, quiet), stdin_name))
+    if sources or baseline is not None or statistics or form not in _OF_MANY:
+        raise click.UsageError(
+            f"--repos takes its paths from LIST, no baseline, no --statistics, and the formats {', '.join(_OF_MANY)}."
+        )
     if form == "html" and output is None:
         raise click.UsageError("--repos prints lines of JSON; give -o FILE for the page of --format html.")
     ctx.exit(_check_many(request, repos, form, fail_on, output, executor))
+
+
+def _chips(names: Sequence[str]) -> tuple[str, ...]:
+    """The families of chips that the names stand for, each once; the usual one where there are none."""
+    from gpu2npu.support.limits import DEFAULT_CHIP, chip_family
+
+    try:
+        return tuple(dict.fromkeys(map(chip_family, names))) or (DEFAULT_CHIP,)
+    except ValueError as error:
+        raise click.UsageError(f"--soc: {error}.") from None
 
 
 def _ids(lists: Sequence[str]) -> tuple[str, ...]:
@@ -179,43 +253,25 @@ def _ids(lists: Sequence[str]) -> tuple[str, ...]:
     return tuple(part.strip() for listed in lists for part in listed.split(",") if part.strip())
 
 
-def _check_one(request: CheckRequest, form: str, bar: str, output: Path | None, quiet: bool) -> int:
+def _check_one(request: CheckRequest, shown: Shown, stdin_name: str) -> int:
     from gpu2npu.cli.console import progress_shown
     from gpu2npu.project.check import check_project
+    from gpu2npu.project.standard_input import check_text
     from gpu2npu.report.text import one_line
 
-    with progress_shown(quiet or not sys.stderr.isatty()) as progress:
-        result, chosen = check_project(request, progress)
-    if not quiet:
+    with progress_shown(shown.quiet or not sys.stderr.isatty()) as progress:
+        if request.sources == (_STDIN,):
+            result, chosen = check_text(request, sys.stdin.buffer.read(), stdin_name, progress)
+        else:
+            result, chosen = check_project(request, progress)
+    if not shown.quiet:
         if chosen:
             print(f"Note: no version is given; checked for the latest, {result.version} (-v).", file=sys.stderr)
         for note in result.notes:
             if not note.failed:
                 print(one_line(f"Note: {note.path}: {note.reason}"), file=sys.stderr)
-    _write(_report(result, form), output)
-    return _exit_code(_counted(result), bool(result.failures), bar)
-
-
-def _report(result: CheckResult, form: str) -> str:
-    if form == "json":
-        from gpu2npu.report.check_json import json_report
-
-        return json_report(result)
-    if form == "sarif":
-        from gpu2npu.report.sarif import sarif_report
-
-        return sarif_report(result)
-    if form == "github":
-        from gpu2npu.report.github import github_report
-
-        return github_report(result)
-    if form == "html":
-        from gpu2npu.report.html import page
-
-        return page(result)
-    from gpu2npu.report.check_text import line_report, text_report
-
-    return line_report(result) if form == "lines" else text_report(result)
+    show(result, shown)
+    return exit_code(_counted(result), bool(result.failures), shown.bar)
 
 
 def _check_many(
@@ -239,44 +295,16 @@ def _check_many(
             if output is None or form == "html":
                 print(lines[-1], flush=True)
             failed = repository.failures > 0 or repository.error is not None
-            code = max(code, _exit_code([*repository.severities, *repository.counts], failed, bar))
+            code = max(code, exit_code([*repository.severities, *repository.counts], failed, bar))
     if form == "html":
         from gpu2npu.report.html import rollup
 
-        _write(rollup(sorted(done, key=lambda each: each.path)), output)
+        write(rollup(sorted(done, key=lambda each: each.path)), output)
     elif output is not None:
-        _write("".join(f"{line}\n" for line in lines), output)
+        write("".join(f"{line}\n" for line in lines), output)
     return code
 
 
 def _counted(result: CheckResult) -> list[tuple[Enum, int]]:
     """Count the reported findings of each severity and of each kind, from the worst."""
     return [*result.severities.items(), *result.counts.items()]
-
-
-def _exit_code(counted: Iterable[tuple[Enum, int]], failed: bool, bar: str) -> int:
-    """By what is at or above the bar: a severity counts with those before it, and so does a kind."""
-    if bar == "never":
-        return EXIT_CLEAN
-    from gpu2npu.report.check_result import KINDS, SEVERITIES
-
-    last = KINDS[-1].value if bar == "any" else bar
-    scales: tuple[tuple[Enum, ...], ...] = (KINDS, SEVERITIES)
-    above = next(scale[: place + 1] for scale in scales for place, each in enumerate(scale) if each.value == last)
-    return EXIT_FINDINGS if failed or any(count and each in above for each, count in counted) else EXIT_CLEAN
-
-
-def _write(text: str, output: Path | None) -> None:
-    from gpu2npu.project.atomic import write_atomically
-    from gpu2npu.project.errors import OutputError
-
-    content = text.encode("utf-8", "backslashreplace")
-    if output is None:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-        return
-    try:
-        write_atomically(output, content)
-    except OSError as error:
-        raise OutputError(f"The report '{output}' could not be written: {error.strerror}.") from error

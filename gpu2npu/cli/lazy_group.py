@@ -12,6 +12,8 @@ from typing import Any
 
 import click
 
+from gpu2npu.near_names import did_you_mean
+
 
 @dataclass(frozen=True)
 class LazyCommand:
@@ -49,6 +51,18 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = getattr(import_module(lazy.module), lazy.attribute)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click, but an unknown command is answered with the nearest known ones."""
+        name = args[0]
+        if name not in self.lazy_commands and not ctx.resilient_parsing and not name.startswith("-"):
+            hint = (
+                did_you_mean(name, self.list_commands(ctx)) or f"the commands are {', '.join(self.list_commands(ctx))}."
+            )
+            raise click.UsageError(f"There is no command {name!r}; {hint}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from gpu2npu.analysis.file_analysis import FileAnalyser
+from gpu2npu.analysis.limit_findings import RULE as NPU_LIMIT
 from gpu2npu.analysis.torch_apis import RULE
 from gpu2npu.engine import unreadable
 from gpu2npu.engine.findings import merged
@@ -15,7 +17,8 @@ from gpu2npu.records import Finding, FindingKind, MigratedFile, Span
 
 @dataclass(frozen=True)
 class AnalysingMigrator:
-    """Migrates a file and analyses its source. What a rule changes or reports is not reported again."""
+    """Migrates a file and analyses its source. What a rule changes or reports is not reported again, but for limits:
+    a call that fails for its dtype does so with "npu" in it, too."""
 
     migrator: Migrator
     analyser: FileAnalyser
@@ -43,12 +46,7 @@ class AnalysingMigrator:
             if failure is not None:
                 return MigratedFile(path, failure=failure)
             return replace(migrated, findings=merged(migrated.findings, [_unread(analysed.failure)]))
-        reported = [change.span for change in migrated.changes] + [finding.span for finding in migrated.findings]
-        findings = merged(
-            migrated.findings,
-            analysed.findings,
-            lambda finding: any(_overlap(finding.span, span) for span in reported),
-        )
+        findings = merged(migrated.findings, analysed.findings, partial(_is_answered, migrated=migrated))
         return replace(migrated, findings=findings, advice=analysed.advice)
 
     def _migrated(self, source: bytes, path: str) -> MigratedFile:
@@ -76,6 +74,18 @@ class RuleFindings:
     @property
     def _both(self) -> AnalysingMigrator:
         return AnalysingMigrator(self.migrator, self.analyser)
+
+
+def _is_answered(finding: Finding, migrated: MigratedFile) -> bool:
+    """Tell whether the rules have dealt with what an analysis found; with a limit, by a finding on the same call."""
+    if finding.rule == NPU_LIMIT:
+        return any(_begins_as(finding.span, each.span) for each in migrated.findings)
+    reported = [change.span for change in migrated.changes] + [each.span for each in migrated.findings]
+    return any(_overlap(finding.span, span) for span in reported)
+
+
+def _begins_as(one: Span, other: Span) -> bool:
+    return (one.cell, one.start_line, one.start_column) == (other.cell, other.start_line, other.start_column)
 
 
 def _overlap(one: Span, other: Span) -> bool:

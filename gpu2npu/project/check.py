@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from gpu2npu.analysis.limit_findings import RULE as NPU_LIMIT
 from gpu2npu.analysis.torch_apis import RULE as TORCH_API
 from gpu2npu.formats.kinds import kind_of, needs_head
 from gpu2npu.formats.packages import WHY as REQUIREMENTS
+from gpu2npu.near_names import did_you_mean
 from gpu2npu.project.analysing_migrator import AnalysingMigrator
 from gpu2npu.project.baseline import (
     Baseline,
@@ -49,6 +49,7 @@ from gpu2npu.records import MigratedFile, PathNote
 from gpu2npu.report.check_result import CheckedFile, CheckResult, NativeCode, Part, RuleNote
 from gpu2npu.report.diff import unified_diff
 from gpu2npu.rulebook import load_rulebook
+from gpu2npu.rulebook.reference import page_of
 from gpu2npu.support.cann import cann_for
 from gpu2npu.support.tables import table_for
 
@@ -102,6 +103,7 @@ def check_project(
         name=", ".join(dict.fromkeys(tree.place.name for tree in trees)),
         version=trees[0].request.version,
         evidence=f"{table_for(release).evidence}, CANN {cann_for(release).version}",
+        chips=request.chips,
         tool_version=__version__,
         root=str(root),
         shown_root="" if root == Path.cwd().resolve() else f"{str(root).rstrip('/')}/",
@@ -123,16 +125,16 @@ def _rules(files: tuple[Path, ...]) -> tuple[RuleNote, ...]:
         rulebook = load_rulebook(files)
     except RuleError as error:
         raise UsageError(str(error)) from error
-    own = [RuleNote(rule.id, rule.why, rule.file) for rule in rulebook.rules]
-    return tuple(sorted((*own, *(RuleNote(*entry) for entry in _ANALYSES.items())), key=lambda rule: rule.id))
+    own = [RuleNote(rule.id, rule.why, page_of(rule)) for rule in rulebook.rules]
+    analyses = (RuleNote(name, why, "api-facts.md") for name, why in _ANALYSES.items())
+    return tuple(sorted((*own, *analyses), key=lambda rule: rule.id))
 
 
 def _told_rules(request: CheckRequest, known: list[str]) -> set[str]:
     """The ids of the rules whose findings are told. Raises UsageError for an id or pattern that fits none."""
     for pattern in (*request.select, *request.ignore):
         if not any(fnmatchcase(rule, pattern) for rule in known):
-            near = get_close_matches(pattern, known, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "`gpu2npu rules list` shows them all."
+            hint = did_you_mean(pattern, known) or "`gpu2npu rules list` shows them all."
             raise UsageError(f"No rule is called {pattern!r}; {hint}")
     selected = {rule for rule in known if not request.select or _fits(rule, request.select)}
     return {rule for rule in selected if not _fits(rule, request.ignore)}
@@ -178,6 +180,7 @@ def _check_tree(tree: SourceTree, request: CheckRequest, progress: Progress, exe
         replace(tree.request.codemods, excluded=excluded),
         GatheredCache(request.cache, contents) if request.cache is not None else None,
         spread=PartPlanning(request.jobs or available_cpus(), executor, request.file_timeout, progress),
+        chips=request.chips,
     )
     assert isinstance(engine, AnalysingMigrator) and isinstance(engine.migrator, EngineMigrator)
     migrator = TracedMigrator(engine, engine.migrator)
@@ -216,7 +219,9 @@ def _cache(
 ) -> Cache | None:
     if request.cache is None:
         return None
-    shared = shared_facts(migrator.engine, tree.request.rules, request.diffs, sorted(tree.request.skip_rules))
+    shared = shared_facts(
+        migrator.engine, tree.request.rules, request.diffs, request.chips, sorted(tree.request.skip_rules)
+    )
     return Cache(request.cache, shared, contents)
 
 

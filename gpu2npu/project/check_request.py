@@ -10,6 +10,7 @@ from pathlib import Path
 from gpu2npu.project.config import Config, read_config, with_config
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.request import Place, Request, check_request
+from gpu2npu.support.limits import DEFAULT_CHIP
 from gpu2npu.support.releases import RELEASES
 
 
@@ -18,7 +19,9 @@ class CheckRequest:
     """`sources` are folders and files. An empty `version` means that of the settings, or else the latest. `select` and
     `ignore` are ids of rules, or patterns such as "cuda-*", to report and not to report. `cache` is the folder of the
     cache, None for no cache. `diffs` asks for the diff of each file. `torch_npu` is a release of torch_npu, "" for that
-    of the settings, or else the newest. `file_timeout` is that of a migration (see Request)."""
+    of the settings, or else the newest. `file_timeout` is that of a migration (see Request). `chips` are families of
+    chips (of limits.CHIPS). `settings` is the folder whose settings count, None for those of each source;
+    `root` the folder that paths are from, None for one that suits the sources."""
 
     sources: tuple[Path, ...]
     version: str = ""
@@ -33,6 +36,9 @@ class CheckRequest:
     diffs: bool = False
     jobs: int | None = None
     file_timeout: float | None = None
+    chips: tuple[str, ...] = (DEFAULT_CHIP,)
+    settings: Path | None = None
+    root: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ def source_trees(request: CheckRequest) -> tuple[list[SourceTree], Path, bool]:
     """
     if not request.sources:
         raise UsageError("Nothing to check: give a folder or a file.")
-    found = [_settings(source) for source in request.sources]
+    found = [(source, *_settings(request.settings or source)) for source in request.sources]
     versions = {config.version for _, config, _ in found if config.version}
     if not request.version and len(versions) > 1:
         raise UsageError(f"The sources are written for different versions, {', '.join(sorted(versions))}; give -v.")
@@ -77,20 +83,20 @@ def source_trees(request: CheckRequest) -> tuple[list[SourceTree], Path, bool]:
         places.append((asked, check_request(asked), above, config.exclude))
     kept = [each for each in places if not any(_inside(each[1], other[1]) for other in places if other is not each)]
     unique = list({(place.root, place.only): (asked, place, above, out) for asked, place, above, out in kept}.values())
-    root = _common_root([place for _, place, _, _ in unique])
+    root = request.root or _common_root([place for _, place, _, _ in unique])
     trees = [SourceTree(asked, place, _prefix(place, root), above, out) for asked, place, above, out in unique]
     return trees, root, not (request.version or request.torch_npu or versions or releases)
 
 
-def _settings(source: Path) -> tuple[Path, Config, Path]:
-    """The source with the settings of the nearest folder that has some, and that folder."""
+def _settings(source: Path) -> tuple[Config, Path]:
+    """The settings of the nearest folder of a source that has some, and that folder."""
     resolved = Path(os.path.realpath(source))
     folder = resolved if resolved.is_dir() else resolved.parent
     for above in (folder, *folder.parents):
         config = read_config(above)
         if config.file is not None or (above / ".git").exists():
-            return source, config, above
-    return source, Config(), folder
+            return config, above
+    return Config(), folder
 
 
 def _inside(place: Place, other: Place) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.records import MigratedFile
 from gpu2npu.rulebook.select import RuleChoice
+from gpu2npu.support.limits import DEFAULT_CHIP
 
 if TYPE_CHECKING:
     from gpu2npu.codemods.plan import Spread
@@ -73,11 +74,15 @@ def prepare_migration(
     kept: GatheredCache | None = None,
     *,
     spread: Spread = map,
+    chips: tuple[str, ...] = (DEFAULT_CHIP,),
 ) -> Migrator:
-    """The engine and the analyses that a migration also runs. Raises UsageError if a rule file cannot be used."""
+    """The engine and the analyses that a migration also runs, for families of chips (of limits.CHIPS).
+
+    Raises UsageError if a rule file cannot be used.
+    """
     from gpu2npu.analysis.file_analysis import FileAnalyser, Question
     from gpu2npu.project.analysing_migrator import AnalysingMigrator
 
     engine = prepare_engine(rules, version, root, sources, codemods, kept, spread=spread)
-    analyser = FileAnalyser(version, frozenset(Question), engine.context.project)
+    analyser = FileAnalyser(version, frozenset(Question), engine.context.project, chips=chips)
     return AnalysingMigrator(engine, analyser)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Generator
 from concurrent.futures import Executor
@@ -29,10 +30,13 @@ class RepositoryTask:
 
 
 def read_repositories(listed: Path) -> tuple[str, ...]:
-    """The paths in a file, one a line, each once; "#" starts a comment line. A relative path is from the file's folder.
+    """The paths in a file, one a line, each once; "#" starts a comment line. A relative path is from the file's folder;
+    the file "-" is standard input, whose paths are from the current folder.
 
     Raises UsageError where the file cannot be read or lists nothing.
     """
+    if str(listed) == "-":
+        return _listed(sys.stdin.buffer.read(_MAX_BYTES), Path.cwd(), "on standard input")
     try:
         if not listed.is_file():
             raise UsageError(f"The list of repositories '{listed}' is not a file.")
@@ -40,10 +44,14 @@ def read_repositories(listed: Path) -> tuple[str, ...]:
             content = opened.read(_MAX_BYTES)
     except OSError as error:
         raise UsageError(f"The list of repositories '{listed}' cannot be read: {error.strerror}.") from error
+    return _listed(content, listed.absolute().parent, f"'{listed}'")
+
+
+def _listed(content: bytes, folder: Path, shown: str) -> tuple[str, ...]:
     lines = (line.strip() for line in content.decode("utf-8-sig", "surrogateescape").splitlines())
-    paths = dict.fromkeys(str(listed.absolute().parent / line) for line in lines if line and not line.startswith("#"))
+    paths = dict.fromkeys(str(folder / line) for line in lines if line and not line.startswith("#"))
     if not paths:
-        raise UsageError(f"The list of repositories '{listed}' names none; write one path a line.")
+        raise UsageError(f"The list of repositories {shown} names none; write one path a line.")
     return tuple(paths)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpu2npu.codemods.choice import DEFAULT_CHOICE, CodemodChoice
 from gpu2npu.formats.kinds import HEAD_BYTES, OTHER_KINDS, kind_of
+from gpu2npu.near_names import did_you_mean
 from gpu2npu.project.errors import UsageError
 from gpu2npu.rulebook.select import RuleChoice
 from gpu2npu.support.releases import known_torch_npu, known_version, release_of, unknown_version
@@ -90,7 +91,8 @@ def check_request(request: Request, suffix: str = "msft") -> Place:
             raise UsageError(f"--torch-npu {request.torch_npu} is not for PyTorch {request.version}; leave one out.")
     for kind in request.skip_kinds:
         if kind not in OTHER_KINDS:
-            raise UsageError(f"There is no kind of files {kind!r} to skip; the kinds are {', '.join(OTHER_KINDS)}.")
+            hint = did_you_mean(kind, OTHER_KINDS) or f"the kinds are {', '.join(OTHER_KINDS)}."
+            raise UsageError(f"There is no kind of files {kind!r} to skip; {hint}")
     for rule_file in request.rules:
         if not rule_file.is_file():
             raise UsageError(f"The rule file '{rule_file}' does not exist or is not a file.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 from typing import Any
 
 from gpu2npu.records import Change, Span
@@ -16,8 +17,13 @@ from gpu2npu.report.check_result import (
     Readiness,
 )
 
-# Changes whenever a key changes its meaning or goes; a new key does not change it.
+# Changes whenever a key changes its meaning or goes; a new key does not change it. check.schema.json states it too.
 FORMAT = 2
+
+
+def json_schema() -> str:
+    """The JSON Schema of both kinds of documents."""
+    return (files("gpu2npu.report") / "check.schema.json").read_text(encoding="utf-8")
 
 
 def json_report(result: CheckResult) -> str:
@@ -30,6 +36,7 @@ def json_report(result: CheckResult) -> str:
         "root": result.root,
         "pytorch": result.version,
         "evidence": result.evidence,
+        "chips": result.chips,
         "readiness": _readiness(result.readiness),
         "counts": {kind.value: count for kind, count in result.counts.items()},
         "severities": {severity.value: count for severity, count in result.severities.items()},

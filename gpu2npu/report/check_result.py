@@ -80,11 +80,11 @@ class CheckedFile:
 
 @dataclass(frozen=True)
 class RuleNote:
-    """What is told of a rule: `why` is a sentence, `file` the rule file it stands in, "" for an analysis."""
+    """What is told of a rule: `why` is a sentence, `page` the page of docs/ about it with its anchor, "" for none."""
 
     id: str
     why: str
-    file: str = ""
+    page: str = ""
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,8 @@ class CheckResult:
 
     `root` is the absolute folder that paths are relative to; `shown_root` what goes before a path that is shown to a
     user: "" where the root is the current folder, else it ends with "/". `version` is the PyTorch version the facts
-    are for and `evidence` the wheel they come from. `expired` is how many entries of the baseline met nothing.
+    are for and `evidence` the wheel they come from; `chips` are the families of chips. `expired` is how many entries of
+    the baseline met nothing.
     `seconds` is wall-clock time. `files` are all files that were looked into, also those with nothing to tell, sorted.
     """
 
@@ -210,6 +211,7 @@ class CheckResult:
     rules: tuple[RuleNote, ...] = ()
     notes: tuple[PathNote, ...] = ()
     native: NativeCode = NativeCode()
+    chips: tuple[str, ...] = ()
     expired: int = 0
     seconds: float = 0.0
 

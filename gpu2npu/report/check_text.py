@@ -37,15 +37,15 @@ def text_report(result: CheckResult) -> str:
     """Ends with a newline. Findings that a baseline has are only counted."""
     causes = causes_of(result.places())
     lines = [line for cause in causes for line in _cause_lines(result, cause)]
-    lines += _failures(result)
+    lines += failure_lines(result)
     if lines:
         lines.append("")
-    return "\n".join((*lines, *_summary(result, len(causes)))) + "\n"
+    return "\n".join((*lines, *summary_lines(result, len(causes)))) + "\n"
 
 
 def line_report(result: CheckResult) -> str:
     """A line for each place, and nothing else."""
-    lines = (*(_finding_line(result, file, found) for file, found in result.reported()), *_failures(result))
+    lines = (*(_finding_line(result, file, found) for file, found in result.reported()), *failure_lines(result))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -66,13 +66,16 @@ def _finding_line(result: CheckResult, file: CheckedFile, found: CheckedFinding)
     return one_line(f"{result.shown_root}{place} {finding.rule} [{words}] {finding.api}: {finding.message}")
 
 
-def _failures(result: CheckResult) -> list[str]:
+def failure_lines(result: CheckResult) -> list[str]:
+    """A line for each file that could not be read or parsed."""
     return [one_line(f"{result.shown_root}{path}: not checked: {reason}") for path, reason in result.failures]
 
 
-def _summary(result: CheckResult, causes: int) -> Iterator[str]:
+def summary_lines(result: CheckResult, causes: int) -> Iterator[str]:
+    """The verdict, with what blocks first, and the numbers; `causes` is how many causes were reported."""
     readiness = result.readiness
-    yield one_line(f"{result.name}: {VERDICTS[readiness.verdict]} (PyTorch {result.version}, {result.evidence})")
+    facts = ", ".join((f"PyTorch {result.version}", result.evidence, *(f"Ascend{chip}" for chip in result.chips)))
+    yield one_line(f"{result.name}: {VERDICTS[readiness.verdict]} ({facts})")
     if readiness.apart:
         yield apart(readiness)
     if readiness.blockers:

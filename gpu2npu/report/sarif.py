@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from gpu2npu.records import Finding, FindingKind
 from gpu2npu.report.causes import group_of
-from gpu2npu.report.check_result import CheckedFile, CheckedFinding, CheckResult
+from gpu2npu.report.check_result import CheckedFile, CheckedFinding, CheckResult, RuleNote
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 # The name under which fingerprints are published; another number when they are made otherwise.
@@ -23,12 +23,13 @@ _LEVELS = {
 }
 
 
-def sarif_report(result: CheckResult) -> str:
-    """Findings that a baseline has are there, marked as unchanged and suppressed."""
+def sarif_report(result: CheckResult, docs_url: str = "") -> str:
+    """Findings that a baseline has are there, marked as unchanged and suppressed. `docs_url` is where the pages of
+    docs/ are, which rules link to; "" for no links."""
     found = [(file, one) for file in result.files for one in file.findings]
     rules = {rule.id: index for index, rule in enumerate(result.rules)}
     run = {
-        "tool": {"driver": _driver(result)},
+        "tool": {"driver": _driver(result, docs_url)},
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {_ROOT: {"uri": Path(result.root or "/").as_uri().rstrip("/") + "/"}},
         "invocations": [_invocation(result)],
@@ -37,20 +38,26 @@ def sarif_report(result: CheckResult) -> str:
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
 
-def _driver(result: CheckResult) -> dict[str, Any]:
+def _driver(result: CheckResult, docs_url: str) -> dict[str, Any]:
     return {
         "name": "gpu2npu",
         "semanticVersion": result.tool_version,
-        "rules": [
-            {
-                "id": rule.id,
-                "shortDescription": {"text": _shown(rule.why)},
-                "fullDescription": {"text": _shown(rule.why)},
-                "help": {"text": f"{_shown(rule.why)} `gpu2npu rules list` shows all rules."},
-            }
-            for rule in result.rules
-        ],
+        "rules": [_rule(rule, docs_url) for rule in result.rules],
     }
+
+
+def _rule(rule: RuleNote, docs_url: str) -> dict[str, Any]:
+    why = _shown(rule.why)
+    described: dict[str, Any] = {
+        "id": rule.id,
+        "shortDescription": {"text": why},
+        "fullDescription": {"text": why},
+        "help": {"text": f"{why} `gpu2npu rules list` shows all rules."},
+    }
+    if docs_url and rule.page:
+        described["helpUri"] = f"{docs_url.rstrip('/')}/{rule.page}"
+        described["help"]["markdown"] = f"{why} [About this rule]({described['helpUri']})"
+    return described
 
 
 def _invocation(result: CheckResult) -> dict[str, Any]:

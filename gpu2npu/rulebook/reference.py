@@ -22,12 +22,21 @@ Which rule counts where several match: [the order of rules](../rule-order.md). H
 """
 
 
+def page_of(rule: Rule) -> str:
+    """The place of a rule in the reference, from docs/: a page and an anchor; "" for a rule of the user's own."""
+    return f"rules/{_page(rule.file)}#{rule.id}" if rule.builtin else ""
+
+
+def _page(file: str) -> str:
+    return file.removesuffix(".json") + ".md"
+
+
 def reference(rulebook: Rulebook) -> dict[str, str]:
     """The pages as Markdown, by their file names: an index, one for each built-in rule file, one for the roles."""
     pages = {}
     index = [_HEAD]
     for file, rules in groupby(sorted(rulebook.rules, key=lambda rule: rule.file), key=lambda rule: rule.file):
-        page = file.removesuffix(".json") + ".md"
+        page = _page(file)
         listed = list(rules)
         index.append(f"## [{file}]({page})\n")
         index += [f"- [`{rule.id}`]({page}#{rule.id}): {_code(one_line(rule))}" for rule in listed]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 
+from gpu2npu.near_names import did_you_mean
 from gpu2npu.rulebook.errors import RuleError
 from gpu2npu.rulebook.rule import Rulebook
 
@@ -38,6 +38,5 @@ def select_rules(rulebook: Rulebook, only: Iterable[str] = (), skip: Iterable[st
 
 def unknown_rule(rule_id: str, known: Iterable[str]) -> str:
     """The sentence for an id that no rule has."""
-    near = get_close_matches(rule_id, list(known), n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "`gpu2npu rules list` shows them all."
+    hint = did_you_mean(rule_id, known) or "`gpu2npu rules list` shows them all."
     return f"No rule is called {rule_id!r}; {hint}"

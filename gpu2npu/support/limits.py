@@ -18,6 +18,19 @@ from gpu2npu.support.releases import DATA, has_fact, release_of, version_key
 LIMITS = DATA / "limits.json"
 # Families of chips, as torch_npu's documentation tells them apart; 910_93 is the A3, 310P an inference card.
 CHIPS = ("910A", "910B", "910_93", "310P", "950")
+DEFAULT_CHIP = "910B"
+# What the name of a chip begins with, as torch_npu's socVersionMap and `npu-smi` have it, and its family.
+_PREFIXES = {
+    "910_93": "910_93",
+    "910C": "910_93",
+    "910B": "910B",
+    "910A": "910A",
+    "910PRO": "910A",
+    "910PREMIUM": "910A",
+    "310P": "310P",
+    "950": "950",
+}
+_PRODUCTS = {"A2": "910B", "A3": "910_93"}  # Atlas A2, Atlas A3
 RAISES, DIFFERS, NOT_LISTED = "raises", "differs", "not listed"
 
 
@@ -84,7 +97,7 @@ class Given:
     arguments: Mapping[str, str] = field(default_factory=dict)
 
 
-def limit(name: str, given: Given, version: str, chip: str = "910B") -> Limit | None:
+def limit(name: str, given: Given, version: str, chip: str = DEFAULT_CHIP) -> Limit | None:
     """The limit that a call of an API ("torch.nn.Linear") or operator ("aten::mm") meets; None where none is known.
 
     `version` is one of PyTorch or torch_npu, `chip` one of CHIPS. Raises ValueError for any other chip.
@@ -95,6 +108,19 @@ def limit(name: str, given: Given, version: str, chip: str = "910B") -> Limit | 
         if each.is_for(version, chip) and each.applies_to(given):
             return each
     return _of_documentation(name, given)
+
+
+def chip_family(name: str) -> str:
+    """The one of CHIPS that a chip's name stands for: "Ascend910B2" and "910b" for "910B", "A3" for "910_93".
+
+    Raises ValueError where no family has the name.
+    """
+    bare = name.strip().upper().removeprefix("ASCEND")
+    of_prefix = (family for prefix, family in _PREFIXES.items() if bare.startswith(prefix))
+    family = _PRODUCTS.get(bare) or next(of_prefix, None)
+    if family is None:
+        raise ValueError(f"no chip is called {name!r}; there are {', '.join(CHIPS)}, and names such as Ascend910B2")
+    return family
 
 
 @cache

@@ -140,6 +140,21 @@ def test_warnings_about_the_source_stay_silent(recwarn: pytest.WarningsRecorder)
     assert not recwarn
 
 
+def test_limits_by_chip() -> None:
+    source = (
+        b"import torch\nwith torch.autocast('cuda', torch.bfloat16):\n    torch.nn.Linear(2, 2, dtype=torch.float64)\n"
+    )
+
+    def found(*chips: str) -> list[tuple[int, str]]:
+        look = FileAnalyser("2.7.1", BOTH, Project(library=TORCH), chips=chips)
+        return [(each.span.start_line, each.message.partition(":")[0]) for each in look(source, "a.py").findings]
+
+    assert found("910B") == [(3, "The cube unit has no float64")]
+    first = "Chips of the first generation do not compute in bfloat16"
+    assert found("910A") == [(2, first), (3, "The cube unit has no float64")]
+    assert found("910A", "910B", "310P") == [(2, "On 910A and 310P"), (3, "The cube unit has no float64")]
+
+
 def test_an_api_and_its_limit_are_one_finding() -> None:
     assert rules(b"import torch\nx = torch.sparse_csr_tensor(a, b, c)\n") == [("npu-limit", 0, 2)]
 

@@ -17,13 +17,15 @@ ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 INSTALL, CHECK = ACTION["runs"]["steps"]
 GUIDE = (ROOT / "docs" / "ci.md").read_text()
 FINDING = "import torch\nkernel = torch.cuda.jiterator._create_jit_fn('x')\n"
+GITHUB = {"github.action_repository": "owner/gpu2npu", "github.action_ref": "v1"}
 
 
 def evaluated(text: str, inputs: dict[str, str]) -> str:
     """`text` with the values of its expressions. Raises KeyError for an input that the action does not have."""
     given = {name: str(each["default"]) for name, each in ACTION["inputs"].items()}
     assert inputs.keys() <= given.keys()
-    return re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda match: {**given, **inputs}[match[1]], text)
+    known = {f"inputs.{name}": value for name, value in {**given, **inputs}.items()} | GITHUB
+    return re.sub(r"\$\{\{ ([\w.-]+) \}\}", lambda match: known[match[1]], text)
 
 
 @pytest.fixture

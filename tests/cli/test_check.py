@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from jsonschema import Draft4Validator
+from jsonschema import Draft4Validator, Draft202012Validator
 
 from gpu2npu.cli.main import main
 from gpu2npu.support.releases import RELEASES
@@ -127,6 +127,17 @@ def test_the_version_is_that_of_the_settings_or_the_latest(project: Path, run) -
     assert "PyTorch 2.7.1" in run(".", "-v", "2.7.1").out
 
 
+def test_chips(project: Path, run) -> None:
+    (project / "train.py").write_text("import torch\nwith torch.autocast('cuda', dtype=torch.bfloat16): pass\n")
+    assert "npu-limit" not in run(".", "-q").out
+    for _ in range(2):  # the second time from the cache
+        told = run(".", "-q", "--soc", "Ascend910A", "--soc", "910b").out
+        assert "  On 910A: Chips of the first generation" in told and "Ascend910A, Ascend910B)" in told
+    assert "npu-limit" not in run(".", "-q", "--soc", "A3").out
+    wrong = run(".", "--soc", "310B4")
+    assert wrong.code == 2 and "no chip is called '310B4'" in wrong.err
+
+
 def test_json(project: Path, run) -> None:
     document = json.loads(run(".", "--format", "json", "-v", "2.7.1").out)
     (file,) = document["files"]
@@ -143,6 +154,45 @@ def test_sarif_and_github_into_files(project: Path, run) -> None:
     Draft4Validator(json.loads(SCHEMA.read_text())).validate(log)
     assert {result["ruleId"] for result in log["runs"][0]["results"]} >= {"cuda-jiterator", "device-string"}
     assert run(".", "--format", "github", "-q").out.startswith("::error file=train.py,line=6,endLine=6,col=5,")
+
+
+def test_formats_for_other_ci(project: Path, run) -> None:
+    issues = json.loads(run(".", "--format", "gitlab", "-q", "-o", "-").out)
+    assert {"cuda-jiterator", "device-string"} <= {issue["check_name"] for issue in issues}
+    assert '<testsuites name="gpu2npu" tests="2" failures="1"' in run(".", "--format", "junit", "-q").out
+    link = json.loads(run(".", "--format", "sarif", "-q", "--docs-url", "https://example.org/docs").out)
+    assert "https://example.org/docs/rules/" in link["runs"][0]["tool"]["driver"]["rules"][0]["helpUri"]
+
+
+def test_statistics(project: Path, run) -> None:
+    lines = run(".", "--statistics", "-q").out.splitlines()
+    assert lines[0].split() == ["findings", "edits", "causes", "files", "severity", "rule"]
+    assert ["1", "0", "1", "1", "blocker", "cuda-jiterator"] in [line.split() for line in lines]
+    told = json.loads(run(".", "--statistics", "--format", "json", "-q").out)
+    assert [each["rule"] for each in told] == [line.split()[-1] for line in lines[1:]]
+
+
+def test_the_schema_describes_the_json(project: Path, run) -> None:
+    schema = json.loads(run("--schema").out)
+    Draft202012Validator(schema).validate(json.loads(run(".", "--format", "json", "-q").out))
+
+
+@pytest.mark.parametrize("name", ["stdin.py", "src/new.py", "run.sh"])
+def test_standard_input(project: Path, run, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    (project / "pyproject.toml").write_text('[tool.gpu2npu]\nversion = "2.3.1"\n')
+    text = "export CUDA_LAUNCH_BLOCKING=1\nnvidia-smi --gpu-reset\n" if name == "run.sh" else SOURCE
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    result = run("-", "--stdin-filename", name, "--format", "json")
+    document = json.loads(result.out)
+    assert (document["pytorch"], document["project"], document["root"]) == ("2.3.1", name, str(project))
+    assert [file["path"] for file in document["files"]] == [name]
+    assert not (project / name).exists() and result.err == ""
+
+
+def test_a_list_on_standard_input(project: Path, run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"# mine\n.\n")))
+    (line,) = run("--repos", "-", "-j", "1").out.splitlines()
+    assert json.loads(line)["readiness"]["verdict"] == "blocked"
 
 
 def test_a_baseline(project: Path, run) -> None:
@@ -169,12 +219,19 @@ def test_a_baseline(project: Path, run) -> None:
         ["--repos", "nowhere", "."],
         ["--repos", "train.py", "--format", "sarif"],
         ["--repos", "train.py", "--format", "html"],
+        ["--repos", "train.py", "--statistics"],
+        ["-", "."],
+        ["-", "--stdin-filename", "a.bin"],
+        ["-", "--baseline", "b.json", "--update-baseline"],
+        [".", "--statistics", "--format", "sarif"],
+        [".", "--docs-url", "docs"],
         ["--repos", "train.py", "--executor", "dask://"],
         ["--repos", "train.py", "--executor", "slurm://host:1"],
         ["--repos", "train.py", "--executor", "ray://localhost:1"],
     ],
 )
-def test_bad_usage_is_one_sentence(project: Path, run, arguments: list[str]) -> None:
+def test_bad_usage_is_one_sentence(project: Path, run, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"import torch\n")))
     result = run(*arguments)
     assert result.code == 2
     assert result.err.startswith("Error: ") and result.err.count("\n") == 1

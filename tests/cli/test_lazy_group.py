@@ -44,6 +44,22 @@ def test_whose_the_words_are(monkeypatch: pytest.MonkeyPatch, arguments: list[st
     assert CliRunner().invoke(group, arguments).output == printed
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["chek", "."], "There is no command 'chek'; did you mean 'check'?"),
+        (["rules", "validat"], "There is no command 'validat'; did you mean 'validate'"),
+        (["xyzzy"], "There is no command 'xyzzy'; the commands are analyse, check, "),
+        (["check", ".", "--format", "gitlub"], "Did you mean 'gitlab' or 'github'?"),
+        (["check", ".", "--fail-on", "bloker"], "Did you mean 'blocker'?"),
+        (["check", ".", "--fail-on", "xyzzy"], "'never'.\n"),
+    ],
+)
+def test_a_wrong_word_is_answered_with_the_nearest(arguments: list[str], sentence: str) -> None:
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 2 and sentence in done.output
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> list[str]:
     """Options that migrate a project of one card."""

@@ -39,6 +39,14 @@ def test_what_no_parser_reads_fails(look: AnalysingMigrator | RuleFindings, sour
     assert (told.content, told.findings) == (None, ())
 
 
+def test_a_limit_is_told_of_a_call_that_the_rules_edit_and_once_where_they_report_it() -> None:
+    source = b"import torch\nx = torch.nn.Linear(2, 2, dtype=torch.float64, device='cuda').cuda()\n"
+    migrated = BOTH(source, "a.py")
+    assert [finding.rule for finding in migrated.findings] == ["npu-limit"] and len(migrated.changes) == 3
+    exchanged = BOTH(b"import torch.utils.dlpack as d\nx = d.from_dlpack(y)\n", "a.py")
+    assert len({finding.span for finding in exchanged.findings}) == len(exchanged.findings) == 1
+
+
 def test_a_file_without_torch_is_not_asked_about() -> None:
     assert not BOTH.concerns(b"x = (\n", "train.py")
 

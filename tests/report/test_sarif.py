@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -81,3 +82,12 @@ def test_what_a_baseline_has_is_suppressed() -> None:
     known, new = log(checked("a.py", known=True), checked("b.py"))["results"]
     assert known["suppressions"][0]["kind"] == "external"
     assert "suppressions" not in new
+
+
+def test_a_rule_links_to_its_page() -> None:
+    rules = (RuleNote("amp", "Why.", "rules/amp.md#amp"), RuleNote("mine", "Mine."))
+    document = json.loads(sarif_report(replace(result(), rules=rules), "https://example.org/docs/"))
+    Draft4Validator(SCHEMA).validate(document)
+    links = [rule.get("helpUri") for rule in document["runs"][0]["tool"]["driver"]["rules"]]
+    assert links == ["https://example.org/docs/rules/amp.md#amp", None]
+    assert "helpUri" not in sarif_report(replace(result(), rules=rules))

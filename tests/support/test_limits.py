@@ -3,7 +3,7 @@
 import pytest
 
 from gpu2npu.support.documented import documented, documented_names
-from gpu2npu.support.limits import CHIPS, NOT_LISTED, Given, known_limits, limit, limited_names
+from gpu2npu.support.limits import CHIPS, NOT_LISTED, Given, chip_family, known_limits, limit, limited_names
 from gpu2npu.support.verdicts import VerdictKind, verdict
 
 
@@ -46,6 +46,38 @@ def test_limits_differ_between_releases_and_chips():
     assert met("torch.nn.Linear", chip="910B", dtypes=("bfloat16",)) != "bfloat16-first-generation"
     with pytest.raises(ValueError, match="no chip family 'H100'"):
         limit("torch.mm", Given(), "2.7.1", "H100")
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        *((chip, chip) for chip in CHIPS),
+        ("Ascend910B2", "910B"),
+        ("ascend910b4-1", "910B"),
+        ("Ascend910_9392", "910_93"),
+        ("910C", "910_93"),
+        ("A3", "910_93"),
+        ("Ascend910ProB", "910A"),
+        ("Ascend310P3", "310P"),
+        ("Ascend950PR", "950"),
+    ],
+)
+def test_names_of_chips(name, family):
+    assert chip_family(name) == family
+
+
+@pytest.mark.parametrize("name", ["", "H100", "310B4", "A100", "910"])
+def test_names_of_no_family(name):
+    with pytest.raises(ValueError, match="there are 910A, 910B"):
+        chip_family(name)
+
+
+def test_bfloat16_on_the_first_generation():
+    for name in ("torch.autocast", "torch.cuda.amp.autocast", "torch.set_default_dtype", "torch.nn.Module.bfloat16"):
+        given = {"dtypes": ("bfloat16",), "arguments": {"device_type": "'cuda'"}}
+        assert (met(name, chip="310P", **given) or "").endswith("first-generation")
+        assert met(name, chip="910B", **given) is None
+    assert met("torch.autocast", chip="910A", dtypes=("bfloat16",), arguments={"device_type": "'cpu'"}) is None
 
 
 def test_the_documentation_answers_where_no_limit_does():

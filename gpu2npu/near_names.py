@@ -1,0 +1,15 @@
+"""Names that are spelled like a wrong one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+_MOST = 3
+_LIKENESS = 0.5  # of difflib's ratio
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The question that ends a sentence about an unknown word, with the nearest known ones; "" if none is near."""
+    near = get_close_matches(word, list(known), n=_MOST, cutoff=_LIKENESS)
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else ""
