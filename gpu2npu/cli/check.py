@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from gpu2npu.cli.check_output import EXIT_CLEAN, FORMATS, Shown, exit_code, show, write
+from gpu2npu.cli import check_repos
+from gpu2npu.cli.check_output import FORMATS, Shown, exit_code, show
+from gpu2npu.cli.check_repos import Rollup
 from gpu2npu.cli.file_options import file_timeout_option
 from gpu2npu.cli.near_choice import NearChoice
 
 if TYPE_CHECKING:
     from gpu2npu.project.check_request import CheckRequest
-    from gpu2npu.report.check_result import CheckedRepository, CheckResult
+    from gpu2npu.report.check_result import CheckResult
 
 # What --fail-on takes: a kind or a severity, each with what is worse, from the worst; "any" kind, or "never".
 BARS = ("unsupported", "unknown", "fallback", "any", "blocker", "change", "environment", "advice", "note", "never")
 
 _STDIN = Path("-")
-_OF_MANY = ("text", "lines", "json", "html")  # what --repos takes
 
 _EPILOG = """\
 \b
@@ -36,7 +36,8 @@ Examples:
   git show HEAD:train.py | gpu2npu check -         a file from standard input
   gpu2npu check . --statistics                     the numbers of findings and edits by rule
   gpu2npu check . --baseline .gpu2npu-baseline.json --update-baseline    accept what there is, report what comes
-  gpu2npu check --repos repositories.txt -j 8 --format html -o rollup.html
+  gpu2npu check --repos repositories.txt -j 8 --format html -o all.html --last last.jsonl
+  gpu2npu check --repos repositories.txt --format csv --by cause -o causes.csv
 
 The severities of findings, from the worst: blocker (cannot run, and nothing takes its place as it is), change (a line
 to write), environment (a package, an image, a variable), advice (works, and could be better), note. Their kinds:
@@ -98,7 +99,7 @@ def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
 @click.option(
     "--format",
     "form",
-    type=NearChoice(FORMATS),
+    type=NearChoice(dict.fromkeys((*FORMATS, *check_repos.FORMATS))),
     default="text",
     show_default=True,
     help="What to print: text has each cause once, lines each place.",
@@ -144,6 +145,20 @@ def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
     " for each.",
 )
 @click.option(
+    "--by",
+    "rows",
+    type=NearChoice(check_repos.ROWS),
+    default="repository",
+    show_default=True,
+    help="With --repos: what a row of --format csv or parquet is. Excel has a sheet for each.",
+)
+@click.option(
+    "--last",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="With --repos: the lines of JSON of the last run; html, csv, parquet and excel show the trend.",
+)
+@click.option(
     "--executor",
     metavar="URL",
     help="With --repos: where to work, dask://HOST:PORT or ray://HOST:PORT, instead of local processes.",
@@ -187,6 +202,8 @@ def check(
     jobs: int | None,
     file_timeout: float,
     repos: Path | None,
+    rows: str,
+    last: Path | None,
     executor: str | None,
     cache_dir: Path | None,
     no_cache: bool,
@@ -213,15 +230,16 @@ def check(
         baseline=baseline,
         update_baseline=update_baseline,
         cache=None if no_cache else cache_dir or default_cache_dir(),
-        diffs=form == "html" and repos is None,
+        diffs=form == "html",
         jobs=jobs,
         file_timeout=file_timeout,
         chips=_chips(socs),
     )
     end_cleanly_when_asked()
     if repos is None:
-        if executor is not None:
-            raise click.UsageError("--executor is for --repos: one project is checked here.")
+        if executor is not None or last is not None or form not in FORMATS:
+            option = "--executor" if executor is not None else "--last" if last is not None else f"--format {form}"
+            raise click.UsageError(f"{option} is for --repos: one project is checked here.")
         if not sources:
             raise click.UsageError("SRC is missing: give the folder or file to check, such as '.'.")
         if _STDIN in sources and len(sources) > 1:
@@ -229,13 +247,14 @@ def check(
         if statistics and form not in ("text", "json"):
             raise click.UsageError(f"--statistics has the formats text and json, not {form}.")
         ctx.exit(_check_one(request, Shown(form, output, fail_on, docs_url, statistics, quiet), stdin_name))
-    if sources or baseline is not None or statistics or form not in _OF_MANY:
+    if sources or baseline is not None or statistics or form not in check_repos.FORMATS:
+        known = ", ".join(check_repos.FORMATS)
         raise click.UsageError(
-            f"--repos takes its paths from LIST, no baseline, no --statistics, and the formats {', '.join(_OF_MANY)}."
+            f"--repos takes its paths from LIST, no baseline or --statistics, and the formats {known}."
         )
-    if form == "html" and output is None:
-        raise click.UsageError("--repos prints lines of JSON; give -o FILE for the page of --format html.")
-    ctx.exit(_check_many(request, repos, form, fail_on, output, executor))
+    if form in check_repos.FILES and output is None:
+        raise click.UsageError(f"--repos prints lines of JSON; give -o FILE for what --format {form} writes.")
+    ctx.exit(check_repos.check_many(request, repos, Rollup(form, output, fail_on, rows, last), executor))
 
 
 def _chips(names: Sequence[str]) -> tuple[str, ...]:
@@ -272,37 +291,6 @@ def _check_one(request: CheckRequest, shown: Shown, stdin_name: str) -> int:
                 print(one_line(f"Note: {note.path}: {note.reason}"), file=sys.stderr)
     show(result, shown)
     return exit_code(_counted(result), bool(result.failures), shown.bar)
-
-
-def _check_many(
-    request: CheckRequest, listed: Path, form: str, bar: str, output: Path | None, address: str | None
-) -> int:
-    from gpu2npu.project.executors import open_executor
-    from gpu2npu.project.processes import available_cpus
-    from gpu2npu.project.repos import check_repositories, read_repositories
-    from gpu2npu.report.check_json import repository_line
-
-    paths = read_repositories(listed)
-    done: list[CheckedRepository] = []
-    lines: list[str] = []
-    code = EXIT_CLEAN
-    with ExitStack() as stack:
-        executor = stack.enter_context(open_executor(address)) if address is not None else None
-        jobs = request.jobs or available_cpus()
-        for repository in stack.enter_context(closing(check_repositories(paths, request, jobs, executor))):
-            done.append(repository)
-            lines.append(repository_line(repository))
-            if output is None or form == "html":
-                print(lines[-1], flush=True)
-            failed = repository.failures > 0 or repository.error is not None
-            code = max(code, exit_code([*repository.severities, *repository.counts], failed, bar))
-    if form == "html":
-        from gpu2npu.report.html import rollup
-
-        write(rollup(sorted(done, key=lambda each: each.path)), output)
-    elif output is not None:
-        write("".join(f"{line}\n" for line in lines), output)
-    return code
 
 
 def _counted(result: CheckResult) -> list[tuple[Enum, int]]:

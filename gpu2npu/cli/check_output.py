@@ -93,10 +93,14 @@ def exit_code(counted: Iterable[tuple[Enum, int]], failed: bool, bar: str) -> in
 
 def write(text: str, output: Path | None) -> None:
     """Print a report, or write it to a file. Raises OutputError where it cannot be written."""
+    write_bytes(text.encode("utf-8", "backslashreplace"), output)
+
+
+def write_bytes(content: bytes, output: Path | None) -> None:
+    """As `write`, for what is not text."""
     from gpu2npu.project.atomic import write_atomically
     from gpu2npu.project.errors import OutputError
 
-    content = text.encode("utf-8", "backslashreplace")
     if output is None or str(output) == "-":
         sys.stdout.flush()
         sys.stdout.buffer.write(content)

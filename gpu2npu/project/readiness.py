@@ -84,11 +84,11 @@ def _of_cause(cause: Cause) -> Reason:
     hours = _UNKNOWN if unknown else _HOURS.get(cause.severity)
     about = f"{'unknown' if unknown else cause.severity.value} {names}{more}"
     if hours is None:
-        return Reason(about, cause.places, 0.0, 0.0, "a note")
+        return Reason(about, cause.places, 0.0, 0.0, "a note", cause.group)
     one, further = hours
     low, high = (first + (cause.places - 1) * each for first, each in zip(one, further, strict=True))
     basis = f"{_span(one)} h for the first place, {_span(further)} h for each further one"
-    return Reason(about, cause.places, low, high, basis)
+    return Reason(about, cause.places, low, high, basis, cause.group)
 
 
 def _times(about: str, count: int, hours: _Hours) -> Reason:

@@ -15,7 +15,10 @@ from gpu2npu.project.check import check_project
 from gpu2npu.project.check_request import CheckRequest
 from gpu2npu.project.errors import OutputError, UsageError
 from gpu2npu.project.executors import answers
+from gpu2npu.project.owners import owner_of
+from gpu2npu.report.causes import causes_of
 from gpu2npu.report.check_result import CheckedRepository
+from gpu2npu.report.html import page
 
 _MAX_BYTES = 16 * 1024 * 1024
 
@@ -71,19 +74,21 @@ def check_repositories(
 
 
 def check_repository(task: RepositoryTask) -> CheckedRepository:
-    """Checks one, in whatever process. What is wrong with it becomes its error."""
+    """Checks one, in whatever process. What is wrong with it becomes its error. It gets a page where diffs are asked
+    for."""
     name = Path(task.path).name
     if task.program != __version__:
         error = f"the worker has gpu2npu {__version__}, and {task.program} asks; install the same version on both"
         return CheckedRepository(task.path, name, error=error)
     started = time.perf_counter()
+    owner = owner_of(Path(task.path))
     try:
         result, _ = check_project(task.request)
     except (UsageError, OutputError) as error:
-        return CheckedRepository(task.path, name, seconds=time.perf_counter() - started, error=str(error))
+        return CheckedRepository(task.path, name, seconds=time.perf_counter() - started, error=str(error), owner=owner)
     except Exception as error:
         text = f"an internal error of gpu2npu ({type(error).__name__}: {error})"
-        return CheckedRepository(task.path, name, seconds=time.perf_counter() - started, error=text)
+        return CheckedRepository(task.path, name, seconds=time.perf_counter() - started, error=text, owner=owner)
     return CheckedRepository(
         path=task.path,
         name=result.name,
@@ -95,5 +100,8 @@ def check_repository(task: RepositoryTask) -> CheckedRepository:
         severities=tuple(result.severities.items()),
         failures=len(result.failures),
         readiness=result.readiness,
+        owner=owner,
+        causes=causes_of(result.places()),
+        page=page(result) if task.request.diffs else "",
         seconds=time.perf_counter() - started,
     )

@@ -131,6 +131,7 @@ def repository_line(repository: CheckedRepository) -> str:
         "format": FORMAT,
         "path": repository.path,
         "project": repository.name,
+        "owner": repository.owner,
         "error": repository.error,
         "pytorch": repository.version,
         "files": repository.files,
@@ -140,6 +141,7 @@ def repository_line(repository: CheckedRepository) -> str:
         "severities": {severity.value: count for severity, count in repository.severities},
         "failures": repository.failures,
         "readiness": _readiness(repository.readiness) if repository.readiness is not None else None,
+        "causes": [_cause(cause) for cause in repository.causes],
         "seconds": round(repository.seconds, 2),
     }
     return json.dumps(line)

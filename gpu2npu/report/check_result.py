@@ -102,13 +102,15 @@ class NativeCode:
 
 @dataclass(frozen=True)
 class Reason:
-    """One part of an estimate: `count` of what `about` says cost `low` to `high` person-hours together, by `basis`."""
+    """One part of an estimate: `count` of what `about` says cost `low` to `high` person-hours together, by `basis`.
+    `group` is that of the cause that it is for, "" for none."""
 
     about: str
     count: int
     low: float
     high: float
     basis: str
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -256,7 +258,11 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class CheckedRepository:
-    """One of many repositories, summed up. `error` says why it could not be checked; the numbers are zero then."""
+    """One of many repositories, summed up. `error` says why it could not be checked; the numbers are zero then.
+
+    `owner` is whom it belongs to, "" where nothing says so; `causes` are those of its findings, the worst first. `page`
+    is its page as HTML, "" unless it was asked for.
+    """
 
     path: str
     name: str
@@ -270,3 +276,6 @@ class CheckedRepository:
     readiness: Readiness | None = None
     seconds: float = 0.0
     error: str | None = None
+    owner: str = ""
+    causes: tuple[Cause, ...] = ()
+    page: str = ""

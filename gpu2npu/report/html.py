@@ -7,17 +7,17 @@ from typing import Any
 
 from gpu2npu.records import FindingKind
 from gpu2npu.report.causes import causes_of, shown_names
-from gpu2npu.report.check_result import KINDS, CheckedFile, CheckedRepository, CheckResult, Readiness, Verdict
+from gpu2npu.report.check_result import KINDS, CheckedFile, CheckResult, Readiness, Verdict
 from gpu2npu.report.check_text import LABELS, SEVERITY_LABELS, VERDICTS, apart
 from gpu2npu.report.text import counted, file_and_cell
 from gpu2npu.report.webpage import embedded_json, render
 
-_SHARES = (
+SHARES = (
     ("automatic", "migrated automatically"),
     ("review", "to be reviewed"),
     ("blocking", "blocking"),
 )
-_WORDS = {
+VERDICT_WORDS = {
     Verdict.READY: "ready",
     Verdict.REVIEW: "needs a look",
     Verdict.BLOCKED: "blocked",
@@ -32,9 +32,9 @@ def page(result: CheckResult) -> str:
         "check.html",
         title=f"{result.name} on an NPU",
         result=result,
-        verdict=_WORDS[result.readiness.verdict],
+        verdict=VERDICT_WORDS[result.readiness.verdict],
         sentence=VERDICTS[result.readiness.verdict].removeprefix("blocked: "),
-        shares=_shares(result.readiness),
+        shares=shares_of(result.readiness),
         apart=apart(result.readiness) if result.readiness.apart else "",
         severities=[(each.value, SEVERITY_LABELS[each], count) for each, count in result.severities.items()],
         causes=[(cause, shown_names(cause)) for cause in causes_of(result.places())],
@@ -46,38 +46,17 @@ def page(result: CheckResult) -> str:
     )
 
 
-def rollup(repositories: Sequence[CheckedRepository]) -> str:
-    """The page of many repositories, one row for each."""
-    checked = [each for each in repositories if each.readiness is not None]
-    verdicts = [
-        (_WORDS[verdict], verdict.value, sum(each.readiness.verdict is verdict for each in checked if each.readiness))
-        for verdict in Verdict
-    ]
-    total = [sum(getattr(each.readiness, name) for each in checked) for name, _ in _SHARES]
-    efforts = [each.readiness.effort for each in checked if each.readiness is not None]
-    return render(
-        "rollup.html",
-        title=f"{counted(len(repositories), 'repository', 'repositories')} on an NPU",
-        rows=[(each, _WORDS[each.readiness.verdict] if each.readiness else "") for each in repositories],
-        verdicts=verdicts,
-        failed=len(repositories) - len(checked),
-        shares=_parts(total),
-        low=sum(effort.low for effort in efforts),
-        high=sum(effort.high for effort in efforts),
-        share_of=_shares,
-    )
+def shares_of(readiness: Readiness) -> list[tuple[str, str, int, float]]:
+    """What becomes of the uses of CUDA of one project, as shares_of_all."""
+    return shares_of_all([getattr(readiness, name) for name, _ in SHARES])
 
 
-def _shares(readiness: Readiness) -> list[tuple[str, str, int, float]]:
-    return _parts([getattr(readiness, name) for name, _ in _SHARES])
-
-
-def _parts(counts: Sequence[int]) -> list[tuple[str, str, int, float]]:
+def shares_of_all(counts: Sequence[int]) -> list[tuple[str, str, int, float]]:
     """Name, label, count and percentage of each part of all uses of CUDA."""
     uses = sum(counts)
     return [
         (name, label, count, 100 * count / uses if uses else 0.0)
-        for (name, label), count in zip(_SHARES, counts, strict=True)
+        for (name, label), count in zip(SHARES, counts, strict=True)
     ]
 
 

@@ -14,6 +14,7 @@ import io
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from gpu2npu.records import (
     Advice,
@@ -68,6 +69,7 @@ HEADERS = {
 }
 
 _Row = tuple[str | int, ...]
+_Cell = TypeVar("_Cell")
 
 # What spreadsheets take for a formula, by OWASP's page on CSV injection.
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
@@ -91,12 +93,13 @@ def csv_bytes(header: _Row, rows: Iterable[_Row]) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(header)
-    writer.writerows(map(_defused, rows))
+    writer.writerows(tuple(map(defused, row)) for row in rows)
     return text.getvalue().encode("utf-8", "backslashreplace")
 
 
-def _defused(row: _Row) -> _Row:
-    return tuple(f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell for cell in row)
+def defused(cell: _Cell) -> _Cell | str:
+    """The cell, with an apostrophe before it where a spreadsheet would take it for a formula."""
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
 def raw_cell(cell: str) -> str:

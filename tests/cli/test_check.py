@@ -195,6 +195,32 @@ def test_a_list_on_standard_input(project: Path, run, monkeypatch: pytest.Monkey
     assert json.loads(line)["readiness"]["verdict"] == "blocked"
 
 
+def test_many_repositories(project: Path, run) -> None:
+    (project / "repos.txt").write_text(".\nnowhere\n")
+    last = run("--repos", "repos.txt", "-j", "1", "-v", "2.7.1")
+    (project / "last.jsonl").write_text(last.out)
+    page = run(
+        "--repos",
+        "repos.txt",
+        "-j",
+        "1",
+        "-v",
+        "2.7.1",
+        "--format",
+        "html",
+        "-o",
+        "out/all.html",
+        "--last",
+        "last.jsonl",
+    )
+    assert page.code == 1 and len(page.out.splitlines()) == 2
+    (own,) = (project / "out" / "all_pages").glob("proj-*.html")
+    assert f'<a href="all_pages/{own.name}">proj</a>' in (project / "out" / "all.html").read_text()
+    run("--repos", "repos.txt", "-j", "1", "-v", "2.7.1", "--format", "csv", "--by", "cause", "-o", "causes.csv")
+    rows = list(csv.DictReader((project / "causes.csv").read_text().splitlines()))
+    assert rows[0]["names"].startswith("torch.cuda.jiterator") and rows[0]["blocks"] == rows[0]["alone"] == "1"
+
+
 def test_a_baseline(project: Path, run) -> None:
     assert run(".", "--baseline", "b.json").code == 2
     assert run(".", "--update-baseline").code == 2
@@ -220,6 +246,10 @@ def test_a_baseline(project: Path, run) -> None:
         ["--repos", "train.py", "--format", "sarif"],
         ["--repos", "train.py", "--format", "html"],
         ["--repos", "train.py", "--statistics"],
+        ["--repos", "train.py", "--format", "csv"],
+        ["--repos", "train.py", "--last", "nowhere"],
+        [".", "--last", "train.py"],
+        [".", "--format", "csv"],
         ["-", "."],
         ["-", "--stdin-filename", "a.bin"],
         ["-", "--baseline", "b.json", "--update-baseline"],

@@ -19,7 +19,8 @@ from gpu2npu.report.check_result import (
     Reason,
     Verdict,
 )
-from gpu2npu.report.html import page, rollup
+from gpu2npu.report.html import page
+from gpu2npu.report.rollup_page import rollup_page
 
 EVIL = "</script><img src=x onerror=alert(1)> {{ 7 * 7 }}"
 BLOCKER = Cause(
@@ -93,7 +94,7 @@ def test_the_bar_is_as_long_as_the_shares(name, percent):
 def test_the_roll_up_has_a_row_for_each_repository_and_sums():
     good = CheckedRepository("/r/good", "good", "2.1.0", 3, 100, 6, readiness=READINESS)
     bad = CheckedRepository("/r/bad", "bad", error="it does not exist")
-    text = rollup([good, bad])
+    text = rollup_page([good, bad], {}, {})
     elements = parsed(text)
     assert elements.names.count("tr") == 3
     assert "it does not exist" in text

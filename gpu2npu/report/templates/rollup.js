@@ -3,10 +3,13 @@
   const body = document.querySelector("#repositories tbody");
   const rows = [...body.rows];
   const search = document.getElementById("search");
+  const only = document.getElementById("only");
 
   const filter = () => {
     const word = search.value.trim().toLowerCase();
-    rows.forEach((row) => { row.hidden = !row.dataset.path.includes(word); });
+    rows.forEach((row) => {
+      row.hidden = !row.dataset.path.includes(word) || (only.value !== "" && row.dataset.verdict !== only.value);
+    });
     document.getElementById("shown").textContent =
       `repositories shown: ${rows.filter((row) => !row.hidden).length} of ${rows.length}`;
   };
@@ -37,5 +40,6 @@
     button.addEventListener("click", () => sort(button));
   });
   search.addEventListener("input", filter);
+  only.addEventListener("change", filter);
   filter();
 })();
