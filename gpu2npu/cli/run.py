@@ -11,9 +11,16 @@ from typing import NoReturn
 
 import click
 
-from gpu2npu.emulator.launch import NPUS, Launch, LaunchError, emulating, missing_requirements, prepare, real_torch_npu
+from gpu2npu.cli.program_options import (
+    PROGRAM_SETTINGS,
+    check_program,
+    check_requirements,
+    check_soc,
+    program_argument,
+    soc_option,
+)
+from gpu2npu.emulator.launch import NPUS, Launch, LaunchError, emulating, prepare, real_torch_npu
 from gpu2npu.emulator.machine.filesystem import ASCEND, EXPECTED, show_ascend_files
-from gpu2npu.emulator.soc import DEFAULT_SOC, soc_named
 from gpu2npu.support.releases import RELEASES, known_torch_npu, known_version, unknown_version
 
 MOST_SCRIPT = 1 << 20  # bytes; what is larger is no shell script
@@ -36,19 +43,12 @@ the options are wrong, 127 when CMD is not found and 126 when it may not be exec
     name="run",
     epilog=EPILOG,
     options_metavar="[OPTIONS]",
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings=PROGRAM_SETTINGS,
 )
 @click.option(
     "--npus", type=click.IntRange(min=1), default=NPUS, show_default=True, metavar="N", help="How many NPUs CMD sees."
 )
-@click.option(
-    "--soc",
-    envvar="GPU2NPU_SOC",
-    default=DEFAULT_SOC,
-    show_default=True,
-    metavar="NAME",
-    help="Which Ascend chip they are, such as Ascend910A.",
-)
+@soc_option
 @click.option(
     "--torch-npu",
     metavar="VERSION",
@@ -62,7 +62,7 @@ the options are wrong, 127 when CMD is not found and 126 when it may not be exec
 )
 @click.option("--strict", is_flag=True, help="Make an operator without a NumPy kernel an error.")
 @click.option("--hide-real", is_flag=True, help="Emulate even though a real torch_npu is installed.")
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="CMD...")
+@program_argument
 def run(
     npus: int,
     soc: str,
@@ -78,14 +78,8 @@ def run(
     gpu2npu is installed in. ASCEND_RT_VISIBLE_DEVICES hides NPUs, as on a real machine. `npu-smi` is on PATH, and shell
     scripts find /usr/local/Ascend.
     """
-    if not command:
-        raise click.UsageError("Missing CMD: name a script, `-m module` or a command to run.")
-    if command[0].startswith("-") and command[0] not in ("-m", "-c"):
-        raise click.NoSuchOption(command[0])
-    try:
-        soc_named(soc)
-    except ValueError as error:
-        raise click.UsageError(f"--soc: {error}.") from None
+    check_program(command)
+    check_soc(soc)
     asked = None if torch_npu is None else known_torch_npu(torch_npu)
     if torch_npu is not None and asked is None:
         raise click.UsageError(f"--torch-npu: {unknown_version(torch_npu)}.")
@@ -116,12 +110,7 @@ def newest_release() -> str:
 
 
 def _check_installation(hide_real: bool) -> None:
-    missing = missing_requirements(sys.path)
-    if missing:
-        raise click.UsageError(
-            f"The emulated NPU needs {' and '.join(missing)}, not installed for {sys.executable}: "
-            "run `pip install 'gpu2npu[emulator]'`."
-        )
+    check_requirements()
     real = None if hide_real else real_torch_npu(sys.path)
     if real is not None:
         raise click.UsageError(

@@ -1,24 +1,26 @@
-"""`gpu2npu verify`: the original program against the migrated one, run side by side."""
+"""`gpu2npu verify`: the original program against the migrated one, side by side or on two machines."""
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from gpu2npu.emulator.launch import LaunchError, missing_requirements
-from gpu2npu.emulator.soc import DEFAULT_SOC, soc_named
-
-if TYPE_CHECKING:
-    from gpu2npu.verify.comparing.compare import Comparison
-    from gpu2npu.verify.verdict import Task
-
-EXIT_SAME, EXIT_DIVERGED, EXIT_USAGE, EXIT_FAILED = 0, 1, 2, 3
+from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
+from gpu2npu.cli.program_options import (
+    check_page,
+    check_program,
+    check_requirements,
+    check_soc,
+    format_option,
+    html_option,
+    soc_option,
+    steps_option,
+)
 
 EPILOG = """
 \b
@@ -27,8 +29,13 @@ Examples:
   gpu2npu verify -i resnet --migrated out/resnet_msft --steps 50 -- -m resnet.train
   gpu2npu verify -i resnet -v 2.1.0 -o verified --html verified.html -- train.py
 
-The original runs on the CPU with CUDA's part played, the migrated program on the emulated NPU, in copies of their
-folders: neither is modified. Both are given the same random numbers.
+\b
+On two machines:
+  gpu2npu verify record -o resnet.gpu2npu -- train.py           the original, where a GPU is
+  gpu2npu verify compare resnet.gpu2npu -- train.py             the migrated copy, emulated or where an NPU is
+
+The original runs on a GPU where PyTorch has one, else on the CPU with CUDA's part played, and the migrated program on
+the emulated NPU, in copies of their folders: neither is modified. Both are given the same random numbers.
 
 \b
 Exit codes:
@@ -38,19 +45,37 @@ Exit codes:
   3   one of the two failed
 """
 
+_COMMANDS = {
+    "record": LazyCommand("gpu2npu.cli.verify_record", "record", "Record what the original does, in one file."),
+    "compare": LazyCommand("gpu2npu.cli.verify_compare", "compare", "Compare a migrated program with a recording."),
+}
 
-@click.command(
+
+class _VerifyGroup(LazyGroup):
+    """A group whose words are a program to run where the first of them is no subcommand."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As LazyGroup; the program's words are in `ctx.args`."""
+        words = self.make_parser(ctx).parse_args(list(args))[1] if "--" not in args else []
+        if not words or words[0] in self.lazy_commands:
+            return super().parse_args(ctx, args)
+        return super().parse_args(ctx, [*args[: len(args) - len(words)], "--", *words])
+
+
+@click.group(
     name="verify",
+    cls=_VerifyGroup,
+    lazy_commands=_COMMANDS,
+    invoke_without_command=True,
     epilog=EPILOG,
     options_metavar="[OPTIONS]",
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    subcommand_metavar="-- CMD...",
 )
 @click.option(
     "-i",
     "--input",
     "source",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    required=True,
     metavar="SRC",
     help="The original project, a folder.",
 )
@@ -61,17 +86,8 @@ Exit codes:
     metavar="DIR",
     help="A migrated copy that is there already, in place of -v.",
 )
-@click.option(
-    "--steps",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Optimizer steps to compare.",
-)
-@click.option(
-    "--soc", envvar="GPU2NPU_SOC", default=DEFAULT_SOC, show_default=True, metavar="NAME", help="The Ascend chip."
-)
+@steps_option
+@soc_option
 @click.option(
     "-o",
     "--output",
@@ -79,20 +95,12 @@ Exit codes:
     metavar="DIR",
     help="A new folder for the recordings, what the programs print and the migrated copy.",
 )
-@click.option(
-    "--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the result as one web page."
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Print the verdict, or all that was compared as JSON.",
-)
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="CMD...")
+@html_option
+@format_option
+@click.pass_context
 def verify(
-    source: Path,
+    ctx: click.Context,
+    source: Path | None,
     version: str | None,
     migrated: Path | None,
     steps: int,
@@ -100,38 +108,53 @@ def verify(
     output: Path | None,
     html: Path | None,
     form: str,
-    command: tuple[str, ...],
 ) -> None:
     """Run a project and its migrated copy side by side, and say whether they train the same.
 
     CMD is run in each: a Python script, `-m module`, or any command, as for `gpu2npu run`.
     """
-    if not command:
-        raise click.UsageError("Missing CMD: name a script, `-m module` or a command to run.")
-    if command[0].startswith("-") and command[0] not in ("-m", "-c"):
-        raise click.NoSuchOption(command[0])
+    if ctx.invoked_subcommand is not None:
+        _refuse_options(ctx)
+        return
+    if source is None:
+        raise click.UsageError("The option -i/--input is missing: give the folder of the original project.")
+    check_program(ctx.args)
     if (version is None) == (migrated is None):
         raise click.UsageError("Give either -v, to migrate the project, or --migrated, the folder of a migrated copy.")
-    if output is not None and output.exists():
-        raise click.UsageError(f"-o {output}: there is such a folder already; name a new one.")
-    for project in (source, migrated):
-        if output is not None and project is not None and output.resolve().is_relative_to(project.resolve()):
-            raise click.UsageError(f"-o {output} lies in {project}, which is copied to it: name a folder elsewhere.")
-    if html is not None and not html.absolute().parent.is_dir():
-        raise click.UsageError(f"--html {html}: there is no folder {html.absolute().parent}.")
-    try:
-        soc_named(soc)
-    except ValueError as error:
-        raise click.UsageError(f"--soc: {error}.") from None
-    missing = missing_requirements(sys.path)
-    if missing:
-        raise click.UsageError(f"{' and '.join(missing)} not installed: run `pip install 'gpu2npu[emulator]'`.")
-    with ExitStack() as stack:
-        folder = output or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gpu2npu-verify-")))
-        folder = folder.absolute()
+    _check_output(output, (source, migrated))
+    check_page(html)
+    check_soc(soc)
+    check_requirements()
+    with _workplace(output) as folder:
         copy = _migrated(source, version, folder) if migrated is None else migrated
-        task = _task(source, copy, command, folder, steps, soc)
-        sys.exit(_verify(task, html, form))
+        sys.exit(_verify(source.resolve(), copy.resolve(), tuple(ctx.args), folder, steps, soc, html, form))
+
+
+def _refuse_options(ctx: click.Context) -> None:
+    by_user = click.core.ParameterSource.COMMANDLINE
+    for option in ctx.command.params:
+        if option.name is not None and ctx.get_parameter_source(option.name) is by_user:
+            raise click.UsageError(f"The option {option.opts[0]} has no meaning before '{ctx.invoked_subcommand}'.")
+
+
+def _check_output(output: Path | None, projects: tuple[Path | None, ...]) -> None:
+    if output is None:
+        return
+    if output.exists():
+        raise click.UsageError(f"-o {output}: there is such a folder already; name a new one.")
+    for project in projects:
+        if project is not None and output.resolve().is_relative_to(project.resolve()):
+            raise click.UsageError(f"-o {output} lies in {project}, which is copied to it: name a folder elsewhere.")
+
+
+@contextmanager
+def _workplace(output: Path | None) -> Iterator[Path]:
+    """The folder in which programs run: the one asked for, or one that is removed at the end."""
+    if output is not None:
+        yield output.absolute()
+        return
+    with tempfile.TemporaryDirectory(prefix="gpu2npu-verify-") as folder:
+        yield Path(folder)
 
 
 def _migrated(source: Path, version: str | None, folder: Path) -> Path:
@@ -147,55 +170,12 @@ def _migrated(source: Path, version: str | None, folder: Path) -> Path:
     return destination
 
 
-def _task(source: Path, copy: Path, command: tuple[str, ...], folder: Path, steps: int, soc: str) -> Task:
-    from gpu2npu.cli.run import newest_release
-    from gpu2npu.verify.verdict import Task
-
-    return Task(
-        original=source.resolve(),
-        migrated=copy.resolve(),
-        original_command=command,
-        migrated_command=command,
-        folder=folder,
-        steps=steps,
-        soc=soc,
-        torch_npu=newest_release(),
-    )
-
-
-def _verify(task: Task, html: Path | None, form: str) -> int:
-    from gpu2npu.cli.verify_text import Losses, show_failure, show_verdict
-    from gpu2npu.verify.document import document
-    from gpu2npu.verify.programs import FailedError
-    from gpu2npu.verify.recording.records import RecordingError
+def _verify(
+    source: Path, copy: Path, command: tuple[str, ...], folder: Path, steps: int, soc: str, html: Path | None, form: str
+) -> int:
+    from gpu2npu.cli.verify_run import emulated_side, original_side, shown
     from gpu2npu.verify.verdict import verify
 
-    try:
-        with Losses(task.steps, sys.stderr if form == "json" else sys.stdout) as losses:
-            comparison = verify(task, losses.show)
-    except FailedError as error:
-        show_failure(error, task.migrated)
-        return EXIT_FAILED
-    except LaunchError as error:
-        raise click.UsageError(f"{error}.") from None
-    except RecordingError as error:
-        click.echo(f"Error: {error}.", err=True)
-        return EXIT_FAILED
-    if html is not None:
-        _write_page(html, comparison, task)
-    if form == "json":
-        click.echo(json.dumps(document(comparison, task.original, task.migrated), indent=1))
-    else:
-        show_verdict(comparison, task.migrated)
-    return EXIT_DIVERGED if comparison.differences else EXIT_SAME
-
-
-def _write_page(html: Path, comparison: Comparison, task: Task) -> None:
-    from gpu2npu.report.verify_page import verify_page
-    from gpu2npu.verify.document import document
-
-    page = verify_page(document(comparison, task.original, task.migrated), task.original.name)
-    try:
-        html.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise click.UsageError(f"--html {html}: {error.strerror}.") from None
+    original = original_side(source, command, folder / "original", steps)
+    migrated = emulated_side(copy, command, folder / "migrated", steps, soc)
+    return shown(lambda progress: verify(original, migrated, progress), source, copy, steps, html, form)

@@ -30,9 +30,9 @@ _ROWS = 5
 class Losses:
     """One line a step with both losses, and on a terminal a progress bar below them."""
 
-    def __init__(self, steps: int, stream: TextIO) -> None:
+    def __init__(self, steps: int, stream: TextIO | None = None) -> None:
         self._steps = steps
-        self._stream = stream
+        self._stream = stream or sys.stdout
         self._shown = 0
         self._bar: Progress | None = None
 
@@ -58,6 +58,16 @@ class Losses:
             here, there = original[self._shown], migrated[self._shown]
             click.echo(f"step {self._shown + 1:>3}  original {here:.8g}  migrated {there:.8g}", self._stream)
             self._shown += 1
+        self._advance()
+
+    def show_one(self, original: dict[int, float], _: dict[int, float]) -> None:
+        """Show the steps that the original, which runs alone, has made since the last call."""
+        while self._shown in original:
+            click.echo(f"step {self._shown + 1:>3}  {original[self._shown]:.8g}", self._stream)
+            self._shown += 1
+        self._advance()
+
+    def _advance(self) -> None:
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=self._shown)
 
@@ -70,7 +80,8 @@ def show_verdict(comparison: Comparison, copy: Path) -> None:
         return
     event = first.event
     module = explanation.module or "the training loop"
-    click.echo(f"Diverged at step {event.step + 1} in {module}: {explanation.cause.value}.")
+    rank = f" of rank {comparison.migrated.rank}" if comparison.migrated.world > 1 else ""
+    click.echo(f"Diverged at step {event.step + 1}{rank} in {module}: {explanation.cause.value}.")
     click.echo(f"{event.kind.capitalize()} of {event.name}: {first.message}; {explanation.sentence}.")
     places = [_place(side, of) for side, of in (("original", first.original), ("migrated", first.migrated))]
     click.echo("; ".join(filter(None, places)) or "No line of the project is being executed there.")
@@ -83,6 +94,8 @@ def show_verdict(comparison: Comparison, copy: Path) -> None:
         nearest = rows[0]
         numbers = ", ".join(str(row.number) for row in rows[:_ROWS])
         click.echo(f"{CHANGE_LIST}, rows {numbers}: {nearest.path}, line {nearest.start}: {nearest.message}")
+    if {*comparison.migrated.reduced} != {*comparison.coarse}:
+        _show_hf32(comparison)
 
 
 def _show_same(comparison: Comparison) -> None:
@@ -91,8 +104,20 @@ def _show_same(comparison: Comparison) -> None:
     if worst is not None:
         place = f"{worst.original.kind} of {worst.original.name}, step {worst.original.step + 1}"
         click.echo(f"The largest difference is {worst.units:.2f} of what rounding explains: {place}.")
-    if comparison.migrated.hf32:
-        click.echo(f"The NPU takes HF32 for {' and '.join(comparison.migrated.hf32)}: the tolerance includes it.")
+    _show_hf32(comparison)
+
+
+def _show_hf32(comparison: Comparison) -> None:
+    """Say for which operators the NPU takes HF32, and where the tolerance is for something else."""
+    taken, included = {*comparison.migrated.reduced}, {*comparison.coarse}
+    if taken & included:
+        click.echo(f"The NPU takes HF32 for {' and '.join(sorted(taken & included))}: the tolerance includes it.")
+    for family in sorted(taken - included):
+        click.echo(
+            f"The NPU takes HF32 for {family}, which the tolerance does not include: record with --hf32 {family}."
+        )
+    for family in sorted(included - taken):
+        click.echo(f"The tolerance includes HF32 for {family}, which the NPU does not take: record without it.")
 
 
 def _place(side: str, event: Event | None) -> str:

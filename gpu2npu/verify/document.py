@@ -18,8 +18,11 @@ _AROUND = 3  # lines of code shown before and after one
 Document = dict[str, Any]
 
 
-def document(comparison: Comparison, original: Path, migrated: Path) -> Document:
-    """The comparison of the projects in two folders. Numbers that JSON lacks are strings: "inf" and "nan"."""
+def document(comparison: Comparison, original: Path | None, migrated: Path) -> Document:
+    """The comparison of the projects in two folders; without `original`, its code is not shown.
+
+    Numbers that JSON lacks are strings: "inf" and "nan".
+    """
     first, explanation = comparison.first, explain(comparison)
     losses = comparison.original.losses, comparison.migrated.losses
     return {
@@ -27,7 +30,9 @@ def document(comparison: Comparison, original: Path, migrated: Path) -> Document
         "verdict": "same" if first is None else "diverged",
         "steps": comparison.steps,
         "compared": len(comparison.measured),
-        "hf32": list(comparison.migrated.hf32),
+        "hf32": [family for family in comparison.migrated.reduced if family in comparison.coarse],
+        "rank": comparison.migrated.rank,
+        "ranks": comparison.migrated.world,
         "losses": [
             {"step": step + 1, "original": _number(losses[0].get(step)), "migrated": _number(losses[1].get(step))}
             for step in range(comparison.steps)
@@ -80,9 +85,9 @@ def _stack(event: Event | None) -> list[str] | None:
     return None if event is None else [f"{path}:{line}" for path, line in event.stack]
 
 
-def _code(project: Path, event: Event | None) -> list[Document]:
+def _code(project: Path | None, event: Event | None) -> list[Document]:
     """The lines around the innermost one of user code."""
-    if event is None or not event.stack:
+    if project is None or event is None or not event.stack:
         return []
     path, number = event.stack[0]
     try:

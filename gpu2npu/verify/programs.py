@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,13 +95,14 @@ def start(program: Program) -> Running:
 
 
 def emulated(npus: int, soc: str, torch_npu: str) -> dict[str, str]:
-    """The environment of the migrated program."""
+    """The environment of a program on emulated NPUs."""
     return emulating(os.environ, python=sys.executable, npus=npus, soc=soc, torch_npu=torch_npu)
 
 
-def played() -> dict[str, str]:
-    """The environment of the original, for which GPUs are played."""
+def plain() -> dict[str, str]:
+    """The environment of a program on GPUs, real or played, or on real NPUs."""
     environment = dict(os.environ)
+    environment.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # to ask for GPUs must not keep a program from forking
     environment["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), environment.get("PATH", os.defpath)))
     environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     return environment
@@ -124,8 +125,3 @@ def losses_so_far(folder: Path) -> dict[int, float]:
         if losses:
             return losses
     return {}
-
-
-def words(command: Sequence[str]) -> tuple[str, ...]:
-    """A command as `gpu2npu run` takes it: `python -m x` and `-m x` are the same."""
-    return tuple(command[1:]) if len(command) > 1 and command[0] in ("python", "python3") else tuple(command)

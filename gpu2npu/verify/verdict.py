@@ -1,103 +1,137 @@
-"""One verification: both programs run, and what the comparison says."""
+"""Verifications: which programs run, in what order, and what is compared with what."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent import futures
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpu2npu.verify.comparing.compare import Comparison, compare
 from gpu2npu.verify.comparing.tolerance import Tolerance, measured
-from gpu2npu.verify.programs import Program, Running, emulated, played, start
+from gpu2npu.verify.programs import Program, Running, start
 from gpu2npu.verify.recording.environment import Settings
 from gpu2npu.verify.recording.records import Recording, RecordingError, read_recordings
 
 Progress = Callable[[dict[int, float], dict[int, float]], None]
 _ROUNDING_SEEDS = (1, 2, 3)  # of as many runs that round otherwise
-_CARDS = 1  # GPUs of the original and NPUs of the migrated program
 _POLL = 0.5  # seconds between two looks at what was recorded
 
 
 @dataclass(frozen=True)
-class Task:
-    """What to verify: the project and its migrated copy, the command of each, and where everything is written."""
+class Side:
+    """One of the two programs. It runs in copies of `project`, which `folder` holds with all that is recorded.
 
-    original: Path
-    migrated: Path
-    original_command: tuple[str, ...]
-    migrated_command: tuple[str, ...]
+    `gpus` is how many GPUs are played for it where there are none, 0 for a program on NPUs.
+    """
+
+    title: str
+    project: Path
+    command: tuple[str, ...]
     folder: Path
     steps: int
-    soc: str
-    torch_npu: str
+    environment: Mapping[str, str]
+    gpus: int = 0
+
+    def program(self) -> Program:
+        """The program as it is."""
+        return self._program("plain", self.title, 0, ())
+
+    def rounding(self, coarse: tuple[str, ...]) -> list[Program]:
+        """The program with every operator rounding otherwise, and as coarsely as HF32 in the families `coarse`."""
+        title = f"{self.title}, rounding otherwise,"
+        return [self._program(f"rounding-{seed}", title, seed, coarse) for seed in _ROUNDING_SEEDS]
+
+    def _program(self, run: str, title: str, seed: int, coarse: tuple[str, ...]) -> Program:
+        folder = self.folder / run
+        settings = Settings(folder / "recording", folder / self.project.name, self.steps, self.gpus, seed, coarse)
+        return Program(title, self.project, self.command, folder, settings, self.environment)
 
 
-def verify(task: Task, progress: Progress) -> Comparison:
-    """Run the original and the migrated program, and the original once more rounding otherwise; compare.
+@dataclass(frozen=True)
+class Reference:
+    """What each rank of the original did, and how far apart rounding alone brings it."""
+
+    ranks: tuple[tuple[Recording, Tolerance], ...]
+    steps: int
+
+
+def verify(original: Side, migrated: Side, progress: Progress) -> tuple[Comparison, ...]:
+    """Run the original and the migrated program, and the original again rounding otherwise; compare rank by rank.
 
     Raises:
         FailedError: A program ended otherwise than with 0.
         LaunchError: A command does not exist.
         RecordingError: A program made no optimizer step.
     """
-    original = start(_original(task, "reference"))
-    migrated = start(_migrated(task))
-    _watch([original, migrated], original, migrated, progress)
-    copy = _recorded(migrated.program)
-    rounded = [start(program) for program in _rounding(task, copy.hf32)]
-    _watch(rounded, original, migrated, progress)
-    reference = _recorded(original.program)
-    return compare(reference, copy, measured(reference, [_recorded(each.program) for each in rounded]))
+    there, here = start(original.program()), start(migrated.program())
+    _watch([there, here], lambda: progress(there.losses(), here.losses()))
+    reference, copy = recorded(there.program), recorded(here.program)
+    _check_ranks(len(reference), len(copy))
+    return _compared(_measured(original, reference, copy[0].reduced), copy)
 
 
-def original_recording(task: Task, hf32: tuple[str, ...]) -> tuple[Recording, Tolerance]:
-    """Run the original alone, and find what rounding explains. Raises as `verify` does."""
-    reference = _alone(_original(task, "reference"))
-    return reference, measured(reference, [_alone(program) for program in _rounding(task, hf32)])
+def record(original: Side, coarse: tuple[str, ...], progress: Progress) -> Reference:
+    """Run the original alone, and again rounding otherwise. Raises as `verify` does."""
+    running = start(original.program())
+    _watch([running], lambda: progress(running.losses(), running.losses()))
+    reference = recorded(running.program)
+    families = tuple(sorted({*coarse, *reference[0].reduced}))
+    return Reference(_measured(original, reference, families), original.steps)
 
 
-def migrated_recording(task: Task) -> Recording:
-    """Run the migrated program alone. Raises as `verify` does."""
-    return _alone(_migrated(task))
+def compare_with(reference: Reference, migrated: Side, progress: Progress) -> tuple[Comparison, ...]:
+    """Run the migrated program and compare it with what the original did. Raises as `verify` does."""
+    running = start(migrated.program())
+    losses = reference.ranks[0][0].losses
+    _watch([running], lambda: progress(losses, running.losses()))
+    copy = recorded(running.program)
+    _check_ranks(len(reference.ranks), len(copy))
+    return _compared(reference.ranks, copy)
 
 
-def _alone(program: Program) -> Recording:
-    start(program).wait()
-    return _recorded(program)
+def earliest(comparisons: tuple[Comparison, ...]) -> Comparison:
+    """The comparison of the rank that diverges first, or of the first rank where none does."""
+    return min(comparisons, key=lambda each: each.first.event.step if each.first is not None else float("inf"))
 
 
-def _rounding(task: Task, hf32: tuple[str, ...]) -> list[Program]:
-    """The original, with every operator rounding otherwise, as coarsely as the NPU where that takes HF32."""
-    programs = [(seed, _original(task, f"rounding-{seed}")) for seed in _ROUNDING_SEEDS]
-    return [
-        replace(program, settings=replace(program.settings, rounding=seed, coarse=hf32)) for seed, program in programs
-    ]
+def recorded(program: Program) -> tuple[Recording, ...]:
+    """What the ranks of a program that has ended did, by rank.
 
-
-def _original(task: Task, part: str) -> Program:
-    folder = task.folder / part
-    settings = Settings(folder=folder / "recording", project=folder / task.original.name, steps=task.steps, gpus=_CARDS)
-    title = "the original" if part == "reference" else "the original, rounding otherwise,"
-    return Program(title, task.original, task.original_command, folder, settings, played())
-
-
-def _migrated(task: Task) -> Program:
-    folder = task.folder / "migrated"
-    settings = Settings(folder=folder / "recording", project=folder / task.migrated.name, steps=task.steps)
-    environment = emulated(_CARDS, task.soc, task.torch_npu)
-    return Program("the migrated program", task.migrated, task.migrated_command, folder, settings, environment)
-
-
-def _recorded(program: Program) -> Recording:
+    Raises:
+        RecordingError: It made no optimizer step.
+    """
     recordings = read_recordings(program.settings.folder)
     if not recordings:
         raise RecordingError(f"{program.title} made no optimizer step: there is nothing to compare")
-    return recordings[0]
+    return recordings if recordings[0].world > 1 else recordings[:1]
 
 
-def _watch(running: list[Running], original: Running, migrated: Running, progress: Progress) -> None:
-    """Wait for programs to end, reporting losses as they are recorded. If one fails, the others are ended."""
+def _check_ranks(original: int, migrated: int) -> None:
+    if original != migrated:
+        raise RecordingError(
+            f"the original ran on {original} rank(s) and the migrated program on {migrated}: only equal numbers compare"
+        )
+
+
+def _compared(ranks: tuple[tuple[Recording, Tolerance], ...], copy: tuple[Recording, ...]) -> tuple[Comparison, ...]:
+    return tuple(
+        compare(original, migrated, tolerance) for (original, tolerance), migrated in zip(ranks, copy, strict=True)
+    )
+
+
+def _measured(
+    original: Side, reference: tuple[Recording, ...], coarse: tuple[str, ...]
+) -> tuple[tuple[Recording, Tolerance], ...]:
+    """The recording of each rank with the tolerance that runs show which round otherwise."""
+    running = [start(program) for program in original.rounding(coarse)]
+    _watch(running, lambda: None)
+    rounded = zip(*(recorded(each.program) for each in running), strict=True)
+    return tuple((one, measured(one, others, coarse)) for one, others in zip(reference, rounded, strict=True))
+
+
+def _watch(running: list[Running], look: Callable[[], None]) -> None:
+    """Wait for programs to end, looking now and then at what they have recorded. If one fails, the others are ended."""
     with futures.ThreadPoolExecutor(len(running)) as pool:
         waits = [pool.submit(each.wait) for each in running]
         try:
@@ -105,7 +139,7 @@ def _watch(running: list[Running], original: Running, migrated: Running, progres
                 for wait in waits:
                     if wait.done():
                         wait.result()
-                progress(original.losses(), migrated.losses())
+                look()
                 futures.wait(waits, timeout=_POLL, return_when=futures.FIRST_EXCEPTION)
             for wait in waits:
                 wait.result()
@@ -113,4 +147,4 @@ def _watch(running: list[Running], original: Running, migrated: Running, progres
             for each in running:
                 if each.process.poll() is None:
                     each.process.terminate()
-    progress(original.losses(), migrated.losses())
+    look()

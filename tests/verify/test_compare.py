@@ -15,6 +15,7 @@ from gpu2npu.verify.comparing.compare import Comparison, compare
 from gpu2npu.verify.comparing.tolerance import FACTOR, Tolerance, measured
 from gpu2npu.verify.recording.records import Event, Recording, Tensor
 from gpu2npu.verify.recording.sketch import summary
+from gpu2npu.verify.verdict import earliest
 
 
 def tensor(values: torch.Tensor) -> Tensor:
@@ -174,3 +175,36 @@ def test_the_verdict_names_place_cause_lines_and_change(capsys: pytest.CaptureFi
 def test_a_verdict_of_no_difference_says_how_near_it_was(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     show_verdict(compare(ORIGINAL, ORIGINAL, EXACT), tmp_path)
     assert capsys.readouterr().out.startswith("The same: 2 steps, 10 places compared.")
+
+
+def test_of_several_ranks_the_one_that_diverges_first_is_shown(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    changes: list[dict[tuple[int, str], torch.Tensor]] = [
+        {},
+        {(1, "output"): ACTIVATION * 3},
+        {(0, "parameter"): WEIGHT * 2},
+    ]
+    ranks = [replace(migrated(change), rank=rank, world=3) for rank, change in enumerate(changes)]
+    comparison = earliest(tuple(compare(ORIGINAL, rank, EXACT) for rank in ranks))
+    show_verdict(comparison, tmp_path)
+    assert capsys.readouterr().out.startswith(
+        "Diverged at step 1 of rank 2 in Net.layer: optimizer computed otherwise."
+    )
+    assert earliest((compare(ORIGINAL, ranks[0], EXACT),) * 2).migrated.rank == 0
+
+
+@pytest.mark.parametrize(
+    ("taken", "included", "words"),
+    [
+        (("conv",), ("conv",), "The NPU takes HF32 for conv: the tolerance includes it."),
+        (("matmul",), (), "The NPU takes HF32 for matmul, which the tolerance does not include"),
+        ((), ("conv",), "The tolerance includes HF32 for conv, which the NPU does not take"),
+    ],
+)
+def test_a_verdict_says_which_hf32_the_tolerance_is_for(
+    taken: tuple[str, ...], included: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    copy = replace(ORIGINAL, reduced=taken)
+    show_verdict(compare(ORIGINAL, copy, Tolerance({}, included)), tmp_path)
+    assert capsys.readouterr().out.splitlines()[-1].startswith(words)

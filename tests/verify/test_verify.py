@@ -35,7 +35,7 @@ def test_a_migration_that_trains_the_same_says_so(clean: tuple[subprocess.Comple
     assert [line.split()[:2] for line in lines[:3]] == [["step", "1"], ["step", "2"], ["step", "3"]]
     assert lines[3].startswith("The same: 3 steps, ")
     assert "HF32 for conv" in done.stdout
-    assert "trained on" not in (folder / "migrated" / "stdout").read_text()  # it ended after the third step
+    assert "trained on" not in (folder / "migrated" / "plain" / "stdout").read_text()  # it ended after the third step
     page = folder.with_suffix(".html").read_text()
     assert "the same" in page and '"name":"Net.conv1"' in page and "://" not in page.replace("http://www.w3.org", "")
 

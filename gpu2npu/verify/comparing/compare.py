@@ -51,12 +51,16 @@ class Measured:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All that two recordings have in common and all in which they differ, in program order."""
+    """All that two recordings have in common and all in which they differ, in program order.
+
+    `coarse` are the families of operators for which the tolerance includes HF32.
+    """
 
     original: Recording
     migrated: Recording
     measured: tuple[Measured, ...]
     differences: tuple[Difference, ...]
+    coarse: tuple[str, ...] = ()
 
     @property
     def first(self) -> Difference | None:
@@ -84,7 +88,7 @@ def compare(original: Recording, migrated: Recording, tolerance: Tolerance) -> C
             measured.append(found)
     if len(original.seconds) != len(migrated.seconds):
         differences.append(_other_length(original, migrated))
-    return Comparison(original, migrated, tuple(measured), tuple(differences))
+    return Comparison(original, migrated, tuple(measured), tuple(differences), tolerance.coarse)
 
 
 def _other_length(original: Recording, migrated: Recording) -> Difference:

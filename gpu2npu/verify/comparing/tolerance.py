@@ -33,9 +33,10 @@ _USUAL = 0.9  # of the places of one kind
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What rounding explains at each place, relative to the norm of the tensor there."""
+    """What rounding explains at each place, relative to the norm of the tensor there; with HF32 in `coarse`."""
 
     relative: dict[Key, float]
+    coarse: tuple[str, ...] = ()
 
     def of(self, event: Event) -> float:
         """The largest distance, as a share of the tensor's norm, that is no divergence."""
@@ -60,8 +61,8 @@ def relative_distance(one: Event, other: Event) -> float:
     return apart / one.tensor.norm if one.tensor.norm else apart
 
 
-def measured(reference: Recording, rounded: Iterable[Recording]) -> Tolerance:
-    """The tolerance that runs of the same program that round otherwise show.
+def measured(reference: Recording, rounded: Iterable[Recording], coarse: tuple[str, ...] = ()) -> Tolerance:
+    """The tolerance that runs of the same program that round otherwise show, with HF32 in the families `coarse`.
 
     A few runs may all be right by chance where another is not, so a place is also allowed what is usual around it: what
     nine of ten places of its kind do not exceed in that step, and, for parameters, the most that rounding moved any of
@@ -72,7 +73,7 @@ def measured(reference: Recording, rounded: Iterable[Recording]) -> Tolerance:
     for recording in rounded:
         for key, share in _shown_by(reference, recording).items():
             relative[key] = max(share, relative.get(key, 0.0))
-    return Tolerance(relative)
+    return Tolerance(relative, coarse)
 
 
 def _shown_by(reference: Recording, rounded: Recording) -> dict[Key, float]:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpu2npu.verify.recording.environment import Settings
 
 
 def begin() -> None:
@@ -13,15 +19,9 @@ def begin() -> None:
     if found is None:
         return
     if found.gpus:
-        from gpu2npu.verify import reference
-        from gpu2npu.verify.reference import rounding
-        from gpu2npu.verify.reference.accelerator import CannotPlayError
-
-        try:
-            reference.install(found.gpus)
-        except CannotPlayError as error:
-            sys.exit(f"Error: {error}.")
-        rounding.install(found.rounding, found.coarse)
+        _make_reference(found)
+    else:
+        _load_torch_npu()
 
     from gpu2npu.verify.recording import draws
     from gpu2npu.verify.recording.recorder import Recorder
@@ -29,3 +29,34 @@ def begin() -> None:
     recorder = Recorder(found)
     draws.install(recorder.draw)
     recorder.install()
+
+
+def _make_reference(found: Settings) -> None:
+    """Let the original have GPUs: the real ones of a PyTorch that is built for them, else played ones."""
+    import torch
+
+    from gpu2npu.verify import reference
+    from gpu2npu.verify.reference import rounding
+    from gpu2npu.verify.reference.accelerator import CannotPlayError
+
+    rounding.install(found.rounding, found.coarse)
+    if torch.version.cuda or torch.version.hip:
+        if not torch.cuda.is_available():
+            sys.exit(f"Error: torch {torch.__version__} is built for GPUs and finds none: take a CPU build of torch.")
+        if rounding.is_on():
+            from gpu2npu.verify.reference.rounding_mode import Rounding
+
+            Rounding("cuda").__enter__()
+        return
+    try:
+        reference.install(found.gpus)
+    except CannotPlayError as error:
+        sys.exit(f"Error: {error}.")
+
+
+def _load_torch_npu() -> None:
+    """Have a real torch_npu register its kernels before those that draw are replaced; from 2.5 `import torch` does."""
+    from gpu2npu.emulator.launch import real_torch_npu
+
+    if "torch_npu" not in sys.modules and "GPU2NPU_NPUS" not in os.environ and real_torch_npu(sys.path) is not None:
+        importlib.import_module("torch_npu")

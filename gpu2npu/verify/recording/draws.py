@@ -55,7 +55,7 @@ def install(watch: Draw) -> None:
     if torch._C._get_privateuse1_backend_name() != "privateuseone":
         _load_emulated_kernels()
         keys.append("PrivateUse1")
-    if torch.cuda.is_available():
+    if torch.version.cuda or torch.version.hip or torch.cuda.is_available():
         keys.append("CUDA")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns that kernels are replaced

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from gpu2npu.verify.recording.format import BUCKETS, EVENTS, SKETCHES, VERSION
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+Sketches = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Key = tuple[int, str, str, int, int]
 Stack = tuple[tuple[str, int], ...]
 
@@ -64,17 +65,21 @@ class Event:
 class Recording:
     """What one process did.
 
-    `seconds` are those of each step; `hf32` the families of operators that take HF32; `operators` those that a module
-    runs on the emulated NPU, each with who computes it there: "numpy", "borrowed" or "fallback".
+    `seconds` are those of each step; `reduced` the families of operators ("conv", "matmul") for which the device rounds
+    float32 operands, as HF32 and TF32 do; `operators` those that a module runs on the emulated NPU, each with who
+    computes it there: "numpy", "borrowed" or "fallback". `device` is the name of a real GPU, empty otherwise; `folder`
+    holds the recording, unless it comes from a file.
     """
 
     torch: str
     events: tuple[Event, ...]
     seconds: tuple[float, ...]
-    hf32: tuple[str, ...] = ()
+    reduced: tuple[str, ...] = ()
     rank: int = 0
     world: int = 1
     operators: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    device: str = ""
+    folder: Path | None = None
 
     @property
     def losses(self) -> dict[int, float]:
@@ -92,40 +97,54 @@ def read_recordings(folder: Path) -> tuple[Recording, ...]:
     Raises:
         RecordingError: The folder holds no recording, or one of another version.
     """
-    recordings = [_read(process) for process in sorted(folder.glob("process-*"))]
-    return tuple(sorted((each for each in recordings if each.seconds), key=lambda each: each.rank))
+    found = (_read(process) for process in sorted(folder.glob("process-*")))
+    return tuple(sorted((each for each in found if each.seconds), key=lambda each: each.rank))
 
 
 def _read(folder: Path) -> Recording:
-    sketches = np.fromfile(folder / SKETCHES, np.float32).reshape(-1, BUCKETS).astype(np.float64)
+    sketches = sketches_of((folder / SKETCHES).read_bytes())
+    with (folder / EVENTS).open(encoding="utf-8") as lines:
+        return replace(recording_of(lines, sketches, str(folder)), folder=folder)
+
+
+def sketches_of(content: bytes) -> Sketches:
+    """The rows of a file of sketches, float64 of shape (rows, BUCKETS)."""
+    return np.frombuffer(content, np.float32).reshape(-1, BUCKETS).astype(np.float64)
+
+
+def recording_of(lines: Iterable[str], sketches: Sketches, where: str) -> Recording:
+    """The recording in lines of JSON; `where` is what an error calls it.
+
+    Raises:
+        RecordingError: It is of another version.
+    """
     stacks: dict[int, Stack] = {0: ()}
     events: list[Event] = []
     seconds: list[float] = []
-    rank, world, torch, hf32 = 0, 1, "", ()
+    rank, world, torch, device, reduced = 0, 1, "", "", ()
     operators: dict[str, tuple[tuple[str, str], ...]] = {}
-    with (folder / EVENTS).open(encoding="utf-8") as lines:
-        for line in lines:
-            if not line.endswith("\n"):
-                break  # the process was killed as it wrote
-            fields = json.loads(line)
-            if "version" in fields:
-                if fields["version"] != VERSION:
-                    raise RecordingError(f"{folder}: a recording of version {fields['version']}, not {VERSION}")
-                torch = fields["torch"]
-            elif "site" in fields and "stack" in fields:
-                stacks[fields["site"]] = tuple((path, number) for path, number in fields["stack"])
-            elif "stepped" in fields:
-                seconds.append(fields["seconds"])
-                rank, world = fields.get("rank", 0), fields.get("world", 1)
-            elif "finished" in fields:
-                hf32 = tuple(fields["hf32"])
-            elif "operators" in fields:
-                operators[fields["module"]] = tuple((name, kind) for name, kind in fields["operators"])
-            elif "draw" in fields:
-                events.append(_draw(fields, stacks))
-            else:
-                events.append(_event(fields, stacks, sketches))
-    return Recording(torch, tuple(events), tuple(seconds), hf32, rank, world, operators)
+    for line in lines:
+        if not line.endswith("\n"):
+            break  # the process was killed as it wrote
+        fields = json.loads(line)
+        if "version" in fields:
+            if fields["version"] != VERSION:
+                raise RecordingError(f"{where}: a recording of version {fields['version']}, not {VERSION}")
+            torch = fields["torch"]
+        elif "site" in fields and "stack" in fields:
+            stacks[fields["site"]] = tuple((path, number) for path, number in fields["stack"])
+        elif "stepped" in fields:
+            seconds.append(fields["seconds"])
+            rank, world = fields.get("rank", 0), fields.get("world", 1)
+        elif "finished" in fields:
+            reduced, device = tuple(fields["reduced"]), fields["device"]
+        elif "operators" in fields:
+            operators[fields["module"]] = tuple((name, kind) for name, kind in fields["operators"])
+        elif "draw" in fields:
+            events.append(_draw(fields, stacks))
+        else:
+            events.append(_event(fields, stacks, sketches))
+    return Recording(torch, tuple(events), tuple(seconds), reduced, rank, world, operators, device)
 
 
 def _draw(fields: dict[str, Any], stacks: dict[int, Stack]) -> Event:
@@ -133,7 +152,7 @@ def _draw(fields: dict[str, Any], stacks: dict[int, Stack]) -> Event:
     return Event(fields["step"], "draw", name, fields["number"], stack=stacks[fields["site"]])
 
 
-def _event(fields: dict[str, Any], stacks: dict[int, Stack], sketches: np.ndarray) -> Event:
+def _event(fields: dict[str, Any], stacks: dict[int, Stack], sketches: Sketches) -> Event:
     place = Event(fields["step"], fields["event"], fields["name"], fields["call"])
     if "row" not in fields:
         return replace(place, value=fields["value"])

@@ -29,6 +29,7 @@ class Writer:
         self._lines: TextIO | None = None
         self._sketches: Any = None
         self._rows = 0
+        self._row_of: dict[int, tuple[Summary, int]] = {}  # of what this step has summarised
         self._sites = 1
         atexit.register(self.finish)
 
@@ -38,14 +39,22 @@ class Writer:
         """One tensor at one place of the program."""
         self._opened()
         self._places(sites)
-        self._sketches.write(summary.sketch.tobytes())
         fields = asdict(summary)
         del fields["sketch"]
+        row = self._row(summary)
         self._line(
-            {"event": kind, "step": step, "name": name, "call": call, "part": part, "site": site, "row": self._rows}
-            | fields
+            {"event": kind, "step": step, "name": name, "call": call, "part": part, "site": site, "row": row} | fields
         )
-        self._rows += 1
+
+    def _row(self, summary: Summary) -> int:
+        """The row of a summary's sketch: what a module returns and the next one is given has one."""
+        found = self._row_of.get(id(summary))
+        if found is not None:
+            return found[1]
+        row, self._rows = self._rows, self._rows + 1
+        self._row_of[id(summary)] = (summary, row)
+        self._sketches.write(summary.sketch.tobytes())
+        return row
 
     def number(self, step: int, kind: str, name: str, call: int, value: float) -> None:
         """One number, such as a learning rate."""
@@ -68,6 +77,7 @@ class Writer:
     def step(self, step: int, optimizer: str, seconds: float) -> None:
         """The end of one optimizer step."""
         self._opened()
+        self._row_of.clear()
         self._line({"stepped": step, "optimizer": optimizer, "seconds": round(seconds, 6)})
         if self._lines is not None:
             self._lines.flush()
@@ -77,7 +87,7 @@ class Writer:
         """Write what is left and close; harmless twice, and in a process forked from the recorded one."""
         if self._lines is None or os.getpid() != self._process:
             return
-        self._line({"finished": True, "hf32": _hf32()})
+        self._line({"finished": True, "reduced": _reduced(), "device": _device()})
         self._lines.close()
         self._sketches.close()
         self._lines = None
@@ -103,9 +113,18 @@ class Writer:
         self._lines.write(json.dumps(fields) + "\n")
 
 
-def _hf32() -> list[str]:
-    """For which families of operators the NPU of this process takes HF32."""
+def _reduced() -> list[str]:
+    """The families of operators whose float32 operands this process's device rounds: HF32 on an NPU, TF32 on a GPU."""
     npu: Any = getattr(torch, "npu", None)
-    if npu is None:
+    if npu is not None:
+        return [family for family in ("conv", "matmul") if getattr(getattr(npu, family, None), "allow_hf32", False)]
+    if not _device():
         return []
-    return [family for family in ("conv", "matmul") if getattr(getattr(npu, family, None), "allow_hf32", False)]
+    switches = {"conv": torch.backends.cudnn.allow_tf32, "matmul": torch.backends.cuda.matmul.allow_tf32}
+    return [family for family, on in switches.items() if on and torch.cuda.get_device_capability() >= (8, 0)]
+
+
+def _device() -> str:
+    """The name of the real GPU of this process."""
+    played = "gpu2npu.verify.reference.tensors" in sys.modules
+    return "" if played or not torch.cuda.is_initialized() else torch.cuda.get_device_name()

@@ -62,7 +62,7 @@ def compute(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
 @functools.cache
 def _operator(op: OpOverload) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
     signature = read(op)
-    call = _rounding_otherwise(signature) if rounding.is_on() else _call
+    call = rounding.rounding_otherwise(signature, _call) if rounding.is_on() else _call
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         placing = _Placing(signature)
@@ -135,26 +135,6 @@ def _different(first: str, second: str) -> RuntimeError:
     return RuntimeError(
         f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!"
     )
-
-
-def _rounding_otherwise(signature: Signature) -> Callable[[Signature, list[Any], dict[str, Any]], Any]:
-    name = signature.op._schema.name
-    operands, coarse = rounding.operands_move(name), rounding.is_coarse(name)
-    results = rounding.result_moves(name, signature.pointwise)
-    kept = 3 if "batch_norm" in name else 1 << 30  # the running statistics after these are written, unannounced
-
-    def call(signature: Signature, values: list[Any], named: dict[str, Any]) -> Any:
-        if operands:
-            values = [
-                value if position in signature.writes or position >= kept else rounding.moved(value, coarse)
-                for position, value in enumerate(values)
-            ]
-        result = _call(signature, values, named)
-        if results or (operands and signature.writes):
-            rounding.move([values[position] for position in signature.writes] if signature.writes else result)
-        return result
-
-    return call
 
 
 def _call(signature: Signature, values: list[Any], named: dict[str, Any]) -> Any:

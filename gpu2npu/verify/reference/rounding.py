@@ -9,12 +9,19 @@ HF32 are moved by HF32's eps.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
+from gpu2npu.emulator.device.signature import Signature
+
+Call = Callable[[Signature, list[Any], dict[str, Any]], Any]
+
 HF32_EPS = 2.0**-11
+_TABLE = 1 << 20  # numbers
 _PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "linear"})
 # Pointwise operators whose result is exact: it must stay what it is, whole numbers and signs above all.
 _EXACT = frozenset({
@@ -67,6 +74,27 @@ def result_moves(name: str, pointwise: bool) -> bool:
     return (pointwise and short not in _EXACT) or short in _BOUNDED
 
 
+def rounding_otherwise(signature: Signature, compute: Call) -> Call:
+    """`compute`, which calls an operator with positional and named arguments, with other last bits in and out of it."""
+    name = signature.op._schema.name
+    operands, coarse = operands_move(name), is_coarse(name)
+    results = result_moves(name, signature.pointwise)
+    kept = 3 if "batch_norm" in name else 1 << 30  # the running statistics after these are written, unannounced
+
+    def call(signature: Signature, values: list[Any], named: dict[str, Any]) -> Any:
+        if operands:
+            values = [
+                value if position in signature.writes or position >= kept else moved(value, coarse)
+                for position, value in enumerate(values)
+            ]
+        result = compute(signature, values, named)
+        if results or (operands and signature.writes):
+            move([values[position] for position in signature.writes] if signature.writes else result)
+        return result
+
+    return call
+
+
 def moved(value: Any, coarse: bool = False) -> Any:
     """A floating-point tensor with other last bits, and lists of them; anything else as it is."""
     if isinstance(value, (list, tuple)):
@@ -89,5 +117,18 @@ def _factors(value: torch.Tensor, coarse: bool) -> torch.Tensor:
     assert _numbers is not None
     kind = value.dtype if value.dtype in (torch.float32, torch.float64) else torch.float32
     eps = HF32_EPS if coarse and value.dtype is torch.float32 else torch.finfo(value.dtype).eps
-    drawn = torch.from_numpy(np.asarray(_numbers.random(tuple(value.shape), dtype=np.float32)))
-    return drawn.mul_(2).sub_(1).to(kind).mul_(eps).add_(1.0)
+    table, many = _table(value.device), value.numel()
+    begin = int(_numbers.integers(_TABLE))
+    drawn = table[begin : begin + many] if begin + many <= _TABLE else _repeated(table, begin, many)
+    return drawn.view(value.shape).to(kind).mul(eps).add_(1.0)
+
+
+@functools.cache
+def _table(device: torch.device) -> torch.Tensor:
+    """Numbers of [-1, 1], from any place of which a tensor is served: to draw each anew takes too long."""
+    drawn = np.random.Generator(np.random.SFC64(2026)).random(_TABLE, dtype=np.float32)
+    return torch.from_numpy(drawn).mul_(2).sub_(1).to(device)
+
+
+def _repeated(table: torch.Tensor, begin: int, many: int) -> torch.Tensor:
+    return table.repeat(-(-(begin + many) // _TABLE))[begin : begin + many]

@@ -1,0 +1,85 @@
+"""Options and arguments of every command that runs a program: `run`, `verify` and what is below it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from gpu2npu.emulator.launch import missing_requirements
+from gpu2npu.emulator.soc import DEFAULT_SOC, soc_named
+
+# What a command needs whose last words are a program with options of its own.
+PROGRAM_SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+program_argument = click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="CMD...")
+
+soc_option = click.option(
+    "--soc",
+    envvar="GPU2NPU_SOC",
+    default=DEFAULT_SOC,
+    show_default=True,
+    metavar="NAME",
+    help="Which Ascend chip the NPUs are, such as Ascend910A.",
+)
+steps_option = click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Optimizer steps to compare.",
+)
+here_option = click.option(
+    "-i",
+    "--input",
+    "source",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=Path(),
+    metavar="SRC",
+    help="The project's folder, in a copy of which CMD runs.  [default: the current folder]",
+)
+html_option = click.option(
+    "--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the result as one web page."
+)
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Print the verdict, or all that was compared as JSON.",
+)
+
+
+def check_program(command: Sequence[str]) -> None:
+    """Refuse a missing program, and an option of ours that there is not."""
+    if not command:
+        raise click.UsageError("Missing CMD: name a script, `-m module` or a command to run.")
+    if command[0].startswith("-") and command[0] not in ("-m", "-c"):
+        raise click.NoSuchOption(command[0])
+
+
+def check_soc(soc: str) -> None:
+    """Refuse a chip that is not emulated."""
+    try:
+        soc_named(soc)
+    except ValueError as error:
+        raise click.UsageError(f"--soc: {error}.") from None
+
+
+def check_requirements() -> None:
+    """Refuse to run a program without what the emulator, recordings and comparisons need."""
+    missing = missing_requirements(sys.path)
+    if missing:
+        raise click.UsageError(
+            f"{' and '.join(missing)} not installed for {sys.executable}: run `pip install 'gpu2npu[emulator]'`."
+        )
+
+
+def check_page(html: Path | None) -> None:
+    """Refuse a page in a folder that does not exist."""
+    if html is not None and not html.absolute().parent.is_dir():
+        raise click.UsageError(f"--html {html}: there is no folder {html.absolute().parent}.")

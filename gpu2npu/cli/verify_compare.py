@@ -1,0 +1,76 @@
+"""`gpu2npu verify compare`: a migrated program against what the original did on another machine."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpu2npu.cli.program_options import (
+    check_page,
+    check_program,
+    check_requirements,
+    check_soc,
+    format_option,
+    here_option,
+    html_option,
+    program_argument,
+    soc_option,
+)
+from gpu2npu.emulator.launch import real_torch_npu
+
+if TYPE_CHECKING:
+    from gpu2npu.verify.verdict import Reference
+
+EPILOG = """
+\b
+Examples:
+  cd out/resnet_msft && gpu2npu verify compare ../../resnet.gpu2npu -- train.py --epochs 1
+  gpu2npu verify compare resnet.gpu2npu -i out/resnet_msft --html verified.html -- train.py --epochs 1
+
+CMD runs on the NPUs of this machine where torch_npu is installed, else on the emulated NPU, for as many steps as were
+recorded, in a copy of the project. Exit codes are those of `gpu2npu verify`.
+"""
+
+
+@click.command(epilog=EPILOG, options_metavar="[OPTIONS]")
+@click.argument("reference", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="REFERENCE")
+@here_option
+@soc_option
+@html_option
+@format_option
+@program_argument
+def compare(reference: Path, source: Path, soc: str, html: Path | None, form: str, command: tuple[str, ...]) -> None:
+    """Compare the migrated program with REFERENCE, which `gpu2npu verify record` wrote."""
+    check_program(command)
+    check_page(html)
+    check_soc(soc)
+    check_requirements()
+
+    from gpu2npu.verify.recording.records import RecordingError
+    from gpu2npu.verify.reference_file import read_reference
+
+    try:
+        original = read_reference(reference)
+    except RecordingError as error:
+        raise click.UsageError(f"{error}.") from None
+    sys.exit(_compare(original, source.resolve(), soc, html, form, command))
+
+
+def _compare(
+    original: Reference, source: Path, soc: str, html: Path | None, form: str, command: tuple[str, ...]
+) -> int:
+    from gpu2npu.cli.verify_run import emulated_side, real_side, shown
+    from gpu2npu.verify.verdict import compare_with
+
+    with tempfile.TemporaryDirectory(prefix="gpu2npu-verify-") as folder:
+        if real_torch_npu(sys.path) is not None:
+            migrated = real_side(source, command, Path(folder), original.steps)
+        else:
+            migrated = emulated_side(source, command, Path(folder), original.steps, soc, len(original.ranks))
+        return shown(
+            lambda progress: compare_with(original, migrated, progress), None, source, original.steps, html, form
+        )

@@ -1,0 +1,114 @@
+"""A reference that travels: what the original did on one machine, in one file, to be compared with on another.
+
+The file is a zip of `reference.json` and, for each rank, the lines of the recording, its sketches, and the tolerance of
+the place of every tensor, float32. It holds names, numbers of lines, statistics and a few elements of each tensor: no
+code and no pickle. Nothing in it is executed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from gpu2npu import __version__
+from gpu2npu.verify.comparing.tolerance import Tolerance
+from gpu2npu.verify.recording.format import EVENTS, SKETCHES
+from gpu2npu.verify.recording.records import Key, Recording, RecordingError, recording_of, sketches_of
+from gpu2npu.verify.verdict import Reference
+
+FORMAT = "gpu2npu reference"
+VERSION = 1  # of the file; a reader refuses newer ones
+SUFFIX = ".gpu2npu"
+_ABOUT, _TOLERANCE = "reference.json", "tolerance.f32"
+_MOST = 1 << 31  # bytes that a file may hold, unpacked
+
+
+def write_reference(file: Path, reference: Reference) -> None:
+    """Write a reference that was just recorded; to a file beside `file`, which then takes its name.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    about = {
+        "format": FORMAT,
+        "version": VERSION,
+        "gpu2npu": __version__,
+        "steps": reference.steps,
+        "coarse": list(reference.ranks[0][1].coarse),
+        "ranks": len(reference.ranks),
+    }
+    beside = file.with_name(f".{file.name}.part")
+    try:
+        with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(_ABOUT, json.dumps(about, indent=1))
+            for rank, (recording, tolerance) in enumerate(reference.ranks):
+                _add(archive, rank, recording, tolerance)
+        beside.replace(file)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _add(archive: zipfile.ZipFile, rank: int, recording: Recording, tolerance: Tolerance) -> None:
+    assert recording.folder is not None
+    shares = [tolerance.relative.get(key, 0.0) for key in _places(recording)]
+    archive.write(recording.folder / EVENTS, f"{rank}/{EVENTS}")
+    archive.write(recording.folder / SKETCHES, f"{rank}/{SKETCHES}")
+    archive.writestr(f"{rank}/{_TOLERANCE}", np.asarray(shares, np.float32).tobytes())
+
+
+def read_reference(file: Path) -> Reference:
+    """Read a reference.
+
+    Raises:
+        RecordingError: The file cannot be read, is none, is damaged, or is of a newer version.
+    """
+    with _refusing(file), zipfile.ZipFile(file) as archive:
+        if sum(each.file_size for each in archive.infolist()) > _MOST:
+            raise ValueError("it unpacks to more than 2 GB")
+        about = json.loads(archive.read(_ABOUT))
+        if about["format"] != FORMAT:
+            raise ValueError(f"its format is {about['format']!r}")
+        if about["version"] > VERSION:
+            raise RecordingError(
+                f"{file} is of version {about['version']}, and this gpu2npu reads up to {VERSION}: install gpu2npu "
+                f"{about['gpu2npu']} or newer, or record it again"
+            )
+        if about["ranks"] < 1:
+            raise ValueError("it holds no rank")
+        coarse = tuple(map(str, about["coarse"]))
+        ranks = tuple(_rank(archive, rank, coarse, str(file)) for rank in range(about["ranks"]))
+        return Reference(ranks, int(about["steps"]))
+
+
+def _rank(archive: zipfile.ZipFile, rank: int, coarse: tuple[str, ...], where: str) -> tuple[Recording, Tolerance]:
+    lines = io.StringIO(archive.read(f"{rank}/{EVENTS}").decode())
+    recording = recording_of(lines, sketches_of(archive.read(f"{rank}/{SKETCHES}")), where)
+    shares = np.frombuffer(archive.read(f"{rank}/{_TOLERANCE}"), np.float32)
+    return recording, Tolerance(dict(zip(_places(recording), map(float, shares), strict=True)), coarse)
+
+
+def _places(recording: Recording) -> list[Key]:
+    """The keys of all tensors, in order."""
+    return [event.key for event in recording.events if event.tensor is not None]
+
+
+@contextmanager
+def _refusing(file: Path) -> Iterator[None]:
+    """Say in one sentence what is wrong with a file."""
+    try:
+        yield
+    except OSError as error:
+        raise RecordingError(f"{file}: {error.strerror or error}") from None
+    except RecordingError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ArithmeticError) as error:
+        raise RecordingError(f"{file} is damaged, or no reference of `gpu2npu verify record`: {error}") from None
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
+        raise RecordingError(f"{file} is damaged: {type(error).__name__}: {error}; record it again") from None
