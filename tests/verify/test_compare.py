@@ -208,3 +208,16 @@ def test_a_verdict_says_which_hf32_the_tolerance_is_for(
     copy = replace(ORIGINAL, reduced=taken)
     show_verdict(compare(ORIGINAL, copy, Tolerance({}, included)), tmp_path)
     assert capsys.readouterr().out.splitlines()[-1].startswith(words)
+
+
+def test_one_gradient_that_is_a_multiple_is_not_all_of_them() -> None:
+    other = event("parameter gradient", "Net.other.weight", WEIGHT)
+    there = recording(*program(), other)
+    here = recording(
+        *program()[:3], event("parameter gradient", "Net.layer.weight", GRADIENT * 2), *program()[4:], other
+    )
+    explanation = explain(compare(there, here, EXACT))
+    assert explanation is not None and (explanation.cause, explanation.module) == (Cause.GRADIENT, "Net.layer")
+    doubled = event("parameter gradient", "Net.other.weight", WEIGHT * 2)
+    explanation = explain(compare(there, replace(here, events=(*here.events[:-1], doubled)), EXACT))
+    assert explanation is not None and (explanation.cause, explanation.module) == (Cause.FACTOR, None)

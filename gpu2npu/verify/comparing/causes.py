@@ -170,15 +170,26 @@ def _parameter_gradient(comparison: Comparison, first: Difference) -> Explanatio
 
 
 def _gradient_factors(comparison: Comparison, step: int) -> list[float]:
-    """By what each parameter's gradient of a step is multiplied, empty if one is not."""
-    factors = []
-    for difference in comparison.differences:
-        if difference.event.kind == "parameter gradient" and difference.event.step == step:
-            ratio = _ratio(difference)
-            if ratio is None:
-                return []
-            factors.append(ratio)
-    return factors
+    """By what the gradients of a step that differ are multiplied; empty if one is not, or if others would show it."""
+    ratios = [
+        _ratio(each)
+        for each in comparison.differences
+        if each.event.kind == "parameter gradient" and each.event.step == step
+    ]
+    factors = [ratio for ratio in ratios if ratio is not None]
+    if len(factors) < len(ratios) or not factors:
+        return []
+    change = abs(1 - factors[0])
+    alike = (
+        each
+        for each in comparison.measured
+        if each.original.kind == "parameter gradient" and each.original.step == step and each.error <= each.tolerance
+    )
+    return [] if any(each.tolerance < change and _norm(each.original) for each in alike) else factors
+
+
+def _norm(event: Event) -> float:
+    return event.tensor.norm if event.tensor is not None else 0.0
 
 
 def _ratio(first: Difference) -> float | None:
