@@ -1,8 +1,7 @@
 """Migrate PyTorch projects from NVIDIA GPUs to Huawei Ascend NPUs."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+# Nothing is imported here: `python -m gpu2npu` comes here before it takes the current folder from sys.path.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gpu2npu.api import (
         Changes,
@@ -34,8 +33,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import gpu2npu.api when one of its names is first asked for: it takes longer than all that stands here."""
     if name in __all__:
+        from importlib import import_module
+
         return getattr(import_module("gpu2npu.api"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
