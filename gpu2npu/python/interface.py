@@ -14,7 +14,7 @@ from gpu2npu.python.source import SourceFile
 from gpu2npu.python.syntax import Import, dotted_name, import_module, imported_names, last_name, string_value
 from gpu2npu.python.text import Lines
 from gpu2npu.python.tree import parse
-from gpu2npu.python.walk import Walk
+from gpu2npu.python.walk import Use, Walk
 
 # Calls that import the module their string names.
 IMPORTERS = frozenset({"importorskip", "import_module", "__import__"})
@@ -37,21 +37,29 @@ class Origin(NamedTuple):
     name: str = ""
 
 
+class Exports(NamedTuple):
+    """The names that `__all__` lists; `is_whole` says that it has no others than those written out."""
+
+    names: frozenset[str]
+    is_whole: bool
+
+
 @dataclass(frozen=True)
 class Interface:
     """`names` has the bindings of each name of the module, `stars` the modules whose stars add to them; `imports` are
-    the modules, and the names in them, that import statements anywhere in the file name, as they are written. `public`
-    are the names in `__all__`, None where it is not one list of strings."""
+    the modules, and the names in them, that import statements anywhere in the file name, as they are written. `exports`
+    is what `__all__` says, None where there is none."""
 
     path: str
     names: Mapping[str, tuple[Origin, ...]]
     stars: tuple[str, ...]
     imports: frozenset[str]
-    public: frozenset[str] | None = None
+    exports: Exports | None = None
 
     def may_star(self, name: str) -> bool:
         """Whether a star import of this module may bring in `name`."""
-        return self.may_have(name) and (self.public is None or name in self.public)
+        exports = self.exports
+        return self.may_have(name) and (exports is None or not exports.is_whole or name in exports.names)
 
     def may_have(self, name: str) -> bool:
         """Whether another module may get `name` from this one."""
@@ -75,21 +83,48 @@ def read_interface(source: SourceFile) -> Interface:
 
 def _interface(path: str, text: str, found: PythonFile | Walk) -> Interface:
     names = {name: tuple(map(_origin, bindings)) for name, bindings in found.module.bindings.items()}
-    public = _public(found.module.bindings.get("__all__", ()))
-    if "__all__." in text:  # a method may add to it
-        public = None
-    return Interface(path, names, tuple(found.stars), frozenset(_imports(found.imports)), public)
+    # A method may add to it; the text is looked at, as to go over the uses takes longer.
+    calls = list(_calls_on_all(found.uses)) if "__all__." in text else []
+    exports = _exports(found.module.bindings.get("__all__", ()), calls)
+    return Interface(path, names, tuple(found.stars), frozenset(_imports(found.imports)), exports)
 
 
-def _public(bindings: Sequence[Binding]) -> frozenset[str] | None:
-    """The names in the only list of strings that is assigned to `__all__`."""
-    if len(bindings) != 1 or not isinstance(bindings[0], Assigned):
+def _calls_on_all(uses: Iterable[Use]) -> Iterator[ast.Call]:
+    """The calls of methods of `__all__`."""
+    for node, _ in uses:
+        if isinstance(node, ast.Call) and (dotted_name(node.func) or "").startswith("__all__."):
+            yield node
+
+
+def _exports(bindings: Sequence[Binding], calls: Sequence[ast.Call]) -> Exports | None:
+    """The names in what is assigned to `__all__`, and in what is added to it."""
+    if not bindings and not calls:
         return None
-    listed = bindings[0].whole
-    if not isinstance(listed, (ast.List, ast.Tuple)):
-        return None
-    names = [string_value(element) for element in listed.elts]
-    return frozenset(name for name in names if name is not None) if None not in names else None
+    parts = [part for binding in bindings for part in _exported(binding)]
+    for call in calls:
+        name, given = last_name(call.func), call.args[0] if call.args else None
+        parts += [given] if name == "append" else _parts(given) if name == "extend" else [None]
+    names = [string_value(part) for part in parts]
+    return Exports(frozenset(name for name in names if name is not None), None not in names)
+
+
+def _exported(binding: Binding) -> Sequence[ast.AST | None]:
+    """The items that a statement puts into `__all__`."""
+    statement = binding.statement if isinstance(binding, Assigned) else None
+    if isinstance(statement, ast.AnnAssign) and statement.value is None:
+        return ()
+    if isinstance(statement, ast.AugAssign):
+        return _parts(statement.value)
+    return _parts(binding.whole) if isinstance(binding, Assigned) else [None]
+
+
+def _parts(value: ast.AST | None) -> list[ast.AST | None]:
+    """The items of a list or of a sum of lists, None for those that are not written out."""
+    if isinstance(value, ast.BinOp):
+        return [*_parts(value.left), *_parts(value.right)]
+    if not isinstance(value, (ast.List, ast.Tuple)):
+        return [None]
+    return [part for each in value.elts for part in (_parts(each.value) if isinstance(each, ast.Starred) else [each])]
 
 
 def _origin(binding: Binding) -> Origin:

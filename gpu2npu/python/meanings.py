@@ -14,7 +14,7 @@ from functools import partial
 from gpu2npu.python.classes import Classes
 from gpu2npu.python.interface import OriginKind, loaded_module
 from gpu2npu.python.meaning import Found, Meaning, MeaningKind, defined_name, few, joined, without_modules
-from gpu2npu.python.modules import module_names
+from gpu2npu.python.modules import absolute_name, module_names
 from gpu2npu.python.names import Names
 from gpu2npu.python.project import Project
 from gpu2npu.python.scopes import Assigned, Binding, Imported, Parameter, Scope
@@ -166,15 +166,9 @@ class Meanings(Classes):
             path = self.project.module_path(qualified, importer)
             if path is not None:
                 return (Meaning(_MODULE, "", path),)
-        return (Meaning(_NAME, self._absolute(leading, parts, importer)),)
-
-    def _absolute(self, leading: str, parts: list[str], importer: str) -> str:
-        """The qualified name of what a file imports from elsewhere."""
-        if not leading:
-            return self.library.canonical(".".join(parts))
-        package = self.modules[importer].split(".")
-        up = len(leading) - importer.endswith("__init__.py")
-        return ".".join((*package[: max(len(package) - up, 0)], *parts))
+        if leading:
+            return (Meaning(_NAME, absolute_name(qualified, self.modules[importer], importer)),)
+        return (Meaning(_NAME, self.library.canonical(qualified)),)
 
     def _members(self, found: Found, parts: Iterable[str]) -> Found:
         for part in parts:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
 
+from gpu2npu.python.interface import Exports
 from gpu2npu.python.project import Project
 
 
@@ -24,22 +25,47 @@ def module_names(project: Project) -> dict[str, str]:
     return {path: _name(path, folders, tops) for path in project.files}
 
 
-def offered_names(project: Project, path: str) -> set[str]:
-    """The names that a module binds, and the public ones that its star imports may bring in."""
-    interface = project.interface(path, path)
-    offered = set(interface.names) if interface is not None else set()
-    seen = {path}
-    waiting = [interface]
+def offered_names(project: Project, path: str) -> dict[str, str]:
+    """The names that can be taken from a module, each with the path of the file that binds it: its own, and those that
+    its star imports bring in. What `__all__` lists and nothing binds is given with the file that lists it."""
+    bound: dict[str, str] = {}
+    listed: dict[str, str] = {}
+    waiting: list[tuple[str, frozenset[str] | None]] = [(path, None)]
+    seen = set(waiting)
     while waiting:
-        importer = waiting.pop()
-        for star in importer.stars if importer is not None else ():
-            inner = project.module_path(star, importer.path) if importer is not None else None
-            if inner is not None and inner not in seen:
-                seen.add(inner)
-                brought = project.interface(inner, path)
-                offered.update(name for name in (brought.names if brought else ()) if not name.startswith("_"))
-                waiting.append(brought)
-    return offered
+        inner, wanted = waiting.pop()
+        interface = project.interface(inner, path)
+        if interface is None:
+            continue
+        exports = interface.exports or Exports(frozenset(), is_whole=False)
+        starred = wanted
+        if inner != path and exports.is_whole:
+            starred = exports.names if wanted is None else exports.names & wanted
+        for names, found in ((interface.names, bound), (exports.names, listed)):
+            for name in names if inner == path else _starred(names, exports, starred):
+                found.setdefault(name, inner)
+        modules = (project.module_path(star, inner) for star in reversed(interface.stars))
+        steps = [(module, starred) for module in modules if module is not None and (module, starred) not in seen]
+        seen.update(steps)
+        waiting += steps
+    return {**listed, **bound}
+
+
+def _starred(names: Iterable[str], exports: Exports, wanted: frozenset[str] | None) -> Iterator[str]:
+    """Those of the names of a module that a star brings in: of the `wanted`, or what is public."""
+    for name in names:
+        if name in wanted if wanted is not None else not name.startswith("_") or name in exports.names:
+            yield name
+
+
+def absolute_name(qualified: str, module: str, path: str) -> str:
+    """The whole name of what the file of a module imports, where it is written with leading dots."""
+    stripped = qualified.lstrip(".")
+    if stripped == qualified:
+        return qualified
+    package = module.split(".")
+    up = len(qualified) - len(stripped) - path.endswith("__init__.py")
+    return ".".join((*package[: max(len(package) - up, 0)], stripped))
 
 
 def _imported(project: Project, path: str) -> Iterable[str]:

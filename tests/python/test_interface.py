@@ -9,6 +9,7 @@ import pytest
 from gpu2npu.python.file import read_file
 from gpu2npu.python.interface import Interface, read_interface
 from gpu2npu.python.library import Library
+from gpu2npu.python.modules import offered_names
 from gpu2npu.python.names import Names
 from gpu2npu.python.project import Project
 from gpu2npu.python.source import SourceFile
@@ -149,3 +150,34 @@ def test_definitions_are_found_through_re_exports() -> None:
     assert (found.names.path, type(found.bound).__name__) == ("pkg/deep.py", "Defined")
     assert main.exported("pkg.value") is not None
     assert main.exported("pkg.missing") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "is_whole"),
+    [
+        ("__all__ = ['a', 'b']", "a b", True),
+        ("__all__ = ['a'] + ['b']\n__all__ += ('c',)", "a b c", True),
+        ("__all__: list[str] = [*['a'], 'b']\n__all__.extend(['c'])\n__all__.append('d')", "a b c d", True),
+        ("__all__ = ['a', *other.__all__]", "a", False),
+        ("__all__ = ['a']\n__all__.extend(name for name in dir(other) if name != 'b')", "a", False),
+        ("from other import __all__", "", False),
+        ("if x:\n    __all__ = []\nelse:\n    __all__ = ['a']", "a", True),
+    ],
+)
+def test_what_all_lists(text: str, names: str, is_whole: bool) -> None:
+    exports = names_of(text, "a.py", project_of({})).interface.exports
+    assert exports is not None
+    assert (exports.names, exports.is_whole) == (frozenset(names.split()), is_whole)
+
+
+def test_names_that_stars_bring_in_are_given_with_the_file_that_binds_them() -> None:
+    files = {
+        "pkg/__init__.py": b"from .closed import *\nfrom .open import *\nown = _own = 1\n",
+        "pkg/closed.py": b"from .inner import *\n__all__ = ['_listed', 'deep', 'missing']\n_listed = hidden = 1\n",
+        "pkg/inner.py": b"from . import *\ndeep = other = 1\n",
+        "pkg/open.py": b"public = _private = 1\n",
+    }
+    init, closed, inner, open_ = files
+    assert offered_names(project_of(files), init) == {
+        "own": init, "_own": init, "_listed": closed, "deep": inner, "missing": closed, "public": open_
+    }  # fmt: skip

@@ -40,7 +40,9 @@ NPU_FILES = {
     "torch_npu/lib/libtorch_npu.so": (
         "\x7fELF\0_ZTIN3c1016OutOfMemoryErrorE\0npu_cpu_fallback\0TORCH_NPU_FALLBACK_CPU_DISABLE\0"
     ),
-    "torch_npu/utils/unsupport_api.py": "bad = {'__init__': torch.nn.DataParallel, 'share_memory_': torch.Tensor}",
+    "torch_npu/utils/unsupport_api.py": (
+        "import torch\nbad = {'__init__': torch.nn.DataParallel, 'share_memory_': torch.Tensor}"
+    ),
     "torch_npu/__init__.py": "raise RuntimeError('a wheel is read, never imported')",
     "torch_npu/npu/__init__.py": "__all__ = ['FloatTensor']\nfrom .amp import autocast\ndef is_available(): ...\n",
     "torch_npu/npu/amp/__init__.py": "class autocast: ...\n",

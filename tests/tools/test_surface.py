@@ -4,6 +4,7 @@ import ast
 
 import pytest
 
+from gpu2npu.python.tree import TreeError
 from tools.wheel_facts.surface import read_surface
 
 
@@ -68,6 +69,18 @@ def test_an_object_hides_the_submodule_it_comes_from():
     assert names == {"pkg.acc.mstx"}
 
 
+def test_an_object_hides_the_module_of_an_inner_package_too():
+    modules, names = surface_of(ops_init="from .roll import roll", ops_roll="def roll(): ...\ndef other(): ...\n")
+    assert modules == {"pkg.acc", "pkg.acc.ops"}
+    assert names == {"pkg.acc.ops.roll"}
+
+
+def test_what_only_functions_and_handlers_bind_does_not_count():
+    source = "def f():\n    global state\n    state = 1\nfor each in (1, 2):\n    pass\n"
+    source += "for gone in (1, 2):\n    pass\ndel gone\n"
+    assert surface_of(init=source)[1] == {"pkg.acc.f", "pkg.acc.each"}
+
+
 def test_a_class_of_static_methods_is_a_module_of_them():
     modules, names = surface_of(
         init="from .mstx import mstx",
@@ -85,8 +98,10 @@ def test_other_classes_stay_objects(member):
 def test_functions_that_only_warn_and_return_a_constant_are_inert():
     sources = {
         "pkg/acc/__init__.py": "from .parts import *\nfrom .parts import none\n__all__ = ['idle', 'none', '_own']\n",
-        "pkg/acc/parts.py": 'def idle():\n    "Does nothing."\n    warnings.warn("no")\n    return None\n'
-        "def none():\n    pass\ndef _own():\n    pass\ndef works():\n    return read()\n",
+        "pkg/acc/parts.py": "import warnings\n"
+        'def idle():\n    "Does nothing."\n    warnings.warn("no")\n    return None\n'
+        "def none():\n    pass\ndef _own():\n    pass\ndef works():\n    return read()\n"
+        "def warn():\n    other.warn()\n",
     }
     inert = read_surface(sources, "pkg.acc").inert
     assert inert == {"pkg.acc.idle", "pkg.acc.none", "pkg.acc.parts.idle", "pkg.acc.parts.none"}
@@ -101,7 +116,10 @@ def test_parameters_are_those_that_can_be_named_in_a_call():
 
 
 def test_names_under_conditions_count_but_not_those_for_type_checkers():
-    source = "try:\n    x = 1\nexcept ImportError:\n    y = 1\nif TYPE_CHECKING:\n    z = 1\nelse:\n    w = 1\n"
+    source = (
+        "from typing import TYPE_CHECKING\ntry:\n    x = 1\nexcept ImportError as error:\n    y = 1\n"
+        "if TYPE_CHECKING:\n    z = 1\nelse:\n    w = 1\n"
+    )
     assert surface_of(init=source)[1] == {"pkg.acc.x", "pkg.acc.y", "pkg.acc.w"}
 
 
@@ -120,7 +138,7 @@ def test_an_export_that_nothing_binds_is_not_believed():
 def test_a_missing_package_and_a_broken_source_are_errors():
     with pytest.raises(KeyError):
         read_surface({"pkg/other.py": ""}, "pkg.acc")
-    with pytest.raises(SyntaxError):
+    with pytest.raises(TreeError):
         read_surface({"pkg/acc/__init__.py": "def"}, "pkg.acc")
 
 

@@ -10,6 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from gpu2npu.python.names import Names
+from gpu2npu.python.program import ParsedFile
+from gpu2npu.python.project import Project
+from gpu2npu.python.source import SourceFile
+from gpu2npu.python.syntax import string_value
 from gpu2npu.support.releases import Facts, version_key
 from tools.wheel_facts.surface import Surface, read_surface
 
@@ -173,13 +178,10 @@ def _words(library: bytes, sources: dict[str, str]) -> set[str]:
 
 def _refused(source: str) -> set[str]:
     """Of dicts {"share_memory_": torch.Tensor} the qualified names; a class stands for its `__init__`."""
-    found = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Dict):
-            for name, owner in zip(node.keys, node.values, strict=True):
-                if isinstance(name, ast.Constant):
-                    found.add(f"{ast.unparse(owner)}.{name.value!s}".removesuffix(".__init__"))
-    return found
+    file = ParsedFile.of(Names.of(SourceFile(REFUSED, source, "utf-8", b""), Project()))
+    pairs = (pair for node in file.nodes(ast.Dict) for pair in zip(node.keys, node.values, strict=True))
+    found = ((string_value(name), file.qualified(owner)) for name, owner in pairs)
+    return {f"{owner}.{name}".removesuffix(".__init__") for name, owner in found if name is not None and owner}
 
 
 def _respelt(names: Iterable[str]) -> set[str]:
