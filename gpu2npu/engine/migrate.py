@@ -9,7 +9,7 @@ from gpu2npu.engine.imports import imported_modules
 from gpu2npu.engine.match import find_matches
 from gpu2npu.engine.matches import Matches, Question
 from gpu2npu.engine.npu_branches import other_branches
-from gpu2npu.engine.outcome import migrated_file
+from gpu2npu.engine.outcome import Migration, migrated_file
 from gpu2npu.engine.skips import Skips, find_skips
 from gpu2npu.engine.table import outside, rule_table
 from gpu2npu.python.file import PythonFile
@@ -38,33 +38,46 @@ def migrate_source(
     if rewrite is None and not has_trigger(source, rulebook, context.version):
         return MigratedFile(path)
 
-    def migrate(file: SourceFile) -> MigratedFile:
-        return _migrate(Names.of(file, context.project), rulebook, context, rewrite or FileRewrite())
+    def migrate() -> Migration:
+        names = Names.of(read_source(source, path), context.project)
+        return _migrate(names, rulebook, context, rewrite or FileRewrite())
 
-    return _guarded(source, path, migrate)
+    return _guarded(path, migrate).record
+
+
+def migrate_text(text: str, path: str, rulebook: Rulebook, context: ProjectContext) -> Migration:
+    """Apply the rules to Python that is a part of another file, as a cell of a notebook is."""
+    if not has_trigger(text.encode("utf-8", "surrogatepass"), rulebook, context.version):
+        return Migration(MigratedFile(path))
+
+    def migrate() -> Migration:
+        names = Names.of(SourceFile(path, text, "utf-8", b""), context.project)
+        return _migrate(names, rulebook, context, FileRewrite())
+
+    return _guarded(path, migrate)
 
 
 def unreadable(source: bytes, path: str) -> str | None:
     """Why a Python file could not be migrated if there were something to migrate in it; None where it could."""
-    return _guarded(source, path, _parse).failure
+
+    def parse() -> Migration:
+        Names.of(read_source(source, path), ProjectContext().project)
+        return Migration(MigratedFile(path))
+
+    return _guarded(path, parse).record.failure
 
 
-def _parse(source: SourceFile) -> MigratedFile:
-    Names.of(source, ProjectContext().project)
-    return MigratedFile(source.path)
-
-
-def _guarded(source: bytes, path: str, work: Callable[[SourceFile], MigratedFile]) -> MigratedFile:
+def _guarded(path: str, work: Callable[[], Migration]) -> Migration:
     """The result of `work` for a file, or why there is none."""
     try:
-        return work(read_source(source, path))
+        return work()
     except (SourceError, TreeError) as error:
-        return MigratedFile(path, failure=str(error))
+        return Migration(MigratedFile(path, failure=str(error)))
     except UnicodeEncodeError as error:
-        return MigratedFile(path, failure=f"the result does not fit its encoding {error.encoding}")
+        return Migration(MigratedFile(path, failure=f"the result does not fit its encoding {error.encoding}"))
 
 
-def _migrate(names: Names, rulebook: Rulebook, context: ProjectContext, rewrite: FileRewrite) -> MigratedFile:
+def _migrate(names: Names, rulebook: Rulebook, context: ProjectContext, rewrite: FileRewrite) -> Migration:
     """The file after the codemods and the rules, which all go by the source."""
     file = names.file
     skips = find_skips(file.text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from gpu2npu.engine.findings import merged
 from gpu2npu.engine.matches import Matches
@@ -14,12 +15,19 @@ from gpu2npu.python.tree import parse
 from gpu2npu.records import Bounds, Change, Edit, FileRewrite, Finding, Found, MigratedFile, Operation
 
 
-def migrated_file(file: PythonFile, matches: Matches, table: RuleTable, rewrite: FileRewrite) -> MigratedFile:
+class Migration(NamedTuple):
+    """The record of a file, and its text with the edits, where there are any."""
+
+    record: MigratedFile
+    edited: Edited | None = None
+
+
+def migrated_file(file: PythonFile, matches: Matches, table: RuleTable, rewrite: FileRewrite) -> Migration:
     """The file after what codemods (`rewrite`) and rules (`matches`) do to it."""
     traits = rewrite.traits | matches.traits
     edits = [*rewrite.edits, *matches.edits]
     if not edits and not matches.found and not rewrite.found:
-        return MigratedFile(file.path, traits=traits)
+        return Migration(MigratedFile(file.path, traits=traits))
     edited = Edited(file.text, edits)
     made = {edit for edit, _ in edited.made()}
     in_order = [edit for edit in (*matches.edits, *rewrite.edits) if edit in made]
@@ -28,13 +36,14 @@ def migrated_file(file: PythonFile, matches: Matches, table: RuleTable, rewrite:
         edited = Edited(file.text, [*(edit for edit, _ in imports), *edits])
     changes = [*(change for _, change in imports), *_changes(file, edited, matches.edits)]
     changes += _changes_of_codemods(file, edited, rewrite.edits)
-    return MigratedFile(
+    record = MigratedFile(
         file.path,
         content=_content(file, edited, rewrite) if made else None,
         changes=tuple(sorted(changes, key=lambda change: (change.span, change.rule))),
         findings=_findings(file, matches.found, rewrite),
         traits=frozenset(traits),
     )
+    return Migration(record, edited if made else None)
 
 
 def _content(file: PythonFile, edited: Edited, rewrite: FileRewrite) -> bytes:

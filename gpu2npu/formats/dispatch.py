@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from gpu2npu.engine import ProjectContext, has_trigger, migrate_source
+from gpu2npu.engine import Migration, ProjectContext, has_trigger, migrate_source, migrate_text
 from gpu2npu.engine.skips import Skips, find_skips
 from gpu2npu.engine.table import outside
 from gpu2npu.formats import kinds
@@ -18,7 +18,7 @@ from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.kinds import Kind, kind_of
 from gpu2npu.formats.knowledge import Knowledge, knowledge_for, patterns_in
 from gpu2npu.formats.makefile import makefile_marks
-from gpu2npu.formats.marks import Mark, records, resolved, review, spliced
+from gpu2npu.formats.marks import Mark, records, resolved, review, with_edits
 from gpu2npu.formats.nodes import FormatError, Items, entry
 from gpu2npu.formats.notebook import migrate_notebook
 from gpu2npu.formats.own_variables import own_variables
@@ -58,11 +58,24 @@ def migrate_file(
     source: bytes, path: str, rulebook: Rulebook, context: ProjectContext, rewrite: FileRewrite | None = None
 ) -> MigratedFile:
     """Apply the rules to one file, of the kind that its path says; `rewrite` is for one of Python."""
-    kind = kind_of(path, source[: kinds.HEAD_BYTES])
-    if kind is Kind.PYTHON:
+    if kind_of(path, source[: kinds.HEAD_BYTES]) is Kind.PYTHON:
         return migrate_source(source, path, rulebook, context, rewrite)
+    return _migrate_other(source, path, rulebook, context).record
+
+
+def migrate_part(text: str, path: str, rulebook: Rulebook, context: ProjectContext) -> Migration:
+    """Apply the rules to a text that another file holds, of the kind that its own path says."""
+    source = text.encode("utf-8", "surrogatepass")
+    if kind_of(path, source[: kinds.HEAD_BYTES]) is Kind.PYTHON:
+        return migrate_text(text, path, rulebook, context)
+    return _migrate_other(source, path, rulebook, context)
+
+
+def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: ProjectContext) -> Migration:
+    """Apply the rules to a file that is not Python."""
+    kind = kind_of(path, source[: kinds.HEAD_BYTES])
     if kind is None or not may_concern(source, path, rulebook, context.version):
-        return MigratedFile(path)
+        return Migration(MigratedFile(path))
     bom = codecs.BOM_UTF8 if source.startswith(codecs.BOM_UTF8) else b""
     encoding = "utf-8"
     try:
@@ -73,8 +86,8 @@ def migrate_file(
     skips = find_skips(text) if kind not in (Kind.JSON, Kind.NOTEBOOK) else Skips()
     knowledge = _knowledge(text, rulebook, context.version, outside(rulebook, path, skips.file, frozenset()))
     if kind is Kind.NOTEBOOK:
-        result = _notebook(text, path, rulebook, context, knowledge)
-        return result if result.content is None else replace(result, content=bom + result.content)
+        result, edited = _notebook(text, path, rulebook, context, knowledge)
+        return Migration(result if result.content is None else replace(result, content=bom + result.content), edited)
     marks = _marks(text, path, kind, knowledge)
     lines = Lines.of(text)
     spans = ((mark, _line_of(mark, lines)) for mark in marks)
@@ -89,7 +102,7 @@ def _line_of(mark: Mark, lines: Lines) -> Span:
     return lines.span(min(start, last), last)
 
 
-def _notebook(text: str, path: str, rulebook: Rulebook, context: ProjectContext, knowledge: Knowledge) -> MigratedFile:
+def _notebook(text: str, path: str, rulebook: Rulebook, context: ProjectContext, knowledge: Knowledge) -> Migration:
     try:
         return migrate_notebook(text, path, rulebook, context, knowledge)
     except FormatError as error:
@@ -98,12 +111,13 @@ def _notebook(text: str, path: str, rulebook: Rulebook, context: ProjectContext,
 
 def _file(
     text: str, path: str, marks: list[Mark], rulebook: Rulebook, bom: bytes = b"", encoding: str = "utf-8"
-) -> MigratedFile:
+) -> Migration:
     changes, findings = records(text, marks)
-    edited = {mark.rule for mark in marks if isinstance(mark, Edit)}
-    traits = {rule.then.trait for rule in rulebook.rules if rule.id in edited and rule.then.trait is not None}
-    content = bom + spliced(text, marks).encode(encoding) if changes else None
-    return MigratedFile(path, content, changes, findings, traits=frozenset(traits))
+    rules = {mark.rule for mark in marks if isinstance(mark, Edit)}
+    traits = {rule.then.trait for rule in rulebook.rules if rule.id in rules and rule.then.trait is not None}
+    edited = with_edits(text, marks) if changes else None
+    content = bom + edited.text.encode(encoding) if edited is not None else None
+    return Migration(MigratedFile(path, content, changes, findings, traits=frozenset(traits)), edited)
 
 
 def _knowledge(text: str, rulebook: Rulebook, version: str, without: frozenset[str]) -> Knowledge:

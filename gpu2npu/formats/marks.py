@@ -62,9 +62,9 @@ def resolved(marks: Iterable[Mark]) -> list[Mark]:
     return [mark for mark in ordered if isinstance(mark, Found) or mark in made]
 
 
-def spliced(text: str, marks: Iterable[Mark]) -> str:
-    """The text with the edits made."""
-    return Edited(text, _edits(marks)).text
+def with_edits(text: str, marks: Iterable[Mark]) -> Edited:
+    """The text with the edits of some marks."""
+    return Edited(text, _edits(marks))
 
 
 def _edits(marks: Iterable[Mark]) -> list[Edit]:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
+from itertools import accumulate
 
-from gpu2npu.engine import ProjectContext, migrate_source
+from gpu2npu.engine import Migration, ProjectContext, migrate_text
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.knowledge import Knowledge
-from gpu2npu.formats.marks import Mark, records, resolved, review, shifted, spliced
+from gpu2npu.formats.marks import Mark, records, resolved, review, shifted, with_edits
 from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar, entry
 from gpu2npu.formats.notebook_cells import Cell, read_cell, unmasked
 from gpu2npu.formats.shell import shell_marks
-from gpu2npu.python.text import Lines
+from gpu2npu.python.edits import Edited, Replacement
+from gpu2npu.python.text import Lines, splice
 from gpu2npu.records import Change, Edit, Finding, MigratedFile, Span
 from gpu2npu.rulebook.rule import Rulebook
 
@@ -39,7 +40,7 @@ class _Line:
 
 def migrate_notebook(
     text: str, path: str, rulebook: Rulebook, context: ProjectContext, knowledge: Knowledge
-) -> MigratedFile:
+) -> Migration:
     """Migrate a notebook. Positions in the result are cells, counted from 1 over all of them, and lines in them.
 
     Raises FormatError where it is no notebook of format 4.
@@ -47,23 +48,23 @@ def migrate_notebook(
     sources = list(_sources(read_json(text)))
     cells = [read_cell("".join(line.text for line in lines), number) for number, lines in sources]
     program, starts = _program(cells)
-    result = migrate_source(program.encode("utf-8", "surrogatepass"), path, rulebook, context)
+    result, edited = migrate_text(program, path, rulebook, context)
     if result.failure is not None:
-        return replace(result, failure=_placed_failure(result.failure, cells, starts))
+        return Migration(replace(result, failure=_placed_failure(result.failure, cells, starts)))
     changes = [replace(change, span=_span(change.span, cells, starts)) for change in result.changes]
     findings = [replace(finding, span=_span(finding.span, cells, starts)) for finding in result.findings]
-    migrated = (result.content.decode("utf-8") if result.content is not None else program).split(_BETWEEN)[1:]
+    of_python = _by_cell(edited.replacements if edited is not None else (), cells)
     edits: list[Edit] = []
-    for (_, lines), cell, python, skips in zip(sources, cells, migrated, _skips(cells), strict=True):
-        new, told = _new_lines(cell, python, path, rulebook, context, knowledge, skips)
-        changes += told[0]
-        findings += told[1]
-        if new != list(cell.lines):
-            edits += _edits(text, lines, new)
+    for (_, lines), cell, own, skips in zip(sources, cells, of_python, _skips(cells), strict=True):
+        other, reported = _beside_python(cell, path, rulebook, context, knowledge, skips)
+        changes += reported[0]
+        findings += reported[1]
+        edits += _edits(text, lines, sorted([*unmasked(own, cell), *other], key=lambda one: (one.start, one.end)))
     changes.sort(key=lambda change: (change.span, change.rule))
     findings.sort(key=lambda finding: (finding.span, finding.rule))
-    content = spliced(text, edits).encode("utf-8") if edits else None
-    return MigratedFile(path, content, tuple(changes), tuple(findings), traits=result.traits)
+    whole = Edited(text, edits) if edits else None
+    content = whole.text.encode("utf-8") if whole is not None else None
+    return Migration(MigratedFile(path, content, tuple(changes), tuple(findings), traits=result.traits), whole)
 
 
 def cell_lines(text: str) -> Iterator[tuple[int, int]]:
@@ -121,6 +122,21 @@ def _program(cells: Sequence[Cell]) -> tuple[str, list[int]]:
     return "".join(parts), starts
 
 
+def _by_cell(replacements: Iterable[Replacement], cells: Sequence[Cell]) -> list[list[Replacement]]:
+    """The edits of the program, each with the cell that it is in, by offsets in the Python of that."""
+    lengths = [len(cell.python or "") for cell in cells]
+    starts = [start + len(_BETWEEN) for start in accumulate((len(_BETWEEN) + each + 1 for each in lengths), initial=0)]
+    found: list[list[Replacement]] = [[] for _ in cells]
+    for start, end, new in replacements:
+        index = bisect_right(starts, start) - 1
+        first, length = start - starts[index], lengths[index]
+        if first > length:  # a line below the last, to which the program adds a line end
+            found[index].append(Replacement(length, length, "\n" + new.removesuffix("\n")))
+        else:
+            found[index].append(Replacement(first, min(end - starts[index], length), new))
+    return found
+
+
 def _span(span: Span, cells: Sequence[Cell], starts: Sequence[int]) -> Span:
     index = max(bisect_right(starts, span.start_line) - 1, 0)
     above = starts[index] - 1
@@ -147,19 +163,18 @@ def _skips(cells: Sequence[Cell]) -> Iterator[Skips]:
         above += length
 
 
-_Told = tuple[tuple[Change, ...], tuple[Finding, ...]]
+_Reported = tuple[Sequence[Change], Sequence[Finding]]
 
 
-def _new_lines(
+def _beside_python(
     cell: Cell,
-    python: str,
     path: str,
     rulebook: Rulebook,
     context: ProjectContext,
     knowledge: Knowledge,
     skips: Skips,
-) -> tuple[list[str], _Told]:
-    """The lines of the migrated cell, and what is to be told of those that are not Python."""
+) -> tuple[list[Replacement], _Reported]:
+    """The edits of what is not Python in a cell, and what is reported of that."""
     if cell.file is not None:
         return _written_file(cell, path, rulebook, context)
     marks: list[Mark] = []
@@ -171,11 +186,7 @@ def _new_lines(
     if cell.python is None and not cell.shell:
         marks += _unread(cell, knowledge)
     marks = resolved(mark for mark in marks if not _is_off(mark, cell, skips))
-    told = records(cell.text, marks, cell.number)
-    edited = spliced(cell.text, marks).splitlines(keepends=True)
-    if cell.python is None:
-        return edited, told
-    return unmasked(python[:-1], cell, dict(enumerate(edited))), told
+    return with_edits(cell.text, marks).replacements, records(cell.text, marks, cell.number)
 
 
 def _is_off(mark: Mark, cell: Cell, skips: Skips) -> bool:
@@ -192,36 +203,65 @@ def _unread(cell: Cell, knowledge: Knowledge) -> list[Mark]:
     return [review(rule, mention.start(), mention.end(), mention[0], message)]
 
 
-def _written_file(cell: Cell, path: str, rulebook: Rulebook, context: ProjectContext) -> tuple[list[str], _Told]:
+def _written_file(
+    cell: Cell, path: str, rulebook: Rulebook, context: ProjectContext
+) -> tuple[list[Replacement], _Reported]:
     """A cell that writes a file: its text is migrated as that file."""
-    from gpu2npu.formats.dispatch import migrate_file
+    from gpu2npu.formats.dispatch import migrate_part
 
     folder = path.rpartition("/")[0]
     name = f"{folder}/{cell.file}".lstrip("/")
-    result = migrate_file("".join(cell.lines[1:]).encode(), name, rulebook, context)
+    above = len(cell.lines[0])
+    result, edited = migrate_part(cell.text[above:], name, rulebook, context)
 
     def placed(span: Span) -> Span:
         return replace(span, cell=cell.number, start_line=span.start_line + 1, end_line=span.end_line + 1)
 
-    changes = tuple(replace(change, span=placed(change.span)) for change in result.changes)
-    findings = tuple(replace(finding, span=placed(finding.span)) for finding in result.findings)
-    if result.content is None:
-        return list(cell.lines), (changes, findings)
-    return [cell.lines[0], *result.content.decode().splitlines(keepends=True)], (changes, findings)
+    changes = [replace(change, span=placed(change.span)) for change in result.changes]
+    findings = [replace(finding, span=placed(finding.span)) for finding in result.findings]
+    replacements = edited.replacements if edited is not None else ()
+    return [Replacement(start + above, end + above, new) for start, end, new in replacements], (changes, findings)
 
 
-def _edits(text: str, old: Sequence[_Line], new: Sequence[str]) -> Iterator[Edit]:
-    """The edits of the notebook that make `new` of the lines of a cell."""
-    matcher = SequenceMatcher(None, [line.text for line in old], new, autojunk=False)
-    for _, first, last, start, end in matcher.get_opcodes():
-        pairs = min(last - first, end - start)
-        for line, wanted in zip(old[first : first + pairs], new[start : start + pairs], strict=True):
+def _edits(text: str, old: Sequence[_Line], replacements: Sequence[Replacement]) -> Iterator[Edit]:
+    """The edits of the notebook that make those of the lines of a cell."""
+    starts = list(accumulate((len(line.text) for line in old), initial=0))
+    for (first, last), inside in _by_lines(replacements, starts):
+        above = starts[first]
+        before = "".join(line.text for line in old[first:last])
+        after = splice(before, ((start - above, end - above, new) for start, end, new in inside))
+        new = after.splitlines(keepends=True)
+        pairs = min(last - first, len(new))
+        for line, wanted in zip(old[first : first + pairs], new, strict=False):
             if line.text != wanted:
                 yield _rewritten(text, line, wanted)
         for line in old[first + pairs : last]:
             yield _rewritten(text, line, "")
-        if end - start > pairs:
-            yield _inserted(text, old, first + pairs, new[start + pairs : end])
+        if len(new) > pairs:
+            yield _inserted(text, old, first + pairs, new[pairs:])
+
+
+def _by_lines(
+    replacements: Iterable[Replacement], starts: Sequence[int]
+) -> Iterator[tuple[tuple[int, int], list[Replacement]]]:
+    """The edits of the same lines together, with the indices of the first of these lines and of the one behind them."""
+    group: list[Replacement] = []
+    first = last = 0
+    for one in replacements:
+        start = min(bisect_right(starts, one.start) - 1, len(starts) - 2)
+        is_line = one.start == one.end and one.new.endswith(("\n", "\r")) and one.start in (starts[start], starts[-1])
+        if is_line and one.start == starts[-1]:
+            start = len(starts) - 1
+        end = start if is_line else max(bisect_left(starts, one.end), start + 1)
+        if group and (start < last or (start, end) == (first, last)):
+            last = max(last, end)
+        else:
+            if group:
+                yield (first, last), group
+            group, first, last = [], start, end
+        group.append(one)
+    if group:
+        yield (first, last), group
 
 
 def _rewritten(text: str, line: _Line, wanted: str) -> Edit:

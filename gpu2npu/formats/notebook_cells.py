@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import accumulate
 
-# Ends each masked line; not a word that a program or a skip comment has.
-_TOKEN = "  # 7ad3-masked-"
-_MASKED = re.compile(rf"{re.escape(_TOKEN)}(\d+)[ \t]*$")
+from gpu2npu.python.edits import Replacement
 
 _SHELL_LINE = re.compile(r"(?P<before>[ \t]*(?:[\w., \[\]'\"]+=[ \t]*)?(?:!!?|%sx[ \t]|%(?=(?:run|pip|conda)\b)))")
 _ENV_LINE = re.compile(r"(?P<before>[ \t]*%(?:set_)?env[ \t]+)")
@@ -101,11 +102,11 @@ def _masked(lines: tuple[str, ...], number: int) -> Cell:
             variables.append((at + variable.end(), at + len(content)))
         if statement is not None and parses(statement["code"]) and not continued:
             masked[index] = statement["magic"]
-            python.append(f"{statement['indent']}{statement['code']}{_TOKEN}{index}{end}")
+            python.append(f"{statement['indent']}{statement['code']}{end}")
         elif continued or hidden or command is not None or variable is not None or _OTHER_LINE.match(content):
             masked[index] = line
             indent = content[: len(content) - len(content.lstrip(" \t"))] if not continued else indent
-            python.append(f"{indent}pass{_TOKEN}{index}{end}")
+            python.append(f"{indent}pass{end}")
         else:
             python.append(line)
         continued = content.endswith("\\") and (continued or command is not None)
@@ -113,20 +114,30 @@ def _masked(lines: tuple[str, ...], number: int) -> Cell:
     return Cell(number, lines, "".join(python), masked, tuple(shell), tuple(variables))
 
 
-def unmasked(python: str, cell: Cell, edited: dict[int, str]) -> list[str]:
-    """The lines of a migrated cell, with what was masked back in place; `edited` are masked lines that changed."""
-    lines = []
-    for line in python.splitlines(keepends=True):
-        content = line.rstrip("\r\n")
-        found = _MASKED.search(content)
-        if found is None:
-            lines.append(line)
-            continue
-        index = int(found[1])
-        if cell.masked[index] == cell.lines[index]:
-            lines.append(edited.get(index, cell.lines[index]))
-            continue
-        code = content[: found.start()]
-        indent = code[: len(code) - len(code.lstrip(" \t"))]
-        lines.append(indent + cell.masked[index] + code[len(indent) :] + line[len(content) :])
-    return lines
+def unmasked(replacements: Iterable[Replacement], cell: Cell) -> list[Replacement]:
+    """The edits of a cell's Python as edits of the cell itself."""
+    if cell.python is None or not cell.masked:
+        return list(replacements)
+    starts = list(accumulate(map(len, cell.python.splitlines(keepends=True)), initial=0))
+    own = list(accumulate(map(len, cell.lines), initial=0))
+
+    def place(offset: int, is_code: bool) -> int:
+        """Where an offset is in the cell; `is_code`: of code, which a magic may stand before."""
+        index = bisect_right(starts, offset) - 1
+        column = offset - starts[index]
+        prefix = cell.masked.get(index)
+        if prefix is None:
+            return own[index] + column
+        line = cell.lines[index]
+        end = len(line.rstrip("\r\n"))
+        if prefix == line:
+            return own[index] + (end if column else 0)
+        indent = len(line) - len(line.lstrip(" \t"))
+        behind = column > indent or (is_code and column == indent)
+        return own[index] + min(column + (len(prefix) if behind else 0), end)
+
+    def moved(one: Replacement) -> Replacement:
+        is_line = one.start == one.end and one.new.endswith(("\n", "\r"))  # a new one, above that of a magic
+        return Replacement(place(one.start, not is_line), place(one.end, one.start == one.end and not is_line), one.new)
+
+    return [moved(one) for one in replacements]

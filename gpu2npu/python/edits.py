@@ -9,9 +9,18 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gpu2npu.python.text import splice
 from gpu2npu.records import Bounds, Edit
+
+
+class Replacement(NamedTuple):
+    """The text between two offsets is replaced by another."""
+
+    start: int
+    end: int
+    new: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +89,11 @@ class Edited:
     def text(self) -> str:
         """The text after the edits."""
         return self._spliced(0, len(self.source), self._row.nodes)
+
+    @property
+    def replacements(self) -> list[Replacement]:
+        """What is replaced, in the order of the text, each with the new text. None overlaps another."""
+        return [Replacement(node.start, node.end, self._new(node)) for node in self._row.nodes]
 
     def made(self) -> Iterator[tuple[Edit, Edit | None]]:
         """The edits that are made, each with the outermost one that it is in, if any."""

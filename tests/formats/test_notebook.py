@@ -150,3 +150,40 @@ def test_any_notebook(migrated, cells: list[list[str]], indent: int | None, one_
         assert before == after
     del old["cells"], new["cells"]
     assert old == new
+
+
+STATEMENTS = st.sampled_from(
+    [
+        "import torch",
+        "import os, torch",
+        "from torch.cuda import amp, nccl",
+        "model.to(\n    'cuda',  # ü\n    non_blocking=True,\n)",
+        "with torch.cuda.amp.autocast(\n    enabled=True,\n    cache_enabled=False,\n):\n    model.cuda()",
+        "dist.init_process_group(\n  backend='nccl',\n)",
+        'if x:\n    y = f"""{model.cuda()}\n{torch.cuda.device_count()}"""',
+        "x = torch.cuda.FloatTensor(2); torch.backends.cudnn.benchmark = True",
+        "# a comment",
+        "",
+        "\n",
+    ]
+)
+PYTHON_CELLS = st.lists(st.lists(STATEMENTS, max_size=3).map("\n".join), min_size=1, max_size=4)
+
+
+@settings(max_examples=40)
+@given(PYTHON_CELLS, st.sampled_from([None, 1]), st.booleans())
+def test_cells_are_changed_as_the_same_code_in_one_file_is(
+    migrated, cells: list[str], indent: int | None, one_string: bool
+) -> None:
+    whole = migrated("\n".join(cells) + "\n", "a.py").removesuffix("\n")
+    written = (code(cell if one_string else cell.splitlines(keepends=True)) for cell in cells)
+    assert "\n".join(sources(migrated(notebook(*written, indent=indent), "a.ipynb"))) == whole
+
+
+def test_an_edit_over_several_lines_leaves_the_strings_of_the_others(migrated) -> None:
+    lines = ["import torch\n", "f(\n", "    'cuda',\n", "    1)\n", "\n", "%time m.to('cuda')\n", "x = 1\n"]
+    after = ["import torch\n", "import torch_npu\n", *(line.replace("cuda", "npu") for line in lines[1:])]
+    text = notebook(code(lines), code(["%%writefile a.py\n", "# coding: latin-1\n", "x = 'ü'\n", "y.to('cuda')"]))
+    new = json.loads(migrated(text.replace("f(", "torch.cuda.set_device("), "a.ipynb"))
+    assert new["cells"][0]["source"] == [line.replace("f(", "torch.npu.set_device(") for line in after]
+    assert new["cells"][1]["source"][1:] == ["# coding: latin-1\n", "x = 'ü'\n", "y.to('npu')"]
