@@ -28,7 +28,13 @@ def main():
 if __name__ == "__main__":
     main()
 """
-LIBRARY = b"import torch\n\n\nclass Net(torch.nn.Module):\n    pass\n"
+LIBRARY = b"""import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        self.fc = torch.nn.Linear(2, 2)
+"""
 
 
 @pytest.fixture
