@@ -112,8 +112,8 @@ print("done")
 """
 
 
-def test_what_scripts_ask_of_cuda_the_npu_answers(tmp_path):
+def test_what_scripts_ask_of_cuda_the_npu_answers(torch_python, tmp_path):
     (tmp_path / "script.py").write_text(IMPORT + SURFACE)
-    result = run(sys.executable, "-m", "gpu2npu", "run", "script.py", cwd=tmp_path)
+    result = run(sys.executable, "-m", "gpu2npu", "run", *torch_python, "script.py", cwd=tmp_path)
     assert result.stdout.splitlines()[-1] == "done"
     assert "transfer_to_npu disables torch.jit.script" in result.stderr
