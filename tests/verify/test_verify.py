@@ -28,6 +28,7 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.Complete
     return verified("-i", FIXTURE, "-v", "2.1.0", "--steps", 3, "-o", folder, "--html", page, "--", *TRAIN), folder
 
 
+@pytest.mark.long
 def test_a_migration_that_trains_the_same_says_so(clean: tuple[subprocess.CompletedProcess[str], Path]) -> None:
     done, folder = clean
     assert done.returncode == 0, done.stdout + done.stderr
@@ -40,6 +41,7 @@ def test_a_migration_that_trains_the_same_says_so(clean: tuple[subprocess.Comple
     assert "the same" in page and '"name":"Net.conv1"' in page and "://" not in page.replace("http://www.w3.org", "")
 
 
+@pytest.mark.long
 def test_a_change_that_matters_is_found_with_its_line(
     clean: tuple[subprocess.CompletedProcess[str], Path], tmp_path: Path
 ) -> None:
