@@ -84,6 +84,9 @@ def summary_lines(result: CheckResult, causes: int) -> Iterator[str]:
             yield one_line(f"  {blocker.places} x {shown_names(blocker)}, first at {blocker.first[0]}")
         if len(readiness.blockers) > _MOST_BLOCKERS:
             yield f"  and {counted(len(readiness.blockers) - _MOST_BLOCKERS, 'other')}"
+    kernels = result.native.kernels - result.native.apart
+    if kernels:
+        yield f"CUDA kernels of the program's own, to be written for an NPU: {kernels}"
     if readiness.uses:
         automatic, review, blocking = (
             f"{readiness.share(count):.0%}" for count in (readiness.automatic, readiness.review, readiness.blocking)

@@ -1,12 +1,13 @@
 """A check on a terminal, without one: rich writes to text."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from gpu2npu.records import Finding, FindingKind, Severity, Span
-from gpu2npu.report.check_result import CheckedFile, CheckedFinding, CheckResult, Effort, Readiness, Verdict
+from gpu2npu.report.check_result import CheckedFile, CheckedFinding, CheckResult, Effort, NativeCode, Readiness, Verdict
 from gpu2npu.report.check_terminal import print_report
 
 LINES = ("def f(x):", "    # [bold]前[/bold]", "\tx.cuda(\x1b)", "    return x")
@@ -80,3 +81,9 @@ def test_colours_are_for_terminals_that_have_some() -> None:
 
 def test_a_place_without_its_line_is_shown_without_code() -> None:
     assert " | " not in printed(result(Span(1, 0, 1, 1)))
+
+
+def test_kernels_that_block_are_said() -> None:
+    blocked = replace(result(), native=NativeCode(kernels=3, apart=1))
+    assert "CUDA kernels of the program's own, to be written for an NPU: 2\n" in printed(blocked)
+    assert "CUDA kernels" not in printed(replace(result(), native=NativeCode(kernels=1, apart=1)))
