@@ -163,8 +163,9 @@ def _parameter_gradient(comparison: Comparison, first: Difference) -> Explanatio
     if before is not None and _near(other.sketch - before.sketch, one, first.tolerance):
         return Explanation(Cause.KEPT, "the gradient is the original's plus that of the step before", module)
     factors = _gradient_factors(comparison, first.event.step)
-    if len(factors) > 1 and max(factors) - min(factors) <= _SAME * abs(factors[0]):
-        sentence = f"all gradients are {factors[0]:.6g} times the original's"
+    apart = max(_SAME, first.tolerance / FACTOR)  # by as much rounding moves each of them
+    if len(factors) > 1 and max(factors) - min(factors) <= apart * abs(factors[0]):
+        sentence = f"all gradients are {float(np.median(factors)):.3g} times the original's"
         return Explanation(Cause.FACTOR, f"{sentence}: averaged, summed, unscaled or clipped otherwise")
     return Explanation(Cause.GRADIENT, "the gradient of a parameter alone differs", module)
 
