@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpu2npu.engine.context import ProjectContext
+from gpu2npu.engine.cuda_branches import cuda_conditions
 from gpu2npu.engine.imports import imported_modules
 from gpu2npu.engine.match import find_matches
 from gpu2npu.engine.matches import Matches, Question
@@ -96,7 +97,7 @@ def _migrate(names: Names, rulebook: Rulebook, context: ProjectContext, rewrite:
 
 def _leave_other_branches(matches: Matches, file: PythonFile) -> None:
     """Drop what is in code that runs on no NPU, but not the new names of what the file imports."""
-    places = other_branches(file)
+    places = [*other_branches(file), *cuda_conditions(file)]
 
     def is_kept(place: Bounds) -> bool:
         return not any(start <= place[0] and place[1] <= end for start, end in places)

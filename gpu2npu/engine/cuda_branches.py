@@ -1,0 +1,70 @@
+"""Conditions under which only code of CUDA's own runs: kernels, their sources, NVIDIA's libraries. They stay as they
+are, and are false on an NPU."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+
+from gpu2npu.python.file import PythonFile
+from gpu2npu.python.nodes import walk
+from gpu2npu.python.syntax import IMPORTS, dotted_name, last_name, string_value
+from gpu2npu.records import Bounds
+
+_ASKED = re.compile(r"cuda\s*\.\s*is_available|CUDA_HOME|\bis_cuda")
+# Modules and names, and texts, of code for NVIDIA's GPUs.
+_NAME = re.compile(r"(^|_)(cuda|gpu|nvml|nvcc|cupy|pynvml|pycuda|nvidia)(_|$)", re.IGNORECASE)
+_TEXT = re.compile(r".*\.cuh?|.*_(cuda|gpu)\.(c|cc|cpp|h|hpp)|(WITH|USE)_CUDA|-?-?nvcc.*", re.IGNORECASE)
+_VENDOR = frozenset({"torch.version.cuda", "torch.version.hip"})
+_TORCH = re.compile(r"torch(\.|$)")
+
+
+def cuda_conditions(file: PythonFile) -> list[Bounds]:
+    """The places of conditions that ask for CUDA, and guard only what is CUDA's own."""
+    if _ASKED.search(file.text) is None:
+        return []
+    found: list[Bounds] = []
+    for node in file.parents:
+        if isinstance(node, ast.If) and not _calls_card(node.test) and _is_own(node.body):
+            found.append(file.bounds(node.test))
+        elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) and _asks_for_vendor(node):
+            found.append(file.bounds(node))
+    return sorted(found)
+
+
+def _asks_for_vendor(test: ast.BoolOp) -> bool:
+    """`torch.cuda.is_available() and torch.version.hip is None`"""
+    return any(dotted_name(part) in _VENDOR for part in walk(*test.values))
+
+
+def _calls_card(test: ast.expr) -> bool:
+    """Whether a condition holds elsewhere too: `a or torch.cuda.is_available()`, `not torch.cuda.is_available()`."""
+    return any(isinstance(part, (ast.Or, ast.Not)) for part in ast.walk(test))
+
+
+def _is_own(body: Sequence[ast.stmt]) -> bool:
+    """Whether statements only import, list or set what is CUDA's own, and print."""
+    marked = [_is_marked(statement) for statement in body]
+    return any(marked) and all(is_marked or _is_beside(each) for each, is_marked in zip(body, marked, strict=True))
+
+
+def _is_marked(statement: ast.stmt) -> bool:
+    if isinstance(statement, IMPORTS):
+        module = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""
+        names = [part for alias in statement.names for part in alias.name.split(".")]
+        of_torch = _TORCH.match(module or statement.names[0].name) is not None
+        return not of_torch and any(_NAME.search(name) for name in (*names, *module.split(".")))
+    value = statement.value if isinstance(statement, (ast.Assign, ast.AugAssign, ast.Expr)) else None
+    return value is not None and any(_TEXT.fullmatch(string_value(part) or "") for part in walk(value))
+
+
+def _is_beside(statement: ast.stmt) -> bool:
+    """`with_cuda = True`, `extension = CUDAExtension`, `print(...)`, `pass`"""
+    if isinstance(statement, ast.Assign):
+        value = statement.value
+        return isinstance(value, ast.Constant) or (last_name(value) or "") in {"CUDAExtension", "CUDA_HOME"}
+    if isinstance(statement, ast.Expr):
+        call = statement.value
+        return isinstance(call, ast.Constant) or (isinstance(call, ast.Call) and last_name(call.func) == "print")
+    return isinstance(statement, ast.Pass)
