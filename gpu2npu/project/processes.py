@@ -84,9 +84,13 @@ class _Worker(Generic[_Task]):
     def __init__(self, ask: Callable[[_Task], Any]) -> None:
         context = _start_context()
         self.connection, theirs = context.Pipe()
-        self.process: BaseProcess = context.Process(target=_serve, args=(ask, theirs))
+        is_fork = context.get_start_method() == "fork"
+        self.process: BaseProcess = context.Process(target=_serve, args=(ask if is_fork else None, theirs))
         self.process.start()
         theirs.close()  # so that its end is seen here
+        if not is_fork:  # what is large goes this way: `start` would wait for ever for a process that dies reading it
+            with suppress(OSError):
+                self.connection.send(ask)
         self.task: _Task
         self.seconds: float | None = None
 
@@ -152,8 +156,8 @@ def _start_context() -> Any:
     return multiprocessing.get_context("fork" if safe_to_fork else "spawn")
 
 
-def _serve(ask: Callable[[Any], Any], connection: Connection) -> None:
-    """The life of a worker. It ends with the process that started it."""
+def _serve(given: Callable[[Any], Any] | None, connection: Connection) -> None:
+    """The life of a worker, which reads first what it is to ask unless that is given. It ends with its parent."""
     global _is_worker
     _is_worker = True
     # Ctrl-C goes to the whole process group; the process that asks decides what happens.
@@ -163,7 +167,9 @@ def _serve(ask: Callable[[Any], Any], connection: Connection) -> None:
     gc.disable()
     gc.freeze()
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    with_deep_stack(lambda: _answer_tasks(ask, connection))
+    with suppress(EOFError):
+        ask = given or connection.recv()
+        with_deep_stack(lambda: _answer_tasks(ask, connection))
 
 
 def _end_with_parent() -> None:

@@ -1,14 +1,17 @@
+import functools
 import gc
+import os
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from gpu2npu.project.processes import available_cpus
+from gpu2npu.project.processes import TaskEndedError, available_cpus, in_processes
 from gpu2npu.project.workers import migrate_files
 from gpu2npu.records import MigratedFile
 
@@ -184,6 +187,26 @@ def is_running(pid: str) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] != "Z"
     except FileNotFoundError:
         return False
+
+
+class Deadly:
+    """Ends the process that loads it."""
+
+    def __reduce__(self) -> tuple[Callable[[int], None], tuple[int]]:
+        return os._exit, (3,)
+
+
+def test_a_worker_that_dies_while_it_reads_what_to_do_is_not_waited_for() -> None:
+    ask = functools.partial(print, Deadly(), bytes(1 << 20))  # more than a pipe holds
+    release = threading.Event()
+    other = threading.Thread(target=release.wait)  # beside it, workers are started without a fork
+    other.start()
+    try:
+        [(task, answer)] = in_processes(ask, ["task"], 1)
+    finally:
+        release.set()
+        other.join()
+    assert task == "task" and isinstance(answer, TaskEndedError)
 
 
 def test_available_cpus() -> None:
