@@ -18,6 +18,7 @@ from gpu2npu.python.inference import infer_kinds
 from gpu2npu.python.kinds import OWN
 from gpu2npu.python.names import Names
 from gpu2npu.python.source import SourceError, SourceFile, read_source
+from gpu2npu.python.text import holds
 from gpu2npu.python.tree import TreeError
 from gpu2npu.python.types import UNKNOWN
 from gpu2npu.records import Bounds, Edit, FileRewrite, FindingKind, Found, MigratedFile
@@ -100,7 +101,7 @@ def _leave_other_branches(matches: Matches, file: PythonFile) -> None:
     places = [*other_branches(file), *cuda_conditions(file)]
 
     def is_kept(place: Bounds) -> bool:
-        return not any(start <= place[0] and place[1] <= end for start, end in places)
+        return not any(holds(outer, place) for outer in places)
 
     def is_local(place: Bounds) -> bool:
         text = file.text[place[0] : place[1]]

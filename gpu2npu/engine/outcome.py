@@ -11,6 +11,7 @@ from gpu2npu.engine.needed_imports import needed_imports
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.edits import Edited
 from gpu2npu.python.file import PythonFile
+from gpu2npu.python.text import holds
 from gpu2npu.python.tree import parse
 from gpu2npu.records import Bounds, Change, Edit, FileRewrite, Finding, Found, MigratedFile, Operation
 
@@ -111,10 +112,6 @@ def _findings(file: PythonFile, found: Sequence[Found], rewrite: FileRewrite) ->
 
 def _stays(place: Bounds, edits: Sequence[Edit]) -> bool:
     """Whether the code at a place is still there after the edits of codemods."""
-    if not any(_holds(edit.extent, place) for edit in edits):
+    if not any(holds(edit.extent, place) for edit in edits):
         return True
-    return any(not isinstance(piece, str) and _holds(piece, place) for edit in edits for piece in edit.pieces)
-
-
-def _holds(outer: Bounds, inner: Bounds) -> bool:
-    return outer[0] <= inner[0] and inner[1] <= outer[1]
+    return any(not isinstance(piece, str) and holds(piece, place) for edit in edits for piece in edit.pieces)

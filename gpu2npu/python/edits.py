@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gpu2npu.python.text import splice
+from gpu2npu.python.text import holds, splice
 from gpu2npu.records import Bounds, Edit
 
 
@@ -73,7 +73,7 @@ class _Node:
 
     def keeps(self, piece: Bounds) -> bool:
         """Whether a piece of the source lies in what the edit replaces."""
-        return self.start <= piece[0] and piece[1] <= self.end
+        return holds(self.edit.extent, piece)
 
 
 class Edited:
@@ -135,8 +135,7 @@ class Edited:
 
     def _moved(self, edit: Edit, piece: Bounds) -> Edited:
         """A piece of code that an edit has from elsewhere, where its rule put something else."""
-        start, end = piece
-        inside = [other for other in self._edits if start <= other.extent[0] and other.extent[1] <= end]
+        inside = [other for other in self._edits if holds(piece, other.extent)]
         return Edited(self.source, [other for other in inside if (other.extent, other.rule) != (piece, edit.rule)])
 
     def _made_inside(self, node: _Node) -> Iterator[Edit]:
@@ -163,9 +162,8 @@ def conflict(one: Edit, other: Edit) -> bool:
 
 
 def _keeps(outer: Edit, inner: Edit) -> bool:
-    start, end = inner.extent
     kept = (piece for piece in outer.pieces if not isinstance(piece, str))
-    return outer.extent != inner.extent and any(piece[0] <= start and end <= piece[1] for piece in kept)
+    return outer.extent != inner.extent and any(holds(piece, inner.extent) for piece in kept)
 
 
 def _nested(edits: Sequence[Edit]) -> _Row:

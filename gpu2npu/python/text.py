@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from gpu2npu.records import Span
+from gpu2npu.records import Bounds, Span
 
 _NEWLINE = re.compile(r"\r\n?|\n")
 
@@ -87,6 +87,11 @@ def newline_of(text: str) -> str:
     """The line end that a text uses."""
     found = _NEWLINE.search(text)
     return found[0] if found is not None else "\n"
+
+
+def holds(outer: Bounds, inner: Bounds) -> bool:
+    """Whether what is between two offsets lies within what is between two others."""
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
 def splice(text: str, replacements: Iterable[tuple[int, int, str]]) -> str:
