@@ -85,7 +85,7 @@ def measure_parts(parts: Sequence[str], rounds: int) -> int:
 
 
 def targets(tree: Path, scratch: Path, rounds: int) -> list[Target]:
-    """What is asked for, measured: the check is that of the last, the largest, of the projects."""
+    """Measure the migration, and the check of the last and largest project, against what is asked of them."""
     smaller = scratch / "for-paconvert"
     copy_without_match(tree, smaller)
     _, large = project_trees(TREES, tree)[-1]

@@ -1,4 +1,4 @@
-"""Whether migrate, check and analyse agree about the ten labelled packages from PyPI."""
+"""Compares what migrate, check and analyse say about the ten labelled packages from PyPI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `gpu2npu check` and `gpu2npu analyse` cost on projects that none of us wrote, in time and memory."""
+"""The cost of `gpu2npu check` and `gpu2npu analyse` on projects that none of us wrote, in time and memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MODES = ("torch_apis", "affinity_apis", "third_party", "dynamic_shape")
 
 @dataclass(frozen=True)
 class ProjectCost:
-    """What a project of `files` Python files with `lines` lines costs: a check with an empty cache (`cold`), then with
+    """The cost of a project of `files` Python files with `lines` lines: a check with an empty cache (`cold`), then with
     what that left (`cached`), and each analysis by its name."""
 
     name: str

@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def timed(launcher: list[str], threads: int) -> dict[str, dict[str, list[float]]]:
-    """What `emulator_steps` measures in a process of its own, with so many threads for torch and for NumPy."""
+    """Return what `emulator_steps` measures in a process of its own, with `threads` threads for torch and for NumPy."""
     counts = {f"{library}_NUM_THREADS": str(threads) for library in ("OMP", "MKL", "GPU2NPU")}
     environment = emulating({**os.environ, **counts}, python=sys.executable, npus=2)
     program = [sys.executable, *launcher, "-m", STEPS, str(ROUNDS)]

@@ -1,4 +1,4 @@
-"""What the emulator's benchmark times: the same step on the CPU and on the emulated NPU, in turns.
+"""The steps that the emulator's benchmark times, each on the CPU and on the emulated NPU, in turns.
 
 Runs as a script under the emulator's environment and prints one JSON object: seconds of every round by workload and
 device. With RANK set it is one of the ranks of the distributed workload.

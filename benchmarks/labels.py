@@ -34,7 +34,7 @@ _TOKEN = re.compile(r"\w+|\W")
 
 @dataclass(frozen=True)
 class Label:
-    """What is right at one place: one or more of migrate, keep and report (see tests/labelled/README.md)."""
+    """The right outcome at one place: one or more of migrate, keep and report (see tests/labelled/README.md)."""
 
     package: str
     path: str
@@ -185,7 +185,10 @@ class _Only:
 
 
 def judge(labels: Iterable[Label], before: str, after: str, findings: Iterable[Finding]) -> list[Judged]:
-    """What became of the labelled places of one file. Raises ValueError where a label does not fit the file."""
+    """Judge the labelled places of one file by its migrated text and the findings about it.
+
+    Raises ValueError where a label does not fit the file.
+    """
     old = before.split("\n")
     new = _lines_after(old, after.split("\n"))
     spans = [finding.span for finding in findings]
@@ -217,7 +220,7 @@ def _lines_after(old: list[str], new: list[str]) -> list[str]:
 
 
 def _text_after(old: str, new: str, start: int, end: int) -> str:
-    """What stands in the new line where the old one has [start, end)."""
+    """Return the text that stands in the new line where the old one has [start, end)."""
     before, after = _TOKEN.findall(old), _TOKEN.findall(new)
     old_offsets, new_offsets = _offsets(before), _offsets(after)
     pieces = []

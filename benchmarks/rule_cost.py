@@ -1,4 +1,4 @@
-"""What more rules cost: one migration with the built-in rules, and with twice as many."""
+"""The cost of more rules: one migration with the built-in rules, and one with twice as many."""
 
 from __future__ import annotations
 

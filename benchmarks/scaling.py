@@ -1,4 +1,4 @@
-"""What data parallelism costs on emulated NPUs: the same global batch on 1, 2 and 4 ranks, beside torch and gloo.
+"""The cost of data parallelism on emulated NPUs: the same global batch on 1, 2 and 4 ranks, beside torch and gloo.
 
 One job of 4 ranks, started by run_distributed_npu.sh, takes every measurement in turns, so that a busy moment of the
 machine meets all: the first 1, 2 or 4 ranks train while the others wait for them. A rank has one thread. `python -m

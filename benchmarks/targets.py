@@ -1,4 +1,4 @@
-"""What the migration and the check of large projects are to take at most, beside what they take here and now.
+"""Targets for the migration and the check of large projects, beside what both take here and now.
 
 A ratio is of seconds by the clock, of runs that took turns; on a machine with other work the seconds of the processors
 say more, and stand beside them.
@@ -96,7 +96,7 @@ def _cached(scratch: Path) -> Run:
 
 
 def _ratio(name: str, peer: Sequence[Run], ours: Sequence[Run], asked: float) -> Target:
-    """How many times as fast ours is: the median of the rounds, by the clock and by the processors' seconds."""
+    """Return how many times as fast ours is: the median of the rounds, by the clock and by the processors' seconds."""
     pairs = list(zip(peer, ours, strict=True))
     value = statistics.median(one.seconds / other.seconds for one, other in pairs)
     return Target(name, value, statistics.median(one.cpu / other.cpu for one, other in pairs), asked, "times")

@@ -18,7 +18,7 @@ PLATFORM = ["--only-binary=:all:", "--python-version", "3.11", "--platform", "ma
 
 @dataclass(frozen=True)
 class Size:
-    """How much Python a tree holds; `lines` counts the last one too when no newline ends it."""
+    """The amount of Python in a tree; `lines` counts the last line too when no newline ends it."""
 
     files: int
     lines: int

@@ -1,4 +1,4 @@
-"""What the clients' tests share: the emulated NPU, as `gpu2npu run` sets it up, and comparisons with the CPU."""
+"""Fixtures of the clients' tests: the emulated NPU, as `gpu2npu run` sets it up, and comparisons with the CPU."""
 
 import copy
 import shutil

@@ -40,7 +40,7 @@ def staged(tmp_path_factory):
 
 
 def advised(folder, output):
-    """What the advisor prints, its table's lines joined, and the page that it writes as text."""
+    """Return what the advisor prints, its table's lines joined, and the page that it writes, as text."""
     said = run(MSPROF_ANALYZE, "advisor", "all", "-d", folder, "-o", output, "-l", "en")
     (page,) = output.glob("*.html")
     return said, re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""What a migration says about a file: the records that every layer hands on and every report is a view of."""
+"""The records of what a migration says about a file, which every layer hands on and every report is a view of."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class FindingKind(str, Enum):
-    """Why a place needs a person's eye."""
+    """The reason why a place needs a person's eye."""
 
     UNSUPPORTED = "unsupported"  # known not to work on the NPU in this release
     FALLBACK = "fallback"  # works, but on the CPU: slow
@@ -16,7 +16,7 @@ class FindingKind(str, Enum):
 
 
 class Severity(str, Enum):
-    """What a finding costs, from the most: see rulebook/severity.py."""
+    """The cost of a finding, from the most: see rulebook/severity.py."""
 
     BLOCKER = "blocker"  # cannot run on the NPU as it stands, and nothing takes its place as it is
     CHANGE = "change"  # a line to write, which the message shows
@@ -102,7 +102,7 @@ class Edit:
 
     @property
     def extent(self) -> Bounds:
-        """What is replaced."""
+        """The bounds of what is replaced."""
         return self.replaced or self.place
 
     @property
@@ -141,7 +141,7 @@ class FileRewrite:
 
 
 class AdviceKind(str, Enum):
-    """What following an advice is good for."""
+    """The benefit of following an advice."""
 
     PRECISION = "precision"  # results nearer to those on a GPU
     PERFORMANCE = "performance"  # the code works on the NPU, and could be faster
@@ -185,7 +185,7 @@ class MigratedFile:
 
 
 class NativeKind(str, Enum):
-    """What of a project's C++ and CUDA code stands somewhere: the column Kind of cuda_op_list.csv."""
+    """The kinds of places in a project's C++ and CUDA code: the column Kind of cuda_op_list.csv."""
 
     OPERATOR = "operator"  # a function that the extension exports to Python
     KERNEL = "kernel"  # the definition of a __global__ function
@@ -222,7 +222,7 @@ class PathNote:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one migration did to a whole project. Every tuple is sorted by path.
+    """The outcome of one migration for a whole project. Every tuple is sorted by path.
 
     `copied` are the files that are not among `files`, copied as they are; `skipped` the folders left out by design.
     `seconds` is wall-clock time.
@@ -238,5 +238,5 @@ class Outcome:
 
     @property
     def complete(self) -> bool:
-        """Whether everything was migrated or copied."""
+        """Return whether everything was migrated or copied."""
         return not any(file.failure for file in self.files) and not any(note.failed for note in self.notes)

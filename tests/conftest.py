@@ -48,7 +48,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session", autouse=True)
 def signals_that_end_what_tests_start() -> None:
-    """What nohup and `&` in a script have ignored is ignored in children too; what has a handler is not."""
+    """Let SIGINT and SIGHUP end what tests start: children inherit what nohup and `&` ignore, and no handlers."""
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)

@@ -55,7 +55,7 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How many changes and findings were compared, and what was not the same."""
+    """The number of changes and findings that were compared, and what was not the same."""
 
     changes: int
     findings: int
@@ -119,7 +119,7 @@ def _with_analysis(request: Request, migrated: Mapping[str, MigratedFile]) -> It
 
 
 def _without_gates(request: Request, migrated: Mapping[str, MigratedFile]) -> Iterator[Disagreement]:
-    """What the rules have to say of every Python file, whatever words it has."""
+    """Yield what the rules find in any Python file, whatever words it has, and the migration does not."""
     place = check_request(request)
     sources, _ = read_files(place.root, discover(place.root, place.only).python)
     excluded = frozenset(path for path in sources if request.excludes(path))

@@ -28,7 +28,7 @@ BURN = "while True: pass"
 
 @dataclass(frozen=True)
 class Setting:
-    """What a run of the suite differs in; `python` is a version with a virtual environment of its own."""
+    """The settings of a run of the suite; `python` is a version with a virtual environment of its own."""
 
     name: str
     environment: dict[str, str] = field(default_factory=dict)
@@ -96,7 +96,7 @@ def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _run(setting: Setting, python: Path, number: int, pytest: Sequence[str]) -> tuple[bool, str]:
-    """Whether the suite passes, and its last line, with the seed and the log where it does not."""
+    """Run the suite with a setting; return whether it passes, and its last line, with seed and log if it fails."""
     with contextlib.ExitStack() as stack:
         if setting.busy:
             stack.enter_context(_busy_cores())

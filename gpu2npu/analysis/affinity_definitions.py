@@ -1,4 +1,4 @@
-"""Functions and classes that spell out what torch_npu has one operator for, told by what they do."""
+"""Functions and classes that spell out what torch_npu has one operator for, recognised by what they do."""
 
 from __future__ import annotations
 

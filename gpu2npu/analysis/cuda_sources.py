@@ -49,7 +49,7 @@ def native_places(files: Mapping[str, bytes]) -> tuple[NativePlace, ...]:
     them.
 
     Copies of NVIDIA's libraries, such as the CUTLASS that many projects carry, are left out: what includes them is
-    told of.
+    reported.
     """
     files = _without_libraries(files)
     project = torch_project(files)

@@ -1,4 +1,4 @@
-"""Analysing one file: what is asked of it is told by findings and advice in the record of a migration."""
+"""Analyses one file: what is asked of it is answered by findings and advice in the record of a migration."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class FileAnalyser:
         return MigratedFile(names.path, content, findings=tuple(findings), advice=tuple(advice))
 
     def _notebook(self, source: bytes, path: str) -> MigratedFile:
-        """All cells as one program; places are told by cell."""
+        """All cells as one program; places are given by cell."""
         try:
             program, cells = read_cells(source.decode("utf-8-sig"))
         except UnicodeDecodeError as error:

@@ -2,8 +2,8 @@
 has to rewrite: an unsupported API, a CUDA operator, a CUDA API, an API of which nothing is known.
 
 The library is read, never imported. Calls are followed through its files, its classes and what its packages re-export;
-what a variable holds is told from annotations, assignments, defaults and what functions return. A call through an
-object of which nothing is told is not followed.
+what a variable holds is inferred from annotations, assignments, defaults and what functions return. A call through an
+object of which nothing is known is not followed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def analyse_library(root: Path, files: Mapping[str, bytes], version: str) -> tup
     `files` are its Python, C++ and CUDA files by path in the folder `root`, which is only a name here. `version` is one
     of support.tables.VERSIONS.
     """
-    # A setup script is no part of what users import.
+    # A setup script is not a part of what users import.
     python = {path: source for path, source in files.items() if path.endswith(".py") and not path.endswith("setup.py")}
     meanings, notes = read_library(root, python)
     operators = OperatorNames(api for _, api in operator_lines(files, extensions(torch_project(files, root))))

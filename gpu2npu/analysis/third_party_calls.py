@@ -33,7 +33,7 @@ _WORST_FIRST = (FindingKind.UNSUPPORTED, FindingKind.UNKNOWN, FindingKind.REVIEW
 @dataclass(frozen=True)
 class ListedApi:
     """A function or class of a library that reaches `needs`, names of APIs and operators, sorted; empty where the table
-    does not tell them."""
+    does not name them."""
 
     kind: FindingKind
     needs: tuple[str, ...]
@@ -46,7 +46,7 @@ def read_listed(table: bytes, found: dict[str, ListedApi]) -> None:
     what is unsupported.
 
     Raises:
-        ValueError: It is no such table; the message says why.
+        ValueError: It is not such a table; the message says why.
     """
     csv.field_size_limit(1 << 30)
     try:

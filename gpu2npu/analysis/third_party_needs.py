@@ -13,7 +13,7 @@ from gpu2npu.support.verdicts import VerdictKind, is_torch_api, verdict
 
 
 class Needs:
-    """The needs of names with torch_npu for PyTorch `version`, each told once."""
+    """The needs of names with torch_npu for PyTorch `version`, each given once."""
 
     def __init__(self, version: str, rulebook: Rulebook, operators: OperatorNames) -> None:
         self._version = version
@@ -45,7 +45,7 @@ class Needs:
             return _own_operator(operator)
         found = self._table.rule_for(name)
         if found is not None and found[0].where == Where():
-            # Of the members of an object, those that a rule names; its class was told of where it was made.
+            # Of the members of an object, those that a rule names; its class was reported where it was made.
             if how != "member":
                 return self._by_rule(name, *found)
             need = self._by_rule(name, *found) if found[1] == name else None

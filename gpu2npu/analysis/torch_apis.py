@@ -102,7 +102,7 @@ def known_verdict(api: str, version: str) -> Verdict:
 
 
 def _uses(code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
-    """Each place that uses an API worth telling of, and the API."""
+    """Each place that uses an API worth reporting, and the API."""
     for call, scope in code.calls:
         function = call.func
         qualified = code.qualified(function, scope)
@@ -121,7 +121,7 @@ def _uses(code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
 
 @cache
 def _is_told(api: str, version: str, called: bool) -> bool:
-    """Tell whether there is something to tell of a use of `api`. A name that is not called may be no API at all."""
+    """Tell whether there is something to report of a use of `api`. A name that is not called may not be an API."""
     if _OF_DTYPE.fullmatch(api) or _is_in(api, _OF_RULES) or _is_in(api, _OTHER_DEVICES) or not is_torch_api(api):
         return False
     kind = known_verdict(api, version).kind
@@ -136,7 +136,7 @@ def _is_in(api: str, spaces: tuple[str, ...]) -> bool:
 
 @cache
 def _worth_asking(method: str, version: str) -> bool:
-    """Tell whether a method of this name is something to tell of where the receiver is torch's: most are not, and then
+    """Tell whether a method of this name is something to report where the receiver is torch's: most are not, and then
     nobody needs to know the receiver."""
     return any(_method_is_told(owner, method, version) for owner in _RECEIVERS)
 

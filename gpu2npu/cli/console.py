@@ -1,5 +1,7 @@
-"""What a migration shows: a progress bar and a table on a terminal, plain lines in a pipe. Rich is loaded only for a
-terminal."""
+"""The output of a migration: a progress bar and a table on a terminal, plain lines in a pipe.
+
+Rich is loaded only for a terminal.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ def _show_plainly(done: int, total: int, verb: str = "done") -> None:
 
 
 class _Bar:
-    """A progress bar, drawn when it is told something: a thread that draws it would make it unsafe to fork workers."""
+    """A progress bar, drawn when it is updated: a thread that draws it would make it unsafe to fork workers."""
 
     def __init__(self) -> None:
         self._bar: ProgressBar | None = None
@@ -77,7 +79,7 @@ class _Bar:
 
 
 def show_outcome(outcome: Outcome, place: str, stream: TextIO, quiet: bool) -> None:
-    """What could not be done, on stderr; then, unless `quiet`, what was left out and the summary, on `stream`."""
+    """Show what could not be done, on stderr; then, unless `quiet`, what was left out and the summary, on `stream`."""
     for line, failed in problem_lines(outcome):
         if failed:
             print(f"Error: {line}", file=sys.stderr)

@@ -17,7 +17,7 @@ from gpu2npu.near_names import did_you_mean
 
 @dataclass(frozen=True)
 class LazyCommand:
-    """Where a subcommand lives, and the line that `--help` shows for it without importing it."""
+    """The place of a subcommand, and the line that `--help` shows for it without importing it."""
 
     module: str
     attribute: str

@@ -278,7 +278,7 @@ def _refuse_options_before(ctx: click.Context, command: str) -> None:
 
 
 class _BugError(Exception):
-    """An exception that no one expected: told in one sentence, its traceback in a file if asked for."""
+    """An exception that no one expected: reported in one sentence, its traceback in a file if asked for."""
 
     def __init__(self, error: Exception, traceback_wanted: bool) -> None:
         where = "run again with --log-level debug for a traceback"
@@ -300,7 +300,7 @@ def _write_traceback(error: Exception) -> str:
 def main() -> NoReturn:
     """The entry point: every way to fail is one sentence on stderr and an exit code of its own."""
     for stream in (sys.stdout, sys.stderr):
-        # A path that the terminal's encoding cannot show is no reason to fail.
+        # A path that the terminal's encoding cannot show is not a reason to fail.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:

@@ -39,7 +39,7 @@ def show_diff(request: Request, quiet: bool) -> int:
 
 
 def _sections(path: str, source: bytes) -> list[tuple[int, str]]:
-    """Where the cells of a notebook start."""
+    """Return the first line and the name of each cell of a notebook; nothing for other files."""
     if not path.endswith(".ipynb"):
         return []
     from gpu2npu.formats.notebook import cell_lines

@@ -1,4 +1,4 @@
-"""What the commands about rules have in common."""
+"""Options and error handling that the commands about rules share."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test(files: tuple[Path, ...]) -> None:
 
 
 def _test_file(path: Path, rulebook: Rulebook) -> bool:
-    """Run the examples of one file and show them; tells whether one failed."""
+    """Run the examples of one file and show them; return whether one failed."""
     runs = list(run_examples((rule for rule in rulebook.rules if rule.file == str(path)), rulebook))
     failures = [run for run in runs if run.problem is not None]
     for run in failures:

@@ -23,7 +23,7 @@ from gpu2npu.emulator.launch import NPUS, Launch, LaunchError, emulating, prepar
 from gpu2npu.emulator.machine.filesystem import ASCEND, EXPECTED, show_ascend_files
 from gpu2npu.support.releases import RELEASES, known_torch_npu, known_version, unknown_version
 
-MOST_SCRIPT = 1 << 20  # bytes; what is larger is no shell script
+MOST_SCRIPT = 1 << 20  # bytes; what is larger is not a shell script
 
 EPILOG = """
 \b

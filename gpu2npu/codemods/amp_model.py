@@ -170,7 +170,7 @@ def _rewritten(found: _Backward) -> Iterator[Step]:
 
 
 def _obstacle(found: _Backward) -> str | None:
-    """Why a loop is left to its author; None if it is rewritten."""
+    """Return the reason why a loop is left to its author; None if it is rewritten."""
     file, call = found.file, found.call
     if _has_mixed_precision(file):
         return "This file has mixed precision of its own, which is kept"
@@ -194,7 +194,7 @@ def _has_mixed_precision(file: ParsedFile) -> bool:
 
 
 def _is_whole(file: ParsedFile, call: ast.Call) -> bool:
-    """Whether a call is all of a statement, on lines of its own; the value of a clipping may be used."""
+    """Return whether a call is all of a statement, on lines of its own; the value of a clipping may be used."""
     statement = file.statement(call)
     if len(same_line(file, statement)) != 1 or not begins_line(file, statement):
         return False

@@ -111,7 +111,7 @@ def _is_count(file: ParsedFile, node: ast.AST) -> bool:
 
 
 def _asks_for_several(file: ParsedFile, count: ast.AST) -> bool:
-    """Whether a count is asked to be more than one, and not only more than none."""
+    """Return whether a count is used otherwise than in a comparison that only asks for a first card, as `count > 0`."""
     comparison = file.parents[count]
     return not (isinstance(comparison, ast.Compare) and _SOME.search(file.code(comparison)) is not None)
 

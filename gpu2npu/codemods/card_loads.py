@@ -51,7 +51,7 @@ def _made_by(flow: Dataflow, place: AnyPlace) -> Iterator[CallPlace]:
 
 
 def _says_where(call: ast.Call) -> bool:
-    """Whether a call of torch.load has a map_location, or arguments that the text does not show."""
+    """Return whether a call of torch.load has a map_location, or arguments that the text does not show."""
     given = arguments(call)
     by_position = [each for each in given if argument_keyword(each) is None]
     return (

@@ -1,4 +1,4 @@
-"""Whether a wrap in DataParallel can be rewritten with certainty, and what to write there by hand if not."""
+"""Judges whether a wrap in DataParallel can be rewritten with certainty, and says what to write by hand if not."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _BY_HAND = (
 
 @dataclass(frozen=True)
 class Obstacle:
-    """Why a wrap does not become one in DistributedDataParallel, and what to do instead.
+    """The reason why a wrap does not become one in DistributedDataParallel, and what to do instead.
 
     `one_npu` says that the model goes to one NPU without a wrapper; else the wrap stays as it is. `one_process` says
     that this is so for the whole program.
@@ -65,7 +65,7 @@ class Obstacle:
 
 
 def obstacle(program: Program, wrap: Wrap, programs: Sequence[Entry]) -> Obstacle | None:
-    """What keeps a wrap from being rewritten; None if nothing does. `programs` are those that run it."""
+    """Return what keeps a wrap from being rewritten; None if nothing does. `programs` are those that run it."""
     found = _on_one_npu(program, wrap, programs)
     if found is not None:
         return found
@@ -74,7 +74,7 @@ def obstacle(program: Program, wrap: Wrap, programs: Sequence[Entry]) -> Obstacl
 
 
 def _on_one_npu(program: Program, wrap: Wrap, programs: Sequence[Entry]) -> Obstacle | None:
-    """Why the model works without a wrapper, and not in DistributedDataParallel."""
+    """Return why the model works without a wrapper, and not in DistributedDataParallel; None if it is not so."""
     if not program.trains or (not programs and _is_for_evaluation(wrap)):
         return Obstacle(_NO_TRAINING, one_npu=True)
     model = model_class(program, wrap.file, wrap.module)
@@ -94,7 +94,7 @@ def _on_one_npu(program: Program, wrap: Wrap, programs: Sequence[Entry]) -> Obst
 
 
 def _reason_to_stay(wrap: Wrap, programs: Sequence[Entry]) -> str | None:
-    """Why a wrap stays as it is, and what to write there."""
+    """Return why a wrap stays as it is, and what to write there; None if it does not stay."""
     module = wrap.module_code
     if not programs:
         return (
@@ -119,7 +119,7 @@ def _reason_to_stay(wrap: Wrap, programs: Sequence[Entry]) -> str | None:
 
 
 def _has_parameters(model: ModelClass) -> bool:
-    """Whether a class has parameters of its own: a loss with centers or weights that are learnt."""
+    """Return whether a class has parameters of its own: a loss with centers or weights that are learnt."""
     return any(isinstance(node, ast.Call) and last_name(node.func) == "Parameter" for node in walk(model.node))
 
 
@@ -133,7 +133,7 @@ def _unmoved(module: ast.expr) -> ast.expr:
 
 
 def _is_frozen(wrap: Wrap) -> bool:
-    """Whether the gradients of all parameters are taken by a statement that always runs before the wrap."""
+    """Return whether a statement that always runs before the wrap takes the gradients of all parameters."""
     file, code = wrap.file, wrap.file.code(_unmoved(wrap.module))
     function = function_above(file, wrap.call)
     start, _ = file.bounds(wrap.call)
@@ -150,7 +150,7 @@ def _is_frozen(wrap: Wrap) -> bool:
 
 
 def own_group(entry: Entry) -> str | None:
-    """Where a program makes its process group, or starts its processes, itself: "train.py:12"."""
+    """Return where a program makes its process group, or starts its processes, itself: "train.py:12"."""
     return entry.program.once((own_group, entry), lambda: _own_group(entry))
 
 
@@ -168,7 +168,7 @@ def _group_calls(file: ParsedFile) -> list[ast.Call]:
 
 
 def trains(entry: Entry) -> bool:
-    """Whether a program computes gradients."""
+    """Return whether a program computes gradients."""
     return entry.program.once((trains, entry), lambda: any(True for _ in entry.running(_backward_calls)))
 
 
@@ -189,7 +189,7 @@ def _is_loss(wrap: Wrap) -> bool:
 
 
 def is_part(wrap: Wrap) -> bool:
-    """Whether the wrap replaces a part of a module: `model.features = DataParallel(model.features)`."""
+    """Return whether the wrap replaces a part of a module: `model.features = DataParallel(model.features)`."""
     target = target_of(wrap)
     if not isinstance(target, ast.Attribute):
         return False
@@ -209,7 +209,7 @@ def whole_model(wrap: Wrap) -> tuple[str, ast.stmt] | None:
 
 
 def _is_module_class(file: ParsedFile, node: ast.AST) -> bool:
-    """Whether a method that holds the node belongs to a module."""
+    """Return whether a method that holds the node belongs to a module."""
     scope = file.scope_of(node).enclosing_class()
     if scope is None or not isinstance(scope.node, ast.ClassDef):
         return False

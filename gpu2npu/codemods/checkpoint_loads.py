@@ -59,8 +59,11 @@ def _texts(flow: Dataflow, path: AnyPlace) -> set[str]:
 
 
 def _is_read_later(flow: Dataflow, written: AnyPlace, read: AnyPlace) -> bool:
-    """Whether a path that is read is one that was written before: the same text in the same function below, or the same
-    name of a file or setting in any, below a loop or after a call of the function that writes."""
+    """Return whether a path that is read was written before.
+
+    That is the same text below in the same function, or the same name of a file or setting in any function, below a
+    loop or after a call of the function that writes.
+    """
     path = _spelled(flow, read)
     if _text(written) != _text(read) and _text(_spelled(flow, written)) != _text(path):
         return False
@@ -89,7 +92,7 @@ def _text(place: AnyPlace) -> str:
 
 
 def _is_called_later(flow: Dataflow, writes: FunctionPlace, reads: FunctionPlace) -> bool:
-    """Whether some function calls first the one that writes and then the one that reads."""
+    """Return whether some function calls first the one that writes and then the one that reads."""
     before = [(_node(enclosing_function(call)), call) for call in flow.callers(writes)]
     after = [(_node(enclosing_function(call)), call) for call in flow.callers(reads)]
     return any(
@@ -114,7 +117,7 @@ def _start(place: AnyPlace) -> int:
 
 
 def _is_below_loop(place: AnyPlace) -> bool:
-    """Whether a loop stands above a place in its function."""
+    """Return whether a loop stands above a place in its function."""
     function = enclosing_function(place)
     code = walk(function.node if function is not None else place.file.tree)
     loops = (node for node in code if isinstance(node, (*FORS, ast.While)))
@@ -148,7 +151,7 @@ def _wait(load: AnyPlace, rewriting: Rewriting) -> None:
 
 
 def _is_within(place: AnyPlace, node: ast.AST, function: FunctionPlace | None) -> bool:
-    """Whether a node above a place is inside its function."""
+    """Return whether a node above a place is inside its function."""
     if function is None:
         return True
     for found in place.above():
@@ -160,7 +163,7 @@ def _is_within(place: AnyPlace, node: ast.AST, function: FunctionPlace | None) -
 
 
 def _waits_before(file: ParsedFile, statement: ast.stmt) -> bool:
-    """Whether the statement above is a barrier."""
+    """Return whether the statement above is a barrier."""
     block = block_of(file, statement)
     index = next(index for index, part in enumerate(block) if part is statement)
     return index > 0 and "barrier(" in file.code(block[index - 1])

@@ -1,4 +1,4 @@
-"""Which structural rewrites a user asks for."""
+"""The choice of the structural rewrites that a user asks for."""
 
 from __future__ import annotations
 

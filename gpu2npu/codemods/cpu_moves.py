@@ -64,6 +64,6 @@ def _goes_to_cpu(file: ParsedFile, call: ast.Call) -> bool:
 
 
 def _is_saved(file: ParsedFile, call: ast.Call) -> bool:
-    """Whether only a state dict is taken of what went to the CPU."""
+    """Return whether only a state dict is taken of what went to the CPU."""
     attribute = file.parents[call]
     return isinstance(attribute, ast.Attribute) and attribute.attr == "state_dict"

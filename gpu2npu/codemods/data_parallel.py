@@ -69,7 +69,7 @@ def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewr
 
 
 def _obstacles(program: Program, wraps: Sequence[Wrap], programs: Entries) -> dict[Wrap, Obstacle]:
-    """What keeps wraps from being rewritten; where a program has to stay one process, all of its wraps."""
+    """Return what keeps wraps from being rewritten; where a program has to stay one process, all of its wraps."""
     running = {wrap: programs.that_run(wrap.file, wrap.call) for wrap in wraps}
     found = {wrap: each for wrap in wraps if (each := obstacle(program, wrap, running[wrap])) is not None}
     alone = {entry: each for wrap, each in found.items() if each.one_process for entry in running[wrap]}
@@ -117,7 +117,7 @@ def _rewritten(
 
 
 def _named_otherwise(program: Program, wraps: Sequence[Wrap]) -> Iterator[Step]:
-    """What names DataParallel, or its function, without being one of the wraps."""
+    """Yield the steps for what names DataParallel, or its function, without being one of the wraps."""
     yield from report_functions(program)
     stays = _staying(program, wraps)
     for reference in _references(program):

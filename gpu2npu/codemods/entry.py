@@ -41,7 +41,7 @@ class Entry:
     reached: frozenset[Definition]
 
     def runs(self, file: ParsedFile, node: ast.AST) -> bool:
-        """Whether a node of one of its files lies in code that it may run."""
+        """Return whether a node of one of the program's files lies in code that the program may run."""
         return file.path in self.files and all(self._enters(file, above) for above in file.above(node))
 
     def _enters(self, file: ParsedFile, node: ast.AST) -> bool:
@@ -50,7 +50,7 @@ class Entry:
         return file is self.file or not is_main_guard(node)
 
     def runs_at(self, file: ParsedFile, offset: int) -> bool:
-        """Whether what stands at an offset of one of its files lies in code that it may run."""
+        """Return whether what stands at an offset of one of the program's files lies in code that it may run."""
         if file.path not in self.files:
             return False
         spans = self.program.of_file(_entered, file)
@@ -156,7 +156,7 @@ def _index(program: Program, files: Iterable[ParsedFile]) -> DefinitionIndex:
 
 
 def _is_started(file: ParsedFile, is_imported: bool) -> bool:
-    """Whether a file is a script: it has a main guard, or nothing imports it and it does something by itself."""
+    """Return whether a file is a script: it has a main guard, or nothing imports it and it does something by itself."""
     if main_guard(file) is not None:
         return True
     return not is_imported and any(
@@ -165,7 +165,7 @@ def _is_started(file: ParsedFile, is_imported: bool) -> bool:
 
 
 def _calls(statement: ast.stmt) -> bool:
-    """Whether a statement calls something for its effect: `main()`."""
+    """Return whether a statement calls something for its effect: `main()`."""
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
 
 

@@ -29,7 +29,7 @@ _DEPTH = 5
 
 @dataclass(frozen=True)
 class _Access:
-    """How a loader is spelled at a place: `text`, for the expression `node` there."""
+    """A loader as code at a place: `text` spells it, and begins with the expression at `place`."""
 
     text: str
     place: AnyPlace
@@ -122,7 +122,7 @@ class _Finder:
         return found or self._by_parameter(place, function, access)
 
     def _translated(self, access: _Access, function: FunctionPlace, call: CallPlace) -> _Access | None:
-        """How a loader that a function uses is spelled where the function is called; None if it is another there."""
+        """Return how a function's loader is spelled where the function is called; None if it is another one there."""
         root = _root(access.place.node)
         assert isinstance(root, ast.Name)
         rest = access.text[len(root.id) :]
@@ -146,7 +146,7 @@ class _Finder:
         return None
 
     def _by_parameter(self, place: AnyPlace, function: FunctionPlace, access: _Access) -> bool:
-        """Where a function gets the number of the epoch, its sampler can get it there."""
+        """Give the sampler the epoch in a function that has its number as a parameter; return whether it has one."""
         names = [parameter.arg for parameter in function.node.args.args]
         epoch = next((name for name in names if name in _EPOCH_NAMES), None)
         return epoch is not None and self._before(place, access, epoch)
@@ -167,7 +167,7 @@ class _Finder:
         self.rewriting.put(file, start, start, text, _MESSAGE)
 
     def _is_made_in(self, loop: ast.For | ast.AsyncFor, access: _Access) -> bool:
-        """Whether the loader is assigned anew within the loop over epochs."""
+        """Return whether the loader is assigned anew within the loop over epochs."""
         root = _root(access.place.node)
         if not isinstance(root, ast.Name):
             return False
@@ -233,7 +233,7 @@ def _epoch_loop(flow: Dataflow, place: AnyPlace) -> ast.For | ast.AsyncFor | Non
 
 
 def _counts(flow: Dataflow, place: AnyPlace) -> bool:
-    """Whether an expression gives numbers one after another."""
+    """Return whether an expression gives numbers one after another."""
     node = place.node
     if isinstance(node, ast.Name):
         values = flow.assigned(place.beside(node))

@@ -1,4 +1,4 @@
-"""Which statements only write files, and may be left to rank 0."""
+"""Finds the statements that only write files, and may be left to rank 0."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _DEPTH = 4
 
 
 class Effect(Enum):
-    """What a statement does besides computing."""
+    """The effect of a statement besides computing."""
 
     WRITE = "writes files"
     FOLDER = "makes folders"
@@ -77,7 +77,7 @@ class Effects:
     flow: Dataflow
 
     def of(self, file: ParsedFile, node: ast.stmt) -> Effect:
-        """What a statement does, if that is all it does: an `if` whose branches all write is one that writes."""
+        """Return the only effect of a statement, else OTHER: an `if` whose branches all write is one that writes."""
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             call = Place(file, node.value)
             return self.of_call(call) if self.has_local_arguments(call) else Effect.OTHER
@@ -91,11 +91,11 @@ class Effects:
         return Effect.OTHER
 
     def of_block(self, file: ParsedFile, block: Sequence[ast.stmt]) -> Effect:
-        """What several statements do together."""
+        """Return the effect of several statements together."""
         return _most([self.of(file, part) for part in block])
 
     def of_call(self, call: CallPlace) -> Effect:
-        """What a call does, leaving aside what its arguments do."""
+        """Return the effect of a call, leaving aside those of its arguments."""
         func = call.node.func
         name = call.file.qualified(func)
         method = func.attr if isinstance(func, ast.Attribute) else None
@@ -114,12 +114,12 @@ class Effects:
         return Effect.WRITE if local and not _is_used_outside(file, node) else Effect.OTHER
 
     def has_local_arguments(self, call: CallPlace) -> bool:
-        """Whether one rank can compute alone what a call is given."""
+        """Return whether one rank can compute alone what a call is given."""
         owner = [call.node.func.value] if isinstance(call.node.func, ast.Attribute) else []
         return all(self.is_local(call.beside(part)) for part in (*owner, *map(argument_value, arguments(call.node))))
 
     def is_local(self, place: AnyPlace, depth: int = _DEPTH) -> bool:
-        """Whether one rank can compute something alone: no model is run, and no collective is called."""
+        """Return whether one rank can compute something alone: no model is run, and no collective is called."""
         calls = [place.beside(node) for node in walk(place.node) if isinstance(node, ast.Call)]
         return all(self._is_local_call(call, depth) for call in calls)
 
@@ -156,14 +156,14 @@ def _is_image(file: ParsedFile, node: ast.expr, depth: int) -> bool:
 
 
 def _most(effects: Sequence[Effect]) -> Effect:
-    """What several statements do together."""
+    """Combine the effects of several statements into one."""
     if not effects or Effect.OTHER in effects:
         return Effect.OTHER
     return next(effect for effect in (Effect.WRITE, Effect.FOLDER, Effect.PRINT) if effect in effects)
 
 
 def _is_used_outside(file: ParsedFile, node: ast.With | ast.AsyncWith) -> bool:
-    """Whether what the block of a `with` assigns is used elsewhere in its function."""
+    """Return whether what the block of a `with` assigns is used elsewhere in its function."""
     targets: list[ast.expr] = []
     for part in walk(*node.body):
         if isinstance(part, ast.Assign):

@@ -1,4 +1,4 @@
-"""How a file spells a module or name that new code needs, and the import it gets if it does not have it yet.
+"""The spelling of a module or name that new code needs in a file, and the import that adds it where it is missing.
 
 Asked twice, this says the same: equal edits of several codemods become one.
 """
@@ -33,8 +33,7 @@ class Spelling:
 
 
 def spelling(file: ParsedFile, qualified: str) -> Spelling:
-    """What a file writes for a module (`torch.distributed`, `os`) or for what a module of torch has
-    (`torch.utils.data.DistributedSampler`).
+    """Return how a file spells a module (`os`), or a name in one of torch's (`torch.utils.data.DataLoader`).
 
     A name that the file's own imports bind comes first, then an attribute of a module that they bind (but of plain
     `torch` only where the file imports that very submodule), then a new import.
@@ -62,7 +61,7 @@ def spelling(file: ParsedFile, qualified: str) -> Spelling:
 
 
 def _bound(file: ParsedFile) -> Iterator[tuple[str, str]]:
-    """What the imports at the top level of the file bind: the qualified name of each, and its local name."""
+    """Yield what the imports at the top level of the file bind: the qualified name of each, and its local name."""
     for name, bindings in file.module.bindings.items():
         if all(isinstance(binding, Imported) and _is_top_level(file, binding.statement) for binding in bindings):
             meaning = file.names.name(name, file.module)
@@ -75,7 +74,7 @@ def _is_top_level(file: ParsedFile, statement: ast.AST) -> bool:
 
 
 def _imports_of_torch(file: ParsedFile, qualified: str) -> bool:
-    """Whether `import torch.distributed` makes `torch.distributed`, or `torch.distributed.x`, at hand."""
+    """Return whether `import torch.distributed` makes `torch.distributed`, or `torch.distributed.x`, available."""
     modules = [
         alias.name
         for statement in _imports(file)
@@ -95,7 +94,7 @@ def _statement(qualified: str) -> tuple[str, str]:
 
 
 def _is_free(file: ParsedFile, name: str, qualified: str) -> bool:
-    """Whether the file binds a name nowhere to anything else."""
+    """Return whether the file binds a name to nothing else than `qualified`."""
     return all(
         isinstance(binding, Imported) and binding.qualified == qualified
         for scope in file.scopes.values()
@@ -104,7 +103,7 @@ def _is_free(file: ParsedFile, name: str, qualified: str) -> bool:
 
 
 def _last_alias(file: ParsedFile, qualified: str) -> int | None:
-    """Where a name goes into `from torch.utils.data import DataLoader`, if there is such a statement."""
+    """Return the offset for a name in `from torch.utils.data import DataLoader`, if there is such a statement."""
     module = qualified.rpartition(".")[0]
     for found in _imports(file):
         if not isinstance(found, ast.ImportFrom) or found.names[0].name == "*":
@@ -120,8 +119,11 @@ def _imports(file: ParsedFile) -> list[Import]:
 
 
 def _place(file: ParsedFile, qualified: str, statement: str) -> tuple[int, str]:
-    """Where the new statement goes, and its line: a module of torch below `import torch`, one of Python's own among the
-    others, by the alphabet, any other below them all."""
+    """Return the offset where the new statement goes, and its line.
+
+    An import of a module of torch goes below `import torch`, one of Python's own among the others in alphabetical
+    order, any other below them all.
+    """
     newline = newline_of(file.text)
     imports = [found for found in _imports(file) if _module(found) != "__future__"]
     if qualified == "torch":

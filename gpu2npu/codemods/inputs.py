@@ -1,4 +1,4 @@
-"""What a model is given: DataParallel moved it to the card, and a model on one NPU does not."""
+"""Moves the inputs of a model on one NPU to that NPU, as DataParallel moved them to the card."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def moved_inputs(file: ParsedFile, call: ast.Call) -> Iterator[Step]:
 
 
 def _is_on_cpu(file: ParsedFile, use: ast.expr, name: str, depth: int = _DEPTH) -> bool:
-    """Whether a name at its use is what a loader gave or torch drew, and perhaps never moved to a card."""
+    """Return whether a name at its use is what a loader gave or torch drew, and perhaps never moved to a card."""
     function = function_above(file, use)
     code = list(own_nodes((function or file.tree).body))
     before = [node for node in code if isinstance(node, ast.Assign) and _binds(node, name)]
@@ -48,7 +48,7 @@ def _binds(node: ast.Assign, name: str) -> bool:
 
 
 def _value_of(assigned: ast.Assign, name: str) -> ast.expr:
-    """What an assignment gives a name: its own part of `a, b = x, y`."""
+    """Return the expression that an assignment gives a name: its own part of `a, b = x, y`."""
     for target in assigned.targets:
         parts, values = elements(target), elements(assigned.value)
         if len(parts) == len(values):
@@ -74,7 +74,7 @@ def _makes_tensor(file: ParsedFile, call: ast.Call) -> bool:
 
 
 def _is_batch(loop: ast.For | ast.AsyncFor, name: str) -> bool:
-    """Whether a name is one of several that a loop gives: `for images, labels in loader`, also under enumerate."""
+    """Return whether a name is one of several that a loop gives: `for images, labels in loader`, or with enumerate."""
     parts = elements(loop.target)
     if isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) == "enumerate" and parts:
         parts = (parts[-1], *elements(parts[-1]))

@@ -33,7 +33,7 @@ class LoaderCall:
         return self.place.node
 
     def value(self, parameter: str) -> ast.expr | None:
-        """What a parameter is given."""
+        """Return the value that a parameter is given; None if it is given none."""
         return argument_value(self.given[parameter]) if parameter in self.given else None
 
     def code(self, parameter: str) -> str | None:
@@ -42,12 +42,12 @@ class LoaderCall:
         return self.place.file.code(value) if value is not None else None
 
     def may_hold(self, key: str) -> bool:
-        """Whether a parameter may come out of the keyword dictionary."""
+        """Return whether a parameter may come out of the keyword dictionary."""
         return self.keywords is not None and (self.keys is None or key in self.keys)
 
 
 def read_call(flow: Dataflow, place: CallPlace) -> LoaderCall:
-    """Which parameter of DataLoader gets which argument."""
+    """Read which argument of a call each parameter of DataLoader gets."""
     given: dict[str, ast.expr | ast.keyword] = {}
     keywords = None
     positional = 0

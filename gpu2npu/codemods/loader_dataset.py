@@ -16,14 +16,14 @@ from gpu2npu.records import Code
 
 
 def is_plain(node: ast.AST) -> bool:
-    """Whether an expression can be written twice: names, attributes of names, and items of them under a key."""
+    """Return whether an expression can be written twice: names, attributes of names, and items of them under a key."""
     if isinstance(node, ast.Subscript):
         return is_plain(node.value) and isinstance(node.slice, (ast.Name, ast.Attribute, ast.Constant))
     return dotted_name(node) is not None
 
 
 def is_iterable(flow: Dataflow, call: LoaderCall) -> bool:
-    """Whether the dataset is known to be one that is only iterated over."""
+    """Return whether the dataset is known to be one that is only iterated over."""
     dataset = call.value("dataset")
     return dataset is not None and any(
         _makes_iterable(flow, maker) for maker in flow.makers(call.place.beside(dataset))
@@ -47,7 +47,7 @@ def _is_iterable_class(node: ast.ClassDef) -> bool:
 
 
 def can_be_moved(call: LoaderCall) -> bool:
-    """Whether the dataset can be made in a line above the call's statement."""
+    """Return whether the dataset can be made in a line above the call's statement."""
     file = call.place.file
     statement = own_lines(file, call.call)
     if statement is None or len(same_line(file, statement)) > 1:

@@ -1,4 +1,4 @@
-"""What else in a program counted on the batches and splits of one process: counted anew, or reported."""
+"""Adapts or reports the other places of a program that rely on the batches and splits of one process."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _same_value(flow: Dataflow, place: AnyPlace, depth: int) -> Iterator[AnyPlac
 
 
 def _is_one_of(use: AnyPlace, sizes: Sequence[AnyPlace]) -> bool:
-    """Whether an expression is one of those that hold the batch size: the same setting, or the same variable."""
+    """Return whether an expression is one of those that hold the batch size: the same setting, or the same variable."""
     for size in sizes:
         if isinstance(use.node, ast.Attribute) and isinstance(size.node, ast.Attribute):
             if use.code == size.code:

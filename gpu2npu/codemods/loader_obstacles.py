@@ -1,4 +1,4 @@
-"""Why a training loader is left as it is, and what to write there by hand."""
+"""The reasons why a training loader is left as it is, and what to write there by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DIVIDE = f"divide its batch size by {_RANKS}"
 
 
 def is_distributed(flow: Dataflow, call: LoaderCall) -> bool:
-    """Whether the loader has a sampler for several ranks, if only under a condition."""
+    """Return whether the loader has a sampler for several ranks, if only under a condition."""
     given = [call.value(name) for name in ("sampler", "batch_sampler")]
     makers = [maker for value in given if value is not None for maker in flow.makers(call.place.beside(value))]
     return any("Distributed" in _called(maker) for maker in makers)
@@ -30,7 +30,7 @@ def _called(maker: CallPlace) -> str:
 
 
 def obstacle(flow: Dataflow, call: LoaderCall, shared: Shared | None, entries: Sequence[str]) -> str | None:
-    """Why a training loader cannot be rewritten, and what to write; None if it can."""
+    """Return why a training loader cannot be rewritten, and what to write; None if it can be."""
     if call.positional not in range(4) or "dataset" not in call.given:
         return f"The arguments of this DataLoader cannot be told apart: give it a DistributedSampler, and {_DIVIDE}."
     return next(_obstacles(flow, call, shared, entries), None)
@@ -124,7 +124,7 @@ def _of_batch_size(flow: Dataflow, call: LoaderCall, shared: Shared | None) -> s
 
 
 def _owns_keywords(flow: Dataflow, call: LoaderCall, keywords: ast.expr) -> bool:
-    """Whether a dictionary is made for this call, and only once unpacked."""
+    """Return whether a dictionary is made for this call, and is unpacked only once."""
     file = call.place.file
     repeated = any(isinstance(node, (*FORS, ast.While, *COMPREHENSIONS)) for node in call.place.above())
     if repeated or call.keys is None or not isinstance(keywords, ast.Name) or own_lines(file, call.call) is None:

@@ -38,7 +38,7 @@ class TrainingLoader:
     shared: Shared | None
 
     def is_made_as(self, made: Made) -> bool:
-        """Whether a loader may be this one, and not another that the same call makes."""
+        """Return whether a loader may be this one, and not another that the same call makes."""
         if made.key is not self.place.node:
             return False
         calls = self.shared.training if self.shared is not None else ()
@@ -60,8 +60,11 @@ def training_loaders(flow: Dataflow, loops: Sequence[BatchLoop]) -> list[Trainin
 
 
 def _trains_on(flow: Dataflow, loop: BatchLoop, made: Made) -> bool:
-    """Whether a loop trains on a loader: of several that it trains or validates on, those that are called so, or else
-    are shuffled."""
+    """Return whether a loop trains on a loader.
+
+    Of several that it trains or validates on, it trains on those that are called so, or else on those that are
+    shuffled.
+    """
     if not loop.trains:
         return False
     if loop.always or len(loop.made_by) == 1:
@@ -72,8 +75,10 @@ def _trains_on(flow: Dataflow, loop: BatchLoop, made: Made) -> bool:
 
 
 def _is_called_training(place: CallPlace) -> bool | None:
-    """What the names in the line of a call say of a loader: first of what it is assigned to, then of what it is given;
-    None if they say nothing."""
+    """Return whether the names in the line of a call speak of training; None if they say nothing.
+
+    The names that the loader is assigned to are asked first, then those in what it is given.
+    """
     start, end = place.file.bounds(place.node)
     statement = own_lines(place.file, place.node)
     first = start_of(place.file, statement) if statement is not None else start
@@ -132,7 +137,7 @@ def _by_parameter(flow: Dataflow, function: FunctionPlace, training: Sequence[Ca
 
 
 def new_parameter(function: FunctionPlace, name: str) -> tuple[int, str]:
-    """Where a parameter with the default False goes into a function, and its text with a comma if one is needed."""
+    """Return the offset for a parameter with the default False in a function, and its text, with a comma if needed."""
     file, node = function.file, function.node
     given = parameters(node)
     if not given:

@@ -96,7 +96,7 @@ def _report_remainder(call: LoaderCall, rewriting: Rewriting) -> None:
 
 
 def _hands_on(loop: BatchLoop) -> bool:
-    """Whether a loop only yields the batches to another."""
+    """Return whether a loop only yields the batches to another."""
     return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walk(loop.place.node))
 
 

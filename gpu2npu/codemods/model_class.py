@@ -95,7 +95,7 @@ def _computes_gradients(model: ModelClass, function: Function, above: frozenset[
 
 
 def takes_one(model: ModelClass) -> bool:
-    """Whether the forward of a class takes one argument."""
+    """Return whether the forward of a class takes one argument."""
     forward = model.method("forward")
     if forward is None or forward.args.vararg is not None or forward.args.kwarg is not None:
         return False
@@ -103,7 +103,7 @@ def takes_one(model: ModelClass) -> bool:
 
 
 def learns_nothing(program: Program, model: ModelClass, depth: int = _DEPTH) -> bool:
-    """Whether all that a class assigns to `self` is known to be without a parameter that requires a gradient."""
+    """Return whether nothing that a class assigns to `self` can have a parameter that requires a gradient."""
     if any(grants_gradients(model.file, node, "self") for node in walk(model.node)):
         return False
     frozen = set(_always_frozen(model))
@@ -121,7 +121,7 @@ def learns_nothing(program: Program, model: ModelClass, depth: int = _DEPTH) -> 
 
 
 def _always_frozen(model: ModelClass) -> Iterator[str]:
-    """What the methods of a class take the gradients of, unless under a condition."""
+    """Yield the models, as spelled, whose gradients the methods of a class take, unless under a condition."""
     for method in model.node.body:
         if isinstance(method, FUNCTIONS):
             for statement in method.body:
@@ -131,7 +131,7 @@ def _always_frozen(model: ModelClass) -> Iterator[str]:
 
 
 def _fills_later(model: ModelClass) -> bool:
-    """Whether a class may get modules or parameters in other ways than by an assignment."""
+    """Return whether a class may get modules or parameters in other ways than by an assignment."""
     calls = (node for node in walk(model.node) if isinstance(node, ast.Call))
     return any(last_name(call.func) in _FILLING for call in calls)
 
@@ -145,7 +145,7 @@ def _is_module(model: ModelClass, base: ast.expr) -> bool:
 
 
 def _is_bare(program: Program, file: ParsedFile, value: ast.expr, depth: int) -> bool:
-    """Whether a value is made of numbers, texts and modules without parameters."""
+    """Return whether a value is made of numbers, texts and modules without parameters."""
     for node in walk(value):
         if isinstance(node, ast.Call):
             name = file.qualified(node.func) or ""
@@ -159,7 +159,7 @@ def _is_bare(program: Program, file: ParsedFile, value: ast.expr, depth: int) ->
 
 
 def freezes(file: ParsedFile, node: ast.AST, model: str) -> bool:
-    """Whether a statement takes the gradients of all parameters of a model, as it is spelled."""
+    """Return whether a statement takes the gradients of all parameters of a model, as it is spelled."""
     return _frozen_code(file, node) == model
 
 
@@ -199,14 +199,14 @@ def _sets_false(file: ParsedFile, statement: ast.stmt, name: str) -> bool:
 
 
 def grants_gradients(file: ParsedFile, node: ast.AST, model: str) -> bool:
-    """Whether a statement names a model, or a part of it, and gives gradients to parameters."""
+    """Return whether a statement names a model, or a part of it, and gives gradients to parameters."""
     if not isinstance(node, ast.stmt) or not re.search(rf"(?<![\w.]){re.escape(model)}\b", file.code(node)):
         return False
     return re.search(r"requires_grad_\(\s*(True)?\s*\)|requires_grad\s*=\s*(?!False)", file.code(node)) is not None
 
 
 def changes(file: ParsedFile, statement: ast.stmt, model: str) -> bool:
-    """Whether a statement may give a model another part: `model.fc = nn.Linear(8, 2)`, `replace_head(model)`."""
+    """Return whether a statement may change a part of a model: `model.fc = nn.Linear(8, 2)`, `replace_head(model)`."""
     if isinstance(statement, ast.Assign):
         targets = [file.code(target) for target in statement.targets]
         return any(target == model or target.startswith(f"{model}.") for target in targets)

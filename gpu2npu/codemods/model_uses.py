@@ -1,4 +1,4 @@
-"""What a program does with its model after it is wrapped: followed through arguments and attributes by name."""
+"""The uses that a program makes of its model once it is wrapped, followed through arguments and attributes by name."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ModelUses:
                 yield node
 
     def _is_bound_there(self, alias: _Alias, node: ast.expr) -> bool:
-        """Whether a name is the one of the alias's function, and not of one inside it."""
+        """Return whether a name is the one of the alias's function, and not of one inside it."""
         if not isinstance(node, ast.Name):
             return True
         found = alias.file.scope_of(node).lookup(node.id)
@@ -136,7 +136,7 @@ def _functions(file: ParsedFile) -> list[tuple[Function, ast.ClassDef | None]]:
 
 
 def _where(file: ParsedFile, node: ast.AST, code: str) -> ast.AST:
-    """Where a name assigned at a node has this meaning: its function, the file, the class for an attribute of self."""
+    """Return the node in which a name holds: its function, the file, or the class for an attribute of `self`."""
     if code.startswith("self."):
         owner = next((part for part in file.above(node) if isinstance(part, ast.ClassDef)), None)
         return owner or file.tree

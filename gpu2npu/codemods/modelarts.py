@@ -115,7 +115,7 @@ def _called(file: ParsedFile, call: ast.Call) -> str | None:
 
 
 def _called_mapped(file: ParsedFile, call: ast.Call) -> bool:
-    """Whether a path argument holds a known call, whose edit would lie within this one: `open(glob(x)[0])`."""
+    """Return whether a path argument holds a known call, whose edit would lie within this one: `open(glob(x)[0])`."""
     return any(_called(file, node) is not None for node in calls_in(*arguments(call)))
 
 
@@ -135,6 +135,6 @@ def _is_mapped(path: ast.expr) -> bool:
 
 
 def _writes(call: ast.Call) -> bool:
-    """Whether an `open` may write: where its mode is not a plain string it may."""
+    """Return whether an `open` may write; it may where its mode is not a plain string."""
     mode = _argument(call, 1, "mode")
     return mode is not None and not _NOT_READING.isdisjoint(string_value(mode) or "w")

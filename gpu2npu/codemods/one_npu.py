@@ -119,7 +119,7 @@ def _is_below(use: _Use, other: _Use) -> bool:
 
 
 def _depends(uses: Sequence[_Use]) -> bool:
-    """Whether code asks for the wrapper's own name for the model, in itself or in the names of a state dict."""
+    """Return whether code uses the wrapper's own name for the model, in itself or in the names of a state dict."""
     return any(use.attribute in _DEPENDENT or _is_saved(use) for use in uses)
 
 
@@ -137,7 +137,7 @@ def _is_asked_for(use: _Use) -> bool:
 
 
 def _takes_one(program: Program, wrap: Wrap, uses: Sequence[_Use]) -> bool:
-    """Whether the model is given one argument, as nn.Sequential hands on."""
+    """Return whether the model is given one argument, as nn.Sequential hands on."""
     calls = [use.call for use in uses if use.call is not None]
     model = model_class(program, wrap.file, wrap.module)
     if not calls:

@@ -161,7 +161,7 @@ def _in_operation(file: ParsedFile, node: ast.BinOp) -> Iterator[Step]:
 
 
 def _is_first_card(file: ParsedFile, value: ast.expr) -> bool:
-    """Whether an expression gives the number of the one card that the program works on: `0`, `gpus[0]`, `args.gpu`."""
+    """Return whether an expression is the number of the program's only card: `0`, `gpus[0]`, `args.gpu`."""
     if is_integer(value):
         return value.value == 0
     if isinstance(value, ast.Subscript):
@@ -173,7 +173,7 @@ def _is_first_card(file: ParsedFile, value: ast.expr) -> bool:
 
 
 def _is_counted(file: ParsedFile, value: ast.expr) -> bool:
-    """Whether a loop runs over the name: `for gpu in range(n)`."""
+    """Return whether a loop runs over the name: `for gpu in range(n)`."""
     code = file.code(value)
     for node in file.above(value):
         generators = getattr(node, "generators", ())

@@ -59,7 +59,7 @@ def reported(file: ParsedFile, node: ast.AST, api: str, message: str, kind: Find
 
 
 def is_skipped(file: ParsedFile, node: ast.AST) -> bool:
-    """Whether a comment `# gpu2npu: skip` keeps the node as it is."""
+    """Return whether a comment `# gpu2npu: skip` keeps the node as it is."""
     skips = _skips(file.text)
     span = file.span(node)
     return bool(skips.file & {RULE, EVERY_RULE}) or skips.covers(RULE, span.start_line, span.end_line)

@@ -33,8 +33,10 @@ Codemod = Callable[[Program, CodemodChoice], Mapping[str, FileRewrite] | None]
 
 @dataclass(frozen=True)
 class Plan:
-    """What the codemods do: rewrites by path, and files that the output gets besides, by path. `failures` are the
-    reasons for which files could not be looked at, by path."""
+    """The work of the codemods: rewrites by path, and files that the output gets besides, by path.
+
+    `failures` are the reasons for which files could not be looked at, by path.
+    """
 
     rewrites: Mapping[str, FileRewrite] = field(default_factory=dict)
     new_files: Mapping[str, bytes] = field(default_factory=dict)
@@ -131,7 +133,7 @@ def _part(
 
 
 def _concerns(choice: CodemodChoice, version: str, path: str, source: bytes) -> bool:
-    """Whether a codemod may have something to do with a file."""
+    """Return whether a codemod may have to change a file."""
     if choice.amp_model is not None or choice.specify_device or choice.modelarts or choice.similar:
         return True
     if choice.data_parallel and any(text in source and re.search(word, source) for word, text in (WORD, FUNCTION_WORD)):
@@ -169,7 +171,7 @@ def _joined(earlier: FileRewrite, later: FileRewrite) -> FileRewrite:
 
 
 def _in_order(edits: Iterable[Edit]) -> tuple[Edit, ...]:
-    """What is inserted at one place becomes one edit, imports first."""
+    """Return the edits in order, with those that insert at one place merged into one, imports first."""
     merged: list[Edit] = []
     for edit in sorted(edits, key=lambda edit: (edit.place, not edit.imports)):
         last = merged[-1] if merged else None

@@ -23,7 +23,7 @@ _PLUGIN = b"torch_npu"
 
 
 def is_silent(source: bytes, version: str) -> bool:
-    """Whether a file names a card, and does not import torch, which does not load the plugin by itself."""
+    """Return whether a file names a card, and does not import torch, which does not load the plugin by itself."""
     return b"cuda" in source and not _autoloads(version) and not _TORCH.search(source) and bool(_DEVICE.search(source))
 
 
@@ -39,7 +39,7 @@ def _autoloads(version: str) -> bool:
 
 
 def _lacks_plugin(entry: Entry) -> bool:
-    """Whether a program imports torch, in files that name no card, and the plugin nowhere."""
+    """Return whether a program imports torch, in files that name no card, and the plugin nowhere."""
     sources = [entry.program.sources[path] for path in entry.files]
     with_torch = [source for source in sources if _TORCH.search(source)]
     return bool(with_torch) and not any(_DEVICE.search(source) or _PLUGIN in source for source in with_torch)

@@ -123,14 +123,14 @@ def _lines(file: ParsedFile, lines: Sequence[str], indent: str, offset: int) -> 
 
 
 def _is_import(statement: ast.stmt) -> bool:
-    """Whether a statement imports: also `try: import x`, and an import under a condition."""
+    """Return whether a statement imports: also `try: import x`, and an import under a condition."""
     if isinstance(statement, (ast.Try, ast.If)):
         return any(_is_import(part) for part in statement.body)
     return isinstance(statement, IMPORTS)
 
 
 def _needs_card(statement: ast.stmt) -> bool:
-    """Whether code outside of functions calls something that needs the card."""
+    """Return whether code outside of functions calls something that needs the card."""
     if isinstance(statement, DEFINITIONS):
         return False
     return any(isinstance(node, ast.Call) and last_name(node.func) in _NEEDS_CARD for node in own_nodes([statement]))

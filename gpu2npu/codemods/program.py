@@ -32,5 +32,5 @@ class Program(PythonProgram):
 
 
 def has_backward(sources: Mapping[str, bytes]) -> bool:
-    """Whether some file computes gradients."""
+    """Return whether some file computes gradients."""
     return any(b".backward(" in source for source in sources.values())

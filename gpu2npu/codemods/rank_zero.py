@@ -83,8 +83,7 @@ class _Code:
         self._asking: dict[ast.AST, bool] = {}
 
     def runs(self, node: ast.AST) -> bool:
-        """Whether a node may run when there is a process group, on all ranks, and not while a file is open for
-        writing."""
+        """Return whether a node may run on all ranks of a process group, and not while a file is open for writing."""
         above = list(self.file.above(node))
         in_function = any(isinstance(part, FUNCTIONS) for part in above)
         if not self.is_entry and (not in_function or any(map(is_main_guard, above))):
@@ -92,7 +91,7 @@ class _Code:
         return not self._is_written(node) and not self._asks_for_rank(above)
 
     def _is_written(self, node: ast.AST) -> bool:
-        """Whether a node is in the body of a `with` that opens a file to write it."""
+        """Return whether a node is in the body of a `with` that opens a file to write it."""
         below = node
         for part in self.file.above(node):
             if isinstance(part, WITHS) and below in part.body and opens_to_write(part):
@@ -101,7 +100,7 @@ class _Code:
         return False
 
     def _asks_for_rank(self, above: Sequence[ast.AST]) -> bool:
-        """Whether the code around, or before in its function, looks at the rank already."""
+        """Return whether the code around a node, or before it in its function, looks at the rank already."""
         for node in above:
             if isinstance(node, (ast.If, *FUNCTIONS)):
                 if node not in self._asking:
@@ -121,7 +120,7 @@ class _Code:
         return any(isinstance(part, ast.Return) for test in tests for part in walk(*test.body))
 
     def is_inside(self, node: ast.AST, others: set[ast.AST]) -> bool:
-        """Whether a node is in one of some others."""
+        """Return whether a node is in one of some others."""
         return any(part in others for part in self.file.above(node))
 
 
@@ -230,13 +229,13 @@ def _allow_existing(call: CallPlace, name: str | None, rewriting: Rewriting) -> 
 
 
 def _end_of_arguments(call: CallPlace) -> int:
-    """Where a call's last argument ends; the place of the first where it has none."""
+    """Return the offset at which a call's last argument ends; if it has none, the offset of the first."""
     spans = argument_bounds(call.file, call.node)
     return spans[-1][1] if spans else call.file.bounds(call.node)[1] - 1
 
 
 def _is_path(call: ast.Call) -> bool:
-    """Whether `x.mkdir(...)` is that of a pathlib.Path: other things with a mkdir take the folder's name."""
+    """Return whether `x.mkdir(...)` is that of a pathlib.Path: other things with a mkdir take the folder's name."""
     return not call.args and all(keyword.arg in {"parents", "mode"} for keyword in call.keywords)
 
 

@@ -1,4 +1,4 @@
-"""Where a program names DataParallel without wrapping: `isinstance`, comparisons, annotations, subclasses."""
+"""Finds and rewrites what names DataParallel without wrapping: `isinstance`, comparisons, annotations, subclasses."""
 
 from __future__ import annotations
 
@@ -100,14 +100,14 @@ def _is_test(file: ParsedFile, node: ast.expr) -> bool:
 
 
 def _annotates(owner: ast.AST, node: ast.AST) -> bool:
-    """Whether a node is the annotation of a parameter, a result or a variable."""
+    """Return whether a node is the annotation of a parameter, a result or a variable."""
     if isinstance(owner, FUNCTIONS):
         return node is owner.returns
     return isinstance(owner, (ast.arg, ast.AnnAssign)) and node is owner.annotation
 
 
 def _lists_distributed(classes: ast.Tuple) -> bool:
-    """Whether a tuple of classes has DistributedDataParallel already."""
+    """Return whether a tuple of classes has DistributedDataParallel already."""
     return any(last_name(element) in {"DistributedDataParallel", "DDP"} for element in classes.elts)
 
 

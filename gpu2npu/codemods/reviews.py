@@ -1,4 +1,4 @@
-"""What DistributedDataParallel does otherwise than DataParallel, where a rewritten program may notice."""
+"""Reports what DistributedDataParallel does otherwise than DataParallel where a rewritten program may notice it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def review(program: Program, wraps: Sequence[Wrap], entries: Entries) -> Iterato
 def _reviewed(
     program: Program, file: ParsedFile, call: ast.Call, wrapped: set[str]
 ) -> Iterator[tuple[ast.expr, str, str]]:
-    """What is to be reported of a call: the place, the name in the report, and the message."""
+    """Yield what is to be reported of a call: the place, the name in the report, and the message."""
     if _is_summing_loss(program, file, call):
         yield call, file.code(call.func), _SUM
     yield from ((left, file.code(left), _NOT_WRAPPED) for left in _not_wrapped(file, call, wrapped))
@@ -92,12 +92,12 @@ def _is_summing_loss(program: Program, file: ParsedFile, call: ast.Call) -> bool
 
 
 def _trains(program: Program, file: ParsedFile, node: ast.AST) -> bool:
-    """Whether the function around a node computes gradients."""
+    """Return whether the function around a node computes gradients."""
     return function_above(file, node) in program.of_file(_backward_calls, file)
 
 
 def _backward_calls(file: ParsedFile) -> dict[Function | None, list[int]]:
-    """Where the functions of a file, and its code outside of them, call `backward`."""
+    """Return the offsets at which each function of a file, and its code outside of them (None), calls `backward`."""
     found: dict[Function | None, list[int]] = {}
     for call in file.nodes(ast.Call):
         if isinstance(call.func, ast.Attribute) and call.func.attr == "backward":
@@ -120,7 +120,7 @@ def _drawn_later(wrap: Wrap) -> Iterator[Step]:
 
 
 def _draws(file: ParsedFile, call: ast.Call, model: str) -> bool:
-    """Whether a call draws the weights of a model anew."""
+    """Return whether a call draws the weights of a model anew."""
     names = {model, f"{model}.module"}
     if isinstance(call.func, ast.Attribute) and call.func.attr == "apply" and file.code(call.func.value) in names:
         return True
@@ -159,15 +159,17 @@ def _without_gradients(file: ParsedFile, call: ast.Call) -> bool:
 
 
 def is_called_twice(program: Program, wrap: Wrap, files: Iterable[ParsedFile]) -> bool:
-    """Whether a function calls the wrapped model twice before it computes gradients. Buffers must not be given to all
-    processes again between the two calls: autograd refuses what was changed since."""
+    """Return whether a function calls the wrapped model twice before it computes gradients.
+
+    Buffers must not be given to all processes again between the two calls: autograd refuses what was changed since.
+    """
     target = target_of(wrap)
     name = wrap.file.code(target) if target is not None else None
     return name is not None and any(name in program.of_file(_called_twice, file) for file in files)
 
 
 def _called_twice(file: ParsedFile) -> frozenset[str]:
-    """What some function of a file calls twice before it computes gradients, as it is spelled."""
+    """Return the callees, as spelled, that some function of a file calls twice before it computes gradients."""
     backward = _backward_calls(file)
     calls: dict[tuple[Function | None, str], list[int]] = {}
     for call in file.nodes(ast.Call) if backward else ():

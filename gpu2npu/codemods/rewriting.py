@@ -46,7 +46,7 @@ class Rewriting:
         self._found[file.path].append(Found(place, self.rule, FindingKind.REVIEW, api, message))
 
     def files(self) -> dict[str, FileRewrite]:
-        """What was collected, in the order of the text."""
+        """Return the rewrites that were collected, by path, in the order of the text."""
         return {
             path: FileRewrite(
                 in_order(self._edits.get(path, ())),

@@ -57,7 +57,7 @@ def shard(call: LoaderCall, shared: Shared | None, rewriting: Rewriting) -> None
 
 
 def _is_long(call: LoaderCall, sampler: tuple[Code, ...]) -> bool:
-    """Whether the sampler makes the line too long, and can be made in a line above."""
+    """Return whether the sampler makes the line too long, and can be made in a line above."""
     file = call.place.file
     first = call.given.get("shuffle", call.given.get("batch_size", call.given["dataset"]))
     start = file.bounds(argument_value(first))[0]
@@ -78,7 +78,7 @@ def _put_above(call: LoaderCall, lines: list[tuple[Code, ...]], rewriting: Rewri
 
 
 def _remaining_shuffle(call: LoaderCall, shared: Shared) -> tuple[Code, ...] | None:
-    """What the call keeps of `shuffle` for the loaders that are not for training."""
+    """Return what the call keeps of `shuffle` for the loaders that are not for training; None if nothing."""
     shuffle = call.code("shuffle")
     if shuffle in {None, "None", "False"}:
         return None
@@ -101,7 +101,7 @@ def _pass_condition(shared: Shared, rewriting: Rewriting) -> None:
 
 
 def _sampler_options(call: LoaderCall) -> tuple[Code, ...]:
-    """What the sampler takes over from the loader, with a leading comma."""
+    """Return the options that the sampler takes over from the loader, with a leading comma."""
     options: list[Code] = []
     shuffle = call.code("shuffle")
     if shuffle is None and call.may_hold("shuffle"):
@@ -128,7 +128,7 @@ def _keywords(call: LoaderCall) -> str:
 
 
 def _atom(call: LoaderCall, parameter: str) -> tuple[Code, ...]:
-    """What a parameter is given, in parentheses where an operator could tear it apart."""
+    """Return the code that a parameter is given, in parentheses where an operator could tear it apart."""
     value = argument_value(call.given[parameter])
     code = call.place.file.code(value)
     plain = (isinstance(value, _ATOMS) or is_integer(value)) and not code.startswith("-")
@@ -162,7 +162,7 @@ def _edit(call: LoaderCall, shared: Shared | None, terms: _Terms, rewriting: Rew
 
 
 def _comma(call: LoaderCall, given: ast.expr | ast.keyword) -> str:
-    """What goes between an argument and one after it, as before it: a comma, and a line end where it starts a line."""
+    """Return the comma that separates an argument from the next, with a line end if the argument starts a line."""
     file = call.place.file
     start, _ = _span_of(call, given)
     space = file.text[line_start(file, start) : start]
@@ -170,7 +170,7 @@ def _comma(call: LoaderCall, given: ast.expr | ast.keyword) -> str:
 
 
 def _spans(file: ParsedFile, call: ast.Call) -> list[tuple[int, int]]:
-    """Where the arguments of a call lie, each with its keyword and the parentheses around it."""
+    """Return the bounds of a call's arguments, each with its keyword and the parentheses around it."""
     return argument_bounds(file, call) or [file.bounds(given) for given in arguments(call)]
 
 

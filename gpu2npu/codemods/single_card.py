@@ -107,7 +107,7 @@ def _assignments(file: ParsedFile, target: str) -> Iterator[ast.Assign | ast.Ann
 
 
 def _assigns(file: ParsedFile, node: ast.AST, target: str) -> bool:
-    """Whether a statement makes the model: `model = Net()`, `model, optimizer = build()`."""
+    """Return whether a statement makes the model: `model = Net()`, `model, optimizer = build()`."""
     if isinstance(node, ast.AnnAssign):
         return node.value is not None and file.code(node.target) == target
     if not isinstance(node, ast.Assign):
@@ -125,7 +125,7 @@ def _moves(file: ParsedFile, node: ast.AST, target: str) -> bool:
 
 
 def _is_moved(file: ParsedFile, target: str, before: int) -> bool:
-    """Whether the model is on its device when it is wrapped."""
+    """Return whether the model is on its device when it is wrapped."""
     return any(
         _moves(file, call, target) or _assigns(file, file.parents[call], target)
         for call in file.nodes(ast.Call)
@@ -144,7 +144,7 @@ def _takes_parameters(file: ParsedFile, node: ast.Call, target: str) -> bool:
 
 
 def _is_given(file: ParsedFile, node: ast.AST) -> bool:
-    """Whether a node is an argument of a call, or inside one."""
+    """Return whether a node is an argument of a call, or inside one."""
     below = node
     for part in file.above(node):
         if isinstance(part, ast.Call) and part.func is not below:

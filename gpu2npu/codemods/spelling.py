@@ -1,4 +1,4 @@
-"""How a file spells DistributedDataParallel where it said DataParallel."""
+"""The spelling of DistributedDataParallel in a file that says DataParallel."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MESSAGE = "Models are wrapped in DistributedDataParallel."
 
 
 def spell_distributed(file: ParsedFile, node: ast.AST, stays: bool) -> Spelling:
-    """What to write where `node` says DataParallel: `nn.parallel.DistributedDataParallel` for `nn.DataParallel`.
+    """Return what to write in place of DataParallel: `nn.parallel.DistributedDataParallel` for `nn.DataParallel`.
 
     A name that an import brings in leaves that import, unless DataParallel `stays` in use in the file.
     """
@@ -93,7 +93,7 @@ def _whole_line(file: ParsedFile, statement: ast.stmt) -> tuple[int, int]:
 
 
 def is_data_parallel(file: ParsedFile, node: ast.AST) -> bool:
-    """Whether an expression names DataParallel."""
+    """Return whether an expression names DataParallel."""
     if dotted_name(node) is None or last_name(node) not in _names(file.text):
         return False
     return file.qualified(node) in DATA_PARALLEL

@@ -62,7 +62,7 @@ class LoopFinder:
                     pending.append(caller)
 
     def does(self, file: ParsedFile, *nodes: ast.AST) -> frozenset[str]:
-        """Which of backward and step are called below some nodes, directly or through functions of the program."""
+        """Return which of backward and step some nodes call, directly or through functions of the program."""
         calls = [Place(file, node) for node in walk(*nodes) if isinstance(node, ast.Call)]
         return frozenset().union(*map(self._called, calls))
 
@@ -124,7 +124,7 @@ class LoopFinder:
         return tuple(maker for maker in made if is_loader(maker.place))
 
     def _calls_one(self, loop: BatchLoop, trained: set[Loop]) -> bool:
-        """Whether a loop calls a function that has the training loop, directly or not."""
+        """Return whether a loop calls a function that has the training loop, directly or not."""
         pending: list[AnyPlace] = [loop.place]
         seen: set[ast.AST] = set()
         while pending:
@@ -139,7 +139,7 @@ class LoopFinder:
         return False
 
     def _always(self, file: ParsedFile, block: Sequence[ast.stmt]) -> bool:
-        """Whether gradients are computed each time a block runs."""
+        """Return whether gradients are computed each time a block runs."""
         return any(self._each_time(file, statement) for statement in block)
 
     def _each_time(self, file: ParsedFile, node: ast.stmt) -> bool:
@@ -151,12 +151,12 @@ class LoopFinder:
 
 
 def is_loader(call: CallPlace) -> bool:
-    """Whether a call makes a DataLoader of PyTorch."""
+    """Return whether a call makes a DataLoader of PyTorch."""
     return call.file.qualified(call.node.func) in LOADERS
 
 
 def _batch_sources(place: Place[Loop]) -> Iterator[AnyPlace]:
-    """What a loop takes batches from: what a `for` runs over, and what it asks by `next`."""
+    """Yield the expressions that a loop takes batches from: the iterable of a `for`, and what it passes to `next`."""
     loop, file = place.node, place.file
     if isinstance(loop, FORS):
         yield Place(file, loop.iter)

@@ -46,7 +46,7 @@ def _conditional(file: ParsedFile, forward: Function) -> Iterator[tuple[str, ast
 
 
 def _depends_on_input(file: ParsedFile, call: ast.Call) -> bool:
-    """Whether a condition above the call is about more than the module itself, whose parts are there or not."""
+    """Return whether a condition above the call is about more than the module itself, whose parts are there or not."""
     for node in file.above(call):
         if isinstance(node, FUNCTIONS):
             return False

@@ -62,7 +62,7 @@ def argument(call: ast.Call, index: int, name: str) -> ast.expr | None:
 
 
 def target_of(wrap: Wrap) -> ast.expr | None:
-    """What the wrapped module is assigned to."""
+    """Return the expression that the wrapped module is assigned to, if it is just one."""
     assigned = wrap.file.statement(wrap.whole)
     if isinstance(assigned, ast.Assign) and assigned.value is wrap.whole and len(assigned.targets) == 1:
         return assigned.targets[0]
@@ -124,14 +124,14 @@ def _needs_parentheses(wrap: Wrap) -> bool:
 
 
 def _move(wrap: Wrap) -> tuple[Code, ...]:
-    """What puts the module on the card of this process before it is wrapped."""
+    """Return the code that puts the module on the card of this process before it is wrapped."""
     if wrap.whole is not wrap.call:
         return ((wrap.file.bounds(wrap.call)[1], wrap.file.bounds(wrap.whole)[1]),)
     return () if _is_on_device(wrap) else (".npu()",)
 
 
 def _is_on_device(wrap: Wrap) -> bool:
-    """Whether the module is moved to a device in the wrap itself, or by a statement that always runs before it."""
+    """Return whether the module is moved to a device in the wrap, or by a statement that always runs before it."""
     file = wrap.file
     if is_move(file, wrap.module):
         return True
@@ -146,7 +146,7 @@ def _is_on_device(wrap: Wrap) -> bool:
 
 
 def _moves(file: ParsedFile, move: ast.Call, module: str) -> bool:
-    """Whether `m.cuda()`, or `m = f(x).cuda()`, moves the module."""
+    """Return whether `m.cuda()`, or `m = f(x).cuda()`, moves the module."""
     if isinstance(move.func, ast.Attribute) and file.code(move.func.value) == module:
         return True
     assignment = file.parents[move]

@@ -47,7 +47,7 @@ class Reading:
 
 
 def is_safe_by_itself(file: ParsedFile, group: Sequence[ast.stmt]) -> bool:
-    """Whether each process writes under a name of its own, and puts the file in its place in one step."""
+    """Return whether each process writes under a name of its own, and puts the file in its place in one step."""
     for call in _calls(group):
         if file.qualified(call.func) in _RENAMING and call.args:
             source = call.args[0]
@@ -107,14 +107,14 @@ def _bound(file: ParsedFile, source: ast.expr) -> Iterator[ast.expr]:
 
 
 def _names(file: ParsedFile, node: ast.AST | None, paths: set[str]) -> bool:
-    """Whether a node has one of some expressions in it."""
+    """Return whether a node has one of some expressions in it."""
     kinds = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.Call, ast.JoinedStr)
     parts = walk(node) if node is not None else ()
     return any(isinstance(part, kinds) and "".join(file.code(part).split()) in paths for part in parts)
 
 
 def _reads(file: ParsedFile, call: ast.Call, paths: set[str]) -> bool:
-    """Whether a call may read a file at one of some paths."""
+    """Return whether a call may read a file at one of some paths."""
     name = file.qualified(call.func) or ""
     if _NOT_READING.search(last_name(call.func) or "") or _PATHS.match(name) or opens_to_write_call(call):
         return False
@@ -126,7 +126,7 @@ def _reads(file: ParsedFile, call: ast.Call, paths: set[str]) -> bool:
 
 
 def _is_result_read(flow: Dataflow, function: FunctionPlace) -> bool:
-    """Whether some caller of a function reads the file whose path it returns."""
+    """Return whether some caller of a function reads the file whose path it returns."""
     return any(_is_used(call) for call in flow.callers(function))
 
 
@@ -161,13 +161,13 @@ def _meeting(
 
 
 def _is_top(file: ParsedFile, statement: ast.stmt, home: ast.AST | None) -> bool:
-    """Whether a statement is in the block of its function, or of what runs when the file is started."""
+    """Return whether a statement is in the block of its function, or of what runs when the file is started."""
     above = file.parents[statement]
     return above is home or (home is None and (isinstance(above, ast.Module) or is_main_guard(above)))
 
 
 def _called_by_all(flow: Dataflow, function: FunctionPlace, depth: int) -> bool:
-    """Whether no call of a function is under a condition that may differ between ranks."""
+    """Return whether no call of a function is under a condition that may differ between ranks."""
     if depth == 0 or function.node.name in _UNEVEN:
         return False
     callers = flow.callers(function)

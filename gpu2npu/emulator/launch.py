@@ -1,4 +1,7 @@
-"""What a command needs to see the emulated NPU: an environment, and Python that is ours. Starts nothing itself."""
+"""Prepares a command to see the emulated NPU, by its environment and by the Python that runs it.
+
+Starts nothing itself.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +113,7 @@ def missing_requirements(search_path: Iterable[str]) -> tuple[str, ...]:
 
 
 def real_torch_npu(search_path: Iterable[str]) -> Path | None:
-    """Where a torch_npu that is not the emulator's is installed, or None. Imports nothing."""
+    """Return the place of an installed torch_npu that is not the emulator's, or None. Imports nothing."""
     folders = [folder for folder in search_path if Path(folder).resolve() != SITE.resolve()]
     spec = PathFinder.find_spec("torch_npu", folders)
     if spec is not None and spec.origin is not None:  # a folder that merely bears the name has no origin

@@ -30,11 +30,11 @@ class BytePattern:
 
 
 def any_in(patterns: Iterable[BytePattern], source: bytes) -> bool:
-    """Whether one of the patterns matches somewhere."""
+    """Return whether one of the patterns matches somewhere."""
     lowered = source.lower()
     return any(pattern.is_in(source, lowered) for pattern in patterns)
 
 
 def unanchored(pattern: str) -> BytePattern:
-    """A pattern for strings as one to look for in a file, where a string's ends are no ends of the file."""
+    """A pattern for strings as one to look for in a file, where a string's ends are not those of the file."""
     return BytePattern.of(_ANCHOR.sub(lambda match: match["other"] or "(?:)", pattern).encode())

@@ -290,7 +290,7 @@ class Calls:
 
 
 def _may_give(given: Sequence[Argument], keyword: str | None) -> bool:
-    """Whether a call gives that argument, or may: by position, or in what a star unpacks."""
+    """Return whether a call gives that argument, or may: by position, or in what a star unpacks."""
     return keyword is not None and any(argument_keyword(each) in (None, keyword) for each in given)
 
 
@@ -325,7 +325,7 @@ def _part_of_call(piece: Piece, node: ast.Call) -> ast.expr | list[Argument] | N
 
 @lru_cache
 def _has_keyword(template: str) -> bool:
-    """Whether the template of an argument says its keyword itself."""
+    """Return whether the template of an argument says its keyword itself."""
     text = "".join(piece.text if piece.text is not None else "x" for piece in parse_template(template))
     call = parse_expression(f"f({text})")
     return isinstance(call, ast.Call) and bool(call.keywords)

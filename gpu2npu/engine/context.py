@@ -1,4 +1,4 @@
-"""What the engine may know of the project around a file, gathered once before any file is migrated."""
+"""The facts about the project around a file that the engine uses, collected once before any file is migrated."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ProjectContext:
         object.__setattr__(self, "project", Project(self.files, self.read, self.root, TORCH))
 
     def has_own_class(self, path: str, member: str, read: bool, asker: str) -> bool:
-        """Whether some class of another file that is not a Module or Tensor defines a member itself."""
+        """Return whether some class of another file that is not a Module or Tensor defines a member itself."""
 
         def ask() -> bool:
             names = self.project.names(path)

@@ -39,12 +39,15 @@ def _asks_for_vendor(test: ast.BoolOp) -> bool:
 
 
 def _calls_card(test: ast.expr) -> bool:
-    """Whether a condition holds elsewhere too: `a or torch.cuda.is_available()`, `not torch.cuda.is_available()`."""
+    """Return whether
+
+    a condition holds elsewhere too: `a or torch.cuda.is_available()`, `not torch.cuda.is_available()`.
+    """
     return any(isinstance(part, (ast.Or, ast.Not)) for part in ast.walk(test))
 
 
 def _is_own(body: Sequence[ast.stmt]) -> bool:
-    """Whether statements only import, list or set what is CUDA's own, and print."""
+    """Return whether statements only import, list or set what is CUDA's own, and print."""
     marked = [_is_marked(statement) for statement in body]
     return any(marked) and all(is_marked or _is_beside(each) for each, is_marked in zip(body, marked, strict=True))
 

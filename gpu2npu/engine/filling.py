@@ -71,20 +71,20 @@ def _arguments(file: PythonFile, given: list[ast.expr | ast.keyword]) -> list[Co
 
 
 def _has_effects(found: Filling) -> bool:
-    """Whether evaluating the code twice may differ from evaluating it once: `next(batches)`."""
+    """Return whether evaluating the code twice may differ from evaluating it once: `next(batches)`."""
     nodes = [found] if isinstance(found, ast.expr) else found
     return any(isinstance(inner, _EFFECTS) for node in nodes for inner in ast.walk(node))
 
 
 def _is_operand(pieces: Sequence[Piece], index: int, found: ast.expr) -> bool:
-    """Whether no operator beside it can take a part of it."""
+    """Return whether no operator beside it can take a part of it."""
     if isinstance(found, ast.Constant) and type(found.value) is int:  # 1.npu() is not code
         return index + 1 == len(pieces) or not (pieces[index + 1].text or "").lstrip().startswith(".")
     return isinstance(found, _ATOMS)
 
 
 def _is_enclosed(pieces: Sequence[Piece], index: int, found: ast.expr) -> bool:
-    """Whether brackets or commas keep what is put here apart from its neighbours."""
+    """Return whether brackets or commas keep what is put here apart from its neighbours."""
     if isinstance(found, (ast.GeneratorExp, ast.NamedExpr)):
         return False
     before = (pieces[index - 1].text or "").rstrip() if index else ""
@@ -94,7 +94,7 @@ def _is_enclosed(pieces: Sequence[Piece], index: int, found: ast.expr) -> bool:
 
 @lru_cache
 def is_operand_template(template: str) -> bool:
-    """Whether what the template gives is one operand, whatever it is filled with."""
+    """Return whether what the template gives is one operand, whatever it is filled with."""
     text = "".join(piece.text if piece.text is not None else "x" for piece in parse_template(template))
     return isinstance(parse_expression(text), _ATOMS)
 

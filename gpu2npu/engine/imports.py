@@ -30,7 +30,7 @@ def parent(qualified: str) -> str:
 
 
 def may_rename_local(binding: Imported, new: str, scope: Scope, file: PythonFile, is_public: bool) -> bool:
-    """Whether `from torch import cuda` may become `from torch import npu` with all its uses in this file.
+    """Return whether `from torch import cuda` may become `from torch import npu` with all its uses in this file.
 
     Not when the name is re-exported (`is_public`), bound to something else as well, or the new name is taken.
     """
@@ -85,12 +85,12 @@ def import_of(package: str, wanted: str | None) -> str:
 
 
 def imports_package(file: PythonFile, package: str) -> bool:
-    """Whether the file imports `package`, or something of it, anywhere already: enough to have it loaded."""
+    """Return whether the file imports `package`, or something of it, anywhere already: enough to have it loaded."""
     return any(module.partition(".")[0] == package for module in imported_modules(file))
 
 
 def binds_module(file: PythonFile, module: str) -> bool:
-    """Whether the file has `import module` (or a submodule of it) at module level, so that it can be spelled out."""
+    """Return whether the file has `import module` (or a submodule) at module level, so that it can be spelled out."""
     for statement, scope in file.imports:
         if isinstance(statement, ast.Import) and scope.kind == "module":
             names = [alias.name for alias in statement.names if alias.asname is None]

@@ -175,6 +175,6 @@ class Literals:
         return True
 
     def _is_key(self, node: ast.expr) -> bool:
-        """Whether a string is what something is looked up by: `flags["nvcc"]`."""
+        """Return whether a string is the key by which something is looked up: `flags["nvcc"]`."""
         parent = self.file.parents.get(node)
         return isinstance(parent, ast.Dict) or (isinstance(parent, ast.Subscript) and parent.slice is node)

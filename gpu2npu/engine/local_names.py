@@ -49,13 +49,13 @@ class LocalNames:
                     self.renamed[scope.owner(name), name] = leaf(target)
 
     def _stays_whole(self, statement: ast.ImportFrom) -> bool:
-        """Whether the statement would have to be split, and is not because of a comment in it."""
+        """Return whether the statement would have to be split, and is not because of a comment in it."""
         if "#" not in self.names.file.code(statement):
             return False
         return len({parent(self.target(name) or name) for _, name in imported_names(statement)}) > 1
 
     def _is_public(self, name: str, scope: Scope) -> bool:
-        """Whether another file may take the name from this one."""
+        """Return whether another file may take the name from this one."""
         path = self.names.path
         stem = path.removesuffix("/__init__.py").removesuffix(".py").rpartition("/")[2]
         taken = not self.taken_names.isdisjoint({name, f"{stem}*"})
@@ -70,7 +70,7 @@ class LocalNames:
         (self.moved if moved else self.kept).add(self._key(name, scope))
 
     def followed(self, node: ast.ImportFrom, imported: Sequence[Renamed], scope: Scope) -> list[Renamed]:
-        """What becomes of the names that a statement imports, once all uses are known."""
+        """Return what becomes of the names that a statement imports, once all uses are known."""
         followed = [item for one in imported for item in self._followed(one, scope)]
         homes = {parent(item.new or item.old) for item in followed}
         return list(imported) if len(homes) > 1 and "#" in self.names.file.code(node) else followed
@@ -87,7 +87,7 @@ class LocalNames:
         return [stays, item] if key in self.renamed else [item]
 
     def keeps(self, item: Renamed, scope: Scope) -> bool:
-        """Whether an imported name needs an `as` to stay what the file, or another one, calls it."""
+        """Return whether an imported name needs an `as` to stay what the file, or another one, calls it."""
         if item.new is None or item.alias.asname is not None or leaf(item.new) == leaf(item.old):
             return False
         return self._key(leaf(item.old), scope) not in self.renamed

@@ -116,12 +116,12 @@ class _Matcher:
             self.renames.edit(name_bounds(self.file, node), rule.then.rename, rule)
 
     def _is_read(self, node: ast.Attribute) -> bool:
-        """Whether an attribute is neither stored nor the method of a call."""
+        """Return whether an attribute is neither stored nor the method of a call."""
         parent = self.file.parents[node]
         return isinstance(node.ctx, ast.Load) and not (isinstance(parent, ast.Call) and parent.func is node)
 
     def _is_of(self, node: ast.Attribute, rule: Rule, scope: Scope) -> bool:
-        """Whether the attribute is read on what the rule asks for: the result of a certain function."""
+        """Return whether the attribute is read on what the rule asks for: the result of a certain function."""
         assert isinstance(rule.match, AttributeMatch)
         return rule.match.of is None or rule.match.of in self.names.callees(node.value, scope)
 
@@ -212,7 +212,7 @@ class _Matcher:
             self.matches.edits.append(edit)
 
     def _has_own(self, member: str, read: bool) -> bool:
-        """Whether some class of the project, or of this file, that is not a Module or Tensor defines the member."""
+        """Return whether a class of the project, or of this file, that is not a Module or Tensor defines the member."""
         if member not in self.own:
             self.own[member] = self.kinds.has_own_class(member, read) or any(
                 self.context.has_own_class(path, member, read, self.names.path)
@@ -221,7 +221,7 @@ class _Matcher:
         return self.own[member]
 
     def _is_import(self, node: ast.AST, scope: Scope) -> bool:
-        """Whether the expression is a module that was imported, whose members are functions, not methods."""
+        """Return whether the expression is a module that was imported, whose members are functions, not methods."""
         found = scope.lookup(node.id) if isinstance(node, ast.Name) else None
         if found is None or not isinstance(node, ast.Name):
             return False
@@ -290,7 +290,7 @@ class _Matcher:
                 return
 
     def _is_in_annotation(self, node: ast.expr) -> bool:
-        """Whether a string is a type, somewhere inside an annotation: `Optional["torch.cuda.Stream"]`."""
+        """Return whether a string is a type, somewhere inside an annotation: `Optional["torch.cuda.Stream"]`."""
         below: ast.AST = node
         for above in self.file.above(node):
             if is_annotation(above, below):

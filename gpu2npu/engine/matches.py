@@ -1,4 +1,4 @@
-"""What the rules have to say of one file: edits, findings, and the imports beside which others belong."""
+"""The matches of the rules in one file: edits, findings, and the imports beside which others belong."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ImportSite:
 
 @dataclass
 class Matches:
-    """What the rules matched in one file. `anchors` are names beside whose import a further one belongs."""
+    """The matches of the rules in one file. `anchors` are names beside whose import a further one belongs."""
 
     edits: list[Edit] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)

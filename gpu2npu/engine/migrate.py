@@ -26,8 +26,8 @@ from gpu2npu.rulebook.rule import Rulebook
 
 
 def has_trigger(source: bytes, rulebook: Rulebook, version: str) -> bool:
-    """Whether a file contains a word that some rule could be for; without one it stays as it is."""
-    without_nulls = source.replace(b"\0", b"") if b"\0" in source else source  # UTF-16, which is told to be saved anew
+    """Return whether a file contains a word that some rule could be for; without one it stays as it is."""
+    without_nulls = source.replace(b"\0", b"") if b"\0" in source else source  # UTF-16, reported to be saved anew
     return rule_table(rulebook, version).trigger.is_in(without_nulls)
 
 
@@ -60,7 +60,7 @@ def migrate_text(text: str, path: str, rulebook: Rulebook, context: ProjectConte
 
 
 def unreadable(source: bytes, path: str) -> str | None:
-    """Why a Python file could not be migrated if there were something to migrate in it; None where it could."""
+    """Return why a Python file could not be migrated if there were something to migrate in it; None where it could."""
 
     def parse() -> Migration:
         Names.of(read_source(source, path), ProjectContext().project)

@@ -79,7 +79,7 @@ def _places(sites: Sequence[ImportSite], edits: Sequence[Edit], file: PythonFile
 
 
 def _import_line(module: str, statement: ast.stmt, above: bool, file: PythonFile) -> tuple[Bounds, str]:
-    """Where the import of a module goes that belongs below an import statement, or above it, and its text."""
+    """Return where the import of a module goes that belongs below an import statement, or above it, and its text."""
     text = file.text
     line = _line(statement, file)
     start, end = file.bounds(statement)

@@ -67,7 +67,7 @@ def _bounds(body: Sequence[ast.stmt], file: PythonFile) -> Iterator[Bounds]:
 
 
 def asks_for_npu(test: ast.expr) -> bool | None:
-    """Whether a condition holds on an NPU alone (True), everywhere but there (False), or says nothing of it (None)."""
+    """Return True if a condition holds on an NPU alone, False if everywhere else, None if it does not ask."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         asked = asks_for_npu(test.operand)
         return None if asked is None else not asked
@@ -85,12 +85,12 @@ def asks_for_npu(test: ast.expr) -> bool | None:
 
 
 def _is_named(node: ast.expr) -> bool:
-    """Whether a name speaks of the NPU: `is_npu_available`, `torch.npu.is_available`, `x.is_npu`."""
+    """Return whether a name mentions the NPU: `is_npu_available`, `torch.npu.is_available`, `x.is_npu`."""
     named = _NPU in (last_name(node) or "").lower().split("_")
     return named or (isinstance(node, ast.Attribute) and last_name(node.value) == _NPU)
 
 
 def _is_given(call: ast.Call) -> bool:
-    """Whether a call asks for it by an argument: `hasattr(torch, "npu")`, `device.startswith("npu")`."""
+    """Return whether a call asks for it by an argument: `hasattr(torch, "npu")`, `device.startswith("npu")`."""
     asked = last_name(call.func) in ("hasattr", "startswith", "is_available")
     return asked and any(string_value(argument) == _NPU for argument in call.args)

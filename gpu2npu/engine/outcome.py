@@ -111,7 +111,7 @@ def _findings(file: PythonFile, found: Sequence[Found], rewrite: FileRewrite) ->
 
 
 def _stays(place: Bounds, edits: Sequence[Edit]) -> bool:
-    """Whether the code at a place is still there after the edits of codemods."""
+    """Return whether the code at a place is still there after the edits of codemods."""
     if not any(holds(edit.extent, place) for edit in edits):
         return True
     return any(not isinstance(piece, str) and holds(piece, place) for edit in edits for piece in edit.pieces)

@@ -86,7 +86,7 @@ class Packages:
                     self.report(rule, node, node, name)
 
     def _is_compiled(self, package: str, name: str) -> bool:
-        """Whether a package of the project can have the name only as a module that is not written in Python."""
+        """Return whether a package of the project can have the name only as a module that is not written in Python."""
         if self.names.project.module_path(member_of(package, name), self.names.path) is not None:
             return False
         other = self.names.module(package)
@@ -101,8 +101,10 @@ class Packages:
         return None if rule is None or self._has_own(module.partition(".")[0]) else rule
 
     def _has_own(self, top: str) -> bool:
-        """Whether the project has a module of that name where an absolute import finds it: within a package it lies
-        under the package's own name, as `kernels.triton` does."""
+        """Return whether the project has a module of that name where an absolute import finds it.
+
+        Within a package it lies under the package's own name, as `kernels.triton` does.
+        """
         project = self.names.project
         path = project.module_path(top, self.names.path)
         if path is None:
@@ -134,7 +136,7 @@ class Packages:
             self.matches.found.append(Found(place, rule.id, kind, module, message, severity, advice))
 
     def is_optional(self, node: ast.AST) -> bool:
-        """Whether the program goes on without an import: it catches the error, or asks first."""
+        """Return whether the program goes on without an import: it catches the error, or asks first."""
         below = node
         for above in self.file.above(node):
             if isinstance(above, _TRIES) and below in above.body and any(map(_catches, above.handlers)):
@@ -176,7 +178,7 @@ _TRIES: tuple[type[Any], ...] = (
 
 
 def _asks_for_package(test: ast.expr) -> bool:
-    """Whether a condition is about what is installed: `is_apex_available()`, `has_horovod and name == "hvd"`."""
+    """Return whether a condition is about what is installed: `is_apex_available()`, `has_horovod and name == "hvd"`."""
     if isinstance(test, ast.BoolOp):
         return isinstance(test.op, ast.And) and any(map(_asks_for_package, test.values))
     return _INSTALLED.search(last_name(test) or "") is not None

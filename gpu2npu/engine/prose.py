@@ -1,4 +1,4 @@
-"""Which strings are prose, for people, and not read by the program."""
+"""Finds the strings that are prose, for people, and not read by the program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SEARCHES = frozenset({"search", "match", "fullmatch", "findall", "find", "rfind
 
 
 def is_searched(file: PythonFile, string: ast.AST) -> bool:
-    """Whether a string is looked for in another text: `"Error: no GPU" in log`."""
+    """Return whether a string is looked for in another text: `"Error: no GPU" in log`."""
     above = file.parents.get(string)
     if isinstance(above, (ast.Tuple, ast.List, ast.Set)):
         return is_searched(file, above)
@@ -32,7 +32,7 @@ def is_searched(file: PythonFile, string: ast.AST) -> bool:
 
 
 def is_spoken(file: PythonFile, string: ast.AST) -> bool:
-    """Whether a string is prose: a docstring, the text of an error, what is printed or logged."""
+    """Return whether a string is prose: a docstring, the text of an error, what is printed or logged."""
     below = string
     for node in file.above(string):
         if isinstance(node, ast.Raise):

@@ -61,7 +61,7 @@ class Renames:
         return frozenset(interesting)
 
     def _target(self, qualified: str) -> str | None:
-        """Where a rename rule moves a qualified name; None when none does or the release lacks the new name."""
+        """Return what a rule renames a qualified name to; None if none does or the release lacks the new name."""
         matched = self.table.rule_for(qualified)
         if matched is None or matched[0].then.keep or matched[0].then.rename is None:
             return None
@@ -69,7 +69,7 @@ class Renames:
         return None if self.is_missing(matched[0], target) else target
 
     def is_missing(self, rule: Rule, target: str) -> bool:
-        """Whether a rule needs its target to exist in this release, and it does not."""
+        """Return whether a rule needs its target to exist in this release, and it does not."""
         return rule.then.needs_target and not has_npu_name(self.release, target)
 
     # References
@@ -244,8 +244,11 @@ class Renames:
         self.matches.edits.append(Edit(place, text, rule.id, rule.why, shown))
 
     def _is_tested(self, node: ast.AST) -> bool:
-        """Whether a class is asked for and not used: in a type, in a comparison, or in
-        `isinstance(x, (nn.DataParallel, ...))`. PyTorch has the class, and nothing on the NPU is one."""
+        """Return whether a class is asked for and not used.
+
+        That is in a type, in a comparison, or in `isinstance(x, (nn.DataParallel, ...))`. PyTorch has the class, and
+        nothing on the NPU is one.
+        """
         below = node
         for above in self.file.above(node):
             if isinstance(above, ast.Call):
@@ -360,7 +363,7 @@ class Renames:
                 self.edit(alias_name(self.file, item.alias), prefix + leaf(item.new) + suffix, rule, whole)
 
     def _separator(self, node: ast.stmt) -> str:
-        """What stands between a statement and one that is put behind it."""
+        """Return the text that separates a statement from one that is put behind it."""
         start = self.file.bounds(node)[0]
         indentation = self.file.indentation(start)
         if self.file.line_before(start) != indentation:  # if x: from a import b
@@ -389,7 +392,7 @@ _OF_TYPES = (ast.Attribute, ast.Tuple, ast.List, ast.BinOp, ast.Subscript)
 
 
 def is_annotation(above: ast.AST, node: ast.AST) -> bool:
-    """Whether a node is the annotation of the parameter, function or variable right above it."""
+    """Return whether a node is the annotation of the parameter, function or variable right above it."""
     if isinstance(above, (ast.arg, ast.AnnAssign)):
         return above.annotation is node
     return isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)) and above.returns is node
@@ -405,13 +408,13 @@ def _stands_for(binding: Binding, interesting: set[str]) -> bool:
 
 
 def _is_alias(name: str, scope: Scope) -> bool:
-    """Whether a name is bound by an assignment: what it stands for was judged there."""
+    """Return whether a name is bound by an assignment: what it stands for was judged there."""
     found = scope.lookup(name)
     return found is not None and all(isinstance(binding, Assigned) for binding in found[1])
 
 
 def _has_answer(node: ast.Call) -> bool:
-    """Whether the program goes on if a name does not exist: `hasattr`, `getattr` with a default."""
+    """Return whether the program goes on if a name does not exist: `hasattr`, `getattr` with a default."""
     return isinstance(node.func, ast.Name) and (node.func.id == "hasattr" or len(node.args) > 2)
 
 

@@ -41,7 +41,7 @@ class _Reader:
     at: int = 0
 
     def alternatives(self) -> list[Texts]:
-        """What one of the branches up to a closing parenthesis, or the end, requires."""
+        """Return the sets of texts that the branches up to a closing parenthesis, or the end, require."""
         branches = [list(self._sequence())]
         while self.pattern.startswith(b"|", self.at):
             self.at += 1

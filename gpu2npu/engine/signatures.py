@@ -1,4 +1,4 @@
-"""What an argument means by the parameter of the project's own function that it is for."""
+"""Judges what an argument means by the parameter of the project's own function that it is for."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Skips:
     lines: dict[int, frozenset[str]] = field(default_factory=dict)
 
     def covers(self, rule: str, first: int, last: int) -> bool:
-        """Whether the rule is off on one of the lines from first to last."""
+        """Return whether the rule is off on one of the lines from first to last."""
         if not self.lines:
             return False
         off: set[str] = set()

@@ -1,4 +1,4 @@
-"""What a string means where it stands: a device, a backend, or something that only looks like one.
+"""Judges what a string means where it stands: a device, a backend, or something that only looks like one.
 
 The judgement climbs from the string to what uses it: an argument, a comparison, a default, a list with its siblings.
 """
@@ -56,7 +56,7 @@ def judge(place: Place, role: Role) -> str:
 
 
 def _is_glued(whole: ast.JoinedStr, index: int) -> bool:
-    """Whether more than a device's number stands beside the braces that the string is in: f"{'cuda'}_time"."""
+    """Return whether more than a device's number stands beside the braces that the string is in: f"{'cuda'}_time"."""
     after = whole.values[index + 1] if index + 1 < len(whole.values) else None
     return index > 0 or (after is not None and string_value(after) != ":")
 
@@ -206,7 +206,7 @@ def _comparison(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> st
 
 
 def _stands_for(name: ast.AST, place: Place, role: Role) -> bool:
-    """Whether a name is bound to such values alone: `kind = x.device.type`."""
+    """Return whether a name is bound to such values alone: `kind = x.device.type`."""
     found = place.scope.lookup(name.id) if isinstance(name, ast.Name) else None
     values = [getattr(binding, "whole", None) for binding in found[1]] if found is not None else []
     return bool(values) and all(value is not None and holds(value, role) for value in values)

@@ -41,8 +41,10 @@ IMAGE = "{cann_image}"
 
 @dataclass(frozen=True)
 class Trigger:
-    """What a file must have for any rule to matter: one of the words, a word with others that go with it, a word with
-    one of the beginnings, or a pattern."""
+    """The texts of which a file must have one for any rule to matter.
+
+    These are words, words with others that go with them, beginnings of words, and patterns.
+    """
 
     words: frozenset[bytes]
     together: Mapping[bytes, tuple[frozenset[bytes], ...]]
@@ -50,7 +52,7 @@ class Trigger:
     patterns: tuple[BytePattern, ...]
 
     def is_in(self, source: bytes) -> bool:
-        """Whether the bytes of a file have it; the cost hardly depends on the number of rules."""
+        """Return whether the bytes of a file have it; the cost hardly depends on the number of rules."""
         spelled = words(source)
         if not self.words.isdisjoint(spelled):
             return True
@@ -304,7 +306,7 @@ def _subject(match: Match) -> str | None:
 
 
 def _last_two(name: str) -> str:
-    """What of a qualified name a file spells that gets at it through another module of the project."""
+    """Return the part of a qualified name that a file spells which uses it through another module of the project."""
     return ".".join(name.split(".")[-2:])
 
 

@@ -28,7 +28,7 @@ class StringText:
 
     @property
     def is_formatted(self) -> bool:
-        """Whether it is a text of an f-string."""
+        """Return whether it is a text of an f-string."""
         return not self.closing
 
     @classmethod
@@ -44,7 +44,7 @@ class StringText:
         return self.opening + text + self.closing
 
     def can_be(self, new: str) -> bool:
-        """Whether another text stays inside the quotes and says there what it says in a rule."""
+        """Return whether another text stays inside the quotes and says there what it says in a rule."""
         if self.is_formatted:
             return not any(character in new for character in "{}\"'\n\\")
         if new.count("\\") > self.raw.count("\\") and "r" not in self.opening.lower():

@@ -33,7 +33,7 @@ def _is_module_class(qualified: str) -> bool:
 
 
 def of_torch(qualified: str) -> bool:
-    """Whether a qualified name is one of torch or torch_npu."""
+    """Return whether a qualified name is one of torch or torch_npu."""
     return qualified.startswith(("torch.", "torch_npu.")) or qualified in ("torch", "torch_npu")
 
 

@@ -1,4 +1,4 @@
-"""What the words of the code itself say about a value: the name it has, the call it comes from."""
+"""Judges a value by the words of the code itself: the name it has, the call it comes from."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _LINKS = frozenset({"to", "for", "in", "on", "of", "from", "with", "without", "o
 
 
 def is_word(name: str | None, role: Role) -> bool:
-    """Whether a name says that it holds such a value: `map_location`, `teacher_device`, `DEVICE`, `deviceType`.
+    """Return whether a name says that it holds such a value: `map_location`, `teacher_device`, `DEVICE`, `deviceType`.
 
-    The last word says what a thing is: a `device_dir` is no device; but a `device_type` is as good as one.
+    The last word says what a thing is: a `device_dir` is not a device; but a `device_type` is as good as one.
     """
     if name and "," in name:  # pytest's parametrize("device, dtype", ...)
         return any(is_word(part.strip(), role) for part in name.split(","))
@@ -36,7 +36,7 @@ def is_word(name: str | None, role: Role) -> bool:
 
 
 def mentions(name: str | None, role: Role) -> bool:
-    """Whether such a value is what a function is about: `move_to_device`, `device_count`."""
+    """Return whether a function's name says that it is about such a value: `move_to_device`, `device_count`."""
     words = _words(name)
     return any(_names_role(words[start : start + length], role) for start in range(len(words)) for length in (1, 2))
 
@@ -52,7 +52,7 @@ def _names_role(words: list[str], role: Role) -> bool:
 
 
 def holds(node: ast.AST, role: Role) -> bool:
-    """Whether an expression's own words say that its value has the role."""
+    """Return whether an expression's own words say that its value has the role."""
     if isinstance(node, ast.Name):
         return is_word(node.id, role)
     if isinstance(node, ast.Attribute):

@@ -36,7 +36,7 @@ LARGEST = 5_000_000
 
 
 def may_concern(source: bytes, path: str, rulebook: Rulebook, version: str) -> bool:
-    """Whether a file contains a word that some rule could be for; without one it stays as it is."""
+    """Return whether a file contains a word that some rule could be for; without one it stays as it is."""
     kind = kind_of(path, source[: kinds.HEAD_BYTES])
     if kind is None:
         return False
@@ -49,7 +49,7 @@ def may_concern(source: bytes, path: str, rulebook: Rulebook, version: str) -> b
     if b"torch" in source and (kind in _INSTALLING or b"install" in source):
         return True
     knowledge = knowledge_for(rulebook, version)
-    if len(source) > LARGEST:  # it is told of, at most
+    if len(source) > LARGEST:  # it is reported, at most
         return any(rule.text.encode() in source for rule in knowledge.table.strings)
     return knowledge.trigger.is_in(source)
 
@@ -96,7 +96,10 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
 
 
 def _line_of(mark: Mark, lines: Lines) -> Span:
-    """Where a mark stands. What is inserted, as torch-npu is after torch, belongs to the line it stands behind."""
+    """Return the lines of a mark.
+
+    What is inserted, as torch-npu is after torch, belongs to the line it stands behind.
+    """
     start, end = mark.place
     last = max(end - 1, 0)
     return lines.span(min(start, last), last)
@@ -137,7 +140,7 @@ def _marks(text: str, path: str, kind: Kind, knowledge: Knowledge) -> list[Mark]
 
 
 def _unread(text: str, knowledge: Knowledge, reason: str) -> list[Mark]:
-    """A file that cannot be read is told only if it mentions a device or backend where a value may stand."""
+    """Report a file that cannot be read only if it mentions a device or backend where a value may stand."""
     for rule in knowledge.table.strings:
         mention = re.search(rf"[:=\[,][ \t]*[\"']?(?P<value>{re.escape(rule.text)})[\"':]?[ \t]*(?=[,\]\n}}]|$)", text)
         if mention is not None and rule.role.words:

@@ -28,7 +28,7 @@ _SHELL = frozenset({"RUN", "CMD", "ENTRYPOINT", "HEALTHCHECK", "ONBUILD"})
 
 
 def dockerfile_marks(text: str, knowledge: Knowledge) -> list[Mark]:
-    """What to change in a Dockerfile."""
+    """Return the marks for a Dockerfile: its edits and findings."""
     marks: list[Mark] = []
     at = 0
     while (match := _INSTRUCTION.search(text, at)) is not None:

@@ -1,4 +1,4 @@
-"""Which kind a file is of, told by its name and, where the name says nothing, by its first line."""
+"""The kind of a file, known by its name and, where the name says nothing, by its first line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from enum import Enum
 
 
 class Kind(str, Enum):
-    """What is migrated. All but Python can be switched off; a file of no kind is copied as it is."""
+    """The kinds of files that are migrated.
+
+    All but Python can be switched off; a file of no kind is copied as it is.
+    """
 
     PYTHON = "python"
     SHELL = "shell"
@@ -74,10 +77,10 @@ def kind_of(path: str, head: bytes = b"") -> Kind | None:
 
 
 def needs_head(path: str) -> bool:
-    """Whether the name says nothing, so that the kind may be in the first line."""
+    """Return whether the name says nothing, so that the kind may be in the first line."""
     return "." not in path.rpartition("/")[2]
 
 
 def is_makefile(path: str) -> bool:
-    """Whether a file of the kind shell is a makefile, whose recipes are shell."""
+    """Return whether a file of the kind shell is a makefile, whose recipes are shell."""
     return _MAKEFILE.fullmatch(path.rpartition("/")[2]) is not None

@@ -31,14 +31,14 @@ _TOKEN = re.compile(rb"[A-Za-z_][\w-]*")
 
 @dataclass(frozen=True)
 class Trigger:
-    """What a file must have for any rule to matter: a word, the beginning of one, or a match of a pattern."""
+    """The texts of which a file must have one for any rule to matter: words, beginnings of words, or patterns."""
 
     words: frozenset[bytes]
     beginnings: tuple[bytes, ...]
     patterns: tuple[BytePattern, ...]
 
     def is_in(self, source: bytes) -> bool:
-        """Whether the bytes of a file have it."""
+        """Return whether the bytes of a file have it."""
         tokens = set(_TOKEN.findall(source))
         if not self.words.isdisjoint(tokens) or any(token.startswith(self.beginnings) for token in tokens):
             return True
@@ -47,7 +47,10 @@ class Trigger:
 
 @dataclass(frozen=True)
 class Given:
-    """What a variable is set to, and where that stands. `bare`: a shell reads it, and no quotes are around it."""
+    """The value that a variable is set to, and where that stands.
+
+    `bare`: a shell reads it, and no quotes are around it.
+    """
 
     text: str
     start: int
@@ -74,7 +77,7 @@ class Knowledge:
     found: tuple[tuple[re.Pattern[str], Rule], ...] = ()
 
     def variable(self, name: str, start: int, given: Given | None = None) -> list[Mark]:
-        """What is to be done to an environment variable whose name stands at `start`, and to what it is set to."""
+        """Return the marks for an environment variable whose name stands at `start`, and for what it is set to."""
         rule = self.table.variable_rule(name)
         if rule is None or rule.then.keep or (name in self.own and name not in self.table.variables):
             return []
@@ -92,7 +95,7 @@ class Knowledge:
         return marks if new == given.text else [*marks, edit(rule, given.start, given.end, written)]
 
     def value(self, key: str | None, value: str, start: int, beside: Set[str] = frozenset()) -> list[Mark]:
-        """What is to be done to a value that stands at `start` under `key`, one of those `beside` it in a list."""
+        """Return the marks for a value that stands at `start` under `key`, one of those `beside` it in a list."""
         option = self.option(key, "*", value, start)
         if option is not None:
             return option
@@ -124,7 +127,7 @@ class Knowledge:
         return review(rule.rule, start, start + len(value), value, message)
 
     def option(self, key: str | None, of: str, value: str | None, start: int) -> list[Mark] | None:
-        """What argument rules say of a key (of a command, or `*` for any) and its value; None if none is for it."""
+        """Return the marks of rules for a key (of a command, or `*` for any) and its value; None if no rule fits."""
         name = (key or "").rpartition(".")[2].lstrip("-+~").replace("-", "_")
         for rule in self.options.get(name, ()):
             match = rule.match
@@ -142,7 +145,7 @@ class Knowledge:
         return None
 
     def patterns(self, text: str, start: int) -> list[Mark]:
-        """What pattern rules, and rules for strings anywhere, do in a piece of text that stands at `start`."""
+        """Return the marks of pattern rules, and of rules for strings anywhere, in text that stands at `start`."""
         marks: list[Mark] = []
         for pattern, rule in self.found:
             for match in pattern.finditer(text):
@@ -154,7 +157,7 @@ class Knowledge:
         return marks
 
     def command(self, name: str, start: int, alone: bool) -> list[Mark]:
-        """What is to be done to a command whose name stands at `start`; `alone`: it has no arguments."""
+        """Return the marks for a command whose name stands at `start`; `alone`: it has no arguments."""
         rule = self.table.commands.get(name)
         if rule is None or rule.then.keep:
             return []
@@ -170,7 +173,7 @@ class Knowledge:
 
 
 def _is_list(masked: str, listed: list[str]) -> bool:
-    """Whether a value is a list: parts between commas, or names of devices or backends between blanks."""
+    """Return whether a value is a list: parts between commas, or names of devices or backends between blanks."""
     return "," in masked or (len(listed) > 1 and all(part.partition(":")[0] in _LISTED for part in listed))
 
 

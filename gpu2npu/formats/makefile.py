@@ -21,7 +21,7 @@ _READ = re.compile(r"\$\$?[{(]?(?P<name>[A-Za-z_]\w*)")
 
 
 def makefile_marks(text: str, knowledge: Knowledge) -> list[Mark]:
-    """What to change in a makefile."""
+    """Return the marks for a makefile: its edits and findings."""
     marks: list[Mark] = []
     for match in _LINE.finditer(text):
         line = match[0]
@@ -36,7 +36,7 @@ def makefile_marks(text: str, knowledge: Knowledge) -> list[Mark]:
 
 
 def _line_marks(line: str, knowledge: Knowledge) -> Iterator[Mark]:
-    """A line that is no recipe: `DEVICE ?= cuda`, `FLAGS = --device cuda`, `ifeq ($(DEVICE),cuda)`."""
+    """A line that is not a recipe: `DEVICE ?= cuda`, `FLAGS = --device cuda`, `ifeq ($(DEVICE),cuda)`."""
     condition = _CONDITION.match(line)
     if condition is not None:
         yield from knowledge.value(condition["name"], condition["value"], condition.start("value"))

@@ -1,4 +1,4 @@
-"""What a format says about a text: edits and notes, by offsets in it. And the record of a file that is made of them."""
+"""The edits and findings of a format for a text, by offsets in it, and the record of a file made of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def of_environment(place: Bounds, rule: str, kind: FindingKind, api: str, messag
 
 
 def reported(rule: Rule, start: int, end: int, api: str) -> list[Mark]:
-    """What the rule itself reports at a place, if anything."""
+    """Return the finding that the rule itself reports at a place, if it reports one."""
     report = rule.then.report
     if report is None:
         return []
@@ -38,7 +38,7 @@ def reported(rule: Rule, start: int, end: int, api: str) -> list[Mark]:
 
 
 def applied(rule: Rule, start: int, end: int, api: str, new: str | None = None) -> list[Mark]:
-    """What the rule does to a place: it takes its new name (or `new`), and is reported where the rule says so."""
+    """Return a rule's marks at a place: the edit to its new name (or `new`), and the finding that it reports."""
     if rule.then.keep:
         return []
     text = new if new is not None else rule.then.rename

@@ -45,7 +45,7 @@ Node = Scalar | Mapping | Items
 
 
 def entry(node: Node | None, *keys: str) -> Node | None:
-    """What is under a path of keys, or None."""
+    """Return the node under a path of keys, or None."""
     for key in keys:
         if not isinstance(node, Mapping):
             return None

@@ -43,7 +43,7 @@ def migrate_notebook(
 ) -> Migration:
     """Migrate a notebook. Positions in the result are cells, counted from 1 over all of them, and lines in them.
 
-    Raises FormatError where it is no notebook of format 4.
+    Raises FormatError where it is not a notebook of format 4.
     """
     sources = list(_sources(read_json(text)))
     cells = [read_cell("".join(line.text for line in lines), number) for number, lines in sources]
@@ -78,7 +78,7 @@ def cell_lines(text: str) -> Iterator[tuple[int, int]]:
 def read_cells(text: str) -> tuple[str, dict[int, tuple[str, int]]]:
     """The Python of all code cells as one program, and by the number of each its text and its first line in that.
 
-    Raises FormatError where it is no notebook of format 4.
+    Raises FormatError where it is not a notebook of format 4.
     """
     cells = [read_cell("".join(line.text for line in lines), number) for number, lines in _sources(read_json(text))]
     program, starts = _program(cells)
@@ -293,7 +293,7 @@ def _inserted(text: str, old: Sequence[_Line], index: int, lines: Sequence[str])
 
 
 def _in_list(text: str, line: _Line) -> bool:
-    """Whether a string that is all of a cell is the only item of a list."""
+    """Return whether a string that is all of a cell is the only item of a list."""
     return text[: line.scalar.start - 1].rstrip().endswith("[")
 
 

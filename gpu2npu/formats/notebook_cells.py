@@ -69,7 +69,7 @@ def read_cell(text: str, number: int) -> Cell:
 
 
 def parses(text: str) -> bool:
-    """Whether Python can read the text."""
+    """Return whether Python can read the text."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

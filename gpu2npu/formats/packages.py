@@ -77,7 +77,7 @@ def requirement(text: str, start: int = 0) -> Required | None:
 
 
 def requirement_marks(required: Required, text: str, knowledge: Knowledge) -> list[Mark]:
-    """What is to be said of one requirement. `text` is how it is written, from its start."""
+    """Return the marks for one requirement. `text` is how it is written, from its start."""
     rule = knowledge.distributions.get(required.name)
     if rule is not None and not rule.then.keep:
         report = rule.then.report
@@ -151,7 +151,7 @@ def _is_on_pypi(version: str) -> bool:
 
 
 def allows(specifier: str, version: str) -> bool:
-    """Whether a version specifier (PEP 440, or conda's `=2.1`) leaves room for a release such as 2.1.0."""
+    """Return whether a version specifier (PEP 440, or conda's `=2.1`) leaves room for a release such as 2.1.0."""
     wanted = _numbers(version)
     return all(_allows(clause["operator"], clause["version"], wanted) for clause in _CLAUSE.finditer(specifier))
 
@@ -179,7 +179,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def installed(program: str, arguments: Sequence[tuple[int, str]], knowledge: Knowledge) -> Iterator[Mark]:
-    """What is to be said of the packages that a command installs; `arguments` are places and values of its words."""
+    """Yield the marks for the packages that a command installs; `arguments` are places and values of its words."""
     words = [value for _, value in arguments]
     if not program.startswith(("pip", "uv", "conda", "mamba", "micromamba")) and words[:2] != ["-m", "pip"]:
         return

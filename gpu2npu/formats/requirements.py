@@ -23,7 +23,10 @@ _COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
 
 
 def requirements_marks(text: str, knowledge: Knowledge, installs: bool = True) -> list[Mark]:
-    """What to change in a requirements file. One that installs nothing, a constraints file, gets no new line."""
+    """Return the marks for a requirements file: its edits and findings.
+
+    One that installs nothing, a constraints file, gets no new line.
+    """
     found = []
     marks: list[Mark] = []
     for start, line in _lines(text):

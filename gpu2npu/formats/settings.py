@@ -1,4 +1,4 @@
-"""What the keys and values of a configuration mean, whatever format it is written in."""
+"""The meaning of the keys and values of a configuration, whatever format it is written in."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DEFAULT = re.compile(r"\$\{(?:oc\.env:)?\w+(?:,\s*|:?-)[\"']?(?P<value>[\w:.]+)
 
 
 def settings_marks(root: Node, knowledge: Knowledge) -> list[Mark]:
-    """What to change in a configuration."""
+    """Return the marks for a configuration: its edits and findings."""
     return list(_marks(root, (), knowledge))
 
 
@@ -59,13 +59,13 @@ def _named_variable(node: Mapping) -> str | None:
 
 
 def _variable_marks(key: Scalar, value: Node, knowledge: Knowledge) -> Iterator[Mark]:
-    """What a key says that may be an environment variable, and what becomes of its value with it."""
+    """Yield the marks for a key that may be an environment variable, and for its value."""
     name = key.value or ""
     if not _VARIABLE.fullmatch(name):
         yield from _placed(key, knowledge.patterns(name, 0))
         return
     is_set = isinstance(value, Scalar) and value.exact and key.exact and bool(value.value)
-    # A value beyond the name, so that its mark can be told from that of the name.
+    # A value beyond the name, so that its mark can be distinguished from that of the name.
     given = Given(value.value or "", len(name)) if is_set and isinstance(value, Scalar) else None
     for mark in knowledge.variable(name, 0, given):
         if given is not None and isinstance(value, Scalar) and mark.place[0] == given.start:
@@ -75,7 +75,7 @@ def _variable_marks(key: Scalar, value: Node, knowledge: Knowledge) -> Iterator[
 
 
 def _option_marks(key: Scalar, name: str, value: Node, knowledge: Knowledge) -> list[Mark]:
-    """Settings that a rule knows by their key alone, with a value that is no string: `cudnn_benchmark: true`."""
+    """Settings that a rule knows by their key alone, with a value that is not a string: `cudnn_benchmark: true`."""
     if not isinstance(value, Scalar):
         return []
     return _placed(key, [mark for mark in knowledge.option(name, "*", None, 0) or () if isinstance(mark, Found)])

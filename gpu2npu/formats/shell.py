@@ -68,13 +68,13 @@ _IS_TEXT = "The text of a here-document that is no script is not migrated: chang
 
 
 def shell_marks(text: str, knowledge: Knowledge) -> list[Mark]:
-    """What to change in a script."""
+    """Return the marks for a script: its edits and findings."""
     return _Reader(text, knowledge, 0, spoken=False).marks()
 
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads one piece of shell. `spoken`: it is text that may only be shown, so that nothing uncertain is told."""
+    """Reads one piece of shell. `spoken`: it is text that may only be shown, so that nothing uncertain is reported."""
 
     text: str
     knowledge: Knowledge
@@ -215,7 +215,7 @@ class _Reader:
             yield from self.knowledge.variable(named["name"], at, self._given(word, word.start + named.end()))
 
     def _given(self, word: Word, at: int) -> Given | None:
-        """What a variable is set to whose name ends at `at`, where the word ends with it: `export NAME=value`."""
+        """Return the value of a variable whose name ends at `at`, if the word ends with it: `export NAME=value`."""
         if not self.text.startswith("=", at):
             return None
         start, end, quote = word.inside(at + 1)
@@ -273,7 +273,7 @@ class _Reader:
             yield from self._certain(found or [])
 
     def _inner(self, name: str, arguments: Sequence[Word]) -> Iterator[Mark]:
-        """Programs within arguments: `bash -c '...'` is shell again, `python -c '...'` is told."""
+        """Programs within arguments: `bash -c '...'` is shell again, `python -c '...'` is reported."""
         runs = [name, *(_basename(word) or "" for word in arguments)]
         for index, (flag, word) in enumerate(pairwise(arguments)):
             runner = next((one for one in reversed(runs[: index + 1]) if one in _SHELLS or _PYTHON.fullmatch(one)), "")
@@ -292,7 +292,7 @@ class _Reader:
         return self._within(start, end, quote, self.spoken) if quote else []
 
     def _within(self, start: int, end: int, quote: str, spoken: bool) -> list[Mark]:
-        """What is to be done to shell text inside a word in quotes."""
+        """Return the marks for shell text inside a word in quotes."""
         if self.depth >= _MAX_DEPTH or (quote == "$'" and "\\" in self.text[start:end]):
             return []
         inner, places = unescaped(self.text[start:end], '"$`\\\\' if quote == '"' else "")
@@ -377,12 +377,12 @@ def _basename(word: Word | None) -> str | None:
 
 
 def _is_shown(name: str, command: Command) -> bool:
-    """Whether what a command writes is for people: no file, no command and no variable takes it."""
+    """Return whether what a command writes is for people: no file, no command and no variable takes it."""
     return name in _PRINTERS and not (command.targets or command.piped or command.captured)
 
 
 def _is_taken(before: Word, program: str) -> bool:
-    """Whether a word is the value of the option `before` it, which is one of a program that runs another."""
+    """Return whether a word is the value of the option `before` it, which is one of a program that runs another."""
     taking = _TAKING.get({"mpiexec": "mpirun"}.get(program, program))
     return taking is not None and taking.fullmatch(before.text) is not None
 

@@ -39,7 +39,7 @@ class AnalysingMigrator:
             return migrated
         try:
             analysed = self.analyser(source, path)
-        except Exception as error:  # what an analysis fails at is no reason to leave a file unmigrated
+        except Exception as error:  # an analysis that fails is not a reason to leave a file unmigrated
             analysed = MigratedFile(path, failure=f"an internal error of gpu2npu ({type(error).__name__}: {error})")
         if analysed.failure is not None:
             failure = unreadable(source, path) if path.endswith(".py") else None
@@ -58,8 +58,10 @@ class AnalysingMigrator:
 
 @dataclass(frozen=True)
 class RuleFindings:
-    """What a migration would tell of a file, without migrating it: the findings of rules and analyses. The `content` is
-    the analyser's, not the migration's."""
+    """Finds what a migration would report of a file, without migrating it: the findings of rules and analyses.
+
+    The `content` is the analyser's, not the migration's.
+    """
 
     migrator: Migrator
     analyser: FileAnalyser

@@ -1,4 +1,4 @@
-"""An analysis of a project: its facts are gathered once, each mode asked for makes tables of them."""
+"""An analysis of a project: its facts are collected once, each mode asked for makes tables of them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Result:
-    """What one mode found: tables by file name, and what it could not look at."""
+    """The result of one mode: tables by file name, and what it could not look at."""
 
     tables: Mapping[str, Table]
     notes: tuple[PathNote, ...] = ()
@@ -52,8 +52,11 @@ class Result:
 
 @dataclass(frozen=True)
 class Wish:
-    """What is asked of an analysis besides what a migration is asked: `modes` are names of modes, `fix` says to write a
-    copy with the safe replacements, `apis` are tables that an analysis of third-party code wrote."""
+    """The request for an analysis, beyond what a migration is asked.
+
+    `modes` are names of modes, `fix` says to write a copy with the safe replacements, `apis` are tables that an
+    analysis of third-party code wrote.
+    """
 
     modes: tuple[str, ...]
     fix: bool = False
@@ -62,8 +65,11 @@ class Wish:
 
 @dataclass(frozen=True)
 class Facts:
-    """What every mode may know. `sources` are the bytes of the project's Python files and notebooks by path, without
-    those that are excluded; the others are in `tree.others` and read when wanted (`read`)."""
+    """The facts that every mode may use.
+
+    `sources` are the bytes of the project's Python files and notebooks by path, without those that are excluded; the
+    others are in `tree.others` and read when wanted (`read`).
+    """
 
     root: Path
     name: str

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def write_atomically(file: Path, content: bytes) -> None:
-    """Makes the folder if it is missing. What is no ordinary file, such as /dev/stdout, is written as it is.
+    """Makes the folder if it is missing. What is not an ordinary file, such as /dev/stdout, is written as it is.
 
     Raises OSError, and leaves nothing then.
     """

@@ -1,7 +1,7 @@
 """Answers of earlier checks on disk, so that only what changed is looked at again.
 
 An entry is found by everything that is known before a file is looked at: its content and path, the rules, the release,
-this program, and what was gathered from the whole project. It also has the other files that its answer depended on, as
+this program, and what was collected from the whole project. It also has the other files that its answer depended on, as
 bits, and the name of a snapshot: the list of the project's files with their content at that time. It holds only while
 those files have that content. Entries are JSON: a cache folder is never run.
 """
@@ -30,7 +30,7 @@ _FORMAT = 3
 
 @dataclass(frozen=True)
 class Entry:
-    """What is kept of a file: its record, without the content that a migration would write, and its diff."""
+    """The kept answer for a file: its record, without the content that a migration would write, and its diff."""
 
     file: MigratedFile
     diff: str = ""
@@ -63,7 +63,10 @@ class Cache:
         return entry
 
     def put(self, source: bytes, own: str, file: MigratedFile, diff: str) -> None:
-        """Keeps an answer. One that failed is not kept: memory or time may have run out. A full disk is no error."""
+        """Keep an answer.
+
+        One that failed is not kept: memory or time may have run out. A full disk is not an error.
+        """
         if file.failure is not None:
             return
         depends = file.depends if isinstance(file, TracedFile) else 0
@@ -133,6 +136,6 @@ def shared_facts(engine: EngineMigrator, rule_files: Iterable[Path], *settings: 
 
 
 def own_facts(engine: EngineMigrator, path: str) -> str:
-    """What the answer about one file depends on besides: what codemods, which look at the whole program, do to it."""
+    """Return what else the answer about a file depends on: what codemods, which see the whole program, do to it."""
     rewrite = engine.plan.rewrites.get(path)
     return repr(rewrite) if rewrite is not None else ""

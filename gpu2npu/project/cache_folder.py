@@ -30,7 +30,7 @@ def default_cache_dir() -> Path:
 
 
 def entry_file(folder: Path, name: str) -> Path:
-    """Where the entry of a name, the hexadecimal digits of a digest, is kept."""
+    """Return the file that keeps the entry of a name, which is the hexadecimal digits of a digest."""
     return folder / name[:2] / f"{name[2:]}.json"
 
 
@@ -80,7 +80,7 @@ def prune(folder: Path, largest: int = LARGEST_BYTES) -> None:
 
 
 def _entries(folder: Path) -> Iterable[tuple[float, int, str]]:
-    """When each entry was last used, its size and path."""
+    """Yield when each entry was last used, its size and path."""
     for part in folder.iterdir():
         if len(part.name) == 2 and part.is_dir():
             for entry in os.scandir(part):

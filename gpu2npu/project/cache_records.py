@@ -8,7 +8,7 @@ from gpu2npu.records import Bounds, Change, Edit, FileRewrite, Finding, FindingK
 
 
 def encoded_change(change: Change) -> list[Any]:
-    """What `decoded_change` takes."""
+    """Encode a change in the form that `decoded_change` takes."""
     return [*_span(change.span), change.rule, change.operation.value, change.message, change.before, change.after]
 
 
@@ -18,7 +18,7 @@ def decoded_change(values: list[Any]) -> Change:
 
 
 def encoded_finding(finding: Finding) -> list[Any]:
-    """What `decoded_finding` takes."""
+    """Encode a finding in the form that `decoded_finding` takes."""
     words = finding.rule, finding.kind.value, finding.api, finding.message, finding.severity.value, finding.advice
     return [*_span(finding.span), *words]
 
@@ -30,7 +30,7 @@ def decoded_finding(values: list[Any]) -> Finding:
 
 
 def encoded_rewrite(rewrite: FileRewrite) -> list[Any]:
-    """What `decoded_rewrite` takes."""
+    """Encode a rewrite in the form that `decoded_rewrite` takes."""
     edits = [
         [
             edit.place, edit.text, edit.rule, edit.message, edit.shown, edit.replaced, edit.needs, edit.imports,

@@ -63,7 +63,7 @@ _ANALYSES = {
 
 @dataclass(frozen=True)
 class _Checked:
-    """What one source tree gave, with paths from the root of the check."""
+    """The result of checking one source tree, with paths from the root of the check."""
 
     files: tuple[CheckedFile, ...]
     notes: tuple[PathNote, ...]
@@ -131,7 +131,7 @@ def _rules(files: tuple[Path, ...]) -> tuple[RuleNote, ...]:
 
 
 def _told_rules(request: CheckRequest, known: list[str]) -> set[str]:
-    """The ids of the rules whose findings are told. Raises UsageError for an id or pattern that fits none."""
+    """The ids of the rules whose findings are reported. Raises UsageError for an id or pattern that fits none."""
     for pattern in (*request.select, *request.ignore):
         if not any(fnmatchcase(rule, pattern) for rule in known):
             hint = did_you_mean(pattern, known) or "`gpu2npu rules list` shows them all."

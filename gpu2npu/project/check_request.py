@@ -1,4 +1,4 @@
-"""What a check is asked, and what follows from the settings of the projects that it looks at."""
+"""The request for a check, and what follows from the settings of the projects that it looks at."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SourceTree:
 
 
 def source_trees(request: CheckRequest) -> tuple[list[SourceTree], Path, bool]:
-    """The trees to check, the folder that all paths are told from, and whether the version was chosen here.
+    """The trees to check, the folder that all paths are relative to, and whether the version was chosen here.
 
     Raises UsageError where a source cannot be checked, or their settings name different versions.
     """
@@ -100,7 +100,7 @@ def _settings(source: Path) -> tuple[Config, Path]:
 
 
 def _inside(place: Place, other: Place) -> bool:
-    """Whether the other place holds all of this one."""
+    """Return whether the other place holds all of this one."""
     if other.only is not None or (place.only is None and place.root == other.root):
         return False
     return place.root.is_relative_to(other.root)

@@ -1,4 +1,4 @@
-"""Where a finding stands, in terms that survive edits elsewhere in its file: the line's text and what it is in."""
+"""The place of a finding, in terms that survive edits elsewhere in its file: the line's text and what it is in."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Text:
         return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
 
     def scope(self, number: int) -> str:
-        """The definitions that the line is in, told by indentation: that also works where nothing can be parsed."""
+        """The definitions that the line is in, found by indentation: that also works where nothing can be parsed."""
         line = self.line(number)[:_LONGEST]
         indentation = len(line.expandtabs()) - len(line.expandtabs().lstrip())
         names: list[str] = []

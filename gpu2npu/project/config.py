@@ -19,7 +19,7 @@ MAX_BYTES = 1024 * 1024
 
 @dataclass(frozen=True)
 class Config:
-    """What a project asks for itself. `file` is where it stands, None if it asks for nothing.
+    """The options that a project sets for itself. `file` is where they stand, None if it sets none.
 
     `rules` are paths, made absolute from the folder of the file. Empty tuples and None mean: not said.
     """

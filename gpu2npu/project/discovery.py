@@ -1,4 +1,4 @@
-"""What is in a project: every path under its root, sorted into what is migrated, copied, linked or left out.
+"""The contents of a project: every path under its root, sorted into what is migrated, copied, linked or left out.
 
 Symbolic links are never followed. One that points into the copied tree is kept as a link with the same meaning: a
 relative link keeps its text; an absolute link, or one that climbs out of the root and back in, is rewritten relative,
@@ -144,7 +144,7 @@ def _kept_target(root: Path, path: str, skipped: list[str]) -> str | None:
 
 
 def _text(link: Path) -> str:
-    """What the link says, to the character: Path.readlink would tidy it up."""
+    """Return what the link says, to the character: Path.readlink would tidy it up."""
     return os.readlink(link)  # noqa: PTH115
 
 
@@ -155,7 +155,7 @@ def _inside(root: Path, real: str) -> str | None:
 
 
 def _climbs_out(path: str, text: str) -> bool:
-    """Whether following `text` from the link's folder passes above the root."""
+    """Return whether following `text` from the link's folder passes above the root."""
     depth = len(PurePosixPath(path).parts) - 1
     for part in PurePosixPath(text).parts:
         depth += -1 if part == ".." else 1

@@ -68,11 +68,14 @@ class EngineMigrator:
         kept: GatheredCache | None = None,
         spread: Spread = map,
     ) -> EngineMigrator:
-        """What is gathered from the whole project is taken from `kept` if it is there, and put there if not. `spread`
-        plans the parts of the project.
+        """Load the rules and collect what they need to know of the whole project.
+
+        What is collected is taken from `kept` if it is there, and put there if not. `spread` plans the parts of the
+        project.
 
         Raises UsageError if a rule file cannot be used, an example in it fails, a rule's id is unknown, or a codemod
-        cannot do what it was asked for."""
+        cannot do what it was asked for.
+        """
         try:
             whole = load_rulebook(rules.files)
             check_user_examples(whole)
@@ -93,7 +96,7 @@ class EngineMigrator:
 
 
 def _facts(rules: RuleChoice, rulebook: Rulebook, version: str, codemods: CodemodChoice) -> tuple[object, ...]:
-    """What is gathered from a project depends on, besides its files."""
+    """Return what the facts that are collected from a project depend on, besides its files."""
     files = tuple(hashlib.sha256(file.read_bytes()).hexdigest() for file in rules.files)
     ids = tuple(rule.id for rule in rulebook.rules)
     return version, files, ids, replace(codemods, excluded=frozenset()), sorted(codemods.excluded)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class UsageError(ValueError):
-    """What was asked for cannot be done: a bad path, version or rule file."""
+    """A request that cannot be carried out: a bad path, version or rule file."""
 
 
 class OutputError(RuntimeError):

@@ -1,4 +1,4 @@
-"""Where work runs: local processes, a Dask or Ray cluster, or any other `concurrent.futures.Executor`."""
+"""Executors that run the work: local processes, a Dask or Ray cluster, or any other `concurrent.futures.Executor`."""
 
 from __future__ import annotations
 
@@ -112,7 +112,10 @@ def answers(
 
 
 def _raised(error: BaseException) -> BaseException:
-    """What the task itself raised. Ray's RayTaskError has it as `cause`, and a traceback for a text."""
+    """Return the exception that the task itself raised.
+
+    Ray's RayTaskError has it as `cause`, and a traceback for a text.
+    """
     cause = getattr(error, "cause", None)
     return cause if isinstance(cause, BaseException) else error
 

@@ -1,4 +1,4 @@
-"""What the rules make of one line of a file, and why those whose words stand there make nothing of it."""
+"""Explains what the rules make of one line of a file, and why those whose words stand there make nothing of it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def explain_line(
     `rulebook` has the rules that are switched on.
 
     Raises:
-        ValueError: The file has no such line or cell, or is no text.
+        ValueError: The file has no such line or cell, or is not text.
     """
     program, text, above = _text(source, path), "", 0
     if path.endswith(".ipynb"):
@@ -110,7 +110,7 @@ def _text(source: bytes, path: str) -> str:
 
 
 def _has_words(match: Match, line: str) -> bool:
-    """Whether a line has the words that a rule cannot match without."""
+    """Return whether a line has the words that a rule cannot match without."""
     if isinstance(match, PatternMatch):
         return re.search(match.pattern, line) is not None
     if isinstance(match, EnvironmentMatch) and match.variable.endswith("*"):
@@ -143,7 +143,7 @@ def _qualified_name(match: NameMatch | CallMatch | ArgumentMatch) -> str:
 
 
 class _Reasons:
-    """Why rules did nothing at one line: first what is true of the rule, then what is true of the place."""
+    """The reasons why rules did nothing at one line: first what is true of the rule, then what is true of the place."""
 
     def __init__(
         self, text: str, path: str, line: int, rulebook: Rulebook, context: ProjectContext, involved: Sequence[str]
@@ -178,7 +178,7 @@ class _Reasons:
         return next(self._of_place(rule, self.names), None) or self._of_others()
 
     def _is_far(self, rule: Rule) -> bool:
-        """Whether the line has nothing of the sort that the rule looks at: no string, no import."""
+        """Return whether the line has nothing of the sort that the rule looks at: no string, no import."""
         if isinstance(rule.match, ImportMatch):
             return bool(self.sites) and not any(site.is_import for site in self.sites)
         if isinstance(rule.match, (StringMatch, PatternMatch, EnvironmentMatch, CommandMatch)):

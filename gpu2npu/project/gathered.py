@@ -1,4 +1,4 @@
-"""What is gathered from a whole project before any file of it is looked at, kept on disk for the next check."""
+"""Facts collected from a whole project before any file of it is looked at, kept on disk for the next check."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Gathered:
 
 @dataclass(frozen=True)
 class GatheredCache:
-    """Keeps what was gathered from projects. `contents` has the digest of each Python file of this one."""
+    """Keeps what was collected from projects. `contents` has the digest of each Python file of this one."""
 
     folder: Path
     contents: Mapping[str, str]
 
     def get(self, facts: tuple[object, ...]) -> Gathered | None:
-        """What was gathered from the same files under the same `facts`; damaged, it is none."""
+        """Return what was collected from the same files under the same `facts`; None if it is missing or damaged."""
         file = self._file(facts)
         try:
             status = file.stat()
@@ -45,7 +45,7 @@ class GatheredCache:
         return gathered
 
     def put(self, facts: tuple[object, ...], gathered: Gathered) -> None:
-        """A full disk is no error."""
+        """Keep what was collected; a full disk is not an error."""
         with contextlib.suppress(OSError):
             write_atomically(self._file(facts), json.dumps(_encoded(gathered)).encode())
 

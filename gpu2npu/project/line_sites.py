@@ -36,7 +36,7 @@ class Site:
 
     @property
     def is_import(self) -> bool:
-        """Whether the name is part of an import statement."""
+        """Return whether the name is part of an import statement."""
         return isinstance(self.file.parents.get(self.node), IMPORTS)
 
 

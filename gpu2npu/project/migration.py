@@ -30,7 +30,7 @@ from gpu2npu.report.tables import write_tables
 
 @dataclass(frozen=True)
 class Preview:
-    """What a migration would do: its outcome, and the bytes of each file that it would change."""
+    """The preview of a migration: its outcome, and the bytes of each file that it would change."""
 
     outcome: Outcome
     before: dict[str, bytes]
@@ -79,7 +79,7 @@ def preview_project(
     prepare: Prepare = prepare_migration,
     executor: Executor | None = None,
 ) -> Preview:
-    """What `migrate_project` would do; writes nothing. Raises UsageError."""
+    """Preview what `migrate_project` would do; writes nothing. Raises UsageError."""
     started = time.perf_counter()
     place = check_request(request, request.suffix)
     tree = discover(place.root, place.only)
@@ -141,7 +141,7 @@ def _others(request: Request, place: Place, tree: Tree, migrator: Migrator) -> t
 
 
 def _report_names(place: Place, tree: Tree) -> ReportNames:
-    """What the reports are called beside the project's own files."""
+    """Choose the names of the reports beside the project's own files."""
     if place.only is not None:
         return choose_names({place.only}, {})
     at_root = {path for path in (*tree.folders, *tree.python, *tree.others) if "/" not in path}

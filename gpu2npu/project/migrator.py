@@ -1,4 +1,4 @@
-"""What the project layer asks of the engine. A seam: tests put a small function in its place."""
+"""The interface that the project layer asks of the engine. A seam: tests put a small function in its place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Migrator(Protocol):
         """Files that the output gets besides, by path."""
 
     def concerns(self, source: bytes, path: str) -> bool:
-        """Whether a Python file may need migrating, told from its bytes quickly; if not, it stays as it is."""
+        """Return whether a Python file may need migrating, judged quickly from its bytes; if not, it stays as it is."""
 
     def concerns_other(self, source: bytes, path: str) -> bool:
         """The same for a file that is not Python, of the kind that its path says (see formats/kinds.py)."""

@@ -53,14 +53,16 @@ def kernels_apart(places: Iterable[NativePlace], files: Mapping[str, bytes]) -> 
 
 
 def is_deferred(source: bytes, line: int) -> bool:
-    """Whether a line of a Python file is an import that is done only when some function is called."""
+    """Return whether a line of a Python file is an import that is done only when some function is called."""
     outer = _called_later(source, line)
     return outer is not None and any(isinstance(node, IMPORTS) and _holds(node, line) for node in ast.walk(outer))
 
 
 def is_called_later(source: bytes, line: int) -> bool:
-    """Whether a line of a Python file is in a function, and no code that runs with the file, or is reached from there
-    by names, calls that function."""
+    """Return whether a line of a Python file is in a function that only a later call runs.
+
+    No code that runs with the file, or is reached from there by names, calls that function.
+    """
     return _called_later(source, line) is not None
 
 

@@ -50,7 +50,7 @@ def available_cpus() -> int:
 
 
 def can_start_processes() -> bool:
-    """Whether this process may have workers: one that is a daemon, as those of Dask are, may not."""
+    """Return whether this process may have workers: one that is a daemon, as those of Dask are, may not."""
     return not multiprocessing.current_process().daemon
 
 

@@ -1,4 +1,4 @@
-"""How far a run has come, as the command line shows it."""
+"""The progress of a run, as the command line shows it."""
 
 from __future__ import annotations
 

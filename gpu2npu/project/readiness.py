@@ -1,4 +1,7 @@
-"""How far a project is, and what the rest may cost. The weights are judgement and not measured: docs/check.md."""
+"""Judges how far a project is, and what the rest may cost.
+
+The weights are judgement and not measured: docs/check.md.
+"""
 
 from __future__ import annotations
 

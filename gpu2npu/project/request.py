@@ -1,4 +1,4 @@
-"""What the user asks for, and whether it can be done: nothing is written before every check has passed."""
+"""The user's request, and the checks that it can be carried out: nothing is written before every check has passed."""
 
 from __future__ import annotations
 
@@ -55,20 +55,25 @@ class Request:
 
     @property
     def suffix(self) -> str:
-        """What the name of the folder written ends in."""
+        """The ending of the name of the folder that is written."""
         return "msft" if self.codemods.main is None else "msft_multi"
 
     def excludes(self, path: str) -> bool:
-        """Whether a path in the project, with forward slashes, fits a pattern to exclude, or lies under one that does.
-        `*` also stands for slashes."""
+        """Return whether a path in the project, with forward slashes, or a folder above it fits a pattern to exclude.
+
+        `*` also stands for slashes.
+        """
         patterns = (pattern.rstrip("/") for pattern in self.exclude)
         return any(fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern}/*") for pattern in patterns)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a migration reads and writes. `root` is the folder of the project's files, resolved; `only` the one file
-    of it that is migrated, if the source is a file; `destination` the folder to write."""
+    """The places that a migration reads and writes.
+
+    `root` is the folder of the project's files, resolved; `only` the one file of it that is migrated, if the source is
+    a file; `destination` the folder to write.
+    """
 
     root: Path
     name: str
@@ -77,7 +82,7 @@ class Place:
 
 
 def check_request(request: Request, suffix: str = "msft") -> Place:
-    """Where the request reads, and writes: the folder OUT/<name>_<suffix>.
+    """Check the request and return where it reads and writes: the folder OUT/<name>_<suffix>.
 
     Raises UsageError with the first reason why the request cannot be carried out.
     """

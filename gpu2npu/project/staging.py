@@ -68,7 +68,7 @@ def _locked_folder(destination: Path) -> Iterator[Path]:
 
 
 def _remove_if_possible(folder: Path) -> None:
-    """What cannot be removed now, the next run removes."""
+    """Remove a folder; what cannot be removed now, the next run removes."""
     with contextlib.suppress(OSError):
         remove_tree(folder)
 

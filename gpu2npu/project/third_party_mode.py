@@ -16,7 +16,7 @@ from gpu2npu.report.third_party import third_party_tables
 
 
 def third_party(facts: Facts) -> Result:
-    """Which functions of the library reach an unsupported API, a CUDA operator or a CUDA API."""
+    """Find the functions of the library that reach an unsupported API, a CUDA operator or a CUDA API."""
     native, unread = facts.read(path for path in facts.tree.others if may_export(path))
     python = {path: source for path, source in facts.sources.items() if path.endswith(".py")}
     reached, notes = with_deep_stack(lambda: analyse_library(facts.root, native | python, facts.release))

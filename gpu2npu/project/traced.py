@@ -1,4 +1,4 @@
-"""A migration that tells, with each file, which other files its answer depends on: what a cache has to know."""
+"""A migration that reports, with each file, which other files its answer depends on: what a cache has to know."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TracedMigrator:
 
 @dataclass(frozen=True)
 class Dependencies:
-    """Which files each file leads to, by the graphs of who asked about whom, which grow while files are looked at."""
+    """The files that each file leads to, by the graphs of who asked about whom, which grow as files are looked at."""
 
     paths: list[str]
     edges: Iterable[Mapping[str, Set[str]]]

@@ -52,7 +52,7 @@ def migrate_files(
 
 
 def ended(error: Exception) -> str:
-    """Why a file has no outcome: what became of the process that worked on it."""
+    """Return why a file has no outcome: what became of the process that worked on it."""
     if isinstance(error, TimeLimitError):
         return f"it takes longer than {error.seconds:g} seconds, the limit of --file-timeout"
     detail = "" if isinstance(error, TaskEndedError) else f" ({type(error).__name__})"

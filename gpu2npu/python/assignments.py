@@ -1,4 +1,4 @@
-"""What the files of a program assign, call and define, by name: the index that values are followed through."""
+"""The index that values are followed through: what the files of a program assign, call and define, by name."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gpu2npu.python.syntax import elements, last_name
 
 @dataclass(frozen=True)
 class Value:
-    """What a name or an attribute is given: `steps` into the value of an expression, which is made for the call `via`
-    if it is what a function returns."""
+    """The value of a name or an attribute: `steps` into the value of an expression, which is made for the call `via` if
+    it is what a function returns."""
 
     place: AnyPlace
     steps: tuple[Key, ...] = ()

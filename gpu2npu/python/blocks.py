@@ -18,7 +18,7 @@ def block_of(file: PythonFile, statement: ast.AST) -> list[ast.stmt]:
 
 
 def is_elif(file: PythonFile, node: ast.AST) -> bool:
-    """Whether a node is an `elif`, which is an `if` alone in the `else` of another."""
+    """Return whether a node is an `elif`, which is an `if` alone in the `else` of another."""
     return isinstance(node, ast.If) and file.text.startswith("elif", file.bounds(node)[0])
 
 
@@ -44,7 +44,7 @@ def own_lines(file: PythonFile, node: ast.AST) -> ast.stmt | None:
 
 
 def begins_line(file: PythonFile, statement: ast.stmt) -> bool:
-    """Whether only white space stands before a statement on its line."""
+    """Return whether only white space stands before a statement on its line."""
     return not line_before(file.text, file.bounds(statement)[0]).strip()
 
 

@@ -31,7 +31,7 @@ class Classes(ABC):
 
     @abstractmethod
     def of(self, node: ast.AST | None, scope: Scope, names: Names) -> Found:
-        """What an expression in a scope of a file may mean; nothing where that is not known."""
+        """Return what an expression in a scope of a file may mean; nothing where that is not known."""
 
     def deeper(self, ask: Callable[[], _Answer]) -> _Answer | None:
         """The answer to a question that others lead to; None where too many do."""
@@ -102,7 +102,7 @@ class Classes(ABC):
         return next((each.name for each in self.line_of_classes(cls) if not each.path), None)
 
     def is_layer(self, cls: Meaning) -> bool:
-        """Tell whether a class of the project is one of the library's layers, as far as can be told."""
+        """Tell whether a class of the project is one of the library's layers, as far as can be known."""
         line = self.line_of_classes(cls)
         is_known = any(self.library.is_module_class(each.name) for each in line if not each.path)
         return is_known or self.method(cls, CALLED[0]) is not None

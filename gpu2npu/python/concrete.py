@@ -41,7 +41,7 @@ class Concrete:
         return None
 
     def with_parentheses(self, node: cst.BaseExpression) -> Bounds:
-        """Where an expression lies with the parentheses around it."""
+        """Return the bounds of an expression with the parentheses around it."""
         start, end = self.bounds[node]
         if node.lpar:
             start, end = self.bounds[node.lpar[0]][0], self.bounds[node.rpar[-1]][1]
@@ -58,14 +58,16 @@ def concrete_call(file: PythonFile, call: ast.Call) -> tuple[Concrete, cst.Call]
 
 
 def argument_bounds(file: PythonFile, call: ast.Call) -> list[Bounds] | None:
-    """Where the arguments of a call lie, in the order they are written, each with its stars, keyword and parentheses
-    and without its comma. None where LibCST cannot parse the call."""
+    """Return the bounds of a call's arguments, in the order they are written; None where LibCST cannot parse the call.
+
+    The bounds include an argument's stars, keyword and parentheses, and not its comma.
+    """
     found = concrete_call(file, call)
     return [found[0].bounds[argument] for argument in found[1].args] if found is not None else None
 
 
 def has_comment(file: PythonFile, node: ast.expr) -> bool:
-    """Whether a comment stands inside an expression."""
+    """Return whether a comment stands inside an expression."""
     code = file.code(node)
     if "#" not in code:
         return False
@@ -74,7 +76,7 @@ def has_comment(file: PythonFile, node: ast.expr) -> bool:
 
 
 def outer_bounds(file: PythonFile, node: ast.expr) -> Bounds:
-    """Where an expression lies with the parentheses around it."""
+    """Return the bounds of an expression with the parentheses around it."""
     bounds = file.bounds(node)
     if not file.text[: bounds[0]].rstrip().endswith(("(", "\\")) and "#" not in _line_above(file, bounds[0]):
         return bounds
@@ -96,7 +98,7 @@ def _line_above(file: PythonFile, offset: int) -> str:
 
 
 def _begin(file: PythonFile, statement: ast.stmt) -> int:
-    """Where a statement begins, its decorators counted to it."""
+    """Return the offset at which a statement begins, counting its decorators to it."""
     decorators = statement.decorator_list if isinstance(statement, DEFINITIONS) else []
     start = file.bounds(decorators[0] if decorators else statement)[0]
     return file.text.rindex("@", 0, start) if decorators else start

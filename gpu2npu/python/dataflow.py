@@ -95,7 +95,7 @@ class Dataflow:
         return [place for places in self.index.functions.values() for place in places]
 
     def are_together(self, one: ParsedFile, other: ParsedFile) -> bool:
-        """Whether some start of a program loads both files."""
+        """Return whether some start of a program loads both files."""
         return one is other or not self._together or other.path in self._together.get(one.path, ())
 
     # Names
@@ -132,7 +132,7 @@ class Dataflow:
         return found
 
     def is_assigned(self, attribute: str) -> bool:
-        """Whether the program assigns an attribute of that name, of whatever object."""
+        """Return whether the program assigns an attribute of that name, of whatever object."""
         return attribute in self.index.attributes
 
     def updates(self, name: Place[ast.Name]) -> list[CallPlace | Place[ast.Subscript]]:
@@ -188,7 +188,7 @@ class Dataflow:
         return function is not None and any(target.node is function.node for target in self.targets(call))
 
     def _handed_on(self, call: CallPlace) -> bool:
-        """Whether a call only hands on what another expression makes."""
+        """Return whether a call only hands on what another expression makes."""
         name = last_name(call.node.func)
         if name in PASSED_ON or name in {"zip", "items", "values", "dict"}:
             return True
@@ -340,7 +340,7 @@ class Dataflow:
         return self._owners[place.node]
 
     def iterated(self, made: CallPlace) -> list[AnyPlace]:
-        """What an object gives when it is iterated over, if a call makes one of a class with an `__iter__`."""
+        """Return what an object gives when it is iterated over, if a call makes one of a class with an `__iter__`."""
         classes = [target for target in self.targets(made) if isinstance(target.node, ast.ClassDef)]
         methods = [
             owner.beside(part)
@@ -377,7 +377,7 @@ class Dataflow:
         return found.get(definition, [])
 
     def arguments(self, function: FunctionPlace, parameter: str) -> list[AnyPlace]:
-        """What a parameter is given, over all calls of its function."""
+        """Return what a parameter is given, over all calls of its function."""
         found = [argument(call, function, parameter) for call in self.callers(function)]
         return [place for place in found if place is not None]
 

@@ -72,7 +72,7 @@ class _Node:
         return [node for node in nodes if not (goes_on and node.start == node.end == end)]
 
     def keeps(self, piece: Bounds) -> bool:
-        """Whether a piece of the source lies in what the edit replaces."""
+        """Return whether a piece of the source lies in what the edit replaces."""
         return holds(self.edit.extent, piece)
 
 
@@ -102,7 +102,7 @@ class Edited:
             yield from ((edit, node.edit) for edit in self._made_inside(node))
 
     def between(self, start: int, end: int) -> str:
-        """What stands now between two offsets in the source, without insertions at the two."""
+        """Return the text that now stands between two offsets in the source, without insertions at the two."""
         row = self._row
         while (outer := row.around(start, end)) is not None:
             row = outer.inside
@@ -155,7 +155,7 @@ class Edited:
 
 
 def conflict(one: Edit, other: Edit) -> bool:
-    """Whether two edits cannot both be made: they want the same characters, and neither keeps those of the other."""
+    """Return whether two edits cannot both be made: they want the same characters, and neither keeps the other's."""
     if one.extent[0] >= other.extent[1] or other.extent[0] >= one.extent[1]:
         return False
     return not (_keeps(one, other) or _keeps(other, one))

@@ -107,7 +107,7 @@ class PythonFile:
 
 
 def _is_inside(opener: ast.AST, child: ast.AST) -> bool:
-    """Whether a child of a node that opens a scope is evaluated in that scope."""
+    """Return whether a child of a node that opens a scope is evaluated in that scope."""
     if isinstance(opener, DEFINITIONS):
         return isinstance(child, ast.stmt)
     if isinstance(opener, ast.Lambda):

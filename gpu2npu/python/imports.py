@@ -1,4 +1,4 @@
-"""Which file of a project imports which."""
+"""The imports between the files of a project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file offers to the files that import from it: small, so that a whole project's fit into memory."""
+"""The interface of a file for those that import from it: small, so that a whole project's fit into memory."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class Interface:
     exports: Exports | None = None
 
     def may_star(self, name: str) -> bool:
-        """Whether a star import of this module may bring in `name`."""
+        """Return whether a star import of this module may bring in `name`."""
         exports = self.exports
         return self.may_have(name) and (exports is None or not exports.is_whole or name in exports.names)
 
     def may_have(self, name: str) -> bool:
-        """Whether another module may get `name` from this one."""
+        """Return whether another module may get `name` from this one."""
         return bool(self.stars) or name in self.names
 
 

@@ -55,8 +55,10 @@ class ObjectKinds:
         return MODULE if name in self.library.modules or self.library.is_module_class(name) else UNKNOWN
 
     def has_own_class(self, member: str, read: bool) -> bool:
-        """Whether some class of this file that is not a Module or Tensor defines the member: as a method, or, with
-        `read`, as an attribute or property."""
+        """Return whether some class of this file that is not a Module or Tensor defines the member.
+
+        The member is a method, or, with `read`, an attribute or property.
+        """
         for cls in self.names.file.scopes.values():
             if cls.kind != "class":
                 continue
@@ -84,7 +86,7 @@ class ObjectKinds:
 
 
 def holds_data(cls: Scope, member: str) -> bool:
-    """Whether a class has a property or an attribute of that name: the project's, even where the class is a Module."""
+    """Return whether a class, even a Module, has a property or an attribute of that name: the project's own."""
     return member in cls.attributes or any(
         isinstance(binding, Assigned) or (isinstance(binding, Defined) and is_property(binding))
         for binding in cls.bindings.get(member, ())
@@ -92,7 +94,7 @@ def holds_data(cls: Scope, member: str) -> bool:
 
 
 def is_property(binding: Defined) -> bool:
-    """Whether a function is decorated to be read like an attribute."""
+    """Return whether a function is decorated to be read like an attribute."""
     return any((last_name(decorator) or "").endswith("property") for decorator in binding.node.decorator_list)
 
 

@@ -58,6 +58,6 @@ class Library:
     class_calls: frozenset[str] = frozenset()
 
     def has(self, qualified: str) -> bool:
-        """Whether a qualified name is one of the library's, below one of its packages."""
+        """Return whether a qualified name is one of the library's, below one of its packages."""
         package, dot, _ = qualified.partition(".")
         return bool(dot) and package in self.packages

@@ -1,4 +1,4 @@
-"""What an expression may mean when a program runs, in words that hold no nodes of a syntax tree."""
+"""The meanings that an expression may have when a program runs, in words that hold no nodes of a syntax tree."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ class MeaningKind(Enum):
 
 
 class Meaning(NamedTuple):
-    """What an expression may mean. With a `path`, `name` is what the file there defines, with the classes around it
-    (the class of an object; "" for the module itself); without, a qualified name."""
+    """One thing that an expression may mean.
+
+    With a `path`, `name` is what the file there defines, with the classes around it (the class of an object; "" for the
+    module itself); without, a qualified name.
+    """
 
     kind: MeaningKind
     name: str
@@ -67,5 +70,5 @@ def few(found: Iterable[Meaning]) -> Found:
 
 
 def without_modules(found: Iterable[Meaning]) -> Found:
-    """What an element of what is meant may mean."""
+    """Return what an element of a value with these meanings may mean: all of them but modules."""
     return tuple(each for each in found if each.kind is not MeaningKind.MODULE)

@@ -1,4 +1,4 @@
-"""Where expressions lead when a program runs: to modules, functions, classes and objects, followed through files.
+"""Follows expressions through files to what they mean in a running program: modules, functions, classes, objects.
 
 It over-approximates: a name that is given several values may mean each of them, and a container what is put into it.
 Nothing outside the project is looked at: what comes from there stays a dotted name. What is found holds no nodes, so
@@ -57,7 +57,7 @@ class Meanings(Classes):
                 yield names
 
     def of(self, node: ast.AST | None, scope: Scope, names: Names) -> Found:
-        """What an expression in a scope of a file may mean; nothing where that is not known."""
+        """Return what an expression in a scope of a file may mean; nothing where that is not known."""
         return self.deeper(lambda: few(self._by_form(node, scope, names))) or () if node is not None else ()
 
     def dotted(self, meaning: Meaning) -> str:
@@ -154,7 +154,7 @@ class Meanings(Classes):
         return few(joined(self._made(each) for each in meant if each.kind in (_CLASS, _NAME)))
 
     def imported(self, qualified: str, importer: str) -> Found:
-        """What a dotted name means that a file imports, relative with leading dots."""
+        """Return what a dotted name means that a file imports, relative with leading dots."""
         parts = qualified.lstrip(".").split(".")
         leading = qualified[: len(qualified) - len("".join(parts)) - len(parts) + 1]
         if leading or parts[0] not in self.library.packages:
@@ -176,7 +176,7 @@ class Meanings(Classes):
         return found
 
     def member(self, path: str, name: str) -> Found:
-        """What a name of a module means, through its imports; a submodule, where it binds none."""
+        """Return what a name of a module means, through its imports; a submodule, where it binds none."""
         return self.settled(("member", path, name), partial(self._member, path, name)) or ()
 
     def _member(self, path: str, name: str) -> Found:
@@ -197,7 +197,7 @@ class Meanings(Classes):
         return found
 
     def _starred(self, module: str, name: str, importer: str) -> Found:
-        """What a name means that `from module import *` may bring in."""
+        """Return what a name means that `from module import *` may bring in."""
         path = self.project.module_path(module, importer)
         if path is None:
             brought = self.library.starred(module, name)
@@ -208,7 +208,7 @@ class Meanings(Classes):
     # Attributes
 
     def attribute(self, owner: Meaning, name: str) -> Found:
-        """What an attribute of what is meant may mean."""
+        """Return what the attribute `name` of `owner` may mean."""
         if owner.kind is _MODULE:
             return self._of_module(owner, name)
         if owner.kind is _NAME:
@@ -272,7 +272,7 @@ class Meanings(Classes):
     # Calls
 
     def _called(self, call: ast.Call, scope: Scope, names: Names) -> Iterator[Meaning]:
-        """What a call gives."""
+        """Yield what the result of a call may mean."""
         loaded = loaded_module(call)
         if loaded is not None:
             yield from self.imported(loaded, names.path)
@@ -290,7 +290,7 @@ class Meanings(Classes):
                 yield from self._given(called)
 
     def _callees(self, node: ast.expr, scope: Scope, names: Names) -> Iterator[tuple[Meaning | None, Meaning]]:
-        """What is called, each with the object that it is an attribute of."""
+        """Yield what is called, each with the object that it is an attribute of."""
         if isinstance(node, ast.Attribute) and not _is_super(node.value):
             for owner in self.of(node.value, scope, names):
                 yield from ((owner, each) for each in self.attribute(owner, node.attr))
@@ -298,7 +298,7 @@ class Meanings(Classes):
             yield from ((None, each) for each in self.of(node, scope, names))
 
     def _given(self, called: Meaning) -> Found:
-        """What a call of what is meant gives."""
+        """Return what the result of calling something with this meaning may mean."""
         if called.kind is _FUNCTION:
             return self.result(called)
         if called.kind is _OBJECT:
@@ -326,7 +326,7 @@ class Meanings(Classes):
         return (Meaning(_INSTANCE, called.name),) if called.name.rpartition(".")[2][:1].isupper() else ()
 
     def result(self, function: Meaning) -> Found:
-        """What a function of the project returns: what its annotation says, else what its returns are."""
+        """Return what a function of the project returns: what its annotation says, else what its returns are."""
         return self.settled(("result", function.path, function.name), partial(self._result, function)) or ()
 
     def _result(self, function: Meaning) -> Found:

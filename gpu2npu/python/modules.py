@@ -1,4 +1,4 @@
-"""The dotted names by which the files of a project are imported, told from their paths and from what imports them."""
+"""The dotted names by which the files of a project are imported, read from their paths and from what imports them."""
 
 from __future__ import annotations
 

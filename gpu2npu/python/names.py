@@ -1,4 +1,4 @@
-"""What a name or a dotted expression refers to, as a qualified name, across the files of a project."""
+"""The qualified names that names and dotted expressions refer to, across the files of a project."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class ModuleNames:
         return None
 
     def _may_provide(self, module: str, name: str) -> bool:
-        """Whether a star import of `module` may bring in `name`: a package may import a thousand modules so."""
+        """Return whether a star import of `module` may bring in `name`: a package may import a thousand modules so."""
         path = self.project.module_path(module, self.path)
         if path is None or not self.project.may_spell(path, name, self.path):
             return False
@@ -245,7 +245,7 @@ class Names(ModuleNames):
         return self.members(owner, reversed(members)) if members else owner
 
     def _gotten(self, node: ast.Call, scope: Scope) -> str | None:
-        """What `getattr(torch, "x")` gives."""
+        """Return the qualified name of what `getattr(torch, "x")` gives."""
         if not (isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) > 1):
             return None
         attribute = string_value(node.args[1])
@@ -270,12 +270,12 @@ class Names(ModuleNames):
         return self.members(self.name(root, scope), members)
 
     def binds(self, package: str, scope: Scope) -> bool:
-        """Whether code in `scope` reaches the package by its own name."""
+        """Return whether code in `scope` reaches the package by its own name."""
         meaning = self.name(package, scope) if scope.lookup(package) is not None else self.through_stars(package)
         return meaning == package
 
     def _meaning(self, scope: Scope, bindings: list[Binding]) -> str | None:
-        """What several bindings of one name agree on; an import wins over a None that stands in for it."""
+        """Return the meaning of several bindings of one name; an import wins over a None that stands in for it."""
         meanings: list[str | None] = []
         for binding in bindings:
             if isinstance(binding, Imported):

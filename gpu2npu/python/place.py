@@ -137,7 +137,7 @@ def key_of(node: ast.Subscript) -> Key:
 
 
 def is_integer(node: ast.AST | None) -> TypeGuard[_Integer]:
-    """Whether a node is an integer that is written out."""
+    """Return whether a node is an integer that is written out."""
     return isinstance(node, ast.Constant) and type(node.value) is int
 
 
@@ -146,22 +146,22 @@ class _Integer(ast.Constant):
 
 
 def is_property(function: Function) -> bool:
-    """Whether a method is read like an attribute."""
+    """Return whether a method is read like an attribute."""
     return any(last_name(decorator) in {"property", "cached_property"} for decorator in function.decorator_list)
 
 
 def is_static(function: Function) -> bool:
-    """Whether a method is static."""
+    """Return whether a method is static."""
     return any(dotted_name(decorator) == "staticmethod" for decorator in function.decorator_list)
 
 
 def is_self(node: ast.AST) -> bool:
-    """Whether a node is the name `self`."""
+    """Return whether a node is the name `self`."""
     return isinstance(node, ast.Name) and node.id == "self"
 
 
 def same_name(name: Place[ast.Name], other: ast.expr) -> bool:
-    """Whether an expression of the same file is a name with the same meaning."""
+    """Return whether an expression of the same file is a name with the same meaning."""
     if not isinstance(other, ast.Name) or other.id != name.node.id:
         return False
     mine, its = (name.file.scope_of(node).lookup(other.id) for node in (name.node, other))

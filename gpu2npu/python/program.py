@@ -71,7 +71,7 @@ class Program:
         return answer
 
     def of_file(self, ask: Callable[[ParsedFile], _Answer], file: ParsedFile) -> _Answer:
-        """What a function says about a file, found when it is first asked."""
+        """Return what a function says about a file, found when it is first asked."""
         return self.once((ask, file.path), lambda: ask(file))
 
     def with_word(self, pattern: bytes, text: bytes = b"") -> Iterator[ParsedFile]:

@@ -109,7 +109,7 @@ class Project:
 
     @property
     def is_asking(self) -> bool:
-        """Whether a question is being answered of which answers in between may lack something; see `once`."""
+        """Return whether a question is being answered of which answers in between may lack something; see `once`."""
         return bool(self._answers)
 
     def settled(self, question: tuple[object, ...], ask: Callable[[], _Answer]) -> _Answer | None:
@@ -170,7 +170,7 @@ class Project:
         return [path for stem in stems for path in (f"{stem}.py", f"{stem}/__init__.py")]
 
     def names(self, path: str, asker: str | None = None) -> Names | None:
-        """What the names of another file mean; None where it cannot be read or parsed."""
+        """Return what the names of another file mean; None where it cannot be read or parsed."""
         if asker is not None:
             self.consult(asker, path)
         if path in self._held:
@@ -208,7 +208,7 @@ class Project:
         return self._held[path]
 
     def interface(self, path: str, asker: str) -> Interface | None:
-        """What other files may take from the file at `path`; None where it cannot be read or parsed."""
+        """Return what other files may take from the file at `path`; None where it cannot be read or parsed."""
         self.consult(asker, path)
         if path not in self._interfaces:
             known = self.parsed(path)
@@ -216,7 +216,7 @@ class Project:
         return self._interfaces[path]
 
     def may_spell(self, path: str, name: str, asker: str) -> bool:
-        """Whether the file at `path` may bind a name at all, told without parsing it: it has that text, or a star."""
+        """Return whether the file at `path` may bind a name, judged without parsing it: it has that text, or a star."""
         self.consult(asker, path)
         if path in self._interfaces:
             return True
@@ -233,13 +233,15 @@ class Project:
             return None
 
     def spells_library(self, source: bytes) -> bool:
-        """Whether a file names a package of the library."""
+        """Return whether a file names a package of the library."""
         return any(package.encode() in source for package in self.library.packages)
 
     @property
     def has_library(self) -> bool:
-        """Whether some file of the project names a package of the library: otherwise no name in it has anything to do
-        with the library."""
+        """Return whether some file of the project names a package of the library.
+
+        Otherwise no name in the project has anything to do with the library.
+        """
         if self._has_library is None:
             self._has_library = any(map(self._spells_library, sorted(self.files)))
         return self._has_library
@@ -251,8 +253,10 @@ class Project:
             return False
 
     def leads_to_library(self, names: Names) -> bool:
-        """Whether the imports of a file lead to the library: through files of the project to one that names it. No
-        name of another file has anything to do with the library."""
+        """Return whether the imports of a file lead, through files of the project, to one that names the library.
+
+        No name of another file has anything to do with the library.
+        """
         seen: set[str] = set()
         pending = [*self.imported_paths(names.interface)]
         while pending:

@@ -1,4 +1,4 @@
-"""Which functions and classes a program may run, as far as their names say.
+"""The functions and classes that a program may run, as far as their names say.
 
 A function counts as called where its name appears in code that runs, whatever the name means there. That says too much
 where two functions share a name, and too little only where a name is put together at run time.

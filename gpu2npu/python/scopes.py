@@ -24,8 +24,8 @@ class Imported(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """A name bound to `value` by `statement`, or with `is_part` to a part of it: `a` in `a, b = value` or
-    `for a in value`. `value` is None where it cannot be told (`with`, `except`, `del`, `x += 1`)."""
+    """A name bound to `value` by `statement`, or with `is_part` to a part of it: `a` in `a, b = value` or `for a in
+    value`. `value` is None where it is not known (`with`, `except`, `del`, `x += 1`)."""
 
     value: ast.expr | None
     statement: ast.AST

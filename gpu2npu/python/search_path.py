@@ -53,7 +53,7 @@ class _Folders:
                     yield from self._folders(value)
 
     def _given(self, parameter: str) -> Iterator[ast.expr]:
-        """What calls in the file give a function for a parameter: `add_path(lib)`."""
+        """Yield what calls in the file give a function for a parameter: `add_path(lib)`."""
         for function in self.nodes:
             names = [each.arg for each in function.args.args] if isinstance(function, ast.FunctionDef) else []
             if isinstance(function, ast.FunctionDef) and parameter in names:
@@ -122,7 +122,7 @@ class _Folders:
 
 
 def _added_values(node: ast.AST) -> Iterable[ast.expr]:
-    """What a node puts on sys.path."""
+    """Return what a node puts on sys.path."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         if dotted_name(node.func.value) != "sys.path":
             return ()

@@ -72,7 +72,7 @@ def read_source(data: bytes, path: str) -> SourceFile:
 
 
 def declared_encoding(data: bytes) -> str:
-    """The encoding of a Python file by its byte order mark or its cookie; UTF-8 where that is no encoding."""
+    """The encoding of a Python file by its byte order mark or its cookie; UTF-8 where that is not an encoding."""
     try:
         return _encoding(data)
     except SyntaxError:

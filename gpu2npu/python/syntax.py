@@ -61,7 +61,7 @@ def chain(node: ast.AST) -> list[ast.expr]:
 
 
 def arguments(call: ast.Call | ast.ClassDef) -> list[ast.expr | ast.keyword]:
-    """What a call is given, in the order it is written; of a class, its bases and keywords."""
+    """Return the arguments of a call, in the order they are written; of a class, its bases and keywords."""
     positional = call.args if isinstance(call, ast.Call) else call.bases
     found: list[ast.expr | ast.keyword] = [*positional, *call.keywords]
     if positional and call.keywords and _place(positional[-1]) > _place(call.keywords[0]):  # f(a=1, *rest)
@@ -84,7 +84,7 @@ def argument_keyword(argument: ast.expr | ast.keyword) -> str | None:
 
 
 def is_unpacked(argument: ast.expr | ast.keyword) -> bool:
-    """Whether an argument is `*args` or `**kwargs`."""
+    """Return whether an argument is `*args` or `**kwargs`."""
     return isinstance(argument, ast.Starred) or (isinstance(argument, ast.keyword) and argument.arg is None)
 
 

@@ -1,4 +1,4 @@
-"""Where the names lie that a node of a syntax tree holds as text: attributes, definitions, keywords, imports."""
+"""The bounds of names that a node of a syntax tree holds as text: attributes, definitions, keywords, imports."""
 
 from __future__ import annotations
 

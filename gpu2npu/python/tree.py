@@ -132,7 +132,7 @@ def _expression(part: Part, lines: Lines) -> ast.expr | None:
 
 
 def _is_placed(node: ast.expr, part: Part, lines: Lines) -> bool:
-    """Whether an expression on one line has the place that it is written at."""
+    """Return whether an expression on one line has the place that it is written at."""
     try:
         return node.lineno == node.end_lineno and lines.bounds(node) == (part.start, part.end)
     except (IndexError, UnicodeDecodeError):  # there is no such place

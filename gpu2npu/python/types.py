@@ -73,7 +73,7 @@ class ValueTypes:
             self._depth -= 1
 
     def is_tensor(self, node: ast.AST, scope: Scope) -> bool:
-        """Whether the value is a tensor and nothing else."""
+        """Return whether the value is a tensor and nothing else."""
         return self.of(node, scope) == _TENSOR
 
     def _by_form(self, node: ast.AST, scope: Scope) -> Types:

@@ -30,9 +30,11 @@ Use = tuple[ast.AST, Scope]
 
 
 class Walk:
-    """What the walk finds. `uses` are, in the order of the source and each before what is inside it: names that are
-    read or deleted, dotted expressions as wholes, calls, keywords of calls, strings, f-strings, definitions, imports,
-    products (`*`, `@`) and assignments to one subscript.
+    """Walks a syntax tree, and keeps what it finds.
+
+    `uses` are, in the order of the source and each before what is inside it: names that are read or deleted, dotted
+    expressions as wholes, calls, keywords of calls, strings, f-strings, definitions, imports, products (`*`, `@`) and
+    assignments to one subscript.
 
     With `is_outline` it looks into functions for import statements alone: no name of the module depends on their code,
     unless some `global` statement stands in it.
@@ -324,12 +326,12 @@ class Walk:
 def _unpacked(
     targets: list[ast.expr], value: ast.expr | None, is_part: bool
 ) -> list[tuple[ast.expr, ast.expr | None, bool]]:
-    """What each target of an unpacking takes: the element that stands at its place, or a part of the whole."""
+    """Return what each target of an unpacking takes: the element that stands at its place, or a part of the whole."""
     if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(targets) and not is_part:
         if not any(isinstance(each, ast.Starred) for each in (*targets, *value.elts)):
             return [(target, each, False) for target, each in zip(targets, value.elts, strict=True)]
         return [(target, None, False) for target in targets]
-    # A part of a part cannot be told.
+    # A part of a part is not known.
     return [(target, None if is_part else value, not is_part) for target in targets]
 
 

@@ -69,5 +69,5 @@ def shown_names(cause: Cause) -> str:
 
 
 def is_open(kind: FindingKind, severity: Severity) -> bool:
-    """Whether a person has something to do: all but advice, notes and what runs on the CPU."""
+    """Return whether a person has something to do: all but advice, notes and what runs on the CPU."""
     return kind is FindingKind.UNKNOWN or severity in (Severity.BLOCKER, Severity.CHANGE, Severity.ENVIRONMENT)

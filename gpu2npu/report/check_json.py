@@ -27,7 +27,7 @@ def json_schema() -> str:
 
 
 def json_report(result: CheckResult) -> str:
-    """ASCII only, keys in a fixed order. Files with nothing to tell are left out, and counted."""
+    """ASCII only, keys in a fixed order. Files with nothing to report are left out, and counted."""
     told = [file for file in result.files if file.changes or file.findings or file.failure is not None]
     document = {
         "format": FORMAT,

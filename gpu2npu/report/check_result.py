@@ -152,7 +152,7 @@ class Cause:
 
     @property
     def blocks(self) -> bool:
-        """Whether the program itself cannot run because of it."""
+        """Return whether the program itself cannot run because of it."""
         return self.severity is Severity.BLOCKER and any(part is Part.PROGRAM for part, _ in self.parts)
 
 
@@ -167,8 +167,10 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True)
 class Readiness:
-    """How far a project is. A use of CUDA is a place that a migration edits or that a finding is about: `automatic` are
-    edited and nothing else is said of them, `blocking` are blockers in the program itself, `review` is the rest.
+    """The state of a project on its way to the NPU.
+
+    A use of CUDA is a place that a migration edits or that a finding is about: `automatic` are edited and nothing else
+    is said of them, `blocking` are blockers in the program itself, `review` is the rest.
 
     `blockers` are the causes of what blocks, those with the most places first. `apart` are the blockers that stand
     apart from the program, by part. Findings that a baseline has count too: they are still to be done.
@@ -196,10 +198,10 @@ class CheckResult:
     """One check of one or several source trees.
 
     `root` is the absolute folder that paths are relative to; `shown_root` what goes before a path that is shown to a
-    user: "" where the root is the current folder, else it ends with "/". `version` is the PyTorch version the facts
-    are for and `evidence` the wheel they come from; `chips` are the families of chips. `expired` is how many entries of
-    the baseline met nothing.
-    `seconds` is wall-clock time. `files` are all files that were looked into, also those with nothing to tell, sorted.
+    user: "" where the root is the current folder, else it ends with "/". `version` is the PyTorch version the facts are
+    for and `evidence` the wheel they come from; `chips` are the families of chips. `expired` is how many entries of the
+    baseline met nothing. `seconds` is wall-clock time. `files` are all files that were looked into, also those with
+    nothing to report, sorted.
     """
 
     name: str
@@ -230,19 +232,19 @@ class CheckResult:
 
     @property
     def counts(self) -> dict[FindingKind, int]:
-        """How many findings of each kind no baseline has; every kind is there."""
+        """The number of findings of each kind that no baseline has; every kind is there."""
         counted = Counter(found.kind for _, found in self.reported())
         return {kind: counted[kind] for kind in KINDS}
 
     @property
     def severities(self) -> dict[Severity, int]:
-        """How many findings of each severity no baseline has; every severity is there."""
+        """The number of findings of each severity that no baseline has; every severity is there."""
         counted = Counter(found.finding.severity for _, found in self.reported())
         return {severity: counted[severity] for severity in SEVERITIES}
 
     @property
     def known(self) -> int:
-        """How many findings a baseline has."""
+        """The number of findings that a baseline has."""
         return sum(found.known for file in self.files for found in file.findings)
 
     @property

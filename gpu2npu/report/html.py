@@ -73,7 +73,7 @@ def _row(file: CheckedFile) -> dict[str, Any]:
 
 
 def _details(file: CheckedFile) -> dict[str, Any]:
-    """What the page shows of a file when it is opened."""
+    """Return what the page shows of a file when it is opened."""
     findings = [
         {
             "where": f"{file_and_cell(file.path, found.finding.span)}:{found.finding.span.start_line}",

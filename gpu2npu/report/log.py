@@ -32,7 +32,7 @@ def write_log(outcome: Outcome, file: Path, level: str, opening: str) -> None:
     logger = logging.Logger("gpu2npu", level.upper())
     logger.addHandler(handler)
     try:
-        # Whatever the level: a log without a line could not be told from a file of the project's own.
+        # Whatever the level: a log without a line could not be distinguished from a file of the project.
         handler.handle(logger.makeRecord("gpu2npu", logging.INFO, "", 0, one_line(opening), (), None))
         for severity, message in _entries(outcome):
             logger.log(severity, "%s", one_line(message))

@@ -1,4 +1,4 @@
-"""Which file names the reports get where the project has files of those names at its own root.
+"""The file names of the reports where the project has files of those names at its own root.
 
 A report that an earlier migration wrote is replaced. A file of the project's own keeps its name, and the report is
 written as `gpu2npu_<name>` beside it, so that nothing is lost.
@@ -44,7 +44,7 @@ def choose_names(root_names: Collection[str], heads: Mapping[str, bytes]) -> Rep
 
 
 def may_be_report(name: str) -> bool:
-    """Whether a file of this name at a project's root may be the work of an earlier migration."""
+    """Return whether a file of this name at a project's root may be the work of an earlier migration."""
     return _report_of(name) in REPORTS
 
 

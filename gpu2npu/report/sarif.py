@@ -109,5 +109,5 @@ def _artifact(path: str) -> dict[str, str]:
 
 
 def _shown(text: str) -> str:
-    """Text without halves of surrogate pairs, which are no Unicode and which readers of JSON refuse."""
+    """Text without halves of surrogate pairs, which are not Unicode and which readers of JSON refuse."""
     return text.encode("utf-8", "backslashreplace").decode()

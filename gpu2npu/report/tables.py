@@ -189,7 +189,7 @@ def advice_rows(files: Iterable[MigratedFile], kind: AdviceKind) -> list[_Row]:
 
 
 def performance_rows(files: Iterable[MigratedFile]) -> list[_Row]:
-    """What runs on the CPU, and then what else could be faster."""
+    """Return the rows for what runs on the CPU, and then for what else could be faster."""
     files = tuple(files)
     return [*finding_rows(files, {FindingKind.FALLBACK}), *advice_rows(files, AdviceKind.PERFORMANCE)]
 

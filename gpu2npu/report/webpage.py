@@ -1,4 +1,4 @@
-"""What all pages share: their templates, and data for their scripts."""
+"""The parts that all pages share: their templates, and data for their scripts."""
 
 from __future__ import annotations
 

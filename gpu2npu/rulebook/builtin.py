@@ -1,4 +1,4 @@
-"""Where the built-in rule files and the published schema are."""
+"""The places of the built-in rule files and of the published schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rule file must fulfil beyond being JSON: the schema, and that its parts make sense together."""
+"""The conditions on a rule file beyond being JSON: the schema, and that its parts make sense together."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _sentence(path: Path, place: str, rule: str | None, reason: str) -> str:
 
 
 def _named_rule(document: object, path: Iterable[str | int]) -> str | None:
-    """The id of the rule that a path in the document leads into, if it can be told."""
+    """The id of the rule that a path in the document leads into, if it is known."""
     steps = list(path)
     if len(steps) < 2 or steps[0] != "rules" or not isinstance(document, dict):
         return None
@@ -113,7 +113,7 @@ def _most_telling(error: Any) -> Any:
 
 
 def _is_of_no_kind(error: Any) -> bool:
-    """Whether an object has the key of none of the alternatives, so that none can be the one that was meant."""
+    """Return whether an object has the key of none of the alternatives, so that none can be the one that was meant."""
     keys = _keys_of_kinds(error.schema["oneOf"]) if error.validator == "oneOf" else []
     return isinstance(error.instance, dict) and bool(keys) and not set(keys) & set(error.instance)
 
@@ -124,7 +124,7 @@ def _keys_of_kinds(alternatives: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def _is_near(error: Any) -> tuple[int, bool]:
-    """How much of what the alternative wants is there."""
+    """Return how much of what the alternative wants is there."""
     wanted = error.schema.get("required", ()) if isinstance(error.schema, dict) else ()
     present = sum(key in error.instance for key in wanted) if isinstance(error.instance, dict) else 0
     return present, error.validator != "required"

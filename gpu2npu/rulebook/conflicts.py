@@ -75,14 +75,14 @@ def _same_place(one: Rule, other: Rule) -> bool:
 
 
 def _may_be_one(one: str, other: str) -> bool:
-    """Whether two callees may be one function: `*.load` is any of that name, `*` any at all."""
+    """Return whether two callees may be one function: `*.load` is any of that name, `*` any at all."""
     if one == other or "*" in (one, other):
         return True
     return "*." in one[:2] + other[:2] and one.rpartition(".")[2] == other.rpartition(".")[2]
 
 
 def _by_kind(first: Rule, second: Rule) -> str | None:
-    """Why `first` is asked before `second` at a place both match, by their kinds; None if there is no such place."""
+    """Return why `first` is asked before `second` where both match, by their kinds; None if there is no such place."""
     one, other = first.match, second.match
     if isinstance(one, CallMatch):
         leaf = one.call.rpartition(".")[2]
@@ -101,7 +101,10 @@ def _by_kind(first: Rule, second: Rule) -> str | None:
 
 
 def _share_a_file(one: Rule, other: Rule) -> bool:
-    """Whether some file may have both. A rule for functions of Python has none in common with one for other files."""
+    """Return whether some file may have both.
+
+    A rule for functions of Python has none in common with one for other files.
+    """
     pairs = ((one, other), (other, one))
     return not any(_is_for_python(rule) and _is_outside_python(limited) for rule, limited in pairs)
 
@@ -118,7 +121,7 @@ def _is_outside_python(rule: Rule) -> bool:
 
 
 def _is_setting(rule: Rule) -> bool:
-    """Whether a rule for an argument of anything is for a key of a configuration, which no command has options of."""
+    """Return whether a rule for an argument of anything is for a key of a configuration, and not for an option."""
     return isinstance(rule.match, ArgumentMatch) and rule.match.of == "*" and _is_outside_python(rule)
 
 

@@ -24,7 +24,7 @@ from gpu2npu.rulebook.rule import (
 
 
 def match_text(match: Match) -> str:
-    """What a rule matches, as the end of a sentence that begins "Matches"."""
+    """Describe what a rule matches, as the end of a sentence that begins "Matches"."""
     if isinstance(match, NameMatch):
         return f"the name `{match.name}` and what is under it, however it was imported"
     if isinstance(match, MethodMatch):
@@ -70,7 +70,7 @@ def _argument(match: ArgumentMatch) -> str:
 
 
 def then_texts(then: Then) -> Iterator[str]:
-    """What is done with a match, one sentence each."""
+    """Yield what is done with a match, one sentence each."""
     if then.rename is not None:
         only = ", where the torch_npu release has it; elsewhere it is left and reported" if then.needs_target else ""
         only = ", where it is set to a value that is known; elsewhere it is left" if then.values else only
@@ -92,7 +92,7 @@ def then_texts(then: Then) -> Iterator[str]:
 
 
 def limit_texts(rule: Rule) -> Iterator[str]:
-    """Where and for which versions a rule is, one sentence each."""
+    """Yield the files and versions that a rule is for, one sentence each."""
     if rule.since is not None and rule.until is not None:
         yield f"For PyTorch {rule.since} to {rule.until}."
     elif rule.since is not None:

@@ -16,7 +16,7 @@ def read_document(path: Path) -> Any:
     """The value that a JSON file holds.
 
     Raises:
-        RuleError: It is no ordinary file of at most MAX_BYTES, or not UTF-8, or not JSON with each key once in its
+        RuleError: It is not an ordinary file of at most MAX_BYTES, or not UTF-8, or not JSON with each key once in its
             object.
     """
     data = _read_bytes(path)

@@ -1,4 +1,4 @@
-"""What is wrong with a rule file."""
+"""The error for a rule file that cannot be used."""
 
 from __future__ import annotations
 

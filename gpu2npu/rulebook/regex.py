@@ -29,7 +29,7 @@ for line in sys.stdin:
 
 
 def compile_problem(pattern: str) -> str | None:
-    """Why a regular expression cannot be used at all, or None."""
+    """Return why a regular expression cannot be used at all, or None."""
     try:
         re.compile(pattern)
         re.compile(pattern.encode())  # files are searched as bytes first: no \u there
@@ -39,7 +39,7 @@ def compile_problem(pattern: str) -> str | None:
 
 
 def search_problem(pattern: str, texts: Iterable[str] = ()) -> str | None:
-    """Why searching with a regular expression that compiles would not end in any useful time, or None.
+    """Return why searching with a regular expression that compiles would not end in any useful time, or None.
 
     It is tried, in a process of its own that is stopped after some seconds, on long texts made of the pattern's own
     words and characters, and on `texts`. Patterns without repetition are not tried.
@@ -63,7 +63,7 @@ def search_problem(pattern: str, texts: Iterable[str] = ()) -> str | None:
 
 
 def _parts(pattern: str) -> list[str]:
-    """What a text may be long of: what is common, and the pattern's own words, letters and signs."""
+    """Return the strings that long texts are made of: common ones, and the pattern's own words, letters and signs."""
     unescaped = re.sub(r"\\([A-Za-z0-9])", " ", pattern)
     words = re.findall(r"\w+", unescaped)
     signs = re.findall(r"\W", unescaped)

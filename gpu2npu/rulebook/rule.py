@@ -1,4 +1,4 @@
-"""What a rule is: the frozen form of one entry of a rule file."""
+"""The frozen form of a rule, one entry of a rule file."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Where:
 
 @dataclass(frozen=True)
 class Report:
-    """What a finding says about a matched place."""
+    """The finding that a rule reports at a matched place."""
 
     kind: FindingKind
     message: str
@@ -140,7 +140,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Then:
-    """What to do with a match; several fields may be set together.
+    """The actions of a rule on a match; several fields may be set together.
 
     `rename` replaces the matched (part of the) name or string. With `needs_target` that happens only where the
     torch_npu release has the new name; elsewhere the place is left and reported. `replace` is code for the whole
@@ -200,12 +200,12 @@ class Rule:
     source: str = ""
 
     def applies_to(self, version: str) -> bool:
-        """Whether the rule is for a version of PyTorch or of torch_npu."""
+        """Return whether the rule is for a version of PyTorch or of torch_npu."""
         return is_for(version, self.since, self.until, self.needs, self.lacks)
 
 
 def is_for(version: str, since: str | None, until: str | None, needs: str | None, lacks: str | None) -> bool:
-    """Whether a rule with these limits is for a version of PyTorch or of torch_npu."""
+    """Return whether a rule with these limits is for a version of PyTorch or of torch_npu."""
     release = minor_release(version)
     return (
         (since is None or minor_release(since) <= release)
@@ -222,7 +222,7 @@ def minor_release(version: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Role:
-    """Where a bare string has a certain meaning; all words are compared in lower case.
+    """The places where a bare string has a certain meaning; all words are compared in lower case.
 
     `words`: a variable, parameter, key or flag whose name contains one of them holds such a value.
     `siblings`: strings that stand beside it, in a list or the other branch of a condition.

@@ -1,4 +1,4 @@
-"""Which rules of a rulebook are applied: all, only some, or all but some."""
+"""The choice of the rules of a rulebook that are applied: all, only some, or all but some."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpu2npu.rulebook.rule import Rulebook
 
 @dataclass(frozen=True)
 class RuleChoice:
-    """What a user asks for: `files` of own rules; the ids of the `only` rules to apply (none: all), and of `skip`."""
+    """A choice of rules: `files` of own rules; the ids of the `only` rules to apply (none: all), and of `skip`."""
 
     files: tuple[Path, ...] = ()
     only: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What a finding costs, by its kind and by what its rule matches. A rule that knows better says so itself."""
+"""The severity of a finding, by its kind and by what its rule matches. A rule that knows better says so itself."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ Part = tuple[str, Match, Then]
 
 
 def is_vendor_file(document: object) -> bool:
-    """Whether a parsed JSON file is one of the vendor's: its rules are an object of lists."""
+    """Return whether a parsed JSON file is one of the vendor's: its rules are an object of lists."""
     return isinstance(document, dict) and isinstance(document.get("rules"), dict)
 
 

@@ -19,7 +19,7 @@ DOCUMENTED = DATA / "documented.json"
 
 @dataclass(frozen=True)
 class Documented:
-    """What the documentation says of one name. `dtypes` is empty where it names none."""
+    """The facts that the documentation states about one name. `dtypes` is empty where it states none."""
 
     supported: bool
     chips: tuple[str, ...]
@@ -28,7 +28,7 @@ class Documented:
 
 
 def documented(api: str) -> Documented | None:
-    """What the documentation says of a qualified name; None where it does not list it."""
+    """Return what the documentation says of a qualified name; None where it does not list it."""
     return _by_name().get(api)
 
 

@@ -63,7 +63,7 @@ class Limit:
     until: str = ""
 
     def is_for(self, version: str, chip: str) -> bool:
-        """Whether it holds in a version (of PyTorch or of torch_npu), on a chip of a family."""
+        """Return whether it holds in a version (of PyTorch or of torch_npu), on a chip of a family."""
         release = version_key(release_of(version))
         return (
             chip in self.chips
@@ -73,7 +73,7 @@ class Limit:
         )
 
     def applies_to(self, given: Given) -> bool:
-        """Whether a call is one of those that it is about."""
+        """Return whether a call is one of those that it is about."""
         return (
             (not self.dtypes or not self.dtypes.isdisjoint(given.dtypes))
             and (not self.layouts or not given.layouts or not self.layouts.isdisjoint(given.layouts))
@@ -88,8 +88,8 @@ class Limit:
 
 @dataclass(frozen=True)
 class Given:
-    """What is known of one call: the dtypes, layouts and devices of its tensors, and arguments by keyword, as they are
-    written ("torch.channels_last", "True")."""
+    """The facts known of one call: the dtypes, layouts and devices of its tensors, and arguments by keyword, as they
+    are written ("torch.channels_last", "True")."""
 
     dtypes: tuple[str, ...] = ()
     layouts: tuple[str, ...] = ()

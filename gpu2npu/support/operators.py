@@ -1,4 +1,4 @@
-"""How an aten operator runs on the NPU: torch_npu's kernel, PyTorch's composition of others, or a fallback.
+"""The way an aten operator runs on the NPU: torch_npu's kernel, PyTorch's composition of others, or a fallback.
 
 PyTorch's dispatcher asks in this order, for a device as for any: a kernel that torch_npu registers; PyTorch's
 composition below autograd ("explicit") or above it ("implicit"), or the kernel of the out= overload ("structured");
@@ -61,7 +61,7 @@ def first_release(name: str) -> str | None:
 
 
 def exists(name: str) -> bool:
-    """Whether PyTorch has the name in some release, or a class it is an attribute of.
+    """Return whether PyTorch has the name in some release, or a class it is an attribute of.
 
     True as well for packages of which no names were read, such as torch.fx.
     """
@@ -128,13 +128,13 @@ class Missing:
 
 
 def has_kernel(operator: str, table: SupportTable, torch: Torch) -> bool:
-    """Whether the NPU computes an operator itself: it is in torch_npu's list, or its out= overload is."""
+    """Return whether the NPU computes an operator itself: it is in torch_npu's list, or its out= overload is."""
     delegate = torch.operators.get(operator, "").removeprefix(_STRUCTURED)
     return operator in table.supported or operator in table.custom or delegate in table.supported
 
 
 def missing(nodes: Iterable[Reached], table: SupportTable, torch: Torch) -> Missing:
-    """What the NPU lacks of what a call reaches, compositions resolved."""
+    """Return the operators that a call reaches and the NPU lacks, compositions resolved."""
     falls_back: set[str] = set()
     absent: set[str] = set()
     for node in nodes:
@@ -153,7 +153,7 @@ def missing(nodes: Iterable[Reached], table: SupportTable, torch: Torch) -> Miss
 
 
 def is_view(node: Reached, table: SupportTable, torch: Torch) -> bool:
-    """Whether an operator only makes another view of a tensor: no kernel computes anything.
+    """Return whether an operator only makes another view of a tensor: no kernel computes anything.
 
     A composition without parts is one too: it gives back what it was given (dropout with p=0).
     """

@@ -1,4 +1,4 @@
-"""What a release of torch_npu supports, and the names of torch.cuda."""
+"""The names and operators that a release of torch_npu supports, and the names of torch.cuda."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class SupportTable:
 
     @property
     def evidence(self) -> str:
-        """Where the facts come from, as reports state it."""
+        """The source of the facts, as reports state it."""
         wheel = "-".join(self.wheel.split("-")[:2])
         if wheel_version(self.version) in wheel:
             return wheel
@@ -135,14 +135,14 @@ def cuda_names() -> frozenset[str]:
 
 
 def cuda_parameters() -> Mapping[str, frozenset[str]]:
-    """What torch.cuda's functions and classes can be given by keyword in some release; "**" stands for any others."""
+    """Return the keywords that torch.cuda's functions and classes take in some release; "**" stands for any others."""
     return {name: frozenset(given) for name, given in _read(CUDA_TABLE)["parameters"].items()}
 
 
 def has_npu_name(table: SupportTable, name: str) -> bool:
-    """Whether `name` ("torch.npu.amp.autocast", "torch_npu.profiler.profile") can be read in this release.
+    """Return whether `name` ("torch.npu.amp.autocast", "torch_npu.profiler.profile") can be read in this release.
 
-    Modules count, and so does every attribute of a name that is no module, such as a method of a class: tables do
+    Modules count, and so does every attribute of a name that is not a module, such as a method of a class: tables do
     not look inside objects. torch_npu.npu is torch.npu.
     """
     if name == "torch_npu.npu" or name.startswith("torch_npu.npu."):
@@ -154,7 +154,7 @@ def has_npu_name(table: SupportTable, name: str) -> bool:
 
 
 def npu_spelling(name: str) -> str:
-    """What torch_npu calls a name of torch.cuda, whether a release has it or not: torch.npu.NPUGraph."""
+    """Return what torch_npu calls a name of torch.cuda, whether a release has it or not: torch.npu.NPUGraph."""
     for cuda in (name, name.rpartition(".")[0]):
         if cuda in NPU_SPELLINGS:
             return NPU_SPELLINGS[cuda] + name[len(cuda) :]
@@ -162,7 +162,7 @@ def npu_spelling(name: str) -> str:
 
 
 def has_cuda_name(name: str) -> bool:
-    """Whether `name` ("torch.cuda.Stream.wait_event") is CUDA API of PyTorch, by the rules of `has_npu_name`."""
+    """Return whether `name` ("torch.cuda.Stream.wait_event") is CUDA API of PyTorch, by the rules of `has_npu_name`."""
     modules, names = _cuda()
     return _can_read(name, names, modules)
 

@@ -1,4 +1,4 @@
-"""What torch's functions and Tensor methods give, from the table that tools/torch_results.py makes of their schemas."""
+"""The result types of torch's functions and Tensor methods, which tools/torch_results.py reads from their schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a torch API on the NPU: one verdict for a public name in a release of torch_npu, with its evidence.
+"""Judges what becomes of a torch API on the NPU: a verdict for a public name in a release of torch_npu, with evidence.
 
 Data decide, in this order: a known fact that names the API (`known_facts.json`); torch_npu's list of what it makes
 raise; the public names of the release of PyTorch; the operators that calls of the API reach (`torch_apis.json`,
@@ -47,7 +47,7 @@ _BASES = {"nn": "torch.nn.Module", "optim": "torch.optim.Optimizer"}
 
 
 class VerdictKind(str, Enum):
-    """What a call of an API does on the NPU, best first. FALLBACK is slow, UNSUPPORTED raises."""
+    """The behaviour of a call of an API on the NPU, best first. FALLBACK is slow, UNSUPPORTED raises."""
 
     NATIVE = "native"
     COMPOSITE = "composite of native"
@@ -58,8 +58,10 @@ class VerdictKind(str, Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of `api`; `evidence` is a sentence that names the release, `advice` what to do instead. It is
-    `later` when PyTorch has it in a later release only."""
+    """The verdict on `api`; `evidence` is a sentence that names the release, `advice` what to do instead.
+
+    It is `later` when PyTorch has it in a later release only.
+    """
 
     api: str
     kind: VerdictKind
@@ -83,7 +85,7 @@ class Variant:
 
 
 def is_torch_api(api: str) -> bool:
-    """Whether `api` ("torch.Tensor.scatter_add_") is spelled as a public name of torch or torch_npu."""
+    """Return whether `api` ("torch.Tensor.scatter_add_") is spelled as a public name of torch or torch_npu."""
     root, *names = api.split(".")
     return root in ("torch", "torch_npu") and bool(names) and not any(name.startswith("_") for name in names)
 
@@ -308,7 +310,7 @@ def _advice_for_fallback(others: Sequence[Variant], table: SupportTable) -> str:
 def _notes(
     variants: Sequence[Variant], lacks: dict[int, Missing], good: Sequence[Variant], table: SupportTable, torch: Torch
 ) -> str:
-    """What falls back all the same: with some arguments, or in the backward pass."""
+    """Return what falls back all the same: with some arguments, or in the backward pass."""
     notes = []
     for each in variants:
         operators = sorted(lacks[id(each)].falls_back)
@@ -325,7 +327,7 @@ def _notes(
 
 
 def _has_own_backward(nodes: Sequence[Reached], table: SupportTable, torch: Torch) -> bool:
-    """Whether torch_npu differentiates an operator itself, which traces of PyTorch's gradients do not show."""
+    """Return whether torch_npu differentiates an operator itself, which traces of PyTorch's gradients do not show."""
     for node in nodes:
         if not has_kernel(node.operator, table, torch):
             if _has_own_backward(node.parts, table, torch):
@@ -372,7 +374,7 @@ def _same_operators(api: str) -> list[str]:
 
 @cache
 def api_variants() -> dict[str, tuple[Variant, ...]]:
-    """What calls of each traced API reach; see tools/api_map, which makes the data."""
+    """Return what calls of each traced API reach; see tools/api_map, which makes the data."""
     content: dict[str, Any] = json.loads(TORCH_APIS.read_text(encoding="utf-8"))
     nodes: list[Reached] = []
     for operator, *parts in content["nodes"]:

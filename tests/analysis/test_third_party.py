@@ -31,7 +31,7 @@ def reached(files: dict[str, str], root: Path = ROOT) -> dict[tuple[str, str], l
 
 
 def reaching_nccl(files: dict[str, str]) -> set[str]:
-    """What reaches `torch.cuda.nccl.all_reduce`, without the `lib.` before it."""
+    """Return the functions that reach `torch.cuda.nccl.all_reduce`, without the `lib.` before them."""
     found = {name for (_, api), names in reached(files).items() if api == NCCL for name in names}
     return {name.removeprefix("lib.") for name in found}
 

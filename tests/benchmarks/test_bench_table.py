@@ -1,4 +1,4 @@
-"""What the benchmark prints."""
+"""Tests of what the benchmark prints."""
 
 import pytest
 

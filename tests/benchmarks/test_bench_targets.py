@@ -1,4 +1,4 @@
-"""What is asked of the migration and the check, and how it is printed."""
+"""Tests of what is asked of the migration and the check, and of how it is printed."""
 
 import subprocess
 import sys

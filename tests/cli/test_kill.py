@@ -17,7 +17,7 @@ import pytest
 
 @dataclass(frozen=True)
 class Ended:
-    """How a migration ended: its exit code, negative for a signal; the operations it had done, if it could say."""
+    """The end of a migration: its exit code, negative for a signal; the operations it had done, if it could say."""
 
     code: int
     operations: int

@@ -135,7 +135,7 @@ def test_a_diff_that_git_applies(run, project: Path) -> None:
 
 
 def on_a_terminal(*arguments: str) -> str:
-    """What the command shows on a terminal of its own."""
+    """Return what the command shows on a terminal of its own."""
     terminal, its_end = os.openpty()
     with subprocess.Popen([sys.executable, "-m", "gpu2npu", *arguments], stdout=its_end, stderr=its_end):
         os.close(its_end)

@@ -46,7 +46,7 @@ def run(*arguments: str) -> Result:
 
 
 def refusal(*arguments: str) -> str:
-    """What a wrong command line says."""
+    """Return the error message of a wrong command line."""
     done = run(*arguments)
     if isinstance(done.exception, UsageError):
         return str(done.exception)

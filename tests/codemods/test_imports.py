@@ -1,4 +1,4 @@
-"""What new code writes for a module, and the import it takes."""
+"""Tests of what new code writes for a module, and of the import it takes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where a program makes its process group, and where it ends it."""
+"""Tests of where a program makes its process group, and of where it ends it."""
 
 import pytest
 

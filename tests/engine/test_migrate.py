@@ -1,4 +1,4 @@
-"""What is not edited stays to the byte, in every encoding and layout; what cannot be migrated says why."""
+"""Tests that what is not edited stays to the byte, in every encoding and layout, and that failures give a reason."""
 
 from __future__ import annotations
 

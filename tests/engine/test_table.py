@@ -1,4 +1,4 @@
-"""What a file must have for a rule to look at it."""
+"""Tests of what a file must have for a rule to look at it."""
 
 import json
 from pathlib import Path

@@ -122,7 +122,7 @@ TREES = st.recursive(
 
 
 def renamed(value: object, key: str = "") -> object:
-    """What a migration is to make of a tree, in plain words."""
+    """Return what a migration is to make of a tree, written out plainly."""
     if isinstance(value, dict):
         return {inner: renamed(under, inner) for inner, under in value.items()}
     if isinstance(value, list):

@@ -27,7 +27,7 @@ def load(root: Path, files: dict[str, bytes] = FILES, **choice: object) -> Engin
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What was planned from now on, instead of taken from the folder."""
+    """Return a list that gets each plan made from now on, and not those taken from the folder."""
     plans: list[object] = []
     plan = engine_migrator.plan_codemods
 

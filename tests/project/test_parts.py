@@ -1,4 +1,4 @@
-"""What stands apart from a program, and which imports only some calls reach."""
+"""Tests of what stands apart from a program, and of which imports only some calls reach."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What must hold for every migrated file, whatever the rules say."""
+"""Checks that must hold for every migrated file, whatever the rules say."""
 
 from __future__ import annotations
 

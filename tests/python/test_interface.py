@@ -1,4 +1,4 @@
-"""What a file offers to others says of its names what its whole tree does, and other files are parsed no further."""
+"""Tests that a file's interface means what its whole tree does, and that other files are parsed no further."""
 
 from __future__ import annotations
 

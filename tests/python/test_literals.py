@@ -1,4 +1,4 @@
-"""What is cut out of the text at the places that the model gives is what is written there."""
+"""Tests that what is cut out of the text at the places that the model gives is what is written there."""
 
 import ast
 

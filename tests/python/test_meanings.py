@@ -1,4 +1,4 @@
-"""Where expressions lead, and which file an absolute import means."""
+"""Tests of where expressions lead, and of which file an absolute import means."""
 
 import ast
 from collections.abc import Callable

@@ -8,7 +8,7 @@ from tests.python.conftest import parsed
 
 
 def last_meaning(names: Names) -> str | None:
-    """What the last expression statement, or what it calls, means."""
+    """Return what the last expression statement, or what it calls, means."""
     uses = [(node, scope) for node, scope in names.file.uses if isinstance(names.file.parents[node], ast.Expr)]
     node, scope = uses[-1]
     return names.qualified(node.func if isinstance(node, ast.Call) else node, scope)

@@ -307,7 +307,7 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, MigratedFile
 
 
 def _folder(name: str) -> str:
-    """Where a program lies: `src` is a folder of the whole project."""
+    """Return the folder of a program: `src` is a folder of the whole project."""
     return "" if name == "a folder src" else f"{name.replace(' ', '_')}/"
 
 

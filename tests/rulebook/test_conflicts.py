@@ -1,4 +1,4 @@
-"""Which of two rules counts at a place both match: what is told is what a migration does."""
+"""Tests of which of two rules counts at a place both match: what is reported is what a migration does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rules say about torch_npu is so in every release they are for, by the tables that come from its wheels."""
+"""Tests that what rules say about torch_npu is so in every release they are for, by the tables from its wheels."""
 
 from __future__ import annotations
 

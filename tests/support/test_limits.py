@@ -1,4 +1,4 @@
-"""What fails on the NPU though the operator exists, by dtype, argument, release and chip."""
+"""Tests of what fails on the NPU though the operator exists, by dtype, argument, release and chip."""
 
 import pytest
 

@@ -21,7 +21,7 @@ GOOD = (VerdictKind.NATIVE, VerdictKind.COMPOSITE)
 
 
 def judged_by_rules(version: str) -> dict[str, tuple[str, set[FindingKind]]]:
-    """What the rules make of each name of torch.cuda, and the kinds of their findings about it."""
+    """Return what the rules make of each name of torch.cuda, and the kinds of their findings about it."""
     source = "import torch\n" + "".join(f"_ = {name}\n" for name in CUDA)
     result = migrate_source(source.encode(), "names.py", RULES, ProjectContext(version=version))
     assert result.content is not None
@@ -71,7 +71,7 @@ def test_the_emulator_and_the_verdicts_ask_one_table(version, monkeypatch):
 
 @pytest.mark.parametrize("version", JUDGED)
 def test_analyse_says_what_the_verdict_says(version):
-    """Where analyse knows another spelling of a name, that has a verdict of its own; else the two are one."""
+    """Check that both agree; where analyse knows another spelling of a name, that has a verdict of its own."""
     names = documented_names() | torch_release(table_for(version).release).names
     differing = [
         name for name in names if (judged := known_verdict(name, version)).kind is not verdict(judged.api, version).kind
@@ -81,7 +81,7 @@ def test_analyse_says_what_the_verdict_says(version):
 
 @pytest.mark.parametrize("version", JUDGED)
 def test_no_name_that_pytorch_has_is_said_not_to_exist(version):
-    """What PyTorch lists as public in a release, or torch_npu's documentation as an API, is never called misspelled."""
+    """Check that no public name of PyTorch, and no API of torch_npu's documentation, is called misspelled."""
     names = torch_release(table_for(version).release).names | documented_names()
     assert [name for name in sorted(names) if "PyTorch has no public" in verdict(name, version).evidence] == []
 

@@ -1,4 +1,4 @@
-"""How operators run: kernels, compositions, fallbacks."""
+"""Tests of how operators run: kernels, compositions, fallbacks."""
 
 import pytest
 

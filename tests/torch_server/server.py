@@ -73,7 +73,7 @@ def answer(client: socket.socket) -> int:
 
 
 def run(arguments: list[str], folder: str, environment: dict[str, str]) -> None:
-    """What Python does for `python SCRIPT ARGUMENTS`, or `python -m MODULE ARGUMENTS`, after it has started."""
+    """Do what Python does for `python SCRIPT ARGUMENTS`, or `python -m MODULE ARGUMENTS`, after it has started."""
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)

@@ -60,7 +60,7 @@ def start_emulator() -> None:
 
 
 def make_apis() -> dict[str, Any]:
-    """What sample calls of public APIs reach; see torch_apis.json in docs/api-facts.md."""
+    """Trace what sample calls of public APIs reach; see torch_apis.json in docs/api-facts.md."""
     import torch
     import torchgen  # type: ignore[import-untyped]
 

@@ -1,4 +1,4 @@
-"""What each release of torch says of its operators and public names, read from its wheels."""
+"""The operators and public names of each release of torch, read from its wheels."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _kind(entry: Mapping[str, Any]) -> str:
 
 
 def change(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
-    """What is new or other in `after`, and "" for what is gone, in order of name."""
+    """Return what is new or other in `after`, and "" for what is gone, in order of name."""
     names = sorted({*before, *after})
     return {name: after.get(name, "") for name in names if before.get(name, "") != after.get(name, "")}
 

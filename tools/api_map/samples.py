@@ -25,7 +25,7 @@ def samples() -> Iterator[tuple[str, str, Callable[[], Callable[[], Any]]]]:
 
 
 def names() -> dict[str, Any]:
-    """What expressions name: `x`, `y` and `sym` (4, 4), `v` (4,), `one` (), `seq` (5, 2, 4), `img` (2, 3, 8, 8), ..."""
+    """Return what expressions name: `x`, `y` and `sym` (4, 4), `v` (4,), `one` (), `seq` (5, 2, 4), and more."""
     import io
 
     torch.manual_seed(0)

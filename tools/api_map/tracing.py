@@ -1,4 +1,4 @@
-"""Which operators a call reaches, seen by a dispatch mode on the emulated NPU.
+"""The operators that a call reaches, seen by a dispatch mode on the emulated NPU.
 
 In inference mode nothing is decomposed for autograd's sake, so the mode sees composite operators too, and runs each as
 a device without a kernel for it does: by PyTorch's own composition, whose parts it sees in turn. The result is a tree.
@@ -82,12 +82,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return None
 
     def reached(self) -> tuple[Node, ...]:
-        """What was reached since the start."""
+        """Return what was reached since the start."""
         return distinct(self._open[0].found)
 
 
 def _concerns_npu(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a call is about a tensor on the NPU: optimizers count their steps on the CPU."""
+    """Return whether a call is about a tensor on the NPU: optimizers count their steps on the CPU."""
     device = kwargs.get("device")
     if device is not None and torch.device(device).type == "npu":
         return True
@@ -100,7 +100,7 @@ def distinct(nodes: list[Node]) -> tuple[Node, ...]:
 
 
 def trace(call: Callable[[], Any], kinds: Mapping[str, str]) -> tuple[Node, ...]:
-    """What a call reaches in inference mode. Raises whatever it raises."""
+    """Return what a call reaches in inference mode. Raises whatever it raises."""
     recorder = Recorder(kinds)
     with torch.inference_mode(), recorder:
         call()
@@ -108,7 +108,7 @@ def trace(call: Callable[[], Any], kinds: Mapping[str, str]) -> tuple[Node, ...]
 
 
 def trace_as_is(call: Callable[[], Any], kinds: Mapping[str, str]) -> tuple[Node, ...]:
-    """What a call reaches in the mode it is made in: gradients and optimizers need tensors that autograd knows."""
+    """Return what a call reaches in its own mode: gradients and optimizers need tensors that autograd knows."""
     recorder = Recorder(kinds)
     with recorder:
         call()

@@ -1,1 +1,1 @@
-"""How much of PyTorch the emulated NPU runs, proved by PyTorch's own tables of operators, modules and optimizers."""
+"""Measures how much of PyTorch the emulated NPU runs, by PyTorch's own tables of operators, modules and optimizers."""

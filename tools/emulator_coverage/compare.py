@@ -1,4 +1,4 @@
-"""When a result of the emulated NPU equals the CPU's, and moving samples from one to the other."""
+"""Compares results of the emulated NPU with the CPU's, and moves samples from one to the other."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class _Drawing(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def draws(function: Callable[[], object]) -> bool:
-    """Whether a function draws random numbers on its way, whatever it does with them."""
+    """Return whether a function draws random numbers on its way, whatever it does with them."""
     with _Drawing() as mode:
         function()
     return bool(mode.drew)

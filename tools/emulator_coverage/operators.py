@@ -34,7 +34,7 @@ POINTS = {"sort": 0, "argsort": 0, "mode": 0, "topk": 1, "kthvalue": 1}
 
 @dataclass
 class Tried:
-    """What was compared so far."""
+    """The comparisons made so far."""
 
     samples: int = 0
     gradients: int = 0
@@ -52,7 +52,7 @@ class Run:
 
 
 def check(op: Any, dtype: torch.dtype, tried: Tried, limit: int | None = None) -> None:
-    """Compare all samples, or the first `limit`; `tried` is kept up to date, so that it tells what was compared.
+    """Compare all samples, or the first `limit`; `tried` is kept up to date, so that it says what was compared.
 
     Raises:
         Exception: Whatever the NPU raised, or a DifferenceError; the message names the sample.

@@ -1,4 +1,4 @@
-"""What became of one entry of a table, as workers report it and the JSON file keeps it."""
+"""The outcome of one entry of a table, as workers report it and the JSON file keeps it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Outcome:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What tells one outcome from another."""
+        """The key that tells one outcome from another."""
         return self.suite, self.mode, self.dtype, self.name
 
 

@@ -36,7 +36,7 @@ class Kind:
 
     @property
     def name(self) -> str:
-        """What stands in the table."""
+        """The name that stands in the table."""
         end = f"one fails: {self.end}" if self.end in verdicts.FAILURES else self.end
         return f"{self.ranks} ranks, {end}{', beside busy processes' if self.is_busy else ''}"
 
@@ -58,15 +58,15 @@ class Record:
                 file.write(json.dumps([kind.name, verdict]) + "\n")
 
     def done(self, kind: Kind) -> int:
-        """How many jobs of a kind there have been."""
+        """Count the jobs of a kind that there have been."""
         return sum(self.verdicts(kind).values())
 
     def verdicts(self, kind: Kind) -> dict[str, int]:
-        """How many of them ended in which way."""
+        """Count the jobs of a kind by the way they ended."""
         return {verdict: count for (name, verdict), count in sorted(self.counts.items()) if name == kind.name}
 
     def bad(self) -> int:
-        """How many jobs of all kinds ended badly."""
+        """Count the jobs of all kinds that ended badly."""
         return sum(count for (_, verdict), count in self.counts.items() if verdict != _WELL)
 
 
@@ -118,7 +118,7 @@ def _shares(kinds: Sequence[Kind], total: int) -> Iterator[tuple[Kind, int]]:
 
 
 def _import() -> None:
-    """What takes a rank seconds, here once."""
+    """Import here, once, what takes each rank seconds."""
     import torch._dynamo  # noqa: F401
     import torch_npu  # type: ignore[import-not-found] # noqa: F401
 

@@ -1,4 +1,4 @@
-"""Starts one job, and gathers how it ended: its output, its exit codes, its time, and processes that stay."""
+"""Starts one job, and records how it ended: its output, its exit codes, its time, and processes that stay."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MARK = "GPU2NPU_STRESS_JOB"  # an environment variable that names the job in al
 
 @dataclass(frozen=True)
 class Ended:
-    """How a job ended.
+    """The end of a job.
 
     `codes` has one exit code for each rank that was forked, or torchrun's own; None for what had to be killed.
     """

@@ -48,7 +48,7 @@ def failing(start: jobs.Start, ranks: int, way: str, choose: random.Random, limi
 
 
 def _names(output: str, rank: int, way: str, is_torchruns: bool) -> bool:
-    """Whether the job's output says which rank failed."""
+    """Return whether the job's output says which rank failed."""
     signs = [f"rank {rank} has ended", f"rank {rank} has closed", f"rank {rank} gives up"]
     if is_torchruns:
         signs += [f"rank: {rank} ", f"exitcode: {FAILURES[way]} "]

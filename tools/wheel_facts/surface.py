@@ -116,7 +116,7 @@ class _Reader:
         return is_listed and (bool(bindings) or name.endswith("Tensor"))
 
     def _is_own(self, binding: Binding, module: str) -> bool:
-        """Whether a name is imported from the package."""
+        """Return whether a name is imported from the package."""
         return isinstance(binding, Imported) and self._absolute(binding, module).startswith(f"{self.package}.")
 
     def _absolute(self, binding: Imported, module: str) -> str:
@@ -139,7 +139,7 @@ def _module(path: str) -> str:
 
 
 def _happens(binding: Binding, names: Names) -> bool:
-    """Whether importing a module binds a name so, for good: not in a function, nor for type checkers."""
+    """Return whether importing a module binds a name so, for good: not in a function, nor for type checkers."""
     scope = names.file.module
     statement = binding.node if isinstance(binding, (Defined, Parameter)) else binding.statement
     if names.file.scope_of(statement) is not scope:
@@ -155,7 +155,7 @@ def _happens(binding: Binding, names: Names) -> bool:
 
 
 def _is_deleted(binding: Binding) -> bool:
-    """Whether a name is unbound: by `del x`."""
+    """Return whether a name is unbound: by `del x`."""
     return isinstance(binding, Assigned) and isinstance(binding.statement, ast.Name)
 
 
@@ -189,7 +189,7 @@ def _parameters(found: Defined) -> tuple[str, ...] | None:
 
 
 def _does_nothing(names: Names, found: Defined) -> bool:
-    """Whether a function is nothing but a docstring, warnings, `pass` and the return of a constant."""
+    """Return whether a function is nothing but a docstring, warnings, `pass` and the return of a constant."""
 
     def is_idle(statement: ast.stmt) -> bool:
         if isinstance(statement, ast.Return):

@@ -1,4 +1,4 @@
-"""What a kernel is handed and what its results become: tensors to arrays and back, checked as torch checks."""
+"""Converts the arguments and results of kernels: tensors to arrays and back, checked as torch checks."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def gatherer(signature: Signature, convert: Callable[[torch.Tensor], Any] = arra
 
 
 def _keeps_bits(signature: Signature) -> bool:
-    """Whether torch hands the operator lazily conjugated or negated tensors, as it does to those of BLAS."""
+    """Return whether torch hands the operator lazily conjugated or negated tensors, as it does to those of BLAS."""
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     return any(has(signature.op.name(), bit) for bit in ("Conjugate", "Negative"))
 

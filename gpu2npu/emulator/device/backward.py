@@ -34,7 +34,7 @@ _passes = _Passes()
 
 
 class DeviceGuard(torch._C._acc.DeviceGuard):
-    """What torch asks for the type of the device; streams and the current device are Python's business."""
+    """Answers what torch asks for the type of the device; streams and the current device are handled in Python."""
 
     def type_(self) -> Any:
         """PrivateUse1. Within a backward pass, an error that is set by now is kept, for the pass to raise."""

@@ -13,7 +13,7 @@ _OPENING = "raised by the operator "
 
 
 class OperatorError(RuntimeError):
-    """What an operator was given: the cause of an error, in tracebacks of Python 3.10, which knows no notes."""
+    """The arguments of an operator, as the cause of its error in tracebacks of Python 3.10, which has no notes."""
 
 
 def blame(error: Exception, operator: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Exception:

@@ -28,7 +28,7 @@ _NARROW = (torch.float16, torch.bfloat16)
 
 
 def is_strict() -> bool:
-    """Whether operators without a kernel are errors (GPU2NPU_STRICT=1)."""
+    """Return whether operators without a kernel are errors (GPU2NPU_STRICT=1)."""
     return os.environ.get("GPU2NPU_STRICT", "") == "1"
 
 
@@ -104,7 +104,7 @@ def warn_of_fallback(signature: Signature) -> None:
 
 
 def _level_of_user() -> int:
-    """How far above the caller of this function's caller the script is: past our frames and torch's."""
+    """Count the frames from the caller of this function's caller up to the script, past our frames and torch's."""
     level, frame = 0, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_MACHINERY):
         level, frame = level + 1, frame.f_back

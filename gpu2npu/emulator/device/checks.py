@@ -91,7 +91,7 @@ def checker(signature: Signature) -> Check | None:
 
 
 def _described(value: Any) -> Any:
-    """What matters of an argument: shapes and dtypes of tensors, the range of a float, all other values themselves."""
+    """Return what the checks depend on of an argument: a tensor's shape and dtype, a float's range, any other value."""
     if isinstance(value, float):
         return value > 0, value >= 0, value > 1, value - value == 0
     if isinstance(value, torch.Tensor):
@@ -102,7 +102,7 @@ def _described(value: Any) -> Any:
 
 
 def _is_watched() -> bool:
-    """Whether a tool has replaced methods of tensors: it would see those that PyTorch's checks call in Python."""
+    """Return whether a tool has replaced methods of tensors: it would see the calls of PyTorch's checks in Python."""
     return torch.Tensor.mul is not torch._C.TensorBase.mul or torch.Tensor.sum is not torch._C.TensorBase.sum
 
 
@@ -122,7 +122,7 @@ def _ask(signature: Signature, args: Sequence[Any], kwargs: dict[str, Any]) -> N
 
 
 def _holds_complex(args: Sequence[Any]) -> bool:
-    """Whether only the CPU's code knows: the functions for "meta" take no notice that complex numbers have no order."""
+    """Return whether an argument is complex: the functions for "meta" ignore that complex numbers have no order."""
     return any(isinstance(value, torch.Tensor) and value.is_complex() for value in args)
 
 
@@ -168,7 +168,7 @@ def _map(change: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
 
 
 def refusal(signature: Signature, args: Sequence[Any], kwargs: dict[str, Any]) -> Exception | None:
-    """What torch's CPU code says to the same arguments, tried on copies; None when it takes them or lacks the dtype."""
+    """Return the error of torch's CPU code for copies of the arguments; None when it takes them or lacks the dtype."""
 
     def copied(value: Any) -> Any:
         if isinstance(value, torch.Generator):

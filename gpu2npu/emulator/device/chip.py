@@ -1,4 +1,4 @@
-"""What `torch.npu` says about the chip."""
+"""The functions of `torch.npu` that describe the chip."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gpu2npu.emulator.soc import current_soc
 
 
 def is_available() -> bool:
-    """Whether an NPU is visible."""
+    """Return whether an NPU is visible."""
     return device_count() > 0
 
 
 def is_compiled() -> bool:
-    """Whether torch was built for the NPU, as checkpoints of random state ask."""
+    """Return whether torch was built for the NPU, as checkpoints of random state ask."""
     return True
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether the chip computes in bfloat16."""
+    """Return whether the chip computes in bfloat16."""
     return current_soc().bfloat16
 
 
@@ -79,7 +79,7 @@ def get_device_capability(device: DeviceLike = None) -> tuple[int, int] | None:
 
 
 def can_device_access_peer(device_id: DeviceLike, peer_device_id: DeviceLike) -> bool:
-    """Whether one NPU reads the other's memory: all of a server's do, and none its own as a peer."""
+    """Return whether one NPU reads the other's memory: all of a server's do, and none its own as a peer."""
     return index_of(device_id) != index_of(peer_device_id)
 
 

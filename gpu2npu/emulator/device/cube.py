@@ -69,7 +69,7 @@ def cube_operator(name: str) -> str | None:
 
 
 def preparation(name: str) -> Prepare | None:
-    """What the cube unit does to the arrays it is given, as a function that replaces them in the list of arguments.
+    """Return a function that rounds, in a list of arguments, the arrays that the cube unit multiplies.
 
     None for operators that are not the cube unit's. The function raises `check_cube_dtypes`' error.
     """

@@ -104,7 +104,7 @@ def register(name: str, kernel: Kernel) -> None:
 
 
 def _is_composite(op: OpOverload) -> bool:
-    """Whether PyTorch decomposes it above the device, to differentiate the parts: a kernel would have no gradient."""
+    """Return whether PyTorch decomposes an operator above the device to differentiate it: a kernel has no gradient."""
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     return has(op.name(), "CompositeImplicitAutograd") and not has(op.name(), "Autograd")
 
@@ -122,7 +122,7 @@ def _implement(op: OpOverload, kernel: Kernel, direct: bool) -> None:
 
 
 def _elsewhere(read: signature.Signature) -> Callable[..., Any]:
-    """What computes an operator without a kernel: torch's CPU code; nothing does if it is torch_npu's own."""
+    """Return the function for an operator without a kernel: torch's CPU code, or an error for torch_npu's own."""
     if read.op.namespace == definition.NAMESPACE:
         return definition.refusing(read.op)
     return borrowed.operator(read)

@@ -47,7 +47,7 @@ def check(environment: Mapping[str, str] = os.environ) -> None:
     """
     queue = environment.get("TASK_QUEUE_ENABLE")
     if queue is not None and environment.get("ASCEND_LAUNCH_BLOCKING") != "1":
-        number = re.match(r"\s*[+-]?\d+", queue)  # as C's strtol reads it: what is no number counts as 0
+        number = re.match(r"\s*[+-]?\d+", queue)  # as C's strtol reads it: what is not a number is 0
         if number is not None and int(number[0]) not in (0, 1, 2):
             raise RuntimeError("TASK_QUEUE_ENABLE should be 0, 1 or 2")
     _check_allocator(environment.get("PYTORCH_NPU_ALLOC_CONF") or environment.get("PYTORCH_ALLOC_CONF") or "")

@@ -1,4 +1,4 @@
-"""What PyTorch's Python functions cannot know of a Python backend, taught to them when the device is installed.
+"""Teaches PyTorch's Python functions, when the device is installed, what they cannot know of a Python backend.
 
 - C++ believes that the current device of such a backend is number 0: a bare "npu" in `to` and `tensor` is completed.
 - Pinned memory needs an allocator in C++. Host memory is the NPU's memory here, so pinned is a mark on a copy.
@@ -46,7 +46,7 @@ def install() -> None:
 
 
 def _refusing_npus(compile_graph: Callable[..., Any]) -> Callable[..., Any]:
-    """What `torch.compile` calls for its default back end, which knows nothing of this device and fails without words.
+    """Wrap the default back end of `torch.compile`, which fails on NPUs without a message, so that it gives one.
 
     torch_npu's own back end needs Triton-Ascend and CANN's compiler.
     """

@@ -1,4 +1,4 @@
-"""What chips of the first generation (Ascend910A, Ascend310P) do otherwise: no bfloat16, and float16 that saturates."""
+"""The differences of first-generation chips (Ascend910A, Ascend310P): no bfloat16, and float16 that saturates."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _saturated(result: Any, counts: bool) -> Any:
 
 
 def has_overflowed() -> bool:
-    """Whether finite numbers overflowed since the last `clear_overflow`: the float status register of the process."""
+    """Return whether finite numbers overflowed since the last `clear_overflow`: the float status of the process."""
     return _overflowed
 
 
@@ -93,7 +93,7 @@ def clear_overflow() -> None:
 
 
 def _tell_scaler(found_inf: Array) -> None:
-    """Where nothing is ever infinite, the gradient scaler learns of overflow from the float status, and clears it."""
+    """Set `found_inf` of the gradient scaler from the float status, and clear that, where nothing is ever infinite."""
     if _overflowed:
         found_inf[...] = 1
     clear_overflow()
@@ -108,7 +108,7 @@ def _arrays(values: Iterable[Any]) -> Iterable[Array]:
 
 
 def _all_finite(args: Sequence[Any]) -> bool:
-    """Whether the operator was given neither infinities nor NaN, which are no overflow of its own."""
+    """Return whether the operator was given neither infinities nor NaN, which are no overflow of its own."""
     if any(isinstance(value, float) and not np.isfinite(value) for value in args):
         return False
     return all(np.isfinite(value).all() for value in _arrays(args) if value.dtype.kind == "f")

@@ -1,4 +1,4 @@
-"""When the NPU is in use by this process, and why a forked child may not use it."""
+"""Records that this process uses the NPU, which a process forked from it may not do."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def init() -> None:
 
 
 def is_initialized() -> bool:
-    """Whether this process has used the NPU."""
+    """Return whether this process has used the NPU."""
     return _initialized
 
 
 def is_in_bad_fork() -> bool:
-    """Whether the process was forked from one that uses the NPU."""
+    """Return whether the process was forked from one that uses the NPU."""
     return _forked_after
 
 

@@ -74,7 +74,7 @@ class _Pool:
 
     @property
     def limit(self) -> int:
-        """What this process may allocate."""
+        """The memory that this process may allocate, in bytes."""
         total = current_soc().memory
         return total if self.fraction == 1 else int(total * self.fraction)
 
@@ -244,7 +244,7 @@ def check_room(size: int, index: int) -> None:
 
 
 def _error_class() -> type[RuntimeError]:
-    """What the release to imitate raises: a plain RuntimeError before 2.10."""
+    """Return the class of error that the release to imitate raises: a plain RuntimeError before 2.10."""
     imitated = release()
     is_plain = imitated is not None and tuple(map(int, imitated.split(".")[:2])) < _FIRST_WITH_CLASS
     return RuntimeError if is_plain else torch.OutOfMemoryError
@@ -264,12 +264,12 @@ def out_of_memory(size: int, index: int) -> RuntimeError:
 
 
 def is_exhaustion(error: Exception) -> bool:
-    """Whether NumPy, or torch's allocator of host memory, says that the host has no more."""
+    """Return whether NumPy, or torch's allocator of host memory, says that the host has no more."""
     return isinstance(error, MemoryError) or "DefaultCPUAllocator: can't allocate memory" in str(error)
 
 
 def exhausted(error: Exception, index: int) -> RuntimeError:
-    """What a lack of host memory means for npu:`index`: more than the chip has, or than this machine has."""
+    """Return the error for a lack of host memory on npu:`index`: more than the chip has, or than this machine has."""
     shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
     if shape is not None and dtype is not None:
         size = math.prod(shape) * dtype.itemsize
@@ -346,7 +346,7 @@ def set_per_process_memory_fraction(fraction: float, device: ordinal.DeviceLike 
     """Let this process allocate no more than a share of the device; what it has already stays.
 
     Raises:
-        TypeError: `fraction` is no float, which torch_npu asks for.
+        TypeError: `fraction` is not a float, which torch_npu asks for.
         ValueError: It is not between 0 and 1.
     """
     if not isinstance(fraction, float):
@@ -357,7 +357,7 @@ def set_per_process_memory_fraction(fraction: float, device: ordinal.DeviceLike 
 
 
 def get_per_process_memory_fraction(device: ordinal.DeviceLike = None) -> float:
-    """What `set_per_process_memory_fraction` set, 1.0 at first."""
+    """Return the fraction that `set_per_process_memory_fraction` set, 1.0 at first."""
     return _pool(ordinal.index_of(device)).fraction
 
 

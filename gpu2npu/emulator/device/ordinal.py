@@ -1,4 +1,4 @@
-"""Which NPUs a process sees, which one is current, and how a device argument names one of them."""
+"""The NPUs that a process sees, the current one, and the number that a device argument means."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _count: int | None = None
 
 
 def device_count() -> int:
-    """How many NPUs are visible: GPU2NPU_NPUS (8), limited by ASCEND_RT_VISIBLE_DEVICES."""
+    """Count the visible NPUs: GPU2NPU_NPUS (8), limited by ASCEND_RT_VISIBLE_DEVICES."""
     global _count
     if _count is None:
         _count = len(visible_npus())

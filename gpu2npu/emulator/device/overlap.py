@@ -44,13 +44,13 @@ def _owner(values: Array) -> Array:
 
 
 def _overlaps_itself(values: Array) -> bool:
-    """Whether an expanded dimension makes several elements of one."""
+    """Return whether an expanded dimension makes several elements of one."""
     spread = any(size > 1 and not step for size, step in zip(values.shape, values.strides, strict=True))
     return spread and values.size > 0
 
 
 def _refused(into: Array, other: Array, whole: bool) -> bool:
-    """Whether both are dense and share a part of their memory; all of it where that is refused too."""
+    """Return whether both are dense and share a part of their memory; sharing all of it counts unless `whole`."""
     if not (into.size and other.size and into.flags.forc and other.flags.forc):
         return False
     start, start_other = into.ctypes.data, other.ctypes.data

@@ -49,7 +49,7 @@ class Generator(_CpuGenerator, metaclass=_GeneratorType):  # type: ignore[misc]
 
 
 class NpuGenerator(Generator):
-    """What `Generator("npu")` makes."""
+    """The generator that `Generator("npu")` makes."""
 
     _index: int
     _state: list[int]  # the seed and the offset, unsigned; of several generators after graphsafe_set_state

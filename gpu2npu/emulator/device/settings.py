@@ -1,4 +1,4 @@
-"""What scripts set on `torch.npu`: autocast's state, HF32, and switches of a real NPU that change nothing here."""
+"""Settings on `torch.npu`: autocast's state, HF32, and switches of a real NPU that change nothing here."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def get_autocast_dtype() -> torch.dtype:
 
 
 def is_autocast_enabled() -> bool:
-    """Whether autocast is on for the NPU."""
+    """Return whether autocast is on for the NPU."""
     return torch.is_autocast_enabled("npu")
 
 
@@ -64,7 +64,9 @@ class Switches:
 
 
 class CubePrecision:
-    """Whether the cube unit may multiply float32 as HF32: `torch.npu.matmul` or `torch.npu.conv`.
+    """The permission for the cube unit to multiply float32 as HF32: `torch.npu.matmul` or `torch.npu.conv`.
+
+    Setting `allow_hf32` to what is not a bool raises torch_npu's TypeError.
 
     Setting `allow_hf32` to what is no bool raises torch_npu's TypeError.
     """

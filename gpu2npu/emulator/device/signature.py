@@ -1,4 +1,4 @@
-"""What an operator's schema says, read once: which arguments are tensors, which it writes, what it returns."""
+"""The schema of an operator, read once: which arguments are tensors, which it writes, what it returns."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def read(op: OpOverload) -> Signature:
 
 
 def _is_factory(op: OpOverload) -> bool:
-    """Whether the functional overload of an operator takes a device, and this one no tensor but `out=`."""
+    """Return whether the functional overload of an operator takes a device, and this one no tensor but `out=`."""
     name = functional_name(op)
     if name is None:
         return False

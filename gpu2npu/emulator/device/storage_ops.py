@@ -170,7 +170,7 @@ def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = F
 
 
 def _share_a_part(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two contiguous tensors share bytes and are not the same; torch does not look at others either."""
+    """Return whether two contiguous tensors share bytes and are not the same; torch does not look at others either."""
     if one.get_device() != other.get_device() or one.untyped_storage().data_ptr() != other.untyped_storage().data_ptr():
         return False
     start, other_start = one.data_ptr(), other.data_ptr()
@@ -270,7 +270,7 @@ def is_set_to(tensor: torch.Tensor, other: torch.Tensor) -> bool:
 
 @_own("_has_compatible_shallow_copy_type")
 def has_compatible_shallow_copy_type(tensor: torch.Tensor, source: torch.Tensor) -> bool:
-    """Whether `tensor.data = source` works: between the CPU and the NPU too, as torch_npu has it.
+    """Return whether `tensor.data = source` works: between the CPU and the NPU too, as torch_npu has it.
 
     torch_npu overrides this operator for every key ("_has_compatible_shallow_copy_type" in `torch_npu/csrc/aten`).
     `Module.to` and `Module.npu` therefore keep Parameter objects: tied weights stay tied, and an optimizer made before

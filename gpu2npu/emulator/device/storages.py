@@ -37,7 +37,7 @@ def install() -> None:
 
 
 def _unshared(share: Callable[..., Any]) -> Callable[..., Any]:
-    """What pickles a storage for another process of torch.multiprocessing, with words for those on an NPU."""
+    """Wrap the function that pickles a storage for another process, so that it refuses storages on an NPU."""
 
     @functools.wraps(share)
     def call(self: torch.UntypedStorage, *args: Any, **kwargs: Any) -> Any:

@@ -47,7 +47,7 @@ class Stream(torch.Stream):
         return event
 
     def query(self) -> bool:
-        """Whether all work is done."""
+        """Return whether all work is done."""
         return True
 
     def synchronize(self) -> None:
@@ -179,7 +179,7 @@ class Event:
         """Work that follows on the stream waits for the event; it has happened already."""
 
     def query(self) -> bool:
-        """Whether all work before the event is done."""
+        """Return whether all work before the event is done."""
         return True
 
     def synchronize(self) -> None:

@@ -1,4 +1,7 @@
-"""What the chosen torch_npu release registers for the NPU. GPU2NPU_TORCH_NPU names it; without it all is registered."""
+"""The operators that the chosen torch_npu release registers for the NPU.
+
+GPU2NPU_TORCH_NPU names the release; without it all operators count as registered.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,12 @@ def release() -> str | None:
 
 
 def is_supported(name: str) -> bool:
-    """Whether the NPU has a kernel for an overload ("aten::add.Tensor"); True for operators of other libraries."""
+    """Return whether the NPU has a kernel for an overload ("aten::add.Tensor"); True for those of other libraries."""
     table = _table()
     return table is None or not name.startswith("aten::") or has_kernel(name, table, torch_release(table.release))
 
 
 def has_custom(name: str) -> bool:
-    """Whether torch_npu adds an operator of this name, such as `npu_fusion_attention`; without a release, any."""
+    """Return whether torch_npu adds an operator called so, as `npu_fusion_attention`; without a release, any."""
     table = _table()
     return table is None or any(operator.rpartition("::")[2].partition(".")[0] == name for operator in table.custom)

@@ -1,4 +1,4 @@
-"""How often each operator ran, for how long, and who computed it; the report of `--op-report`."""
+"""Counts how often each operator ran, for how long, and who computed it: the report of `--op-report`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Tally: TypeAlias = list[float]
 
 
 class Kind(str, Enum):
-    """Who computed an operator."""
+    """The code that computed an operator."""
 
     NUMPY = "numpy"  # a kernel of ours
     BORROWED = "borrowed"  # the NPU has it; torch's CPU code computed it here

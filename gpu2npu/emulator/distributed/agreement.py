@@ -28,7 +28,7 @@ Start = Callable[[], Sequence[dist.Work]]
 
 @functools.lru_cache(maxsize=1024)
 def header(what: str, shapes: str, sent: tuple[int, ...], received: tuple[int, ...]) -> torch.Tensor:
-    """What one rank says about its collective.
+    """Encode what one rank says about its collective.
 
     Args:
         what: Must be the same on all ranks: the collective, its operation and root, the dtype.
@@ -45,7 +45,7 @@ def header(what: str, shapes: str, sent: tuple[int, ...], received: tuple[int, .
 
 @functools.lru_cache(maxsize=1024)
 def disagreement(headers: bytes, ranks: tuple[int, ...]) -> str:
-    """What the ranks said, each in its words; empty when it fits together.
+    """Return what each rank said about the collective, in its words; empty when it fits together.
 
     Args:
         headers: Of all ranks, one after the other.
@@ -81,7 +81,7 @@ class Started:
         return self._works
 
     def is_over(self) -> bool:
-        """Whether nothing is in flight any more, after an error; a message whose time is over has lost its pair."""
+        """Return whether nothing is in flight any more, after an error; a message that timed out has lost its pair."""
         return True
 
 

@@ -1,4 +1,4 @@
-"""What a rank tells the others about a collective or a message before its bytes move (see `agreement`)."""
+"""The header that a rank sends the others about a collective or a message before its bytes move (see `agreement`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which dtypes HCCL moves and which it reduces, by chip.
+"""The dtypes that HCCL moves and those that it reduces, by chip.
 
 Sources: torch_npu's maps from dtype to HcclDataType and from ReduceOp to HcclReduceOp (`HCCLUtils.cpp`,
 `ProcessGroupHCCL.cpp`), and the tables of dataType and op in CANN's reference of HcclAllReduce, HcclReduceScatter and

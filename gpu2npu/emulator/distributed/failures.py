@@ -1,4 +1,4 @@
-"""Why a collective or a message failed: the sentence of its error, which names the ranks that it waited for."""
+"""Explains why a collective or a message failed, in a sentence that names the ranks that it waited for."""
 
 from __future__ import annotations
 
@@ -65,5 +65,5 @@ class Failures:
 
 
 def is_closed(words: str) -> bool:
-    """Whether gloo's words say that a rank has closed its connection."""
+    """Return whether gloo's words say that a rank has closed its connection."""
     return any(sign in words for sign in _CLOSED)

@@ -1,4 +1,4 @@
-"""What every hccl group has beneath its collectives: its names, its end, and how it starts a collective."""
+"""The base of every hccl group, beneath its collectives: its names, its end, and how it starts a collective."""
 # The stubs describe C++ overloads for callers, not the one signature that a Python subclass is called with.
 # mypy: disable-error-code="override, call-arg"
 

@@ -29,7 +29,7 @@ class Work(Protocol):
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for it, or for its future."""
+        """Return whether somebody waits for it, or for its future."""
 
     def settle(self, timeout: timedelta = ...) -> None:
         """Block until the work is over; its error is kept. Raises RuntimeError when the time is."""
@@ -42,7 +42,7 @@ class Work(Protocol):
 
     @property
     def has_future(self) -> bool:
-        """Whether `fulfil` may run callbacks."""
+        """Return whether `fulfil` may run callbacks."""
 
     def wait(self, timeout: timedelta = ...) -> bool:
         """Block until the work is over and raise its error."""
@@ -101,7 +101,7 @@ class InFlight:
         """Wait for all works.
 
         Raises:
-            torch.distributed.DistBackendError: One has failed, and nobody has been told.
+            torch.distributed.DistBackendError: One has failed, and that has not been reported.
         """
         for work in self._snapshot():
             work.wait()

@@ -53,7 +53,7 @@ def rows(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def terms(tensors: list[torch.Tensor], opts: Any) -> list[torch.Tensor]:
-    """What gloo reduces in the stead of 1-d tensors of one dtype; `opts` is adapted to it.
+    """Return the tensors that gloo reduces in place of 1-d tensors of one dtype, and adapt `opts` to them.
 
     A sum of truth values is "any", and their bytes must stay 0 or 1. Gloo does not reduce int16.
     """

@@ -1,4 +1,4 @@
-"""What scripts pass as `pg_options`."""
+"""The options that scripts pass as `pg_options`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the ranks of a group have come, and for which of them a collective or a message waits.
+"""The progress of the ranks of a group, and the ranks for which a collective or a message waits.
 
 Gloo does not know for whom it waits. So a rank that has waited for a while writes in the group's store how many
 collectives it has called, how many messages it has sent and whether it has ended the group, and reads what the others
@@ -17,7 +17,7 @@ from torch._C._distributed_c10d import Store
 
 @dataclass(frozen=True)
 class Progress:
-    """How far one rank had come when it wrote this."""
+    """The progress of one rank when it wrote this."""
 
     collectives: int = 0  # that it has called
     sent: tuple[int, ...] = ()  # (ranks,), the number of messages for each
@@ -79,7 +79,7 @@ class Receiving(Operation):
 
 
 class ProgressStore:
-    """Where the ranks of one group write how far they are."""
+    """The part of a group's store in which the ranks write how far they are."""
 
     def __init__(self, store: Store, rank: int, size: int) -> None:
         self._store, self._rank, self._size = store, rank, size
@@ -87,7 +87,7 @@ class ProgressStore:
         self._write(self._written)  # before the ranks meet, so that reading never blocks
 
     def write(self, progress: Progress) -> None:
-        """Write how far this rank is, if that is new; a store that has ended with its rank is no error."""
+        """Write how far this rank is, if that is new; a store that has ended with its rank is not an error."""
         if progress != self._written:
             self._written = progress
             try:
@@ -96,7 +96,7 @@ class ProgressStore:
                 return
 
     def others(self) -> dict[int, Progress]:
-        """How far the other ranks of the group are; nothing when the store has ended."""
+        """Return how far the other ranks of the group are; nothing when the store has ended."""
         ranks = [rank for rank in range(self._size) if rank != self._rank]
         try:
             texts = self._store.multi_get([_key(rank) for rank in ranks])

@@ -1,4 +1,4 @@
-"""What lies beneath an hccl group, and the order in which it ends.
+"""The gloo groups beneath an hccl group, and the order in which an hccl group ends.
 
 A group has two gloo groups (one for the bytes, one for the headers of `agreement`), each with threads in C++, and its
 works in flight. The process owns them: they are held here until they are ended, in one of Python's threads, never

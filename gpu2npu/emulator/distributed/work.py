@@ -66,7 +66,7 @@ class HcclWork(dist.Work):
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for it, or for its future."""
+        """Return whether somebody waits for it, or for its future."""
         return self._is_waited_for or self.has_future
 
     def settle(self, timeout: timedelta = _FOREVER) -> None:

@@ -60,17 +60,17 @@ def default_dtype() -> np.dtype:
 
 
 def is_floating(dtype: np.dtype) -> bool:
-    """Whether the dtype is float16, bfloat16, float32 or float64."""
+    """Return whether the dtype is float16, bfloat16, float32 or float64."""
     return dtype in _FLOATING
 
 
 def is_complex(dtype: np.dtype) -> bool:
-    """Whether the dtype is complex64 or complex128."""
+    """Return whether the dtype is complex64 or complex128."""
     return dtype in _COMPLEX
 
 
 def is_integral(dtype: np.dtype) -> bool:
-    """Whether the dtype is bool or an integer type."""
+    """Return whether the dtype is bool or an integer type."""
     return dtype not in _FLOATING and dtype not in _COMPLEX
 
 

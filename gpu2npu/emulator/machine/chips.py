@@ -48,7 +48,7 @@ class Chip:
 
     @property
     def has_hbm(self) -> bool:
-        """Whether its memory is HBM; the chips for inference have DDR."""
+        """Return whether its memory is HBM; the chips for inference have DDR."""
         return not self.soc.name.startswith("Ascend310")
 
     @property

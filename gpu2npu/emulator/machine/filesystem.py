@@ -24,7 +24,7 @@ _BIND, _RECURSIVE, _PRIVATE = 4096, 16384, 1 << 18
 
 
 def toolkit_variables() -> dict[str, str]:
-    """What the toolkit's set_env.sh exports, with the paths of the emulated machine."""
+    """Return the variables that the toolkit's set_env.sh exports, with the paths of the emulated machine."""
     toolkit = str(TOOLKIT)
     return {
         "ASCEND_TOOLKIT_HOME": toolkit,
@@ -49,7 +49,7 @@ def show_ascend_files() -> bool:
 
 
 def _permitted() -> bool:
-    """Whether mounting works here, which a child tries: a failure half-way would leave this process changed."""
+    """Return whether mounting works here, which a child tries: a failure half-way would leave this process changed."""
     child = os.fork()
     if child == 0:
         try:

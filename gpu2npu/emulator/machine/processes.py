@@ -38,7 +38,7 @@ class EmulatedProcess:
 
 
 def folder() -> Path:
-    """Where processes describe themselves; it need not exist."""
+    """Return the folder in which processes describe themselves; it need not exist."""
     chosen = os.environ.get("GPU2NPU_RUN_FOLDER")
     return Path(chosen) if chosen else Path(tempfile.gettempdir(), f"gpu2npu-{os.getuid()}")
 

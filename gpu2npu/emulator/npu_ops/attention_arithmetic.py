@@ -21,7 +21,7 @@ VARLEN = "TND"
 
 @dataclass(frozen=True)
 class Masking:
-    """Which scores count: the attention mask, the sparse mode, and the band it may need."""
+    """The choice of the scores that count: the attention mask, the sparse mode, and the band it may need."""
 
     mask: Array | None
     mode: int
@@ -75,7 +75,7 @@ class Masking:
 
 @dataclass(frozen=True)
 class Dropout:
-    """What survives: drawn again from its seed by the backward pass."""
+    """The probabilities that dropout keeps, drawn again from the same seed by the backward pass."""
 
     keep: float
     seed: int = 0
@@ -114,7 +114,7 @@ def _back(x: Array, layout: str) -> Array:
 
 
 def kv_heads(query: Array, key: Array, layout: str, heads: int) -> int:
-    """How many heads key and value have.
+    """Return the number of heads that key and value have.
 
     Raises:
         RuntimeError: They do not divide the query's, or the query has others than `heads`.

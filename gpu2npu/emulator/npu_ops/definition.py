@@ -67,7 +67,7 @@ def install() -> None:
 
 
 def refusing(op: OpOverload) -> Callable[..., Any]:
-    """What runs where no kernel computes an operator of torch_npu's, or its kernel declines the case.
+    """Return the function that raises where no kernel computes an operator of torch_npu's, or its kernel declines.
 
     Raises:
         NotImplementedError: Names the operator, and the case that its kernel gave as the reason.

@@ -19,7 +19,7 @@ from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu,
 
 @dataclass(frozen=True)
 class _Samples:
-    """Where each output reads: positions (N, groups, KH * KW, OH, OW) in pixels, and the masks."""
+    """The places that each output reads: positions (N, groups, KH * KW, OH, OW) in pixels, and the masks."""
 
     y: Array
     x: Array

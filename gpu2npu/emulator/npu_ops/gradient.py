@@ -24,7 +24,7 @@ npu = torch.ops.npu
 
 @dataclass(frozen=True)
 class Gradient:
-    """How one operator is differentiated: the formula, and which of its results have gradients."""
+    """The differentiation of one operator: the formula, and which of its results have gradients."""
 
     formula: Formula
     differentiable: tuple[int, ...] = (0,)

@@ -58,7 +58,7 @@ def _own(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def base_format(tensor: torch.Tensor) -> int:
-    """What a plain tensor counts as: NCHW of 4 dimensions, NCDHW of 5, else ND."""
+    """Return the format that a plain tensor counts as: NCHW of 4 dimensions, NCDHW of 5, else ND."""
     return {4: NCHW, 5: NCDHW}.get(tensor.dim(), ND)
 
 

@@ -113,7 +113,7 @@ def _rotated_corners(box: Array) -> Array:
 
 
 def _clipped(polygon: Array, a: Array, b: Array) -> Array:
-    """What of a convex polygon lies left of the line from a to b (Sutherland and Hodgman)."""
+    """Return the part of a convex polygon that lies left of the line from a to b (Sutherland and Hodgman)."""
     side = (b[0] - a[0]) * (polygon[:, 1] - a[1]) - (b[1] - a[1]) * (polygon[:, 0] - a[0])
     points = []
     for i, point in enumerate(polygon):

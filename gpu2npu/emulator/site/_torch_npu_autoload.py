@@ -1,4 +1,4 @@
-"""What `import torch` calls at its end, by the entry point `torch.backends` of torch_npu's dist-info."""
+"""The function that `import torch` calls at its end, by the entry point `torch.backends` of torch_npu's dist-info."""
 
 import importlib
 

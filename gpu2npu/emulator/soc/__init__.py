@@ -1,4 +1,4 @@
-"""What differs between Ascend chips.
+"""The differences between Ascend chips.
 
 Names are those of torch_npu's `socVersionMap` (Ascend/pytorch, `torch_npu/csrc/core/npu/NpuVariables.cpp`), where the
 bare "Ascend910B" is a chip of the first generation; here it means what people mean by it, the family of B1 to B4.
@@ -35,12 +35,12 @@ class Soc:
 
     @property
     def bfloat16(self) -> bool:
-        """Whether the chip computes in bfloat16."""
+        """Return whether the chip computes in bfloat16."""
         return self.second_generation
 
     @property
     def hf32(self) -> bool:
-        """Whether the cube unit has HF32; without, it multiplies float32 as float16."""
+        """Return whether the cube unit has HF32; without, it multiplies float32 as float16."""
         return self.second_generation
 
 
@@ -117,7 +117,7 @@ def current_soc() -> Soc:
 
 @functools.cache
 def saturates() -> bool:
-    """Whether float16 that overflows becomes the largest number (and NaN 0) in place of inf and NaN.
+    """Return whether float16 that overflows becomes the largest number (and NaN 0) in place of inf and NaN.
 
     Chips of the first generation can do nothing else; the others do so where INF_NAN_MODE_ENABLE is 0 and
     INF_NAN_MODE_FORCE_DISABLE is 1 (the environment variables of the Ascend Extension for PyTorch).

@@ -1,4 +1,4 @@
-"""Why two programs diverge, judged from the first place at which they do. docs/verify.md explains each cause."""
+"""The causes for which two programs diverge, judged from the first place at which they do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu2npu.verify.recording.records import Event, Tensor, Vector
 
 
 class Cause(str, Enum):
-    """What makes two programs diverge."""
+    """A reason why two programs diverge."""
 
     DRAW = "different random draw"
     WEIGHTS = "other initial weights"
@@ -91,7 +91,7 @@ def _structure(comparison: Comparison, first: Difference) -> Explanation:
 
 
 def _input(comparison: Comparison, first: Difference) -> Explanation:
-    """What a module is given differs, and nothing before it did: data, or code between modules."""
+    """Explain that a module is given something else and nothing before it differs: data, or code between modules."""
     event = first.event
     assert first.migrated is not None and first.migrated.tensor is not None
     if "." in event.name:

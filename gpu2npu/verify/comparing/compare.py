@@ -36,7 +36,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Measured:
-    """How far one event of both programs is apart."""
+    """The distance of one event in both programs."""
 
     original: Event
     migrated: Event
@@ -69,7 +69,7 @@ class Comparison:
 
     @property
     def steps(self) -> int:
-        """How many steps were compared."""
+        """The number of steps that were compared."""
         return min(len(self.original.seconds), len(self.migrated.seconds))
 
 

@@ -1,4 +1,4 @@
-"""How far two correct runs of a program may be apart at each place, and the reason for it.
+"""The distance that two correct runs of a program may have at each place, and the reason for it.
 
 Two things add up to a tolerance. What one operator may do: a few units of the dtype's last place. And what the program
 makes of it: the original is run again with every operator rounding otherwise (`reference/rounding.py`), several times,
@@ -39,7 +39,7 @@ class Tolerance:
     coarse: tuple[str, ...] = ()
 
     def of(self, event: Event) -> float:
-        """The largest distance, as a share of the tensor's norm, that is no divergence."""
+        """The largest distance, as a share of the tensor's norm, that is not a divergence."""
         eps = EPS.get(event.tensor.dtype, 0.0) if event.tensor is not None else EPS["float32"]
         return max(FACTOR * self.relative.get(event.key, 0.0), _LAST_PLACES * eps)
 
@@ -77,7 +77,7 @@ def measured(reference: Recording, rounded: Iterable[Recording], coarse: tuple[s
 
 
 def _shown_by(reference: Recording, rounded: Recording) -> dict[Key, float]:
-    """What one run shows."""
+    """Return the distance at each place that one run shows."""
     pairs = list(_pairs(reference, rounded))
     usual = _usual(pairs)
     relative: dict[Key, float] = {}
@@ -105,12 +105,12 @@ def _pairs(reference: Recording, rounded: Recording) -> Iterator[tuple[Event, Ev
 
 
 def _group(event: Event) -> str:
-    """What an event's errors are like: a loss's are those of what modules return."""
+    """Return the kind of events whose errors are like this event's: a loss's are like those of what modules return."""
     return "output" if event.kind in ("input", "loss", "buffer") else event.kind
 
 
 def _usual(pairs: list[tuple[Event, Event]]) -> dict[tuple[int, str], float]:
-    """What is usual in each step: a share of the norm; for parameters, a distance."""
+    """Return the usual distance in each step, by kind: a share of the norm; for parameters, a distance."""
     found: dict[tuple[int, str], list[float]] = {}
     for event, other in pairs:
         share = relative_distance(event, other)

@@ -34,7 +34,7 @@ _EXACT = {torch.float16: 2**11, torch.bfloat16: 2**8, torch.float32: 2**24, torc
 
 @dataclass(frozen=True)
 class _State:
-    """Where a generator is: the seed it was given, and the draws it has served by kind and shape."""
+    """The state of a generator: the seed it was given, and the draws it has served by kind and shape."""
 
     seed: int
     counts: dict[tuple[str, tuple[int, ...]], int]

@@ -12,7 +12,7 @@ _PREFIX = "GPU2NPU_VERIFY_"
 
 @dataclass(frozen=True)
 class Settings:
-    """What one run of a command records.
+    """The settings of one recorded run of a command.
 
     `steps` is after how many optimizer steps the run ends; `project` the folder whose files are the user's. `gpus` is
     how many GPUs the CPU plays, 0 for none; `rounding` is 0, or the seed with which every operator there rounds

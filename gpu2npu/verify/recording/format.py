@@ -1,4 +1,4 @@
-"""What the writer and the reader of a recording agree on."""
+"""The constants that the writer and the reader of a recording share."""
 
 VERSION = 1  # of the format; a reader refuses others
 BUCKETS = 32  # numbers in a sketch

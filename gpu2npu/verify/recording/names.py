@@ -1,4 +1,4 @@
-"""What modules and parameters are called: by the class of the outermost module and the path within it."""
+"""The names of modules and parameters: the class of the outermost module, and the path within it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operators of the emulated NPU a module runs, less those of the modules within it."""
+"""The operators of the emulated NPU that a module runs, less those of the modules within it."""
 
 from __future__ import annotations
 

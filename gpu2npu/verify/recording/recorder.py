@@ -36,7 +36,7 @@ class _Calls(threading.local):
 
 
 class Recorder:
-    """What one process records."""
+    """Records what one process does."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -218,7 +218,7 @@ class Recorder:
             self._depth -= 1
 
     def _summary(self, tensor: torch.Tensor) -> Summary:
-        """What a module returns the next one is given: the same tensor is summarised once."""
+        """Return the summary of a tensor; one that a module returns and the next is given is summarised once."""
         found = self._known.get(id(tensor))
         version = tensor._version if not tensor.is_inference() else -1
         if found is not None and found[0]() is tensor and found[1] == version:
@@ -228,7 +228,7 @@ class Recorder:
         return made
 
     def _is_foreign(self) -> bool:
-        """Whether this is another process than the one that was hooked: a forked worker of a data loader."""
+        """Return whether this is another process than the one that was hooked: a forked worker of a data loader."""
         return os.getpid() != self._process
 
 

@@ -24,7 +24,7 @@ class RecordingError(ValueError):
 
 @dataclass(frozen=True)
 class Tensor:
-    """What is known of a tensor; see `sketch.Summary`."""
+    """A tensor as it is recorded; see `sketch.Summary`."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -57,13 +57,13 @@ class Event:
 
     @property
     def key(self) -> Key:
-        """What the same event of another recording has too."""
+        """The key that the same event of another recording has too."""
         return self.step, self.kind, self.name, self.call, self.part
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What one process did.
+    """The recording of one process.
 
     `seconds` are those of each step; `reduced` the families of operators ("conv", "matmul") for which the device rounds
     float32 operands, as HF32 and TF32 do; `operators` those that a module runs on the emulated NPU, each with who

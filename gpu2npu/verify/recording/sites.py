@@ -1,4 +1,4 @@
-"""Where in the user's code something happens."""
+"""The places in the user's code at which something happens."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _PERIOD = 1 << 18  # signs repeat after as many elements
 
 @dataclass(frozen=True)
 class Summary:
-    """What is recorded of a tensor: `norm`, `mean` and `largest` (by magnitude) are of its finite elements."""
+    """The recorded facts of a tensor: `norm`, `mean` and `largest` (by magnitude) are of its finite elements."""
 
     shape: tuple[int, ...]
     dtype: str

@@ -1,4 +1,4 @@
-"""What PyTorch's Python functions cannot know of a played device, taught to them when it is installed."""
+"""Teaches PyTorch's Python functions, when a played device is installed, what they cannot know of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which GPUs there are and which one is current, per thread as with CUDA."""
+"""The GPUs that there are, and the current one, per thread as with CUDA."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def set_count(gpus: int) -> None:
 
 
 def device_count() -> int:
-    """How many GPUs are visible: all, less what CUDA_VISIBLE_DEVICES hides."""
+    """Count the visible GPUs: all, less what CUDA_VISIBLE_DEVICES hides."""
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is None:
         return _count

@@ -49,7 +49,7 @@ def default_generators() -> tuple[_CudaGenerator, ...]:
 
 
 def default_generator(index: int) -> _CudaGenerator:
-    """What operators on cuda:`index` draw from unless they are given another."""
+    """Return the generator that operators on cuda:`index` draw from unless they are given another."""
     return default_generators()[index]
 
 

@@ -53,23 +53,23 @@ def install(seed: int, coarse: tuple[str, ...]) -> None:
 
 
 def is_on() -> bool:
-    """Whether operators round otherwise."""
+    """Return whether operators round otherwise."""
     return _numbers is not None
 
 
 def operands_move(name: str) -> bool:
-    """Whether the operands of an operator ("aten::mm") are moved."""
+    """Return whether the operands of an operator ("aten::mm") are moved."""
     return any(part in name for part in _ACCUMULATE)
 
 
 def is_coarse(name: str) -> bool:
-    """Whether the NPU takes the operator's float32 operands as HF32."""
+    """Return whether the NPU takes the operator's float32 operands as HF32."""
     short = name.removeprefix("aten::").removesuffix("_")
     return ("conv" in _coarse and "conv" in short) or ("matmul" in _coarse and short in _PRODUCTS)
 
 
 def result_moves(name: str, pointwise: bool) -> bool:
-    """Whether an operator's results are moved."""
+    """Return whether an operator's results are moved."""
     short = name.removeprefix("aten::").removeprefix("_foreach_").removesuffix("_")
     return (pointwise and short not in _EXACT) or short in _BOUNDED
 

@@ -1,4 +1,4 @@
-"""What is raised within a backward pass comes out of it as an error of Python, and ends no process."""
+"""Tests that what is raised within a backward pass comes out of it as an error of Python, and ends no process."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What the checks that ranks run have in common."""
+"""Functions that the checks which ranks run have in common."""
 
 import torch
 import torch.distributed as dist

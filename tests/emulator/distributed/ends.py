@@ -249,7 +249,7 @@ def join(store):
 
 
 def run_rank(number, case, folder):
-    """What the new process does before its interpreter ends."""
+    """Run a case of one rank in the new process, before its interpreter ends."""
     signal.alarm(LIMIT)
     for stream in (1, 2):
         os.dup2(os.open(folder / f"{case.__name__}.{number}", os.O_CREAT | os.O_WRONLY | os.O_APPEND), stream)

@@ -100,7 +100,7 @@ def operator_name(operator: Any) -> str:
 
 
 def difference(result: Any, expected: Any, scale: float = 1.0) -> str | None:
-    """What distinguishes a kernel's results from torch's, None where nothing does."""
+    """Return what distinguishes a kernel's results from torch's, None where nothing does."""
     if expected is None:
         return None
     if isinstance(expected, list | tuple):

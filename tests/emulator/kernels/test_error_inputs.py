@@ -1,4 +1,4 @@
-"""What PyTorch's table says that an operator must refuse: on the NPU as on the CPU, and with the same kind of error."""
+"""Tests that operators refuse what PyTorch's table says they must: as on the CPU, with the same kind of error."""
 
 import pytest
 import torch

@@ -34,7 +34,7 @@ OPERATORS = [
 
 
 def not_numpy():
-    """How often each operator was computed by other code."""
+    """Count the calls of each operator that other code than NumPy kernels computed."""
     return {operator: calls for (operator, kind), (calls, _) in counts().items() if kind is not Kind.NUMPY}
 
 

@@ -1,4 +1,4 @@
-"""What the registry promises of every kernel."""
+"""Tests of what the registry promises of every kernel."""
 
 import ast
 import warnings

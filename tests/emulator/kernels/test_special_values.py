@@ -40,12 +40,12 @@ def sigmoid(x):
 
 
 def fmod(x, y):
-    """What is left of `x` after whole `y`s towards zero."""
+    """Return what is left of `x` after whole `y`s towards zero."""
     return NAN if math.isinf(x) or y == 0 else math.fmod(x, y)
 
 
 def remainder(x, y):
-    """What is left of `x` after whole `y`s downwards."""
+    """Return what is left of `x` after whole `y`s downwards."""
     return NAN if math.isinf(x) or y == 0 else x % y
 
 

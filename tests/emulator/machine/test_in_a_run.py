@@ -1,4 +1,4 @@
-"""What a shell script finds under `gpu2npu run`: npu-smi with the numbers of its processes, and Ascend's files."""
+"""Tests of what a shell script finds under `gpu2npu run`: npu-smi with its processes' numbers, and Ascend's files."""
 
 import os
 import subprocess

@@ -79,7 +79,7 @@ def test_the_folder_of_the_optimization_engine(tmp_path):
 
 
 def test_a_tensor_of_a_checkpoint_from_before_2_1(tmp_path):
-    """What `torch.load` calls with the parts that it finds in the file."""
+    """Call what `torch.load` calls with the parts that it finds in the file."""
     torch.serialization.add_safe_globals([torch_npu.utils.storage._rebuild_npu_tensor])
     stored = torch.arange(6.0, device="npu")
     storage = torch.storage.TypedStorage(wrap_storage=stored.untyped_storage(), dtype=torch.float32, _internal=True)

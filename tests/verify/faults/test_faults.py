@@ -75,7 +75,7 @@ def run_all(jobs: list[dict[str, Any]], environment: dict[str, str]) -> subproce
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What became of one project: its original's recordings, and its copy's with each fault; "" is without one."""
+    """The runs of one project: its original's recordings, and its copy's with each fault; "" is without one."""
 
     reference: Recording
     rounded: tuple[Recording, ...]

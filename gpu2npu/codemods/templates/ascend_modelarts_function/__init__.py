@@ -1,4 +1,4 @@
-"""Where the files of a program are on Huawei ModelArts; made by `gpu2npu --modelarts`."""
+"""The places of a program's files on Huawei ModelArts; made by `gpu2npu --modelarts`."""
 
 from .modelarts_path_manager import mapped
 

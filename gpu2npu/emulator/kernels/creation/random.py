@@ -150,7 +150,7 @@ def bernoulli_probability(self: Array, p: float = 0.5, *, generator: Generator) 
     """1 with probability p.
 
     Raises:
-        RuntimeError: p is no probability.
+        RuntimeError: p is not a probability.
     """
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
@@ -168,7 +168,7 @@ def bernoulli(self: Array, *, generator: Generator) -> Array:
     """1 with the probability that self holds.
 
     Raises:
-        RuntimeError: self holds something that is no probability.
+        RuntimeError: self holds something that is not a probability.
     """
     p = wide(self)
     if p.size and not (p.min() >= 0 and p.max() <= 1):

@@ -27,7 +27,7 @@ def _targets(targets: Array, lengths: Sequence[int], blank: int) -> Iterator[Arr
 
 
 def _skips(labels: Array) -> Array:
-    """Which positions may be reached from two before: labels that differ from the one before them."""
+    """Return a mask of the positions that can be reached from two before: labels unlike the one before them."""
     skips = np.zeros(len(labels), bool)
     skips[3::2] = labels[3::2] != labels[1:-2:2]
     return skips

@@ -152,7 +152,7 @@ def _checked(target: Array, classes: int, ignore_index: int) -> tuple[Array, Arr
     """Flat targets, and which of them count.
 
     Raises:
-        IndexError: A target is no class.
+        IndexError: A target is not a class.
     """
     flat = target.reshape(-1)
     counted = flat != ignore_index
@@ -181,7 +181,7 @@ def nll_loss(
         ignore_index: The target that counts for nothing.
 
     Raises:
-        IndexError: A target is no class.
+        IndexError: A target is not a class.
     """
     rows = _classes_last(wide(self))
     chosen, counted = _checked(target, rows.shape[1], ignore_index)

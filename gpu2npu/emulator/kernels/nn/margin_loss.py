@@ -21,7 +21,7 @@ def _reduced(losses: Array, reduction: int, is_single: bool, dtype: np.dtype) ->
 
 
 def _each_gradient(grad_output: Array, count: int, reduction: int) -> Array:
-    """What multiplies each row's slope: (count, 1)."""
+    """Return the factor of each row's slope: (count, 1)."""
     grad = wide(grad_output).reshape(-1, 1)
     return np.asarray(grad / grad.dtype.type(count) if reduction == MEAN else grad)
 
@@ -33,7 +33,7 @@ def _rows(self: Array, target: Array) -> tuple[Array, Array]:
 
 
 def _margins(x: Array, classes: Array, margin: Number) -> Array:
-    """How far every class but the target comes too near to it: (N, classes)."""
+    """Return by how much every class but the target comes too near to it: (N, classes)."""
     rows = np.arange(len(x))
     distances = np.maximum(x.dtype.type(margin) - x[rows, classes][:, None] + x, 0)
     distances[rows, classes] = 0
@@ -83,7 +83,7 @@ def multi_margin_loss_backward(
 
 
 def _label_sets(x: Array, target: Array) -> tuple[Array, Array]:
-    """Which places of target (N, classes) hold a label, those before the first -1; and which classes are labels."""
+    """Return masks of the places of target (N, classes) before the first -1, which hold labels, and of the labels."""
     labels = np.atleast_2d(target)
     valid = np.logical_and.accumulate(labels >= 0, axis=1)
     is_target = np.zeros(x.shape, bool)
@@ -93,7 +93,7 @@ def _label_sets(x: Array, target: Array) -> tuple[Array, Array]:
 
 
 def _label_margins(x: Array, target: Array, valid: Array, is_target: Array) -> Array:
-    """(N, labels, classes): 1 - x[label] + x[class] where positive, for classes that are no labels."""
+    """(N, labels, classes): 1 - x[label] + x[class] where positive, for classes that are not labels."""
     labels = np.where(valid, np.atleast_2d(target), 0)
     chosen = np.take_along_axis(x, labels, 1)
     distances = np.maximum(1 - chosen[:, :, None] + x[:, None, :], 0)

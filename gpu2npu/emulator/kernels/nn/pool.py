@@ -56,7 +56,7 @@ def _framed(x: Array, window: Sizes, stride: Sizes, padding: Sizes, dilation: Si
 
 
 def _tap(tap: Sizes, stride: Sizes, dilation: Sizes, out: Sizes) -> tuple[slice, ...]:
-    """Where the window element `tap` of every window lies in the framed planes."""
+    """Return the slices of the framed planes that hold the window element `tap` of every window."""
     return (
         slice(None),
         *(slice(t * d, t * d + s * (o - 1) + 1, s) for t, d, s, o in zip(tap, dilation, stride, out, strict=True)),
@@ -158,7 +158,7 @@ def _max_backward(grad_output: Array, self: Array, indices: Array, count: int, a
 
 
 def _apart(kernel_size: Sizes, stride: Sizes, dilation: Sizes, count: int) -> bool:
-    """Whether no two windows share an element."""
+    """Return whether no two windows share an element."""
     window, dilation = _per_dimension(kernel_size, count), _per_dimension(dilation, count)
     steps = _per_dimension(stride, count) if stride else window
     return all(s >= d * (k - 1) + 1 for s, d, k in zip(steps, dilation, window, strict=True))

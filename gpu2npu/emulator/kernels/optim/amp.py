@@ -1,4 +1,4 @@
-"""What torch's GradScaler asks of a device."""
+"""The operators that torch's GradScaler asks of a device."""
 
 from __future__ import annotations
 

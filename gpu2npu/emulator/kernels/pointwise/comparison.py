@@ -103,43 +103,43 @@ _shift(np.right_shift, "bitwise_right_shift", "rshift")
 
 @kernel("aten::logical_not")
 def logical_not(self: Array) -> Array:
-    """Whether each element is zero."""
+    """Return whether each element is zero."""
     return np.logical_not(wide(self))
 
 
 @kernel("aten::isnan")
 def isnan(self: Array) -> Array:
-    """Whether each element is NaN."""
+    """Return whether each element is NaN."""
     return np.zeros(self.shape, BOOL) if is_integral(self.dtype) else np.isnan(wide(self))
 
 
 @kernel("aten::isinf")
 def isinf(self: Array) -> Array:
-    """Whether each element is infinite."""
+    """Return whether each element is infinite."""
     return np.zeros(self.shape, BOOL) if is_integral(self.dtype) else np.isinf(wide(self))
 
 
 @kernel("aten::isfinite")
 def isfinite(self: Array) -> Array:
-    """Whether each element is neither infinite nor NaN."""
+    """Return whether each element is neither infinite nor NaN."""
     return np.ones(self.shape, BOOL) if is_integral(self.dtype) else np.isfinite(wide(self))
 
 
 @kernel("aten::isposinf")
 def isposinf(self: Array) -> Array:
-    """Whether each element is positive infinity."""
+    """Return whether each element is positive infinity."""
     return np.zeros(self.shape, BOOL) if is_integral(self.dtype) else wide(self) == np.inf
 
 
 @kernel("aten::isneginf")
 def isneginf(self: Array) -> Array:
-    """Whether each element is negative infinity."""
+    """Return whether each element is negative infinity."""
     return np.zeros(self.shape, BOOL) if is_integral(self.dtype) else wide(self) == -np.inf
 
 
 @kernel("aten::equal")
 def equal(self: Array, other: Array) -> bool:
-    """Whether two tensors have the same shape and elements."""
+    """Return whether two tensors have the same shape and elements."""
     return self.shape == other.shape and bool(np.all(wide(self) == wide(other)))
 
 

@@ -107,13 +107,13 @@ _float_binary("aten::logaddexp2")(np.logaddexp2)
 
 @_float_binary("aten::xlogy.Tensor", "aten::xlogy.Scalar_Self", "aten::xlogy.Scalar_Other")
 def xlogy(a: Array, b: Array) -> Array:
-    """a * log(b), 0 where a is 0 and b is no NaN."""
+    """a * log(b), 0 where a is 0 and b is not NaN."""
     return np.where((a == 0) & ~np.isnan(b), a.dtype.type(0), a * np.log(b))
 
 
 @_float_binary("aten::special_xlog1py", "aten::special_xlog1py.self_scalar", "aten::special_xlog1py.other_scalar")
 def xlog1py(a: Array, b: Array) -> Array:
-    """a * log(1 + b), 0 where a is 0 and b is no NaN."""
+    """a * log(1 + b), 0 where a is 0 and b is not NaN."""
     return np.where((a == 0) & ~np.isnan(b), a.dtype.type(0), a * np.log1p(b))
 
 

@@ -163,7 +163,7 @@ def round_decimals(self: Array, *, decimals: int) -> Array:
 
 @kernel("aten::signbit")
 def signbit(self: Array) -> Array:
-    """Whether the sign bit is set; for -0.0 too."""
+    """Return whether the sign bit is set; for -0.0 too."""
     return np.zeros(self.shape, BOOL) if self.dtype == BOOL else np.signbit(wide(self))
 
 

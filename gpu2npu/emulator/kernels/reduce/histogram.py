@@ -21,7 +21,7 @@ def _even_edges(values: Array, bins: int, bounds: Sequence[float] | None) -> Arr
 
 
 def _counted(points: Array, edges: Sequence[Array], weight: Array | None, density: bool, dtype: np.dtype) -> Array:
-    """How many points (n, dimensions) fall into each box; the last of each dimension has both its edges.
+    """Count the points (n, dimensions) that fall into each box; the last of each dimension has both its edges.
 
     Raises:
         NotImplementedError: Edges do not ascend, for which torch counts something all the same.

@@ -155,7 +155,7 @@ def prod_all(self: Array, *, dtype: np.dtype | None = None) -> Array:
 
 @kernel("aten::any", "aten::any.dim", "aten::any.dims")
 def any_true(self: Array, dim: Dims = None, keepdim: bool = False) -> Array:
-    """Whether any element along the dimensions is nonzero; uint8 stays uint8."""
+    """Return whether any element along the dimensions is nonzero; uint8 stays uint8."""
     if dim is not None and not isinstance(dim, int) and not dim:
         return rounded(cast(self, BOOL).copy(), U8 if self.dtype == U8 else BOOL)
     result = np.asarray(np.any(cast(self, BOOL), axis=axes(self, dim), keepdims=keepdim))
@@ -164,7 +164,7 @@ def any_true(self: Array, dim: Dims = None, keepdim: bool = False) -> Array:
 
 @kernel("aten::all", "aten::all.dim", "aten::all.dims")
 def all_true(self: Array, dim: Dims = None, keepdim: bool = False) -> Array:
-    """Whether all elements along the dimensions are nonzero; uint8 stays uint8."""
+    """Return whether all elements along the dimensions are nonzero; uint8 stays uint8."""
     if dim is not None and not isinstance(dim, int) and not dim:
         return rounded(cast(self, BOOL).copy(), U8 if self.dtype == U8 else BOOL)
     result = np.asarray(np.all(cast(self, BOOL), axis=axes(self, dim), keepdims=keepdim))
@@ -173,7 +173,7 @@ def all_true(self: Array, dim: Dims = None, keepdim: bool = False) -> Array:
 
 @kernel("aten::count_nonzero", "aten::count_nonzero.dim_IntList")
 def count_nonzero(self: Array, dim: Dims = None) -> Array:
-    """How many elements along the dimensions are nonzero, int64."""
+    """Count the elements along the dimensions that are nonzero, int64."""
     return np.asarray(np.count_nonzero(cast(self, BOOL), axis=axes(self, dim))).astype(I64)
 
 

@@ -166,7 +166,7 @@ def searchsorted(
     side: str | None = None,
     sorter: Array | None = None,
 ) -> Array:
-    """Where each value would be inserted along the last dimension to keep it sorted."""
+    """Return the index at which each value would be inserted along the last dimension to keep it sorted."""
     values = self if isinstance(self, np.ndarray) else np.array(self)
     from_right = right or side == "right"
     wider = promote_types(wide(sorted_sequence).dtype, wide(values).dtype)
@@ -191,7 +191,7 @@ def bucketize(self: Array | Number, boundaries: Array, *, out_int32: bool = Fals
 
 @kernel("aten::bincount")
 def bincount(self: Array, weights: Array | None = None, minlength: int = 0) -> Array:
-    """How often each integer occurs, int64, or the sum of its weights, float32 or float64.
+    """Count how often each integer occurs, int64, or sum its weights, float32 or float64.
 
     Raises:
         RuntimeError: An integer is negative.
@@ -223,7 +223,7 @@ def histc(self: Array, bins: int = 100, min: float = 0, max: float = 0) -> Array
 def isin(
     elements: Array | Number, test_elements: Array | Number, *, assume_unique: bool = False, invert: bool = False
 ) -> Array:
-    """Whether each element is among the test elements, or is not where `invert`."""
+    """Return whether each element is among the test elements, or is not where `invert`."""
     a, b = (wide(each) if isinstance(each, np.ndarray) else np.array(each) for each in (elements, test_elements))
     return np.asarray(np.isin(a, b, invert=invert))
 

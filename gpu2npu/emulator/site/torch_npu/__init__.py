@@ -2,7 +2,7 @@
 
 
 def _autoload() -> None:
-    """What `import torch` calls at its end (entry point `torch.backends`), perhaps while this module is being imported.
+    """Install the NPU when `import torch` ends (entry point `torch.backends`), perhaps while this is imported itself.
 
     torch would bury an exception under one of its own, so the one sentence ends the program.
     """

@@ -15,5 +15,5 @@ class ParallelStore:
 
 
 def _is_support_hccl_comm_name() -> bool:
-    """Whether `hccl_config` may name a communicator."""
+    """Return whether `hccl_config` may name a communicator."""
     return True

@@ -19,7 +19,7 @@ _gather_object = dist.gather_object
 
 
 def is_hccl_available() -> bool:
-    """Whether the backend "hccl" is registered."""
+    """Return whether the backend "hccl" is registered."""
     return "hccl" in dist.Backend.backend_list
 
 

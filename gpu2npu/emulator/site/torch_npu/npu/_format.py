@@ -8,7 +8,7 @@ import torch
 
 
 class Format(IntEnum):
-    """How a tensor lies in memory; the emulated NPU stores all of them plainly."""
+    """The layout of a tensor in memory; the emulated NPU stores all of them plainly."""
 
     UNDEFINED = -1
     NCHW = 0

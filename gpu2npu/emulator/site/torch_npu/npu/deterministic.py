@@ -69,5 +69,5 @@ def use_compatible_impl(enabled: bool) -> None:
 
 
 def are_compatible_impl_enabled() -> bool:
-    """What `use_compatible_impl` set last, False at first."""
+    """Return the value that `use_compatible_impl` set last, False at first."""
     return _compatible

@@ -101,7 +101,7 @@ def _aliases(func: Any) -> bool:
 
 
 def is_current_stream_capturing() -> bool:
-    """Whether a graph is being captured."""
+    """Return whether a graph is being captured."""
     return bool(_capturing)
 
 

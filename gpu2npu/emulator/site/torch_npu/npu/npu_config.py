@@ -26,7 +26,7 @@ __all__ = [
 
 
 class CubeMathType(IntEnum):
-    """Which dtypes the cube unit may compute float32 in (aclnn's cubeMathType)."""
+    """The dtypes in which the cube unit may compute float32 (aclnn's cubeMathType)."""
 
     KEEP_DTYPE = 0
     ALLOW_FP32_DOWN_PRECISION = 1
@@ -48,7 +48,7 @@ def set_compile_mode(jit_compile: bool = False) -> None:
 
 
 def is_jit_compile_false() -> bool:
-    """Whether operators come compiled."""
+    """Return whether operators come compiled."""
     return not _jit_compile
 
 
@@ -56,7 +56,7 @@ def set_mm_bmm_format_nd(is_nd: bool = True) -> None:
     """Remember the storage format of matrix products.
 
     Raises:
-        TypeError: `is_nd` is no bool.
+        TypeError: `is_nd` is not a bool.
     """
     global _format_nd
     if not isinstance(is_nd, bool):

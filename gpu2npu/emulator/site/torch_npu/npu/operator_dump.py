@@ -81,7 +81,7 @@ def set_dump(cfg_file: str) -> None:
 
     Raises:
         AssertionError: There is no such file, in torch_npu's words.
-        ValueError: It is no configuration of a dump.
+        ValueError: It is not a configuration of a dump.
     """
     global _dump
     if not Path(cfg_file).exists():
@@ -115,7 +115,7 @@ def set_aoe(dump_path: str) -> None:
     """Make the folder for the graphs that the Ascend Optimization Engine would tune; there is nothing to tune here.
 
     Raises:
-        TypeError: `dump_path` is no path.
+        TypeError: `dump_path` is not a path.
         OSError: The folder cannot be made.
     """
     try:

@@ -28,12 +28,14 @@ _queue_mode = 1
 
 
 def is_support_inf_nan() -> bool:
-    """Whether overflow shows as inf in the results: on Ascend910B1 and later."""
+    """Return whether overflow shows as inf in the results: on Ascend910B1 and later."""
     return current_soc().second_generation
 
 
 def get_npu_overflow_flag() -> bool:
-    """Whether something overflowed; only chips before Ascend910B1 have such a flag, and the emulated one never sets it.
+    """Return whether something overflowed.
+
+    Only chips before Ascend910B1 have such a flag, and the emulated one never sets it.
 
     Raises:
         RuntimeError: The chip has no flag.
@@ -52,7 +54,7 @@ def clear_npu_overflow_flag() -> None:
 
 
 def npu_check_overflow(grad: torch.Tensor | float) -> bool:
-    """Whether a gradient, or the sum of one, is inf or NaN.
+    """Return whether a gradient, or the sum of one, is inf or NaN.
 
     Raises:
         RuntimeError: `grad` is neither a tensor nor a float.

@@ -134,7 +134,7 @@ class NpuFusedOptimizerBase(torch.optim.Optimizer):
         return loss
 
     def _before_step(self) -> None:
-        """What needs all gradients at once."""
+        """Do what needs all gradients at once, before the step."""
 
     @torch.no_grad()
     def zero_grad(self, set_to_none: bool = False) -> None:

@@ -104,7 +104,7 @@ def _description(events: Iterable[CollectiveEvent], start: float) -> dict[str, A
 
 
 def _links(name: str, events: Iterable[CollectiveEvent]) -> dict[str, dict[str, Any]]:
-    """What went over each link from this rank, by the ranks' numbers in the group."""
+    """Sum up what went over each link from this rank, by the ranks' numbers in the group."""
     links: dict[str, dict[str, Any]] = {}
     for event in events:
         for peer, size in enumerate(event.sent):

@@ -1,4 +1,7 @@
-"""What a profile collects, in torch_npu's words. The emulator has no counters, so most of it is only kept."""
+"""The choice of what a profile collects, in torch_npu's words.
+
+The emulator has no counters, so most of it is only kept.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ __all__ = [
 
 
 class ProfilerLevel:
-    """How much is collected; Level1 and above add shapes and dtypes to the kernels."""
+    """The amount that is collected; Level1 and above add shapes and dtypes to the kernels."""
 
     Level0 = "Level0"
     Level1 = "Level1"
@@ -47,7 +50,7 @@ class ExportType:
 
 
 class HostSystem:
-    """What of the host may be sampled."""
+    """The parts of the host that may be sampled."""
 
     CPU = "cpu"
     MEM = "mem"

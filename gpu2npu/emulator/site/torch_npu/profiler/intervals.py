@@ -8,7 +8,7 @@ Interval = tuple[int, int]
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
-    """Where at least one of them is."""
+    """Merge intervals into those in which at least one of them is."""
     merged: list[Interval] = []
     for start, end in sorted(intervals):
         if end <= start:
@@ -21,7 +21,7 @@ def union(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def difference(ours: Iterable[Interval], others: Iterable[Interval]) -> list[Interval]:
-    """Where ours are and the others are not."""
+    """Return the intervals in which ours are and the others are not."""
     result, taken, first = [], union(others), 0
     for start, end in union(ours):
         while first < len(taken) and taken[first][1] <= start:
@@ -39,10 +39,10 @@ def difference(ours: Iterable[Interval], others: Iterable[Interval]) -> list[Int
 
 
 def clipped(intervals: Iterable[Interval], start: int, end: int) -> list[Interval]:
-    """What of them lies between two moments."""
+    """Return the parts of intervals that lie between two moments."""
     return union((max(a, start), min(b, end)) for a, b in intervals)
 
 
 def total(intervals: Iterable[Interval]) -> int:
-    """How long they are together."""
+    """Return the time that intervals take together."""
     return sum(end - start for start, end in intervals)

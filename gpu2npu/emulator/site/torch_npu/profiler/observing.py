@@ -166,7 +166,7 @@ class _Kind:
 
 @functools.cache
 def _kind(func: Any) -> _Kind | None:
-    """What to know of an operator; None for views and messages, which are no kernels."""
+    """Return what is recorded about an operator; None for views and messages, which are not kernels."""
     if func.namespace in _NOT_KERNELS:
         return None
     if not func._schema.is_mutable and any(value.alias_info is not None for value in func._schema.returns):

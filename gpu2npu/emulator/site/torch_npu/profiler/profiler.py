@@ -22,7 +22,7 @@ __all__ = ["ProfilerActivity", "profile", "supported_activities", "tensorboard_t
 
 
 class ProfilerActivity(IntEnum):
-    """Where work is recorded."""
+    """The devices on which work is recorded."""
 
     CPU = 0
     NPU = 1
@@ -134,7 +134,7 @@ class _KinetoProfile:
             warnings.warn(f"The value of metadata {key!r} is no JSON; it is ignored.", stacklevel=2)
 
     def get_trace_id(self) -> str:
-        """What the callback for trace numbers says, "" without one."""
+        """Return the number that the callback for trace numbers gives, "" without one."""
         return self._trace_id() if self._trace_id else ""
 
     def write(self, folder: str | None, worker: str | None) -> Path:

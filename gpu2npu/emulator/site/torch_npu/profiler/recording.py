@@ -1,4 +1,7 @@
-"""What an active profile notes. Times are nanoseconds of `time.time_ns`. Light to import: `torch.npu.mstx` needs it."""
+"""The events that an active profile notes.
+
+Times are nanoseconds of `time.time_ns`. Light to import: `torch.npu.mstx` needs it.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,7 @@ class CollectiveEvent:
 
     @property
     def is_message(self) -> bool:
-        """Whether it is between two ranks."""
+        """Return whether it is between two ranks."""
         return self.name in ("send", "receive")
 
 
@@ -139,7 +142,7 @@ class Callers:
         self._spans = [(events[place].start, events[place].end) for place in self._places]
 
     def place(self, moment: int) -> int | None:
-        """Where the event is among those given, or None."""
+        """Return the place, among those given, of the innermost event that runs at `moment`, or None."""
         last = bisect.bisect_right(self._spans, (moment, sys.maxsize))
         for i in range(last - 1, max(last - self._DEEPEST, 0) - 1, -1):
             if self._spans[i][1] >= moment:

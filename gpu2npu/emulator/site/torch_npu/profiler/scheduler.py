@@ -1,4 +1,4 @@
-"""When a profile records: the same words and rules as `torch.profiler.schedule`."""
+"""The steps in which a profile records: the same words and rules as `torch.profiler.schedule`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["ProfilerAction", "Schedule"]
 
 
 class ProfilerAction(Enum):
-    """What a profile does during one step."""
+    """The action of a profile during one step."""
 
     NONE = 0
     WARMUP = 1

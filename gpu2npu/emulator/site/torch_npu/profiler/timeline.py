@@ -1,4 +1,4 @@
-"""What the device did when: computing, communicating, or nothing."""
+"""The time of a device, divided into computing, communicating, and neither."""
 
 from __future__ import annotations
 

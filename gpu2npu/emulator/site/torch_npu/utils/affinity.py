@@ -1,4 +1,4 @@
-"""Which processor cores this process may use."""
+"""The processor cores that this process may use."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def get_part_combined_tensor(combined_tensor: torch.Tensor | None, index: int, s
 
 
 def is_combined_tensor_valid(combined_tensor: torch.Tensor | None, list_of_tensor: Sequence[torch.Tensor]) -> bool:
-    """Whether the tensors still lie end to end in the combined one."""
+    """Return whether the tensors still lie end to end in the combined one."""
     if combined_tensor is None:
         return not list_of_tensor
     address = combined_tensor.data_ptr()

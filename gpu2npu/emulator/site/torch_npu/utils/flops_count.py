@@ -39,7 +39,7 @@ class FlopsCounter:
         self.pause()
 
     def get_flops(self) -> list[int]:
-        """What was counted since the last call, and in all."""
+        """Return the FLOPs that were counted since the last call, and in all."""
         running = self._mode.get_total_flops() if self._mode is not None else 0
         total = self._total + running
         recorded, self._recorded = total - self._recorded, total

@@ -1,4 +1,4 @@
-"""Which anchors of a feature map are responsible for the boxes of an image."""
+"""Flags for the anchors of a feature map that are responsible for the boxes of an image."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ def dropout_with_byte_mask(
     """Dropout by a mask of a byte an element.
 
     Raises:
-        ValueError: p is no probability, or it should happen in place.
+        ValueError: p is not a probability, or it should happen in place.
     """
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")

@@ -14,7 +14,7 @@ npu = torch.ops.npu
 
 
 class _DrawnAhead:
-    """What shapes ask for is drawn before the next step; a shape that is new passes through unchanged, as on Ascend."""
+    """Draws before each step what shapes asked for; a shape that is new passes through unchanged, as on Ascend."""
 
     wanted: ClassVar[dict[Any, int]]
     drawn: ClassVar[dict[Any, list[torch.Tensor]]]
