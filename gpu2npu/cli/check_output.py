@@ -1,4 +1,4 @@
-"""What a check prints or writes, and the exit code that it ends with."""
+"""The output of a check, and the exit code that it ends with."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ FORMATS = ("text", "lines", "json", "sarif", "github", "gitlab", "junit", "html"
 
 @dataclass(frozen=True)
 class Shown:
-    """How a check is shown: `form` is one of FORMATS, `output` the file to write, None for standard output, `bar` that
-    of --fail-on. `docs_url` is where the pages of docs/ are, "" if nowhere. `statistics` asks for numbers by rule, and
-    `quiet` for no notes."""
+    """The output that is asked for.
+
+    `form` is one of FORMATS, `output` the file to write, None for standard output, `bar` that of --fail-on. `docs_url`
+    is where the pages of docs/ are, "" if nowhere. `statistics` asks for numbers by rule, and `quiet` for no notes.
+    """
 
     form: str
     output: Path | None = None

@@ -26,7 +26,7 @@ ROWS = ("repository", "cause", "package", "owner")
 
 @dataclass(frozen=True)
 class Rollup:
-    """How many repositories are shown: `form` is one of FORMATS, `output` the file to write, None for standard output,
+    """The output for many repositories: `form` is one of FORMATS, `output` the file to write, None for standard output,
     `bar` that of --fail-on; `rows` is what a row of a CSV or Parquet table is, one of ROWS; `last` the file of an
     earlier run."""
 

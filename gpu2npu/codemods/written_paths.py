@@ -93,7 +93,7 @@ def _written(file: ParsedFile, group: Sequence[ast.stmt]) -> Iterator[ast.expr]:
 
 
 def _bound(file: ParsedFile, source: ast.expr) -> Iterator[ast.expr]:
-    """What a name, or the owner of `file.name`, is assigned or stands for in a `with`."""
+    """The values that a name, or the owner of `file.name`, is assigned or stands for in a `with`."""
     name = source.value if isinstance(source, ast.Attribute) else source
     if not isinstance(name, ast.Name):
         return

@@ -1,4 +1,4 @@
-"""What an earlier `gpu2npu check --repos` printed, to compare with: lines of JSON."""
+"""The output of an earlier `gpu2npu check --repos`, to compare with: lines of JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VERDICTS = {verdict.value for verdict in Verdict}
 
 
 def read_last_run(file: Path) -> dict[str, LastRun]:
-    """What each repository was, by path. Raises UsageError where the file cannot be read or is something else."""
+    """The result of each repository, by path. Raises UsageError where the file cannot be read or is something else."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -92,7 +92,7 @@ class Edited:
 
     @property
     def replacements(self) -> list[Replacement]:
-        """What is replaced, in the order of the text, each with the new text. None overlaps another."""
+        """The replaced ranges in the order of the text, each with its new text. None overlaps another."""
         return [Replacement(node.start, node.end, self._new(node)) for node in self._row.nodes]
 
     def made(self) -> Iterator[tuple[Edit, Edit | None]]:

@@ -80,7 +80,7 @@ class CheckedFile:
 
 @dataclass(frozen=True)
 class RuleNote:
-    """What is told of a rule: `why` is a sentence, `page` the page of docs/ about it with its anchor, "" for none."""
+    """A rule in a report: `why` is a sentence, `page` the page of docs/ about it with its anchor, "" for none."""
 
     id: str
     why: str

@@ -47,7 +47,7 @@ def page(result: CheckResult) -> str:
 
 
 def shares_of(readiness: Readiness) -> list[tuple[str, str, int, float]]:
-    """What becomes of the uses of CUDA of one project, as shares_of_all."""
+    """The uses of CUDA of one project by what becomes of them, as in shares_of_all."""
     return shares_of_all([getattr(readiness, name) for name, _ in SHARES])
 
 

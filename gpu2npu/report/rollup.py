@@ -61,7 +61,7 @@ class OwnerTotal:
 
 @dataclass(frozen=True)
 class LastRun:
-    """What an earlier run said of a repository: its verdict, "" where it was not checked, blockers and hours."""
+    """The earlier result of a repository: its verdict, "" where it was not checked, blockers and hours."""
 
     verdict: str
     blocking: int
@@ -178,7 +178,7 @@ def _owner_total(owner: str, entries: Sequence[CheckedRepository]) -> OwnerTotal
 
 
 def trend(repository: CheckedRepository, last: Mapping[str, LastRun]) -> Trend:
-    """What has changed since the last run, which is given by path; the verdict decides, then blockers, then hours."""
+    """The changes since the last run, which is given by path; the verdict decides, then blockers, then hours."""
     before, now = last.get(repository.path), repository.readiness
     if before is None:
         return Trend("new")

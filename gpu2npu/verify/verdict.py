@@ -50,7 +50,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Reference:
-    """What each rank of the original did, and how far apart rounding alone brings it."""
+    """The recording of each rank of the original, and how far apart rounding alone brings it."""
 
     ranks: tuple[tuple[Recording, Tolerance], ...]
     steps: int
@@ -96,7 +96,7 @@ def earliest(comparisons: tuple[Comparison, ...]) -> Comparison:
 
 
 def recorded(program: Program) -> tuple[Recording, ...]:
-    """What the ranks of a program that has ended did, by rank.
+    """Read the recordings of a program that has ended, by rank.
 
     Raises:
         RecordingError: It made no optimizer step.

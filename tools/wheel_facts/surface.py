@@ -123,7 +123,7 @@ class _Reader:
         return absolute_name(binding.qualified, module, self.paths[module])
 
     def _bindings(self, module: str, name: str) -> list[Binding]:
-        """What a name of a module may be bound to once it is imported."""
+        """The meanings that a name of a module may have once it is imported."""
         names = self.names[module]
         bindings = [each for each in names.file.module.bindings.get(name, ()) if _happens(each, names)]
         return bindings if not bindings or not _is_deleted(bindings[-1]) else []
@@ -160,7 +160,7 @@ def _is_deleted(binding: Binding) -> bool:
 
 
 def _namespace(names: Names, found: Defined) -> set[str]:
-    """What a class without bases offers whose methods are all static; nothing of any other class."""
+    """The names that a class without bases offers if its methods are all static; none of any other class."""
     node = found.node
     if not isinstance(node, ast.ClassDef) or node.bases:
         return set()
@@ -180,7 +180,7 @@ def _attributes(names: Names) -> Iterator[tuple[str, str]]:
 
 
 def _parameters(found: Defined) -> tuple[str, ...] | None:
-    """What a function can be given by keyword, or a class that says how its objects are made."""
+    """The keywords that a function takes, or a class that says how its objects are made."""
     if isinstance(found.node, FUNCTIONS):
         return keyword_parameters(found.node)
     given = [each for name in ("__new__", "__init__") for each in found.scope.bindings.get(name, ())]

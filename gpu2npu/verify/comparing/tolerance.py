@@ -33,7 +33,7 @@ _USUAL = 0.9  # of the places of one kind
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What rounding explains at each place, relative to the norm of the tensor there; with HF32 in `coarse`."""
+    """The error that rounding explains, by place, relative to the norm of the tensor there; with HF32 in `coarse`."""
 
     relative: dict[Key, float]
     coarse: tuple[str, ...] = ()
