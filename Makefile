@@ -10,7 +10,7 @@ BROWSER := .venv-browser
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[emulator,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[emulator,tables,dev]'
 	touch $@
 
 demo: $(INSTALLED)

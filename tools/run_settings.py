@@ -137,7 +137,7 @@ def _python(setting: Setting) -> Path | None:
         if installed is None:
             return None
         subprocess.run([installed, "-m", "venv", folder], check=True)
-        packages = ["--constraint", "constraints.txt", "--editable", ".[emulator,dev]"]
+        packages = ["--constraint", "constraints.txt", "--editable", ".[emulator,tables,dev]"]
         subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], cwd=ROOT, check=True)
     return python
 
