@@ -165,11 +165,10 @@ def _in_sequential(wrap: Wrap) -> Iterator[Step]:
 
 def _moved(wrap: Wrap) -> tuple[Code, ...]:
     """The module, on its NPU."""
-    file, module = wrap.file, outer_bounds(wrap.file, wrap.module)
+    file = wrap.file
     if is_move(file, wrap.module):
-        return (module,)
-    simple = isinstance(wrap.module, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
-    inside: tuple[Code, ...] = (module,) if simple or module != file.bounds(wrap.module) else ("(", module, ")")
+        return (outer_bounds(file, wrap.module),)
+    inside = _as_owner(file, wrap.module)
     if wrap.whole is not wrap.call:
         return (*inside, (file.bounds(wrap.call)[1], file.bounds(wrap.whole)[1]))
     return (*inside, f".npu({_first_card(wrap)})")
@@ -203,8 +202,13 @@ def _is_guarded(use: _Use) -> bool:
 
 
 def _without_prefix(file: ParsedFile, state: ast.expr) -> Iterator[Step]:
-    start, end = outer_bounds(file, state)
-    simple = isinstance(state, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
-    inside: tuple[Code, ...] = ((start, end),) if simple else ("(", (start, end), ")")
     before = "{key.removeprefix('module.'): value for key, value in "
-    yield file, Edit((start, end), (before, *inside, ".items()}"), RULE, _PREFIX)
+    new = (before, *_as_owner(file, state), ".items()}")
+    yield file, Edit(outer_bounds(file, state), new, RULE, _PREFIX)
+
+
+def _as_owner(file: ParsedFile, node: ast.expr) -> tuple[Code, ...]:
+    """An expression as something can follow it with a dot: in parentheses where it needs them and has none."""
+    whole = outer_bounds(file, node)
+    is_simple = isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
+    return (whole,) if is_simple or whole != file.bounds(node) else ("(", whole, ")")

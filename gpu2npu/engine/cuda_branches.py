@@ -26,7 +26,7 @@ def cuda_conditions(file: PythonFile) -> list[Bounds]:
         return []
     found: list[Bounds] = []
     for node in file.parents:
-        if isinstance(node, ast.If) and not _calls_card(node.test) and _is_own(node.body):
+        if isinstance(node, ast.If) and not _may_hold_without_cuda(node.test) and _is_own(node.body):
             found.append(file.bounds(node.test))
         elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) and _asks_for_vendor(node):
             found.append(file.bounds(node))
@@ -34,15 +34,13 @@ def cuda_conditions(file: PythonFile) -> list[Bounds]:
 
 
 def _asks_for_vendor(test: ast.BoolOp) -> bool:
-    """`torch.cuda.is_available() and torch.version.hip is None`"""
-    return any(dotted_name(part) in _VENDOR for part in walk(*test.values))
+    """`torch.cuda.is_available() and torch.version.hip is None`, but not `... and (torch.version.hip or big_card)`"""
+    sure = [value for value in test.values if not isinstance(value, ast.BoolOp)]  # the others are alternatives
+    return any(dotted_name(part) in _VENDOR for part in walk(*sure))
 
 
-def _calls_card(test: ast.expr) -> bool:
-    """Return whether
-
-    a condition holds elsewhere too: `a or torch.cuda.is_available()`, `not torch.cuda.is_available()`.
-    """
+def _may_hold_without_cuda(test: ast.expr) -> bool:
+    """`a or torch.cuda.is_available()`, `not torch.cuda.is_available()`"""
     return any(isinstance(part, (ast.Or, ast.Not)) for part in ast.walk(test))
 
 

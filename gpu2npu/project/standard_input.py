@@ -29,14 +29,17 @@ def check_text(
         raise UsageError(f"No file that is called {name!r} is looked into; give a name such as train.py or run.sh.")
     if request.baseline is not None:
         raise UsageError("A baseline is about files; standard input has none.")
+    with tempfile.TemporaryDirectory(prefix="gpu2npu-") as folder:
+        root = Path(os.path.realpath(folder))
+        _keep(root / path, text)
+        asked = replace(request, sources=(root / path,), settings=place.parent, root=root)
+        result, chosen = check_project(asked, progress)
+    return replace(result, name=path.as_posix(), root=os.path.realpath(Path.cwd()), shown_root=""), chosen
+
+
+def _keep(file: Path, text: bytes) -> None:
     try:
-        with tempfile.TemporaryDirectory(prefix="gpu2npu-") as folder:
-            file = Path(folder, path)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(text)
-            root = Path(os.path.realpath(folder))
-            asked = replace(request, sources=(root / path,), settings=place.parent, root=root)
-            result, chosen = check_project(asked, progress)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text)
     except OSError as error:
         raise OutputError(f"Standard input could not be kept for the check: {error.strerror}.") from error
-    return replace(result, name=path.as_posix(), root=os.path.realpath(Path.cwd()), shown_root=""), chosen

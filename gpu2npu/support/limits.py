@@ -111,7 +111,7 @@ def limit(name: str, given: Given, version: str, chip: str = DEFAULT_CHIP) -> Li
 
 
 def chip_family(name: str) -> str:
-    """The one of CHIPS that a chip's name stands for: "Ascend910B2" and "910b" for "910B", "A3" for "910_93".
+    """Find the member of CHIPS that a chip's name is for: "Ascend910B2" and "910b" for "910B", "A3" for "910_93".
 
     Raises ValueError where no family has the name.
     """

@@ -9,6 +9,7 @@ KEPT = [
     "if torch.cuda.is_available():\n    macros += [('WITH_CUDA', None)]\n    files = glob('*.cpp') + ['a.cu']\n",
     "IS_NVIDIA = torch.cuda.is_available() and torch.version.hip is None\n",
     "if torch.cuda.is_available() and torch.version.cuda:\n    f()\n",
+    "if torch.cuda.is_available() and not (torch.version.hip or a):\n    f()\n",
 ]
 CHANGED = [
     "if torch.cuda.is_available():\n    from ext import nms_gpu\n    x = nms_gpu(x)\n",
@@ -18,6 +19,7 @@ CHANGED = [
     "if torch.cuda.is_available():\n    print('yes')\n",
     "if torch.cuda.is_available():\n    device = 1\n",
     "if torch.cuda.is_available() and amp:\n    f()\n",
+    "if torch.cuda.is_available() and (torch.version.hip or amp):\n    f()\n",
 ]
 
 
