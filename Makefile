@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 CLIENTS := .venv-clients
 BROWSER := .venv-browser
+SITE := .venv-site
+RELEASE := .venv-release
 
-.PHONY: demo test test-settings test-cards test-clients test-browser lint bench bench-emulator coverage-emulator stress test-verify docs clean
+.PHONY: demo test test-settings test-cards test-clients test-browser lint bench bench-emulator coverage-emulator stress test-verify docs site release clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -81,5 +83,27 @@ coverage-emulator: $(INSTALLED)
 docs: $(INSTALLED)
 	$(BIN)/gpu2npu rules docs -o docs/rules
 
+# The documentation as a site in .site/html; a link or an anchor that leads nowhere fails.
+$(SITE)/.installed: docs/requirements.txt
+	test -x $(SITE)/bin/python || $(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --requirement docs/requirements.txt
+	touch $@
+
+site: $(SITE)/.installed
+	rm -rf .site
+	$(SITE)/bin/python -m tools.site_pages .site/pages
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict --quiet
+
+# The wheel and the sdist in dist/, as docs/releasing.md publishes them.
+$(RELEASE)/.installed:
+	test -x $(RELEASE)/bin/python || $(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet build twine
+	touch $@
+
+release: $(RELEASE)/.installed
+	rm -rf dist
+	$(RELEASE)/bin/python -m build
+	$(RELEASE)/bin/twine check --strict dist/*
+
 clean:
-	rm -rf $(VENV) .venv-3.* .test-settings $(CLIENTS) $(BROWSER) demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) .test-settings .nox $(CLIENTS) $(BROWSER) $(SITE) $(RELEASE) .site dist demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

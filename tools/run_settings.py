@@ -3,7 +3,7 @@
     python -m tools.run_settings --runs 5 omp-1 omp-8 -- tests/emulator
 
 Settings are those of the number of threads, of the vector instructions that torch, oneDNN, MKL, OpenBLAS and NumPy
-use, of a busy machine, and the other versions of Python that are installed, each in a virtual environment of its own.
+use, of a busy machine, and the other versions of Python, each in the environment that nox makes for it (noxfile.py).
 Every run has another order of tests. Prints a table of the runs, with the seed of each that failed; its log is kept.
 """
 
@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,7 +27,7 @@ BURN = "while True: pass"
 
 @dataclass(frozen=True)
 class Setting:
-    """The settings of a run of the suite; `python` is a version with a virtual environment of its own."""
+    """The settings of a run of the suite; `python` is the version of another Python."""
 
     name: str
     environment: dict[str, str] = field(default_factory=dict)
@@ -79,9 +78,8 @@ def main() -> int:
     LOGS.mkdir(exist_ok=True)
     failed = 0
     for setting in [known[name] for name in asked.settings] or SETTINGS:
-        python = _python(setting)
         for number in range(asked.runs):
-            passed, line = _run(setting, python, number, pytest) if python else (True, "is not installed: left out")
+            passed, line = _run(setting, number, pytest)
             failed += not passed
             print(f"{setting.name:14} {number + 1:3}  {line}", flush=True)
     return 1 if failed else 0
@@ -95,23 +93,32 @@ def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     return arguments[:index], arguments[index + 1 :]
 
 
-def _run(setting: Setting, python: Path, number: int, pytest: Sequence[str]) -> tuple[bool, str]:
+def _run(setting: Setting, number: int, pytest: Sequence[str]) -> tuple[bool, str]:
     """Run the suite with a setting; return whether it passes, and its last line, with seed and log if it fails."""
     with contextlib.ExitStack() as stack:
         if setting.busy:
             stack.enter_context(_busy_cores())
-        command: list[str | Path] = [python, "-m", "pytest", *pytest]
+        environment = os.environ | setting.environment
         done = subprocess.run(
-            command, cwd=ROOT, env=os.environ | setting.environment, capture_output=True, text=True, check=False
+            _command(setting, pytest), cwd=ROOT, env=environment, capture_output=True, text=True, check=False
         )
     text = done.stdout + done.stderr
-    last = text.strip().rpartition("\n")[2]
+    counted = re.findall(r"^.*\d (?:passed|failed|error).*$", text, re.MULTILINE)
+    last = (counted or text.splitlines() or ["nothing was printed"])[-1]
     if done.returncode == 0:
         return True, last
     log = LOGS / f"{setting.name}-{number + 1}.txt"
     log.write_text(text)
     seed = re.findall(r"--randomly-seed=\d+", text)
     return False, f"{last}  {' '.join(seed[-1:])}  {log.relative_to(ROOT)}"
+
+
+def _command(setting: Setting, pytest: Sequence[str]) -> list[str]:
+    """The command that runs the suite; that of another Python fails where this Python is not installed."""
+    if setting.python is None:
+        return [sys.executable, "-m", "pytest", *pytest]
+    nox = [sys.executable, "-m", "nox", "--error-on-missing-interpreters"]
+    return [*nox, "--session", f"tests-{setting.python}", "--", *pytest]
 
 
 @contextlib.contextmanager
@@ -124,22 +131,6 @@ def _busy_cores() -> Iterator[None]:
         for process in burning:
             process.kill()
             process.wait()
-
-
-def _python(setting: Setting) -> Path | None:
-    """The interpreter of a setting, whose environment is made when it is first asked for; None if there is none."""
-    if setting.python is None:
-        return Path(sys.executable)
-    folder = ROOT / f".venv-{setting.python}"
-    python = folder / "bin" / "python"
-    installed = shutil.which(f"python{setting.python}")
-    if not python.exists():
-        if installed is None:
-            return None
-        subprocess.run([installed, "-m", "venv", folder], check=True)
-        packages = ["--constraint", "constraints.txt", "--editable", ".[emulator,tables,dev]"]
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], cwd=ROOT, check=True)
-    return python
 
 
 if __name__ == "__main__":

@@ -170,7 +170,8 @@ def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
     metavar="URL",
     callback=_url,
     envvar="GPU2NPU_DOCS_URL",
-    help="Where the pages of gpu2npu's docs/ are: SARIF links each rule to its own.  [env: GPU2NPU_DOCS_URL]",
+    help="Where the pages of gpu2npu's docs/ are: SARIF links each rule to its own. {page} stands for the page "
+    "of a site, https://example.org/docs/{page}.html.  [env: GPU2NPU_DOCS_URL]",
 )
 @click.option(
     "--schema",

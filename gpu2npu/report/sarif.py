@@ -55,9 +55,17 @@ def _rule(rule: RuleNote, docs_url: str) -> dict[str, Any]:
         "help": {"text": f"{why} `gpu2npu rules list` shows all rules."},
     }
     if docs_url and rule.page:
-        described["helpUri"] = f"{docs_url.rstrip('/')}/{rule.page}"
+        described["helpUri"] = _address(docs_url, rule.page)
         described["help"]["markdown"] = f"{why} [About this rule]({described['helpUri']})"
     return described
+
+
+def _address(docs_url: str, page: str) -> str:
+    """The address of a rule, whose `page` is `rules/FILE.md#ID`; a site's own form of it has `{page}`."""
+    if "{page}" not in docs_url:
+        return f"{docs_url.rstrip('/')}/{page}"
+    path, _, rule = page.partition("#")
+    return f"{docs_url.replace('{page}', path.removesuffix('.md'))}#{rule}"
 
 
 def _invocation(result: CheckResult) -> dict[str, Any]:

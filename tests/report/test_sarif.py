@@ -90,4 +90,6 @@ def test_a_rule_links_to_its_page() -> None:
     Draft4Validator(SCHEMA).validate(document)
     links = [rule.get("helpUri") for rule in document["runs"][0]["tool"]["driver"]["rules"]]
     assert links == ["https://example.org/docs/rules/amp.md#amp", None]
+    of_a_site = sarif_report(replace(result(), rules=rules), "https://example.org/docs/{page}.html")
+    assert '"https://example.org/docs/rules/amp.html#amp"' in of_a_site
     assert "helpUri" not in sarif_report(replace(result(), rules=rules))
