@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from gpu2npu.python.scopes import Scope
 from gpu2npu.python.source import SourceFile
@@ -100,10 +101,22 @@ class PythonFile:
                     child, parent = opener, self.parents.get(opener)
                     continue
             scope = self.scopes.get(parent)
-            if scope is not None and _is_inside(parent, child):
-                return scope
+            if scope is not None:
+                if _is_inside(parent, child):
+                    return scope
+                if scope.parent is not None and scope.parent.kind == "types" and self._sees_types(node, parent, child):
+                    return scope.parent
             child, parent = parent, self.parents.get(parent)
         return self.module
+
+    def _sees_types(self, node: ast.AST, definition: ast.AST, child: ast.AST) -> bool:
+        """Return whether an expression in a child of a generic definition sees its type parameters: not in decorators
+        and defaults."""
+        if isinstance(child, ast.arguments):
+            return any(
+                isinstance(each, ast.arg) for each in takewhile(lambda each: each is not child, self.above(node))
+            )
+        return isinstance(definition, DEFINITIONS) and child not in definition.decorator_list
 
 
 def _is_inside(opener: ast.AST, child: ast.AST) -> bool:

@@ -208,6 +208,8 @@ class Walk:
 
     def type_alias(self, node: Any, scope: Scope) -> None:
         types = self._generic(node, scope)
+        if types is not scope:
+            self.scopes[node] = types
         self._bind(scope, node.name.id, Assigned(None, node))
         self._push(node, types, (node.value,))
 
