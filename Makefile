@@ -12,7 +12,7 @@ RELEASE := .venv-release
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[emulator,tables,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[emulator,tables,editor,dev]'
 	touch $@
 
 demo: $(INSTALLED)

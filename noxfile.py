@@ -13,14 +13,14 @@ nox.options.error_on_missing_interpreters = False
 @nox.session(python=["3.10", "3.11", "3.12", "3.13"])
 def tests(session: nox.Session) -> None:
     """Run the suite, or the part of it that is named after `--`."""
-    session.install("--constraint", "constraints.txt", "--editable", ".[emulator,tables,dev]")
+    session.install("--constraint", "constraints.txt", "--editable", ".[emulator,tables,editor,dev]")
     session.run("pytest", *(session.posargs or ["-n", "auto"]))
 
 
 @nox.session(python="3.11")
 def lint(session: nox.Session) -> None:
     """Run the linters, the type checker and the check of import directions."""
-    session.install("--constraint", "constraints.txt", "--editable", ".[emulator,tables,dev]")
+    session.install("--constraint", "constraints.txt", "--editable", ".[emulator,tables,editor,dev]")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")

@@ -35,6 +35,7 @@ _COMMANDS = {
     "distributed": LazyCommand("gpu2npu.cli.distributed", "distributed", "Migrate, and make one script train on many."),
     "rules": LazyCommand("gpu2npu.cli.rules", "rules", "Look at the rules, write your own, try them."),
     "run": LazyCommand("gpu2npu.cli.run", "run", "Run a command with an emulated NPU."),
+    "server": LazyCommand("gpu2npu.cli.server", "server", "Show in an editor what `check` finds, as you type."),
     "verify": LazyCommand("gpu2npu.cli.verify", "verify", "Compare a project with its migrated copy as both train."),
 }
 

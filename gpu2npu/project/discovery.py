@@ -58,14 +58,20 @@ def discover(root: Path, only: str | None = None) -> Tree:
     """
     if only is not None:
         return Tree(python=(only,)) if only.endswith(".py") else Tree(others=(only,))
+    tree = listed(root)
+    if not tree.python and not any(path.endswith(".ipynb") for path in tree.others):
+        raise UsageError(f"The input '{root}' holds no Python file (.py) and no notebook (.ipynb).")
+    return tree
+
+
+def listed(root: Path) -> Tree:
+    """Everything under `root` (a resolved folder). Raises UsageError if it cannot be listed."""
     found = _Found()
     try:
         entries = sorted(os.scandir(root), key=lambda entry: entry.name)
     except OSError as error:
         raise UsageError(f"The input '{root}' cannot be read: {error.strerror}.") from error
     _sort_entries(entries, "", found)
-    if not found.python and not any(path.endswith(".ipynb") for path in found.others):
-        raise UsageError(f"The input '{root}' holds no Python file (.py) and no notebook (.ipynb).")
     links = []
     for path in found.links:
         target = _kept_target(root, path, found.skipped)

@@ -1,0 +1,48 @@
+"""`gpu2npu server`: the language server that editors start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gpu2npu.project.check_request import CheckRequest
+from gpu2npu.project.errors import UsageError
+
+_EPILOG = """\
+\b
+Examples:
+  gpu2npu server --stdio -v 2.7.1         as an editor starts it; docs/editors.md has VS Code and Neovim
+  gpu2npu server --stdio -r my_rules.json
+
+The version, rules and exclusions of a project are those of its pyproject.toml or gpu2npu.toml; the command line wins.
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option("--stdio", is_flag=True, help="Talk by standard input and output, the only way there is.")
+@click.option(
+    "-v", "--version", default="", metavar="VERSION", help="The version of PyTorch.  [default: the settings']"
+)
+@click.option("--torch-npu", default="", metavar="VERSION", help="The release of torch_npu.")
+@click.option(
+    "-r",
+    "--rule",
+    "rules",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="RULES.json",
+    help="A file of your own rules. Repeatable.",
+)
+def server(stdio: bool, version: str, torch_npu: str, rules: tuple[Path, ...]) -> None:
+    """Show in an editor what `check` finds, as you type: diagnostics, fixes of what a rule edits, and verdicts.
+
+    It speaks the language server protocol.
+    """
+    if not stdio:
+        raise click.UsageError("An editor starts this server, with --stdio: docs/editors.md shows how.")
+    try:
+        from gpu2npu.editor.server import language_server
+    except ModuleNotFoundError as error:
+        raise UsageError(f"The server needs {error.name}: pip install 'gpu2npu[editor]'.") from error
+    language_server(CheckRequest((), version, torch_npu, rules=rules)).start_io()

@@ -1,0 +1,1 @@
+"""The language server: what `check` finds, in an editor, as a text is typed."""

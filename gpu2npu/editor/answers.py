@@ -1,0 +1,126 @@
+"""What is found in a text, in the words of the language server protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lsprotocol import types
+from pygls.workspace import PositionCodec
+
+from gpu2npu.editor.fixes import LineEdit, edits_for, line_edits, lines_of
+from gpu2npu.editor.session import Checked
+from gpu2npu.records import Change, MigratedFile, Operation, Severity, Span
+
+_SOURCE = "gpu2npu"
+_SEVERITIES = {
+    Severity.BLOCKER: types.DiagnosticSeverity.Error,
+    Severity.CHANGE: types.DiagnosticSeverity.Warning,
+    Severity.ENVIRONMENT: types.DiagnosticSeverity.Warning,
+    Severity.ADVICE: types.DiagnosticSeverity.Information,
+    Severity.NOTE: types.DiagnosticSeverity.Hint,
+}
+FIX_ALL = "source.fixAll.gpu2npu"
+_LONGEST = 60
+
+
+class Places:
+    """Turns places of reports to those of the editor, which counts in units of its own, and back."""
+
+    def __init__(self, codec: PositionCodec, text: str) -> None:
+        self.codec = codec
+        self.lines = lines_of(text)
+
+    def range(self, span: Span) -> types.Range:
+        """The editor's range of a span."""
+        return types.Range(
+            self._position(span.start_line - 1, span.start_column), self._position(span.end_line - 1, span.end_column)
+        )
+
+    def position(self, position: types.Position) -> tuple[int, int]:
+        """The line and the column of a place of the editor's, both from 0, the column in characters."""
+        found = self.codec.position_from_client_units(self.lines, position)
+        return found.line, found.character
+
+    def _position(self, line: int, column: int) -> types.Position:
+        text = self.lines[line][:column] if line < len(self.lines) else ""
+        return types.Position(line, self.codec.client_num_units(text))
+
+
+def diagnostics(checked: Checked, codec: PositionCodec) -> Iterator[types.Diagnostic]:
+    """What is left to a person, by its severity, and each edit of a migration as information."""
+    places, migrated = Places(codec, checked.text), checked.migrated
+    if migrated.failure is not None:
+        yield types.Diagnostic(
+            types.Range(types.Position(0, 0), types.Position(0, 0)),
+            f"Not checked: {migrated.failure}",
+            severity=types.DiagnosticSeverity.Error,
+            source=_SOURCE,
+        )
+    for finding in migrated.findings:
+        yield types.Diagnostic(
+            places.range(finding.span),
+            finding.message,
+            severity=_SEVERITIES[finding.severity],
+            code=finding.rule,
+            source=_SOURCE,
+        )
+    yield from (_edit_diagnostic(change, places) for change in _edits(migrated))
+
+
+def _edits(migrated: MigratedFile) -> Iterator[Change]:
+    """The edits that stand for themselves: an import is inserted with what needs it."""
+    return (change for change in migrated.changes if change.operation is not Operation.INSERT)
+
+
+def _edit_diagnostic(change: Change, places: Places) -> types.Diagnostic:
+    return types.Diagnostic(
+        places.range(change.span),
+        f"{_title(change)}. {change.message}",
+        severity=types.DiagnosticSeverity.Information,
+        code=change.rule,
+        source=_SOURCE,
+    )
+
+
+def _title(change: Change) -> str:
+    before, after = (
+        text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..." for text in (change.before, change.after)
+    )
+    return f"{before} becomes {after}" if after else f"{before} is removed"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def actions(checked: Checked, codec: PositionCodec, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
+    """The fix of each edit on the lines that are asked about, and the migration of the whole file."""
+    migrated = checked.migrated
+    if migrated.content is None:
+        return
+    edits = line_edits(checked.text, checked.after)
+    wanted, uri, places = params.context.only, params.text_document.uri, Places(codec, checked.text)
+    if _is_wanted(types.CodeActionKind.QuickFix, wanted):
+        for change in _edits(migrated):
+            if change.span.start_line - 1 <= params.range.end.line and params.range.start.line < change.span.end_line:
+                edit = _workspace_edit(uri, edits_for(change, migrated.changes, edits))
+                diagnostics = [_edit_diagnostic(change, places)]
+                yield types.CodeAction(_title(change), types.CodeActionKind.QuickFix, diagnostics, edit=edit)
+    if _is_wanted(FIX_ALL, wanted):
+        yield types.CodeAction("Migrate this file to the NPU", FIX_ALL, edit=_workspace_edit(uri, edits))
+
+
+def _is_wanted(kind: str, wanted: Sequence[types.CodeActionKind | str] | None) -> bool:
+    """Return whether an editor asks for actions of a kind: a kind stands for all below it."""
+    if not wanted:
+        return True
+    names = (each.value if isinstance(each, types.CodeActionKind) else each for each in wanted)
+    return any(kind == name or kind.startswith(f"{name}.") for name in names)
+
+
+def _workspace_edit(uri: str, edits: tuple[LineEdit, ...]) -> types.WorkspaceEdit:
+    changes = [
+        types.TextEdit(types.Range(types.Position(edit.start, 0), types.Position(edit.end, 0)), edit.text)
+        for edit in edits
+    ]
+    return types.WorkspaceEdit({uri: changes})

@@ -1,0 +1,105 @@
+"""A project whose files are open in an editor: it is made ready once, then asked about texts that are not saved yet."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from gpu2npu.deep_stack import with_deep_stack
+from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
+from gpu2npu.project.analysing_migrator import AnalysingMigrator
+from gpu2npu.project.check_request import CheckRequest, SourceTree, source_trees
+from gpu2npu.project.discovery import discover, listed
+from gpu2npu.project.engine_migrator import EngineMigrator
+from gpu2npu.project.migrator import prepare_migration
+from gpu2npu.project.mirror import read_files
+from gpu2npu.python.names import Names
+from gpu2npu.python.source import SourceError, read_source
+from gpu2npu.python.tree import TreeError
+from gpu2npu.records import MigratedFile
+
+NOTEBOOK = ".ipynb"
+
+
+@dataclass(frozen=True)
+class OpenProject:
+    """The rules and facts of a project as its files are on the disk.
+
+    `saved` has the Python files that the structural rewrites were planned for: they are about these very bytes, and are
+    left out for a text that differs.
+    """
+
+    tree: SourceTree
+    migrator: AnalysingMigrator
+    saved: dict[str, bytes]
+
+    @property
+    def release(self) -> str:
+        """The release of torch_npu whose facts are used."""
+        return self.tree.request.release
+
+    def path_of(self, file: Path) -> str | None:
+        """The path of a file in the project; None for a file that a check would not look into."""
+        root = self.tree.place.root
+        if not file.is_relative_to(root) or file.suffix == NOTEBOOK:
+            return None
+        path = file.relative_to(root).as_posix()
+        return None if self.tree.excludes(path) else path
+
+    def migrated(self, path: str, text: bytes) -> MigratedFile:
+        """What a migration makes of a text as that file of the project."""
+        if kind_of(path, text[:HEAD_BYTES]) is None:
+            return MigratedFile(path)
+        migrator = self.migrator if self.saved.get(path, text) == text else self._without_rewrite(path)
+        if path.endswith(".py") and not migrator.concerns(text, path):
+            return MigratedFile(path)
+        return with_deep_stack(partial(migrator, text, path))
+
+    def names(self, path: str, text: bytes) -> Names | None:
+        """The names of a Python text; None where it is not Python at the moment."""
+        try:
+            return Names.of(read_source(text, path), _engine(self.migrator).context.project)
+        except (SourceError, TreeError):
+            return None
+
+    def _without_rewrite(self, path: str) -> AnalysingMigrator:
+        engine = _engine(self.migrator)
+        rewrites = {each: rewrite for each, rewrite in engine.plan.rewrites.items() if each != path}
+        failures = {each: reason for each, reason in engine.plan.failures.items() if each != path}
+        plan = replace(engine.plan, rewrites=rewrites, failures=failures)
+        return replace(self.migrator, migrator=replace(engine, plan=plan))
+
+
+def open_project(source: Path, request: CheckRequest) -> OpenProject:
+    """Read a project, a folder or a single file, with the settings that it has.
+
+    Raises:
+        UsageError: A setting, a version or a rule file cannot be used.
+    """
+    (tree,), _, _ = source_trees(replace(request, sources=(source,)))
+    place, asked = tree.place, tree.request
+    found = listed(place.root) if place.only is None else discover(place.root, place.only)
+    python, _ = read_files(place.root, found.python)
+    excluded = frozenset(path for path in python if tree.excludes(path))
+    codemods = replace(asked.codemods, excluded=excluded)
+    migrator = prepare_migration(asked.choice, asked.release, place.root, python, codemods, chips=request.chips)
+    assert isinstance(migrator, AnalysingMigrator)
+    return OpenProject(tree, migrator, python)
+
+
+def source_of(file: Path, folders: tuple[Path, ...]) -> Path:
+    """What a file is checked with: the innermost folder of the workspace that holds it, or else the file alone."""
+    holding = [folder for folder in folders if file.is_relative_to(folder)]
+    return max(holding, key=lambda folder: len(folder.parts), default=file)
+
+
+def resolved(path: str) -> Path:
+    """The path of a file as projects have it, links in it followed."""
+    return Path(os.path.realpath(path))
+
+
+def _engine(migrator: AnalysingMigrator) -> EngineMigrator:
+    assert isinstance(migrator.migrator, EngineMigrator)
+    return migrator.migrator

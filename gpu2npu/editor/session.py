@@ -1,0 +1,90 @@
+"""The projects that are open in an editor, and checks of their texts, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from gpu2npu.editor.hover import hover_text
+from gpu2npu.editor.open_project import OpenProject, open_project, resolved, source_of
+from gpu2npu.project.check_request import CheckRequest
+from gpu2npu.python.source import declared_encoding
+from gpu2npu.records import MigratedFile
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found in one version of a text, which a file would keep as the bytes `source`."""
+
+    project: OpenProject
+    path: str
+    text: str
+    source: bytes
+    migrated: MigratedFile
+
+    @property
+    def after(self) -> str:
+        """The text as a migration writes it."""
+        content = self.migrated.content
+        return self.text if content is None else content.decode(declared_encoding(self.source))
+
+    def hover(self, at: tuple[int, int]) -> str:
+        """Markdown about a line and a column, both from 0."""
+        is_python = self.path.endswith(".py")
+        names = self.project.names(self.path, self.source) if is_python else None
+        return hover_text(self.migrated, names, self.project.release, at)
+
+
+@dataclass
+class Session:
+    """The projects that are open, by the folder or the file that they are.
+
+    One thread does all the work, so that an editor is answered meanwhile and no two checks share a project's memory.
+    """
+
+    request: CheckRequest
+    folders: tuple[Path, ...] = ()
+    projects: dict[Path, OpenProject] = field(default_factory=dict)
+    worker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))
+
+    async def work(self, work: Callable[[], _Answer]) -> _Answer:
+        """The result of `work`, after all that was asked for before."""
+        return await asyncio.get_running_loop().run_in_executor(self.worker, work)
+
+    def check(self, name: str, text: str) -> Checked | None:
+        """What a migration makes of a file's text; None for a file that is not looked into, or was never saved and is
+        in no folder that is open.
+
+        Raises UsageError where the settings of its project cannot be used.
+        """
+        file = resolved(name)
+        root = source_of(file, self.folders)
+        if not root.exists():
+            return None
+        if root not in self.projects:
+            self.projects[root] = open_project(root, self.request)
+        project = self.projects[root]
+        path = project.path_of(file)
+        if path is None:
+            return None
+        source = _encoded(text)
+        return Checked(project, path, text, source, project.migrated(path, source))
+
+    def forget(self, name: str) -> None:
+        """Read a file's project anew when it is next asked about."""
+        self.projects.pop(source_of(resolved(name), self.folders), None)
+
+
+def _encoded(text: str) -> bytes:
+    """The bytes that a file keeps a text as: in the encoding that its cookie names, where that can hold it."""
+    source = text.encode(errors="replace")
+    try:
+        return text.encode(declared_encoding(source))
+    except UnicodeEncodeError:
+        return source
