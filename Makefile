@@ -81,6 +81,7 @@ coverage-emulator: $(INSTALLED)
 	$(BIN)/python -m tools.emulator_coverage
 
 docs: $(INSTALLED)
+	$(BIN)/gpu2npu rules schema > rules/.schema && mv rules/.schema rules/rule.schema.json
 	$(BIN)/gpu2npu rules docs -o docs/rules
 
 # The documentation as a site in .site/html; a link or an anchor that leads nowhere fails.

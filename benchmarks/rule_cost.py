@@ -9,7 +9,8 @@ from typing import Any
 
 from gpu2npu.engine import ProjectContext, has_trigger, migrate_source, scan_project
 from gpu2npu.rulebook import Rulebook, load_rulebook
-from gpu2npu.rulebook.rule import Match, PatternMatch, Rule
+from gpu2npu.rulebook.kinds import Match, PatternMatch
+from gpu2npu.rulebook.rule import Rule
 
 # The fields of a match that say what is looked for.
 _WORDS = ("name", "method", "attribute", "string", "call", "of", "module", "variable", "command")

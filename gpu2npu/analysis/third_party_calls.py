@@ -17,7 +17,7 @@ from gpu2npu.python.names import Names
 from gpu2npu.records import Finding, FindingKind, MigratedFile, Span
 from gpu2npu.report.tables import raw_cell
 from gpu2npu.report.third_party import NeedKind
-from gpu2npu.rulebook.severity import severity_of_kind
+from gpu2npu.rulebook.kinds.base import SEVERITIES
 
 _RULE = "third-party"
 # The columns in which the vendor's tool, and this one, name the functions of a library.
@@ -85,7 +85,7 @@ def library_calls(root: Path, files: Mapping[str, bytes], listed: Mapping[str, L
                 if name in listed:
                     span = names.file.span(use.node)
                     kind, text = listed[name].kind, _message(name, listed[name])
-                    finding = Finding(span, _RULE, kind, name, text, severity_of_kind(kind))
+                    finding = Finding(span, _RULE, kind, name, text, SEVERITIES[kind])
                     found.setdefault(names.path, {})[span, name] = finding
     return [MigratedFile(path, findings=tuple(found[path].values())) for path in sorted(found)]
 

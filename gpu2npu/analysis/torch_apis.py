@@ -16,7 +16,7 @@ from gpu2npu.engine.torch_library import of_torch
 from gpu2npu.python.scopes import Scope
 from gpu2npu.python.types import TENSOR
 from gpu2npu.records import Finding, FindingKind, Severity
-from gpu2npu.rulebook.severity import severity_of_kind
+from gpu2npu.rulebook.kinds.base import SEVERITIES
 from gpu2npu.support.documented import documented
 from gpu2npu.support.torch_results import torch_results
 from gpu2npu.support.verdicts import Verdict, VerdictKind, is_torch_api, verdict
@@ -70,7 +70,7 @@ def verdict_severity(judged: Verdict) -> Severity:
     """The severity of an API that has something to say of it: where the facts know what to write instead, a change."""
     if judged.kind is VerdictKind.UNSUPPORTED and judged.advice:
         return Severity.CHANGE
-    return severity_of_kind(_KINDS[judged.kind])
+    return SEVERITIES[_KINDS[judged.kind]]
 
 
 def message(judged: Verdict) -> str:

@@ -11,7 +11,7 @@ import click
 
 from gpu2npu.cli.rule_options import rule_files_option, usage_errors
 from gpu2npu.rulebook import Rule, load_rulebook
-from gpu2npu.rulebook.describe import limit_texts, match_text, one_line, then_texts
+from gpu2npu.rulebook.describe import limit_texts, one_line, then_texts
 from gpu2npu.rulebook.encode import encode_rule
 from gpu2npu.rulebook.rule import Example
 from gpu2npu.rulebook.select import select_rules
@@ -49,7 +49,7 @@ def show(rule_id: str, files: tuple[Path, ...]) -> None:
     click.secho(rule.id, bold=True)
     click.echo(rule.why)
     click.echo("")
-    for sentence in (f"Matches {match_text(rule.match)}.", *then_texts(rule.then), *limit_texts(rule)):
+    for sentence in (f"Matches {rule.match.text}.", *then_texts(rule.then), *limit_texts(rule)):
         click.echo(f"  {sentence}")
     click.echo(f"  In {'the built-in file ' if rule.builtin else ''}{rule.file}.")
     for example in rule.examples:

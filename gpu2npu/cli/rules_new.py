@@ -8,7 +8,9 @@ from pathlib import Path
 import click
 
 from gpu2npu.rulebook.builtin import SCHEMA_NAME, schema_path
-from gpu2npu.rulebook.starter import KINDS, starter
+from gpu2npu.rulebook.kinds import KINDS
+from gpu2npu.rulebook.schema import schema_text
+from gpu2npu.rulebook.starter import starter
 
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -25,7 +27,7 @@ _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 @click.option(
     "--match",
     "kind",
-    type=click.Choice(KINDS),
+    type=click.Choice(tuple(KINDS)),
     default="name",
     show_default=True,
     help="What the rule matches.",
@@ -42,7 +44,7 @@ def new(rule_id: str, output: Path | None, kind: str) -> None:
     click.echo(f"Wrote {output}.")
     schema_copy = output.parent / SCHEMA_NAME
     if not schema_copy.exists():
-        _write(schema_copy, schema_path().read_text(encoding="utf-8"))
+        _write(schema_copy, schema_text())
         click.echo(f"Wrote {schema_copy}, which your editor completes the file with.")
 
 
@@ -60,4 +62,4 @@ def _write(path: Path, text: str) -> None:
 @click.option("--path", "as_path", is_flag=True, help="Print the path of its file instead.")
 def schema(as_path: bool) -> None:
     """Print the JSON Schema of rule files, which editors complete and check them with."""
-    click.echo(schema_path() if as_path else schema_path().read_text(encoding="utf-8"), nl=as_path)
+    click.echo(schema_path() if as_path else schema_text(), nl=as_path)

@@ -27,7 +27,8 @@ from gpu2npu.python.syntax import (
 from gpu2npu.python.tokens import name_bounds
 from gpu2npu.python.tree import parse_expression
 from gpu2npu.records import Bounds, Code, Edit, FindingKind, Found, Operation
-from gpu2npu.rulebook.rule import ArgumentMatch, CallMatch, Rule
+from gpu2npu.rulebook.kinds import ArgumentMatch, CallMatch
+from gpu2npu.rulebook.rule import Rule
 from gpu2npu.rulebook.template import Piece, parse_template
 
 # The name that a dotted one begins with.

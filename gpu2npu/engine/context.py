@@ -13,7 +13,8 @@ from gpu2npu.engine.words import is_word
 from gpu2npu.python.kinds import ObjectKinds
 from gpu2npu.python.project import Project, no_file
 from gpu2npu.python.source import words
-from gpu2npu.rulebook.rule import AttributeMatch, MethodMatch, NameMatch, Role, Rulebook
+from gpu2npu.rulebook.kinds import AttributeMatch, MethodMatch, NameMatch
+from gpu2npu.rulebook.rule import Role, Rulebook
 
 _LAST_WORD = re.compile(rb"\w+$")
 Words = frozenset[bytes]

@@ -27,7 +27,8 @@ from gpu2npu.python.syntax import Function, Import, last_name, string_value
 from gpu2npu.python.tokens import name_bounds
 from gpu2npu.python.types import TENSOR, UNKNOWN
 from gpu2npu.records import Edit, FindingKind, Found
-from gpu2npu.rulebook.rule import AttributeMatch, Rule
+from gpu2npu.rulebook.kinds import AttributeMatch
+from gpu2npu.rulebook.rule import Rule
 
 # Objects that hold the user's own command line flags: `args.is_cuda` is not the attribute of a tensor.
 _FLAG_HOLDERS = frozenset({"args", "opt", "opts", "options", "flags", "FLAGS", "cfg", "config", "conf", "hparams"})

@@ -15,7 +15,8 @@ from gpu2npu.python.names import Names
 from gpu2npu.python.syntax import Import, elements, import_module, imported_names, last_name, member_of, string_value
 from gpu2npu.python.tokens import statement_end
 from gpu2npu.records import Bounds, Edit, FindingKind, Found, Operation, Severity
-from gpu2npu.rulebook.rule import ImportMatch, Rule, Rulebook
+from gpu2npu.rulebook.kinds import ImportMatch
+from gpu2npu.rulebook.rule import Rule, Rulebook
 
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 _OPTIONAL = "The import is optional here: the program has another way."

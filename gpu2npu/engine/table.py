@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
-from typing import Any
 
 from gpu2npu.engine.byte_pattern import BytePattern, any_in, unanchored
 from gpu2npu.engine.required_texts import required_texts
 from gpu2npu.engine.skips import EVERY_RULE
 from gpu2npu.python.source import words
-from gpu2npu.rulebook.rule import (
+from gpu2npu.rulebook.kinds import (
     ArgumentMatch,
     AttributeMatch,
     CallMatch,
     CommandMatch,
     EnvironmentMatch,
+    Evidence,
     ImportMatch,
     Match,
     MethodMatch,
     NameMatch,
     PatternMatch,
-    Role,
-    Rule,
-    Rulebook,
     StringMatch,
-    Where,
 )
+from gpu2npu.rulebook.kinds.base import leaf
+from gpu2npu.rulebook.rule import Role, Rule, Rulebook, Where
 from gpu2npu.support.cann import cann_for
 from gpu2npu.support.releases import since_when
 
@@ -88,20 +86,20 @@ class RuleTable:
     trigger: Trigger
     literal: re.Pattern[str]
     plugins: dict[str, str]
-    names: dict[str, list[Rule]] = field(default_factory=dict)
-    methods: dict[str, Rule] = field(default_factory=dict)
-    attributes: dict[str, Rule] = field(default_factory=dict)
-    strings: list[StringRule] = field(default_factory=list)
-    texts: dict[str, Rule] = field(default_factory=dict)
-    patterns: list[tuple[re.Pattern[str], Rule]] = field(default_factory=list)
-    calls: dict[str, list[Rule]] = field(default_factory=dict)
-    arguments: dict[str, list[Rule]] = field(default_factory=dict)
-    keywords: dict[str, list[Rule]] = field(default_factory=dict)
-    packages: dict[str, Rule] = field(default_factory=dict)
-    endings: dict[str, Rule] = field(default_factory=dict)
-    variables: dict[str, Rule] = field(default_factory=dict)
-    families: dict[str, Rule] = field(default_factory=dict)
-    commands: dict[str, Rule] = field(default_factory=dict)
+    names: dict[str, list[Rule]]
+    methods: dict[str, Rule]
+    attributes: dict[str, Rule]
+    strings: list[StringRule]
+    texts: dict[str, Rule]
+    patterns: list[tuple[re.Pattern[str], Rule]]
+    calls: dict[str, list[Rule]]
+    arguments: dict[str, list[Rule]]
+    keywords: dict[str, list[Rule]]
+    packages: dict[str, Rule]
+    endings: dict[str, Rule]
+    variables: dict[str, Rule]
+    families: dict[str, Rule]
+    commands: dict[str, Rule]
 
     @cached_property
     def pattern_texts(self) -> frozenset[str]:
@@ -131,7 +129,7 @@ class RuleTable:
         users = [
             rule for found in (self.names, self.calls, self.arguments) for rules in found.values() for rule in rules
         ]
-        named = (_subject(rule.match) for rule in users if not rule.builtin)
+        named = (rule.match.qualified for rule in users if not rule.builtin)
         return frozenset(name for name in named if name is not None)
 
     def package_rule(self, module: str) -> Rule | None:
@@ -162,16 +160,36 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
     """The table of the rules that are for a source of PyTorch `version`, `without` those of some ids."""
     chosen = (rule for rule in rulebook.rules if rule.applies_to(version) and rule.id not in without)
     rules = [_for_release(rule, version) for rule in chosen]
-    matches = [rule.match for rule in rules]
-    table = RuleTable(
-        leaves=frozenset(_leaf(match.name) for match in matches if isinstance(match, NameMatch)),
-        trigger=_trigger(matches),
-        literal=re.compile(_any_of(match.string for match in matches if isinstance(match, StringMatch) and match.role)),
+    index = _indexed(rules)
+
+    def first(kind: type[Match]) -> dict[str, Rule]:
+        """The rule that counts where several match the same: users' rules come first in a rulebook."""
+        return {text: found[0] for text, found in index.get(kind, {}).items()}
+
+    arguments = index.get(ArgumentMatch, {})
+    packages, endings = _by_star(first(ImportMatch), lambda text: text[1:] if text.startswith("*") else None)
+    variables, families = _by_star(first(EnvironmentMatch), lambda text: text[:-1] if text.endswith("*") else None)
+    strings = [(rule, rule.match) for rule in rules if isinstance(rule.match, StringMatch)]
+    return RuleTable(
+        leaves=frozenset(map(leaf, index.get(NameMatch, ()))),
+        trigger=_trigger(rule.match.evidence for rule in rules),
+        literal=re.compile(_any_of(match.string for _, match in strings if match.role)),
         plugins={rule.id: rule.then.imports for rule in rules if rule.then.imports is not None},
+        names=index.get(NameMatch, {}),
+        methods=first(MethodMatch),
+        attributes=first(AttributeMatch),
+        strings=[_string_rule(rule, match.string, rulebook.roles[match.role]) for rule, match in strings if match.role],
+        texts={match.string: rule for rule, match in reversed(strings) if not match.role},
+        patterns=[(re.compile(text), rule) for text, found in index.get(PatternMatch, {}).items() for rule in found],
+        calls=index.get(CallMatch, {}),
+        arguments={text: found for text, found in arguments.items() if not text.startswith("*.")},
+        keywords={text[2:]: found for text, found in arguments.items() if text.startswith("*.")},
+        packages=packages,
+        endings=endings,
+        variables=variables,
+        families=families,
+        commands=first(CommandMatch),
     )
-    for rule in rules:
-        _ENTER[type(rule.match)](table, rule, rule.match, rulebook)
-    return table
 
 
 def _for_release(rule: Rule, version: str) -> Rule:
@@ -206,51 +224,18 @@ def _is_in(where: Where, path: str, imported: frozenset[str] | None) -> bool:
     return any(module == wanted or module.startswith(f"{wanted}.") for module in imported for wanted in where.imports)
 
 
-def _enter_string(table: RuleTable, rule: Rule, match: StringMatch, rulebook: Rulebook) -> None:
-    if match.role is None:
-        table.texts.setdefault(match.string, rule)
-    else:
-        table.strings.append(_string_rule(rule, match.string, rulebook.roles[match.role]))
+def _indexed(rules: Iterable[Rule]) -> dict[type[Match], dict[str, list[Rule]]]:
+    """The rules by the kind of what they match, and by the text that finds them."""
+    found: dict[type[Match], dict[str, list[Rule]]] = {}
+    for rule in rules:
+        found.setdefault(type(rule.match), {}).setdefault(rule.match.index, []).append(rule)
+    return found
 
 
-def _enter_argument(table: RuleTable, rule: Rule, match: ArgumentMatch, rulebook: Rulebook) -> None:
-    if match.of == "*" and isinstance(match.argument, str):
-        table.keywords.setdefault(match.argument, []).append(rule)
-    else:
-        table.arguments.setdefault(_leaf(match.of), []).append(rule)
-
-
-def _enter_import(table: RuleTable, rule: Rule, match: ImportMatch, rulebook: Rulebook) -> None:
-    if match.module.startswith("*"):
-        table.endings.setdefault(match.module[1:], rule)
-    else:
-        table.packages.setdefault(match.module, rule)
-
-
-def _enter_variable(table: RuleTable, rule: Rule, match: EnvironmentMatch, rulebook: Rulebook) -> None:
-    if match.variable.endswith("*"):
-        table.families.setdefault(match.variable[:-1], rule)
-    else:
-        table.variables.setdefault(match.variable, rule)
-
-
-# Where two rules match the same thing, the first one counts: users' rules come first in a rulebook.
-_ENTER: dict[type[Match], Callable[..., object]] = {
-    NameMatch: lambda table, rule, match, _: table.names.setdefault(match.name, []).append(rule),
-    MethodMatch: lambda table, rule, match, _: table.methods.setdefault(match.method, rule),
-    AttributeMatch: lambda table, rule, match, _: table.attributes.setdefault(match.attribute, rule),
-    StringMatch: _enter_string,
-    PatternMatch: lambda table, rule, match, _: table.patterns.append((re.compile(match.pattern), rule)),
-    CallMatch: lambda table, rule, match, _: table.calls.setdefault(_leaf(match.call), []).append(rule),
-    ArgumentMatch: _enter_argument,
-    ImportMatch: _enter_import,
-    EnvironmentMatch: _enter_variable,
-    CommandMatch: lambda table, rule, match, _: table.commands.setdefault(match.command, rule),
-}
-
-
-def _leaf(name: str) -> str:
-    return name.rpartition(".")[2]
+def _by_star(found: Mapping[str, Rule], star: Callable[[str], str | None]) -> tuple[dict[str, Rule], dict[str, Rule]]:
+    """The rules without a star, and those with one by the rest of their text."""
+    families = {rest: rule for text, rule in found.items() if (rest := star(text)) is not None}
+    return {text: rule for text, rule in found.items() if star(text) is None}, families
 
 
 def _string_rule(rule: Rule, text: str, role: Role) -> StringRule:
@@ -273,58 +258,23 @@ def _any_of(words: Iterable[str]) -> str:
     return "|".join(map(re.escape, kept)) or r"(?!)"
 
 
-def _trigger(matches: Iterable[Match]) -> Trigger:
+def _trigger(evidence: Iterable[Evidence]) -> Trigger:
     alone: set[bytes] = set()
     together: dict[bytes, list[frozenset[bytes]]] = {}
     beginnings: list[bytes] = []
     patterns: list[BytePattern] = []
-    for match in matches:
-        evidence = _EVIDENCE[type(match)](match)
-        found = _WORD.findall(evidence.encode())
-        if isinstance(match, PatternMatch):
-            patterns.append(unanchored(evidence))
-        elif isinstance(match, ImportMatch) and evidence.startswith("*"):
-            patterns.append(BytePattern.of(re.escape(evidence[1:].encode()) + rb"\b"))
-        elif evidence.endswith("*"):
-            beginnings.append(evidence[:-1].encode())
-        elif not found:
-            patterns.append(BytePattern.of(re.escape(evidence.encode())))
-        elif len(found) == 1:
-            alone.add(found[0])
+    for each in evidence:
+        words_of_it = _WORD.findall(each.words.encode())
+        if each.pattern is not None:
+            patterns.append(unanchored(each.pattern))
+        elif each.words.endswith("*"):
+            beginnings.append(each.words[:-1].encode())
+        elif not words_of_it:
+            patterns.append(BytePattern.of(re.escape(each.words.encode())))
+        elif len(words_of_it) == 1:
+            alone.add(words_of_it[0])
         else:
-            together.setdefault(found[-1], []).append(frozenset(found[:-1]))
+            together.setdefault(words_of_it[-1], []).append(frozenset(words_of_it[:-1]))
     return Trigger(
         frozenset(alone), {word: tuple(others) for word, others in together.items()}, tuple(beginnings), tuple(patterns)
     )
-
-
-def _subject(match: Match) -> str | None:
-    """The qualified name of what is matched, of an argument that of its function."""
-    if isinstance(match, ArgumentMatch):
-        return match.of
-    return match.name if isinstance(match, NameMatch) else match.call if isinstance(match, CallMatch) else None
-
-
-def _last_two(name: str) -> str:
-    """Return the part of a qualified name that a file spells which uses it through another module of the project."""
-    return ".".join(name.split(".")[-2:])
-
-
-def _argument_words(match: ArgumentMatch) -> str:
-    words = (match.argument, match.value, match.of)
-    return " ".join(_leaf(word) for word in words if isinstance(word, str) and word != "*")
-
-
-# Text without all words of which a file cannot have a match.
-_EVIDENCE: dict[type[Match], Callable[[Any], str]] = {
-    NameMatch: lambda match: _last_two(match.name),
-    MethodMatch: lambda match: match.method,
-    AttributeMatch: lambda match: f"{_leaf(match.of or '')} {match.attribute}".strip(),
-    StringMatch: lambda match: match.string,
-    PatternMatch: lambda match: match.pattern,
-    CallMatch: lambda match: _last_two(match.call),
-    ArgumentMatch: _argument_words,
-    ImportMatch: lambda match: match.module,
-    EnvironmentMatch: lambda match: match.variable,
-    CommandMatch: lambda match: match.command,
-}

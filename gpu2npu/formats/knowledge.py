@@ -11,7 +11,8 @@ from gpu2npu.engine.byte_pattern import BytePattern, any_in, unanchored
 from gpu2npu.engine.table import RuleTable, StringRule, rule_table
 from gpu2npu.engine.words import is_word
 from gpu2npu.formats.marks import Mark, applied, edit, reported, review
-from gpu2npu.rulebook.rule import ArgumentMatch, ImportMatch, Rule, Rulebook
+from gpu2npu.rulebook.kinds import ArgumentMatch, ImportMatch
+from gpu2npu.rulebook.rule import Rule, Rulebook
 
 # What stands in a value for something known later: $RANK, ${rank}, {{ rank }}, %(rank)s.
 _PLACEHOLDER = re.compile(r"\$\{[^{}]*\}|\$\{\{.*?\}\}|\{\{.*?\}\}|\$\w+|%\(\w+\)s|\$\(\w+\)")

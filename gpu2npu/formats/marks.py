@@ -10,7 +10,6 @@ from gpu2npu.python.edits import Edited
 from gpu2npu.python.text import Lines
 from gpu2npu.records import Bounds, Change, Edit, Finding, FindingKind, Found, Operation, Severity
 from gpu2npu.rulebook.rule import Rule
-from gpu2npu.rulebook.severity import severity_of_match
 
 Mark = Edit | Found
 
@@ -21,7 +20,7 @@ def edit(rule: Rule, start: int, end: int, text: str) -> Edit:
 
 def review(rule: Rule, start: int, end: int, api: str, message: str) -> Found:
     kind = FindingKind.REVIEW
-    return Found((start, end), rule.id, kind, api, message, severity_of_match(rule.match, kind))
+    return Found((start, end), rule.id, kind, api, message, rule.match.severity(kind))
 
 
 def of_environment(place: Bounds, rule: str, kind: FindingKind, api: str, message: str) -> Found:

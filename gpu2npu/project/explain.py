@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.imports import imported_modules
@@ -23,22 +22,17 @@ from gpu2npu.python.source import SourceError, SourceFile, read_source
 from gpu2npu.python.tree import TreeError
 from gpu2npu.records import Change, Finding, Span
 from gpu2npu.report.text import counted
-from gpu2npu.rulebook.describe import limit_texts, match_text, where_texts
-from gpu2npu.rulebook.rule import (
+from gpu2npu.rulebook.describe import limit_texts, where_texts
+from gpu2npu.rulebook.kinds import (
     ArgumentMatch,
     AttributeMatch,
-    CallMatch,
-    CommandMatch,
-    EnvironmentMatch,
     ImportMatch,
     Match,
     MethodMatch,
     NameMatch,
-    PatternMatch,
-    Rule,
-    Rulebook,
     StringMatch,
 )
+from gpu2npu.rulebook.rule import Rule, Rulebook
 
 
 @dataclass(frozen=True)
@@ -78,8 +72,8 @@ def explain_line(
         rule
         for rule in rulebook.rules
         if rule.id not in involved
-        and (path.endswith((".py", ".ipynb")) or not isinstance(rule.match, _CODE))
-        and _has_words(rule.match, lines[line - 1])
+        and (path.endswith((".py", ".ipynb")) or not rule.match.only_python)
+        and rule.match.is_on(lines[line - 1])
     ]
     why = _Reasons(program, path, above + line, rulebook, context, sorted(involved))
     reasons = ((rule, why.reason(rule)) for rule in candidates)
@@ -107,39 +101,6 @@ def _text(source: bytes, path: str) -> str:
         return read_source(source, path).text if path.endswith(".py") else source.decode()
     except (SourceError, UnicodeDecodeError) as error:
         raise ValueError(f"it is no text ({error})") from error
-
-
-def _has_words(match: Match, line: str) -> bool:
-    """Return whether a line has the words that a rule cannot match without."""
-    if isinstance(match, PatternMatch):
-        return re.search(match.pattern, line) is not None
-    if isinstance(match, EnvironmentMatch) and match.variable.endswith("*"):
-        return re.search(rf"\b{match.variable[:-1]}", line) is not None
-    if isinstance(match, ArgumentMatch) and match.value is not None and match.value not in line:
-        return False
-    word = _WORDS[type(match)](match)
-    return word != "*" and re.search(rf"(?<!\w){re.escape(word)}(?!\w)", line) is not None
-
-
-# What only Python code has.
-_CODE = (NameMatch, MethodMatch, AttributeMatch, CallMatch)
-_WORDS: dict[type[Match], Callable[[Any], str]] = {
-    NameMatch: lambda match: match.name.rpartition(".")[2],
-    MethodMatch: lambda match: match.method,
-    AttributeMatch: lambda match: match.attribute,
-    StringMatch: lambda match: match.string,
-    CallMatch: lambda match: match.call.rpartition(".")[2],
-    ArgumentMatch: lambda match: match.of.rpartition(".")[2] if match.of != "*" else str(match.argument),
-    ImportMatch: lambda match: match.module.rpartition(".")[2],
-    EnvironmentMatch: lambda match: match.variable,
-    CommandMatch: lambda match: match.command,
-}
-
-
-def _qualified_name(match: NameMatch | CallMatch | ArgumentMatch) -> str:
-    if isinstance(match, NameMatch):
-        return match.name
-    return match.call if isinstance(match, CallMatch) else match.of
 
 
 class _Reasons:
@@ -174,16 +135,16 @@ class _Reasons:
         if self.names is None:
             if isinstance(rule.match, ImportMatch):
                 return f"it matches the package `{rule.match.module}` where it is required, and this place is none"
-            return f"it matches {match_text(rule.match)}, and this place is none"
+            return f"it matches {rule.match.text}, and this place is none"
         return next(self._of_place(rule, self.names), None) or self._of_others()
 
     def _is_far(self, rule: Rule) -> bool:
         """Return whether the line has nothing of the sort that the rule looks at: no string, no import."""
         if isinstance(rule.match, ImportMatch):
             return bool(self.sites) and not any(site.is_import for site in self.sites)
-        if isinstance(rule.match, (StringMatch, PatternMatch, EnvironmentMatch, CommandMatch)):
+        if rule.match.in_strings:
             code = [site.word for site in self.sites if site.text is None]
-            return len(code) == len(self.sites) and any(_has_words(rule.match, name) for name in code)
+            return len(code) == len(self.sites) and any(rule.match.is_on(name) for name in code)
         return False
 
     def _of_rule(self, rule: Rule) -> str | None:
@@ -205,10 +166,10 @@ class _Reasons:
 
     def _of_place(self, rule: Rule, names: Names) -> Iterator[str]:
         match = rule.match
-        if isinstance(match, (StringMatch, PatternMatch, EnvironmentMatch, CommandMatch)):
+        if match.in_strings:
             yield from self._of_strings(rule, match, names)
             return
-        word = _WORDS[type(match)](match)
+        word = match.word
         sites = [site for site in self.sites if site.text is None and site.word == word]
         if not sites:
             yield f"`{word}` stands only in text here (a comment or a string), and the rule is for code"
@@ -225,8 +186,7 @@ class _Reasons:
             return self._of_method(match, site, names, shown)
         if isinstance(match, AttributeMatch):
             return self._of_attribute(match, site, names, shown)
-        assert isinstance(match, (NameMatch, CallMatch, ArgumentMatch))
-        wanted = _qualified_name(match)
+        wanted = match.qualified or ""
         if not isinstance(match, NameMatch) and site.call is None:
             return f"`{shown}` is not called here"
         meaning = names.qualified(site.node, site.scope)
@@ -236,7 +196,7 @@ class _Reasons:
             means = f" means `{meaning}` here, which" if meaning != shown else ""
             return f"`{shown}`{means} is another name than the rule's"
         if isinstance(match, ArgumentMatch):
-            return f"this call has no such argument: the rule matches {match_text(match)}"
+            return f"this call has no such argument: the rule matches {match.text}"
         return None
 
     def _of_method(self, match: MethodMatch, site: Site, names: Names, shown: str) -> str | None:

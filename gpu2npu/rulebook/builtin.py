@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 SCHEMA_NAME = "rule.schema.json"
 
@@ -25,10 +22,3 @@ def builtin_files() -> list[Path]:
 def schema_path() -> Path:
     """The published JSON Schema of rule files."""
     return builtin_rules_dir() / SCHEMA_NAME
-
-
-@cache
-def schema() -> dict[str, Any]:
-    """The content of the published JSON Schema."""
-    loaded: dict[str, Any] = json.loads(schema_path().read_text(encoding="utf-8"))
-    return loaded

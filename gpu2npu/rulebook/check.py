@@ -3,42 +3,19 @@
 from __future__ import annotations
 
 import keyword
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from gpu2npu.rulebook.builtin import schema
-from gpu2npu.rulebook.decode import match_kind
 from gpu2npu.rulebook.errors import RuleError
+from gpu2npu.rulebook.kinds import Match, kind_of
 from gpu2npu.rulebook.regex import compile_problem, search_problem
 from gpu2npu.rulebook.rule import is_for, minor_release
-from gpu2npu.rulebook.template import TemplateError, check_template
+from gpu2npu.rulebook.schema import schema
 from gpu2npu.support.releases import released_with
 
-# What can be done with each kind of match, besides what can be done with any: report, trait, keep.
-_ACTIONS: dict[str, tuple[str, ...]] = {
-    "name": ("rename", "needs_target", "imports"),
-    "method": ("rename", "imports"),
-    "attribute": ("rename", "imports"),
-    "string": ("rename", "needs_target", "imports"),
-    "pattern": ("rename", "imports"),
-    "call": ("rename", "replace", "imports"),
-    "argument": ("rename", "replace", "remove", "imports"),
-    "import": ("remove",),
-    "environment": ("rename", "values"),
-    "command": ("rename",),
-}
 _EDITS = ("rename", "replace", "remove")
-_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
-# What the new name of a match must look like; any text elsewhere.
-_NEW_NAMES = {
-    "name": (re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"), "a qualified name"),
-    "method": (_IDENTIFIER, "an identifier"),
-    "attribute": (_IDENTIFIER, "an identifier"),
-    "call": (_IDENTIFIER, "an identifier"),
-    "environment": (_IDENTIFIER, "the name of an environment variable"),
-}
+_ANYWHERE = ("report", "trait", "keep")
 
 
 def check_document(document: object, path: Path) -> None:
@@ -154,20 +131,15 @@ _LIMITS = ("since", "until", "needs", "lacks")
 
 def _problems(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Where, below the rule, something is wrong, and what."""
-    kind, then = match_kind(entry["match"]), entry["then"]
+    kind, then = kind_of(entry["match"]), entry["then"]
     yield from _misfits(kind, then)
-    if kind == "pattern":
-        yield from _pattern_problems(entry)
-    if kind == "argument" and "rename" in then and "value" not in entry["match"]:
-        yield "then.rename", "renames the value of an argument, so the match must say which: give 'value'"
-    if "rename" in then and kind in _NEW_NAMES:
-        wanted, called = _NEW_NAMES[kind]
+    yield from kind.problems(entry)
+    if "rename" in then and kind.new_name is not None:
+        wanted, called = kind.new_name
         if wanted.fullmatch(then["rename"]) is None:
-            yield "then.rename", f"{then['rename']!r} is not {called}, as a match of '{kind}' needs"
-        elif kind != "environment" and (taken := keyword_in(then["rename"])):
+            yield "then.rename", f"{then['rename']!r} is not {called}, as a match of '{kind.key}' needs"
+        elif not kind.in_strings and (taken := keyword_in(then["rename"])):
             yield "then.rename", f"{then['rename']!r} is no name in Python, which keeps '{taken}' for itself"
-    if "replace" in then:
-        yield from _template_problems(kind, then["replace"])
     if "since" in entry and "until" in entry and minor_release(entry["since"]) > minor_release(entry["until"]):
         yield "until", f"PyTorch {entry['until']} comes before {entry['since']}, so the rule is for no version"
     for limit in ("needs", "lacks"):
@@ -183,11 +155,11 @@ def keyword_in(name: str) -> str | None:
     return next(filter(keyword.iskeyword, name.split(".")), None)
 
 
-def _misfits(kind: str, then: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _misfits(kind: type[Match], then: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for action in then:
-        if action not in ("report", "trait", "keep", *_ACTIONS[kind]):
-            known = ", ".join(f"'{known}'" for known in sorted(("report", "trait", "keep", *_ACTIONS[kind])))
-            yield f"then.{action}", f"'{action}' cannot be done with a match of '{kind}'; possible: {known}"
+        if action not in (*_ANYWHERE, *kind.actions):
+            known = ", ".join(f"'{known}'" for known in sorted((*_ANYWHERE, *kind.actions)))
+            yield f"then.{action}", f"'{action}' cannot be done with a match of '{kind.key}'; possible: {known}"
     edits = [action for action in _EDITS if action in then]
     if len(edits) > 1:
         yield "then", f"{' and '.join(map(repr, edits))} are two edits of one place; choose one"
@@ -199,31 +171,3 @@ def _misfits(kind: str, then: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "then.values", "has a meaning only beside 'rename' and 'report', which is for every other value"
     if "imports" in then and not edits:
         yield "then.imports", "has a meaning only beside 'rename', 'replace' or 'remove'"
-
-
-def _pattern_problems(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    pattern = entry["match"]["pattern"]
-    problem = compile_problem(pattern)
-    if problem is None and re.search(pattern, "") is not None:
-        problem = "also finds nothing at all, the empty text, and so would match every string"
-    if problem is None:
-        texts = (example.get("before", example.get("keep")) for example in entry["examples"])
-        problem = search_problem(pattern, texts)
-    if problem is not None:
-        yield "match.pattern", f"{pattern!r} {problem}"
-    elif "rename" in entry["then"]:
-        try:
-            re.sub(pattern, entry["then"]["rename"], "")
-        except (re.error, IndexError) as error:
-            yield "then.rename", f"{entry['then']['rename']!r} cannot stand for what the pattern finds ({error})"
-
-
-def _template_problems(kind: str, template: str) -> Iterator[tuple[str, str]]:
-    try:
-        pieces = check_template(template, argument=kind == "argument")
-    except TemplateError as error:
-        yield "then.replace", str(error)
-        return
-    for piece in pieces:
-        if kind == "argument" and piece.field not in (None, "value"):
-            yield "then.replace", f"the field {{{piece.field}}} is none of an argument; use {{value}}"

@@ -7,17 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from gpu2npu.rulebook.rule import (
-    ArgumentMatch,
-    CallMatch,
-    ImportMatch,
-    MethodMatch,
-    NameMatch,
-    PatternMatch,
-    Rule,
-    Rulebook,
-    StringMatch,
-)
+from gpu2npu.rulebook.kinds import ArgumentMatch, NameMatch
+from gpu2npu.rulebook.rule import Rule, Rulebook
 from gpu2npu.support.releases import VERSIONS, torch_npu_versions
 
 
@@ -52,7 +43,7 @@ def _conflict(earlier: Rule, later: Rule) -> Iterator[Conflict]:
             yield Conflict(earlier, later, f"a user's rule for {one.name} is for everything under it, too")
     else:
         for first, second in ((earlier, later), (later, earlier)):
-            reason = _by_kind(first, second)
+            reason = first.match.before(second.match)
             if reason is not None:
                 yield Conflict(first, second, reason)
 
@@ -60,44 +51,9 @@ def _conflict(earlier: Rule, later: Rule) -> Iterator[Conflict]:
 def _same_place(one: Rule, other: Rule) -> bool:
     first, second = one.match, other.match
     if isinstance(first, ArgumentMatch) and isinstance(second, ArgumentMatch):
-        if (_is_setting(one) and second.of != "*") or (_is_setting(other) and first.of != "*"):
-            return False
-        same_value = first.value is None or second.value is None or first.value == second.value
-        return first.argument == second.argument and _may_be_one(first.of, second.of) and same_value
-    if isinstance(first, CallMatch) and isinstance(second, CallMatch):
-        any_number = first.arguments is None or second.arguments is None or first.arguments == second.arguments
-        return _may_be_one(first.call, second.call) and any_number
-    if isinstance(first, MethodMatch) and isinstance(second, MethodMatch):
-        return first.method == second.method
-    if isinstance(first, ImportMatch) and isinstance(second, ImportMatch):
-        return first.module == second.module
-    return first == second
-
-
-def _may_be_one(one: str, other: str) -> bool:
-    """Return whether two callees may be one function: `*.load` is any of that name, `*` any at all."""
-    if one == other or "*" in (one, other):
-        return True
-    return "*." in one[:2] + other[:2] and one.rpartition(".")[2] == other.rpartition(".")[2]
-
-
-def _by_kind(first: Rule, second: Rule) -> str | None:
-    """Return why `first` is asked before `second` where both match, by their kinds; None if there is no such place."""
-    one, other = first.match, second.match
-    if isinstance(one, CallMatch):
-        leaf = one.call.rpartition(".")[2]
-        if isinstance(other, NameMatch) and _may_be_one(one.call, other.name):
-            return "rules for calls come before rules for names"
-        if isinstance(other, MethodMatch) and other.method == leaf:
-            return "rules for calls come before rules for methods"
-    if isinstance(one, StringMatch) and one.role is None:
-        if isinstance(other, StringMatch) and one.string == other.string:
-            return "rules for whole strings come before rules for strings with a role"
-        if isinstance(other, PatternMatch) and re.search(other.pattern, one.string):
-            return "rules for whole strings come before patterns"
-    if isinstance(one, PatternMatch) and isinstance(other, StringMatch) and other.role is not None:
-        return "patterns come before strings with a role" if re.search(one.pattern, other.string) else None
-    return None
+        apart = (_is_setting(one) and second.of != "*") or (_is_setting(other) and first.of != "*")
+        return not apart and first.meets(second)
+    return first.meets(second)
 
 
 def _share_a_file(one: Rule, other: Rule) -> bool:
@@ -106,14 +62,7 @@ def _share_a_file(one: Rule, other: Rule) -> bool:
     A rule for functions of Python has none in common with one for other files.
     """
     pairs = ((one, other), (other, one))
-    return not any(_is_for_python(rule) and _is_outside_python(limited) for rule, limited in pairs)
-
-
-def _is_for_python(rule: Rule) -> bool:
-    match = rule.match
-    return isinstance(match, (NameMatch, MethodMatch, CallMatch)) or (
-        isinstance(match, ArgumentMatch) and "." in match.of
-    )
+    return not any(rule.match.only_python and _is_outside_python(limited) for rule, limited in pairs)
 
 
 def _is_outside_python(rule: Rule) -> bool:

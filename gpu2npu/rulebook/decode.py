@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from gpu2npu.records import FindingKind, Severity
-from gpu2npu.rulebook.rule import (
-    ArgumentMatch,
-    AttributeMatch,
-    CallMatch,
-    CommandMatch,
-    EnvironmentMatch,
-    Example,
-    ImportMatch,
-    Match,
-    MethodMatch,
-    NameMatch,
-    PatternMatch,
-    Report,
-    Role,
-    Rule,
-    StringMatch,
-    Then,
-    Where,
-)
-from gpu2npu.rulebook.severity import severity_of_match
+from gpu2npu.rulebook.kinds import Match, kind_of
+from gpu2npu.rulebook.rule import Example, Report, Role, Rule, Then, Where
 
 
 def decode_rule(entry: dict[str, Any], *, builtin: bool, file: str) -> Rule:
     """One entry of `rules`; `file` is the file it stands in, as messages name it."""
     then = entry["then"]
-    match = _match(entry["match"])
+    match = kind_of(entry["match"]).decode(entry["match"])
     return Rule(
         id=entry["id"],
         why=entry["why"],
@@ -59,41 +40,14 @@ def decode_rule(entry: dict[str, Any], *, builtin: bool, file: str) -> Rule:
     )
 
 
-def match_kind(match: dict[str, Any]) -> str:
-    """The kind of match an entry is, by the key that only this kind has."""
-    return next(key for key in _MATCHES if key in match)
-
-
 def _report(entry: dict[str, Any], match: Match) -> Report:
     kind = FindingKind(entry["kind"])
     stated = entry.get("severity")
-    return Report(kind, entry["message"], Severity(stated) if stated else severity_of_match(match, kind))
+    return Report(kind, entry["message"], Severity(stated) if stated else match.severity(kind))
 
 
 def _where(entry: dict[str, Any]) -> Where:
     return Where(frozenset(entry.get("files", ())), frozenset(entry.get("imports", ())))
-
-
-def _match(entry: dict[str, Any]) -> Match:
-    return _MATCHES[match_kind(entry)](entry)
-
-
-_MATCHES: dict[str, Callable[[dict[str, Any]], Match]] = {
-    "name": lambda entry: NameMatch(entry["name"]),
-    "method": lambda entry: MethodMatch(
-        entry["method"], frozenset(entry.get("receiver", ("tensor", "module", "unknown")))
-    ),
-    "attribute": lambda entry: AttributeMatch(entry["attribute"], entry.get("of")),
-    "string": lambda entry: StringMatch(entry["string"], entry.get("role")),
-    "pattern": lambda entry: PatternMatch(entry["pattern"]),
-    "call": lambda entry: CallMatch(entry["call"], entry.get("arguments"), entry.get("without")),
-    "argument": lambda entry: ArgumentMatch(
-        entry["argument"], entry["of"], entry.get("value"), frozenset(entry.get("unless", ()))
-    ),
-    "import": lambda entry: ImportMatch(entry["import"], frozenset(entry.get("distributions", ()))),
-    "environment": lambda entry: EnvironmentMatch(entry["environment"]),
-    "command": lambda entry: CommandMatch(entry["command"]),
-}
 
 
 def _example(entry: dict[str, Any]) -> Example:

@@ -2,71 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
-from gpu2npu.rulebook.rule import (
-    ArgumentMatch,
-    AttributeMatch,
-    CallMatch,
-    CommandMatch,
-    EnvironmentMatch,
-    ImportMatch,
-    Match,
-    MethodMatch,
-    NameMatch,
-    PatternMatch,
-    Rule,
-    StringMatch,
-    Then,
-    Where,
-)
-
-
-def match_text(match: Match) -> str:
-    """Describe what a rule matches, as the end of a sentence that begins "Matches"."""
-    if isinstance(match, NameMatch):
-        return f"the name `{match.name}` and what is under it, however it was imported"
-    if isinstance(match, MethodMatch):
-        return f"calls of `.{match.method}()` on: {', '.join(sorted(match.receiver))}"
-    if isinstance(match, AttributeMatch):
-        return f"reads of `.{match.attribute}`" + (f" on what `{match.of}` gives" if match.of else "")
-    if isinstance(match, StringMatch):
-        return f"the string `{match.string}`" + (f" where it means a {match.role}" if match.role else "")
-    if isinstance(match, PatternMatch):
-        return f"strings in which the regular expression `{match.pattern}` finds something"
-    if isinstance(match, CallMatch):
-        number = f" with {match.arguments} arguments" if match.arguments is not None else ""
-        number += f" without `{match.without}=`" if match.without is not None else ""
-        return f"calls of {_callee(match.call)}{number}"
-    if isinstance(match, ArgumentMatch):
-        return _argument(match)
-    if isinstance(match, ImportMatch):
-        names = f", installed as {_list(match.distributions)}" if match.distributions else ""
-        if match.module.startswith("*"):
-            return f"imports of modules `{match.module}` that the project does not have in Python{names}"
-        return f"imports of `{match.module}` and of what is under it{names}"
-    if isinstance(match, EnvironmentMatch):
-        family = match.variable.endswith("*")
-        return f"the environment variable{'s' if family else ''} `{match.variable}`"
-    assert isinstance(match, CommandMatch)
-    return f"the command `{match.command}` in scripts, and where Python code runs it"
-
-
-def _callee(name: str) -> str:
-    return f"any function or method `{name[2:]}`" if name.startswith("*.") else f"`{name}`"
-
-
-def _argument(match: ArgumentMatch) -> str:
-    which = f"argument {match.argument} (from 0)" if isinstance(match.argument, int) else f"argument `{match.argument}`"
-    text = f"the {which} of calls of {'any function' if match.of == '*' else _callee(match.of)}"
-    if match.value is not None:
-        text += f", where it is the string `{match.value}`"
-    if match.unless:
-        text += f", unless it is written {_list(match.unless)}"
-    if match.unless_found is not None:
-        text += f", unless `{match.unless_found}` is found in it"
-    return text
+from gpu2npu.rulebook.kinds.base import listed
+from gpu2npu.rulebook.rule import Rule, Then, Where
 
 
 def then_texts(then: Then) -> Iterator[str]:
@@ -111,23 +50,9 @@ def limit_texts(rule: Rule) -> Iterator[str]:
 def where_texts(where: Where) -> Iterator[str]:
     """The files that a rule is for."""
     if where.files:
-        yield f"Only in files whose path fits {_list(where.files)}."
+        yield f"Only in files whose path fits {listed(where.files)}."
     if where.imports:
-        yield f"Only in files that import {_list(where.imports)}."
-
-
-_SUBJECTS: dict[type[Match], Callable[[Any], str]] = {
-    NameMatch: lambda match: match.name,
-    MethodMatch: lambda match: f".{match.method}()",
-    AttributeMatch: lambda match: f"{f'{match.of}()' if match.of else ''}.{match.attribute}",
-    StringMatch: lambda match: f"{match.string!r}" + (f" as {match.role}" if match.role else ""),
-    PatternMatch: lambda match: f"/{match.pattern}/",
-    CallMatch: lambda match: f"{match.call}()",
-    ArgumentMatch: lambda match: f"{match.of}({match.argument}{f'={match.value!r}' if match.value else ''})",
-    ImportMatch: lambda match: f"import {match.module}",
-    EnvironmentMatch: lambda match: f"${match.variable}",
-    CommandMatch: lambda match: f"{match.command} (command)",
-}
+        yield f"Only in files that import {listed(where.imports)}."
 
 
 def one_line(rule: Rule) -> str:
@@ -136,8 +61,4 @@ def one_line(rule: Rule) -> str:
     result = then.rename or then.replace or ("removed" if then.remove else "kept" if then.keep else "")
     if then.report is not None:
         result += ("; " if result else "") + f"reported: {then.report.kind.value}"
-    return f"{_SUBJECTS[type(rule.match)](rule.match)} -> {result or f'noted: {then.trait}'}"
-
-
-def _list(words: frozenset[str]) -> str:
-    return ", ".join(f"`{word}`" for word in sorted(words))
+    return f"{rule.match.subject} -> {result or f'noted: {then.trait}'}"

@@ -4,24 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu2npu.rulebook.rule import (
-    ArgumentMatch,
-    AttributeMatch,
-    CallMatch,
-    CommandMatch,
-    EnvironmentMatch,
-    Example,
-    ImportMatch,
-    Match,
-    MethodMatch,
-    NameMatch,
-    PatternMatch,
-    Report,
-    Rule,
-    StringMatch,
-    Then,
-)
-from gpu2npu.rulebook.severity import severity_of_match
+from gpu2npu.rulebook.kinds import Match
+from gpu2npu.rulebook.rule import Example, Report, Rule, Then
 
 
 def encode_rule(rule: Rule) -> dict[str, Any]:
@@ -37,7 +21,7 @@ def encode_rule(rule: Rule) -> dict[str, Any]:
             "needs": rule.needs,
             "lacks": rule.lacks,
             "where": _said(where),
-            "match": _match(rule.match),
+            "match": rule.match.encode(),
             "then": _then(rule.then, rule.match),
             "examples": [_example(example) for example in rule.examples],
         }
@@ -48,34 +32,9 @@ def _said(entry: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if value not in (None, False, [], {})}
 
 
-def _match(match: Match) -> dict[str, Any]:
-    if isinstance(match, NameMatch):
-        return {"name": match.name}
-    if isinstance(match, MethodMatch):
-        return {"method": match.method, "receiver": sorted(match.receiver)}
-    if isinstance(match, AttributeMatch):
-        return _said({"attribute": match.attribute, "of": match.of})
-    if isinstance(match, StringMatch):
-        return _said({"string": match.string, "role": match.role})
-    if isinstance(match, PatternMatch):
-        return {"pattern": match.pattern}
-    if isinstance(match, CallMatch):
-        counted = {} if match.arguments is None else {"arguments": match.arguments}  # 0 says something
-        return {"call": match.call, **counted, **_said({"without": match.without})}
-    if isinstance(match, ArgumentMatch):
-        rest = {"value": match.value, "unless": sorted(match.unless), "unless_found": match.unless_found}
-        return {"argument": match.argument, "of": match.of, **_said(rest)}
-    if isinstance(match, ImportMatch):
-        return _said({"import": match.module, "distributions": sorted(match.distributions)})
-    if isinstance(match, EnvironmentMatch):
-        return {"environment": match.variable}
-    assert isinstance(match, CommandMatch)
-    return {"command": match.command}
-
-
 def _report(report: Report, match: Match) -> dict[str, Any]:
     entry = {"kind": report.kind.value, "message": report.message}
-    usual = report.severity is severity_of_match(match, report.kind)
+    usual = report.severity is match.severity(report.kind)
     return entry if usual else {"kind": entry["kind"], "severity": report.severity.value, "message": entry["message"]}
 
 

@@ -13,7 +13,8 @@ from gpu2npu.rulebook.check import check_document
 from gpu2npu.rulebook.decode import decode_role, decode_rule, merge_roles
 from gpu2npu.rulebook.document import read_document
 from gpu2npu.rulebook.errors import RuleError
-from gpu2npu.rulebook.rule import Role, Rule, Rulebook, StringMatch
+from gpu2npu.rulebook.kinds import StringMatch
+from gpu2npu.rulebook.rule import Role, Rule, Rulebook
 from gpu2npu.rulebook.vendor import is_vendor_file, vendor_rules
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from gpu2npu.rulebook.describe import limit_texts, match_text, one_line, then_texts
+from gpu2npu.rulebook.describe import limit_texts, one_line, then_texts
 from gpu2npu.rulebook.rule import Example, Role, Rule, Rulebook
 
 INDEX = "index.md"
@@ -52,7 +52,7 @@ def reference(rulebook: Rulebook) -> dict[str, str]:
 def _rule(rule: Rule) -> Iterator[str]:
     # The heading's own anchor is the id, on every site that shows Markdown.
     yield f"## {rule.id}\n\n{rule.why}\n"
-    yield f"- Matches {match_text(rule.match)}."
+    yield f"- Matches {rule.match.text}."
     for sentence in (*then_texts(rule.then), *limit_texts(rule)):
         yield f"- {sentence}"
     yield ""

@@ -15,8 +15,7 @@ from typing import Any
 
 from gpu2npu.rulebook.check import keyword_in
 from gpu2npu.rulebook.errors import RuleError
-from gpu2npu.rulebook.regex import compile_problem, search_problem
-from gpu2npu.rulebook.rule import (
+from gpu2npu.rulebook.kinds import (
     ArgumentMatch,
     AttributeMatch,
     CallMatch,
@@ -24,10 +23,10 @@ from gpu2npu.rulebook.rule import (
     MethodMatch,
     NameMatch,
     PatternMatch,
-    Rule,
     StringMatch,
-    Then,
 )
+from gpu2npu.rulebook.regex import compile_problem, search_problem
+from gpu2npu.rulebook.rule import Rule, Then
 from gpu2npu.rulebook.template import TemplateError, check_template
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from gpu2npu.cli.main import cli, main
 from gpu2npu.project.errors import UsageError
 from gpu2npu.rulebook import load_rulebook
-from gpu2npu.rulebook.starter import KINDS
+from gpu2npu.rulebook.kinds import KINDS
 from gpu2npu.support.releases import VERSIONS
 
 RULE: dict[str, Any] = {

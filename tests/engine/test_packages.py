@@ -6,7 +6,7 @@ import pytest
 
 from gpu2npu.engine import without_own
 from gpu2npu.records import FindingKind, Operation
-from gpu2npu.rulebook.rule import ImportMatch
+from gpu2npu.rulebook.kinds import ImportMatch
 
 FAST = {
     "id": "fast",

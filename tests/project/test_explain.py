@@ -10,7 +10,7 @@ import pytest
 from gpu2npu.engine import scan_project
 from gpu2npu.project.explain import Explanation, explain_line
 from gpu2npu.rulebook import Rulebook, load_rulebook
-from gpu2npu.rulebook.rule import (
+from gpu2npu.rulebook.kinds import (
     ArgumentMatch,
     CallMatch,
     EnvironmentMatch,
@@ -18,10 +18,8 @@ from gpu2npu.rulebook.rule import (
     Match,
     NameMatch,
     PatternMatch,
-    Rule,
-    Then,
-    Where,
 )
+from gpu2npu.rulebook.rule import Rule, Then, Where
 
 BUILTIN = load_rulebook()
 

@@ -10,7 +10,8 @@ import pytest
 
 from gpu2npu.engine import ProjectContext, migrate_source
 from gpu2npu.rulebook import load_rulebook
-from gpu2npu.rulebook.rule import ArgumentMatch, CallMatch, NameMatch, Rule
+from gpu2npu.rulebook.kinds import ArgumentMatch, CallMatch, NameMatch
+from gpu2npu.rulebook.rule import Rule
 
 RULEBOOK = load_rulebook()
 

@@ -8,7 +8,7 @@ import pytest
 
 from gpu2npu.engine import ProjectContext, migrate_source
 from gpu2npu.rulebook.conflicts import find_conflicts
-from gpu2npu.rulebook.rule import (
+from gpu2npu.rulebook.kinds import (
     ArgumentMatch,
     AttributeMatch,
     CallMatch,
@@ -18,13 +18,9 @@ from gpu2npu.rulebook.rule import (
     MethodMatch,
     NameMatch,
     PatternMatch,
-    Role,
-    Rule,
-    Rulebook,
     StringMatch,
-    Then,
-    Where,
 )
+from gpu2npu.rulebook.rule import Role, Rule, Rulebook, Then, Where
 
 ANY = frozenset({"tensor", "module", "unknown"})
 DEVICE = {"device": Role(words=frozenset({"device"}))}

@@ -11,12 +11,13 @@ import pytest
 from gpu2npu.engine.table import rule_table
 from gpu2npu.project.rule_examples import run_example
 from gpu2npu.rulebook import Rule, load_rulebook
-from gpu2npu.rulebook.builtin import builtin_files, schema
+from gpu2npu.rulebook.builtin import builtin_files, schema_path
 from gpu2npu.rulebook.check import check_document
 from gpu2npu.rulebook.conflicts import find_conflicts
 from gpu2npu.rulebook.decode import decode_rule
 from gpu2npu.rulebook.encode import encode_rule
 from gpu2npu.rulebook.rule import Example
+from gpu2npu.rulebook.schema import schema, schema_text
 from gpu2npu.support.releases import VERSIONS
 
 RULEBOOK = load_rulebook()
@@ -50,6 +51,10 @@ def test_built_in_files_fit_the_schema(path) -> None:
 
 def test_the_schema_is_a_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(schema())
+
+
+def test_the_published_schema_is_that_of_the_kinds() -> None:
+    assert schema_path().read_text(encoding="utf-8") == schema_text()  # make docs
 
 
 def test_roles_have_patterns_that_compile() -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from gpu2npu.project.rule_examples import run_examples
 from gpu2npu.rulebook import RuleError, load_rulebook
-from gpu2npu.rulebook.starter import KINDS, starter
+from gpu2npu.rulebook.kinds import KINDS
+from gpu2npu.rulebook.starter import starter
 
 VENDOR = {
     "rules": {

@@ -6,7 +6,7 @@ from gpu2npu.records import FindingKind, Severity
 from gpu2npu.rulebook import load_rulebook
 from gpu2npu.rulebook.decode import decode_rule
 from gpu2npu.rulebook.encode import encode_rule
-from gpu2npu.rulebook.rule import ImportMatch
+from gpu2npu.rulebook.kinds import ImportMatch
 
 ENVIRONMENT = {"environment": "NCCL_X"}
 PACKAGE = {"import": "xformers"}

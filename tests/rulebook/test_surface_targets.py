@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gpu2npu.rulebook import Rule, load_rulebook
-from gpu2npu.rulebook.rule import ArgumentMatch, NameMatch
+from gpu2npu.rulebook.kinds import ArgumentMatch, NameMatch
 from gpu2npu.support.releases import VERSIONS, torch_npu_versions
 from gpu2npu.support.tables import cuda_parameters, has_npu_name, table_for
 

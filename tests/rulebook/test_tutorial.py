@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gpu2npu.cli.main import main
-from gpu2npu.rulebook.builtin import schema
+from gpu2npu.rulebook.schema import schema
 
 PAGE = Path(__file__).parents[2] / "docs" / "writing-rules.md"
 BLOCK = re.compile(

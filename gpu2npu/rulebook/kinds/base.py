@@ -1,0 +1,164 @@
+"""The parts that every kind of match has: a kind is one class, in a module of its own beside this one."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from gpu2npu.records import FindingKind, Severity
+
+IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+QUALIFIED_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+# The severity of a finding of which nothing but its kind is known.
+SEVERITIES = {
+    FindingKind.UNSUPPORTED: Severity.BLOCKER,
+    FindingKind.UNKNOWN: Severity.NOTE,
+    FindingKind.FALLBACK: Severity.ADVICE,
+    FindingKind.REVIEW: Severity.CHANGE,
+}
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Texts without which a file has no match: words that it has all of, or where `pattern` is set, a regular
+    expression for its bytes. A last word that ends in a star stands for any word that begins so."""
+
+    words: str = ""
+    pattern: str | None = None
+
+
+@dataclass(frozen=True)
+class Match:
+    """What a rule matches. The fields are the keys of the entry in the rule file, the first one called `key` there.
+
+    `shape` has the JSON Schema of each key, `actions` what can be done with a match besides report, trait and keep, and
+    `new_name` what a new name must look like, with the words for that. `only_python`: other files have no such match.
+    `in_strings`: in Python it is looked for in strings alone. `starter` is a rule to start from, without its id.
+    """
+
+    key: ClassVar[str]
+    shape: ClassVar[Json]
+    actions: ClassVar[tuple[str, ...]]
+    starter: ClassVar[Json]
+    new_name: ClassVar[tuple[re.Pattern[str], str] | None] = None
+    in_strings: ClassVar[bool] = False
+
+    @property
+    def index(self) -> str:
+        """The text that the rules of the kind are found by in a table of rules."""
+        return str(getattr(self, dataclasses.fields(self)[0].name))
+
+    @property
+    def evidence(self) -> Evidence:
+        """Texts without which a file has no match."""
+        return Evidence(self.index)
+
+    @property
+    def qualified(self) -> str | None:
+        """The qualified name that is matched, of an argument that of its function; None for what has no such name."""
+        return None
+
+    @property
+    def only_python(self) -> bool:
+        """Return whether nothing but Python code has a match."""
+        return True
+
+    # For people.
+
+    @property
+    def text(self) -> str:
+        """Describe what is matched, as the end of a sentence that begins "Matches"."""
+        raise NotImplementedError
+
+    @property
+    def subject(self) -> str:
+        """What is matched, in a few characters."""
+        raise NotImplementedError
+
+    @property
+    def word(self) -> str:
+        """The word that stands at each match."""
+        return self.index
+
+    def is_on(self, line: str) -> bool:
+        """Return whether a line has the words that there is no match without."""
+        return re.search(rf"(?<!\w){re.escape(self.word)}(?!\w)", line) is not None
+
+    def severity(self, kind: FindingKind) -> Severity:
+        """The severity of what a rule reports, unless it states one: its message says what to write."""
+        return Severity.CHANGE if kind is FindingKind.UNSUPPORTED else SEVERITIES[kind]
+
+    # Beside other rules.
+
+    def meets(self, other: Match) -> bool:
+        """Return whether another match of the kind may be for the same place."""
+        return self == other
+
+    def before(self, other: Match) -> str | None:
+        """Return why this is asked before a match of another kind where both fit; None if there is no such place."""
+        return None
+
+    # In a rule file.
+
+    @classmethod
+    def decode(cls, entry: Mapping[str, Any]) -> Match:
+        """The match of an entry that fits the schema."""
+        given = {name: entry[key] for name, key in cls._keys() if key in entry}
+        return cls(**{name: frozenset(value) if isinstance(value, list) else value for name, value in given.items()})
+
+    def encode(self) -> dict[str, Any]:
+        """The entry; keys that say nothing are left out."""
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        values = {key: getattr(self, name) for name, key in self._keys() if getattr(self, name) != defaults[name]}
+        return {key: sorted(value) if isinstance(value, frozenset) else value for key, value in values.items()}
+
+    @classmethod
+    def _keys(cls) -> Iterator[tuple[str, str]]:
+        """The fields, each with its key in the rule file."""
+        for index, field in enumerate(dataclasses.fields(cls)):
+            yield field.name, field.name if index else cls.key
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        """The JSON Schema of an entry."""
+        fields = zip(dataclasses.fields(cls), cls._keys(), strict=True)
+        required = [key for field, (_, key) in fields if field.default is dataclasses.MISSING]
+        return {"type": "object", "additionalProperties": False, "required": required, "properties": dict(cls.shape)}
+
+    @classmethod
+    def problems(cls, entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """What is wrong with a rule of the kind that the schema cannot say: the place below the rule, and the
+        reason."""
+        return iter(())
+
+
+def leaf(name: str) -> str:
+    """The last part of a dotted name."""
+    return name.rpartition(".")[2]
+
+
+def last_two(name: str) -> str:
+    """The part of a qualified name that a file spells which uses it through another module of the project."""
+    return ".".join(name.split(".")[-2:])
+
+
+def listed(words: Iterable[str]) -> str:
+    """Words of code in their order, for a sentence."""
+    return ", ".join(f"`{word}`" for word in sorted(words))
+
+
+def callee_text(name: str) -> str:
+    """Describe what a callee stands for: `*.load` is any function of that name."""
+    return f"any function or method `{name[2:]}`" if name.startswith("*.") else f"`{name}`"
+
+
+def may_be_one(one: str, other: str) -> bool:
+    """Return whether two callees may be one function: `*.load` is any of that name, `*` any at all."""
+    if one == other or "*" in (one, other):
+        return True
+    return "*." in one[:2] + other[:2] and leaf(one) == leaf(other)

@@ -1,0 +1,77 @@
+"""Rules for parts of strings, by regular expressions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from gpu2npu.rulebook.kinds.base import Evidence, Json, Match
+from gpu2npu.rulebook.regex import compile_problem, search_problem
+
+
+@dataclass(frozen=True)
+class PatternMatch(Match):
+    """A part of any string that a regular expression finds."""
+
+    pattern: str
+
+    key = "pattern"
+    shape: ClassVar[Json] = {
+        "pattern": {
+            "description": "A regular expression for a part of a string; its groups may be used in rename as \\\\1.",
+            "type": "string",
+            "minLength": 1,
+            "format": "regex",
+        }
+    }
+    actions = ("rename", "imports")
+    in_strings = True
+    starter: ClassVar[Json] = {
+        "$comment": "A part of any string, by a regular expression; \\1 in rename is its first group.",
+        "why": "Our images are built for CANN under another tag.",
+        "match": {"pattern": "team/train:cu\\d+"},
+        "then": {"rename": "team/train:cann"},
+        "examples": [{"before": "image = 'team/train:cu118'\n", "after": "image = 'team/train:cann'\n"}],
+    }
+
+    @property
+    def evidence(self) -> Evidence:
+        return Evidence(pattern=self.pattern)
+
+    @property
+    def only_python(self) -> bool:
+        return False
+
+    @property
+    def text(self) -> str:
+        return f"strings in which the regular expression `{self.pattern}` finds something"
+
+    @property
+    def subject(self) -> str:
+        return f"/{self.pattern}/"
+
+    def is_on(self, line: str) -> bool:
+        return re.search(self.pattern, line) is not None
+
+    def before(self, other: Match) -> str | None:
+        text = getattr(other, "string", "") if getattr(other, "role", None) is not None else ""
+        return "patterns come before strings with a role" if text and re.search(self.pattern, text) else None
+
+    @classmethod
+    def problems(cls, entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        pattern = entry["match"]["pattern"]
+        problem = compile_problem(pattern)
+        if problem is None and re.search(pattern, "") is not None:
+            problem = "also finds nothing at all, the empty text, and so would match every string"
+        if problem is None:
+            texts = (example.get("before", example.get("keep")) for example in entry["examples"])
+            problem = search_problem(pattern, texts)
+        if problem is not None:
+            yield "match.pattern", f"{pattern!r} {problem}"
+        elif "rename" in entry["then"]:
+            try:
+                re.sub(pattern, entry["then"]["rename"], "")
+            except (re.error, IndexError) as error:
+                yield "then.rename", f"{entry['then']['rename']!r} cannot stand for what the pattern finds ({error})"

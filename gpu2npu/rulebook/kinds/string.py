@@ -1,0 +1,57 @@
+"""Rules for whole strings."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gpu2npu.rulebook.kinds.base import Json, Match
+from gpu2npu.rulebook.kinds.pattern import PatternMatch
+
+
+@dataclass(frozen=True)
+class StringMatch(Match):
+    """A string that stands where its role says it has the meaning, such as a device; without a role, anywhere."""
+
+    string: str
+    role: str | None = None
+
+    key = "string"
+    shape: ClassVar[Json] = {
+        "string": {"description": "The string's text, on one line.", "type": "string", "pattern": "^[^\\r\\n]+$"},
+        "role": {
+            "description": "What it must mean where it stands: the name of a role. Without one, anything.",
+            "type": "string",
+        },
+    }
+    actions = ("rename", "needs_target", "imports")
+    in_strings = True
+    starter: ClassVar[Json] = {
+        "$comment": 'A whole string. With "role": "device" only where it means a device.',
+        "why": "Our launcher calls the NPU partition by another name.",
+        "match": {"string": "gpu-partition"},
+        "then": {"rename": "npu-partition"},
+        "examples": [{"before": "submit('gpu-partition')\n", "after": "submit('npu-partition')\n"}],
+    }
+
+    @property
+    def only_python(self) -> bool:
+        return False
+
+    @property
+    def text(self) -> str:
+        return f"the string `{self.string}`" + (f" where it means a {self.role}" if self.role else "")
+
+    @property
+    def subject(self) -> str:
+        return f"{self.string!r}" + (f" as {self.role}" if self.role else "")
+
+    def before(self, other: Match) -> str | None:
+        if self.role is not None:
+            return None
+        if isinstance(other, StringMatch) and self.string == other.string:
+            return "rules for whole strings come before rules for strings with a role"
+        if isinstance(other, PatternMatch) and re.search(other.pattern, self.string):
+            return "rules for whole strings come before patterns"
+        return None
