@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gpu2npu.codemods.choice import CodemodChoice, CodemodError
+from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.entry import Entry, calls_in, find_entries
 from gpu2npu.codemods.imports import line_end, spelling
 from gpu2npu.codemods.model_uses import ModelUses
@@ -57,14 +57,6 @@ def amp_model(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]
     for backward in found:
         steps += _rewritten(backward)
     return of_rule(RULE, by_file(steps))
-
-
-def no_such_model(target: str) -> CodemodError:
-    """The error where no file of a project has a loop that trains the model."""
-    return CodemodError(
-        f"No loop that trains the model '{target}' was found; give -a/--amp_model the variable that is called in the "
-        "forward pass, such as net or self.model."
-    )
 
 
 def _backwards(program: Program, entries: Iterable[Entry], target: str) -> Iterator[_Backward]:

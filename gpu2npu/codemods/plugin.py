@@ -5,10 +5,10 @@ Where a changed file imports torch, the rules add `import torch_npu` to it. From
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from gpu2npu.codemods.choice import CodemodChoice
+from gpu2npu.codemods.concern import imports_torch, is_silent, names_card
 from gpu2npu.codemods.entry import Entry, find_entries
 from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.places import Step, by_file, of_rule
@@ -16,15 +16,7 @@ from gpu2npu.codemods.program import Program
 from gpu2npu.records import FileRewrite
 
 RULE = "import-torch-npu"
-_AUTOLOAD = (2, 5)  # https://pytorch.org/docs/stable/torch.html, "Device backend autoloading"
-_DEVICE = re.compile(rb"^[^#\n]*?(?:[\"']cuda\b|\bcuda\s*\()", re.MULTILINE)
-_TORCH = re.compile(rb"^[ \t]*(?:import|from)[ \t]+torch\b", re.MULTILINE)
 _PLUGIN = b"torch_npu"
-
-
-def is_silent(source: bytes, version: str) -> bool:
-    """Return whether a file names a card, and does not import torch, which does not load the plugin by itself."""
-    return b"cuda" in source and not _autoloads(version) and not _TORCH.search(source) and bool(_DEVICE.search(source))
 
 
 def plugin(program: Program, choice: CodemodChoice) -> Mapping[str, FileRewrite]:
@@ -34,15 +26,11 @@ def plugin(program: Program, choice: CodemodChoice) -> Mapping[str, FileRewrite]
     return of_rule(RULE, by_file(step for entry in entries if _lacks_plugin(entry) for step in _imported(entry)))
 
 
-def _autoloads(version: str) -> bool:
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:2]) >= _AUTOLOAD
-
-
 def _lacks_plugin(entry: Entry) -> bool:
     """Return whether a program imports torch, in files that name no card, and the plugin nowhere."""
     sources = [entry.program.sources[path] for path in entry.files]
-    with_torch = [source for source in sources if _TORCH.search(source)]
-    return bool(with_torch) and not any(_DEVICE.search(source) or _PLUGIN in source for source in with_torch)
+    with_torch = [source for source in sources if imports_torch(source)]
+    return bool(with_torch) and not any(names_card(source) or _PLUGIN in source for source in with_torch)
 
 
 def _imported(entry: Entry) -> list[Step]:

@@ -6,14 +6,13 @@ import ast
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from gpu2npu.codemods.concern import DATA_PARALLEL_WORD, FUNCTION_WORD
 from gpu2npu.codemods.places import Step, is_skipped, replaced, reported, span_replaced
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.codemods.spelling import WORD, api_of, is_data_parallel, spell_distributed
+from gpu2npu.codemods.spelling import api_of, is_data_parallel, spell_distributed
 from gpu2npu.python.syntax import FUNCTIONS, last_name
 from gpu2npu.records import FindingKind
 
-# What a file has that calls the function.
-FUNCTION_WORD = rb"\bdata_parallel\s*\(", b"data_parallel"
 _MESSAGE = "Models are wrapped in DistributedDataParallel."
 _SUBCLASS = (
     "An NPU has no DataParallel to build on: derive from torch.nn.parallel.DistributedDataParallel, whose forward gets "
@@ -37,7 +36,7 @@ class Reference:
 
 def find_references(program: Program) -> Iterator[Reference]:
     """The expressions that name DataParallel, outside of imports, but those that a comment keeps."""
-    for file in program.with_word(*WORD):
+    for file in program.with_word(*DATA_PARALLEL_WORD):
         for node in (*file.nodes(ast.Name), *file.nodes(ast.Attribute)):
             is_part = isinstance(file.parents[node], ast.Attribute)
             if not is_part and is_data_parallel(file, node) and not is_skipped(file, node):

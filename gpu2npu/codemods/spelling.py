@@ -20,8 +20,6 @@ DATA_PARALLEL = frozenset(
         "torch.nn.parallel.data_parallel.DataParallel",
     }
 )
-# What a file has that names one of them: not the other wrappers.
-WORD = rb"(?<!Distributed)(?<!Sharded)DataParallel", b"DataParallel"
 _RENAMED = re.compile(r"\bDataParallel\s+as\s+(\w+)")
 _ASSIGNED = re.compile(r"\b(\w+)\s*=[^=\n]*\bDataParallel\b(?!\s*\()")
 _HOME, _NAME = "torch.nn.parallel", "DistributedDataParallel"

@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpu2npu.codemods.concern import DATA_PARALLEL_WORD
 from gpu2npu.codemods.imports import RULE, Spelling, spelling
 from gpu2npu.codemods.places import NPU, GroupEdit, Step, is_skipped, replaced
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.codemods.spelling import WORD, is_data_parallel, spell_distributed
+from gpu2npu.codemods.spelling import is_data_parallel, spell_distributed
 from gpu2npu.python.blocks import block_of
 from gpu2npu.python.concrete import outer_bounds
 from gpu2npu.python.syntax import argument_keyword, argument_value, arguments, is_unpacked
@@ -42,7 +43,7 @@ class Wrap:
 
 def find_wraps(program: Program) -> Iterator[Wrap]:
     """The calls of DataParallel in a project, but those that a comment keeps."""
-    for file in program.with_word(*WORD):
+    for file in program.with_word(*DATA_PARALLEL_WORD):
         for call in file.nodes(ast.Call):
             if is_data_parallel(file, call.func) and not is_skipped(file, call):
                 module = argument(call, 0, "module")

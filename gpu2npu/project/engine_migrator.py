@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gpu2npu.codemods import CodemodChoice, CodemodError, Plan, plan_codemods
-from gpu2npu.codemods.choice import DEFAULT_CHOICE
-from gpu2npu.codemods.plan import Spread
+from gpu2npu.codemods.choice import DEFAULT_CHOICE, CodemodChoice, CodemodError
+from gpu2npu.codemods.plan import Plan, Spread
+from gpu2npu.codemods.project_plan import plan_codemods
 from gpu2npu.engine import ProjectContext, has_trigger, scan_project, without_own
 from gpu2npu.formats.dispatch import may_concern, migrate_file
 from gpu2npu.project.errors import UsageError

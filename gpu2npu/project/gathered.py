@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpu2npu.codemods import Plan
+from gpu2npu.codemods.plan import Plan
 from gpu2npu.project.atomic import write_atomically
 from gpu2npu.project.cache_folder import entry_file, keep_fresh, program_facts
 from gpu2npu.project.cache_records import decoded_rewrite, encoded_rewrite

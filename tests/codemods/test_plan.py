@@ -75,7 +75,7 @@ def plan(files, choice=CHOICE, **options):
 
 @pytest.mark.parametrize("alone", [True, False])
 def test_parts_can_be_planned_elsewhere_and_in_any_order(alone, monkeypatch):
-    monkeypatch.setattr("gpu2npu.codemods.plan._PART_SIZE", 0)
+    monkeypatch.setattr("gpu2npu.codemods.project_plan._PART_SIZE", 0)
     files = project(4, alone) | {"other.py": b"import torch\nx.cuda()\n"}
     counts = []
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from gpu2npu.codemods.choice import CodemodChoice, CodemodError
-from gpu2npu.codemods.plan import Part, PlannedPart, plan_codemods, plan_part
+from gpu2npu.codemods.part_plan import plan_part
+from gpu2npu.codemods.plan import Part, PlannedPart
+from gpu2npu.codemods.project_plan import plan_codemods
 from gpu2npu.engine import ProjectContext
 from gpu2npu.project.engine_migrator import EngineMigrator
 from gpu2npu.project.planning import PartPlanning
@@ -39,7 +41,7 @@ class Net(torch.nn.Module):
 
 @pytest.fixture
 def sources(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    monkeypatch.setattr("gpu2npu.codemods.plan._PART_SIZE", 0)
+    monkeypatch.setattr("gpu2npu.codemods.project_plan._PART_SIZE", 0)
     scripts = {f"train{n}.py": SCRIPT.replace(b"{0}", str(n).encode()) for n in range(4)}
     return scripts | {f"library{n}.py": LIBRARY for n in range(4)}
 

@@ -1,0 +1,49 @@
+"""The files that codemods may have to change, judged quickly from their bytes."""
+
+from __future__ import annotations
+
+import re
+
+from gpu2npu.codemods.choice import CodemodChoice
+
+# The spelling of a word, and characters without which it cannot be there.
+Word = tuple[bytes, bytes]
+# What a file has that names DataParallel: not the other wrappers. And what it has that calls the function.
+DATA_PARALLEL_WORD: Word = rb"(?<!Distributed)(?<!Sharded)DataParallel", b"DataParallel"
+FUNCTION_WORD: Word = rb"\bdata_parallel\s*\(", b"data_parallel"
+
+_AUTOLOAD = (2, 5)  # https://pytorch.org/docs/stable/torch.html, "Device backend autoloading"
+_DEVICE = re.compile(rb"^[^#\n]*?(?:[\"']cuda\b|\bcuda\s*\()", re.MULTILINE)
+_TORCH = re.compile(rb"^[ \t]*(?:import|from)[ \t]+torch\b", re.MULTILINE)
+
+
+def may_concern(choice: CodemodChoice, version: str, path: str, source: bytes) -> bool:
+    """Return whether a codemod may have to change a file."""
+    if choice.amp_model is not None or choice.specify_device or choice.modelarts or choice.similar:
+        return True
+    if choice.data_parallel and any(_has(source, word) for word in (DATA_PARALLEL_WORD, FUNCTION_WORD)):
+        return True
+    return path == choice.main or is_silent(source, version)
+
+
+def is_silent(source: bytes, version: str) -> bool:
+    """Return whether a file names a card, and does not import torch, which does not load the plugin by itself."""
+    return b"cuda" in source and not _autoloads(version) and not imports_torch(source) and names_card(source)
+
+
+def imports_torch(source: bytes) -> bool:
+    return bool(_TORCH.search(source))
+
+
+def names_card(source: bytes) -> bool:
+    """Return whether some code of a file spells `"cuda"` or calls `cuda()`."""
+    return bool(_DEVICE.search(source))
+
+
+def _has(source: bytes, word: Word) -> bool:
+    pattern, text = word
+    return text in source and re.search(pattern, source) is not None
+
+
+def _autoloads(version: str) -> bool:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2]) >= _AUTOLOAD

@@ -1,0 +1,72 @@
+"""All codemods over one part of a project. project_plan.py imports them where a part has something to do for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from gpu2npu.codemods.amp_model import amp_model
+from gpu2npu.codemods.choice import CodemodChoice
+from gpu2npu.codemods.data_parallel import data_parallel
+from gpu2npu.codemods.generated import beside_programs
+from gpu2npu.codemods.modelarts import modelarts
+from gpu2npu.codemods.places import in_order
+from gpu2npu.codemods.plan import Part, Plan, PlannedPart
+from gpu2npu.codemods.plugin import plugin
+from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.similar import similar
+from gpu2npu.codemods.specify_device import specify_device
+from gpu2npu.python.edits import conflict
+from gpu2npu.python.imports import ImportGraph
+from gpu2npu.records import Edit, FileRewrite
+
+# A codemod looks at the whole program and says what to do to its files; None where what it was asked for is not there.
+Codemod = Callable[[Program, CodemodChoice], Mapping[str, FileRewrite] | None]
+
+_CODEMODS: tuple[Codemod, ...] = (data_parallel, amp_model, specify_device, similar, modelarts, plugin)
+# The folder of code that the files import which a codemod of some rule has rewritten.
+_FOLDERS = {"similar": "ascend_function", "modelarts": "ascend_modelarts_function"}
+
+
+def plan_part(part: Part) -> PlannedPart:
+    """The codemods over one part of a project."""
+    program = Program(part.sources, part.library, part.version, part.trains)
+    program.once(ImportGraph, lambda: ImportGraph.from_imports(part.imports))
+    rewrites: dict[str, FileRewrite] = {}
+    has_model = False
+    for codemod in _CODEMODS:
+        found = codemod(program, part.choice)
+        has_model = has_model or (codemod is amp_model and found is not None)
+        for path, rewrite in (found or {}).items():
+            rewrites[path] = _joined(rewrites.get(path, FileRewrite()), rewrite)
+    ordered = {path: replace(rewrite, edits=_in_order(rewrite.edits)) for path, rewrite in rewrites.items()}
+    new_files: dict[str, bytes] = {}
+    for rule, folder in _FOLDERS.items():
+        importing = [path for path, rewrite in rewrites.items() if any(edit.rule == rule for edit in rewrite.edits)]
+        if importing:
+            new_files |= beside_programs(program, importing, folder)
+    return PlannedPart(Plan(ordered, new_files), has_model)
+
+
+def _joined(earlier: FileRewrite, later: FileRewrite) -> FileRewrite:
+    free = [edit for edit in later.edits if not any(conflict(edit, other) for other in earlier.edits)]
+    return FileRewrite(
+        in_order((*earlier.edits, *free)),
+        tuple(dict.fromkeys((*earlier.found, *later.found))),
+        earlier.traits | later.traits,
+    )
+
+
+def _in_order(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+    """Return the edits in order, with those that insert at one place merged into one, imports first."""
+    merged: list[Edit] = []
+    for edit in sorted(edits, key=lambda edit: (edit.place, not edit.imports)):
+        last = merged[-1] if merged else None
+        if last is not None and last.place == edit.place and edit.place[0] == edit.place[1]:
+            message = last.message if edit.message in last.message else f"{last.message} {edit.message}"
+            needs = tuple(dict.fromkeys((*last.needs, *edit.needs)))
+            imports = (*last.imports, *edit.imports)
+            merged[-1] = replace(last, text=(*last.pieces, *edit.pieces), message=message, needs=needs, imports=imports)
+        else:
+            merged.append(edit)
+    return tuple(merged)

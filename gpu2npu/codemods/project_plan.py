@@ -1,0 +1,89 @@
+"""All codemods over one project: which files they rewrite, which files they add.
+
+A project is planned in parts that import nothing from each other, so that each can be planned by another process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from gpu2npu.codemods.choice import CodemodChoice, CodemodError
+from gpu2npu.codemods.concern import may_concern
+from gpu2npu.codemods.plan import Part, Plan, PlannedPart, Spread
+from gpu2npu.codemods.program import Program, has_backward
+from gpu2npu.engine import ProjectContext
+from gpu2npu.python.imports import ImportGraph
+
+# Small parts are planned together until they have so many bytes.
+_PART_SIZE = 200_000
+
+
+def plan_codemods(
+    sources: Mapping[str, bytes], context: ProjectContext, choice: CodemodChoice, spread: Spread = map
+) -> Plan:
+    """Look over the project's Python files, and parse those that some codemod could be for.
+
+    Where two codemods want the same characters, the first in the order above has them. Raises CodemodError if one
+    cannot do what it was asked for.
+    """
+    included = {path: source for path, source in sources.items() if path not in choice.excluded}
+    if choice.main is not None and choice.main not in included:
+        raise CodemodError(f"The entry file '{choice.main}' is excluded from the migration.")
+    planned = _planned(list(_parts(included, context, choice)), spread)
+    failures = {path: reason for part in planned for path, reason in part.plan.failures.items()}
+    if choice.amp_model is not None and not failures and not any(part.has_model for part in planned):
+        raise _no_such_model(choice.amp_model)
+    rewrites = {path: rewrite for part in planned for path, rewrite in part.plan.rewrites.items()}
+    new_files = {path: content for part in planned for path, content in part.plan.new_files.items()}
+    return Plan({path: rewrites[path] for path in sorted(rewrites)}, new_files, failures)
+
+
+def _planned(parts: Sequence[Part], spread: Spread) -> list[PlannedPart]:
+    if not parts:  # as of most projects: the codemods need not be imported
+        return []
+    from gpu2npu.codemods.part_plan import plan_part  # before workers are started, which then have it
+
+    return list(spread(plan_part, parts))
+
+
+def _no_such_model(target: str) -> CodemodError:
+    """The error where no file of a project has a loop that trains the model."""
+    return CodemodError(
+        f"No loop that trains the model '{target}' was found; give -a/--amp_model the variable that is called in the "
+        "forward pass, such as net or self.model."
+    )
+
+
+def _parts(sources: Mapping[str, bytes], context: ProjectContext, choice: CodemodChoice) -> Iterator[Part]:
+    """The parts of a project that some codemod could be for."""
+    if not any(may_concern(choice, context.version, path, source) for path, source in sources.items()):
+        return
+    trains = has_backward(sources)
+    paths: list[str] = []
+    size = 0
+    graph = ImportGraph.of(Program.of(sources, context))
+    for component in graph.components():
+        if any(may_concern(choice, context.version, path, sources[path]) for path in component):
+            paths += component
+            size += sum(len(sources[path]) for path in component)
+        if size > _PART_SIZE:
+            yield _part(sources, paths, graph, context, choice, trains)
+            paths, size = [], 0
+    if paths:
+        yield _part(sources, paths, graph, context, choice, trains)
+
+
+def _part(
+    sources: Mapping[str, bytes],
+    paths: Sequence[str],
+    graph: ImportGraph,
+    context: ProjectContext,
+    choice: CodemodChoice,
+    trains: bool,
+) -> Part:
+    main = choice.main if choice.main in paths else None
+    own = {path: sources[path] for path in paths}
+    imports = {path: graph.imports[path] for path in paths}
+    wanted = tuple(path for path in paths if may_concern(choice, context.version, path, sources[path]))
+    return Part(own, wanted, imports, context.version, context.project.library, replace(choice, main=main), trains)
