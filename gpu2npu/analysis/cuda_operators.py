@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 
 from gpu2npu.analysis.cpp_extensions import Extension
 from gpu2npu.analysis.cpp_tokens import Token, arguments, closing, first_string, token_lines, tokens
+from gpu2npu.analysis.native_files import may_export
 
-_SUFFIXES = (".cpp", ".cc", ".cxx", ".c++", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc")
 _TRIGGERS = (b"PYBIND11_MODULE", b"TORCH_LIBRARY", b"RegisterOperators")
 _PYBIND = "PYBIND11_MODULE"
 # The EXPAND spellings are a convention of projects that pass a macro as the name.
@@ -25,11 +25,6 @@ _LIBRARIES = frozenset(
     for suffix in ("", "_FRAGMENT", "_IMPL", "_EXPAND", "_FRAGMENT_EXPAND", "_IMPL_EXPAND")
 )
 _EXTENSION_NAME = "TORCH_EXTENSION_NAME"
-
-
-def may_export(path: str) -> bool:
-    """Tell whether a file of this name may be a C++ or CUDA source."""
-    return path.lower().endswith(_SUFFIXES)
 
 
 def operator_lines(files: Mapping[str, bytes], built: list[Extension]) -> dict[tuple[str, str], int]:

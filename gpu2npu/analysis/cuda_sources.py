@@ -7,7 +7,6 @@ None of it runs on an NPU as it is: what is exported has to be written for Ascen
 from __future__ import annotations
 
 import ast
-import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -15,7 +14,8 @@ from gpu2npu.analysis.cpp_extensions import Extension, extensions
 from gpu2npu.analysis.cpp_kernels import cuda_places, kernels_and_launches
 from gpu2npu.analysis.cpp_text import code_lines
 from gpu2npu.analysis.cuda_callers import callers
-from gpu2npu.analysis.cuda_operators import may_export, operator_lines
+from gpu2npu.analysis.cuda_operators import operator_lines
+from gpu2npu.analysis.native_files import is_cmake, may_export
 from gpu2npu.engine.torch_library import torch_project
 from gpu2npu.python.project import Project
 from gpu2npu.records import NativeKind, NativePlace
@@ -37,11 +37,6 @@ _CMAKE = re.compile(
     r"|project\s*\([^)]*\bCUDA\b|add_(?:library|executable)\s*\([^)]*\.cu\b)",
     re.IGNORECASE,
 )
-
-
-def is_native(path: str) -> bool:
-    """Tell whether a file of this name may hold C++ or CUDA code, or build it, besides Python files."""
-    return may_export(path) or _is_cmake(path)
 
 
 def native_places(files: Mapping[str, bytes]) -> tuple[NativePlace, ...]:
@@ -100,14 +95,10 @@ def _builds(files: Mapping[str, bytes], built: list[Extension], project: Project
         if extension.cuda:
             yield NativePlace(extension.path, extension.line, NativeKind.BUILD, extension.name)
     for path, source in files.items():
-        if _is_cmake(path):
+        if is_cmake(path):
             yield from _cmake(path, source.decode("utf-8", "replace"))
         elif path in project.files and path not in known and _MAY_LIST.search(source):
             yield from _listed_sources(path, project)
-
-
-def _is_cmake(path: str) -> bool:
-    return posixpath.basename(path) == "CMakeLists.txt" or path.endswith(".cmake")
 
 
 def _cmake(path: str, text: str) -> Iterator[NativePlace]:

@@ -14,10 +14,9 @@ from gpu2npu.analysis.done_calls import keyword, values_of
 from gpu2npu.analysis.torch_apis import message
 from gpu2npu.python.scopes import Scope
 from gpu2npu.records import Finding, FindingKind
+from gpu2npu.rulebook.in_code import NPU_LIMIT
 from gpu2npu.support.limits import DEFAULT_CHIP, DIFFERS, NOT_LISTED, Given, Limit, limit, limited_names
 from gpu2npu.support.verdicts import Verdict, VerdictKind
-
-RULE = "npu-limit"
 
 _DTYPES = {
     f"torch.{spelling}": name
@@ -63,7 +62,7 @@ def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHI
         for api in _apis(call, scope, code):
             for met, on in _met(api, _given(api, call, scope, code), version, chips):
                 some = on if len(on) < len(chips) else []
-                found.append(Finding(code.file.span(call), RULE, _kind(met), api, _text(api, met, some)))
+                found.append(Finding(code.file.span(call), NPU_LIMIT, _kind(met), api, _text(api, met, some)))
     return sorted(set(found), key=lambda finding: (finding.span, finding.api))
 
 

@@ -16,12 +16,11 @@ from gpu2npu.engine.torch_library import of_torch
 from gpu2npu.python.scopes import Scope
 from gpu2npu.python.types import TENSOR
 from gpu2npu.records import Finding, FindingKind, Severity
+from gpu2npu.rulebook.in_code import TORCH_API
 from gpu2npu.rulebook.kinds.base import SEVERITIES
 from gpu2npu.support.documented import documented
 from gpu2npu.support.torch_results import torch_results
 from gpu2npu.support.verdicts import Verdict, VerdictKind, is_torch_api, verdict
-
-RULE = "torch-api"
 
 _KINDS = {
     VerdictKind.FALLBACK: FindingKind.FALLBACK,
@@ -61,7 +60,7 @@ def torch_api_findings(code: Code, version: str) -> list[Finding]:
         advice = _sentence(judged.advice)
         if judged.later and guarded(code.file, node, judged.api.rpartition(".")[2]):
             kind, text, severity, advice = FindingKind.REVIEW, f"{text} {_GUARDED}", Severity.NOTE, _GUARDED
-        finding = Finding(span, RULE, kind, judged.api, text, severity, advice)
+        finding = Finding(span, TORCH_API, kind, judged.api, text, severity, advice)
         found.setdefault((span, judged.api), finding)
     return sorted(found.values(), key=lambda finding: (finding.span, finding.api))
 

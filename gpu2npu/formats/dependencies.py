@@ -10,7 +10,6 @@ from gpu2npu.formats.marks import Mark, of_environment
 from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar, entry
 from gpu2npu.formats.packages import (
     ADDED,
-    TORCH_NPU,
     Required,
     missing_release,
     npu_requirement,
@@ -18,6 +17,7 @@ from gpu2npu.formats.packages import (
     requirement_marks,
 )
 from gpu2npu.records import Edit, FindingKind
+from gpu2npu.rulebook.in_code import TORCH_NPU
 
 # Where pyproject.toml has lists, or tables of lists, of requirements; `build-system.requires` installs no runtime.
 _LISTS = (("project", "dependencies"), ("tool", "uv", "dev-dependencies"))

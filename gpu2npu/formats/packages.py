@@ -9,17 +9,10 @@ from dataclasses import dataclass
 from gpu2npu.formats.knowledge import Knowledge, normalised
 from gpu2npu.formats.marks import Mark, of_environment
 from gpu2npu.records import FindingKind
+from gpu2npu.rulebook.in_code import COMPANION, CUDA_BUILD, TORCH_NPU
 from gpu2npu.support.releases import RELEASES, known_version, release_of, wheel_version
 
 # No rule of a rule file: what matches is every torch, and what it becomes depends on the version asked for.
-TORCH_NPU = "torch-npu-requirement"
-CUDA_BUILD = "cuda-build-requirement"
-COMPANION = "torch-companion-requirement"
-WHY = {
-    TORCH_NPU: "PyTorch and torch-npu have to be of one version.",
-    CUDA_BUILD: "The package is built for CUDA.",
-    COMPANION: "torchvision and torchaudio belong to one version of PyTorch each.",
-}
 ADDED = "PyTorch reaches the NPU through torch-npu, whose version belongs to that of torch."
 
 _REQUIREMENT = re.compile(

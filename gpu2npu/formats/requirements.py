@@ -9,13 +9,13 @@ from gpu2npu.formats.knowledge import Knowledge
 from gpu2npu.formats.marks import Mark, of_environment
 from gpu2npu.formats.packages import (
     ADDED,
-    TORCH_NPU,
     missing_release,
     npu_requirement,
     requirement,
     requirement_marks,
 )
 from gpu2npu.records import Edit, FindingKind
+from gpu2npu.rulebook.in_code import TORCH_NPU
 
 # A line with those that continue it.
 _LINE = re.compile(r"(?:[^\\\n]|\\(?!\r?\n)|\\\r?\n)+")

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from gpu2npu.analysis.file_analysis import FileAnalyser
-from gpu2npu.analysis.limit_findings import RULE as NPU_LIMIT
-from gpu2npu.analysis.torch_apis import RULE
 from gpu2npu.engine import unreadable
 from gpu2npu.engine.findings import merged
 from gpu2npu.project.migrator import Migrator
 from gpu2npu.records import Finding, FindingKind, MigratedFile, Span
+from gpu2npu.rulebook.in_code import NPU_LIMIT, TORCH_API
 
 
 @dataclass(frozen=True)
@@ -100,4 +99,4 @@ def _overlap(one: Span, other: Span) -> bool:
 def _unread(reason: str) -> Finding:
     """A file that the migration can read and the analysis cannot: newer syntax than this Python's, for instance."""
     message = f"The file's torch APIs were not looked at, and have to be by a person: {reason}."
-    return Finding(Span(1, 0, 1, 0), RULE, FindingKind.UNKNOWN, "torch", message)
+    return Finding(Span(1, 0, 1, 0), TORCH_API, FindingKind.UNKNOWN, "torch", message)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpu2npu.analysis.cuda_sources import is_native, native_places
+from gpu2npu.analysis.cuda_sources import native_places
+from gpu2npu.analysis.native_files import is_native
 from gpu2npu.project.analysis import Copy, Facts, Mode, Result
 from gpu2npu.project.dynamic_shape_mode import dynamic_shape
 from gpu2npu.project.third_party_mode import listed_calls, third_party

@@ -11,18 +11,19 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpu2npu.project.atomic import write_atomically
 from gpu2npu.project.cache_folder import entry_file, keep_fresh, program_facts
 from gpu2npu.project.cache_records import decoded_change, decoded_finding, encoded_change, encoded_finding
-from gpu2npu.project.engine_migrator import EngineMigrator
-from gpu2npu.project.traced import TracedFile
 from gpu2npu.records import MigratedFile
+
+if TYPE_CHECKING:
+    from gpu2npu.project.engine_migrator import EngineMigrator
 
 # Another number when entries are written otherwise.
 _FORMAT = 3
@@ -36,6 +37,24 @@ class Entry:
     diff: str = ""
 
 
+def read_entry(folder: Path, name: str, path: str, changed: Callable[[str], int] = lambda snapshot: 0) -> Entry | None:
+    """The entry of a name, of the file at a path; None where it is missing or damaged, or where it depends on one of
+    the files that are `changed`, as bits, since the snapshot of a name."""
+    file = entry_file(folder, name)
+    try:
+        status = file.stat()
+        document = json.loads(file.read_bytes())
+        if int(document["depends"], 16) & changed(document["snapshot"]):
+            return None
+        changes = tuple(decoded_change(one) for one in document["changes"])
+        findings = tuple(decoded_finding(one) for one in document["findings"])
+        entry = Entry(MigratedFile(path, changes=changes, findings=findings), str(document["diff"]))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+    keep_fresh(file, status)
+    return entry
+
+
 @dataclass(frozen=True)
 class Cache:
     """The entries for one project under one configuration. `contents` has the digest of each of its Python files;
@@ -46,41 +65,24 @@ class Cache:
     contents: Mapping[str, str]
     _changes: dict[str, int] = field(default_factory=dict, compare=False, repr=False)  # see `_changed`
 
-    def get(self, path: str, source: bytes, own: str) -> Entry | None:
-        """The entry of a file. `own` is what else its answer depends on. A damaged entry is none."""
-        file = self._place(path, source, own)
-        try:
-            status = file.stat()
-            document = json.loads(file.read_bytes())
-            if int(document["depends"], 16) & self._changed(document["snapshot"]):
-                return None
-            changes = tuple(decoded_change(one) for one in document["changes"])
-            findings = tuple(decoded_finding(one) for one in document["findings"])
-            entry = Entry(MigratedFile(path, changes=changes, findings=findings), str(document["diff"]))
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            return None
-        keep_fresh(file, status)
-        return entry
-
-    def put(self, source: bytes, own: str, file: MigratedFile, diff: str) -> None:
-        """Keep an answer.
-
-        One that failed is not kept: memory or time may have run out. A full disk is not an error.
-        """
-        if file.failure is not None:
-            return
-        depends = file.depends if isinstance(file, TracedFile) else 0
-        document: dict[str, Any] = {"snapshot": self._snapshot, "depends": f"{depends:x}", "diff": diff}
-        document["changes"] = [encoded_change(change) for change in file.changes]
-        document["findings"] = [encoded_finding(finding) for finding in file.findings]
-        with contextlib.suppress(OSError):
-            write_atomically(self._place(file.path, source, own), json.dumps(document).encode())
-
-    def _place(self, path: str, source: bytes, own: str) -> Path:
+    def name(self, path: str, source: bytes, own: str) -> str:
+        """The name of the entry of a file. `own` is what else its answer depends on."""
         key = hashlib.sha256(self.shared)
         for part in (path.encode("utf-8", "surrogatepass"), own.encode("utf-8", "surrogatepass"), source):
             key.update(hashlib.sha256(part).digest())
-        return entry_file(self.folder, key.hexdigest())
+        return key.hexdigest()
+
+    def get(self, name: str, path: str) -> Entry | None:
+        """The entry of a name, which is of the file at a path. A damaged entry is none."""
+        return read_entry(self.folder, name, path, self._changed)
+
+    def put(self, name: str, entry: Entry, depends: int) -> None:
+        """Keep an answer that depends on other files, given as bits. A full disk is not an error."""
+        document: dict[str, Any] = {"snapshot": self._snapshot, "depends": f"{depends:x}", "diff": entry.diff}
+        document["changes"] = [encoded_change(change) for change in entry.file.changes]
+        document["findings"] = [encoded_finding(finding) for finding in entry.file.findings]
+        with contextlib.suppress(OSError):
+            write_atomically(entry_file(self.folder, name), json.dumps(document).encode())
 
     @cached_property
     def _snapshot(self) -> str:

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import Executor
-from contextlib import closing
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from gpu2npu import __version__
-from gpu2npu.analysis.cuda_sources import is_native, native_code, native_places
-from gpu2npu.analysis.limit_findings import RULE as NPU_LIMIT
-from gpu2npu.analysis.torch_apis import RULE as TORCH_API
-from gpu2npu.formats.kinds import kind_of, needs_head
-from gpu2npu.formats.packages import WHY as REQUIREMENTS
 from gpu2npu.near_names import did_you_mean
-from gpu2npu.project.analysing_migrator import AnalysingMigrator
 from gpu2npu.project.baseline import (
     Baseline,
     baseline_path,
@@ -27,38 +20,21 @@ from gpu2npu.project.baseline import (
     updated,
     write_baseline,
 )
-from gpu2npu.project.cache import Cache, content_digests, own_facts, shared_facts
-from gpu2npu.project.cache_folder import prune
 from gpu2npu.project.check_request import CheckRequest, SourceTree, source_trees
 from gpu2npu.project.checked_places import checked_file
-from gpu2npu.project.discovery import Tree, discover
-from gpu2npu.project.engine_migrator import EngineMigrator
 from gpu2npu.project.errors import UsageError
-from gpu2npu.project.gathered import GatheredCache
-from gpu2npu.project.migrator import prepare_migration
-from gpu2npu.project.mirror import read_files, read_head
-from gpu2npu.project.parts import kernels_apart, parts_of
-from gpu2npu.project.planning import PartPlanning
-from gpu2npu.project.processes import available_cpus
+from gpu2npu.project.kept_tree import KeptTree
+from gpu2npu.project.parts import parts_of
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.readiness import readiness
-from gpu2npu.project.traced import TracedMigrator
-from gpu2npu.project.workers import migrate_files
-from gpu2npu.python.source import declared_encoding
-from gpu2npu.records import MigratedFile, PathNote
-from gpu2npu.report.check_result import CheckedFile, CheckResult, NativeCode, Part, RuleNote
-from gpu2npu.report.diff import unified_diff
+from gpu2npu.project.tree_files import read_tree
+from gpu2npu.records import PathNote
+from gpu2npu.report.check_result import CheckedFile, CheckResult, NativeCode, RuleNote
 from gpu2npu.rulebook import load_rulebook
+from gpu2npu.rulebook.in_code import WHY
 from gpu2npu.rulebook.reference import page_of
 from gpu2npu.support.cann import cann_for
 from gpu2npu.support.tables import table_for
-
-# What the rules of analyses are about; other rules say so themselves.
-_ANALYSES = {
-    TORCH_API: "A torch API that the NPU lacks, runs on the CPU, or that no table knows.",
-    NPU_LIMIT: "A call that fails on the NPU for its dtype, an argument or a layout.",
-    **REQUIREMENTS,
-}
 
 
 @dataclass(frozen=True)
@@ -126,8 +102,8 @@ def _rules(files: tuple[Path, ...]) -> tuple[RuleNote, ...]:
     except RuleError as error:
         raise UsageError(str(error)) from error
     own = [RuleNote(rule.id, rule.why, page_of(rule)) for rule in rulebook.rules]
-    analyses = (RuleNote(name, why, "api-facts.md") for name, why in _ANALYSES.items())
-    return tuple(sorted((*own, *analyses), key=lambda rule: rule.id))
+    others = (RuleNote(name, why, "api-facts.md") for name, why in WHY.items())
+    return tuple(sorted((*own, *others), key=lambda rule: rule.id))
 
 
 def _told_rules(request: CheckRequest, known: list[str]) -> set[str]:
@@ -166,115 +142,20 @@ def _sum(parts: Iterable[NativeCode]) -> NativeCode:
 
 
 def _check_tree(tree: SourceTree, request: CheckRequest, progress: Progress, executor: Executor | None) -> _Checked:
-    place = tree.place
-    found = discover(place.root, place.only)
-    python, unread = read_files(place.root, found.python)
-    others, unread_others = read_files(place.root, _of_some_kind(tree, found))
-    excluded = frozenset(path for path in python if tree.excludes(path))
-    contents = content_digests(python) if request.cache is not None else {}
-    engine = prepare_migration(
-        tree.request.choice,
-        tree.request.release,
-        place.root,
-        python,
-        replace(tree.request.codemods, excluded=excluded),
-        GatheredCache(request.cache, contents) if request.cache is not None else None,
-        spread=PartPlanning(request.jobs or available_cpus(), executor, request.file_timeout, progress),
-        chips=request.chips,
-    )
-    assert isinstance(engine, AnalysingMigrator) and isinstance(engine.migrator, EngineMigrator)
-    migrator = TracedMigrator(engine, engine.migrator)
-    wanted = {path: source for path, source in python.items() if path not in excluded} | others
-    cache = _cache(tree, request, migrator, contents)
-    files = _files(tree, request, migrator, wanted, cache, progress, executor)
-    native, unread_native = read_files(place.root, (path for path in found.others if is_native(path)))
-    native = {path: source for path, source in native.items() if not tree.excludes(path)}
-    code = _native_code(python | native) if native or _has_kernels(python) else NativeCode()
-    notes = {*found.notes, *unread, *unread_others, *unread_native}
-    return _Checked(files, tuple(replace(note, path=f"{tree.prefix}{note.path}") for note in notes), code)
+    files = read_tree(tree)
+    kept = KeptTree.of(request.cache, tree, request, files) if request.cache is not None else None
+    answers = kept.get() if kept is not None else None
+    if answers is not None:
+        progress(len(answers.entries), len(answers.entries))
+    else:
+        from gpu2npu.project.tree_answers import work_out  # importing the engine takes longer than all the rest here
 
-
-def _native_code(files: Mapping[str, bytes]) -> NativeCode:
-    places = native_places(files)
-    return replace(native_code(places, files), apart=kernels_apart(places, files))
-
-
-def _has_kernels(python: Mapping[str, bytes]) -> bool:
-    return any(b"__global__" in source or b"CUDAExtension" in source for source in python.values())
-
-
-def _of_some_kind(tree: SourceTree, found: Tree) -> list[str]:
-    """The files that are not Python and that a migration looks into."""
-    wanted = []
-    for path in found.others:
-        head = read_head(tree.place.root / path) if needs_head(path) else b""
-        kind = kind_of(path, head)
-        if kind is not None and kind.value not in tree.request.skip_kinds and not tree.excludes(path):
-            wanted.append(path)
-    return wanted
-
-
-def _cache(
-    tree: SourceTree, request: CheckRequest, migrator: TracedMigrator, contents: Mapping[str, str]
-) -> Cache | None:
-    if request.cache is None:
-        return None
-    shared = shared_facts(
-        migrator.engine, tree.request.rules, request.diffs, request.chips, sorted(tree.request.skip_rules)
-    )
-    return Cache(request.cache, shared, contents)
-
-
-def _files(
-    tree: SourceTree,
-    request: CheckRequest,
-    migrator: TracedMigrator,
-    wanted: Mapping[str, bytes],
-    cache: Cache | None,
-    progress: Progress,
-    executor: Executor | None,
-) -> tuple[CheckedFile, ...]:
-    """Each file from the cache, or from the engine and into the cache."""
-    checked: dict[str, CheckedFile] = {}
+        answers = work_out(tree, request, files, kept, progress, executor)
+    wanted = files.wanted
     part = parts_of(wanted)
-    concerned: dict[str, bytes] = {}
-    for path, source in wanted.items():
-        entry = cache.get(path, source, own_facts(migrator.engine, path)) if cache is not None else None
-        if entry is not None:
-            checked[path] = checked_file(entry.file, source, tree.prefix + path, part(path), entry.diff)
-        elif _concerns(migrator, path, source):
-            concerned[path] = source
-        else:
-            checked[path] = _finish(MigratedFile(path), source, tree, part(path), request, cache, migrator)
-    total = len(wanted)
-    progress(len(checked), total)
-    jobs = request.jobs or available_cpus()
-    with closing(migrate_files(migrator, concerned, jobs, executor, request.file_timeout)) as migrated:
-        for file in migrated:
-            checked[file.path] = _finish(file, wanted[file.path], tree, part(file.path), request, cache, migrator)
-            progress(len(checked), total)
-    if cache is not None and concerned:
-        prune(cache.folder)
-    return tuple(checked[path] for path in sorted(checked))
-
-
-def _concerns(migrator: TracedMigrator, path: str, source: bytes) -> bool:
-    return migrator.concerns(source, path) if path.endswith(".py") else migrator.concerns_other(source, path)
-
-
-def _finish(
-    file: MigratedFile,
-    source: bytes,
-    tree: SourceTree,
-    part: Part,
-    request: CheckRequest,
-    cache: Cache | None,
-    migrator: TracedMigrator,
-) -> CheckedFile:
-    diff = ""
-    if request.diffs and file.content is not None:
-        text = unified_diff(tree.prefix + file.path, source, file.content)
-        diff = text.decode(declared_encoding(source), "replace")
-    if cache is not None:
-        cache.put(source, own_facts(migrator.engine, file.path), file, diff)
-    return checked_file(file, source, tree.prefix + file.path, part, diff)
+    checked = tuple(
+        checked_file(entry.file, wanted[path], tree.prefix + path, part(path), entry.diff)
+        for path, entry in sorted(answers.entries.items())
+    )
+    notes = tuple(replace(note, path=f"{tree.prefix}{note.path}") for note in files.notes)
+    return _Checked(checked, notes, answers.native)

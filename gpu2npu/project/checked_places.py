@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from gpu2npu.formats.nodes import FormatError
-from gpu2npu.formats.notebook import cell_lines, read_cells
 from gpu2npu.project.parts import is_deferred
 from gpu2npu.python.source import SourceError, read_source
 from gpu2npu.records import Finding, MigratedFile, Severity
@@ -77,17 +75,26 @@ def _count_lines(source: bytes) -> int:
 
 def _texts(path: str, source: bytes) -> dict[int, _Text]:
     """The texts of a file by the number of the cell; a file that has no cells is cell 0."""
-    if path.endswith(".ipynb"):
-        try:
-            text = source.decode("utf-8-sig")
-            starts = dict(cell_lines(text))
-            return {number: _Text.of(cell, starts.get(number, 1)) for number, (cell, _) in read_cells(text)[1].items()}
-        except (UnicodeDecodeError, FormatError):
-            pass
+    cells = _cells(source) if path.endswith(".ipynb") else {}
+    if cells:
+        return cells
     try:
         return {0: _Text.of(read_source(source, path).text)}
     except SourceError:
         return {0: _Text.of(source.decode("utf-8", "replace"))}
+
+
+def _cells(source: bytes) -> dict[int, _Text]:
+    """The cells of a notebook; none where it cannot be read."""
+    from gpu2npu.formats.nodes import FormatError  # formats take long to import, and few projects have notebooks
+    from gpu2npu.formats.notebook import cell_lines, read_cells
+
+    try:
+        text = source.decode("utf-8-sig")
+        starts = dict(cell_lines(text))
+        return {number: _Text.of(cell, starts.get(number, 1)) for number, (cell, _) in read_cells(text)[1].items()}
+    except (UnicodeDecodeError, FormatError):
+        return {}
 
 
 def _checked(findings: Iterable[Finding], texts: dict[int, _Text]) -> Iterable[CheckedFinding]:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpu2npu import __version__
-from gpu2npu.analysis.cuda_sources import is_native, native_places
+from gpu2npu.analysis.cuda_sources import native_places
+from gpu2npu.analysis.native_files import is_native
 from gpu2npu.formats.kinds import kind_of, needs_head
 from gpu2npu.project.discovery import Tree, discover
 from gpu2npu.project.migrator import Migrator, Prepare, prepare_migration

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpu2npu.analysis.cuda_operators import may_export
+from gpu2npu.analysis.native_files import may_export
 from gpu2npu.analysis.third_party import analyse_library
 from gpu2npu.analysis.third_party_calls import ListedApi, library_calls, read_listed
 from gpu2npu.deep_stack import with_deep_stack

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpu2npu.engine.context import ProjectContext
-from gpu2npu.project import check as check_module
+from gpu2npu.project import tree_answers
 from gpu2npu.project.cache_folder import prune
 from gpu2npu.project.check import check_project
 from gpu2npu.project.check_request import CheckRequest
@@ -61,13 +61,13 @@ def check(project: Path, cache: bool = True, **options: object) -> CheckResult:
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that the engine is asked about from now on."""
     asked: list[str] = []
-    migrate = check_module.migrate_files
+    migrate = tree_answers.migrate_files
 
     def recording(migrator, sources, *arguments):
         asked.extend(sources)
         return migrate(migrator, sources, *arguments)
 
-    monkeypatch.setattr(check_module, "migrate_files", recording)
+    monkeypatch.setattr(tree_answers, "migrate_files", recording)
     return asked
 
 
@@ -110,6 +110,25 @@ def test_the_first_file_of_a_project_that_names_torch_reaches_the_others(tmp_pat
     after = check(project)
     assert after == check(project, cache=False)
     assert {file.path: bool(file.findings) for file in after.files}["main.py"]
+
+
+def test_files_of_other_kinds_and_native_code_are_part_of_what_is_kept(project: Path) -> None:
+    contents = {"requirements.txt": "torch==2.7.1\n", "kernel.cu": "__global__ void f() {}\n", "run.sh": "echo\n"}
+    for name, text in contents.items():
+        check(project)
+        (project / name).write_text(text)
+        before = check(project)
+        assert before == check(project, cache=False)
+        (project / name).write_text("export CUDA_VISIBLE_DEVICES=0\n")
+        after = check(project)
+        assert after == check(project, cache=False) != before
+        (project / name).unlink()
+        assert check(project) == check(project, cache=False) != before
+
+
+def test_excluded_files_and_diffs_are_part_of_what_is_kept(project: Path) -> None:
+    for options in ({}, {"exclude": ("main.py",)}, {"diffs": True}, {"chips": ("910A",)}):
+        assert check(project, **options) == check(project, cache=False, **options)
 
 
 def test_only_what_may_have_changed_is_looked_at(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,17 @@
+"""The rules that stand in no rule file, for what they find depends on tables: their ids, and what they are about."""
+
+from __future__ import annotations
+
+TORCH_API = "torch-api"
+NPU_LIMIT = "npu-limit"
+TORCH_NPU = "torch-npu-requirement"
+CUDA_BUILD = "cuda-build-requirement"
+COMPANION = "torch-companion-requirement"
+
+WHY = {
+    TORCH_API: "A torch API that the NPU lacks, runs on the CPU, or that no table knows.",
+    NPU_LIMIT: "A call that fails on the NPU for its dtype, an argument or a layout.",
+    TORCH_NPU: "PyTorch and torch-npu have to be of one version.",
+    CUDA_BUILD: "The package is built for CUDA.",
+    COMPANION: "torchvision and torchaudio belong to one version of PyTorch each.",
+}
