@@ -171,6 +171,7 @@ def check_project(
     torch_npu: str = "",
     rules: Iterable[Path | str] = (),
     exclude: Sequence[str] = (),
+    soc: Sequence[str] = (),
     cache: Path | str | None = None,
     jobs: int | None = None,
 ) -> CheckedProject:
@@ -182,13 +183,14 @@ def check_project(
         torch_npu: The release of torch_npu, "" for that of the settings, or else the newest.
         rules: Files of own rules.
         exclude: Patterns of paths that are not looked at.
+        soc: The chips to run on, such as "910B" or "Ascend910B2"; none for those of the settings, or else 910B.
         cache: The folder of the cache, None for no cache.
         jobs: The number of processes, None for one a CPU.
 
     Raises:
-        UsageError: A source cannot be checked, or a version or a rule file cannot be used.
+        UsageError: A source cannot be checked, or a version, a chip or a rule file cannot be used.
     """
-    from gpu2npu.project import check
+    from gpu2npu.project import check, check_request
     from gpu2npu.report.causes import causes_of
 
     request = CheckRequest(
@@ -199,6 +201,7 @@ def check_project(
         exclude=tuple(exclude),
         cache=None if cache is None else Path(cache),
         jobs=jobs,
+        chips=check_request.named_chips(soc),
     )
     result, _ = check.check_project(request)
     return _checked(result, causes_of(result.places()))

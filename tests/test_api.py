@@ -44,7 +44,7 @@ def test_names_and_parameters_stay() -> None:
     assert parameters == {
         "migrate_source": ["text", "version", "torch_npu", "rules", "name"],
         "migrate_project": ["source", "output", "version", "torch_npu", "rules", "exclude", "jobs", "force"],
-        "check_project": ["sources", "version", "torch_npu", "rules", "exclude", "cache", "jobs"],
+        "check_project": ["sources", "version", "torch_npu", "rules", "exclude", "soc", "cache", "jobs"],
     }
     assert all(getattr(gpu2npu, name) is not None for name in gpu2npu.__all__)
     with pytest.raises(AttributeError, match="no attribute 'migrate'"):

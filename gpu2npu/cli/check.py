@@ -94,7 +94,7 @@ def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
     multiple=True,
     metavar="CHIP",
     help="The chip to run on: 910A, 910B, 910_93, 310P or 950, or a name such as Ascend910B2. Repeatable."
-    "  [default: 910B]",
+    "  [default: those of the settings, or else 910B]",
 )
 @click.option(
     "--format",
@@ -218,7 +218,7 @@ def check(
     """
     from gpu2npu.cli.signals import end_cleanly_when_asked
     from gpu2npu.project.cache_folder import default_cache_dir
-    from gpu2npu.project.check_request import CheckRequest
+    from gpu2npu.project.check_request import CheckRequest, named_chips
 
     request = CheckRequest(
         sources=sources,
@@ -234,7 +234,7 @@ def check(
         diffs=form == "html",
         jobs=jobs,
         file_timeout=file_timeout,
-        chips=_chips(socs),
+        chips=named_chips(socs),
     )
     end_cleanly_when_asked()
     if repos is None:
@@ -256,16 +256,6 @@ def check(
     if form in check_repos.FILES and output is None:
         raise click.UsageError(f"--repos prints lines of JSON; give -o FILE for what --format {form} writes.")
     ctx.exit(check_repos.check_many(request, repos, Rollup(form, output, fail_on, rows, last), executor))
-
-
-def _chips(names: Sequence[str]) -> tuple[str, ...]:
-    """The families of chips that the names stand for, each once; the usual one where there are none."""
-    from gpu2npu.support.limits import DEFAULT_CHIP, chip_family
-
-    try:
-        return tuple(dict.fromkeys(map(chip_family, names))) or (DEFAULT_CHIP,)
-    except ValueError as error:
-        raise click.UsageError(f"--soc: {error}.") from None
 
 
 def _ids(lists: Sequence[str]) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def open_project(source: Path, request: CheckRequest) -> OpenProject:
     python, _ = read_files(place.root, found.python)
     excluded = frozenset(path for path in python if tree.excludes(path))
     codemods = replace(asked.codemods, excluded=excluded)
-    migrator = prepare_migration(asked.choice, asked.release, place.root, python, codemods, chips=request.chips)
+    migrator = prepare_migration(asked.choice, asked.release, place.root, python, codemods, chips=asked.chips)
     assert isinstance(migrator, AnalysingMigrator)
     return OpenProject(tree, migrator, python)
 

@@ -79,7 +79,7 @@ def check_project(
         name=", ".join(dict.fromkeys(tree.place.name for tree in trees)),
         version=trees[0].request.version,
         evidence=f"{table_for(release).evidence}, CANN {cann_for(release).version}",
-        chips=request.chips,
+        chips=tuple(dict.fromkeys(chip for tree in trees for chip in tree.request.chips)),
         tool_version=__version__,
         root=str(root),
         shown_root="" if root == Path.cwd().resolve() else f"{str(root).rstrip('/')}/",

@@ -10,7 +10,7 @@ from pathlib import Path
 from gpu2npu.project.config import Config, read_config, with_config
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.request import Place, Request, check_request
-from gpu2npu.support.limits import DEFAULT_CHIP
+from gpu2npu.support.limits import DEFAULT_CHIP, chip_families
 from gpu2npu.support.releases import RELEASES
 
 
@@ -20,8 +20,9 @@ class CheckRequest:
     `ignore` are ids of rules, or patterns such as "cuda-*", to report and not to report. `cache` is the folder of the
     cache, None for no cache. `diffs` asks for the diff of each file. `torch_npu` is a release of torch_npu, "" for that
     of the settings, or else the newest. `file_timeout` is that of a migration (see Request). `chips` are families of
-    chips (of limits.CHIPS). `settings` is the folder whose settings count, None for those of each source;
-    `root` the folder that paths are from, None for one that suits the sources."""
+    chips (of limits.CHIPS), none for those of the settings, or else the usual one. `settings` is the folder whose
+    settings count, None for those of each source; `root` the folder that paths are from, None for one that suits the
+    sources."""
 
     sources: tuple[Path, ...]
     version: str = ""
@@ -36,7 +37,7 @@ class CheckRequest:
     diffs: bool = False
     jobs: int | None = None
     file_timeout: float | None = None
-    chips: tuple[str, ...] = (DEFAULT_CHIP,)
+    chips: tuple[str, ...] = ()
     settings: Path | None = None
     root: Path | None = None
 
@@ -59,6 +60,14 @@ class SourceTree:
         return replace(self.request, exclude=self.excluded_above).excludes(outer)
 
 
+def named_chips(names: Sequence[str]) -> tuple[str, ...]:
+    """The families of chips that a user named. Raises UsageError for a name of no family."""
+    try:
+        return chip_families(names)
+    except ValueError as error:
+        raise UsageError(f"soc: {error}.") from None
+
+
 def source_trees(request: CheckRequest) -> tuple[list[SourceTree], Path, bool]:
     """The trees to check, the folder that all paths are relative to, and whether the version was chosen here.
 
@@ -77,9 +86,10 @@ def source_trees(request: CheckRequest) -> tuple[list[SourceTree], Path, bool]:
     chosen = request.version or request.torch_npu or next(iter(versions), "") or torch_npu or RELEASES[-1]
     places = []
     for source, config, above in found:
-        base = Request(source, chosen, rules=request.rules, jobs=request.jobs, torch_npu=torch_npu)
+        base = Request(source, chosen, rules=request.rules, jobs=request.jobs, torch_npu=torch_npu, chips=request.chips)
         own = replace(config, exclude=())
-        asked = replace(with_config(base, own), exclude=request.exclude)
+        asked = with_config(base, own)
+        asked = replace(asked, exclude=request.exclude, chips=asked.chips or (DEFAULT_CHIP,))
         places.append((asked, check_request(asked), above, config.exclude))
     kept = [each for each in places if not any(_inside(each[1], other[1]) for other in places if other is not each)]
     unique = list({(place.root, place.only): (asked, place, above, out) for asked, place, above, out in kept}.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from gpu2npu.formats.kinds import OTHER_KINDS
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.request import Request
+from gpu2npu.support.limits import chip_families
 from gpu2npu.support.releases import known_version, unknown_version
 
 CONFIG_NAME = "gpu2npu.toml"
@@ -21,7 +22,8 @@ MAX_BYTES = 1024 * 1024
 class Config:
     """The options that a project sets for itself. `file` is where they stand, None if it sets none.
 
-    `rules` are paths, made absolute from the folder of the file. Empty tuples and None mean: not said.
+    `rules` are paths, made absolute from the folder of the file; `chips` are families of chips (of
+    limits.CHIPS). Empty tuples and None mean: not said.
     """
 
     file: Path | None = None
@@ -31,6 +33,7 @@ class Config:
     skip_rules: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     skip_kinds: tuple[str, ...] = ()
+    chips: tuple[str, ...] = ()
 
 
 def read_config(source: Path) -> Config:
@@ -62,6 +65,7 @@ def with_config(request: Request, config: Config) -> Request:
         skip_rules=request.skip_rules or config.skip_rules,
         exclude=request.exclude or config.exclude,
         skip_kinds=request.skip_kinds or config.skip_kinds,
+        chips=request.chips or config.chips,
     )
 
 
@@ -104,6 +108,7 @@ _KEYS = {
     "skip-rules": _TEXTS,
     "exclude": _TEXTS,
     "skip-kinds": _TEXTS,
+    "soc": _TEXTS,
 }
 
 
@@ -133,4 +138,12 @@ def _checked(table: object, path: Path, prefix: str) -> Config:
         skip_rules=tuple(table.get("skip-rules", ())),
         exclude=tuple(table.get("exclude", ())),
         skip_kinds=tuple(table.get("skip-kinds", ())),
+        chips=_chips(table.get("soc", ()), path, f"{prefix}.soc".lstrip(".")),
     )
+
+
+def _chips(names: Sequence[str], path: Path, place: str) -> tuple[str, ...]:
+    try:
+        return chip_families(names)
+    except ValueError as error:
+        raise UsageError(f"{path}: {place}: {error}.") from None

@@ -49,7 +49,7 @@ class KeptTree:
             program_facts(),
             chosen.release,
             [hashlib.sha256(file.read_bytes()).hexdigest() for file in chosen.rules],
-            [chosen.only_rules, chosen.skip_rules, request.chips, request.diffs],
+            [chosen.only_rules, chosen.skip_rules, chosen.chips, request.diffs],
             repr(replace(chosen.codemods, excluded=frozenset())),
             [tree.place.root.name, tree.prefix],
             sorted(files.excluded),

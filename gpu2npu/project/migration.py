@@ -27,6 +27,7 @@ from gpu2npu.report.launcher import LAUNCHER_NAME, trains_on_several_cards, writ
 from gpu2npu.report.log import LOG_NAME, write_log
 from gpu2npu.report.names import HEAD_BYTES, ReportNames, choose_names, may_be_report
 from gpu2npu.report.tables import write_tables
+from gpu2npu.support.limits import DEFAULT_CHIP
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,8 @@ def _migrate(
     codemods = replace(request.codemods, excluded=excluded)
     jobs = request.jobs or available_cpus()
     planning = PartPlanning(jobs, executor, request.file_timeout, progress)
-    migrator = prepare(request.choice, request.release, place.root, sources, codemods, spread=planning)
+    chips = request.chips or (DEFAULT_CHIP,)
+    migrator = prepare(request.choice, request.release, place.root, sources, codemods, spread=planning, chips=chips)
     files = {path: MigratedFile(path) for path in sources}
     concerned = {
         path: source for path, source in sources.items() if path not in excluded and migrator.concerns(source, path)

@@ -34,7 +34,8 @@ class Migrator(Protocol):
 
 
 class Prepare(Protocol):
-    """Makes a Migrator for the project whose Python files, by path, are `sources`; `spread` plans its parts."""
+    """Makes a Migrator for the project whose Python files, by path, are `sources`; `spread` plans its parts, `chips`
+    are the families of chips (of limits.CHIPS) that it is for."""
 
     def __call__(
         self,
@@ -45,6 +46,7 @@ class Prepare(Protocol):
         codemods: CodemodChoice,
         *,
         spread: Spread = map,
+        chips: tuple[str, ...] = (DEFAULT_CHIP,),
     ) -> Migrator: ...
 
 

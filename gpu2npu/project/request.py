@@ -24,7 +24,7 @@ class Request:
     run_distributed_npu.sh starts for each NPU, a word each; none: it is written for a project on several cards only, to
     be filled in. `codemods` are the structural rewrites. `torch_npu` is the release of torch_npu, "" for the
     newest of the version. `file_timeout` is how many seconds the work on one file may take, None for as long as it
-    likes."""
+    likes. `chips` are families of chips (of limits.CHIPS), none for the usual one."""
 
     source: Path
     version: str
@@ -41,6 +41,7 @@ class Request:
     codemods: CodemodChoice = DEFAULT_CHOICE
     torch_npu: str = ""
     file_timeout: float | None = None
+    chips: tuple[str, ...] = ()
 
     @property
     def release(self) -> str:

@@ -68,7 +68,7 @@ def _migrator(
         replace(tree.request.codemods, excluded=files.excluded),
         GatheredCache(request.cache, contents) if request.cache is not None else None,
         spread=PartPlanning(request.jobs or available_cpus(), executor, request.file_timeout, progress),
-        chips=request.chips,
+        chips=tree.request.chips,
     )
     assert isinstance(engine, AnalysingMigrator) and isinstance(engine.migrator, EngineMigrator)
     return TracedMigrator(engine, engine.migrator)
@@ -92,7 +92,7 @@ def _cache(
     if request.cache is None:
         return None
     shared = shared_facts(
-        migrator.engine, tree.request.rules, request.diffs, request.chips, sorted(tree.request.skip_rules)
+        migrator.engine, tree.request.rules, request.diffs, tree.request.chips, sorted(tree.request.skip_rules)
     )
     return Cache(request.cache, shared, contents)
 

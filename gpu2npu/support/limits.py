@@ -7,7 +7,7 @@ that a tensor may have. One function answers for both.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -121,6 +121,11 @@ def chip_family(name: str) -> str:
     if family is None:
         raise ValueError(f"no chip is called {name!r}; there are {', '.join(CHIPS)}, and names such as Ascend910B2")
     return family
+
+
+def chip_families(names: Sequence[str]) -> tuple[str, ...]:
+    """The families that chips are of, each once. Raises ValueError where no family has a name."""
+    return tuple(dict.fromkeys(map(chip_family, names)))
 
 
 @cache

@@ -123,9 +123,16 @@ def test_what_is_checked(project: Path, tmp_path: Path, paths: str, given: list[
 
 
 def test_every_input_reaches_the_command(project: Path, tmp_path: Path) -> None:
-    inputs = {"version": "2.7.1", "fail_on": "any", "baseline": "my base.json", "sarif_file": "my report.sarif"}
+    inputs = {
+        "version": "2.7.1",
+        "soc": "910A  A3",
+        "fail_on": "any",
+        "baseline": "my base.json",
+        "sarif_file": "my report.sarif",
+    }
     done = step(CHECK, project, stand_in(tmp_path / "bin", "gpu2npu"), **inputs)
-    options = ["check", "--quiet", "--version", "2.7.1", "--baseline", "my base.json", "--format"]
+    options = ["check", "--quiet", "--version", "2.7.1", "--soc", "910A", "--soc", "A3"]
+    options += ["--baseline", "my base.json", "--format"]
     sarif = [*options, "sarif", "--fail-on", "never", "--output", "my report.sarif", "--", "."]
     github = [*options, "github", "--fail-on", "any", "--", "."]
     assert done.stdout.splitlines() == [f"[{line}]" for line in (*sarif, *github)]

@@ -134,6 +134,9 @@ def test_chips(project: Path, run) -> None:
         told = run(".", "-q", "--soc", "Ascend910A", "--soc", "910b").out
         assert "  On 910A: Chips of the first generation" in told and "Ascend910A, Ascend910B)" in told
     assert "npu-limit" not in run(".", "-q", "--soc", "A3").out
+    (project / "gpu2npu.toml").write_text('soc = ["910A", "A3"]\n')
+    assert "  On 910A: Chips of the first generation" in run(".", "-q").out
+    assert "npu-limit" not in run(".", "-q", "--soc", "A3").out
     wrong = run(".", "--soc", "310B4")
     assert wrong.code == 2 and "no chip is called '310B4'" in wrong.err
 

@@ -16,6 +16,7 @@ rules = ["ours/rules.json"]
 skip-rules = ["data-parallel"]
 exclude = ["third_party"]
 skip-kinds = ["shell"]
+soc = ["Ascend910B2", "910b", "A3"]
 """
 
 
@@ -35,6 +36,7 @@ def test_every_key(tmp_path: Path, name: str, head: str) -> None:
         skip_rules=("data-parallel",),
         exclude=("third_party",),
         skip_kinds=("shell",),
+        chips=("910B", "910_93"),
     )
     assert read_config(tmp_path) == expected
     assert read_config(tmp_path / "train.py") == expected
@@ -73,12 +75,13 @@ def test_a_broken_pyproject_that_does_not_mention_the_tool_is_none_of_its_busine
         (b"version = 2", "version: must be a text."),
         (
             b"verson = '2.1.0'",
-            "verson: is an unknown key; known: version, torch-npu, rules, skip-rules, exclude, skip-kinds.",
+            "verson: is an unknown key; known: version, torch-npu, rules, skip-rules, exclude, skip-kinds, soc.",
         ),
         (b"version = '2.0'", "version: PyTorch version '2.0' is not known; use one of 1.11.0, 2.1.0"),
         (b"rules = 'one.json'", "rules: must be a list of texts."),
         (b"exclude = ['a', 1]", "exclude: must be a list of texts."),
         (b"skip-kinds = ['shel']", "skip-kinds: 'shel' is no kind of files; known: shell, "),
+        (b"soc = ['H100']", "soc: no chip is called 'H100'; there are 910A"),
         (b"version = ", "is not TOML: "),
         (b"\xff", "is not UTF-8 (byte 0)."),
         (b"a = " + b"[" * 50_000, "is "),
