@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 
-from gpu2npu.engine.filling import fill, in_f_strings, is_operand_template
+from gpu2npu.engine.filling import fill, in_f_strings, is_loose, is_operand_template
 from gpu2npu.engine.imports import import_of
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.table import RuleTable
@@ -34,8 +34,6 @@ from gpu2npu.rulebook.template import Piece, parse_template
 # The name that a dotted one begins with.
 _FIRST = r"(?<![\w.'\"]){}(?=\.[A-Za-z_])"
 _ANY_FIRST = re.compile(_FIRST.format(r"[A-Za-z_]\w*"))
-# What holds a whole expression, so that no operator beside it can take a part of it.
-_LOOSE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.Return, ast.keyword)
 
 _TRAILING_COMMA = re.compile(r"(?:[ \t]*,)?")
 
@@ -92,7 +90,7 @@ class Calls:
         if code is not None and has_comment(self.file, node):  # which the replacement would lose
             code = None
         if code is not None:
-            if not (is_operand_template(template) or self._is_loose(node)):
+            if not (is_operand_template(template) or is_loose(self.file, node)):
                 code = ("(", *code, ")")
             code, needs = self._spelled(code, rule, node, scope)
             code = in_f_strings(self.file, node, code)
@@ -101,10 +99,6 @@ class Calls:
             return False
         self.matches.edits.append(Edit(place, code, rule.id, rule.why, needs=needs))
         return True
-
-    def _is_loose(self, node: ast.Call) -> bool:
-        parent = self.file.parents[node]
-        return isinstance(parent, _LOOSE) or (isinstance(parent, ast.Call) and parent.func is not node)
 
     def _rename(self, rule: Rule, name: str, node: ast.Call, api: str, scope: Scope) -> bool:
         assert isinstance(rule.match, CallMatch)

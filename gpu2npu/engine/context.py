@@ -13,7 +13,7 @@ from gpu2npu.engine.words import is_word
 from gpu2npu.python.kinds import ObjectKinds
 from gpu2npu.python.project import Project, no_file
 from gpu2npu.python.source import words
-from gpu2npu.rulebook.kinds import AttributeMatch, MethodMatch, NameMatch
+from gpu2npu.rulebook.kinds import AttributeMatch, CodeMatch, MethodMatch, NameMatch
 from gpu2npu.rulebook.rule import Role, Rulebook
 
 _LAST_WORD = re.compile(rb"\w+$")
@@ -29,7 +29,8 @@ class ProjectContext:
     `own_members` has, for members that rules match, such as `cuda`, the files in which some class seems to define them.
     `parameters` has, for methods of the project's classes of which some definition has a parameter that a role of
     strings names, such as `device`, the names of the parameters of each definition, without `self`.
-    `taken_names` are names that some file imports from another module of the project: they must go on existing.
+    `taken_names` are names that some file imports from another module of the project: they must go on existing; each
+    by itself, and after the last name of that module.
     `project` is the model of these files in this process.
     """
 
@@ -67,7 +68,8 @@ def scan_project(
     matches = [rule.match for rule in rulebook.rules]
     methods = frozenset(match.method.encode() for match in matches if isinstance(match, MethodMatch))
     attributes = frozenset(match.attribute.encode() for match in matches if isinstance(match, AttributeMatch))
-    leaves = frozenset(match.name.rpartition(".")[2].encode() for match in matches if isinstance(match, NameMatch))
+    leaves = frozenset(match.word.encode() for match in matches if isinstance(match, NameMatch))
+    leaves |= {part.encode() for match in matches if isinstance(match, CodeMatch) for part in match.pattern.parts}
     wanted = methods | attributes | leaves
     spelled = {path: wanted.intersection(words(source)) for path, source in files.items()}
     return ProjectContext(
@@ -133,6 +135,7 @@ def _parameter_names(listed: bytes) -> tuple[str, ...]:
 def _taken_names(leaves: frozenset[bytes], files: Mapping[str, bytes], spelled: Mapping[str, Words]) -> frozenset[str]:
     """The leaves of rule names (`cuda`) that a file takes from a module other than torch, by import or attribute.
 
+    Each stands there by itself and with the last name of the module it is taken from, `devices.cuda`.
     For `from devices import *` the module's own last name, `devices`, followed by a star, stands for all it has.
 
     It looks no closer than that: to keep a name alive that nobody needs costs an `as`, to lose one costs a bug.
@@ -146,13 +149,13 @@ def _taken_names(leaves: frozenset[bytes], files: Mapping[str, bytes], spelled: 
         for module, names in _FROM_IMPORT.findall(b"\n" + data):
             if names.strip().startswith(b"*"):
                 taken.add(module.rpartition(b".")[2] + b"*")
-            taken |= leaves.intersection(words(names))
-        for leaf in (spelled[path] & leaves) - taken:
+            imported = leaves.intersection(words(names))
+            taken |= imported | {module.rpartition(b".")[2] + b"." + name for name in imported}
+        for leaf in spelled[path] & leaves:
             for found in _pattern(_READ, leaf).finditer(data):
                 owner = _LAST_WORD.search(data, max(0, found.start() - 100), found.start())
                 if owner is not None and owner[0] in stems:
-                    taken.add(leaf)
-                    break
+                    taken |= {leaf, owner[0] + b"." + leaf}
     return frozenset(name.decode() for name in taken)
 
 

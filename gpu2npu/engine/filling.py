@@ -15,10 +15,12 @@ from gpu2npu.records import Code
 from gpu2npu.rulebook.template import Piece, parse_template
 
 # Expressions that need no parentheses wherever they are put.
-_ATOMS = (
+ATOMS = (
     ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.JoinedStr, ast.List, ast.Dict, ast.Set,
     ast.ListComp, ast.DictComp, ast.SetComp,
 )  # fmt: skip
+# What holds a whole expression, so that no operator beside it can take a part of it.
+_LOOSE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.Return, ast.keyword)
 # What may give something else, or do something more, the second time.
 _EFFECTS = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 _COMMA = re.compile(r"\s*,\s*")
@@ -38,7 +40,7 @@ def fill(file: PythonFile, pieces: Sequence[Piece], part: Callable[[Piece], Fill
             lone = False
             continue
         found = part(piece)
-        if found is None or (pieces.count(piece) > 1 and _has_effects(found)):
+        if found is None or (pieces.count(piece) > 1 and has_effects(found)):
             return None
         if isinstance(found, ast.expr):
             code += _expression(file, pieces, index, found)
@@ -70,7 +72,7 @@ def _arguments(file: PythonFile, given: list[ast.expr | ast.keyword]) -> list[Co
     return [(bounds[0][0], bounds[-1][1])]
 
 
-def _has_effects(found: Filling) -> bool:
+def has_effects(found: Filling) -> bool:
     """Return whether evaluating the code twice may differ from evaluating it once: `next(batches)`."""
     nodes = [found] if isinstance(found, ast.expr) else found
     return any(isinstance(inner, _EFFECTS) for node in nodes for inner in ast.walk(node))
@@ -80,7 +82,7 @@ def _is_operand(pieces: Sequence[Piece], index: int, found: ast.expr) -> bool:
     """Return whether no operator beside it can take a part of it."""
     if isinstance(found, ast.Constant) and type(found.value) is int:  # 1.npu() is not code
         return index + 1 == len(pieces) or not (pieces[index + 1].text or "").lstrip().startswith(".")
-    return isinstance(found, _ATOMS)
+    return isinstance(found, ATOMS)
 
 
 def _is_enclosed(pieces: Sequence[Piece], index: int, found: ast.expr) -> bool:
@@ -92,11 +94,17 @@ def _is_enclosed(pieces: Sequence[Piece], index: int, found: ast.expr) -> bool:
     return before.endswith(("(", "[", "{", ",", "=")) and after.startswith((")", "]", "}", ","))
 
 
+def is_loose(file: PythonFile, node: ast.expr) -> bool:
+    """Return whether an expression stands where any other may stand without parentheses around it."""
+    parent = file.parents[node]
+    return isinstance(parent, _LOOSE) or (isinstance(parent, ast.Call) and parent.func is not node)
+
+
 @lru_cache
 def is_operand_template(template: str) -> bool:
     """Return whether what the template gives is one operand, whatever it is filled with."""
     text = "".join(piece.text if piece.text is not None else "x" for piece in parse_template(template))
-    return isinstance(parse_expression(text), _ATOMS)
+    return isinstance(parse_expression(text), ATOMS)
 
 
 def in_f_strings(file: PythonFile, node: ast.expr, code: tuple[Code, ...]) -> tuple[Code, ...] | None:

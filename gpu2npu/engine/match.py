@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpu2npu.engine.calls import Calls
+from gpu2npu.engine.code_rules import CodeRules
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.literals import Literals
 from gpu2npu.engine.matches import Matches, Question
@@ -37,6 +38,7 @@ _FLAG_HOLDERS = frozenset({"args", "opt", "opts", "options", "flags", "FLAGS", "
 def find_matches(names: Names, context: ProjectContext, table: RuleTable, skips: Skips) -> Matches:
     """Every edit and finding that the rules of the table have for a file."""
     matcher = _Matcher(names, context, table, may_rename=not skips.lines)
+    matcher.settled |= CodeRules(names, context, table, matcher.matches, may_import=not skips.lines).run()
     matcher.run()
     matcher.renames.finish_imports()
     matcher.renames.unused_imports()

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpu2npu.engine.matches import Matches
+from gpu2npu.engine.removal import removal
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.interface import IMPORTERS
 from gpu2npu.python.names import Names
 from gpu2npu.python.syntax import Import, elements, import_module, imported_names, last_name, member_of, string_value
-from gpu2npu.python.tokens import statement_end
-from gpu2npu.records import Bounds, Edit, FindingKind, Found, Operation, Severity
+from gpu2npu.records import FindingKind, Found, Severity
 from gpu2npu.rulebook.kinds import ImportMatch
 from gpu2npu.rulebook.rule import Rule, Rulebook
 
@@ -64,7 +64,7 @@ class Packages:
             if not rule.then.remove or self.is_optional(node):
                 continue
             if len(named) == len(matched):
-                self.remove(rule, node)
+                self.matches.edits.append(removal(self.file, node, rule.id, rule.why))
                 return True
             if rule.then.report is None:
                 message = f"{rule.why} The statement imports something else as well: take this out by hand."
@@ -146,30 +146,6 @@ class Packages:
                 return True
             below = above
         return False
-
-    def remove(self, rule: Rule, node: Import) -> None:
-        """Take the statement out with its line; where the block would be empty, `pass` stands in for it."""
-        place = self.file.bounds(node)
-        line = self._own_line(node, place)
-        if line is not None:
-            whole = place[0], line[0] + len(self.file.text[line[0] : line[1]].rstrip())  # a comment goes with it
-            edit = Edit(whole, "", rule.id, rule.why, replaced=line, operation=Operation.DELETE)
-        else:
-            edit = Edit(place, "pass", rule.id, rule.why)
-        self.matches.edits.append(edit)
-
-    def _own_line(self, node: ast.stmt, place: Bounds) -> Bounds | None:
-        """The bounds of the whole lines that a statement has for itself; None where it shares them, or is the only one
-        of its block."""
-        block = self.file.block(node)
-        indentation = self.file.indentation(place[0])
-        end = statement_end(self.file.text, place[1])
-        if len(block) == 1 or self.file.line_before(place[0]) != indentation:
-            return None
-        after = block[block.index(node) + 1 :]
-        if after and self.file.bounds(after[0])[0] < end:  # import a; import b
-            return None
-        return place[0] - len(indentation), end
 
 
 # `try` with `except*` is a node of its own from Python 3.11 on.

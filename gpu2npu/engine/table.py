@@ -16,6 +16,7 @@ from gpu2npu.rulebook.kinds import (
     ArgumentMatch,
     AttributeMatch,
     CallMatch,
+    CodeMatch,
     CommandMatch,
     EnvironmentMatch,
     Evidence,
@@ -100,6 +101,7 @@ class RuleTable:
     variables: dict[str, Rule]
     families: dict[str, Rule]
     commands: dict[str, Rule]
+    codes: dict[str, list[Rule]]
 
     @cached_property
     def pattern_texts(self) -> frozenset[str]:
@@ -189,6 +191,7 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
         variables=variables,
         families=families,
         commands=first(CommandMatch),
+        codes=index.get(CodeMatch, {}),
     )
 
 

@@ -186,7 +186,9 @@ class _Reasons:
             return self._of_method(match, site, names, shown)
         if isinstance(match, AttributeMatch):
             return self._of_attribute(match, site, names, shown)
-        wanted = match.qualified or ""
+        wanted = match.qualified
+        if wanted is None:
+            return f"the code here is other than the rule's: it matches {match.text}"
         if not isinstance(match, NameMatch) and site.call is None:
             return f"`{shown}` is not called here"
         meaning = names.qualified(site.node, site.scope)

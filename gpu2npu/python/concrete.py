@@ -68,11 +68,19 @@ def argument_bounds(file: PythonFile, call: ast.Call) -> list[Bounds] | None:
 
 def has_comment(file: PythonFile, node: ast.expr) -> bool:
     """Return whether a comment stands inside an expression."""
+    return bool(comments(file, node))
+
+
+def comments(file: PythonFile, node: ast.expr) -> list[int]:
+    """The offsets at which comments inside an expression begin."""
     code = file.code(node)
     if "#" not in code:
-        return False
-    tokens = tokenize.generate_tokens(io.StringIO(f"({code})").readline)
-    return any(token.type == tokenize.COMMENT for token in tokens)
+        return []
+    text = f"({code})"
+    starts = Lines.of(text).starts
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    found = [token.start for token in tokens if token.type == tokenize.COMMENT]
+    return [file.bounds(node)[0] + starts[line - 1] + column - 1 for line, column in found]
 
 
 def outer_bounds(file: PythonFile, node: ast.expr) -> Bounds:

@@ -32,11 +32,12 @@ MATCHES: dict[str, dict[str, Any]] = {
     "import": {"import": "lib"},
     "environment": {"environment": "LIB_*"},
     "command": {"command": "nvidia-smi"},
+    "code": {"code": "lib.load($X, ...)"},
 }
 FITTING = {
     "rename": {"name", "method", "attribute", "string", "pattern", "call", "argument", "environment", "command"},
-    "replace": {"call", "argument"},
-    "remove": {"import", "argument"},
+    "replace": {"call", "argument", "code"},
+    "remove": {"import", "argument", "code"},
     "report": set(MATCHES),
     "trait": set(MATCHES),
     "keep": set(MATCHES),
@@ -157,3 +158,32 @@ def test_the_built_in_files_pass(path: Path) -> None:
     before = copy.deepcopy(document)
     check_document(document, path)
     assert document == before
+
+
+@pytest.mark.parametrize(
+    ("code", "new", "said"),
+    [
+        ("lib.f($X", "1", "is not one expression of Python"),
+        ("lib.f($x)", "1", "a dollar without a name at character 7; write $X, in capital letters"),
+        ("$X + $Y", "1", "has no name of code, by which it could be found"),
+        ("f($X)", "1", "'f' in 'f($X)' is no builtin; write a qualified name (lib.f), or $F for any expression"),
+        ("lib.f(lambda: $X)", "1", "has what a pattern cannot have: Lambda"),
+        ("lib.f(..., $X)", "1", "arguments by position stand behind `...`"),
+        ("lib.f($X)", "lib.g($X, $X)", "$X stands 2 times in it, so that its code would run 2 times"),
+        ("lib.f($X)", "lib.g($Y)", "the metavariable $Y is not in the pattern"),
+        ("lib.f($X)", "lib.g(...)", "`...` stands for the arguments that `...` of the pattern matches"),
+        ("lib.f($X)", "lib.g($X", "then.replace (rule 'mine'): 'lib.g($X' is not one expression"),
+    ],
+)
+def test_what_a_pattern_of_code_cannot_be(code: str, new: str, said: str) -> None:
+    assert said in refusal(match={"code": code}, then={"replace": new})
+
+
+def test_the_types_of_metavariables_are_those_of_the_pattern() -> None:
+    match = {"code": "lib.f($X)", "types": {"Y": "tensor"}}
+    assert "match.types.Y" in refusal(match=match, then={"remove": True})
+
+
+def test_what_is_a_name_or_a_literal_may_stand_twice() -> None:
+    match = {"code": "lib.f($X)", "types": {"X": "literal"}}
+    check_document({"rules": [{**RULE, "match": match, "then": {"replace": "lib.g($X, $X)"}}]}, Path("mine.json"))

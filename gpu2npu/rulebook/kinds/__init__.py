@@ -6,6 +6,7 @@ from gpu2npu.rulebook.kinds.argument import ArgumentMatch
 from gpu2npu.rulebook.kinds.attribute import AttributeMatch
 from gpu2npu.rulebook.kinds.base import Evidence, Match
 from gpu2npu.rulebook.kinds.call import CallMatch
+from gpu2npu.rulebook.kinds.code import CodeMatch
 from gpu2npu.rulebook.kinds.command import CommandMatch
 from gpu2npu.rulebook.kinds.environment import EnvironmentMatch
 from gpu2npu.rulebook.kinds.import_ import ImportMatch
@@ -25,6 +26,7 @@ _ALL: tuple[type[Match], ...] = (
     ImportMatch,
     EnvironmentMatch,
     CommandMatch,
+    CodeMatch,
 )
 # The kinds by the key that only entries of the kind have.
 KINDS = {kind.key: kind for kind in _ALL}
@@ -40,6 +42,7 @@ __all__ = [
     "ArgumentMatch",
     "AttributeMatch",
     "CallMatch",
+    "CodeMatch",
     "CommandMatch",
     "EnvironmentMatch",
     "Evidence",

@@ -1,0 +1,188 @@
+"""Code that is like a pattern: names by what they mean, arguments by the parameters they are for."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpu2npu.python.instances import Instances
+from gpu2npu.python.names import Names
+from gpu2npu.python.scopes import Scope
+from gpu2npu.python.syntax import FUNCTIONS, argument_keyword, argument_value, arguments, is_unpacked, parameters
+from gpu2npu.rulebook.code_pattern import ANYTHING, CodePattern, is_rest, metavariable, qualified_name
+
+Argument = ast.expr | ast.keyword
+
+_DEVICE = re.compile(r"(cuda|gpu|cpu|npu|mps|xpu|hip|meta)(:\d+)?")
+_DTYPE = re.compile(r"torch\.(b?float\w*|half|double|u?int\d*|long|short|bool|complex\w*|q?u?int\w*)")
+
+
+@dataclass
+class Matched:
+    """The code that a pattern matched.
+
+    `values` are those of its metavariables, `ignored` what `$_` stands for, `rest` the further arguments; `names` are
+    the nodes that the pattern's names stand for; `arguments` those of the outermost call, each with the argument of
+    the pattern that it is, None for one of the rest.
+    """
+
+    node: ast.expr
+    scope: Scope
+    values: dict[str, ast.expr] = field(default_factory=dict)
+    rest: list[Argument] = field(default_factory=list)
+    ignored: list[Argument] = field(default_factory=list)
+    names: list[ast.expr] = field(default_factory=list)
+    arguments: list[tuple[Argument, Argument | None]] = field(default_factory=list)
+
+
+class CodeMatcher:
+    """Matches the expressions of one file."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.instances = Instances(names)
+
+    def match(
+        self, pattern: CodePattern, node: ast.expr, scope: Scope, types: Mapping[str, str], signature: Sequence[str]
+    ) -> Matched | None:
+        """Match an expression against a pattern whose metavariables are of `types`; `signature` names the parameters
+        of the function that is called outermost."""
+        matched = Matched(node, scope)
+        attempt = _Attempt(self, matched, types, signature)
+        return matched if attempt.is_like(pattern.tree, node) else None
+
+    def is_of(self, kind: str, node: ast.expr, scope: Scope) -> bool:
+        """Return whether an expression is what a type asks for."""
+        if kind == "name":
+            return isinstance(node, ast.Name)
+        if kind == "literal":
+            return is_literal(node)
+        if kind == "dtype":
+            return _DTYPE.fullmatch(self.names.qualified(node, scope) or "") is not None
+        if kind == "device":
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                return _DEVICE.fullmatch(node.value) is not None
+            return "torch.device" in self.names.callees(node, scope)
+        if kind == "tensor":
+            return self.instances.types.is_tensor(node, scope)
+        return self.instances.is_one(node, scope, "torch.nn.Module" if kind == "module" else kind) is True or (
+            kind == "module" and self._is_module(node, scope)
+        )
+
+    def _is_module(self, node: ast.expr, scope: Scope) -> bool:
+        library = self.names.project.library
+        types = self.instances.types.of(node, scope)
+        return bool(types) and all(isinstance(each, str) and library.is_module_class(each) for each in types)
+
+
+class _Attempt:
+    """One try to match a pattern."""
+
+    def __init__(
+        self, matcher: CodeMatcher, matched: Matched, types: Mapping[str, str], signature: Sequence[str]
+    ) -> None:
+        self.matcher = matcher
+        self.matched = matched
+        self.types = types
+        self.signature = signature
+
+    def is_like(self, pattern: ast.AST, node: ast.AST) -> bool:
+        name = metavariable(pattern)
+        if name is not None:
+            return isinstance(node, ast.expr) and self._bind(name, node)
+        qualified = qualified_name(pattern)
+        if qualified is not None:
+            return isinstance(node, (ast.Name, ast.Attribute)) and self._is_named(qualified, node)
+        if type(pattern) is not type(node):
+            return False
+        if isinstance(pattern, ast.Constant) and isinstance(node, ast.Constant):
+            return type(pattern.value) is type(node.value) and pattern.value == node.value
+        if isinstance(pattern, ast.Call) and isinstance(node, ast.Call):
+            return self.is_like(pattern.func, node.func) and self._arguments(pattern, node)
+        if isinstance(pattern, ast.Attribute) and isinstance(node, ast.Attribute):
+            self.matched.names.append(node)
+            return pattern.attr == node.attr and self.is_like(pattern.value, node.value)
+        return all(
+            self._is_like_part(getattr(pattern, name), getattr(node, name)) for name in pattern._fields if name != "ctx"
+        )
+
+    def _is_like_part(self, pattern: object, node: object) -> bool:
+        if isinstance(pattern, list) and isinstance(node, list):
+            if pattern and is_rest(pattern[-1]):
+                pattern, node = pattern[:-1], node[: len(pattern) - 1]
+            return len(pattern) == len(node) and all(map(self._is_like_part, pattern, node))
+        if isinstance(pattern, ast.AST) and isinstance(node, ast.AST):
+            return self.is_like(pattern, node)
+        return pattern == node
+
+    def _bind(self, name: str, node: ast.expr) -> bool:
+        if name == ANYTHING:
+            self.matched.ignored.append(node)
+            return True
+        if isinstance(node, ast.Starred):
+            return False
+        known = self.matched.values.setdefault(name, node)
+        if known is not node:
+            return ast.dump(known) == ast.dump(node)
+        return name not in self.types or self.matcher.is_of(self.types[name], node, self.matched.scope)
+
+    def _is_named(self, qualified: str, node: ast.Name | ast.Attribute) -> bool:
+        self.matched.names.append(node)
+        scope = self.matched.scope
+        if "." not in qualified:
+            return isinstance(node, ast.Name) and node.id == qualified and scope.lookup(qualified) is None
+        return self.matcher.names.qualified(node, scope) == qualified
+
+    def _arguments(self, pattern: ast.Call, node: ast.Call) -> bool:
+        wanted = [each for each in arguments(pattern) if not is_rest(each)]
+        given = arguments(node)
+        has_rest = any(map(is_rest, pattern.args))
+        is_outermost = node is self.matched.node
+        signature = (self.signature if is_outermost else ()) or self._own_signature(node)
+        places = dict(_places(given, signature))
+        paired: dict[int, Argument] = {}
+        for place, at in _places(wanted, signature):
+            index = places.get(place)
+            if index is None or index in paired:
+                return False
+            if not self.is_like(argument_value(wanted[at]), argument_value(given[index])):
+                return False
+            paired[index] = wanted[at]
+        rest = [each for index, each in enumerate(given) if index not in paired]
+        if is_outermost:
+            self.matched.arguments += [(each, paired.get(index)) for index, each in enumerate(given)]
+        if rest and has_rest:
+            self.matched.rest = rest
+        return has_rest or not rest
+
+    def _own_signature(self, node: ast.Call) -> tuple[str, ...]:
+        """The parameters of a function of the project that is called."""
+        found = self.matcher.names.definition(node.func, self.matched.scope)
+        if found is None or not isinstance(found.bound.node, FUNCTIONS):
+            return ()
+        return tuple(parameter.arg for parameter in parameters(found.bound.node))
+
+
+def _places(given: Sequence[Argument], signature: Sequence[str]) -> Iterator[tuple[str | int, int]]:
+    """The parameters that arguments are for, by name where that is known, else by position; with the argument's
+    index. Behind a star positions are not known."""
+    is_counted = True
+    for index, each in enumerate(given):
+        keyword = argument_keyword(each)
+        if is_unpacked(each):
+            is_counted = is_counted and not isinstance(each, ast.Starred)
+        elif keyword is not None:
+            yield keyword, index
+        elif is_counted:
+            yield signature[index] if index < len(signature) else index, index
+
+
+def is_literal(node: ast.AST) -> bool:
+    """Return whether an expression is a constant, or a display of constants."""
+    if isinstance(node, ast.UnaryOp):
+        return is_literal(node.operand)
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        return all(map(is_literal, node.elts))
+    return isinstance(node, ast.Constant)

@@ -1,0 +1,158 @@
+"""Rules for code patterns: what they match, what is written, and what becomes of imports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpu2npu.engine import scan_project
+from gpu2npu.formats.dispatch import migrate_file
+from gpu2npu.records import FindingKind
+from gpu2npu.rulebook import load_rulebook
+
+NORM = {
+    "id": "norm",
+    "match": {"code": "lib.gpu.norm($X, eps=$EPS, ...)", "signature": ["x", "eps"]},
+    "then": {"replace": "lib.npu.norm($X, epsilon=$EPS, ...)"},
+}
+
+
+def code_rule(code: str, new: str, **match: object) -> dict:
+    return {"id": "r", "match": {"code": code, **match}, "then": {"replace": new}}
+
+
+def text_of(result, before: str) -> str:
+    assert result.failure is None
+    return before if result.content is None else result.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("from lib.gpu import norm\ny = norm(x, eps=1)\n", "from lib.npu import norm\ny = norm(x, epsilon=1)\n"),
+        ("from lib.gpu import norm as n\ny = n(x, 1)\n", "from lib.npu import norm as n\ny = n(x, epsilon=1)\n"),
+        ("import lib\ny = lib.gpu.norm(eps=1, x=z)\n", "import lib\ny = lib.npu.norm(z, epsilon=1)\n"),
+        ("import lib as l\ny = l.gpu.norm(x, eps=1)\n", "import lib as l\ny = l.npu.norm(x, epsilon=1)\n"),
+        ("import lib.gpu\ny = lib.gpu.norm(x, 1)\n", "import lib.npu\ny = lib.npu.norm(x, epsilon=1)\n"),
+        ("from lib import gpu\ny = gpu.norm(x, 1)\n", "import lib.npu\ny = lib.npu.norm(x, epsilon=1)\n"),
+        (
+            "from lib.gpu import norm, other\ny = norm(x, 1)\nother()\n",
+            "from lib.gpu import other\nimport lib.npu\ny = lib.npu.norm(x, epsilon=1)\nother()\n",
+        ),
+        (
+            "from lib.gpu import norm\ny = norm(x, 1)\nz = norm\n",
+            "from lib.gpu import norm\nimport lib.npu\ny = lib.npu.norm(x, epsilon=1)\nz = norm\n",
+        ),
+        (
+            "from lib.gpu import norm\ny = norm(norm(x, 1), eps=f(2), out=o)\n",
+            "from lib.npu import norm\ny = norm(norm(x, epsilon=1), epsilon=f(2), out=o)\n",
+        ),
+        (
+            "from lib.gpu import norm\ny = norm(\n    x,  # input\n    eps=1e-5,  # small\n)\n",
+            "from lib.npu import norm\ny = norm(\n    x,  # input\n    epsilon=1e-5,  # small\n)\n",
+        ),
+    ],
+)
+def test_names_are_resolved_and_arguments_go_by_the_signature(migrate_with, before: str, after: str) -> None:
+    assert text_of(migrate_with([NORM], before), before) == after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def norm(x, eps): ...\ny = norm(x, eps=1)\n",
+        "from other.gpu import norm\ny = norm(x, eps=1)\n",
+        "from lib.gpu import norm\ny = norm(x)\n",
+        "from lib.gpu import norm\ny = norm(*xs, eps=1)\n",
+        "from lib.gpu import norm\ndef f(norm):\n    return norm(x, eps=1)\n",
+        "from lib.gpu import norm\ny = norm(x, eps=1)  # gpu2npu: skip\n",
+    ],
+)
+def test_other_code_stays(migrate_with, text: str) -> None:
+    assert text_of(migrate_with([NORM], text), text) == text
+
+
+@pytest.mark.parametrize(
+    ("rule", "before", "after"),
+    [
+        (code_rule("lib.f($X, $X)", "lib.g($X)"), "lib.f(a, a)\nlib.f(a, b)\n", "lib.g(a)\nlib.f(a, b)\n"),
+        (code_rule("lib.f($X, $Y)", "lib.g($Y, $X)"), "lib.f(a + b, (c, d))\n", "lib.g((c, d), a + b)\n"),
+        (code_rule("lib.f($X)", "$X + 1"), "y = lib.f(a) * 2\n", "y = (a + 1) * 2\n"),
+        (code_rule("lib.f($X)", "$X"), "y = lib.f(a + b) * 2\n", "y = (a + b) * 2\n"),
+        (code_rule("lib.f($X)", "$X.npu()"), "y = lib.f(a + b)\n", "y = (a + b).npu()\n"),
+        (code_rule("lib.f($X, 'gpu')", "lib.f($X, 'npu')"), "lib.f(a, 'gpu')\nlib.f(a, 'cpu')\n",
+         "lib.f(a, 'npu')\nlib.f(a, 'cpu')\n"),
+        (code_rule("lib.f(...)", "lib.g(..., k=1)"), "lib.f(a, *b, c=2)\n", "lib.g(a, *b, c=2, k=1)\n"),
+        (code_rule("lib.f(...)", "lib.g(..., k=1)"), "lib.f()\n", "lib.g(k=1)\n"),
+        (code_rule("lib.f(lib.h($X))", "lib.g($X)"), "lib.f(lib.h(a))\nlib.f(lib.k(a))\n",
+         "lib.g(a)\nlib.f(lib.k(a))\n"),
+        (code_rule("lib.mode == 'gpu'", "lib.mode == 'npu'"), "x = lib.mode == 'gpu'\n", "x = lib.mode == 'npu'\n"),
+        (code_rule("$X.on_gpu", "$X.is_npu()", types={"X": "lib.Batch"}),
+         "b = lib.Batch()\nif b.on_gpu: ...\nif c.on_gpu: ...\n",
+         "b = lib.Batch()\nif b.is_npu(): ...\nif c.on_gpu: ...\n"),
+        (code_rule("$X.to_gpu()", "$X.npu", types={"X": "lib.Batch"}),
+         "def f(b: lib.Batch):\n    return b.to_gpu()\n", "def f(b: lib.Batch):\n    return b.npu\n"),
+        (code_rule("$X.to_gpu($D)", "$X.to_npu($D)", types={"X": "tensor"}),
+         "import torch\nx = torch.ones(2)\nx.to_gpu(0)\ny.to_gpu(0)\n",
+         "import torch\nx = torch.ones(2)\nx.to_npu(0)\ny.to_gpu(0)\n"),
+        (code_rule("lib.f($D)", "lib.g($D)", types={"D": "dtype"}),
+         "import torch\nlib.f(torch.float16)\nlib.f(2)\n", "import torch\nlib.g(torch.float16)\nlib.f(2)\n"),
+        (code_rule("lib.f($D)", "lib.g($D, $D)", types={"D": "literal"}), "lib.f(-1)\nlib.f(h())\n",
+         "lib.g(-1, -1)\nlib.f(h())\n"),
+        (code_rule("lib.f($D)", "lib.g($D)", types={"D": "device"}),
+         "import torch\nd = torch.device(n)\nlib.f(d)\nlib.f(k)\n",
+         "import torch\nd = torch.device(n)\nlib.g(d)\nlib.f(k)\n"),
+        (code_rule("lib.f($M)", "lib.g($M)", types={"M": "module"}),
+         "import torch\nm = torch.nn.Linear(1, 2)\nlib.f(m)\nlib.f(k)\n",
+         "import torch\nm = torch.nn.Linear(1, 2)\nlib.g(m)\nlib.f(k)\n"),
+        (code_rule("print($X)", "lib.log($X)"), "print(a)\n", "lib.log(a)\n"),
+    ],
+)  # fmt: skip
+def test_patterns(migrate_with, rule: dict, before: str, after: str) -> None:
+    result = migrate_with([rule], f"import lib\n{before}")
+    kept = "import lib\n" if "lib" in after or "lib" not in before else ""
+    assert text_of(result, f"import lib\n{before}") == kept + after
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (code_rule("lib.f($X, ...)", "lib.g($X)"), "lib.f(a, h())\n"),  # h() would no longer run
+        (code_rule("lib.f($X, $Y)", "lib.g($Y, $X)"), "lib.f(\n    a,  # why\n    b,\n)\n"),
+        (code_rule("lib.f($X)", "other.g($X)"), "def k(other):\n    lib.f(other)\n"),
+        (code_rule("$X.on_gpu", "$X.is_npu()", types={"X": "lib.Batch"}), "b = lib.Batch()\nb.on_gpu = 1\n"),
+    ],
+)
+def test_what_does_not_fit_is_reported(migrate_with, rule: dict, text: str) -> None:
+    result = migrate_with([rule], f"import lib\n{text}")
+    assert result.content is None
+    assert [finding.kind for finding in result.findings if finding.rule == "r"] == [FindingKind.REVIEW]
+
+
+def test_a_statement_is_removed_with_its_import(migrate_with) -> None:
+    rule = {"id": "r", "match": {"code": "lib.gpu.init(...)"}, "then": {"remove": True}}
+    before = (
+        "from lib.gpu import init\nimport os\n\n\ndef main():\n    init(0)  # once\n    work()\n    x = os.init(1)\n"
+    )
+    after = "import os\n\n\ndef main():\n    work()\n    x = os.init(1)\n"
+    assert text_of(migrate_with([rule], before), before) == after
+
+
+FILES = {
+    "team.py": b"from lib.gpu import norm\n",
+    "a.py": b"from team import norm\ny = norm(x, 1)\n",
+    "b.py": b"from lib.gpu import norm\ny = norm(x, 1)\n",
+    "c.py": b"from b import norm\nz = norm\n",
+    "d.py": b"from lib.gpu import norm\ny = norm(x, 1)\n",
+}
+
+
+def test_names_are_followed_through_files(migrate_with, tmp_path: Path) -> None:
+    migrate_with([NORM], "")
+    rulebook = load_rulebook([tmp_path / "own.json"])
+    context = scan_project(FILES, rulebook, "2.1.0", FILES.__getitem__)
+    after = {path: migrate_file(data, path, rulebook, context).content for path, data in FILES.items()}
+    moved = b"from lib.npu import norm\ny = norm(x, epsilon=1)\n"
+    kept = b"from lib.gpu import norm\nimport lib.npu\ny = lib.npu.norm(x, epsilon=1)\n"  # c.py takes norm from it
+    assert after == {"team.py": None, "a.py": moved, "b.py": kept, "c.py": None, "d.py": moved}
