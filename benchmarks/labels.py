@@ -148,6 +148,7 @@ def _judge_tree(tree: Path, labels: list[Label], jobs: int | None) -> list[Judge
         codemods: CodemodChoice,
         *,
         spread: Spread = map,
+        chips: tuple[str, ...] = (),
     ) -> Migrator:
         return _Only(prepare_engine(rules, version, root, sources, codemods, spread=spread), paths)
 
