@@ -19,6 +19,8 @@ from gpu2npu.project.request import Request
 from gpu2npu.records import Change, Finding, MigratedFile
 from gpu2npu.report.check_result import Cause, CheckResult, Part, Readiness
 from gpu2npu.report.tables import CHANGE_LIST, HEADERS, PLACE_HEADER, change_rows, place_rows
+from gpu2npu.rulebook.errors import RuleError
+from gpu2npu.rulebook.packs import rule_files
 
 if TYPE_CHECKING:
     import pandas
@@ -93,7 +95,7 @@ def migrate_source(
         text: The source; Python unless `name` says otherwise.
         version: The version of PyTorch, such as "2.1.0".
         torch_npu: The release of torch_npu, "" for the newest of the version.
-        rules: Files of own rules.
+        rules: Files and folders of own rules; `pack:NAME` for those of an installed package.
         name: A file name, which says the kind: "train.py", "run.sh", "config.yaml".
 
     Raises:
@@ -108,7 +110,7 @@ def migrate_source(
             file.write_text(text, encoding=_ENCODING, newline="")
         except UnicodeEncodeError as error:
             raise SourceError(f"{name}: {error}") from error
-        request = Request(file, version, rules=_paths(rules), jobs=1, torch_npu=torch_npu)
+        request = Request(file, version, rules=_files(rules), jobs=1, torch_npu=torch_npu)
         outcome = preview_project(request).outcome
     migrated = next((each for each in outcome.files if each.path == file.name), MigratedFile(file.name))
     if migrated.failure is not None:
@@ -135,7 +137,7 @@ def migrate_project(
         output: The folder in which `<name>_msft` is made.
         version: The version of PyTorch, such as "2.1.0".
         torch_npu: The release of torch_npu, "" for the newest of the version.
-        rules: Files of own rules.
+        rules: Files and folders of own rules; `pack:NAME` for those of an installed package.
         exclude: Patterns of paths that are copied as they are.
         jobs: The number of processes, None for one a CPU.
         force: Replace what an earlier migration wrote.
@@ -150,7 +152,7 @@ def migrate_project(
         Path(source),
         version,
         output=None if output is None else Path(output),
-        rules=_paths(rules),
+        rules=_files(rules),
         exclude=tuple(exclude),
         jobs=jobs,
         force=force,
@@ -181,7 +183,7 @@ def check_project(
         sources: Folders and files.
         version: The version of PyTorch; "" for that of the settings, or else the latest.
         torch_npu: The release of torch_npu, "" for that of the settings, or else the newest.
-        rules: Files of own rules.
+        rules: Files and folders of own rules; `pack:NAME` for those of an installed package.
         exclude: Patterns of paths that are not looked at.
         soc: The chips to run on, such as "910B" or "Ascend910B2"; none for those of the settings, or else 910B.
         cache: The folder of the cache, None for no cache.
@@ -197,7 +199,7 @@ def check_project(
         tuple(map(Path, sources)),
         version,
         torch_npu,
-        rules=_paths(rules),
+        rules=_files(rules),
         exclude=tuple(exclude),
         cache=None if cache is None else Path(cache),
         jobs=jobs,
@@ -224,8 +226,11 @@ def _findings(files: Iterable[MigratedFile]) -> Findings:
     return Findings((file.path, finding, part(file.path)) for file in files for finding in file.findings)
 
 
-def _paths(rules: Iterable[Path | str]) -> tuple[Path, ...]:
-    return tuple(map(Path, rules))
+def _files(rules: Iterable[Path | str]) -> tuple[Path, ...]:
+    try:
+        return rule_files(map(Path, rules))
+    except RuleError as error:
+        raise UsageError(str(error)) from error
 
 
 def _frame(rows: Iterable[tuple[str | int, ...]], columns: Sequence[str]) -> pandas.DataFrame:

@@ -19,6 +19,7 @@ import click
 from gpu2npu import __version__
 from gpu2npu.cli.file_options import file_timeout_option
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
+from gpu2npu.cli.rule_options import RULES_HELP, with_packs
 from gpu2npu.cli.signals import EndedBySignal
 from gpu2npu.project.errors import OutputError, UsageError
 
@@ -107,7 +108,8 @@ Exit codes:
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="RULES.json",
-    help="A file of your own rules, applied before the built-in ones. Repeatable.",
+    callback=with_packs,
+    help=f"{RULES_HELP} They are applied before the built-in ones.",
 )
 @click.option(
     "--rules",

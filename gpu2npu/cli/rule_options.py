@@ -9,8 +9,30 @@ from pathlib import Path
 import click
 
 from gpu2npu.project.errors import UsageError
-from gpu2npu.rulebook.errors import RuleError
 
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """A rule file that cannot be used is a wrong command line: one sentence and exit code 2."""
+    from gpu2npu.rulebook.errors import RuleError  # with all of the rule book, which `--help` does not need
+
+    try:
+        yield
+    except RuleError as error:
+        raise UsageError(str(error)) from error
+
+
+def with_packs(_ctx: click.Context, _option: click.Parameter, sources: tuple[Path, ...]) -> tuple[Path, ...]:
+    """The callback of options and arguments that take rule files: packs and folders become their files."""
+    if not sources:
+        return ()
+    from gpu2npu.rulebook.packs import rule_files  # reads the metadata of what is installed
+
+    with usage_errors():
+        return rule_files(sources)
+
+
+RULES_HELP = "A file or a folder of your own rules, or pack:NAME for those of an installed package. Repeatable."
 rule_files_option = click.option(
     "-r",
     "--rule",
@@ -18,17 +40,9 @@ rule_files_option = click.option(
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="RULES.json",
-    help="A file of your own rules. Repeatable.",
+    callback=with_packs,
+    help=RULES_HELP,
 )
 rule_files_argument = click.argument(
-    "files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE..."
+    "files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...", callback=with_packs
 )
-
-
-@contextmanager
-def usage_errors() -> Iterator[None]:
-    """A rule file that cannot be used is a wrong command line: one sentence and exit code 2."""
-    try:
-        yield
-    except RuleError as error:
-        raise UsageError(str(error)) from error

@@ -9,10 +9,12 @@ import click
 
 from gpu2npu.cli.rule_options import rule_files_argument, usage_errors
 from gpu2npu.project.errors import UsageError
-from gpu2npu.project.rule_examples import ExampleRun, check_user_examples, run_examples
+from gpu2npu.project.processes import available_cpus
+from gpu2npu.project.rule_examples import ExampleRun, check_user_examples, run_in_processes
 from gpu2npu.report.text import counted
-from gpu2npu.rulebook import Rulebook, RuleError, load_rulebook
+from gpu2npu.rulebook import Rule, RuleError, load_rulebook
 from gpu2npu.rulebook.conflicts import find_conflicts
+from gpu2npu.rulebook.coverage import untested
 
 EXIT_FAILED = 1
 
@@ -52,24 +54,38 @@ def _problem(path: Path) -> str | None:
 
 @click.command()
 @rule_files_argument
-def test(files: tuple[Path, ...]) -> None:
-    """Run the examples of FILEs. Shows a diff for each that fails; the exit code is then 1."""
+@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="How many processes to use.")
+def test(files: tuple[Path, ...], jobs: int | None) -> None:
+    """Run the examples of FILEs, which may be folders and pack:NAME too. Shows a diff for each that fails; the exit
+    code is then 1.
+
+    At the end stands what no example shows: an edit, a finding, or a release that a rule is not for.
+    """
     with usage_errors():
         rulebook = load_rulebook(files)
-    failed = [_test_file(path, rulebook) for path in files]
-    if any(failed):
+    own = {path: [rule for rule in rulebook.rules if rule.file == str(path)] for path in files}
+    rules = [rule for found in own.values() for rule in found]
+    runs = run_in_processes(rules, rulebook, jobs or available_cpus())
+    for path, found in own.items():
+        _show_file(path, [run for run in runs if run.rule in found])
+    _show_coverage(rules)
+    if any(run.problem is not None for run in runs):
         raise SystemExit(EXIT_FAILED)
 
 
-def _test_file(path: Path, rulebook: Rulebook) -> bool:
-    """Run the examples of one file and show them; return whether one failed."""
-    runs = list(run_examples((rule for rule in rulebook.rules if rule.file == str(path)), rulebook))
+def _show_file(path: Path, runs: list[ExampleRun]) -> None:
     failures = [run for run in runs if run.problem is not None]
     for run in failures:
         _show(run)
     good = len(runs) - len(failures)
     click.secho(f"{path}: {good} of {counted(len(runs), 'example')} as shown", fg="red" if failures else "green")
-    return bool(failures)
+
+
+def _show_coverage(rules: list[Rule]) -> None:
+    gaps = {rule.id: missing for rule in rules if (missing := list(untested(rule)))}
+    click.echo(f"Examples show all of {len(rules) - len(gaps)} of {counted(len(rules), 'rule')}.")
+    for rule_id, missing in gaps.items():
+        click.echo(f"  {rule_id}: no example shows {' or '.join(missing)}.")
 
 
 def _show(run: ExampleRun) -> None:

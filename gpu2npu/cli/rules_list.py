@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ from gpu2npu.cli.rule_options import rule_files_option, usage_errors
 from gpu2npu.rulebook import Rule, load_rulebook
 from gpu2npu.rulebook.describe import limit_texts, one_line, then_texts
 from gpu2npu.rulebook.encode import encode_rule
+from gpu2npu.rulebook.packs import PREFIX, Pack, installed_packs
 from gpu2npu.rulebook.rule import Example
 from gpu2npu.rulebook.select import select_rules
 from gpu2npu.support.releases import known_version, unknown_version
@@ -23,7 +25,10 @@ from gpu2npu.support.releases import known_version, unknown_version
 @rule_files_option
 @click.option("-v", "--version", metavar="VERSION", help="Only the rules for this PyTorch version.")
 def list_rules(as_json: bool, files: tuple[Path, ...], version: str | None) -> None:
-    """List the rules, in the order in which they are asked: yours, then the built-in ones."""
+    """List the rules, in the order in which they are asked, and where they come from: yours, then the built-in ones.
+
+    Packs of rules that installed packages offer and that are not applied are named at the end.
+    """
     release = known_version(version) if version is not None else None
     if version is not None and release is None:
         raise click.UsageError(f"{unknown_version(version)}.")
@@ -34,9 +39,28 @@ def list_rules(as_json: bool, files: tuple[Path, ...], version: str | None) -> N
         entries = [{**encode_rule(rule), "file": rule.file, "builtin": rule.builtin} for rule in rules]
         click.echo(json.dumps(entries, indent=2, ensure_ascii=False))
         return
+    packs = installed_packs()
     width = max((len(rule.id) for rule in rules), default=0)
-    for rule in rules:
-        click.echo(f"{click.style(rule.id.ljust(width), bold=True)}  {one_line(rule)}")
+    for _, found in groupby(rules, key=lambda rule: rule.file):
+        group = list(found)
+        click.secho(f"# {origin(group[0], packs)}", dim=True)
+        for rule in group:
+            click.echo(f"{click.style(rule.id.ljust(width), bold=True)}  {one_line(rule)}")
+    for pack in packs:
+        if not set(map(str, pack.files)) & {rule.file for rule in rules}:
+            click.secho(
+                f"# {PREFIX}{pack.name} of {pack.distribution} is not applied: -r {PREFIX}{pack.name}", dim=True
+            )
+
+
+def origin(rule: Rule, packs: Iterable[Pack]) -> str:
+    """The place that a rule comes from: the built-in rules, a pack, or a file of the user's."""
+    if rule.builtin:
+        return f"built in, in {rule.file}"
+    for pack in packs:
+        if rule.file in map(str, pack.files):
+            return f"{PREFIX}{pack.name} of {pack.distribution}, in {Path(rule.file).name}"
+    return f"in {rule.file}"
 
 
 @click.command()
@@ -51,7 +75,7 @@ def show(rule_id: str, files: tuple[Path, ...]) -> None:
     click.echo("")
     for sentence in (f"Matches {rule.match.text}.", *then_texts(rule.then), *limit_texts(rule)):
         click.echo(f"  {sentence}")
-    click.echo(f"  In {'the built-in file ' if rule.builtin else ''}{rule.file}.")
+    click.echo(f"  It is {origin(rule, installed_packs())}.")
     for example in rule.examples:
         click.echo("")
         for line in _example_lines(rule, example):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from gpu2npu.cli.rule_options import RULES_HELP, with_packs
 from gpu2npu.project.check_request import CheckRequest
 from gpu2npu.project.errors import UsageError
 
@@ -32,7 +33,8 @@ The version, rules and exclusions of a project are those of its pyproject.toml o
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="RULES.json",
-    help="A file of your own rules. Repeatable.",
+    callback=with_packs,
+    help=RULES_HELP,
 )
 def server(stdio: bool, version: str, torch_npu: str, rules: tuple[Path, ...]) -> None:
     """Show in an editor what `check` finds, as you type: diagnostics, fixes of what a rule edits, and verdicts.

@@ -112,6 +112,19 @@ _KEYS = {
 }
 
 
+def _rules(path: Path, names: Sequence[str]) -> tuple[Path, ...]:
+    """The rule files of the settings in `path`; names are paths from its folder, or packs."""
+    if not names:
+        return ()
+    from gpu2npu.rulebook.errors import RuleError  # with all of the rule book, which few settings need
+    from gpu2npu.rulebook.packs import PREFIX, rule_files
+
+    try:
+        return rule_files(Path(name) if name.startswith(PREFIX) else path.parent / name for name in names)
+    except RuleError as error:
+        raise UsageError(f"{path}: rules: {error}") from error
+
+
 def _checked(table: object, path: Path, prefix: str) -> Config:
     if not isinstance(table, Mapping):
         raise UsageError(f"{path}: {prefix}: must be a table, [{prefix}].")
@@ -134,7 +147,7 @@ def _checked(table: object, path: Path, prefix: str) -> Config:
         file=path,
         version=table.get("version"),
         torch_npu=table.get("torch-npu"),
-        rules=tuple(path.parent / name for name in table.get("rules", ())),
+        rules=_rules(path, table.get("rules", ())),
         skip_rules=tuple(table.get("skip-rules", ())),
         exclude=tuple(table.get("exclude", ())),
         skip_kinds=tuple(table.get("skip-kinds", ())),

@@ -10,7 +10,7 @@ from typing import Any
 from gpu2npu.rulebook.errors import RuleError
 from gpu2npu.rulebook.kinds import Match, kind_of
 from gpu2npu.rulebook.regex import compile_problem, search_problem
-from gpu2npu.rulebook.rule import is_for, minor_release
+from gpu2npu.rulebook.rule import minor_release
 from gpu2npu.rulebook.schema import schema
 from gpu2npu.support.releases import released_with
 
@@ -126,9 +126,6 @@ def _reason(error: Any) -> str:
 # What the schema cannot say.
 
 
-_LIMITS = ("since", "until", "needs", "lacks")
-
-
 def _problems(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Where, below the rule, something is wrong, and what."""
     kind, then = kind_of(entry["match"]), entry["then"]
@@ -145,9 +142,6 @@ def _problems(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for limit in ("needs", "lacks"):
         if limit in entry and not released_with(entry[limit]):
             yield limit, f"no release of torch_npu has {entry[limit]!r}"
-    for index, example in enumerate(entry["examples"]):
-        if "version" in example and not is_for(example["version"], *map(entry.get, _LIMITS)):
-            yield f"examples[{index}].version", f"the rule is not for PyTorch {example['version']}"
 
 
 def keyword_in(name: str) -> str | None:

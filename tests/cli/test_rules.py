@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from gpu2npu.cli.main import cli, main
 from gpu2npu.project.errors import UsageError
+from gpu2npu.project.rule_examples import run_examples, run_in_processes
 from gpu2npu.rulebook import load_rulebook
 from gpu2npu.rulebook.kinds import KINDS
 from gpu2npu.support.releases import VERSIONS
@@ -68,9 +69,11 @@ def test_help_of_the_group_loads_no_subcommand() -> None:
 
 
 def test_list() -> None:
-    lines = run("rules", "list").output.splitlines()
+    listed = run("rules", "list").output.splitlines()
     rules = load_rulebook().rules
+    lines = [line for line in listed if not line.startswith("# ")]
     assert [line.split()[0] for line in lines] == [rule.id for rule in rules]
+    assert listed[listed.index(lines[0]) - 1] == f"# built in, in {rules[0].file}"
     assert any(line.split() == ["torch-cuda", "torch.cuda", "->", "torch.npu"] for line in lines)
 
 
@@ -96,9 +99,9 @@ def test_show(folder: Path) -> None:
     shown = run("rules", "show", "fuse", "-r", mine).output
     for part in ("The library has an NPU build.", "Becomes `fastlib.npu.fuse`.", "For PyTorch 2.5.0 and earlier."):
         assert part in shown
-    for part in ("`src/*`", "In mine.json.", "- from fastlib.gpu import fuse", "+ from fastlib.npu import fuse"):
+    for part in ("`src/*`", "It is in mine.json.", "- from fastlib.gpu import fuse", "+ from fastlib.npu import fuse"):
         assert part in shown
-    assert "In the built-in file torch_cuda.json." in run("rules", "show", "torch-cuda").output
+    assert "It is built in, in torch_cuda.json." in run("rules", "show", "torch-cuda").output
     assert "'torch-cud'; did you mean 'torch-cuda'" in refusal("rules", "show", "torch-cud")
 
 
@@ -148,12 +151,81 @@ def test_validate_tells_which_of_two_rules_counts(folder: Path) -> None:
 
 def test_test(folder: Path) -> None:
     good = run("rules", "test", write("mine.json", RULE))
-    assert (good.exit_code, good.output) == (0, "mine.json: 1 of 1 example as shown\n")
+    assert good.exit_code == 0
+    assert good.output == "mine.json: 1 of 1 example as shown\nExamples show all of 1 of 1 rule.\n"
     bad = run("rules", "test", write("bad.json", {**BROKEN, "id": "other"}), "mine.json")
     assert bad.exit_code == 1
     assert "FAILED other, example 2: the code is changed" in bad.output
     assert "-from fastlib.gpu import fuse\n+from fastlib.npu import fuse\n" in bad.output
     assert "bad.json: 1 of 2 examples as shown\n" in bad.output
+
+
+def test_test_names_what_no_example_shows(folder: Path) -> None:
+    report = {"kind": "review", "message": "Look."}
+    limited = {**RULE, "id": "limited", "since": "2.4.0", "then": {**RULE["then"], "report": report}}
+    output = run("rules", "test", write("mine.json", limited)).output
+    assert "FAILED limited, example 1" in output
+    assert "  limited: no example shows its finding or a release that it is not for.\n" in output
+    outside = {"version": "2.3.0", "keep": "from fastlib.gpu import fuse\n"}
+    shown = {**limited, "then": RULE["then"], "examples": [*RULE["examples"], outside]}
+    assert "Examples show all of 1 of 1 rule.\n" in run("rules", "test", write("mine.json", shown)).output
+    inside = {**outside, "version": "2.5.0"}
+    wrong = run("rules", "test", write("mine.json", {**shown, "examples": [*RULE["examples"], inside]}))
+    assert "FAILED limited, example 2: the code is changed" in wrong.output
+
+
+def test_processes_find_what_one_finds() -> None:
+    rulebook = load_rulebook()
+    rules = rulebook.rules[:120]
+    assert run_in_processes(rules, rulebook, 2) == list(run_examples(rules, rulebook))
+
+
+@pytest.fixture
+def pack(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installed package that offers a rule, and must not be imported."""
+    package, metadata = folder / "site" / "fastlib_rules", folder / "site" / "fastlib_rules-1.2.dist-info"
+    package.mkdir(parents=True)
+    metadata.mkdir()
+    (package / "__init__.py").write_text("raise AssertionError('imported')\n")
+    (package / "rules.json").write_text(json.dumps({"rules": [RULE]}))
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: fastlib-rules\nVersion: 1.2\n")
+    (metadata / "entry_points.txt").write_text("[gpu2npu.rules]\nfastlib = fastlib_rules\n")
+    monkeypatch.syspath_prepend(str(folder / "site"))
+    return package
+
+
+def test_a_pack_is_offered_and_applied_by_its_name(pack: Path) -> None:
+    offered = run("rules", "list").output.splitlines()
+    assert offered[-1] == "# pack:fastlib of fastlib-rules 1.2 is not applied: -r pack:fastlib"
+    applied = run("rules", "list", "-r", "pack:fastlib").output.splitlines()
+    assert applied[0] == "# pack:fastlib of fastlib-rules 1.2, in rules.json"
+    assert applied[1].split()[0] == "fuse" and "is not applied" not in applied[-1]
+    assert run("rules", "test", "pack:fastlib").exit_code == 0
+    Path("train.py").write_text(RULE["examples"][0]["before"])
+    assert (
+        "+from fastlib.npu import fuse" in run("-i", "train.py", "-v", "2.7.1", "-r", "pack:fastlib", "--diff").output
+    )
+    Path("gpu2npu.toml").write_text('version = "2.7.1"\nrules = ["pack:fastlib"]\n')
+    checked = json.loads(run("check", "train.py", "--format", "json", "-q", "--no-cache").output)
+    assert checked["readiness"]["automatic"] == 1
+
+
+def test_a_folder_stands_for_its_rule_files(folder: Path) -> None:
+    (folder / "mine").mkdir()
+    write("mine/a.json", RULE)
+    write("mine/b.json", {**RULE, "id": "other", "match": {"name": "fastlib.gpu.other"}})
+    write("mine/a.schema.json")
+    listed = run("rules", "list", "-r", "mine").output.splitlines()
+    assert [line.split()[0] for line in listed if not line.startswith("#")][:2] == ["fuse", "other"]
+
+
+def test_a_pack_that_is_not_there_is_one_sentence(pack: Path) -> None:
+    assert refusal("rules", "list", "-r", "pack:fastlob") == "No rule pack is called 'fastlob'; did you mean 'fastlib'?"
+    (pack / "rules.json").unlink()
+    assert "pack:fastlib: fastlib-rules 1.2 holds no rule file" in refusal("rules", "list", "-r", "pack:fastlib")
+    Path("gpu2npu.toml").write_text('rules = ["pack:none"]\n')
+    Path("train.py").write_text("import torch\n")
+    assert "gpu2npu.toml: rules: No rule pack is called 'none'" in refusal("check", "train.py")
 
 
 def test_the_diff_is_coloured_on_a_terminal(folder: Path) -> None:

@@ -96,7 +96,6 @@ def test_what_can_be_done_with_each_match(kind: str, action: str) -> None:
         ({"match": {"pattern": "(\\*+ ?)+!"}}, "takes more than 1 s to search 1500 characters"),
         ({"match": {"pattern": "cu(\\d+)"}, "then": {"rename": "\\2"}}, "cannot stand for what the pattern finds"),
         ({"since": "2.3.0", "until": "2.2.0"}, "until (rule 'mine'): PyTorch 2.2.0 comes before 2.3.0"),
-        ({"since": "2.3.0", "examples": [{**KEEP, "version": "2.1.0"}]}, "examples[0].version"),
         ({"then": {"renmae": "x"}}, "then (rule 'mine'): Additional properties are not allowed ('renmae'"),
         (
             {"match": {"nmae": "lib"}},

@@ -1,0 +1,88 @@
+"""Rule packs: the rule files that a folder holds, or that an installed package offers.
+
+A package offers them by an entry point of the group `gpu2npu.rules`, whose value is a package that holds the files:
+
+    [project.entry-points."gpu2npu.rules"]
+    fastlib = "fastlib_rules"
+
+Nothing of the package is imported: its folder is found by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+from gpu2npu.near_names import did_you_mean
+from gpu2npu.rulebook.errors import RuleError
+
+GROUP = "gpu2npu.rules"
+PREFIX = "pack:"
+
+
+@dataclass(frozen=True)
+class Pack:
+    """One pack that is installed: its name, its distribution with the version, and its rule files."""
+
+    name: str
+    distribution: str
+    files: tuple[Path, ...]
+
+
+def installed_packs() -> tuple[Pack, ...]:
+    """The packs that installed packages offer, by name."""
+    found = {point.name: point for point in entry_points(group=GROUP)}
+    return tuple(_pack(point) for _, point in sorted(found.items()))
+
+
+def rule_files(sources: Iterable[Path]) -> tuple[Path, ...]:
+    """The rule files that sources stand for: `pack:NAME`, a folder with rule files, or a file.
+
+    Raises:
+        RuleError: No such pack is installed, or a pack or folder holds no rule file.
+    """
+    return tuple(file for source in sources for file in _files_of(source))
+
+
+def _files_of(source: Path) -> tuple[Path, ...]:
+    name = str(source)
+    if name.startswith(PREFIX):
+        return _pack_called(name.removeprefix(PREFIX)).files
+    if not source.is_dir():
+        return (source,)
+    if files := _files_in(source):
+        return files
+    raise RuleError(f"{source}: the folder holds no rule file (.json).")
+
+
+def _pack_called(name: str) -> Pack:
+    packs = {pack.name: pack for pack in installed_packs()}
+    if name not in packs:
+        known = f"the packs are {', '.join(packs)}." if packs else "no package that offers rules is installed."
+        raise RuleError(f"No rule pack is called {name!r}; {did_you_mean(name, packs) or known}")
+    if not packs[name].files:
+        raise RuleError(f"{PREFIX}{name}: {packs[name].distribution} holds no rule file (.json) where it says so.")
+    return packs[name]
+
+
+def _pack(point: EntryPoint) -> Pack:
+    distribution = f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.name
+    folder = _folder_of(point.module)
+    return Pack(point.name, distribution, _files_in(folder) if folder is not None else ())
+
+
+def _folder_of(package: str) -> Path | None:
+    """The folder of a package; None if it is not found. `a.b` is looked for in the folder of `a`."""
+    top, *inner = package.split(".")
+    spec = PathFinder.find_spec(top)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(next(iter(spec.submodule_search_locations)), *inner)
+
+
+def _files_in(folder: Path) -> tuple[Path, ...]:
+    files = folder.glob("*.json") if folder.is_dir() else ()
+    return tuple(sorted(path for path in files if not path.name.endswith(".schema.json")))
