@@ -25,6 +25,7 @@ from gpu2npu.rulebook.kinds import (
     MethodMatch,
     NameMatch,
     PatternMatch,
+    SettingMatch,
     StringMatch,
 )
 from gpu2npu.rulebook.kinds.base import leaf
@@ -102,6 +103,7 @@ class RuleTable:
     families: dict[str, Rule]
     commands: dict[str, Rule]
     codes: dict[str, list[Rule]]
+    settings: dict[str, list[Rule]]
 
     @cached_property
     def pattern_texts(self) -> frozenset[str]:
@@ -192,6 +194,7 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
         families=families,
         commands=first(CommandMatch),
         codes=index.get(CodeMatch, {}),
+        settings=index.get(SettingMatch, {}),
     )
 
 

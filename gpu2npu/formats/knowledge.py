@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -11,7 +11,7 @@ from gpu2npu.engine.byte_pattern import BytePattern, any_in, unanchored
 from gpu2npu.engine.table import RuleTable, StringRule, rule_table
 from gpu2npu.engine.words import is_word
 from gpu2npu.formats.marks import Mark, applied, edit, reported, review
-from gpu2npu.rulebook.kinds import ArgumentMatch, ImportMatch
+from gpu2npu.rulebook.kinds import ArgumentMatch, ImportMatch, SettingMatch
 from gpu2npu.rulebook.rule import Rule, Rulebook
 
 # What stands in a value for something known later: $RANK, ${rank}, {{ rank }}, %(rank)s.
@@ -97,9 +97,11 @@ class Knowledge:
 
     def value(self, key: str | None, value: str, start: int, beside: Set[str] = frozenset()) -> list[Mark]:
         """Return the marks for a value that stands at `start` under `key`, one of those `beside` it in a list."""
-        option = self.option(key, "*", value, start)
-        if option is not None:
-            return option
+        dotted = (key or "").lstrip("-+~").split(".")
+        known = self.setting(dotted, value, start) if len(dotted) > 1 else None
+        known = self.option(key, "*", value, start) if known is None else known
+        if known is not None:
+            return known
         masked = _PLACEHOLDER.sub(lambda match: "{" + "_" * (len(match[0]) - 2) + "}", value)
         last = (key or "").rpartition(".")[2].lstrip("-+~")
         listed = masked.split("," if "," in masked else " ")
@@ -143,6 +145,15 @@ class Knowledge:
                 message = f"{rule.why} Change it by hand."
                 return [review(rule, start, end, shown, message)]
             return reported(rule, start, end, shown)
+        return None
+
+    def setting(self, keys: Sequence[str], value: str | None, start: int) -> list[Mark] | None:
+        """Return the marks of rules for the value at `start` below some keys, None where it is not a string; None if
+        no rule fits."""
+        for rule in self.table.settings.get(keys[-1], ()) if keys else ():
+            if isinstance(rule.match, SettingMatch) and rule.match.fits(keys, value):
+                shown = keys[-1] if value is None else value
+                return applied(rule, start, start + len(shown), shown)
         return None
 
     def patterns(self, text: str, start: int) -> list[Mark]:
@@ -221,7 +232,7 @@ def normalised(distribution: str) -> str:
 
 def _trigger(table: RuleTable, distributions: Mapping[str, Rule], options: Mapping[str, tuple[Rule, ...]]) -> Trigger:
     words = {rule.text for rule in table.strings if rule.role.words}
-    words.update(table.variables, table.commands, table.texts, distributions)
+    words.update(table.variables, table.commands, table.texts, table.settings, distributions)
     for rule in (rule for rules in options.values() for rule in rules):
         assert isinstance(rule.match, ArgumentMatch)
         words.add(rule.match.value or str(rule.match.argument))

@@ -41,7 +41,7 @@ def _marks(node: Node, keys: tuple[str, ...], knowledge: Knowledge) -> Iterator[
                 continue
             yield from _variable_marks(key, value, knowledge)
             if not isinstance(value, Scalar) or value.value is None:
-                yield from _option_marks(key, name, value, knowledge)
+                yield from _option_marks(key, (*keys, name), value, knowledge)
             yield from _marks(value, (*keys, name), knowledge)
     elif isinstance(node, Items):
         yield from _item_marks(node, keys, knowledge)
@@ -74,11 +74,12 @@ def _variable_marks(key: Scalar, value: Node, knowledge: Knowledge) -> Iterator[
             yield from _placed(key, [mark])
 
 
-def _option_marks(key: Scalar, name: str, value: Node, knowledge: Knowledge) -> list[Mark]:
+def _option_marks(key: Scalar, keys: tuple[str, ...], value: Node, knowledge: Knowledge) -> list[Mark]:
     """Settings that a rule knows by their key alone, with a value that is not a string: `cudnn_benchmark: true`."""
     if not isinstance(value, Scalar):
         return []
-    return _placed(key, [mark for mark in knowledge.option(name, "*", None, 0) or () if isinstance(mark, Found)])
+    known = knowledge.setting(keys, None, 0) or knowledge.option(keys[-1], "*", None, 0) or ()
+    return _placed(key, [mark for mark in known if isinstance(mark, Found)])
 
 
 def _item_marks(node: Items, keys: tuple[str, ...], knowledge: Knowledge) -> Iterator[Mark]:
@@ -97,6 +98,9 @@ def _item_marks(node: Items, keys: tuple[str, ...], knowledge: Knowledge) -> Ite
 
 def _value_marks(value: str, keys: tuple[str, ...], others: Set[str], knowledge: Knowledge, block: bool) -> list[Mark]:
     key = keys[-1] if keys else None
+    known = knowledge.setting(keys, value, 0)
+    if known is not None:
+        return known
     runs = any(name.lower() in _COMMANDS for name in keys[-2:])
     if runs and (block or " " in value or value in knowledge.table.commands):
         return shell_marks(value, knowledge)

@@ -33,9 +33,21 @@ MATCHES: dict[str, dict[str, Any]] = {
     "environment": {"environment": "LIB_*"},
     "command": {"command": "nvidia-smi"},
     "code": {"code": "lib.load($X, ...)"},
+    "setting": {"setting": "a.*.b", "values": ["gpu"]},
 }
 FITTING = {
-    "rename": {"name", "method", "attribute", "string", "pattern", "call", "argument", "environment", "command"},
+    "rename": {
+        "name",
+        "method",
+        "attribute",
+        "string",
+        "pattern",
+        "call",
+        "argument",
+        "environment",
+        "command",
+        "setting",
+    },
     "replace": {"call", "argument", "code"},
     "remove": {"import", "argument", "code"},
     "report": set(MATCHES),

@@ -13,6 +13,7 @@ from gpu2npu.rulebook.kinds.import_ import ImportMatch
 from gpu2npu.rulebook.kinds.method import MethodMatch
 from gpu2npu.rulebook.kinds.name import NameMatch
 from gpu2npu.rulebook.kinds.pattern import PatternMatch
+from gpu2npu.rulebook.kinds.setting import SettingMatch
 from gpu2npu.rulebook.kinds.string import StringMatch
 
 _ALL: tuple[type[Match], ...] = (
@@ -27,6 +28,7 @@ _ALL: tuple[type[Match], ...] = (
     EnvironmentMatch,
     CommandMatch,
     CodeMatch,
+    SettingMatch,
 )
 # The kinds by the key that only entries of the kind have.
 KINDS = {kind.key: kind for kind in _ALL}
@@ -51,6 +53,7 @@ __all__ = [
     "MethodMatch",
     "NameMatch",
     "PatternMatch",
+    "SettingMatch",
     "StringMatch",
     "kind_of",
 ]

@@ -1,0 +1,52 @@
+"""Rules for settings, by the paths of their keys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpu2npu.engine import ProjectContext
+from gpu2npu.formats.dispatch import migrate_file
+from gpu2npu.records import MigratedFile
+from gpu2npu.rulebook import load_rulebook
+
+
+def migrated(folder: Path, match: dict[str, object], then: dict[str, object], path: str, text: str) -> MigratedFile:
+    rule = {"id": "own", "why": "Because.", "match": match, "then": then, "examples": [{"keep": ""}]}
+    file = folder / "own.json"
+    file.write_text(json.dumps({"rules": [rule]}), encoding="utf-8")
+    return migrate_file(text.encode(), path, load_rulebook([file]), ProjectContext())
+
+
+@pytest.mark.parametrize(
+    ("setting", "path", "before", "after"),
+    [
+        ("run.*.kind", "a.yaml", "run:\n  one:\n    kind: 'old' # x\n", "run:\n  one:\n    kind: 'new' # x\n"),
+        ("run.*.kind", "a.yaml", "run:\n  - one:\n      kind: old\n", "run:\n  - one:\n      kind: new\n"),
+        ("run.*.kind", "a.yaml", "run:\n  kind: old\n", None),
+        ("run.**.kind", "a.yaml", "run:\n  kind: old\n", "run:\n  kind: new\n"),
+        ("**.kind", "a.yaml", "a: {b: {kind: old}}\n", "a: {b: {kind: new}}\n"),
+        ("run.kind", "a.yaml", "run:\n  kind: older\n", None),
+        ("run.kind", "a.yaml", "run:\n  kind: [old, other]\n", "run:\n  kind: [new, other]\n"),
+        ("run.kind", "a.json", '{"run": {"kind": "old", "x": 1}}', '{"run": {"kind": "new", "x": 1}}'),
+        ("run.kind", "a.toml", "[run]\nkind = 'old'\n", "[run]\nkind = 'new'\n"),
+        ("run.kind", "a.toml", "run.kind = 'old'\n", "run.kind = 'new'\n"),
+        ("run.kind", "a.sh", "tool run.kind=old other.kind=old\n", "tool run.kind=new other.kind=old\n"),
+    ],
+)
+def test_a_value_is_found_by_the_path_of_its_keys(
+    tmp_path: Path, setting: str, path: str, before: str, after: str | None
+) -> None:
+    result = migrated(tmp_path, {"setting": setting, "values": ["old"]}, {"rename": "new"}, path, before)
+    assert result.failure is None
+    assert result.content == (after.encode() if after is not None else None)
+
+
+def test_a_value_that_is_not_a_string_is_reported(tmp_path: Path) -> None:
+    then = {"report": {"kind": "review", "message": "Choose fewer."}}
+    result = migrated(
+        tmp_path, {"setting": "run.workers"}, then, "a.yaml", "run:\n  workers: 8\nother:\n  workers: 8\n"
+    )
+    assert [(finding.message, finding.span.start_line) for finding in result.findings] == [("Choose fewer.", 2)]
