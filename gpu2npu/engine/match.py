@@ -14,6 +14,7 @@ from gpu2npu.engine.code_rules import CodeRules
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.literals import Literals
 from gpu2npu.engine.matches import Matches, Question
+from gpu2npu.engine.members import Members
 from gpu2npu.engine.packages import Packages
 from gpu2npu.engine.renames import Renames, is_annotation
 from gpu2npu.engine.skips import Skips
@@ -39,6 +40,7 @@ def find_matches(names: Names, context: ProjectContext, table: RuleTable, skips:
     """Every edit and finding that the rules of the table have for a file."""
     matcher = _Matcher(names, context, table, may_rename=not skips.lines)
     matcher.settled |= CodeRules(names, context, table, matcher.matches, may_import=not skips.lines).run()
+    Members(names, table, matcher.matches).run()
     matcher.run()
     matcher.renames.finish_imports()
     matcher.renames.unused_imports()

@@ -22,6 +22,7 @@ from gpu2npu.rulebook.kinds import (
     Evidence,
     ImportMatch,
     Match,
+    MemberMatch,
     MethodMatch,
     NameMatch,
     PatternMatch,
@@ -104,6 +105,7 @@ class RuleTable:
     commands: dict[str, Rule]
     codes: dict[str, list[Rule]]
     settings: dict[str, list[Rule]]
+    members: dict[str, list[Rule]]
 
     @cached_property
     def pattern_texts(self) -> frozenset[str]:
@@ -195,6 +197,7 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
         commands=first(CommandMatch),
         codes=index.get(CodeMatch, {}),
         settings=index.get(SettingMatch, {}),
+        members=index.get(MemberMatch, {}),
     )
 
 

@@ -33,6 +33,7 @@ MATCHES: dict[str, dict[str, Any]] = {
     "environment": {"environment": "LIB_*"},
     "command": {"command": "nvidia-smi"},
     "code": {"code": "lib.load($X, ...)"},
+    "member": {"member": "lib.Trainer.to_gpu"},
     "setting": {"setting": "a.*.b", "values": ["gpu"]},
 }
 FITTING = {
@@ -47,6 +48,7 @@ FITTING = {
         "environment",
         "command",
         "setting",
+        "member",
     },
     "replace": {"call", "argument", "code"},
     "remove": {"import", "argument", "code"},

@@ -10,6 +10,7 @@ from gpu2npu.rulebook.kinds.code import CodeMatch
 from gpu2npu.rulebook.kinds.command import CommandMatch
 from gpu2npu.rulebook.kinds.environment import EnvironmentMatch
 from gpu2npu.rulebook.kinds.import_ import ImportMatch
+from gpu2npu.rulebook.kinds.member import MemberMatch
 from gpu2npu.rulebook.kinds.method import MethodMatch
 from gpu2npu.rulebook.kinds.name import NameMatch
 from gpu2npu.rulebook.kinds.pattern import PatternMatch
@@ -28,6 +29,7 @@ _ALL: tuple[type[Match], ...] = (
     EnvironmentMatch,
     CommandMatch,
     CodeMatch,
+    MemberMatch,
     SettingMatch,
 )
 # The kinds by the key that only entries of the kind have.
@@ -50,6 +52,7 @@ __all__ = [
     "Evidence",
     "ImportMatch",
     "Match",
+    "MemberMatch",
     "MethodMatch",
     "NameMatch",
     "PatternMatch",
