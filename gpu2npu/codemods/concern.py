@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gpu2npu.codemods.choice import CodemodChoice
+from gpu2npu.python.imports import imported_modules
 
 # The spelling of a word, and characters without which it cannot be there.
 Word = tuple[bytes, bytes]
@@ -14,7 +15,6 @@ FUNCTION_WORD: Word = rb"\bdata_parallel\s*\(", b"data_parallel"
 
 _AUTOLOAD = (2, 5)  # https://pytorch.org/docs/stable/torch.html, "Device backend autoloading"
 _DEVICE = re.compile(rb"^[^#\n]*?(?:[\"']cuda\b|\bcuda\s*\()", re.MULTILINE)
-_TORCH = re.compile(rb"^[ \t]*(?:import|from)[ \t]+torch\b", re.MULTILINE)
 
 
 def may_concern(choice: CodemodChoice, version: str, path: str, source: bytes) -> bool:
@@ -28,11 +28,11 @@ def may_concern(choice: CodemodChoice, version: str, path: str, source: bytes) -
 
 def is_silent(source: bytes, version: str) -> bool:
     """Return whether a file names a card, and does not import torch, which does not load the plugin by itself."""
-    return b"cuda" in source and not _autoloads(version) and not imports_torch(source) and names_card(source)
+    return b"cuda" in source and not _autoloads(version) and names_card(source) and not imports_torch(source)
 
 
 def imports_torch(source: bytes) -> bool:
-    return bool(_TORCH.search(source))
+    return b"torch" in source and any(module.partition(".")[0] == "torch" for module in imported_modules(source))
 
 
 def names_card(source: bytes) -> bool:

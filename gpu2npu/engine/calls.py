@@ -14,7 +14,7 @@ from gpu2npu.engine.table import RuleTable
 from gpu2npu.engine.texts import StringText
 from gpu2npu.python.concrete import argument_bounds, has_comment
 from gpu2npu.python.names import Names
-from gpu2npu.python.scopes import Assigned, Scope
+from gpu2npu.python.scopes import Scope
 from gpu2npu.python.syntax import (
     argument_keyword,
     argument_value,
@@ -171,9 +171,7 @@ class Calls:
     def _pairs(self, mapping: ast.expr, scope: Scope) -> list[tuple[str, ast.expr, ast.expr]]:
         """The keys of a dictionary, each with the code that gives it and with its value, where they stand in the text:
         in a display, a call of `dict`, or what a name is bound to once."""
-        found = scope.lookup(mapping.id) if isinstance(mapping, ast.Name) else None
-        bound = found[1][0] if found is not None and len(found[1]) == 1 else None
-        whole = bound.whole if isinstance(bound, Assigned) else mapping
+        whole = scope.only_value(mapping.id) if isinstance(mapping, ast.Name) else mapping
         if isinstance(whole, ast.Dict):
             keys = [(string_value(key), key, value) for key, value in zip(whole.keys, whole.values, strict=True)]
             return [(name, key, value) for name, key, value in keys if name is not None and key is not None]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.engine.words import is_word
+from gpu2npu.python.headers import method_headers, positional
 from gpu2npu.python.kinds import ObjectKinds
 from gpu2npu.python.project import Project, no_file
 from gpu2npu.python.source import words
@@ -91,10 +92,6 @@ _ATTRIBUTE = rb"\bself\.%b[ \t]*[=:](?!=)|\n(?:    |\t)%b: "
 _READ = rb"\.%b\b(?![ \t]*\()"
 # With the line end before it, which is found faster than the beginning of a line.
 _FROM_IMPORT = re.compile(rb"\n[ \t]*from[ \t]+(?!torch\b)([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)")
-# The parameters of a method, up to the first one whose default or type has parentheses.
-_SIGNATURE = re.compile(rb"def(?<!\wdef)[ \t]+(\w+)[ \t]*\([ \t\r\n]*self[ \t\r\n]*,([^()]*)")
-_PARAMETER = re.compile(rb"(?:^|,)[ \t\r\n]*(\w+)")
-_WITH_COMMAS = re.compile(rb"\[[^\[\]]*\]|\"[^\"]*\"|'[^']*'|#[^\n]*")
 
 
 def _own_members(
@@ -111,25 +108,18 @@ def _own_members(
 
 
 def _parameters(roles: Collection[Role], files: Mapping[str, bytes]) -> dict[str, frozenset[tuple[str, ...]]]:
-    found: dict[str, set[tuple[str, ...]]] = {}
+    headers: dict[str, set[bytes]] = {}
     for data in files.values():
-        for name, listed in _SIGNATURE.findall(data):
-            found.setdefault(name.decode(), set()).add(_parameter_names(listed))
-    listed_names = {name for definitions in found.values() for names in definitions for name in names}
-    wanted = {name for name in listed_names if any(is_word(name, role) for role in roles)}
+        for name, header in method_headers(data):
+            headers.setdefault(name, set()).add(header)
+    spelled = {header: words(header) for definitions in headers.values() for header in definitions}
+    known = set().union(*spelled.values())
+    wanted = {word for word in known if any(is_word(word.decode("utf-8", "replace"), role) for role in roles)}
     return {
-        method: frozenset(definitions)
-        for method, definitions in found.items()
-        if any(not wanted.isdisjoint(names) for names in definitions)
+        method: frozenset(map(positional, definitions))
+        for method, definitions in headers.items()
+        if any(not wanted.isdisjoint(spelled[header]) for header in definitions)
     }
-
-
-def _parameter_names(listed: bytes) -> tuple[str, ...]:
-    """The names that can be given by position, in a list without parentheses."""
-    removed = 1
-    while removed:
-        listed, removed = _WITH_COMMAS.subn(b"", listed)
-    return tuple(each.decode() for each in _PARAMETER.findall(listed.partition(b"*")[0]))
 
 
 def _taken_names(leaves: frozenset[bytes], files: Mapping[str, bytes], spelled: Mapping[str, Words]) -> frozenset[str]:

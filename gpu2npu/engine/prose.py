@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from gpu2npu.engine.text_methods import SEARCHES
 from gpu2npu.engine.words import TRANSPARENT
 from gpu2npu.python.file import PythonFile
 from gpu2npu.python.syntax import last_name
@@ -16,10 +17,6 @@ SPOKEN = frozenset(
 # Arguments that hold texts for people.
 PROSE_KEYWORDS = frozenset({"help", "description", "msg", "message", "metadata", "doc", "epilog", "prog", "title"})
 
-# Calls that look for a string in a text.
-_SEARCHES = frozenset({"search", "match", "fullmatch", "findall", "find", "rfind", "index", "count", "startswith",
-                       "endswith", "split", "replace"})  # fmt: skip
-
 
 def is_searched(file: PythonFile, string: ast.AST) -> bool:
     """Return whether a string is looked for in another text: `"Error: no GPU" in log`."""
@@ -28,7 +25,7 @@ def is_searched(file: PythonFile, string: ast.AST) -> bool:
         return is_searched(file, above)
     if isinstance(above, ast.Compare):
         return above.left is string and isinstance(above.ops[0], (ast.In, ast.NotIn))
-    return isinstance(above, ast.Call) and last_name(above.func) in _SEARCHES
+    return isinstance(above, ast.Call) and last_name(above.func) in SEARCHES
 
 
 def is_spoken(file: PythonFile, string: ast.AST) -> bool:

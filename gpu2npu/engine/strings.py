@@ -10,8 +10,8 @@ import ast
 from gpu2npu.engine.prose import PROSE_KEYWORDS, SPOKEN
 from gpu2npu.engine.signatures import by_signature
 from gpu2npu.engine.string_places import NO, UNSURE, YES, Place, strings_of
+from gpu2npu.engine.text_methods import LOOKUPS, PARTS, TESTS
 from gpu2npu.engine.words import TRANSPARENT, holds, is_word, mentions
-from gpu2npu.python.scopes import Assigned
 from gpu2npu.python.syntax import (
     FUNCTIONS,
     argument_keyword,
@@ -28,15 +28,8 @@ from gpu2npu.rulebook.rule import Role
 _LOOKED_UP = frozenset(
     {"import_module", "__import__", "Path", "PurePath", "open", "glob", "joinpath", "exists", "find_spec",
      "importorskip", "getenv", "compile", "which", "system", "popen", "run", "check_output", "check_call", "Popen",
-     "namedtuple", "Extension", "add_subparsers", "add_parser", "TypeVar", "sub", "search", "match", "fullmatch",
-     "findall", "replace", "find", "rfind", "count", "index", "strip", "lstrip", "rstrip", "removeprefix",
-     "removesuffix"}
+     "namedtuple", "Extension", "add_subparsers", "add_parser", "TypeVar", *LOOKUPS}
 )  # fmt: skip
-# Methods of a text that name a part of it.
-_PARTS = frozenset(
-    {"replace", "removeprefix", "removesuffix", "lstrip", "rstrip", "rsplit", "rpartition", "find", "index", "count"}
-)
-_TESTS = frozenset({"startswith", "endswith", "__eq__", "__contains__"})
 _CONTAINERS = frozenset({"append", "appendleft", "add", "insert", "extend", "remove", "discard"})
 _FLAGS = frozenset({"add_argument", "add_option", "option"})
 _NPU = "npu"  # a table with such a key has an entry for NPUs already
@@ -179,9 +172,7 @@ def _subscript(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str
 
 def _keys(table: ast.AST, place: Place) -> frozenset[str]:
     """The keys of a dict display that a name stands for everywhere: they are renamed alike."""
-    found = place.scope.lookup(table.id) if isinstance(table, ast.Name) else None
-    bound = found[1][0] if found is not None and len(found[1]) == 1 else None
-    value = bound.whole if isinstance(bound, Assigned) else None
+    value = place.scope.only_value(table.id) if isinstance(table, ast.Name) else None
     return place.siblings.inside(value) if isinstance(value, ast.Dict) else frozenset()
 
 
@@ -303,9 +294,9 @@ def _of_method(call: ast.Call, func: ast.Attribute, argument: ast.AST, place: Pl
     """Judge an argument of a method by the method and what it is called on; None where they say nothing."""
     if func.attr in role.methods:
         return YES
-    if func.attr in _TESTS or func.attr in _CONTAINERS:
+    if func.attr in TESTS or func.attr in _CONTAINERS:
         return YES if holds(func.value, role) else UNSURE
-    if func.attr in _PARTS and holds(func.value, role):  # device.replace("cuda:", "")
+    if func.attr in PARTS and holds(func.value, role):  # device.replace("cuda:", "")
         return YES
     if func.attr in ("get", "pop") and call.args and argument is call.args[0]:
         return _beside(_keys(func.value, place), place, role) or UNSURE

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import re
 
+from gpu2npu.engine.text_methods import SAME_TEXT
 from gpu2npu.python.syntax import argument_value, arguments, last_name, string_value
 from gpu2npu.rulebook.rule import Role
 
 # Calls that hand a string on: what their result means, the string means.
-TRANSPARENT = frozenset(
-    {"str", "format", "lower", "upper", "strip", "split", "partition", "cast", "field", "Field", "Option", "attrib"}
-)  # fmt: skip
+TRANSPARENT = SAME_TEXT | {"str", "cast", "field", "Field", "Option", "attrib"}
 # Words that may follow the one that says what a name holds: `device_type`, `device_to_use`.
 _TAILS = frozenset(
     {"type", "types", "name", "names", "str", "string", "id", "ids", "idx", "list", "map", "arg", "args", "option",

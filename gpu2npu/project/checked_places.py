@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from gpu2npu.project.parts import is_deferred
+from gpu2npu.python.later import is_deferred
 from gpu2npu.python.source import SourceError, read_source
 from gpu2npu.records import Finding, MigratedFile, Severity
 from gpu2npu.report.check_result import CheckedFile, CheckedFinding, Part

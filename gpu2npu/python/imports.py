@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from gpu2npu.python.program import Program
 from gpu2npu.python.syntax import IMPORTS, imported_names
+from gpu2npu.python.tree import parse_statement
 
 # To parse every file would take too long: only what may be import statements is.
 _WORD = re.compile(rb"import\b")
@@ -77,13 +78,13 @@ def _imported(program: Program, path: str) -> Iterator[str]:
         # The names of modules are made up at run time: those beside the file, as a rule.
         folder = path.rpartition("/")[0]
         yield from (other for other in program.sources if other != path and folder and other.startswith(f"{folder}/"))
-    for module in _modules(source):
+    for module in imported_modules(source):
         other = program.project.module_path(module, path)
         if other is not None and other != path:
             yield other
 
 
-def _modules(source: bytes) -> Iterator[str]:
+def imported_modules(source: bytes) -> Iterator[str]:
     """Every module that the text may import: of `from a import b`, both `a` and `a.b`."""
     for statement in _statements(source):
         yield from _named_by(statement)
@@ -92,10 +93,7 @@ def _modules(source: bytes) -> Iterator[str]:
 @lru_cache(maxsize=20_000)  # the files of a project repeat most of their import statements
 def _named_by(statement: bytes) -> tuple[str, ...]:
     """The modules that an import statement may import; none where it is not one."""
-    try:
-        node = ast.parse(statement).body[0]
-    except (SyntaxError, ValueError):
-        return ()
+    node = parse_statement(statement.decode("utf-8", "replace"))
     home = ("." * node.level + (node.module or ""),) if isinstance(node, ast.ImportFrom) else ()
     return (*home, *(qualified for _, qualified in imported_names(node))) if isinstance(node, IMPORTS) else ()
 

@@ -126,6 +126,12 @@ class Scope:
             below, scope = scope, scope.parent
         return None
 
+    def only_value(self, name: str) -> ast.expr | None:
+        """The expression that a name refers to here, where one assignment binds the name and nothing else does."""
+        found = self.lookup(name)
+        bound = found[1][0] if found is not None and len(found[1]) == 1 else None
+        return bound.whole if isinstance(bound, Assigned) else None
+
     def enclosing_class(self) -> Scope | None:
         """The class whose method, or function within a method, this scope is in."""
         scope: Scope | None = self

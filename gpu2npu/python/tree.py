@@ -69,6 +69,15 @@ def parse_expression(text: str) -> ast.expr | None:
         return None
 
 
+def parse_statement(text: str) -> ast.stmt | None:
+    """The tree of the only statement of a text, such as a line of it; None where it is not one."""
+    try:
+        body = _parsed(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return body[0] if len(body) == 1 else None
+
+
 def alternatives(annotation: ast.expr | None) -> list[ast.expr]:
     """The annotations of which one fits a value: those in `Optional`, in `Union`, beside `|` and in quotes."""
     text = string_value(annotation)

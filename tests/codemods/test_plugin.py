@@ -42,3 +42,12 @@ def test_a_setting_in_a_file_of_its_own():
 )
 def test_where_it_is_loaded_otherwise_nothing_happens(files, version):
     assert migrated(files, version) == {}
+
+
+def test_any_import_of_torch_counts():
+    assert migrated({"main.py": f"import os, torch\n{MAIN}", "model.py": MODEL}) == {}
+    after = MAIN.replace("build\n\n", "build\nimport torch_npu\n\n")
+    assert migrated(
+        {"main.py": MAIN, "model.py": MODEL.replace("import torch.nn as nn", "import os, torch.nn as nn")}
+    ) == {"main.py": after}
+    assert migrated({"main.py": MAIN, "model.py": MODEL.replace("import torch", "import torchx")}) == {}

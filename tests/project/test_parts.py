@@ -2,7 +2,8 @@
 
 import pytest
 
-from gpu2npu.project.parts import is_deferred, kernels_apart, parts_of
+from gpu2npu.project.parts import kernels_apart, parts_of
+from gpu2npu.python.later import is_deferred
 from gpu2npu.records import NativeKind, NativePlace
 from gpu2npu.report.check_result import Part
 
