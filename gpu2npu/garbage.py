@@ -13,7 +13,10 @@ _FILES_BETWEEN_FULL_ONES = 4 * _FILES_BETWEEN_COLLECTIONS
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
     """Without collections: of the millions of objects that syntax trees and their facts are made of hardly any is in a
-    cycle, and to look at all of them again and again takes longer than the work itself."""
+    cycle, and to look at all of them again and again takes longer than the work itself.
+
+    Behind it the collector is as it was before, whatever the work did to it: parso switches it on.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -21,6 +24,8 @@ def uncollected() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+        else:
+            gc.disable()
 
 
 def collect_after(done: int) -> None:

@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from gpu2npu.garbage import uncollected
 from gpu2npu.python.kinds import Kinds, ObjectKinds
 from gpu2npu.python.names import Names
 from gpu2npu.python.project import EVERY_FILE
@@ -29,7 +30,7 @@ def infer_kinds(names: Names, node: ast.expr, member: str) -> Kinds:
         return _UNKNOWN
     names.project.consult(names.path, EVERY_FILE)
     span = names.file.span(named)
-    with _ONE_AT_A_TIME:
+    with _ONE_AT_A_TIME, uncollected():
         return _inferred(names, root, span.end_line, span.end_column, called, member)
 
 
