@@ -7,17 +7,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
+from unicodedata import normalize
 
 from gpu2npu.python.file import PythonFile
 from gpu2npu.python.scopes import Assigned, Binding, Defined, Imported, Scope
 from gpu2npu.python.source import SourceFile
 from gpu2npu.python.syntax import Import, dotted_name, import_module, imported_names, last_name, string_value
-from gpu2npu.python.text import Lines
-from gpu2npu.python.tree import parse
+from gpu2npu.python.text import Lines, line_before
+from gpu2npu.python.tree import parse, parse_statements
 from gpu2npu.python.walk import Use, Walk
 
 # Calls that import the module their string names.
 IMPORTERS = frozenset({"importorskip", "import_module", "__import__"})
+_LONGEST_END = 20_000  # characters; to parse more may take as long as to parse the whole text
 
 
 class OriginKind(Enum):
@@ -79,6 +81,26 @@ def read_interface(source: SourceFile) -> Interface:
     """
     walk = Walk(parse(source.text), Lines.of(source.text), is_outline="global" not in source.text)
     return _interface(source.path, source.text, walk)
+
+
+def listed_names(text: str) -> frozenset[str] | None:
+    """The names in `__all__`, where a text says at its end that these are all; None where only its whole tree tells.
+
+    `__all__` stands there once, at the start of a line. That is a statement of the module and not within a string or
+    brackets if what follows is Python by itself and has no quotes that could end a string of several lines.
+    """
+    start = text.find("__all__")
+    end = text[start:]
+    is_start = start >= 0 and not line_before(text, start) and not text[:start].rstrip("\r\n").endswith("\\")
+    if not is_start or len(end) > _LONGEST_END or '"""' in end or "'''" in end:
+        return None
+    if normalize("NFKC", text).count("__all__") != 1:  # as Python reads names
+        return None
+    first = next(iter(parse_statements(end)), None)
+    if not isinstance(first, ast.Assign) or [dotted_name(target) for target in first.targets] != ["__all__"]:
+        return None
+    names = [string_value(part) for part in _parts(first.value)]
+    return None if None in names else frozenset(name for name in names if name is not None)
 
 
 def _interface(path: str, text: str, found: PythonFile | Walk) -> Interface:

@@ -144,10 +144,7 @@ class ModuleNames:
     def _may_provide(self, module: str, name: str) -> bool:
         """Return whether a star import of `module` may bring in `name`: a package may import a thousand modules so."""
         path = self.project.module_path(module, self.path)
-        if path is None or not self.project.may_spell(path, name, self.path):
-            return False
-        interface = self.project.interface(path, self.path)
-        return interface is not None and interface.may_star(name)
+        return path is not None and self.project.may_star(path, name, self.path)
 
     def exported(self, qualified: str) -> Bound | None:
         """The definition or only assignment behind a dotted path into the project, through re-exports."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpu2npu.python.file import PythonFile, read_file
-from gpu2npu.python.interface import Interface, read_interface
+from gpu2npu.python.interface import Interface, listed_names, read_interface
 from gpu2npu.python.library import Library
 from gpu2npu.python.source import SourceError, read_source
 from gpu2npu.python.tree import TreeError
@@ -63,6 +63,7 @@ class Project:
         self._size = 0  # characters of the files in it
         self._held: dict[str, Names | None] = {}
         self._interfaces: dict[str, Interface | None] = {}
+        self._listed: dict[str, frozenset[str] | None] = {}
         self._paths: dict[tuple[str, str], tuple[str, ...]] = {}
         self._answers: dict[tuple[object, ...], Any] = {}
         self._running: set[tuple[object, ...]] = set()
@@ -215,16 +216,29 @@ class Project:
             self._interfaces[path] = known.interface if known is not None else self._read_interface(path)
         return self._interfaces[path]
 
-    def may_spell(self, path: str, name: str, asker: str) -> bool:
-        """Return whether the file at `path` may bind a name, judged without parsing it: it has that text, or a star."""
+    def may_star(self, path: str, name: str, asker: str) -> bool:
+        """Return whether a star import of the file at `path` may bring in a name."""
         self.consult(asker, path)
-        if path in self._interfaces:
-            return True
-        try:
-            source = self.read(path)
-        except OSError:
+        if path not in self._interfaces and not self._may_offer(path, name):
             return False
-        return not source.isascii() or name.encode(errors="surrogatepass") in source or _STAR.search(source) is not None
+        interface = self.interface(path, asker)
+        return interface is not None and interface.may_star(name)
+
+    def _may_offer(self, path: str, name: str) -> bool:
+        """Judge the same without parsing the file: it has the text of the name, or a star, and its end does not list
+        other names."""
+        if path not in self._listed or self._listed[path] is None:
+            try:
+                source = self.read(path)
+            except OSError:
+                return False
+            is_spelled = not source.isascii() or name.encode(errors="surrogatepass") in source
+            if not is_spelled and _STAR.search(source) is None:
+                return False
+            if path not in self._listed:
+                self._listed[path] = _listed_names(source, path)
+        listed = self._listed[path]
+        return listed is None or name in listed
 
     def _read_interface(self, path: str) -> Interface | None:
         try:
@@ -315,6 +329,13 @@ class Project:
 
 def _size(names: Names | None) -> int:
     return len(names.file.text) if names is not None else 0
+
+
+def _listed_names(source: bytes, path: str) -> frozenset[str] | None:
+    try:
+        return listed_names(read_source(source, path).text)
+    except SourceError:
+        return None
 
 
 def _candidates(module: str, importer: str) -> list[str]:

@@ -71,11 +71,16 @@ def parse_expression(text: str) -> ast.expr | None:
 
 def parse_statement(text: str) -> ast.stmt | None:
     """The tree of the only statement of a text, such as a line of it; None where it is not one."""
+    statements = parse_statements(text)
+    return statements[0] if len(statements) == 1 else None
+
+
+def parse_statements(text: str) -> list[ast.stmt]:
+    """The statements of a part of a file; none where it is not Python by itself."""
     try:
-        body = _parsed(text).body
+        return _parsed(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return body[0] if len(body) == 1 else None
+        return []
 
 
 def alternatives(annotation: ast.expr | None) -> list[ast.expr]:

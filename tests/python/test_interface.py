@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from gpu2npu.python.file import read_file
-from gpu2npu.python.interface import Interface, read_interface
+from gpu2npu.python.interface import Exports, Interface, listed_names, read_interface
 from gpu2npu.python.library import Library
 from gpu2npu.python.modules import offered_names
 from gpu2npu.python.names import Names
@@ -181,3 +181,53 @@ def test_names_that_stars_bring_in_are_given_with_the_file_that_binds_them() -> 
     assert offered_names(project_of(files), init) == {
         "own": init, "_own": init, "_listed": closed, "deep": inner, "missing": closed, "public": open_
     }  # fmt: skip
+
+
+ENDS = {
+    "a list": ("def f(): ...\n\n__all__ = ['a', \"b\"]\n", {"a", "b"}),
+    "a tuple with more behind it": ('import x\n__all__ = (\n    "a",  # (\n)\nb = 1\n', {"a"}),
+    "a sum of lists": ("__all__ = ['a'] + ['b']", {"a", "b"}),
+    "an empty list": ("\r\n__all__ = []\r\n", set()),
+    "none": ("a = 1\n", None),
+    "one in a string": ('s = """\n__all__ = ["a"]\n"""\n', None),
+    "one in a string with quotes behind it": ('s = """\n__all__ = ["a"]\n"""\n# """\n', None),
+    "one in a string that goes on": ("s = 'x\\\n__all__ = []'\n", None),
+    "one behind a backslash": ("x = \\\n__all__ = ['a']\n", None),
+    "one behind a backslash and a Windows line end": ("s = 'x\\\r\n__all__ = []'\r\n", None),
+    "one in brackets": ("dict(\n__all__ = ['a']\n)\n", None),
+    "one in a block": ("if x:\n    __all__ = ['a']\n", None),
+    "one that grows": ("__all__ = ['a']\n__all__ += ['b']\n", None),
+    "one that is spelled otherwise too": ("__all__ = ['a']\n__\uff41ll__.append('b')\n", None),
+    "one that is computed": ("__all__ = ['a', name]\n", None),
+    "one of two names": ("__all__ = names = ['a']\n", None),
+    "one that is only read": ("__all__\n", None),
+    "a wrong end": ("__all__ = ['a']\n)\n", None),
+    "a long one": (f"__all__ = ['a']\n{'x = 1  # and so on' * 2000}\n", None),
+}
+
+
+@pytest.mark.parametrize(("text", "listed"), ENDS.values(), ids=ENDS)
+def test_the_end_of_a_file_lists_what_its_star_brings(text: str, listed: set[str] | None) -> None:
+    assert listed_names(text) == listed
+    if listed is not None:  # as the whole tree has it
+        assert read_interface(SourceFile("a.py", text, "utf-8", b"")).exports == Exports(frozenset(listed), True)
+
+
+def test_modules_that_list_other_names_are_not_parsed_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "pkg/__init__.py": b"from .user import *\nfrom .base import *\n",
+        "pkg/user.py": b"from .base import th  # \xc3\xa9\n\n__all__ = ['Net']\n",
+        "pkg/base.py": b"import torch as th\n\n__all__ = ['th']\n",
+    }
+    parsed: list[str] = []
+
+    def recorded(source: SourceFile) -> Interface:
+        parsed.append(source.path)
+        return read_interface(source)
+
+    monkeypatch.setattr("gpu2npu.python.project.read_interface", recorded)
+    project = project_of(files)
+    names = names_of("from pkg import *\nth.cat(x)\n", "main.py", project)
+    assert names.name("th", names.file.module) == "torch"
+    assert parsed == ["pkg/__init__.py", "pkg/base.py"]
+    assert project.consulted["pkg/__init__.py"] == {"pkg/user.py", "pkg/base.py"}
