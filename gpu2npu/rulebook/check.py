@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from gpu2npu.rulebook.errors import RuleError
+from gpu2npu.rulebook.errors import RuleError, printable
 from gpu2npu.rulebook.kinds import Match, kind_of
 from gpu2npu.rulebook.regex import compile_problem, search_problem
 from gpu2npu.rulebook.rule import minor_release
@@ -61,7 +61,7 @@ def _problems_of_roles(document: dict[str, Any], path: Path, unsound: set[tuple[
 
 def _sentence(path: Path, place: str, rule: str | None, reason: str) -> str:
     of_rule = f" (rule '{rule}')" if rule else ""
-    return f"{path}: {place}{of_rule}: {' '.join(reason.split())}."
+    return f"{path}: {printable(place)}{of_rule}: {' '.join(reason.split())}."
 
 
 def _named_rule(document: object, path: Iterable[str | int]) -> str | None:

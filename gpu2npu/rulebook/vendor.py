@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu2npu.rulebook.check import keyword_in
-from gpu2npu.rulebook.errors import RuleError
+from gpu2npu.rulebook.errors import RuleError, printable
 from gpu2npu.rulebook.kinds import (
     ArgumentMatch,
     AttributeMatch,
@@ -50,10 +50,12 @@ def vendor_rules(document: dict[str, Any], path: Path) -> list[Rule]:
     """
     for key in document:
         if key != "rules":
-            raise RuleError(f"{path}: $.{key}: is unknown in a rule file of the vendor's tool; allowed here: rules.")
+            raise RuleError(
+                f"{path}: $.{printable(key)}: is unknown in a rule file of the vendor's tool; allowed here: rules."
+            )
     rules: list[Rule] = []
     for kind, entries in document["rules"].items():
-        where = f"$.rules.{kind}"
+        where = f"$.rules.{printable(kind)}"
         if kind not in _KINDS:
             raise RuleError(f"{path}: {where}: is no kind of rule of the vendor's tool; known: {', '.join(_KINDS)}.")
         if not isinstance(entries, list):
@@ -83,7 +85,7 @@ def _check_keys(known: _Kind, entry: object, where: str, path: Path) -> Entry:
     types = {**known.required, **known.optional}
     for key, value in entry.items():
         if key not in types:
-            raise RuleError(f"{path}: {where}.{key}: is an unknown key; allowed here: {', '.join(types)}.")
+            raise RuleError(f"{path}: {where}.{printable(key)}: is an unknown key; allowed here: {', '.join(types)}.")
         # A bool is an int to Python, and no position.
         if not isinstance(value, types[key]) or (isinstance(value, bool) and types[key] is not bool):
             raise RuleError(f"{path}: {where}.{key}: must be {_NAMES[types[key]]}, not {_type_name(value)}.")

@@ -1,5 +1,6 @@
 from gpu2npu.analysis.cuda_callers import callers
-from gpu2npu.analysis.cuda_sources import is_native, native_code, native_places
+from gpu2npu.analysis.cuda_sources import native_code, native_places
+from gpu2npu.analysis.native_files import is_native
 from gpu2npu.engine.torch_library import torch_project
 from gpu2npu.records import NativeKind
 from gpu2npu.report.tables import CUDA_OP_LIST, HEADERS, native_rows

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gpu2npu.project.rule_examples import run_examples
@@ -82,6 +82,9 @@ def documents(draw: st.DrawFn) -> Any:
 
 
 @given(documents())
+@example({"rules": {"\r": None}})
+@example({"rules": {"ArgsModifyRule": [{"\r": None}]}})
+@example({"roles": {"\r": 1}})
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_it_loads_or_is_refused(tmp_path: Path, document: Any) -> None:
     path = tmp_path / "mine.json"
