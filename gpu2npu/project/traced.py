@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 
 from gpu2npu.project.analysing_migrator import AnalysingMigrator
 from gpu2npu.project.engine_migrator import EngineMigrator
@@ -47,40 +46,58 @@ class TracedMigrator:
         return TracedFile(**record, depends=self._graphs[0].of(path))
 
 
-@dataclass(frozen=True)
 class Dependencies:
-    """The files that each file leads to, by the graphs of who asked about whom, which grow as files are looked at."""
+    """The files that each file leads to, by the graphs of who asked about whom, which grow as files are looked at.
 
-    paths: list[str]
-    edges: Iterable[Mapping[str, Set[str]]]
-    _known: dict[str, tuple[int, int]] = field(
-        default_factory=dict
-    )  # for a file, the number of its edges and their bits
+    Sets of files are bits, in the order of `paths`. What a file leads to is kept until an edge leads out of it: most
+    files of a project lead to each other, and their new edges stay among them.
+    """
 
-    @cached_property
-    def _bits(self) -> dict[str, int]:
-        return {path: 1 << place for place, path in enumerate(self.paths)}
+    def __init__(self, paths: Sequence[str], edges: Sequence[Mapping[str, Set[str]]]) -> None:
+        self._edges = edges
+        self._bits = {path: 1 << place for place, path in enumerate(paths)}  # and of what asks without being asked
+        self._numbers: list[dict[str, int]] = [{} for _ in edges]  # of the edges of each file when last looked at
+        self._direct: dict[int, int] = {}  # what the file of a bit asked about
+        self._found: dict[int, int] = {}  # what it leads to, itself included
+        self._known = 0  # the bits of the files in `_found`
 
     def of(self, path: str) -> int:
         """The bits of the files that `path` leads to, without itself; -1 if EVERY_FILE is among them.
 
         An answer may be kept in memory from an earlier file, without asking again: so what *those* asked counts too.
         """
-        found, looked_at = self._direct(path), 0
+        self._look_again()
+        own = self._bit(path)
+        found, looked_at = own, 0
         while found != -1 and (left := found & ~looked_at):
+            left = left & self._known or left
             first = left & -left
-            looked_at |= first
-            found |= self._direct(self.paths[first.bit_length() - 1])
-        return found if found == -1 else found & ~self._bits.get(path, 0)
+            leads_to = self._found.get(first)
+            looked_at |= first if leads_to is None else first | leads_to
+            found |= self._direct.get(first, 0) if leads_to is None else leads_to
+        self._found[own] = found
+        self._known |= own
+        return found if found == -1 else found & ~own
 
-    def _direct(self, path: str) -> int:
-        asked = [graph[path] for graph in self.edges if path in graph]
-        number = sum(map(len, asked))
-        known = self._known.get(path)
-        if known is not None and known[0] == number:
-            return known[1]
+    def _look_again(self) -> None:
+        """Take up new edges, and forget what was found and does not hold what they lead to."""
+        for graph, numbers in zip(self._edges, self._numbers, strict=True):
+            for path, others in graph.items():
+                if numbers.get(path) == len(others):
+                    continue
+                numbers[path] = len(others)
+                bit, direct = self._bit(path), self._bits_of(others)
+                self._direct[bit] = self._direct.get(bit, 0) | direct
+                for each in [each for each, found in self._found.items() if found & bit and direct & ~found]:
+                    del self._found[each]
+                    self._known ^= each
+
+    def _bit(self, path: str) -> int:
+        """The bit of a file; a new one for a file such as a notebook, which no other leads to."""
+        return self._bits.setdefault(path, 1 << len(self._bits))
+
+    def _bits_of(self, paths: Set[str]) -> int:
         bits = 0
-        for other in set().union(*asked):
-            bits |= -1 if other == EVERY_FILE else self._bits[other]
-        self._known[path] = number, bits
+        for path in paths:
+            bits |= -1 if path == EVERY_FILE else self._bits[path]
         return bits

@@ -7,6 +7,8 @@ import threading
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.project import tree_answers
@@ -236,6 +238,28 @@ def test_what_a_file_leads_to_grows() -> None:
     graph["b"] = {"c"}
     graph["a"].add("a")
     assert dependencies.of("a") == 0b110
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.one_of(st.just(EVERY_FILE), st.sampled_from("abcdef")), st.integers(0, 5)),
+        max_size=20,
+    )
+)
+def test_what_a_file_leads_to_is_the_same_however_the_graph_grew(steps: list[tuple[int, str, int]]) -> None:
+    paths = list("abcdef")
+    graph: dict[str, set[str]] = {}
+    dependencies = Dependencies(paths, [graph])
+    for asker, asked, path in steps:
+        graph.setdefault(paths[asker], set()).add(asked)
+        assert dependencies.of(paths[path]) == Dependencies(paths, [graph]).of(paths[path])
+
+
+def test_what_leads_to_other_files_need_be_no_file_of_python() -> None:
+    dependencies = Dependencies(["a.py", "b.py"], [{"look.ipynb": {"a.py"}, "a.py": {"b.py"}}])
+    assert dependencies.of("look.ipynb") == 0b11
+    assert dependencies.of("train.yaml") == 0
+    assert dependencies.of("a.py") == 0b10
 
 
 @pytest.mark.parametrize("damage", [b"[]", b"{", b'[["main.py", "0"]]'])
