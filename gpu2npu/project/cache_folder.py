@@ -9,7 +9,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -45,9 +45,21 @@ def keep_fresh(file: Path, status: os.stat_result) -> None:
 def program_facts() -> list[object]:
     """This program with its data, Python, and the parsers: any of them may change an answer."""
     package = Path(__file__).resolve().parent.parent
-    files = [*package.rglob("*.py"), *package.rglob("*.json"), *builtin_rules_dir().glob("*.json")]
-    stamps = sorted((path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files)
+    stamps = sorted((*_stamps(package, (".py", ".json")), *_stamps(builtin_rules_dir(), (".json",))))
     return [__version__, list(sys.version_info[:3]), _installed("libcst"), _installed("jedi"), stamps]
+
+
+def _stamps(folder: Path, endings: tuple[str, ...]) -> Iterator[tuple[str, int, int]]:
+    """The names, sizes and times of the files below a folder, those that end so."""
+    pending = [str(folder)]
+    while pending:
+        with os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    pending.append(entry.path)
+                elif entry.name.endswith(endings):
+                    status = entry.stat()
+                    yield entry.name, status.st_size, status.st_mtime_ns
 
 
 def _installed(package: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,7 @@ def _read_user_file(path: Path, *, builtin: bool) -> _File:
     return _decode(document, path, builtin=builtin, file=str(path))
 
 
+@cache
 def _read_builtin_file(path: Path) -> _File:
     # The built-in files are checked against the schema by the tests, not on every run: importing jsonschema takes
     # longer than migrating a small project.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.project import tree_answers
-from gpu2npu.project.cache_folder import prune
+from gpu2npu.project.cache_folder import program_facts, prune
 from gpu2npu.project.check import check_project
 from gpu2npu.project.check_request import CheckRequest
 from gpu2npu.project.traced import Dependencies
@@ -208,6 +208,20 @@ def test_the_oldest_entries_go_first(tmp_path: Path) -> None:
     (tmp_path / "pruned").unlink()
     prune(tmp_path, largest=500)
     assert sorted(path.stem for path in tmp_path.rglob("*.json")) == ["6", "7", "8", "9"]
+
+
+def test_another_parser_is_another_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def facts_with(version: str) -> list[object]:
+        site = tmp_path / version
+        (site / "libcst").mkdir(parents=True)
+        (site / "libcst/__init__.py").touch()
+        (site / f"libcst-{version}.dist-info").mkdir()
+        monkeypatch.delitem(sys.modules, "libcst", raising=False)
+        monkeypatch.syspath_prepend(str(site))
+        return program_facts.__wrapped__()
+
+    assert program_facts.__wrapped__() == program_facts.__wrapped__()
+    assert facts_with("1.8.0") != facts_with("1.9.0")
 
 
 def test_every_fact_that_an_answer_may_depend_on_is_in_the_key() -> None:

@@ -37,6 +37,12 @@ def migrate(text: str, *files: Path) -> str:
     return text if result.content is None else result.content.decode()
 
 
+def test_the_built_in_files_are_read_once(tmp_path: Path) -> None:
+    with_own = load_rulebook([write(tmp_path, RULE)])
+    kept = {rule.id: rule for rule in load_rulebook().rules}
+    assert [rule.id for rule in with_own.rules if kept.get(rule.id) is not rule] == ["fuse"]
+
+
 def test_a_users_rule_works(tmp_path: Path) -> None:
     path = write(tmp_path, RULE)
     assert migrate("from fastlib.gpu import fuse\nfuse(x)\n", path) == "from fastlib.npu import fuse\nfuse(x)\n"
