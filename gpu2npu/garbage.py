@@ -6,8 +6,8 @@ import contextlib
 import gc
 from collections.abc import Iterator
 
-_FILES_BETWEEN_COLLECTIONS = 200  # what a parsed file leaves is in no cycle, but for what jedi makes of it
-_FILES_BETWEEN_FULL_ONES = 4 * _FILES_BETWEEN_COLLECTIONS
+_FILES_BETWEEN_COLLECTIONS = 100  # what a parsed file leaves is in no cycle, but for what jedi makes of it
+_FILES_BETWEEN_FULL_ONES = 8 * _FILES_BETWEEN_COLLECTIONS
 
 
 @contextlib.contextmanager
