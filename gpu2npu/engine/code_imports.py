@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,8 +17,9 @@ from gpu2npu.python.syntax import chain
 from gpu2npu.python.tokens import alias_name, from_module
 from gpu2npu.records import Edit
 from gpu2npu.rulebook.code_matching import Matched
-from gpu2npu.rulebook.code_pattern import CodePattern, qualified_name
+from gpu2npu.rulebook.code_pattern import CodePattern, parse_code, qualified_name
 from gpu2npu.rulebook.rule import Rule
+from gpu2npu.rulebook.template import Piece
 
 Key = tuple[Scope, str]
 _WHY = "The file no longer uses it."
@@ -148,6 +150,14 @@ class CodeImports:
         self.drop((each for each in matched.names if chain(each)[0] not in kept), rule)
         return Spelled(found, tuple(dict.fromkeys(needs)))
 
+    def written(self, rule: Rule, matched: Matched, code: str) -> tuple[str, tuple[str, ...]] | None:
+        """Code that a rule adds beside matched code, as the file spells its names, with the imports that it needs."""
+        new = parse_code(code)
+        names = self.spelled(rule, matched, new)
+        if names is None:
+            return None
+        return "".join(respelled(piece, names.spelled).text or "" for piece in new.pieces), names.needs
+
     def _spell(self, name: str, rule: Rule, matched: Matched, needs: list[str], kept: set[ast.AST]) -> str | None:
         scope = matched.scope
         if "." not in name:
@@ -215,3 +225,11 @@ class CodeImports:
         else:
             gap = self.file.bounds(statement.names[index - 1])[1], end
         return Edit((start, end), "", rule, _WHY, shown=self.file.bounds(statement), replaced=gap)
+
+
+def respelled(piece: Piece, spelled: dict[str, str]) -> Piece:
+    """A piece of the replacement with its qualified names as the file spells them."""
+    text = piece.text
+    for name, new in spelled.items() if text is not None else ():
+        text = re.sub(rf"(?<![\w.'\"]){re.escape(name)}(?!\w)", new, text or "")
+    return Piece(text, piece.field)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from gpu2npu.engine.code_imports import CodeImports, Replacement
+from gpu2npu.engine.added import added
+from gpu2npu.engine.code_imports import CodeImports, Replacement, respelled
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.cuda_branches import cuda_conditions
 from gpu2npu.engine.filling import ATOMS, Filling, fill, has_effects, in_f_strings, is_loose
@@ -26,7 +26,7 @@ from gpu2npu.records import Code, Edit, FindingKind, Found
 from gpu2npu.rulebook.code_matching import CodeMatcher, Matched
 from gpu2npu.rulebook.code_pattern import CodePattern, metavariable, parse_code
 from gpu2npu.rulebook.kinds import CodeMatch
-from gpu2npu.rulebook.rule import Rule
+from gpu2npu.rulebook.rule import Addition, Rule
 from gpu2npu.rulebook.template import ARGS, Piece
 
 _SLACK = 2  # nodes above a name that the pattern does not have: an argument's keyword, for instance
@@ -121,6 +121,20 @@ class CodeRules:
             elif rule.then.replace is not None:
                 replaced.append(Replacement(rule, matched, parse_code(rule.then.replace)))
         self._edit(removed, replaced)
+        for rule, matched in found:
+            if rule.then.add is not None:
+                self._add(rule, matched, rule.then.add)
+
+    def _add(self, rule: Rule, matched: Matched, add: Addition) -> None:
+        """Add a statement beside the one that has the match, once."""
+        imports = CodeImports(self.names, frozenset(), may_edit=False)
+        written = imports.written(rule, matched, add.code)
+        edit = added(self.file, matched, rule, add, *written) if written is not None else None
+        if edit is None:
+            message = f"{rule.why} There is no line of its own for `{add.code}` here: add it by hand."
+            self._report(rule, matched, message)
+        elif edit.text and edit not in self.matches.edits:
+            self.matches.edits.append(edit)
 
     def _edit(self, removed: Sequence[tuple[Rule, Matched]], replaced: Sequence[Replacement]) -> None:
         """Make the edits. Where one does not fit, it is reported, and the others are planned without it: whether an
@@ -159,7 +173,7 @@ class CodeRules:
             return None
         code = in_place(self.file, rule.match.pattern, new, matched, spelled)
         if code is None:
-            pieces = [_respelled(piece, spelled) for piece in new.pieces if piece.text != ""]
+            pieces = [respelled(piece, spelled) for piece in new.pieces if piece.text != ""]
             code = fill(self.file, pieces, partial(_filling, matched=matched))
             if code is not None and not (isinstance(new.tree, ATOMS) or is_loose(self.file, node)):
                 code = code if metavariable(new.tree) else ("(", *code, ")")
@@ -186,14 +200,6 @@ def _filling(piece: Piece, matched: Matched) -> Filling | None:
         len(indexes) == len(matched.rest) and indexes == list(range(indexes[0], indexes[-1] + 1)) if indexes else True
     )
     return matched.rest if is_run else None
-
-
-def _respelled(piece: Piece, spelled: dict[str, str]) -> Piece:
-    """A piece of the replacement with its qualified names as the file spells them."""
-    text = piece.text
-    for name, new in spelled.items() if text is not None else ():
-        text = re.sub(rf"(?<![\w.'\"]){re.escape(name)}(?!\w)", new, text or "")
-    return Piece(text, piece.field)
 
 
 def _is_kept(offset: int, code: Sequence[Code]) -> bool:

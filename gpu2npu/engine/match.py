@@ -12,6 +12,7 @@ from typing import Any
 from gpu2npu.engine.calls import Calls
 from gpu2npu.engine.code_rules import CodeRules
 from gpu2npu.engine.context import ProjectContext
+from gpu2npu.engine.definitions import Definitions
 from gpu2npu.engine.literals import Literals
 from gpu2npu.engine.matches import Matches, Question
 from gpu2npu.engine.members import Members
@@ -41,6 +42,7 @@ def find_matches(names: Names, context: ProjectContext, table: RuleTable, skips:
     matcher = _Matcher(names, context, table, may_rename=not skips.lines)
     matcher.settled |= CodeRules(names, context, table, matcher.matches, may_import=not skips.lines).run()
     Members(names, table, matcher.matches).run()
+    Definitions(names, table, matcher.matches).run()
     matcher.run()
     matcher.renames.finish_imports()
     matcher.renames.unused_imports()

@@ -16,8 +16,10 @@ from gpu2npu.rulebook.kinds import (
     ArgumentMatch,
     AttributeMatch,
     CallMatch,
+    ClassMatch,
     CodeMatch,
     CommandMatch,
+    DecoratorMatch,
     EnvironmentMatch,
     Evidence,
     ImportMatch,
@@ -106,6 +108,8 @@ class RuleTable:
     codes: dict[str, list[Rule]]
     settings: dict[str, list[Rule]]
     members: dict[str, list[Rule]]
+    classes: dict[str, list[Rule]]
+    decorators: dict[str, list[Rule]]
 
     @cached_property
     def pattern_texts(self) -> frozenset[str]:
@@ -198,6 +202,8 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
         codes=index.get(CodeMatch, {}),
         settings=index.get(SettingMatch, {}),
         members=index.get(MemberMatch, {}),
+        classes=index.get(ClassMatch, {}),
+        decorators=index.get(DecoratorMatch, {}),
     )
 
 

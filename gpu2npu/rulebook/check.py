@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from gpu2npu.rulebook.code_pattern import code_problem
 from gpu2npu.rulebook.errors import RuleError, printable
 from gpu2npu.rulebook.kinds import Match, kind_of
 from gpu2npu.rulebook.regex import compile_problem, search_problem
@@ -14,7 +15,7 @@ from gpu2npu.rulebook.rule import minor_release
 from gpu2npu.rulebook.schema import schema
 from gpu2npu.support.releases import released_with
 
-_EDITS = ("rename", "replace", "remove")
+_EDITS = ("rename", "replace", "remove", "add")
 _ANYWHERE = ("report", "trait", "keep")
 
 
@@ -131,6 +132,8 @@ def _problems(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
     kind, then = kind_of(entry["match"]), entry["then"]
     yield from _misfits(kind, then)
     yield from kind.problems(entry)
+    if "add" in then and "add" in kind.actions:
+        yield from _addition_problems(kind, then["add"])
     if "rename" in then and kind.new_name is not None:
         wanted, called = kind.new_name
         if wanted.fullmatch(then["rename"]) is None:
@@ -147,6 +150,18 @@ def _problems(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def keyword_in(name: str) -> str | None:
     """The part of a dotted name that Python keeps for itself, as `class`."""
     return next(filter(keyword.iskeyword, name.split(".")), None)
+
+
+def _addition_problems(kind: type[Match], add: dict[str, str]) -> Iterator[tuple[str, str]]:
+    for what in add.keys() - {"place"}:
+        if what not in kind.additions:
+            known = ", ".join(kind.additions)
+            yield f"then.add.{what}", f"cannot be added at a match of '{kind.key}'; possible: {known}"
+    if "place" in add and "statement" not in add:
+        yield "then.add.place", "is for a statement"
+    for what in add.keys() - {"place"}:
+        if (problem := code_problem(add[what])) is not None:
+            yield f"then.add.{what}", problem
 
 
 def _misfits(kind: type[Match], then: dict[str, Any]) -> Iterator[tuple[str, str]]:

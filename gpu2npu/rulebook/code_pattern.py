@@ -118,6 +118,15 @@ def check_pattern(text: str) -> CodePattern:
     return pattern
 
 
+def code_problem(text: str) -> str | None:
+    """Return why a text is not the code of one expression; None where it is."""
+    try:
+        parse_code(text)
+    except PatternError as error:
+        return str(error)
+    return None
+
+
 def _written(piece: Piece) -> str:
     return _REST if piece.field == ARGS else f"{_MARK}{piece.field}"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpu2npu.records import FindingKind, Severity
 from gpu2npu.rulebook.kinds import Match, kind_of
-from gpu2npu.rulebook.rule import Example, Report, Role, Rule, Then, Where
+from gpu2npu.rulebook.rule import Addition, Example, Report, Role, Rule, Then, Where
 
 
 def decode_rule(entry: dict[str, Any], *, builtin: bool, file: str) -> Rule:
@@ -21,6 +21,7 @@ def decode_rule(entry: dict[str, Any], *, builtin: bool, file: str) -> Rule:
             rename=then.get("rename"),
             replace=then.get("replace"),
             remove=then.get("remove", False),
+            add=_addition(then["add"]) if "add" in then else None,
             needs_target=then.get("needs_target", False),
             values=tuple(then.get("values", {}).items()),
             imports=then.get("imports"),
@@ -44,6 +45,11 @@ def _report(entry: dict[str, Any], match: Match) -> Report:
     kind = FindingKind(entry["kind"])
     stated = entry.get("severity")
     return Report(kind, entry["message"], Severity(stated) if stated else match.severity(kind))
+
+
+def _addition(entry: dict[str, str]) -> Addition:
+    what = next(key for key in entry if key != "place")
+    return Addition(what, entry[what], entry.get("place", "before"))
 
 
 def _where(entry: dict[str, Any]) -> Where:

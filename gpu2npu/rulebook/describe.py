@@ -20,6 +20,9 @@ def then_texts(then: Then) -> Iterator[str]:
         yield f"Is replaced by `{then.replace}`."
     if then.remove:
         yield "Is taken out."
+    if then.add is not None:
+        place = f" ({then.add.place})" if then.add.what == "statement" else ""
+        yield f"Gets the {then.add.what} `{then.add.code}`{place}."
     if then.imports is not None:
         yield f"The file imports `{then.imports}`."
     if then.report is not None:
@@ -58,7 +61,11 @@ def where_texts(where: Where) -> Iterator[str]:
 def one_line(rule: Rule) -> str:
     """A rule in one short line: what becomes of what."""
     then = rule.then
-    result = then.rename or then.replace or ("removed" if then.remove else "kept" if then.keep else "")
+    result = (
+        then.rename
+        or then.replace
+        or ("removed" if then.remove else f"with {then.add.code}" if then.add else "kept" if then.keep else "")
+    )
     if then.report is not None:
         result += ("; " if result else "") + f"reported: {then.report.kind.value}"
     return f"{rule.match.subject} -> {result or f'noted: {then.trait}'}"

@@ -43,6 +43,7 @@ def _then(then: Then, match: Match) -> dict[str, Any]:
         {
             "replace": then.replace,
             "remove": then.remove,
+            "add": {add.what: add.code, "place": add.place} if (add := then.add) is not None else None,
             "needs_target": then.needs_target,
             "values": dict(then.values),
             "imports": then.imports,

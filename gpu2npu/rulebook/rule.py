@@ -32,20 +32,32 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Addition:
+    """Code that is added at a match: `what` is base, decorator or statement. A statement goes to a `place`: before or
+    after the statement that has the match, first in the function around it, or, as the head of a `with`, around it."""
+
+    what: str
+    code: str
+    place: str = "before"
+
+
+@dataclass(frozen=True)
 class Then:
     """The actions of a rule on a match; several fields may be set together.
 
     `rename` replaces the matched (part of the) name or string. With `needs_target` that happens only where the
     torch_npu release has the new name; elsewhere the place is left and reported. `replace` is code for the whole
-    matched call or argument, with placeholders (see rulebook/template.py). `remove` takes an import or an argument out.
-    `values` are those of an environment variable with what becomes of them: where it is not set to one of these, it is
-    not renamed, and reported. `imports` is a module that the changed file must import. `trait` is a fact about the
-    program, noted for the reports. `keep` ends the search: later rules do not see the place.
+    matched call or argument, with placeholders (see rulebook/template.py and code_pattern.py). `remove` takes what is
+    matched out; `add` adds code beside it. `values` are those of an environment variable with what becomes of them:
+    where it is not set to one of these, it is not renamed, and reported. `imports` is a module that the changed file
+    must import. `trait` is a fact about the program, noted for the reports. `keep` ends the search: later rules do not
+    see the place.
     """
 
     rename: str | None = None
     replace: str | None = None
     remove: bool = False
+    add: Addition | None = None
     needs_target: bool = False
     values: tuple[tuple[str, str], ...] = ()
     imports: str | None = None

@@ -33,6 +33,8 @@ MATCHES: dict[str, dict[str, Any]] = {
     "environment": {"environment": "LIB_*"},
     "command": {"command": "nvidia-smi"},
     "code": {"code": "lib.load($X, ...)"},
+    "class": {"class": "lib.Model"},
+    "decorator": {"decorator": "lib.graph"},
     "member": {"member": "lib.Trainer.to_gpu"},
     "setting": {"setting": "a.*.b", "values": ["gpu"]},
 }
@@ -51,7 +53,7 @@ FITTING = {
         "member",
     },
     "replace": {"call", "argument", "code"},
-    "remove": {"import", "argument", "code"},
+    "remove": {"import", "argument", "code", "class", "decorator"},
     "report": set(MATCHES),
     "trait": set(MATCHES),
     "keep": set(MATCHES),
@@ -200,3 +202,16 @@ def test_the_types_of_metavariables_are_those_of_the_pattern() -> None:
 def test_what_is_a_name_or_a_literal_may_stand_twice() -> None:
     match = {"code": "lib.f($X)", "types": {"X": "literal"}}
     check_document({"rules": [{**RULE, "match": match, "then": {"replace": "lib.g($X, $X)"}}]}, Path("mine.json"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "add", "said"),
+    [
+        ("code", {"base": "lib.A"}, "then.add.base (rule 'mine'): cannot be added at a match of 'code'"),
+        ("decorator", {"base": "lib.A"}, "possible: decorator"),
+        ("class", {"base": "lib.A", "place": "after"}, "then.add.place (rule 'mine'): is for a statement"),
+        ("code", {"statement": "x = 1"}, "'x = 1' is not one expression of Python"),
+    ],
+)
+def test_what_can_be_added(kind: str, add: dict[str, str], said: str) -> None:
+    assert said in refusal(match=MATCHES[kind], then={"add": add})

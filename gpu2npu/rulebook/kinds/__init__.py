@@ -6,8 +6,10 @@ from gpu2npu.rulebook.kinds.argument import ArgumentMatch
 from gpu2npu.rulebook.kinds.attribute import AttributeMatch
 from gpu2npu.rulebook.kinds.base import Evidence, Match
 from gpu2npu.rulebook.kinds.call import CallMatch
+from gpu2npu.rulebook.kinds.class_ import ClassMatch
 from gpu2npu.rulebook.kinds.code import CodeMatch
 from gpu2npu.rulebook.kinds.command import CommandMatch
+from gpu2npu.rulebook.kinds.decorator import DecoratorMatch
 from gpu2npu.rulebook.kinds.environment import EnvironmentMatch
 from gpu2npu.rulebook.kinds.import_ import ImportMatch
 from gpu2npu.rulebook.kinds.member import MemberMatch
@@ -30,6 +32,8 @@ _ALL: tuple[type[Match], ...] = (
     CommandMatch,
     CodeMatch,
     MemberMatch,
+    ClassMatch,
+    DecoratorMatch,
     SettingMatch,
 )
 # The kinds by the key that only entries of the kind have.
@@ -46,8 +50,10 @@ __all__ = [
     "ArgumentMatch",
     "AttributeMatch",
     "CallMatch",
+    "ClassMatch",
     "CodeMatch",
     "CommandMatch",
+    "DecoratorMatch",
     "EnvironmentMatch",
     "Evidence",
     "ImportMatch",

@@ -36,7 +36,8 @@ class Evidence:
 class Match:
     """What a rule matches. The fields are the keys of the entry in the rule file, the first one called `key` there.
 
-    `shape` has the JSON Schema of each key, `actions` what can be done with a match besides report, trait and keep, and
+    `shape` has the JSON Schema of each key, `actions` what can be done with a match besides report, trait and keep,
+    `additions` what `add` can add, and
     `new_name` what a new name must look like, with the words for that. `only_python`: other files have no such match.
     `in_strings`: in Python it is looked for in strings alone. `starter` is a rule to start from, without its id.
     """
@@ -44,6 +45,7 @@ class Match:
     key: ClassVar[str]
     shape: ClassVar[Json]
     actions: ClassVar[tuple[str, ...]]
+    additions: ClassVar[tuple[str, ...]] = ()
     starter: ClassVar[Json]
     new_name: ClassVar[tuple[re.Pattern[str], str] | None] = None
     in_strings: ClassVar[bool] = False

@@ -48,7 +48,8 @@ class CodeMatch(Match):
             "uniqueItems": True,
         },
     }
-    actions = ("replace", "remove", "imports")
+    actions = ("replace", "remove", "add", "imports")
+    additions = ("statement",)
     starter: ClassVar[Json] = {
         "$comment": "Code by a pattern: $X is any expression, ... any further arguments, names are qualified ones.",
         "why": "The NPU build of the function has another name and another name for its tolerance.",

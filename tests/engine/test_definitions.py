@@ -1,0 +1,79 @@
+"""Bases, decorators and statements that rules add or take out."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpu2npu.records import FindingKind
+
+BASE = ({"class": "lib.Model"}, {"add": {"base": "lib.npu.Mixin"}})
+UNBASE = ({"class": "lib.GpuMixin"}, {"remove": True})
+WRAP = ({"class": "lib.Model"}, {"add": {"decorator": "lib.npu_compile(level=2)"}})
+UNDECORATE = ({"decorator": "lib.graph"}, {"remove": True})
+BEFORE = ({"code": "lib.start(...)"}, {"add": {"statement": "lib.npu.warm()"}})
+AFTER = ({"code": "lib.start(...)"}, {"add": {"statement": "lib.npu.warm()", "place": "after"}})
+FIRST = ({"code": "lib.start(...)"}, {"add": {"statement": "lib.npu.warm()", "place": "function"}})
+AROUND = ({"code": "lib.start(...)"}, {"add": {"statement": "lib.npu.scope()", "place": "around"}})
+
+
+def text_of(result, before: str) -> str:
+    assert result.failure is None
+    return before if result.content is None else result.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("rule", "before", "after"),
+    [
+        (BASE, "class A(lib.Model): ...\n", "class A(lib.npu.Mixin, lib.Model): ...\n"),
+        (BASE, "class A(B, lib.Model, m=1): ...\n", "class A(lib.npu.Mixin, B, lib.Model, m=1): ...\n"),
+        (BASE, "class A(lib.npu.Mixin, lib.Model): ...\n", None),
+        (BASE, "class A(other.Model): ...\n", None),
+        (UNBASE, "class A(lib.GpuMixin): ...\n", "class A: ...\n"),
+        (UNBASE, "class A(lib.GpuMixin, B): ...\n", "class A(B): ...\n"),
+        (UNBASE, "class A(B, lib.GpuMixin, m=1): ...\n", "class A(B, m=1): ...\n"),
+        (UNBASE, "class A(B, lib.GpuMixin): ...\n", "class A(B): ...\n"),
+        (WRAP, "@other\nclass A(lib.Model): ...\n", "@lib.npu_compile(level=2)\n@other\nclass A(lib.Model): ...\n"),
+        (WRAP, "if x:\n    class A(lib.Model): ...\n",
+         "if x:\n    @lib.npu_compile(level=2)\n    class A(lib.Model): ...\n"),
+        (WRAP, "@lib.npu_compile\nclass A(lib.Model): ...\n", None),
+        (UNDECORATE, "@a\n@lib.graph(n=2)  # why\nasync def f(): ...\n", "@a\nasync def f(): ...\n"),
+        (UNDECORATE, "class A:\n    @lib.graph\n    def f(self): ...\n", "class A:\n    def f(self): ...\n"),
+        (BEFORE, "def f():\n    x = 1\n    lib.start(2)\n",
+         "def f():\n    x = 1\n    lib.npu.warm()\n    lib.start(2)\n"),
+        (BEFORE, "lib.npu.warm()\nlib.start(2)\n", None),
+        (AFTER, "def f():\n    x = lib.start(2)  # go\n    y()\n",
+         "def f():\n    x = lib.start(2)  # go\n    lib.npu.warm()\n    y()\n"),
+        (AFTER, "lib.start(2)", "lib.start(2)\nlib.npu.warm()"),
+        (FIRST, 'def f():\n    """It."""\n    x = 1\n    if x:\n        lib.start(2)\n',
+         'def f():\n    """It."""\n    lib.npu.warm()\n    x = 1\n    if x:\n        lib.start(2)\n'),
+        (AROUND, "def f():\n    lib.start(2)\n", "def f():\n    with lib.npu.scope():\n        lib.start(2)\n"),
+        (AROUND, "with lib.npu.scope():\n    lib.start(2)\n", None),
+    ],
+)  # fmt: skip
+def test_what_is_added_and_removed(migrate_with, rule: tuple, before: str, after: str | None) -> None:
+    text = f"import lib\nimport other\n{before}"
+    result = migrate_with([{"id": "r", "match": rule[0], "then": rule[1]}], text)
+    assert text_of(result, text) == (text if after is None else f"import lib\nimport other\n{after}")
+    assert not result.findings
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (BEFORE, "if x: lib.start(2)\n"),
+        (AROUND, "if lib.start(2):\n    pass\n"),
+        (AFTER, "for x in lib.start(2):\n    pass\n"),
+        (UNBASE, "class A(  # why\n    lib.GpuMixin,\n): ...\n"),
+    ],
+)
+def test_what_has_no_place_is_reported(migrate_with, rule: tuple, text: str) -> None:
+    result = migrate_with([{"id": "r", "match": rule[0], "then": rule[1]}], f"import lib\n{text}")
+    assert result.content is None
+    assert [finding.kind for finding in result.findings] == [FindingKind.REVIEW]
+
+
+def test_names_are_spelled_as_the_file_has_them(migrate_with) -> None:
+    before = "from lib import Model\n\n\nclass A(Model): ...\n"
+    after = "from lib import Model\nimport lib.npu\n\n\nclass A(lib.npu.Mixin, Model): ...\n"
+    result = migrate_with([{"id": "r", "match": BASE[0], "then": BASE[1]}], before)
+    assert text_of(result, before) == after
