@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -227,7 +227,7 @@ class CodeImports:
         return Edit((start, end), "", rule, _WHY, shown=self.file.bounds(statement), replaced=gap)
 
 
-def respelled(piece: Piece, spelled: dict[str, str]) -> Piece:
+def respelled(piece: Piece, spelled: Mapping[str, str]) -> Piece:
     """A piece of the replacement with its qualified names as the file spells them."""
     text = piece.text
     for name, new in spelled.items() if text is not None else ():

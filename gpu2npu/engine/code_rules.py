@@ -81,7 +81,9 @@ class CodeRules:
         pattern, types = rule.match.pattern, dict(rule.match.types)
         for root in self._roots(pattern, part):
             matched = self.matcher.match(pattern, root, scope, types, rule.match.signature)
-            if matched is not None and part in matched.names and self._is_read(rule, matched):
+            if matched is None or part not in matched.names or _gives(matched.rest, _new_keywords(rule)):
+                continue
+            if self._is_read(rule, matched):
                 return matched
         return None
 
@@ -169,6 +171,8 @@ class CodeRules:
         node, kept = matched.node, new.metavariables
         lost = [value for name, value in matched.values.items() if name not in kept] + matched.ignored
         lost += [] if new.has_rest else matched.rest
+        if _new_keywords(rule) and any(isinstance(each, ast.keyword) and each.arg is None for each in matched.rest):
+            return None  # what is unpacked may have it already
         if any(has_effects(each if isinstance(each, ast.expr) else each.value) for each in lost):
             return None
         code = in_place(self.file, rule.match.pattern, new, matched, spelled)
@@ -188,6 +192,18 @@ class CodeRules:
     def _report(self, rule: Rule, matched: Matched, message: str) -> None:
         place = self.file.bounds(matched.node)
         self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, self._shown(matched), message))
+
+
+def _new_keywords(rule: Rule) -> frozenset[str]:
+    """The keywords that a call of the replacement has and the rest of the arguments must not have."""
+    new = parse_code(rule.then.replace) if rule.then.replace is not None else None
+    if new is None or not new.has_rest or not isinstance(new.tree, ast.Call):
+        return frozenset()
+    return frozenset(each.arg for each in new.tree.keywords if each.arg is not None)
+
+
+def _gives(given: Sequence[ast.expr | ast.keyword], keywords: frozenset[str]) -> bool:
+    return any(isinstance(each, ast.keyword) and each.arg in keywords for each in given)
 
 
 def _filling(piece: Piece, matched: Matched) -> Filling | None:

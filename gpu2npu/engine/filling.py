@@ -10,6 +10,7 @@ from functools import lru_cache
 from gpu2npu.python.concrete import argument_bounds, outer_bounds
 from gpu2npu.python.file import PythonFile
 from gpu2npu.python.literals import LiteralError, literals
+from gpu2npu.python.syntax import arguments
 from gpu2npu.python.tree import parse_expression
 from gpu2npu.records import Code
 from gpu2npu.rulebook.template import Piece, parse_template
@@ -68,8 +69,9 @@ def _arguments(file: PythonFile, given: list[ast.expr | ast.keyword]) -> list[Co
         return [file.bounds(given[0])]
     call = file.parents[given[0]]
     assert isinstance(call, ast.Call)
-    bounds = argument_bounds(file, call) or [file.bounds(each) for each in given]
-    return [(bounds[0][0], bounds[-1][1])]
+    everything = arguments(call)
+    bounds = argument_bounds(file, call) or [file.bounds(each) for each in everything]
+    return [(bounds[everything.index(given[0])][0], bounds[everything.index(given[-1])][1])]
 
 
 def has_effects(found: Filling) -> bool:

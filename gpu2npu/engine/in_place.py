@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 
+from gpu2npu.engine.code_imports import respelled
 from gpu2npu.python.concrete import argument_bounds
 from gpu2npu.python.file import PythonFile
 from gpu2npu.python.syntax import argument_keyword, argument_value, arguments
@@ -12,6 +13,7 @@ from gpu2npu.python.tokens import keyword_name, name_bounds
 from gpu2npu.records import Bounds, Code
 from gpu2npu.rulebook.code_matching import Matched
 from gpu2npu.rulebook.code_pattern import CodePattern, is_rest, metavariable, qualified_name
+from gpu2npu.rulebook.template import Piece
 
 Argument = ast.expr | ast.keyword
 Cut = tuple[Bounds, str]
@@ -29,16 +31,32 @@ def in_place(
         return None
     callee = _callee(file, old.func, tree.func, node.func, spelled)
     bounds = argument_bounds(file, node)
-    given = _arguments(file, matched.arguments, arguments(tree), bounds or [])
+    wanted = arguments(tree)
+    further = _further(new, wanted, len(matched.arguments), spelled)
+    given = _arguments(file, matched.arguments, wanted[: len(wanted) - len(further)], bounds or [])
     if callee is None or given is None or bounds is None:
+        return None
+    if further and not bounds:
         return None
     start, end = file.bounds(node)
     code: list[Code] = []
-    for (first, last), text in sorted([*callee, *given]):
+    added = [((bounds[-1][1], bounds[-1][1]), "".join(f", {each}" for each in further))] if further else []
+    for (first, last), text in sorted([*callee, *given, *added]):
         code += [(start, first)] if start < first else []
         code += [text] if text else []
         start = last
     return (*code, (start, end))
+
+
+def _further(new: CodePattern, wanted: Sequence[Argument], given: int, spelled: Mapping[str, str]) -> list[str]:
+    """The code of the keyword arguments at the end of a replacement in which nothing stands for matched code."""
+    found: list[str] = []
+    for argument in reversed(wanted if given else ()):
+        code = ast.get_source_segment(new.source, argument) or ""
+        if argument_keyword(argument) is None or any(metavariable(each) for each in ast.walk(argument)):
+            break
+        found.insert(0, respelled(Piece(code), spelled).text or code)
+    return found
 
 
 def _callee(

@@ -6,7 +6,7 @@ import ast
 import builtins
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -42,6 +42,11 @@ class CodePattern:
     pieces: tuple[Piece, ...]
     tree: ast.expr
     names: tuple[ast.Name | ast.Attribute, ...]
+
+    @property
+    def source(self) -> str:
+        """The text that `tree` is parsed from."""
+        return _source(self.pieces)
 
     @property
     def leaf(self) -> str:
@@ -86,9 +91,8 @@ def parse_code(text: str) -> CodePattern:
         PatternError: It is not one expression, or has what cannot be matched.
     """
     pieces = tuple(_pieces(text))
-    code = "".join(piece.text if piece.text is not None else _written(piece) for piece in pieces)
     try:
-        tree = ast.parse(code.strip(), mode="eval")
+        tree = ast.parse(_source(pieces), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else "nested too deeply"
         raise PatternError(f"{text!r} is not one expression of Python ({reason})") from error
@@ -127,8 +131,11 @@ def code_problem(text: str) -> str | None:
     return None
 
 
-def _written(piece: Piece) -> str:
-    return _REST if piece.field == ARGS else f"{_MARK}{piece.field}"
+def _source(pieces: Sequence[Piece]) -> str:
+    marked = (_REST if piece.field == ARGS else f"{_MARK}{piece.field}" for piece in pieces)
+    return "".join(
+        piece.text if piece.text is not None else mark for piece, mark in zip(pieces, marked, strict=True)
+    ).strip()
 
 
 def _pieces(text: str) -> Iterator[Piece]:

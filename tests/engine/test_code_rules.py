@@ -84,6 +84,11 @@ def test_other_code_stays(migrate_with, text: str) -> None:
         (code_rule("lib.f($X, 'gpu')", "lib.f($X, 'npu')"), "lib.f(a, 'gpu')\nlib.f(a, 'cpu')\n",
          "lib.f(a, 'npu')\nlib.f(a, 'cpu')\n"),
         (code_rule("lib.f(...)", "lib.g(..., k=1)"), "lib.f(a, *b, c=2)\n", "lib.g(a, *b, c=2, k=1)\n"),
+        (code_rule("lib.f($X, ...)", "lib.g($X, ..., k=1)"), "lib.f(\n    a,  # one\n    b,\n)\n",
+         "lib.g(\n    a,  # one\n    b, k=1,\n)\n"),
+        (code_rule("lib.f($X, ...)", "lib.f($X, ..., k=1)"), "lib.f(a, k=2)\nlib.f(a, j=2)\n",
+         "lib.f(a, k=2)\nlib.f(a, j=2, k=1)\n"),
+        (code_rule("lib.f($X, ...)", "lib.g(2, $X, ...)"), "lib.f(a, b, c=1)\n", "lib.g(2, a, b, c=1)\n"),
         (code_rule("lib.f(...)", "lib.g(..., k=1)"), "lib.f()\n", "lib.g(k=1)\n"),
         (code_rule("lib.f(lib.h($X))", "lib.g($X)"), "lib.f(lib.h(a))\nlib.f(lib.k(a))\n",
          "lib.g(a)\nlib.f(lib.k(a))\n"),
@@ -119,6 +124,7 @@ def test_patterns(migrate_with, rule: dict, before: str, after: str) -> None:
     ("rule", "text"),
     [
         (code_rule("lib.f($X, ...)", "lib.g($X)"), "lib.f(a, h())\n"),  # h() would no longer run
+        (code_rule("lib.f(...)", "lib.f(..., k=1)"), "lib.f(a, **more)\n"),
         (code_rule("lib.f($X, $Y)", "lib.g($Y, $X)"), "lib.f(\n    a,  # why\n    b,\n)\n"),
         (code_rule("lib.f($X)", "other.g($X)"), "def k(other):\n    lib.f(other)\n"),
         (code_rule("$X.on_gpu", "$X.is_npu()", types={"X": "lib.Batch"}), "b = lib.Batch()\nb.on_gpu = 1\n"),
