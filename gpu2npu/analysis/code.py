@@ -91,6 +91,12 @@ def _is_mention(node: ast.Attribute | ast.Name, scope: Scope, file: PythonFile) 
     return found is not None and any(isinstance(binding, Imported) for binding in found[1])
 
 
+def is_decorator(node: ast.expr, file: PythonFile) -> bool:
+    """Tell whether an expression decorates a function or class, which calls it."""
+    parent = file.parents[node]
+    return isinstance(parent, DEFINITIONS) and node in parent.decorator_list
+
+
 def is_asked_about(node: ast.expr, file: PythonFile) -> bool:
     """Tell whether an expression is only a type, in an annotation, or what `isinstance` and the like ask about."""
     child: ast.AST = node

@@ -13,9 +13,9 @@ from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword, values_of
 from gpu2npu.analysis.torch_apis import message
 from gpu2npu.python.scopes import Scope
-from gpu2npu.records import Finding, FindingKind
+from gpu2npu.records import Finding, FindingKind, Severity
 from gpu2npu.rulebook.in_code import NPU_LIMIT
-from gpu2npu.support.limits import DEFAULT_CHIP, DIFFERS, NOT_LISTED, Given, Limit, limit, limited_names
+from gpu2npu.support.limits import DEFAULT_CHIP, DIFFERS, IGNORED, NOT_LISTED, Given, Limit, limit, limited_names
 from gpu2npu.support.verdicts import Verdict, VerdictKind
 
 _DTYPES = {
@@ -53,17 +53,29 @@ _POSITIONS = {
 }
 _DEPTH = 4
 _MODULE = "torch.nn.Module"
+_PRODUCT = "torch.Tensor.__matmul__"
 
 
 def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHIP,)) -> list[Finding]:
     """The findings of one module for families of chips (of limits.CHIPS), in the order of their places."""
     found = []
+    for node, api, given in _limited(code):
+        for met, on in _met(api, given, version, chips):
+            some = on if len(on) < len(chips) else []
+            severity = Severity.NOTE if met.outcome == IGNORED else Severity.CHANGE
+            found.append(Finding(code.file.span(node), NPU_LIMIT, _kind(met), api, _text(api, met, some), severity))
+    return sorted(set(found), key=lambda finding: (finding.span, finding.api))
+
+
+def _limited(code: Code) -> Iterator[tuple[ast.expr, str, Given]]:
+    """Each call of a limited API and each matrix product, with the API and what is known of its tensors."""
     for call, scope in code.calls:
         for api in _apis(call, scope, code):
-            for met, on in _met(api, _given(api, call, scope, code), version, chips):
-                some = on if len(on) < len(chips) else []
-                found.append(Finding(code.file.span(call), NPU_LIMIT, _kind(met), api, _text(api, met, some)))
-    return sorted(set(found), key=lambda finding: (finding.span, finding.api))
+            yield call, api, _given(api, call, scope, code)
+    for product, scope in code.products:
+        if isinstance(product.op, ast.MatMult):
+            dtypes = (_dtype(each, scope, code, _DEPTH) for each in (product.left, product.right))
+            yield product, _PRODUCT, Given(tuple(each for each in dtypes if each), devices=("npu",))
 
 
 def _met(api: str, given: Given, version: str, chips: Sequence[str]) -> list[tuple[Limit, list[str]]]:
@@ -78,7 +90,7 @@ def _met(api: str, given: Given, version: str, chips: Sequence[str]) -> list[tup
 
 def _kind(met: Limit) -> FindingKind:
     """Leave what nobody can tell from the text, such as the device, for a person to look at."""
-    return FindingKind.REVIEW if met.outcome == DIFFERS or met.devices else FindingKind.UNSUPPORTED
+    return FindingKind.REVIEW if met.outcome in (DIFFERS, IGNORED) or met.devices else FindingKind.UNSUPPORTED
 
 
 def _text(api: str, met: Limit, chips: Sequence[str]) -> str:

@@ -10,10 +10,12 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from gpu2npu.analysis.code import Code, is_asked_about
+from gpu2npu.analysis.code import Code, is_asked_about, is_decorator
+from gpu2npu.analysis.done_calls import keyword
 from gpu2npu.analysis.guards import guarded
 from gpu2npu.engine.torch_library import of_torch
 from gpu2npu.python.scopes import Scope
+from gpu2npu.python.syntax import string_value
 from gpu2npu.python.types import TENSOR
 from gpu2npu.records import Finding, FindingKind, Severity
 from gpu2npu.rulebook.in_code import TORCH_API
@@ -34,7 +36,8 @@ _OF_RULES = ("torch.cuda", "torch.backends.cuda", "torch.backends.cudnn", "torch
 # Code for other devices: it does nothing where there is an NPU.
 _OTHER_DEVICES = ("torch.xpu", "torch.mps", "torch.hpu", "torch.mlu", "torch.musa", "torch.mtia", "torch.neuron",
     "torch.cpu", "torch.backends.mps", "torch.backends.mkldnn", "torch.backends.mkl", "torch.backends.nnpack",
-    "torch.backends.openmp", "torch.backends.xnnpack", "torch.backends.cpu", "torch.sdaa")  # fmt: skip
+    "torch.backends.openmp", "torch.backends.xnnpack", "torch.backends.cpu", "torch.sdaa", "torch.supa", "torch.gcu",
+    "torch.ops.hpu", "torch.ops.xpu", "torch.ops.torch_ipex", "torch.ops.torch_mlu", "torch.ops.sdaa")  # fmt: skip
 # What works on files, processes and programs: that no table has a name of these says nothing.
 _OF_HOST = ("torch.multiprocessing", "torch.serialization", "torch.hub", "torch.utils.data", "torch.utils.hooks",
     "torch.fx", "torch.package", "torch.testing", "torch.futures", "torch.return_types", "torch.random",
@@ -48,6 +51,8 @@ _GUARDED = "The program asks first or goes on without it: look whether its other
 _TENSOR_CLASS = "torch.Tensor"
 _MODULE = "torch.nn.Module"
 _RECEIVERS = (_TENSOR_CLASS, _MODULE)
+# What runs where a line is written that the advice shows: PyTorch's own backend for it generates no code for the NPU.
+_COMPILE = "torch.compile"
 
 
 def torch_api_findings(code: Code, version: str) -> list[Finding]:
@@ -67,7 +72,7 @@ def torch_api_findings(code: Code, version: str) -> list[Finding]:
 
 def verdict_severity(judged: Verdict) -> Severity:
     """The severity of an API that has something to say of it: where the facts know what to write instead, a change."""
-    if judged.kind is VerdictKind.UNSUPPORTED and judged.advice:
+    if (judged.kind is VerdictKind.UNSUPPORTED and judged.advice) or judged.api == _COMPILE:
         return Severity.CHANGE
     return SEVERITIES[_KINDS[judged.kind]]
 
@@ -106,13 +111,14 @@ def _uses(code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
         function = call.func
         qualified = code.qualified(function, scope)
         if qualified is not None and of_torch(qualified):
-            if _is_told(qualified, version, called=True):
+            if not (qualified == _COMPILE and _gives_backend(call)) and _is_told(qualified, version, called=True):
                 yield function, qualified
         elif isinstance(function, ast.Attribute) and _worth_asking(function.attr, version):
             yield from _method(function, scope, code, version)
     for node, scope in code.mentions:
         qualified = code.qualified(node, scope)
-        if qualified is None or not of_torch(qualified) or not _is_told(qualified, version, called=False):
+        called = is_decorator(node, code.file)
+        if qualified is None or not of_torch(qualified) or not _is_told(qualified, version, called):
             continue
         if not is_asked_about(node, code.file):
             yield node, qualified
@@ -123,10 +129,18 @@ def _is_told(api: str, version: str, called: bool) -> bool:
     """Tell whether there is something to report of a use of `api`. A name that is not called may not be an API."""
     if _OF_DTYPE.fullmatch(api) or _is_in(api, _OF_RULES) or _is_in(api, _OTHER_DEVICES) or not is_torch_api(api):
         return False
+    if not called and api.startswith("torch.ops."):
+        return False  # an operator as a key of a table, or for a function that registers something for it
     kind = known_verdict(api, version).kind
     if kind is VerdictKind.UNKNOWN:
         return called and (documented(api) is not None or not _is_in(api, _OF_HOST))
     return kind in _KINDS
+
+
+def _gives_backend(call: ast.Call) -> bool:
+    """Tell whether a call of torch.compile names a backend of its own, for which the rules answer."""
+    backend = keyword(call, "backend")
+    return backend is not None and string_value(backend) != "inductor"
 
 
 def _is_in(api: str, spaces: tuple[str, ...]) -> bool:
@@ -145,7 +159,8 @@ def _method_is_told(owner: str, method: str, version: str) -> bool:
     if kind is VerdictKind.UNKNOWN:
         # What a mapping has too may be meant for one, whatever an annotation says.
         return owner == _TENSOR_CLASS and method in torch_results().methods and not hasattr(dict, method)
-    return kind in (VerdictKind.FALLBACK, VerdictKind.UNSUPPORTED)
+    # Annotations say Tensor of what is a list by then: a list has this method, and no tensor of that release has.
+    return kind in (VerdictKind.FALLBACK, VerdictKind.UNSUPPORTED) and not hasattr(list, method)
 
 
 def _method(function: ast.Attribute, scope: Scope, code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:

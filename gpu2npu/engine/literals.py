@@ -6,7 +6,7 @@ import ast
 import re
 
 from gpu2npu.engine.matches import Matches
-from gpu2npu.engine.prose import is_searched, is_spoken
+from gpu2npu.engine.prose import is_own_name, is_searched, is_spoken
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.engine.texts import StringText
 from gpu2npu.python.file import PythonFile
@@ -97,7 +97,7 @@ class Literals:
         else:
             return raw, []
         known = [(name, start, rule) for name, start, rule in found if rule is not None and not rule.then.keep]
-        if not known or is_spoken(self.file, string.node):
+        if not known or is_spoken(self.file, string.node) or is_own_name(self.file, string.node):
             return raw, []
         if " " in raw.strip() and is_searched(self.file, string.node):
             for name, _, rule in known:

@@ -14,6 +14,8 @@ SPOKEN = frozenset(
     {"print", "pprint", "warn", "info", "debug", "warning", "error", "exception", "critical", "log", "echo", "write",
      "fail", "skip", "set_description", "set_postfix", "set_title", "title", "add_scalar"}
 )  # fmt: skip
+# Functions whose second argument is a name as a string.
+BY_STRING = frozenset({"getattr", "hasattr", "setattr", "delattr"})
 # Arguments that hold texts for people.
 PROSE_KEYWORDS = frozenset({"help", "description", "msg", "message", "metadata", "doc", "epilog", "prog", "title"})
 
@@ -26,6 +28,16 @@ def is_searched(file: PythonFile, string: ast.AST) -> bool:
     if isinstance(above, ast.Compare):
         return above.left is string and isinstance(above.ops[0], (ast.In, ast.NotIn))
     return isinstance(above, ast.Call) and last_name(above.func) in SEARCHES
+
+
+def is_own_name(file: PythonFile, string: ast.AST) -> bool:
+    """Return whether a string names something in the program: `getattr(kernels, "CUDA_IMPL")`, an item of `__all__`."""
+    above = file.parents.get(string)
+    if isinstance(above, ast.Call):
+        return isinstance(above.func, ast.Name) and above.func.id in BY_STRING and string in above.args[1:2]
+    holder = file.parents[above] if isinstance(above, (ast.List, ast.Tuple)) else None
+    targets = holder.targets if isinstance(holder, ast.Assign) else [getattr(holder, "target", None)]
+    return any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets)
 
 
 def is_spoken(file: PythonFile, string: ast.AST) -> bool:

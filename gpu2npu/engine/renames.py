@@ -10,6 +10,7 @@ from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.imports import Renamed, import_of, leaf, parent, split_from_import
 from gpu2npu.engine.local_names import LocalNames
 from gpu2npu.engine.matches import ImportSite, Matches
+from gpu2npu.engine.prose import BY_STRING
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.engine.texts import StringText
 from gpu2npu.python.names import Names
@@ -170,7 +171,7 @@ class Renames:
     def by_string(self, node: ast.Call, scope: Scope) -> bool:
         """Apply the rule for `getattr(torch, "cuda")`, and hasattr, setattr and delattr likewise; gives whether one
         knows the name."""
-        if not (isinstance(node.func, ast.Name) and node.func.id in _BY_STRING and len(node.args) > 1):
+        if not (isinstance(node.func, ast.Name) and node.func.id in BY_STRING and len(node.args) > 1):
             return False
         attribute = string_value(node.args[1])
         text = StringText.of(self.file, node.args[1]) if attribute is not None else None
@@ -384,8 +385,6 @@ class Renames:
         self.matches.sites.append(ImportSite(node, scope, names, plain, edited, for_types))
 
 
-# Functions whose second argument is a name as a string.
-_BY_STRING = frozenset({"getattr", "hasattr", "setattr", "delattr"})
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 # What may stand between a type and the place that asks for it.
 _OF_TYPES = (ast.Attribute, ast.Tuple, ast.List, ast.BinOp, ast.Subscript)

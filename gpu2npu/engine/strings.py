@@ -117,8 +117,13 @@ def _element(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str |
 
 
 def _joined(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
-    """Judge an element of a list by those of a list that is added: `["cpu"] + (["cuda"] if is_gpu else [])`."""
+    """Judge an element of a list by those of a list that is added: `["cpu"] + (["cuda"] if is_gpu else [])`.
+
+    A path is what a text divides: `folder / "cuda"`.
+    """
     assert isinstance(parent, ast.BinOp)
+    if isinstance(parent.op, ast.Div):
+        return NO
     if not isinstance(parent.op, ast.Add):
         return None
     other = parent.right if child is parent.left else parent.left

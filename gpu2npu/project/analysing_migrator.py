@@ -13,6 +13,9 @@ from gpu2npu.project.migrator import Migrator
 from gpu2npu.records import Finding, FindingKind, MigratedFile, Span
 from gpu2npu.rulebook.in_code import NPU_LIMIT, TORCH_API
 
+# What the API of a method begins with.
+_OF_METHODS = ("torch.Tensor.", "torch.nn.Module.")
+
 
 @dataclass(frozen=True)
 class AnalysingMigrator:
@@ -82,7 +85,15 @@ def _is_answered(finding: Finding, migrated: MigratedFile) -> bool:
     if finding.rule == NPU_LIMIT:
         return any(_begins_as(finding.span, each.span) for each in migrated.findings)
     reported = [change.span for change in migrated.changes] + [each.span for each in migrated.findings]
-    return any(_overlap(finding.span, span) for span in reported)
+    place = _method_name(finding) if finding.api.startswith(_OF_METHODS) else finding.span
+    return any(_overlap(place, span) for span in reported)
+
+
+def _method_name(finding: Finding) -> Span:
+    """The name of the method alone: a change of what it is called on (`x.cuda().det()`) does not answer for it."""
+    span = finding.span
+    start = span.end_column - len(finding.api.rpartition(".")[2])
+    return replace(span, start_line=span.end_line, start_column=start)
 
 
 def _begins_as(one: Span, other: Span) -> bool:

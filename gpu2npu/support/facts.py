@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Set
 from dataclasses import dataclass
 from functools import cache
 
@@ -19,9 +20,10 @@ class Fact:
     """One fact about APIs in some releases of torch_npu.
 
     `apis` are qualified names, or patterns in which "*" stands for any characters. `since` and `until` are the first
-    and the last of tables.RELEASES it holds for. `verdict` is the value of a VerdictKind, or "" where operators
-    decide and the fact only adds to the evidence. `assume` is the argument that decides which path operators take
-    ("foreach=False"). `source` is a URL or a file of a wheel.
+    and the last of tables.RELEASES it holds for; `word` is one that the library or the Python of the wheel must have,
+    "" for none. `verdict` is the value of a VerdictKind, or "" where operators decide and the fact only adds to the
+    evidence. `assume` is the argument that decides which path operators take ("foreach=False"). `source` is a URL or a
+    file of a wheel.
     """
 
     id: str
@@ -33,15 +35,19 @@ class Fact:
     evidence: str
     advice: str
     source: str
+    word: str = ""
 
 
-def fact_for(api: str, release: str) -> Fact | None:
-    """The fact for an API in one of tables.RELEASES: the first that names it, or else the first whose pattern fits."""
+def fact_for(api: str, release: str, words: Set[str] = frozenset()) -> Fact | None:
+    """The fact for an API in one of tables.RELEASES: the first that names it, or else the first whose pattern fits.
+
+    `words` are those of the wheel's library and Python.
+    """
     now = RELEASES.index(release)
     fitting = _patterns() if _some_pattern().fullmatch(api) else []
     for names in (_named().get(api, ()), (fact for pattern, fact in fitting if pattern.fullmatch(api))):
         for fact in names:
-            if RELEASES.index(fact.since) <= now <= RELEASES.index(fact.until):
+            if RELEASES.index(fact.since) <= now <= RELEASES.index(fact.until) and fact.word in ("", *words):
                 return fact
     return None
 

@@ -31,7 +31,7 @@ _PREFIXES = {
     "950": "950",
 }
 _PRODUCTS = {"A2": "910B", "A3": "910_93"}  # Atlas A2, Atlas A3
-RAISES, DIFFERS, NOT_LISTED = "raises", "differs", "not listed"
+RAISES, DIFFERS, IGNORED, NOT_LISTED = "raises", "differs", "ignored", "not listed"
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Limit:
     `dtypes`, `layouts`, `devices`: the tensor, or the argument `dtype`, is one of these ("float64"). `arguments`: each
     is written as one of the texts; `unless`: each is given, and written as none of the texts. `chips` are the families
     it is for; `lacks` is a fact of support.releases that a release must not have; `since` and `until` are minor
-    releases. `outcome` is RAISES, DIFFERS (another result than PyTorch's) or NOT_LISTED (the documentation does not
-    name the dtype).
+    releases. `outcome` is RAISES, DIFFERS (another result than PyTorch's), IGNORED (an argument has no effect,
+    and the result is one that PyTorch allows) or NOT_LISTED (the documentation does not name the dtype).
     """
 
     id: str

@@ -106,7 +106,7 @@ def _verdict(api: str, version: str) -> Verdict:
     torch = torch_release(table.release)
     first = first_release(api)
     spellings = _spellings(api)
-    found_facts = (facts.fact_for(spelling, table.release) for spelling in spellings)
+    found_facts = (facts.fact_for(spelling, table.release, table.library) for spelling in spellings)
     known = next((fact for fact in found_facts if fact is not None), None)
     is_named = known is not None and not set(spellings).isdisjoint(known.apis)
     is_absent = first is not None and api not in torch.names and _WELL_KNOWN.fullmatch(api) is not None
@@ -327,12 +327,20 @@ def _notes(
 
 
 def _has_own_backward(nodes: Sequence[Reached], table: SupportTable, torch: Torch) -> bool:
-    """Return whether torch_npu differentiates an operator itself, which traces of PyTorch's gradients do not show."""
+    """Return whether torch_npu differentiates an operator itself, which traces of PyTorch's gradients do not show.
+
+    It does where it registers what PyTorch composes, but not the parts: where it has these too (aten::pdist, and
+    aten::_pdist_forward), they are what is differentiated.
+    """
     for node in nodes:
-        if not has_kernel(node.operator, table, torch):
-            if _has_own_backward(node.parts, table, torch):
-                return True
-        elif node.operator in table.autograd or torch.operators.get(node.operator) == IMPLICIT:
+        known = has_kernel(node.operator, table, torch)
+        if known and node.operator in table.autograd:
+            return True
+        if known and torch.operators.get(node.operator) != IMPLICIT:
+            continue
+        if known and not all(has_kernel(part.operator, table, torch) for part in node.parts):
+            return True
+        if _has_own_backward(node.parts, table, torch):
             return True
     return False
 

@@ -15,6 +15,10 @@ KINDS = {
     "torch.serialization.strange": VerdictKind.UNKNOWN,
     "torch.xpu.strange": VerdictKind.UNKNOWN,
     "torch.cuda.slow": VerdictKind.FALLBACK,
+    "torch.supa.strange": VerdictKind.UNKNOWN,
+    "torch.ops.aten.slow": VerdictKind.FALLBACK,
+    "torch.Tensor.index": VerdictKind.UNSUPPORTED,
+    "torch.compile": VerdictKind.UNKNOWN,
 }
 
 
@@ -56,6 +60,17 @@ def found(code) -> list[tuple[int, str, str]]:
         ("import torch\ndef f(x):\n    x.slow()", []),
         ("import torch\nmap(torch.slow, xs)", [(2, "fallback", "torch.slow")]),
         ("import torch\nmap(torch.strange, xs)", []),
+        ("import torch\n@torch.strange\ndef f(): ...", [(2, "unknown", "torch.strange")]),
+        ("import torch\ntorch.supa.strange(x)", []),
+        ("import torch\ntorch.ops.aten.slow(x)", [(2, "fallback", "torch.ops.aten.slow")]),
+        ("import torch\ntable = {torch.ops.aten.slow: f}", []),
+        ("import torch\nx = torch.zeros(1)\nx.index(2)", []),
+        (
+            "import torch\ntorch.compile(m)\n@torch.compile\ndef f(): ...",
+            [(2, "unknown", "torch.compile"), (3, "unknown", "torch.compile")],
+        ),
+        ("import torch\ntorch.compile(m, backend='inductor')", [(2, "unknown", "torch.compile")]),
+        ("import torch\ntorch.compile(m, backend=chosen())", []),
         ("import torch\n@torch.refused\ndef f(): ...", [(2, "unsupported", "torch.refused")]),
         ("from torch import nn\nclass N(nn.Refused): ...", [(2, "unsupported", "torch.nn.Refused")]),
         ("from torch import nn\nisinstance(m, nn.Refused)", []),

@@ -90,6 +90,7 @@ def test_devices(migrate, text: str) -> None:
 
 
 KEPT = [
+    "sources = Path(__file__).parent / 'cuda' / 'kernel.cu'",
     "'''Runs on cuda.'''",
     "'cuda'",
     "print('cuda')",
