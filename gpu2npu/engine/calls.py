@@ -209,10 +209,10 @@ class Calls:
         return self._is(node, match.of, scope)
 
     def argument(self, rule: Rule, node: ast.Call, argument: Argument, place: Bounds, scope: Scope) -> bool:
-        """Apply a rule to an argument of a call; gives whether all of its value is replaced."""
+        """Apply a rule to an argument of a call; gives whether no further rule is for its value."""
         then, value = rule.then, argument_value(argument)
         if then.keep:
-            return False
+            return True
         shown = self._note(rule, argument, place)
         if then.replace is not None:
             return self._replace_argument(rule, then.replace, node, argument, place, shown, scope)

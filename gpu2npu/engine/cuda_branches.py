@@ -8,11 +8,14 @@ import re
 from collections.abc import Sequence
 
 from gpu2npu.python.file import PythonFile
+from gpu2npu.python.names import Names
 from gpu2npu.python.nodes import walk
+from gpu2npu.python.scopes import Assigned, Binding, Imported
 from gpu2npu.python.syntax import IMPORTS, dotted_name, last_name, string_value
 from gpu2npu.records import Bounds
 
-_ASKED = re.compile(r"cuda\s*\.\s*is_available|CUDA_HOME|\bis_cuda")
+_ASKED = re.compile(r"cuda\s*\.\s*is_available|CUDA_HOME|\bis_cuda|['\"]cuda['\"]")
+_DEVICE = re.compile(r"is_cuda|['\"]cuda")
 # Modules and names, and texts, of code for NVIDIA's GPUs.
 _NAME = re.compile(r"(^|_)(cuda|gpu|nvml|nvcc|cupy|pynvml|pycuda|nvidia)(_|$)", re.IGNORECASE)
 _TEXT = re.compile(r".*\.cuh?|.*_(cuda|gpu)\.(c|cc|cpp|h|hpp)|(WITH|USE)_CUDA|-?-?nvcc.*", re.IGNORECASE)
@@ -20,17 +23,23 @@ _VENDOR = frozenset({"torch.version.cuda", "torch.version.hip"})
 _TORCH = re.compile(r"torch(\.|$)")
 
 
-def cuda_conditions(file: PythonFile) -> list[Bounds]:
+def cuda_conditions(names: Names) -> list[Bounds]:
     """The places of conditions that ask for CUDA, and guard only what is CUDA's own."""
+    file = names.file
     if _ASKED.search(file.text) is None:
         return []
     found: list[Bounds] = []
     for node in file.parents:
-        if isinstance(node, ast.If) and not _may_hold_without_cuda(node.test) and _is_own(node.body):
+        if isinstance(node, ast.If) and not _may_hold_without_cuda(node.test) and _is_own(node.body, names):
             found.append(file.bounds(node.test))
         elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) and _asks_for_vendor(node):
             found.append(file.bounds(node))
     return sorted(found)
+
+
+def asks_for_device(place: Bounds, file: PythonFile) -> bool:
+    """Return whether a place in a condition asks for the device of a tensor: `x.is_cuda`, `x.device.type == "cuda"`."""
+    return _DEVICE.search(file.text, *place) is not None
 
 
 def _asks_for_vendor(test: ast.BoolOp) -> bool:
@@ -44,20 +53,43 @@ def _may_hold_without_cuda(test: ast.expr) -> bool:
     return any(isinstance(part, (ast.Or, ast.Not)) for part in ast.walk(test))
 
 
-def _is_own(body: Sequence[ast.stmt]) -> bool:
-    """Return whether statements only import, list or set what is CUDA's own, and print."""
-    marked = [_is_marked(statement) for statement in body]
+def _is_own(body: Sequence[ast.stmt], names: Names) -> bool:
+    """Return whether statements only import, list, set or call what is CUDA's own, and print."""
+    marked = [_is_marked(statement, names) for statement in body]
     return any(marked) and all(is_marked or _is_beside(each) for each, is_marked in zip(body, marked, strict=True))
 
 
-def _is_marked(statement: ast.stmt) -> bool:
+def _is_marked(statement: ast.stmt, names: Names) -> bool:
     if isinstance(statement, IMPORTS):
         module = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""
-        names = [part for alias in statement.names for part in alias.name.split(".")]
+        parts = [part for alias in statement.names for part in alias.name.split(".")]
         of_torch = _TORCH.match(module or statement.names[0].name) is not None
-        return not of_torch and any(_NAME.search(name) for name in (*names, *module.split(".")))
-    value = statement.value if isinstance(statement, (ast.Assign, ast.AugAssign, ast.Expr)) else None
-    return value is not None and any(_TEXT.fullmatch(string_value(part) or "") for part in walk(value))
+        return not of_torch and any(_NAME.search(part) for part in (*parts, *module.split(".")))
+    value = statement.value if isinstance(statement, (ast.Assign, ast.AugAssign, ast.Expr, ast.Return)) else None
+    if value is None:
+        return False
+    return _is_kernel(value, names) or any(_TEXT.fullmatch(string_value(part) or "") for part in walk(value))
+
+
+def _is_kernel(value: ast.expr, names: Names) -> bool:
+    """Return whether a value is a kernel for CUDA of a compiled module, or what a call of one gives."""
+    function = value.func if isinstance(value, ast.Call) else value
+    if not (isinstance(function, ast.Attribute) and function.attr.endswith("_cuda")):
+        return False
+    owner, scope = function.value, names.file.scope_of(value)
+    found = scope.lookup(owner.id) if isinstance(owner, ast.Name) else None
+    return found is not None and all(_is_compiled(binding, names) for binding in found[1])
+
+
+def _is_compiled(binding: Binding, names: Names) -> bool:
+    """`kernels = load_extension(...)`, `from . import _ext` where the project has no such file in Python"""
+    if isinstance(binding, Assigned):
+        return isinstance(binding.whole, ast.Call)
+    if not isinstance(binding, Imported):
+        return False
+    top = binding.qualified.partition(".")[0]  # empty for a relative import
+    is_own = not top or names.project.module_path(top, names.path) is not None
+    return is_own and names.project.module_path(binding.qualified, names.path) is None
 
 
 def _is_beside(statement: ast.stmt) -> bool:

@@ -57,7 +57,7 @@ class _Matcher:
         self.table = table
         self.kinds = ObjectKinds(names)
         self.own: dict[str, bool] = {}
-        self.imported: dict[tuple[Scope, str], bool] = {}
+        self.imported: dict[tuple[Scope, str, type[Import]], bool] = {}
         self.siblings = Siblings()
         self.matches = Matches()
         self.settled: set[ast.AST] = set()  # nodes in which no further rule is looked for
@@ -198,8 +198,10 @@ class _Matcher:
             self.settled.add(node.args[1])
 
     def method(self, node: ast.Attribute, rule: Rule, scope: Scope) -> None:
-        if self._is_import(node.value, scope) or rule.then.keep:
+        if self._is_import(node.value, scope, ast.Import) or rule.then.keep:
             return
+        if self._is_import(node.value, scope, ast.ImportFrom) and self.names.definition(node, scope) is not None:
+            return  # a function of a module of the project: `utils.cuda(batch)`
         qualified = self.names.qualified(node, scope)
         if qualified is not None and self.table.rule_for(qualified) is not None:  # nn.Module.cuda(net)
             return
@@ -227,15 +229,16 @@ class _Matcher:
             )
         return self.own[member]
 
-    def _is_import(self, node: ast.AST, scope: Scope) -> bool:
-        """Return whether the expression is a module that was imported, whose members are functions, not methods."""
+    def _is_import(self, node: ast.AST, scope: Scope, statement: type[Import]) -> bool:
+        """Return whether the expression is a name that such a statement binds: `import` binds modules, whose members
+        are functions, not methods."""
         found = scope.lookup(node.id) if isinstance(node, ast.Name) else None
         if found is None or not isinstance(node, ast.Name):
             return False
-        key = found[0], node.id
+        key = found[0], node.id, statement
         if key not in self.imported:
             self.imported[key] = any(
-                isinstance(each, Imported) and isinstance(each.statement, ast.Import) for each in found[1]
+                isinstance(each, Imported) and isinstance(each.statement, statement) for each in found[1]
             )
         return self.imported[key]
 
@@ -352,7 +355,10 @@ class _Matcher:
         new = rule.then.rename or candidate.text
         prefix, suffix = matched.group("prefix") or "", matched.group("suffix") or ""
         verdict = judge(self.place(text.node, scope, new), candidate.role)
-        if verdict == UNSURE and (prefix or suffix):
+        if verdict != NO and prefix.endswith("."):  # "app.engine.torch.cuda.is_available"
+            is_same = self.names.follow(matched.group()).startswith(f"{candidate.text}.")
+            verdict = YES if is_same else UNSURE
+        elif verdict == UNSURE and (prefix or suffix):
             verdict = YES
         if verdict == NO or rule.then.keep:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpu2npu.engine.context import ProjectContext
-from gpu2npu.engine.cuda_branches import cuda_conditions
+from gpu2npu.engine.cuda_branches import asks_for_device, cuda_conditions
 from gpu2npu.engine.imports import imported_modules
 from gpu2npu.engine.match import find_matches
 from gpu2npu.engine.matches import Matches, Question
@@ -23,6 +23,8 @@ from gpu2npu.python.tree import TreeError
 from gpu2npu.python.types import UNKNOWN
 from gpu2npu.records import Bounds, Edit, FileRewrite, FindingKind, Found, MigratedFile
 from gpu2npu.rulebook.rule import Rulebook
+
+_KERNELS = "Only kernels for CUDA run under this condition: left as it is, check what an NPU's tensors meet instead."
 
 
 def has_trigger(source: bytes, rulebook: Rulebook, version: str) -> bool:
@@ -89,16 +91,18 @@ def _migrate(names: Names, rulebook: Rulebook, context: ProjectContext, rewrite:
         names = Names(file, context.project, wanted=table.users_names)
     matches = find_matches(names, context, table, skips)
     if matches.edits or matches.found or matches.questions:
-        _leave_other_branches(matches, file)
+        _leave_other_branches(matches, names)
     for question in matches.questions:
         _settle(question, matches, names)
     _apply_skips(matches, skips, file)
     return migrated_file(file, matches, table, rewrite)
 
 
-def _leave_other_branches(matches: Matches, file: PythonFile) -> None:
+def _leave_other_branches(matches: Matches, names: Names) -> None:
     """Drop what is in code that runs on no NPU, but not the new names of what the file imports."""
-    places = [*other_branches(file), *cuda_conditions(file)]
+    file = names.file
+    conditions = cuda_conditions(names)
+    places = [*other_branches(file), *conditions]
 
     def is_kept(place: Bounds) -> bool:
         return not any(holds(outer, place) for outer in places)
@@ -108,8 +112,13 @@ def _leave_other_branches(matches: Matches, file: PythonFile) -> None:
         return text.isidentifier() and not file.text.endswith(".", 0, place[0])
 
     if places:
+        kernels = [
+            Found(edit.place, edit.rule, FindingKind.REVIEW, file.text[slice(*edit.place)], _KERNELS)
+            for edit in matches.edits
+            if any(holds(outer, edit.place) for outer in conditions) and asks_for_device(edit.place, file)
+        ]
         matches.edits = [edit for edit in matches.edits if is_kept(edit.place) or is_local(edit.place)]
-        matches.found = [found for found in matches.found if is_kept(found.place)]
+        matches.found = [found for found in matches.found if is_kept(found.place)] + kernels
         matches.questions = [question for question in matches.questions if is_kept(question.edit.place)]
 
 

@@ -78,9 +78,8 @@ class Packages:
             return
         for alias, name in imported_names(node):
             top = name.partition(".")[0]
-            if top and self.table.package_rule(name) is None and (rule := self.table.ending_rule(top)) is not None:
-                if self.names.project.module_path(top, self.names.path) is None:
-                    self.report(rule, node, node, top)
+            if (rule := self._ending(name)) is not None:
+                self.report(rule, node, node, top)
             elif isinstance(node, ast.ImportFrom) and alias.name != "*":
                 rule = self.table.ending_rule(alias.name)
                 if rule is not None and self._is_compiled(import_module(node), alias.name):
@@ -117,9 +116,15 @@ class Packages:
         """Judge `importlib.import_module("flash_attn")` and its like."""
         if node.args and last_name(node.func) in IMPORTERS:
             module = string_value(node.args[0])
-            rule = self.rule(module) if module is not None else None
+            rule = (self.rule(module) or self._ending(module)) if module else None
             if rule is not None:
                 self.report(rule, node.args[0], node, module or "")
+
+    def _ending(self, module: str) -> Rule | None:
+        """Return the rule for the end of a module's name, where the project has no such module in Python."""
+        top = module.partition(".")[0]
+        rule = self.table.ending_rule(top) if self.table.package_rule(module) is None else None
+        return rule if top and self.names.project.module_path(top, self.names.path) is None else None
 
     def report(self, rule: Rule, node: ast.AST, inside: ast.AST, module: str) -> None:
         """Report a package at `node`, which stands in, or is, the import or call `inside`."""

@@ -32,6 +32,9 @@ _LOOKED_UP = frozenset(
 )  # fmt: skip
 _CONTAINERS = frozenset({"append", "appendleft", "add", "insert", "extend", "remove", "discard"})
 _FLAGS = frozenset({"add_argument", "add_option", "option"})
+_EXPORTS = frozenset({"__all__", "__slots__", "__match_args__"})  # lists of names
+# Assertions of unittest and NumPy that compare their arguments.
+_COMPARED = frozenset({"assertEqual", "assertNotEqual", "assertIs", "assertIn", "assertNotIn", "assert_equal"})
 _NPU = "npu"  # a table with such a key has an entry for NPUs already
 
 
@@ -102,6 +105,8 @@ def _either(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | 
 def _element(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
     assert isinstance(parent, (ast.List, ast.Tuple, ast.Set))
     above = place.parent(parent)
+    if isinstance(above, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and _exports(above):
+        return NO
     if isinstance(child, ast.Starred):  # ["cpu", *(["cuda"] if is_gpu else [])]
         return _beside(place.siblings.inside(parent), place, role)
     if isinstance(above, ast.Subscript) and above.slice is parent:
@@ -114,6 +119,11 @@ def _element(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str |
     if verdict is None and isinstance(above, ast.Assign) and isinstance(parent, ast.Tuple):
         return _unpacked(above, index, role)
     return verdict
+
+
+def _exports(assignment: ast.Assign | ast.AugAssign | ast.AnnAssign) -> bool:
+    targets = assignment.targets if isinstance(assignment, ast.Assign) else [assignment.target]
+    return any(last_name(target) in _EXPORTS for target in targets)
 
 
 def _joined(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
@@ -267,8 +277,10 @@ def _argument(call: ast.Call, argument: ast.AST, place: Place, role: Role) -> st
     assert isinstance(argument, (ast.expr, ast.keyword))
     callee = last_name(call.func) or ""
     keyword = argument_keyword(argument)
-    if callee in _FLAGS:
+    if callee in _FLAGS or (callee == "add" and _is_flag(call)):
         return _flag(call, keyword, place, role)
+    if callee in _COMPARED and any(holds(each, role) for each in call.args if each is not argument):
+        return YES
     if keyword is not None:
         if keyword in PROSE_KEYWORDS:
             return NO
@@ -308,6 +320,11 @@ def _of_method(call: ast.Call, func: ast.Attribute, argument: ast.AST, place: Pl
     if func.attr == "join" or "logg" in (last_name(func.value) or "").lower():
         return NO
     return None
+
+
+def _is_flag(call: ast.Call) -> bool:
+    """Return whether a call names a flag, as ConfigArgParse's `group.add("--backend", default="nccl")` does."""
+    return bool(call.args) and (string_value(call.args[0]) or "").startswith("-")
 
 
 def _flag(call: ast.Call, keyword: str | None, place: Place, role: Role) -> str:

@@ -32,3 +32,32 @@ def test_what_is_for_cuda_alone_stays(project, code):
 @pytest.mark.parametrize("code", CHANGED)
 def test_other_code_wakes_up_on_an_npu(migrate, code):
     assert "torch.npu.is_available()" in migrate(f"import torch\n{code}")
+
+
+LOADED = "from lib import load\nkernels = load('nms', ['nms.cu'])\n"
+KERNELS = {
+    "the type of a device": (
+        LOADED,
+        "if x.device.type == 'cuda':\n    nms = kernels.nms_cuda\nelse:\n    nms = kernels.nms_cpu\n",
+    ),
+    "a tensor": (
+        LOADED,
+        "def f(x):\n    if x.is_cuda:\n        return kernels.nms_cuda(x)\n    return kernels.nms_cpu(x)\n",
+    ),
+    "a compiled module": ("from . import _ext\n", "def f(x):\n    if x.is_cuda:\n        return _ext.nms_cuda(x)\n"),
+}
+
+
+@pytest.mark.parametrize(("imports", "code"), KERNELS.values(), ids=KERNELS)
+def test_kernels_for_cuda_meet_no_tensor_of_an_npu(project, imports, code):
+    migrated = project({"pkg/__init__.py": "", "pkg/a.py": f"import torch\n{imports}{code}"})["pkg/a.py"]
+    assert migrated.content is None
+    (finding,) = [each for each in migrated.findings if "kernels for CUDA" in each.message]
+    assert "condition" in finding.message
+
+
+def test_a_function_in_python_is_no_kernel(project):
+    code = "import torch\nfrom pkg import tools\ndef f(x):\n    if x.is_cuda:\n        x = tools.move_to_cuda(x)\n"
+    tools = "def move_to_cuda(x):\n    return x.cuda()\n"
+    migrated = project({"pkg/__init__.py": "", "pkg/tools.py": tools, "pkg/a.py": code})["pkg/a.py"]
+    assert b"if x.is_npu:" in migrated.content

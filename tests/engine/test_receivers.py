@@ -201,3 +201,14 @@ HANDED_ON = {
 @pytest.mark.parametrize(("text", "expected"), HANDED_ON.values(), ids=HANDED_ON)
 def test_members_that_are_not_called(migrate, text: str, expected: str) -> None:
     assert expected in migrate(f"import torch\n{text}")
+
+
+def test_functions_of_the_projects_modules_keep_their_names(project) -> None:
+    files = {
+        "app/__init__.py": "",
+        "app/tools/__init__.py": "from .moves import cuda, cpu\n__all__ = ['cuda', 'cpu']\n",
+        "app/tools/moves.py": "def cuda(x): ...\ndef cpu(x): ...\n",
+        "app/graph.py": "class Graph:\n    def cuda(self): ...\n",
+        "app/train.py": "from app import tools\nbatch = tools.cuda(batch)\n",
+    }
+    assert all(result.content is None and not result.findings for result in project(files).values())

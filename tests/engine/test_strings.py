@@ -162,6 +162,9 @@ BACKENDS = [
     "import torch.distributed as dist\ndist.new_group(ranks, backend='nccl')",
     "from torch.distributed import init_process_group as init\ninit('nccl')",
     "parser.add_argument('--dist-backend', default='nccl', type=str)",
+    "group.add('--gpu_backend', '-gpu_backend', default='nccl', type=str)",
+    "self.assertEqual(dist.get_backend(), 'nccl')",
+    "self.assertIn(dist.get_backend(), ['nccl'])",
     "parser.add_argument('--backend', choices=['nccl', 'gloo'], default='nccl')",
     "backend = 'nccl' if gpu else 'gloo'",
     "if args.dist_backend == 'nccl': ...",
@@ -179,6 +182,26 @@ BACKEND_MAPS = [
 @pytest.mark.parametrize("text", BACKEND_MAPS)
 def test_a_backend_for_each_device(migrate, text: str) -> None:
     assert migrate(text) == text.replace("cuda:nccl", "npu:hccl")
+
+
+PATCHED = {
+    "app.engine.torch.cuda.device_count": "app.engine.torch.npu.device_count",
+    "app.engine.t.cuda.device_count": "app.engine.t.cuda.device_count",
+    "app.own.torch.cuda.device_count": "app.own.torch.cuda.device_count",
+    "other.engine.torch.cuda.device_count": "other.engine.torch.cuda.device_count",
+}
+
+
+@pytest.mark.parametrize(("before", "after"), PATCHED.items())
+def test_what_a_test_patches_through_a_module(project, before: str, after: str) -> None:
+    test = "from unittest.mock import patch\nwith patch({!r}): ...\n"
+    files = {
+        "app/__init__.py": "",
+        "app/engine.py": "import torch\nt = torch\n",
+        "app/own.py": "torch = object()\n",
+        "test_app.py": test.format(before),
+    }
+    assert (project(files)["test_app.py"].content or files["test_app.py"].encode()).decode() == test.format(after)
 
 
 REFERENCES = [

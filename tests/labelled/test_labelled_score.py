@@ -6,12 +6,15 @@ import pytest
 
 from benchmarks.labels import TREES, format_problems, format_scores, judge_packages, score
 
+LEAST = {1: (0.995, 0.97), 2: (0.995, 0.97), 3: (0.97, 0.99)}  # precision and recall of each round
+
 
 @pytest.mark.long
 def test_edits_are_right_and_few_are_missing() -> None:
     judged = judge_packages(TREES, jobs=1)
-    result = score(judged)
     report = f"{format_problems(judged)}\n{format_scores(judged)}"
-    assert result.precision >= 0.995, report
-    assert result.recall >= 0.97, report
-    assert result.silent <= 0.02 * result.places, report
+    for number, (precision, recall) in LEAST.items():
+        result = score(place for place in judged if place.label.round == number)
+        assert result.precision >= precision, report
+        assert result.recall >= recall, report
+        assert result.silent <= 0.02 * result.places, report
