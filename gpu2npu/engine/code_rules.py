@@ -51,7 +51,7 @@ class CodeRules:
         settled: set[ast.AST] = set()
         if not self.spelled:
             return settled
-        elsewhere = [*other_branches(self.file), *cuda_conditions(self.file)]
+        elsewhere = [*other_branches(self.file), *cuda_conditions(self.names)]
         found: list[tuple[Rule, Matched]] = []
         roots: set[ast.AST] = set()
         for node, scope in self.file.uses:
