@@ -91,6 +91,7 @@ def test_devices(migrate, text: str) -> None:
 
 KEPT = [
     "sources = Path(__file__).parent / 'cuda' / 'kernel.cu'",
+    "device_dir = root / 'cuda'",
     "'''Runs on cuda.'''",
     "'cuda'",
     "print('cuda')",
@@ -134,7 +135,6 @@ DOUBTFUL = [
     "parser.add_argument('--engine', default='cuda')",
     "comm = 'nccl'",
     "names.append('cuda')",
-    "device_dir = root / 'cuda'",
     "device = 'cuda' ':0'",
     "record = {'cpu': cpu, 'cuda': cuda}",
     "name, device = 'cuda', pick()",
