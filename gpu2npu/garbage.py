@@ -6,7 +6,9 @@ import contextlib
 import gc
 from collections.abc import Iterator
 
-_FILES_BETWEEN_COLLECTIONS = 100  # what a parsed file leaves is in no cycle, but for what jedi makes of it
+# Little of what a parsed file leaves is in cycles; yet with 200 files between collections, a worker that checks the
+# 2,860 files of transformers takes 305 MB instead of 260.
+_FILES_BETWEEN_COLLECTIONS = 100
 _FILES_BETWEEN_FULL_ONES = 8 * _FILES_BETWEEN_COLLECTIONS
 
 
