@@ -5,7 +5,7 @@ A project is planned in parts that import nothing from each other, so that each 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from gpu2npu.codemods.choice import CodemodChoice, CodemodError
@@ -57,26 +57,28 @@ def _no_such_model(target: str) -> CodemodError:
 
 def _parts(sources: Mapping[str, bytes], context: ProjectContext, choice: CodemodChoice) -> Iterator[Part]:
     """The parts of a project that some codemod could be for."""
-    if not any(may_concern(choice, context.version, path, source) for path, source in sources.items()):
+    concerned = {path for path, source in sources.items() if may_concern(choice, context.version, path, source)}
+    if not concerned:
         return
     trains = has_backward(sources)
     paths: list[str] = []
     size = 0
     graph = ImportGraph.of(Program.of(sources, context))
     for component in graph.components():
-        if any(may_concern(choice, context.version, path, sources[path]) for path in component):
+        if not concerned.isdisjoint(component):
             paths += component
             size += sum(len(sources[path]) for path in component)
         if size > _PART_SIZE:
-            yield _part(sources, paths, graph, context, choice, trains)
+            yield _part(sources, paths, concerned, graph, context, choice, trains)
             paths, size = [], 0
     if paths:
-        yield _part(sources, paths, graph, context, choice, trains)
+        yield _part(sources, paths, concerned, graph, context, choice, trains)
 
 
 def _part(
     sources: Mapping[str, bytes],
     paths: Sequence[str],
+    concerned: Set[str],
     graph: ImportGraph,
     context: ProjectContext,
     choice: CodemodChoice,
@@ -85,5 +87,5 @@ def _part(
     main = choice.main if choice.main in paths else None
     own = {path: sources[path] for path in paths}
     imports = {path: graph.imports[path] for path in paths}
-    wanted = tuple(path for path in paths if may_concern(choice, context.version, path, sources[path]))
+    wanted = tuple(path for path in paths if path in concerned)
     return Part(own, wanted, imports, context.version, context.project.library, replace(choice, main=main), trains)

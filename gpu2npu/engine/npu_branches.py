@@ -11,14 +11,14 @@ from gpu2npu.python.syntax import last_name, string_value
 from gpu2npu.records import Bounds
 
 _NPU = "npu"
-# As a word, or between underscores: not as in `input`.
-_SPELLED = re.compile(r"(?<![^\W_])npu(?![^\W_])", re.IGNORECASE)
+# As a word, or between underscores: not as in `input`. In lower case, and with the letters first, it is found faster.
+_SPELLED = re.compile(r"npu(?<![^\W_]npu)(?![^\W_])")
 
 
 def other_branches(file: PythonFile) -> list[Bounds]:
     """The places that run on no NPU, since a condition beside them is for it: the other branches of an `if` and their
     conditions, what follows `if is_npu_available(): return ...`, what is listed beside a name of the NPU's."""
-    if _SPELLED.search(file.text) is None:
+    if _SPELLED.search(file.text.lower()) is None:
         return []
     return sorted(place for node in file.parents for place in _beside(node, file))
 

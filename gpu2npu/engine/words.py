@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
+from functools import lru_cache
 
 from gpu2npu.engine.text_methods import SAME_TEXT
 from gpu2npu.python.syntax import argument_value, arguments, last_name, string_value
@@ -27,7 +29,7 @@ def is_word(name: str | None, role: Role) -> bool:
     """
     if name and "," in name:  # pytest's parametrize("device, dtype", ...)
         return any(is_word(part.strip(), role) for part in name.split(","))
-    words = _words(name)
+    words = list(_words(name))
     while len(words) > 1 and words[-1] in _TAILS:
         words.pop()
     ends = [index for index, word in enumerate(words) if index and word in _LINKS] + [len(words)]
@@ -40,12 +42,13 @@ def mentions(name: str | None, role: Role) -> bool:
     return any(_names_role(words[start : start + length], role) for start in range(len(words)) for length in (1, 2))
 
 
-def _words(name: str | None) -> list[str]:
+@lru_cache(maxsize=10_000)  # each role asks about the same names
+def _words(name: str | None) -> tuple[str, ...]:
     split = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name or "").lower().replace("-", "_")
-    return [word.rstrip("0123456789") for word in split.strip("_").split("_")]
+    return tuple(word.rstrip("0123456789") for word in split.strip("_").split("_"))
 
 
-def _names_role(words: list[str], role: Role) -> bool:
+def _names_role(words: Sequence[str], role: Role) -> bool:
     joined = "_".join(words)
     return joined in role.words or joined.removesuffix("s") in role.words
 
