@@ -13,6 +13,7 @@ from gpu2npu.engine.words import is_word
 from gpu2npu.python.headers import method_headers, positional
 from gpu2npu.python.kinds import ObjectKinds
 from gpu2npu.python.project import Project, no_file
+from gpu2npu.python.search_path import search_folders
 from gpu2npu.python.source import words
 from gpu2npu.rulebook.kinds import AttributeMatch, CodeMatch, MethodMatch, NameMatch
 from gpu2npu.rulebook.rule import Role, Rulebook
@@ -32,6 +33,7 @@ class ProjectContext:
     strings names, such as `device`, the names of the parameters of each definition, without `self`.
     `taken_names` are names that some file imports from another module of the project: they must go on existing; each
     by itself, and after the last name of that module.
+    `folders` are those that files of the project put on sys.path (see python/search_path.py).
     `project` is the model of these files in this process.
     """
 
@@ -42,10 +44,12 @@ class ProjectContext:
     own_members: Mapping[str, frozenset[str]] = field(default_factory=dict)
     taken_names: frozenset[str] = frozenset()
     parameters: Mapping[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
+    folders: tuple[str, ...] = ()
     project: Project = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "project", Project(self.files, self.read, self.root, TORCH))
+        project = Project(self.files, self.read, self.root, TORCH, folders=self.folders)
+        object.__setattr__(self, "project", project)
 
     def has_own_class(self, path: str, member: str, read: bool, asker: str) -> bool:
         """Return whether some class of another file that is not a Module or Tensor defines a member itself."""
@@ -81,6 +85,7 @@ def scan_project(
         own_members=_own_members(methods | attributes, attributes, files, spelled),
         taken_names=_taken_names(leaves, files, spelled),
         parameters=_parameters(rulebook.roles.values(), files),
+        folders=search_folders(files),
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gpu2npu.python.library import Library
 from gpu2npu.python.project import Project
+from gpu2npu.python.search_path import search_folders
 from gpu2npu.python.types import OTHER, TENSOR, TENSORS, UNKNOWN
 from gpu2npu.support.tables import has_cuda_name, without_repeats
 from gpu2npu.support.torch_results import torch_results
@@ -103,4 +104,5 @@ TORCH = Library(
 def torch_project(files: Mapping[str, bytes], root: Path | None = None) -> Project:
     """The project of the Python files among some files, given by path, all of which stay in memory once parsed."""
     python = frozenset(path for path in files if path.endswith(".py"))
-    return Project(python, files.__getitem__, root, TORCH, kept=None)
+    folders = search_folders({path: files[path] for path in python})
+    return Project(python, files.__getitem__, root, TORCH, kept=None, folders=folders)

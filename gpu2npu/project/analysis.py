@@ -25,6 +25,7 @@ from gpu2npu.project.request import Request, check_request
 from gpu2npu.project.staging import staged
 from gpu2npu.project.workers import migrate_files
 from gpu2npu.python.project import Project
+from gpu2npu.python.search_path import search_folders
 from gpu2npu.records import MigratedFile, PathNote
 from gpu2npu.report.analysis_tables import Table, write_analysis_log, write_analysis_tables
 from gpu2npu.report.text import counted
@@ -100,7 +101,8 @@ class Facts:
             )
             look = RuleFindings(rules, FileAnalyser(self.release, questions, rules.context.project, self.wish.fix))
         else:
-            project = Project(frozenset(python), ProjectReader(self.root), self.root, TORCH)
+            folders = search_folders(python)
+            project = Project(frozenset(python), ProjectReader(self.root), self.root, TORCH, folders=folders)
             look = FileAnalyser(self.release, questions, project, self.wish.fix)
         found = {path: MigratedFile(path) for path in self.sources}
         concerned = {path: source for path, source in self.sources.items() if look.concerns(source, path)}

@@ -128,6 +128,7 @@ def shared_facts(engine: EngineMigrator, rule_files: Iterable[Path], *settings: 
         [rule.id for rule in engine.rulebook.rules],
         [hashlib.sha256(file.read_bytes()).hexdigest() for file in rule_files],
         sorted(context.files),
+        context.folders,
         context.project.has_library,
         sorted((member, sorted(paths)) for member, paths in context.own_members.items()),
         sorted(context.taken_names),

@@ -15,6 +15,7 @@ from gpu2npu.formats.dispatch import may_concern, migrate_file
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.gathered import Gathered, GatheredCache
 from gpu2npu.project.rule_examples import check_user_examples
+from gpu2npu.python.search_path import search_folders
 from gpu2npu.records import MigratedFile
 from gpu2npu.rulebook import Rulebook, RuleError, load_rulebook
 from gpu2npu.rulebook.select import RuleChoice, select_rules
@@ -111,4 +112,5 @@ def _context(gathered: Gathered, version: str, root: Path, sources: Mapping[str,
         own_members=gathered.own_members,
         taken_names=gathered.taken_names,
         parameters=gathered.parameters,
+        folders=search_folders(sources),
     )
