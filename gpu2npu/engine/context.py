@@ -34,6 +34,7 @@ class ProjectContext:
     `taken_names` are names that some file imports from another module of the project: they must go on existing; each
     by itself, and after the last name of that module.
     `folders` are those that files of the project put on sys.path (see python/search_path.py).
+    `uses_device` says that the project's code may run on a device, so that it needs torch-npu beside torch.
     `project` is the model of these files in this process.
     """
 
@@ -45,6 +46,7 @@ class ProjectContext:
     taken_names: frozenset[str] = frozenset()
     parameters: Mapping[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
+    uses_device: bool = True
     project: Project = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -86,7 +88,19 @@ def scan_project(
         taken_names=_taken_names(leaves, files, spelled),
         parameters=_parameters(rulebook.roles.values(), files),
         folders=search_folders(files),
+        uses_device=may_use_device(files, root),
     )
+
+
+# A device, or what chooses one: `Accelerator()`, `Trainer(...)`.
+_DEVICE = re.compile(rb"cuda|nccl|device|gpu|npu|accelerat|trainer", re.IGNORECASE)
+
+
+def may_use_device(files: Mapping[str, bytes], root: Path | None) -> bool:
+    """Return whether some Python file of a project speaks of devices; yes where the code may be in no such file."""
+    if not files or any(_DEVICE.search(source) for source in files.values()):
+        return True
+    return root is not None and any(True for _ in root.rglob("*.ipynb"))
 
 
 # What defines a member: a method, an attribute of `self`, a field of a class such as a dataclass. Classes within others

@@ -84,7 +84,7 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
         encoding = "latin-1"
         text = source[len(bom) :].decode(encoding)
     skips = find_skips(text) if kind not in (Kind.JSON, Kind.NOTEBOOK) else Skips()
-    knowledge = _knowledge(text, rulebook, context.version, outside(rulebook, path, skips.file, frozenset()))
+    knowledge = _knowledge(text, rulebook, context, outside(rulebook, path, skips.file, frozenset()))
     if kind is Kind.NOTEBOOK:
         result, edited = _notebook(text, path, rulebook, context, knowledge)
         return Migration(result if result.content is None else replace(result, content=bom + result.content), edited)
@@ -123,11 +123,12 @@ def _file(
     return Migration(MigratedFile(path, content, changes, findings, traits=frozenset(traits)), edited)
 
 
-def _knowledge(text: str, rulebook: Rulebook, version: str, without: frozenset[str]) -> Knowledge:
-    knowledge = knowledge_for(rulebook, version, without)
+def _knowledge(text: str, rulebook: Rulebook, context: ProjectContext, without: frozenset[str]) -> Knowledge:
+    knowledge = knowledge_for(rulebook, context.version, without)
     targets = {rule.then.rename for rule in knowledge.table.variables.values() if rule.then.rename is not None}
     taken = frozenset(target for target in targets if re.search(rf"\b{target}\b", text) is not None)
-    return replace(knowledge, taken=taken, found=patterns_in(text, knowledge.table))
+    found = patterns_in(text, knowledge.table)
+    return replace(knowledge, taken=taken, found=found, uses_device=context.uses_device)
 
 
 def _marks(text: str, path: str, kind: Kind, knowledge: Knowledge) -> list[Mark]:

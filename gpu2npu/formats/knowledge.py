@@ -66,7 +66,8 @@ class Given:
 class Knowledge:
     """The rules for one file. `distributions` are import rules by the normalised names of what pip installs;
     `options` are argument rules by their argument; `taken` the variables that the file has already under the names
-    that rules would give them, `own` those that it sets for itself alone, `found` the patterns that are in it."""
+    that rules would give them, `own` those that it sets for itself alone, `found` the patterns that are in it;
+    `uses_device` says that the project needs torch-npu."""
 
     table: RuleTable
     version: str
@@ -76,6 +77,7 @@ class Knowledge:
     taken: frozenset[str] = frozenset()
     own: frozenset[str] = frozenset()
     found: tuple[tuple[re.Pattern[str], Rule], ...] = ()
+    uses_device: bool = True
 
     def variable(self, name: str, start: int, given: Given | None = None) -> list[Mark]:
         """Return the marks for an environment variable whose name stands at `start`, and for what it is set to."""

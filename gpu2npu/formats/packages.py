@@ -101,7 +101,7 @@ def npu_requirement(found: Iterable[Required], knowledge: Knowledge) -> tuple[Re
     where none is wanted."""
     requirements = list(found)
     torch = next((one for one in requirements if one.name in _TORCH), None)
-    if torch is None or any(one.name == "torch-npu" for one in requirements):
+    if torch is None or not knowledge.uses_device or any(one.name == "torch-npu" for one in requirements):
         return None
     if not _is_on_pypi(knowledge.version) or not allows(torch.specifier, torch_of(knowledge.version)):
         return None
@@ -110,7 +110,7 @@ def npu_requirement(found: Iterable[Required], knowledge: Knowledge) -> tuple[Re
 
 def missing_release(found: Iterable[Required], knowledge: Knowledge) -> list[Mark]:
     """That no torch-npu for the version can be required, since there is none on PyPI."""
-    if _is_on_pypi(knowledge.version):
+    if _is_on_pypi(knowledge.version) or not knowledge.uses_device:
         return []
     message = f"PyPI has no torch-npu for PyTorch {knowledge.version}: install the wheel of Ascend's own release."
     return [

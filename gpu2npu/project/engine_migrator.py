@@ -11,6 +11,7 @@ from gpu2npu.codemods.choice import DEFAULT_CHOICE, CodemodChoice, CodemodError
 from gpu2npu.codemods.plan import Plan, Spread
 from gpu2npu.codemods.project_plan import plan_codemods
 from gpu2npu.engine import ProjectContext, has_trigger, scan_project, without_own
+from gpu2npu.engine.context import may_use_device
 from gpu2npu.formats.dispatch import may_concern, migrate_file
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.gathered import Gathered, GatheredCache
@@ -113,4 +114,5 @@ def _context(gathered: Gathered, version: str, root: Path, sources: Mapping[str,
         taken_names=gathered.taken_names,
         parameters=gathered.parameters,
         folders=search_folders(sources),
+        uses_device=may_use_device(sources, root),
     )

@@ -1,5 +1,8 @@
 import pytest
 
+from gpu2npu.engine import scan_project
+from gpu2npu.formats.dispatch import migrate_file
+
 CASES = [
     ("torch==2.1.0\nnumpy\n", "torch==2.1.0\ntorch-npu==2.1.0.post17\nnumpy\n"),
     ("numpy\ntorch", "numpy\ntorch\ntorch-npu==2.1.0.post17"),
@@ -69,3 +72,36 @@ def test_torch_npu_goes_with_the_line_of_torch_when_comments_skip_lines(migrated
     assert migrated(below, "requirements.txt") == below.replace("numpy", "torch-npu==2.1.0.post17\nnumpy")
     own = "torch==2.1.0  # gpu2npu: skip\nnumpy\n"
     assert migrated(own, "requirements.txt") == own
+
+
+@pytest.mark.parametrize(
+    ("files", "added"),
+    [
+        ({"a.py": b"import torch\nx = torch.ones(2).cuda()\n"}, True),
+        ({"a.py": b"import torch\n", "b.py": b"from pytorch_lightning import Trainer\n"}, True),
+        ({"a.py": b"net.to(config.device)\n"}, True),
+        ({"a.py": b"import torch\n\ndef norm(x):\n    return torch.sqrt(x)\n"}, False),
+        ({"setup.py": b"from setuptools import setup\nsetup()\n"}, False),
+        ({}, True),  # nothing is known of the project
+    ],
+)
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("requirements.txt", b"torch\n"),
+        ("pyproject.toml", b'[project]\ndependencies = ["torch"]\n'),
+        ("environment.yml", b"dependencies:\n  - pip:\n    - torch\n"),
+        ("Dockerfile", b"RUN pip install torch\n"),
+    ],
+)
+def test_only_a_project_that_uses_a_device_needs_torch_npu(rulebook, files, added, path, text) -> None:
+    context = scan_project(files, rulebook, "2.1.0")
+    done = migrate_file(text, path, rulebook, context)
+    assert bool(done.changes or done.findings) == added
+
+
+def test_code_in_a_notebook_may_use_a_device(rulebook, tmp_path) -> None:
+    (tmp_path / "train.ipynb").write_text("{}")
+    assert scan_project({"a.py": b"import torch\n"}, rulebook, "2.1.0", root=tmp_path).uses_device
+    (tmp_path / "train.ipynb").unlink()
+    assert not scan_project({"a.py": b"import torch\n"}, rulebook, "2.1.0", root=tmp_path).uses_device
