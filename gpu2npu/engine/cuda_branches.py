@@ -14,6 +14,12 @@ from gpu2npu.python.scopes import Assigned, Binding, Imported
 from gpu2npu.python.syntax import IMPORTS, dotted_name, last_name, string_value
 from gpu2npu.records import Bounds
 
+KEPT = (
+    "What runs under this condition is CUDA's own, so the condition stays as it is and is false on an NPU: where the "
+    "code has a counterpart for Ascend, add a branch for it."
+)
+KERNELS = "Only kernels for CUDA run under this condition: left as it is, check what an NPU's tensors meet instead."
+
 _ASKED = re.compile(r"cuda\s*\.\s*is_available|CUDA_HOME|\bis_cuda|['\"]cuda['\"]")
 # Each match of it has one of these, which are found faster.
 _ASKED_WORDS = ("is_available", "CUDA_HOME", "is_cuda", "'cuda'", '"cuda"')

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpu2npu.engine.context import ProjectContext
-from gpu2npu.engine.cuda_branches import asks_for_device, cuda_conditions
+from gpu2npu.engine.cuda_branches import KEPT, KERNELS, asks_for_device, cuda_conditions
 from gpu2npu.engine.imports import imported_modules
 from gpu2npu.engine.match import find_matches
 from gpu2npu.engine.matches import Matches, Question
@@ -21,10 +21,8 @@ from gpu2npu.python.source import SourceError, SourceFile, read_source
 from gpu2npu.python.text import holds
 from gpu2npu.python.tree import TreeError
 from gpu2npu.python.types import UNKNOWN
-from gpu2npu.records import Bounds, Edit, FileRewrite, FindingKind, Found, MigratedFile
+from gpu2npu.records import Bounds, Edit, FileRewrite, FindingKind, Found, MigratedFile, Severity
 from gpu2npu.rulebook.rule import Rulebook
-
-_KERNELS = "Only kernels for CUDA run under this condition: left as it is, check what an NPU's tensors meet instead."
 
 
 def has_trigger(source: bytes, rulebook: Rulebook, version: str) -> bool:
@@ -112,14 +110,23 @@ def _leave_other_branches(matches: Matches, names: Names) -> None:
         return text.isidentifier() and not file.text.endswith(".", 0, place[0])
 
     if places:
-        kernels = [
-            Found(edit.place, edit.rule, FindingKind.REVIEW, file.text[slice(*edit.place)], _KERNELS)
-            for edit in matches.edits
-            if any(holds(outer, edit.place) for outer in conditions) and asks_for_device(edit.place, file)
-        ]
+        kept = [found for place in conditions for found in _kept_condition(place, matches, file)]
         matches.edits = [edit for edit in matches.edits if is_kept(edit.place) or is_local(edit.place)]
-        matches.found = [found for found in matches.found if is_kept(found.place)] + kernels
+        matches.found = [*(found for found in matches.found if is_kept(found.place)), *kept]
         matches.questions = [question for question in matches.questions if is_kept(question.edit.place)]
+
+
+def _kept_condition(condition: Bounds, matches: Matches, file: PythonFile) -> list[Found]:
+    """The finding of the first rule that would have changed or reported something in a condition that stays."""
+    asked: list[Edit | Found] = [*matches.edits, *matches.found, *(question.edit for question in matches.questions)]
+    within = sorted((item.place, item.rule) for item in asked if holds(condition, item.place))
+    if not within:
+        return []
+    _, rule = within[0]
+    # Tensors on an NPU come to a condition on a device, and take its other branch; one on CUDA itself is about a build.
+    is_met = any(asks_for_device(item.place, file) for item in asked if holds(condition, item.place))
+    message, severity = (KERNELS, Severity.CHANGE) if is_met else (KEPT, Severity.NOTE)
+    return [Found(condition, rule, FindingKind.REVIEW, file.text[slice(*condition)], message, severity)]
 
 
 def _settle(question: Question, matches: Matches, names: Names) -> None:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from gpu2npu.records import Severity
+
 KEPT = [
     "if torch.cuda.is_available():\n    print('with CUDA')\n    sources += ['nms_cuda.c']\n    with_cuda = True\n",
     "if torch.cuda.is_available():\n    from ext import nms_gpu\nelse:\n    from ext import nms_cpu\n",
@@ -27,6 +29,20 @@ CHANGED = [
 def test_what_is_for_cuda_alone_stays(project, code):
     migrated = project({"a.py": f"import torch\n{code}"})["a.py"]
     assert migrated.content is None
+    (found,) = migrated.findings
+    assert found.severity is Severity.NOTE and "is false on an NPU" in found.message
+    assert found.api in code and "is_available()" in found.api
+
+
+def test_a_condition_on_a_tensor_is_reported_too(project):
+    code = "def f(x):\n    if x.is_cuda:\n        from ext import nms_gpu\n"
+    migrated = project({"a.py": f"import torch\n{code}"})["a.py"]
+    assert migrated.content is None and [found.api for found in migrated.findings] == ["x.is_cuda"]
+
+
+def test_a_comment_switches_the_finding_off(project):
+    code = "if torch.cuda.is_available():  # gpu2npu: skip\n    import my_cuda_kernels\n"
+    assert not project({"a.py": f"import torch\n{code}"})["a.py"].findings
 
 
 @pytest.mark.parametrize("code", CHANGED)
