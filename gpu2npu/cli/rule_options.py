@@ -15,10 +15,11 @@ from gpu2npu.project.errors import UsageError
 def usage_errors() -> Iterator[None]:
     """A rule file that cannot be used is a wrong command line: one sentence and exit code 2."""
     from gpu2npu.rulebook.errors import RuleError  # with all of the rule book, which `--help` does not need
+    from gpu2npu.rulebook.expression import ExpressionTimeError
 
     try:
         yield
-    except RuleError as error:
+    except (RuleError, ExpressionTimeError) as error:
         raise UsageError(str(error)) from error
 
 

@@ -33,11 +33,12 @@ def validate(files: tuple[Path, ...]) -> None:
     with usage_errors():
         rulebook = load_rulebook(files)
         check_user_examples(rulebook)
+        conflicts = find_conflicts(rulebook, frozenset(map(str, files)))
     for path in files:
         rules = [rule for rule in rulebook.rules if rule.file == str(path)]
         examples = sum(len(rule.examples) for rule in rules)
         click.echo(f"{path}: {counted(len(rules), 'rule')} and {counted(examples, 'example')}, all good.")
-    for conflict in find_conflicts(rulebook, frozenset(map(str, files))):
+    for conflict in conflicts:
         click.echo(
             f"Note: where '{conflict.first.id}' and '{conflict.second.id}' both match, '{conflict.first.id}' counts: "
             f"{conflict.reason}."

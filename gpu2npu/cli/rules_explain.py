@@ -15,6 +15,7 @@ from gpu2npu.project.explain import Explanation, explain_line
 from gpu2npu.project.mirror import read_files
 from gpu2npu.project.request import Request
 from gpu2npu.rulebook import Rulebook, load_rulebook
+from gpu2npu.rulebook.expression import ExpressionTimeError
 from gpu2npu.rulebook.select import select_rules
 from gpu2npu.support.releases import RELEASES, known_version, unknown_version
 
@@ -58,7 +59,7 @@ def explain(place: str, files: tuple[Path, ...], version: str | None, root: Path
     name = resolved.relative_to(root).as_posix()
     try:
         found = explain_line(resolved.read_bytes(), name, line, rulebook, context, cell)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ExpressionTimeError) as error:
         raise UsageError(f"'{path}' cannot be explained: {error}.") from error
     click.secho(f"{name}:{f'cell_{cell}:' if cell else ''}{line}, for PyTorch {version}", bold=True)
     _show(found)

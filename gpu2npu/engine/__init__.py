@@ -1,7 +1,7 @@
 """One file in, new text, changes and findings out. No I/O."""
 
 from gpu2npu.engine.context import ProjectContext, scan_project
-from gpu2npu.engine.migrate import has_trigger, migrate_source, migrate_text, unreadable
+from gpu2npu.engine.migrate import has_trigger, may_have_trigger, migrate_source, migrate_text, unreadable
 from gpu2npu.engine.outcome import Migration
 from gpu2npu.engine.packages import without_own
 
@@ -9,6 +9,7 @@ __all__ = [
     "Migration",
     "ProjectContext",
     "has_trigger",
+    "may_have_trigger",
     "migrate_source",
     "migrate_text",
     "scan_project",

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpu2npu.engine.required_texts import required_texts
+from gpu2npu.rulebook.expression import Expression
 
 _ANCHOR = re.compile(r"(?P<other>\\[^AZ]|\[\^?\]?(?:\\.|[^\]\\])*\])|\\[AZ]|[\^$]", re.DOTALL)
 
@@ -16,25 +17,31 @@ _ANCHOR = re.compile(r"(?P<other>\\[^AZ]|\[\^?\]?(?:\\.|[^\]\\])*\])|\\[AZ]|[\^$
 class BytePattern:
     """`required` are sets of texts in small letters: of each, every match has one."""
 
-    pattern: re.Pattern[bytes]
+    pattern: Expression[bytes]
     required: tuple[frozenset[bytes], ...]
 
     @classmethod
-    def of(cls, pattern: bytes) -> BytePattern:
-        return cls(re.compile(pattern), required_texts(pattern))
+    def of(cls, pattern: bytes, owner: str = "") -> BytePattern:
+        """A pattern of the rule `owner`; of words alone it needs none."""
+        return cls(Expression(pattern, owner), required_texts(pattern))
 
-    def is_in(self, source: bytes, lowered: bytes) -> bool:
-        """`lowered` is the source in small letters."""
-        may_match = all(any(text in lowered for text in texts) for texts in self.required)
-        return may_match and self.pattern.search(source) is not None
+    def may_be_in(self, lowered: bytes) -> bool:
+        """Return whether a source has the required texts; it is given in small letters. Nothing is searched."""
+        return all(any(text in lowered for text in texts) for texts in self.required)
 
 
 def any_in(patterns: Iterable[BytePattern], source: bytes) -> bool:
     """Return whether one of the patterns matches somewhere."""
     lowered = source.lower()
-    return any(pattern.is_in(source, lowered) for pattern in patterns)
+    return any(pattern.may_be_in(lowered) and pattern.pattern.search(source) is not None for pattern in patterns)
 
 
-def unanchored(pattern: str) -> BytePattern:
+def any_may_be_in(patterns: Iterable[BytePattern], source: bytes) -> bool:
+    """Return whether one of the patterns may match somewhere; no expression is executed."""
+    lowered = source.lower()
+    return any(pattern.may_be_in(lowered) for pattern in patterns)
+
+
+def unanchored(pattern: str, owner: str) -> BytePattern:
     """A pattern for strings as one to look for in a file, where a string's ends are not those of the file."""
-    return BytePattern.of(_ANCHOR.sub(lambda match: match["other"] or "(?:)", pattern).encode())
+    return BytePattern.of(_ANCHOR.sub(lambda match: match["other"] or "(?:)", pattern).encode(), owner)

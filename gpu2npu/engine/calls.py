@@ -144,7 +144,7 @@ class Calls:
         for rule in rules:
             assert isinstance(rule.match, ArgumentMatch)
             index = _argument_index(given, rule.match)
-            if index is None or index in removed or not self._accepts(rule.match, node, given[index], scope):
+            if index is None or index in removed or not self._accepts(rule, rule.match, node, given[index], scope):
                 continue
             if rule.then.remove and "torch_npu" in self.file.code(given[index]):
                 continue  # given for the NPU
@@ -165,7 +165,7 @@ class Calls:
             of_callee = (rule for callee in callees for rule in self.table.arguments.get(callee, ()))
             for rule in (*of_callee, *self.table.keywords.get(name, ())):
                 assert isinstance(rule.match, ArgumentMatch)
-                if rule.match.argument == name and self._accepts(rule.match, node, value, scope):
+                if rule.match.argument == name and self._accepts(rule, rule.match, node, value, scope):
                     self._report_unpacked(rule, name, self.file.bounds(key))
 
     def _pairs(self, mapping: ast.expr, scope: Scope) -> list[tuple[str, ast.expr, ast.expr]]:
@@ -197,15 +197,16 @@ class Calls:
                 rules += self.table.keywords[keyword.arg]
         return rules
 
-    def _accepts(self, match: ArgumentMatch, node: ast.Call, argument: Argument, scope: Scope) -> bool:
+    def _accepts(self, rule: Rule, match: ArgumentMatch, node: ast.Call, argument: Argument, scope: Scope) -> bool:
         value = argument_value(argument)
         if match.value is not None and string_value(value) != match.value:
             return False
         if match.unless and self.file.code(value) in match.unless:
             return False
-        unless = match.unless_found
-        if unless is not None and re.search(unless, self.file.code(argument), re.IGNORECASE) is not None:
-            return False
+        if match.unless_found is not None:
+            unless = rule.expression(match.unless_found, ignores_case=True)
+            if unless.search(self.file.code(argument)) is not None:
+                return False
         return self._is(node, match.of, scope)
 
     def argument(self, rule: Rule, node: ast.Call, argument: Argument, place: Bounds, scope: Scope) -> bool:

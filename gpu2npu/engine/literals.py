@@ -59,7 +59,7 @@ class Literals:
             if rule.then.keep or (rule.then.rename is None and is_spoken(self.file, string.node)):
                 break
             if rule.then.rename is not None:
-                new = pattern.sub(rule.then.rename, new)
+                new = pattern.replaced(rule.then.rename, new)
             self.matches.note(rule, string.place, raw)
             if rule.then.rename is None:
                 break

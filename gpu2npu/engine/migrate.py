@@ -26,9 +26,22 @@ from gpu2npu.rulebook.rule import Rulebook
 
 
 def has_trigger(source: bytes, rulebook: Rulebook, version: str) -> bool:
-    """Return whether a file contains a word that some rule could be for; without one it stays as it is."""
-    without_nulls = source.replace(b"\0", b"") if b"\0" in source else source  # UTF-16, reported to be saved anew
-    return rule_table(rulebook, version).trigger.is_in(without_nulls)
+    """Return whether a file contains a text that some rule could be for; without one it stays as it is.
+
+    Raises:
+        ExpressionTimeError: The search for a rule's expression takes too long.
+    """
+    return rule_table(rulebook, version).trigger.is_in(_without_nulls(source))
+
+
+def may_have_trigger(source: bytes, rulebook: Rulebook, version: str) -> bool:
+    """Return whether `has_trigger` may be true. This takes no time to speak of, whatever the rules are."""
+    return rule_table(rulebook, version).trigger.may_be_in(_without_nulls(source))
+
+
+def _without_nulls(source: bytes) -> bytes:
+    """The bytes of UTF-16, which is reported to be saved anew, as those of ASCII."""
+    return source.replace(b"\0", b"") if b"\0" in source else source
 
 
 def migrate_source(

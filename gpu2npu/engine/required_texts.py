@@ -65,12 +65,12 @@ class _Reader:
             if repeated is not None:
                 self.at = repeated.end()
             if repeated is None or repeated["none"] is None:
-                yield frozenset({literal.lower()}) if literal else texts
+                yield from [frozenset({literal.lower()})] if literal else texts
         if run:
             yield frozenset({run.lower()})
 
-    def _part(self) -> tuple[bytes, Texts]:
-        """The next part: its character if it stands for one, else the texts that it requires."""
+    def _part(self) -> tuple[bytes, list[Texts]]:
+        """The next part: its character if it stands for one, else the sets of texts that it requires."""
         first = self.pattern[self.at : self.at + 1]
         if first == b"\\":
             return self._escape()
@@ -78,22 +78,22 @@ class _Reader:
             return b"", self._group()
         if first == b"[" and (found := _CLASS.match(self.pattern, self.at)) is not None:
             self.at = found.end()
-            return b"", frozenset()
+            return b"", []
         self.at += 1
-        return (b"", frozenset()) if first in (b".", b"^", b"$") else (first, frozenset())
+        return (b"", []) if first in (b".", b"^", b"$") else (first, [])
 
-    def _escape(self) -> tuple[bytes, Texts]:
+    def _escape(self) -> tuple[bytes, list[Texts]]:
         found = _ESCAPE.match(self.pattern, self.at)
         self.at = found.end() if found is not None else len(self.pattern)
-        return (found["itself"] or b"") if found is not None else b"", frozenset()
+        return (found["itself"] or b"") if found is not None else b"", []
 
-    def _group(self) -> Texts:
+    def _group(self) -> list[Texts]:
         found = None if _OTHER_GROUP.match(self.pattern, self.at) else _GROUP.match(self.pattern, self.at)
         if found is None:
             self._skip_group()
-            return frozenset()
+            return []
         self.at = found.end()
-        texts = _best(self.alternatives())
+        texts = self.alternatives()
         self.at += 1
         return texts
 

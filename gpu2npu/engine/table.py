@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 
-from gpu2npu.engine.byte_pattern import BytePattern, any_in, unanchored
+from gpu2npu.engine.byte_pattern import BytePattern, any_in, any_may_be_in, unanchored
 from gpu2npu.engine.required_texts import required_texts
 from gpu2npu.engine.skips import EVERY_RULE
 from gpu2npu.python.source import words
+from gpu2npu.rulebook.expression import Expression
 from gpu2npu.rulebook.kinds import (
     ArgumentMatch,
     AttributeMatch,
@@ -21,7 +22,6 @@ from gpu2npu.rulebook.kinds import (
     CommandMatch,
     DecoratorMatch,
     EnvironmentMatch,
-    Evidence,
     ImportMatch,
     Match,
     MemberMatch,
@@ -56,15 +56,20 @@ class Trigger:
 
     def is_in(self, source: bytes) -> bool:
         """Return whether the bytes of a file have it; the cost hardly depends on the number of rules."""
+        return self._has_words(source) or any_in(self.patterns, source)
+
+    def may_be_in(self, source: bytes) -> bool:
+        """Return whether the bytes of a file may have it. No expression of a rule is executed."""
+        return self._has_words(source) or any_may_be_in(self.patterns, source)
+
+    def _has_words(self, source: bytes) -> bool:
         spelled = words(source)
         if not self.words.isdisjoint(spelled):
             return True
         found = frozenset(spelled)
         if any(others <= found for word in self.together.keys() & found for others in self.together[word]):
             return True
-        if self.beginnings and any(word.startswith(self.beginnings) for word in found):
-            return True
-        return any_in(self.patterns, source)
+        return bool(self.beginnings) and any(word.startswith(self.beginnings) for word in found)
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class StringRule:
     rule: Rule
     text: str
     role: Role
-    literal: re.Pattern[str]
+    literal: Expression[str]
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ class RuleTable:
     attributes: dict[str, Rule]
     strings: list[StringRule]
     texts: dict[str, Rule]
-    patterns: list[tuple[re.Pattern[str], Rule]]
+    patterns: list[tuple[Expression[str], Rule]]
     calls: dict[str, list[Rule]]
     arguments: dict[str, list[Rule]]
     keywords: dict[str, list[Rule]]
@@ -116,7 +121,7 @@ class RuleTable:
         """Texts in small letters: what a pattern matches has one of them, in whatever letters."""
         found: set[str] = set()
         for pattern, _ in self.patterns:
-            required = required_texts(pattern.pattern.encode())
+            required = required_texts(pattern.text.encode())
             found.update(text.decode() for text in max(required, key=_shortest, default=frozenset({b""})))
         return frozenset(found)
 
@@ -182,7 +187,7 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
     strings = [(rule, rule.match) for rule in rules if isinstance(rule.match, StringMatch)]
     return RuleTable(
         leaves=frozenset(map(leaf, index.get(NameMatch, ()))),
-        trigger=_trigger(rule.match.evidence for rule in rules),
+        trigger=_trigger(rules),
         literal=re.compile(_any_of(match.string for _, match in strings if match.role)),
         plugins={rule.id: rule.then.imports for rule in rules if rule.then.imports is not None},
         names=index.get(NameMatch, {}),
@@ -190,7 +195,9 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
         attributes=first(AttributeMatch),
         strings=[_string_rule(rule, match.string, rulebook.roles[match.role]) for rule, match in strings if match.role],
         texts={match.string: rule for rule, match in reversed(strings) if not match.role},
-        patterns=[(re.compile(text), rule) for text, found in index.get(PatternMatch, {}).items() for rule in found],
+        patterns=[
+            (rule.expression(text), rule) for text, found in index.get(PatternMatch, {}).items() for rule in found
+        ],
         calls=index.get(CallMatch, {}),
         arguments={text: found for text, found in arguments.items() if not text.startswith("*.")},
         keywords={text[2:]: found for text, found in arguments.items() if text.startswith("*.")},
@@ -257,7 +264,7 @@ def _string_rule(rule: Rule, text: str, role: Role) -> StringRule:
     prefix, suffix = (
         f"(?P<{name}>{pattern or '(?!)'})?" for name, pattern in (("prefix", role.prefix), ("suffix", role.suffix))
     )
-    return StringRule(rule, text, role, re.compile(prefix + re.escape(text) + suffix))
+    return StringRule(rule, text, role, rule.expression(prefix + re.escape(text) + suffix))
 
 
 def _shortest(texts: frozenset[bytes]) -> int:
@@ -273,15 +280,16 @@ def _any_of(words: Iterable[str]) -> str:
     return "|".join(map(re.escape, kept)) or r"(?!)"
 
 
-def _trigger(evidence: Iterable[Evidence]) -> Trigger:
+def _trigger(rules: Iterable[Rule]) -> Trigger:
     alone: set[bytes] = set()
     together: dict[bytes, list[frozenset[bytes]]] = {}
     beginnings: list[bytes] = []
     patterns: list[BytePattern] = []
-    for each in evidence:
+    for rule in rules:
+        each = rule.match.evidence
         words_of_it = _WORD.findall(each.words.encode())
         if each.pattern is not None:
-            patterns.append(unanchored(each.pattern))
+            patterns.append(unanchored(each.pattern, rule.named))
         elif each.words.endswith("*"):
             beginnings.append(each.words[:-1].encode())
         elif not words_of_it:

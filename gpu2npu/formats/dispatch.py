@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from gpu2npu.engine import Migration, ProjectContext, has_trigger, migrate_source, migrate_text
+from gpu2npu.engine import Migration, ProjectContext, may_have_trigger, migrate_source, migrate_text
 from gpu2npu.engine.skips import Skips, find_skips
 from gpu2npu.engine.table import outside
 from gpu2npu.formats import kinds
@@ -29,6 +29,7 @@ from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
 from gpu2npu.python.text import Lines
 from gpu2npu.records import Edit, FileRewrite, MigratedFile, Span
+from gpu2npu.rulebook.expression import ExpressionTimeError
 from gpu2npu.rulebook.rule import Rulebook
 
 # A larger file is data and no configuration: it is not parsed, only searched.
@@ -41,8 +42,8 @@ def may_concern(source: bytes, path: str, rulebook: Rulebook, version: str) -> b
     if kind is None:
         return False
     if kind is Kind.PYTHON:
-        return has_trigger(source, rulebook, version)
-    if kind is Kind.NOTEBOOK and has_trigger(source, rulebook, version):
+        return may_have_trigger(source, rulebook, version)
+    if kind is Kind.NOTEBOOK and may_have_trigger(source, rulebook, version):
         return True
     if kind is Kind.REQUIREMENTS:  # short, and its names are written in many ways
         return True
@@ -51,16 +52,21 @@ def may_concern(source: bytes, path: str, rulebook: Rulebook, version: str) -> b
     knowledge = knowledge_for(rulebook, version)
     if len(source) > LARGEST:  # it is reported, at most
         return any(rule.text.encode() in source for rule in knowledge.table.strings)
-    return knowledge.trigger.is_in(source)
+    return knowledge.trigger.may_be_in(source)
 
 
 def migrate_file(
     source: bytes, path: str, rulebook: Rulebook, context: ProjectContext, rewrite: FileRewrite | None = None
 ) -> MigratedFile:
-    """Apply the rules to one file, of the kind that its path says; `rewrite` is for one of Python."""
-    if kind_of(path, source[: kinds.HEAD_BYTES]) is Kind.PYTHON:
-        return migrate_source(source, path, rulebook, context, rewrite)
-    return _migrate_other(source, path, rulebook, context).record
+    """Apply the rules to one file, of the kind that its path says; `rewrite` is for one of Python.
+
+    A file that a rule's expression cannot be searched for in time comes back with that as its failure."""
+    try:
+        if kind_of(path, source[: kinds.HEAD_BYTES]) is Kind.PYTHON:
+            return migrate_source(source, path, rulebook, context, rewrite)
+        return _migrate_other(source, path, rulebook, context).record
+    except ExpressionTimeError as error:
+        return MigratedFile(path, failure=str(error))
 
 
 def migrate_part(text: str, path: str, rulebook: Rulebook, context: ProjectContext) -> Migration:

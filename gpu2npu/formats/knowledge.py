@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gpu2npu.engine.byte_pattern import BytePattern, any_in, unanchored
+from gpu2npu.engine.byte_pattern import BytePattern, any_may_be_in, unanchored
 from gpu2npu.engine.table import RuleTable, StringRule, rule_table
 from gpu2npu.engine.words import is_word
 from gpu2npu.formats.marks import Mark, applied, edit, reported, review
+from gpu2npu.rulebook.expression import Expression
 from gpu2npu.rulebook.kinds import ArgumentMatch, ImportMatch, SettingMatch
 from gpu2npu.rulebook.rule import Rule, Rulebook
 
@@ -38,12 +39,12 @@ class Trigger:
     beginnings: tuple[bytes, ...]
     patterns: tuple[BytePattern, ...]
 
-    def is_in(self, source: bytes) -> bool:
-        """Return whether the bytes of a file have it."""
+    def may_be_in(self, source: bytes) -> bool:
+        """Return whether the bytes of a file may have it. No expression of a rule is executed."""
         tokens = set(_TOKEN.findall(source))
         if not self.words.isdisjoint(tokens) or any(token.startswith(self.beginnings) for token in tokens):
             return True
-        return any_in(self.patterns, source)
+        return any_may_be_in(self.patterns, source)
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Knowledge:
     trigger: Trigger
     taken: frozenset[str] = frozenset()
     own: frozenset[str] = frozenset()
-    found: tuple[tuple[re.Pattern[str], Rule], ...] = ()
+    found: tuple[tuple[Expression[str], Rule], ...] = ()
     uses_device: bool = True
 
     def variable(self, name: str, start: int, given: Given | None = None) -> list[Mark]:
@@ -162,7 +163,7 @@ class Knowledge:
         """Return the marks of pattern rules, and of rules for strings anywhere, in text that stands at `start`."""
         marks: list[Mark] = []
         for pattern, rule in self.found:
-            for match in pattern.finditer(text):
+            for match in pattern.all_in(text):
                 new = match.expand(rule.then.rename) if rule.then.rename is not None else None
                 new = None if new == match[0] else new
                 marks += applied(rule, start + match.start(), start + match.end(), match[0], new)
@@ -240,7 +241,7 @@ def _trigger(table: RuleTable, distributions: Mapping[str, Rule], options: Mappi
         words.add(rule.match.value or str(rule.match.argument))
     written = {word for word in words if _TOKEN.fullmatch(word.encode())}
     patterns = [BytePattern.of(re.escape(word).encode()) for word in words - written]
-    patterns += [unanchored(pattern.pattern) for pattern, _ in table.patterns]
+    patterns += [unanchored(pattern.text, rule.named) for pattern, rule in table.patterns]
     either = {variant for word in written for variant in (word, word.replace("-", "_"), word.replace("_", "-"))}
     return Trigger(
         frozenset(word.encode() for word in either),
@@ -249,8 +250,8 @@ def _trigger(table: RuleTable, distributions: Mapping[str, Rule], options: Mappi
     )
 
 
-def patterns_in(text: str, table: RuleTable) -> tuple[tuple[re.Pattern[str], Rule], ...]:
+def patterns_in(text: str, table: RuleTable) -> tuple[tuple[Expression[str], Rule], ...]:
     """The patterns that a part of the text may match: those that match it as a whole, and those bound to the ends of a
     value."""
     bound = re.compile(r"[$^]|\\[AZ]")
-    return tuple((one, rule) for one, rule in table.patterns if bound.search(one.pattern) or one.search(text))
+    return tuple((one, rule) for one, rule in table.patterns if bound.search(one.text) or one.search(text))

@@ -10,7 +10,7 @@ from pathlib import Path
 from gpu2npu.codemods.choice import DEFAULT_CHOICE, CodemodChoice, CodemodError
 from gpu2npu.codemods.plan import Plan, Spread
 from gpu2npu.codemods.project_plan import plan_codemods
-from gpu2npu.engine import ProjectContext, has_trigger, scan_project, without_own
+from gpu2npu.engine import ProjectContext, may_have_trigger, scan_project, without_own
 from gpu2npu.engine.context import may_use_device
 from gpu2npu.formats.dispatch import may_concern, migrate_file
 from gpu2npu.project.errors import UsageError
@@ -48,7 +48,7 @@ class EngineMigrator:
         return (
             path in self.plan.rewrites
             or path in self.plan.failures
-            or has_trigger(source, self.rulebook, self.context.version)
+            or may_have_trigger(source, self.rulebook, self.context.version)
         )
 
     def concerns_other(self, source: bytes, path: str) -> bool:

@@ -149,11 +149,15 @@ def _reason(code: int | None, seconds: float | None) -> TaskEndedError:
 _is_worker = False
 
 
+def can_fork() -> bool:
+    """Return whether a process of this one starts in milliseconds with everything loaded: on Linux, where no other
+    thread may hold a lock."""
+    return sys.platform == "linux" and (_is_worker or threading.active_count() == 1)
+
+
 def _start_context() -> Any:
-    """Fork starts a worker in milliseconds with everything loaded, and is safe where no other thread may hold a lock.
-    Elsewhere workers load what they need themselves."""
-    safe_to_fork = sys.platform == "linux" and (_is_worker or threading.active_count() == 1)
-    return multiprocessing.get_context("fork" if safe_to_fork else "spawn")
+    """Where a worker is not forked, it loads what it needs itself."""
+    return multiprocessing.get_context("fork" if can_fork() else "spawn")
 
 
 def _serve(given: Callable[[Any], Any] | None, connection: Connection) -> None:

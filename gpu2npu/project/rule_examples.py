@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
 from gpu2npu.engine import ProjectContext
 from gpu2npu.formats.dispatch import migrate_file
-from gpu2npu.project.processes import can_start_processes, in_processes
+from gpu2npu.project.processes import TaskEndedError, can_fork, can_start_processes, in_processes
 from gpu2npu.records import FindingKind, MigratedFile
 from gpu2npu.rulebook import Rule, Rulebook, RuleError
+from gpu2npu.rulebook.expression import ExpressionTimeError
+from gpu2npu.rulebook.kinds import PatternMatch
 from gpu2npu.rulebook.rule import Example
 from gpu2npu.support.releases import RELEASES, VERSIONS, known_version, torch_npu_versions, unknown_version
 
 # Rules whose examples take longer than a process takes to start.
 _WORTH_PROCESSES = 100
+# How long the examples of one rule may take by the clock. A search that takes too long says so much earlier; this is
+# for the expressions that evade its limit, as (?:(?:(?:a?){1000}){1000}){1000} does.
+_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -57,9 +63,9 @@ def _runs(rulebook: Rulebook, rules: tuple[Rule, ...]) -> list[ExampleRun]:
 def run_example(rule: Rule, index: int, example: Example, rulebook: Rulebook) -> ExampleRun:
     """Migrate the example as a file of its own, by all rules of the rulebook."""
     version = example.version or _first_version(rule)
-    if known_version(version) is None:
-        problem = unknown_version(version)
-        return ExampleRun(rule, index, example, example.before, problem)
+    unusable = _unusable(rule, version)
+    if unusable is not None:
+        return ExampleRun(rule, index, example, example.before, unusable)
     result = _migrate(example, rulebook, version)
     after = example.before if result.content is None else result.content.decode()
     is_for = rule.applies_to(version)
@@ -67,14 +73,34 @@ def run_example(rule: Rule, index: int, example: Example, rulebook: Rulebook) ->
 
 
 def check_user_examples(rulebook: Rulebook) -> None:
-    """Run the examples of all rules that are not built in.
+    """Run the examples of all rules that are not built in, each rule's in a process that can be ended.
 
     Raises:
         RuleError: One fails: its rule cannot be trusted.
     """
-    for run in run_examples((rule for rule in rulebook.rules if not rule.builtin), rulebook):
-        if run.problem is not None:
-            raise RuleError(example_failure(run))
+    with closing(_first_failures(rulebook)) as failures:
+        for rule, answer in failures:
+            if isinstance(answer, TaskEndedError):
+                raise RuleError(f"{rule.file}: the examples of the rule '{rule.id}' come to no end.")
+            if isinstance(answer, Exception):
+                raise answer
+            if answer is not None:
+                raise RuleError(answer)
+
+
+def _first_failures(rulebook: Rulebook) -> Generator[tuple[Rule, str | Exception | None], None, None]:
+    users = [rule for rule in rulebook.rules if not rule.builtin]
+    check = partial(_first_failure, rulebook)
+    if can_start_processes() and can_fork():
+        yield from in_processes(check, users, 1, lambda rule: _SECONDS)
+    else:
+        yield from ((rule, check(rule)) for rule in users)
+
+
+def _first_failure(rulebook: Rulebook, rule: Rule) -> str | None:
+    """Return a sentence about the first example of a rule that fails."""
+    failed = (example_failure(run) for run in run_examples([rule], rulebook) if run.problem is not None)
+    return next(failed, None)
 
 
 def example_failure(run: ExampleRun) -> str:
@@ -83,6 +109,20 @@ def example_failure(run: ExampleRun) -> str:
         f"{run.rule.file}: example {run.index + 1} of the rule '{run.rule.id}' fails: {run.problem}; "
         f"`gpu2npu rules test` shows it."
     )
+
+
+def _unusable(rule: Rule, version: str) -> str | None:
+    """Return why no example of a rule can be run under a version, or None."""
+    if known_version(version) is None:
+        return unknown_version(version)
+    if isinstance(rule.match, PatternMatch):
+        try:
+            found = rule.expression(rule.match.pattern).search("")
+        except ExpressionTimeError as error:
+            return str(error)
+        if found is not None:
+            return f"{rule.match.pattern!r} also finds nothing at all, the empty text, and so would match every string"
+    return None
 
 
 def _first_version(rule: Rule) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 from gpu2npu.rulebook.code_pattern import code_problem
 from gpu2npu.rulebook.errors import RuleError, printable
+from gpu2npu.rulebook.expression import compile_problem
 from gpu2npu.rulebook.kinds import Match, kind_of
-from gpu2npu.rulebook.regex import compile_problem, search_problem
 from gpu2npu.rulebook.rule import minor_release
 from gpu2npu.rulebook.schema import schema
 from gpu2npu.support.releases import released_with
@@ -56,7 +56,7 @@ def _problems_of_roles(document: dict[str, Any], path: Path, unsound: set[tuple[
         return
     for name, role in document.get("roles", {}).items():
         for key in ("prefix", "suffix") if ("roles", name) not in unsound else ():
-            if key in role and (problem := compile_problem(role[key]) or search_problem(role[key])):
+            if key in role and (problem := compile_problem(role[key])):
                 yield _sentence(path, f"$.roles.{name}.{key}", None, problem)
 
 

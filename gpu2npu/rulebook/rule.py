@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpu2npu.records import FindingKind, Severity
+from gpu2npu.rulebook.expression import Expression
 from gpu2npu.rulebook.kinds import Match
 from gpu2npu.support.releases import has_fact
 
@@ -103,6 +104,15 @@ class Rule:
     builtin: bool = True
     file: str = ""
     source: str = ""
+
+    def expression(self, text: str, *, ignores_case: bool = False) -> Expression[str]:
+        """A regular expression of this rule."""
+        return Expression(text, self.named, ignores_case)
+
+    @property
+    def named(self) -> str:
+        """The name of the rule in a sentence, of a user's with its file."""
+        return f"rule '{self.id}'" if self.builtin else f"rule '{self.id}' in {self.file}"
 
     def applies_to(self, version: str) -> bool:
         """Return whether the rule is for a version of PyTorch or of torch_npu."""

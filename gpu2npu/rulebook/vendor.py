@@ -15,6 +15,7 @@ from typing import Any
 
 from gpu2npu.rulebook.check import keyword_in
 from gpu2npu.rulebook.errors import RuleError, printable
+from gpu2npu.rulebook.expression import compile_problem
 from gpu2npu.rulebook.kinds import (
     ArgumentMatch,
     AttributeMatch,
@@ -25,7 +26,6 @@ from gpu2npu.rulebook.kinds import (
     PatternMatch,
     StringMatch,
 )
-from gpu2npu.rulebook.regex import compile_problem, search_problem
 from gpu2npu.rulebook.rule import Rule, Then
 from gpu2npu.rulebook.template import TemplateError, check_template
 
@@ -154,7 +154,7 @@ def _white_list(entry: Entry) -> str | None:
         key = f"white_list[{index}]"
         if not isinstance(pattern, str):
             raise _ValueError(key, f"must be a text, not {_type_name(pattern)}")
-        problem = compile_problem(pattern) or search_problem(pattern)
+        problem = compile_problem(pattern)
         if problem is not None:
             raise _ValueError(key, f"{pattern!r} {problem}")
     return "|".join(f"(?:{pattern})" for pattern in patterns) or None

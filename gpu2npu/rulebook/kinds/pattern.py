@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from gpu2npu.rulebook.expression import Expression, compile_problem, template_problem
 from gpu2npu.rulebook.kinds.base import Evidence, Json, Match
-from gpu2npu.rulebook.regex import compile_problem, search_problem
 
 
 @dataclass(frozen=True)
@@ -53,25 +52,17 @@ class PatternMatch(Match):
         return f"/{self.pattern}/"
 
     def is_on(self, line: str) -> bool:
-        return re.search(self.pattern, line) is not None
+        return Expression(self.pattern, f"the pattern {self.pattern!r}").search(line) is not None
 
     def before(self, other: Match) -> str | None:
         text = getattr(other, "string", "") if getattr(other, "role", None) is not None else ""
-        return "patterns come before strings with a role" if text and re.search(self.pattern, text) else None
+        return "patterns come before strings with a role" if text and self.is_on(text) else None
 
     @classmethod
     def problems(cls, entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         pattern = entry["match"]["pattern"]
         problem = compile_problem(pattern)
-        if problem is None and re.search(pattern, "") is not None:
-            problem = "also finds nothing at all, the empty text, and so would match every string"
-        if problem is None:
-            texts = (example.get("before", example.get("keep")) for example in entry["examples"])
-            problem = search_problem(pattern, texts)
         if problem is not None:
             yield "match.pattern", f"{pattern!r} {problem}"
-        elif "rename" in entry["then"]:
-            try:
-                re.sub(pattern, entry["then"]["rename"], "")
-            except (re.error, IndexError) as error:
-                yield "then.rename", f"{entry['then']['rename']!r} cannot stand for what the pattern finds ({error})"
+        elif "rename" in entry["then"] and (problem := template_problem(pattern, entry["then"]["rename"])):
+            yield "then.rename", f"{entry['then']['rename']!r} cannot stand for what the pattern finds ({problem})"

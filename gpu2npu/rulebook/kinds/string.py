@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -52,6 +51,6 @@ class StringMatch(Match):
             return None
         if isinstance(other, StringMatch) and self.string == other.string:
             return "rules for whole strings come before rules for strings with a role"
-        if isinstance(other, PatternMatch) and re.search(other.pattern, self.string):
+        if isinstance(other, PatternMatch) and other.is_on(self.string):
             return "rules for whole strings come before patterns"
         return None
