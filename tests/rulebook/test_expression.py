@@ -144,10 +144,10 @@ def test_no_rule_is_executed_to_choose_the_files(monkeypatch: pytest.MonkeyPatch
     def fail(*_: object) -> None:
         raise AssertionError
 
-    source = b"# torch==2.1.0 +cu118 backend: nccl"
-    expected = has_trigger(source, RULEBOOK, VERSIONS[0])
+    source = b"x = '1.0+cu118'"  # only a pattern finds it
+    assert has_trigger(source, RULEBOOK, VERSIONS[0])
     monkeypatch.setattr(Expression, "_limited", fail)
-    assert may_have_trigger(source, RULEBOOK, VERSIONS[0]) >= expected
+    assert may_have_trigger(source, RULEBOOK, VERSIONS[0])
     assert may_concern(b"image: pytorch/pytorch:2.1-cuda\n", "a.yaml", RULEBOOK, VERSIONS[0])
 
 
