@@ -2,7 +2,7 @@
 
 The tensors are real ones of PyTorch's CUDA backend, over host memory: autograd, autocast, views and the words of most
 errors are PyTorch's. It plays devices and their strictness, streams and events, generators, pinned memory, AMP,
-checkpoints and DataParallel. It cannot play `nccl`, CUDA graphs, memory statistics (they are 0), kernels of a project's
+checkpoints, DataParallel and `nccl`. It cannot play CUDA graphs, memory statistics (they are 0), kernels of a project's
 own (C++, CUDA, Triton, cupy), tensors on `cuda` shared between processes, and sparse tensors on `cuda`.
 """
 
@@ -18,7 +18,16 @@ def install(gpus: int) -> None:
     global _installed
     if _installed:
         return
-    from gpu2npu.verify.reference import accelerator, answers, data_parallel, frontend, operators, ordinal, recurrent
+    from gpu2npu.verify.reference import (
+        accelerator,
+        answers,
+        data_parallel,
+        frontend,
+        nccl,
+        operators,
+        ordinal,
+        recurrent,
+    )
 
     ordinal.set_count(gpus)
     accelerator.believe(gpus)
@@ -27,4 +36,5 @@ def install(gpus: int) -> None:
     recurrent.install()
     frontend.install()
     data_parallel.install()
+    nccl.install()
     _installed = True

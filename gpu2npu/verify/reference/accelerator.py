@@ -5,7 +5,9 @@ guard that does nothing where the registered one says that there are no devices,
 the hooks (`CUDAHooksInterface`), whose stub is asked by the autograd engine whether CUDA was built: the stub gets a
 copy of its table of virtual functions in which the first ones answer yes. Their order is that of the header
 `ATen/detail/AcceleratorHooksInterface.h` from torch 2.9 to 2.13: isBuilt, isAvailable, hasPrimaryContext, init,
-deviceCount, setCurrentDevice, getCurrentDevice, exchangeDevice, maybeExchangeDevice.
+deviceCount, setCurrentDevice, getCurrentDevice, exchangeDevice, maybeExchangeDevice, isPinnedPtr,
+getPinnedMemoryAllocator. The reducer of DistributedDataParallel asks for pinned memory and then whether it is: all host
+memory is, to C++.
 """
 
 from __future__ import annotations
@@ -19,11 +21,13 @@ import torch
 
 _CUDA = 1  # c10::DeviceType::CUDA
 _REGISTER_GUARD = "_ZN3c104impl19registerDeviceGuardENS_10DeviceTypeEPKNS0_24DeviceGuardImplInterfaceE"
+_CPU_ALLOCATOR = "_ZN3c1015GetCPUAllocatorEv"
 _HOOKS = "_ZN2at6detail12getCUDAHooksEv"
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 _BEFORE = 2  # words of a virtual table before its first function: offset to top, type information
 _FUNCTIONS = 64  # more than the classes have
 _IS_BUILT = 2  # after the two destructors
+_PINNED_ALLOCATOR = 12
 
 
 def _immortal(held: Any) -> int:
@@ -49,12 +53,12 @@ def believe(devices: int) -> None:
     try:
         c10 = ctypes.CDLL(str(libraries / f"libc10.{suffix}"))
         aten = ctypes.CDLL(str(libraries / f"libtorch_cpu.{suffix}"))
-        register, hooks = c10[_REGISTER_GUARD], aten[_HOOKS]
+        register, allocator, hooks = c10[_REGISTER_GUARD], c10[_CPU_ALLOCATOR], aten[_HOOKS]
     except (OSError, AttributeError) as error:
         raise CannotPlayError(f"torch {torch.__version__} cannot play CUDA's part on {sys.platform}: {error}") from None
     _register_guard(register)
     hooks.restype = ctypes.c_void_p
-    _answer_as_built(hooks(), devices)
+    _answer_as_built(hooks(), devices, ctypes.cast(allocator, ctypes.c_void_p).value)
 
 
 def _function(answer: int) -> int:
@@ -72,7 +76,7 @@ def _register_guard(register: Any) -> None:
     torch._C._ensureCUDADeviceGuardSet()
 
 
-def _answer_as_built(hooks: int, devices: int) -> None:
+def _answer_as_built(hooks: int, devices: int, pinned_allocator: int | None) -> None:
     pointer = ctypes.c_void_p.from_address(hooks)
     original = pointer.value
     assert original is not None
@@ -80,8 +84,9 @@ def _answer_as_built(hooks: int, devices: int) -> None:
     table = (ctypes.c_void_p * size)(*(ctypes.c_void_p * size).from_address(original - _BEFORE * _WORD))
     yes, no = _function(1), _function(0)
     first = _BEFORE + _IS_BUILT
-    for place, answer in enumerate((yes, yes, yes, no, _function(devices), no, no, no, no)):
+    for place, answer in enumerate((yes, yes, yes, no, _function(devices), no, no, no, no, yes)):
         table[first + place] = answer
+    table[_BEFORE + _PINNED_ALLOCATOR] = pinned_allocator
     pointer.value = _immortal(table) + _BEFORE * _WORD
     if str(torch._C._accelerator_getAccelerator()) != "cuda":
         pointer.value = original
