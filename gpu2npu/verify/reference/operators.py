@@ -19,6 +19,7 @@ from gpu2npu.verify.reference.tensors import adopt, host
 
 _KEY = "CUDA"
 _NARROW = (torch.float16, torch.bfloat16)
+_TO_FLOAT = "half to float conversion is not supported on CPU"
 _NOT_IMPLEMENTED = ("not implemented for 'Half'", "not implemented for 'BFloat16'")
 
 # CUDA takes CPU tensors beside its own for these: indices anywhere, and values that are read on the host.
@@ -143,8 +144,12 @@ def _call(signature: Signature, values: list[Any], named: dict[str, Any]) -> Any
     try:
         return signature.op(*values, **named)
     except RuntimeError as error:
+        if _TO_FLOAT in str(error):  # softmax under autocast
+            return signature.op(values[0].float(), values[1], False, **named)
         narrow = next((v.dtype for v in values if isinstance(v, torch.Tensor) and v.dtype in _NARROW), None)
-        if narrow is None or signature.writes or not any(words in str(error) for words in _NOT_IMPLEMENTED):
+        if signature.op._schema.name.endswith("softmax_backward_data") and values[3] in _NARROW:
+            narrow, values = values[3], [*values[:3], torch.float32]
+        elif narrow is None or signature.writes or not any(words in str(error) for words in _NOT_IMPLEMENTED):
             raise
     wide = [v.float() if isinstance(v, torch.Tensor) and v.dtype in _NARROW else v for v in values]
     named = {name: _empty_like(out, torch.float32) if name in signature.outs else out for name, out in named.items()}
