@@ -32,6 +32,12 @@ steps_option = click.option(
     metavar="N",
     help="Optimizer steps to compare.",
 )
+npus_option = click.option(
+    "--npus",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many NPUs the migrated program sees, and GPUs the original; as many as torchrun in CMD starts, or 1.",
+)
 here_option = click.option(
     "-i",
     "--input",

@@ -18,6 +18,7 @@ from gpu2npu.cli.program_options import (
     check_soc,
     format_option,
     html_option,
+    npus_option,
     soc_option,
     steps_option,
 )
@@ -28,6 +29,7 @@ Examples:
   gpu2npu verify -i resnet -v 2.1.0 -- train.py --epochs 1
   gpu2npu verify -i resnet --migrated out/resnet_msft --steps 50 -- -m resnet.train
   gpu2npu verify -i resnet -v 2.1.0 -o verified --html verified.html -- train.py
+  gpu2npu verify -i resnet -v 2.1.0 --npus 2 -- torchrun --nproc_per_node 2 train.py
 
 \b
 On two machines:
@@ -87,6 +89,7 @@ class _VerifyGroup(LazyGroup):
     help="A migrated copy that is there already, in place of -v.",
 )
 @steps_option
+@npus_option
 @soc_option
 @click.option(
     "-o",
@@ -104,6 +107,7 @@ def verify(
     version: str | None,
     migrated: Path | None,
     steps: int,
+    npus: int | None,
     soc: str,
     output: Path | None,
     html: Path | None,
@@ -111,7 +115,8 @@ def verify(
 ) -> None:
     """Run a project and its migrated copy side by side, and say whether they train the same.
 
-    CMD is run in each: a Python script, `-m module`, or any command, as for `gpu2npu run`.
+    CMD is run in each: a Python script, `-m module`, torchrun, or any command, as for `gpu2npu run`. With --npus, a
+    copy whose DataParallel became DistributedDataParallel is started by its launcher, run_distributed_npu.sh.
     """
     if ctx.invoked_subcommand is not None:
         _refuse_options(ctx)
@@ -127,7 +132,7 @@ def verify(
     check_requirements()
     with _workplace(output) as folder:
         copy = _migrated(source, version, folder) if migrated is None else migrated
-        sys.exit(_verify(source.resolve(), copy.resolve(), tuple(ctx.args), folder, steps, soc, html, form))
+        sys.exit(_verify(source.resolve(), copy.resolve(), tuple(ctx.args), folder, steps, npus, soc, html, form))
 
 
 def _refuse_options(ctx: click.Context) -> None:
@@ -171,11 +176,20 @@ def _migrated(source: Path, version: str | None, folder: Path) -> Path:
 
 
 def _verify(
-    source: Path, copy: Path, command: tuple[str, ...], folder: Path, steps: int, soc: str, html: Path | None, form: str
+    source: Path,
+    copy: Path,
+    command: tuple[str, ...],
+    folder: Path,
+    steps: int,
+    npus: int | None,
+    soc: str,
+    html: Path | None,
+    form: str,
 ) -> int:
-    from gpu2npu.cli.verify_run import emulated_side, original_side, shown
+    from gpu2npu.cli.verify_run import commands_of, emulated_side, original_side, shown
     from gpu2npu.verify.verdict import verify
 
-    original = original_side(source, command, folder / "original", steps)
-    migrated = emulated_side(copy, command, folder / "migrated", steps, soc)
+    run, cards = commands_of(command, copy, npus)
+    original = original_side(source, run.original, folder / "original", steps, cards, run.shared)
+    migrated = emulated_side(copy, run.migrated, folder / "migrated", steps, soc, cards, run.shared)
     return shown(lambda progress: verify(original, migrated, progress), source, copy, steps, html, form)

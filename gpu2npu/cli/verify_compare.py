@@ -17,6 +17,7 @@ from gpu2npu.cli.program_options import (
     format_option,
     here_option,
     html_option,
+    npus_option,
     program_argument,
     soc_option,
 )
@@ -31,19 +32,29 @@ Examples:
   cd out/resnet_msft && gpu2npu verify compare ../../resnet.gpu2npu -- train.py --epochs 1
   gpu2npu verify compare resnet.gpu2npu -i out/resnet_msft --html verified.html -- train.py --epochs 1
 
-CMD runs on the NPUs of this machine where torch_npu is installed, else on the emulated NPU, for as many steps as were
-recorded, in a copy of the project. Exit codes are those of `gpu2npu verify`.
+CMD runs in a copy of the project for as many steps as were recorded, and on as many NPUs as the original had GPUs
+unless --npus says otherwise: on those of this machine where torch_npu is installed, else on emulated ones. Exit codes
+are those of `gpu2npu verify`.
 """
 
 
 @click.command(epilog=EPILOG, options_metavar="[OPTIONS]")
 @click.argument("reference", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="REFERENCE")
 @here_option
+@npus_option
 @soc_option
 @html_option
 @format_option
 @program_argument
-def compare(reference: Path, source: Path, soc: str, html: Path | None, form: str, command: tuple[str, ...]) -> None:
+def compare(
+    reference: Path,
+    source: Path,
+    npus: int | None,
+    soc: str,
+    html: Path | None,
+    form: str,
+    command: tuple[str, ...],
+) -> None:
     """Compare the migrated program with REFERENCE, which `gpu2npu verify record` wrote."""
     check_program(command)
     check_page(html)
@@ -57,20 +68,28 @@ def compare(reference: Path, source: Path, soc: str, html: Path | None, form: st
         original = read_reference(reference)
     except RecordingError as error:
         raise click.UsageError(f"{error}.") from None
-    sys.exit(_compare(original, source.resolve(), soc, html, form, command))
+    sys.exit(_compare(original, source.resolve(), npus, soc, html, form, command))
 
 
 def _compare(
-    original: Reference, source: Path, soc: str, html: Path | None, form: str, command: tuple[str, ...]
+    original: Reference,
+    source: Path,
+    npus: int | None,
+    soc: str,
+    html: Path | None,
+    form: str,
+    command: tuple[str, ...],
 ) -> int:
-    from gpu2npu.cli.verify_run import emulated_side, real_side, shown
+    from gpu2npu.cli.verify_run import commands_of, emulated_side, real_side, shown
     from gpu2npu.verify.verdict import compare_with
 
+    run, cards = commands_of(command, source, npus or original.gpus)
+    shared = run.shared and len(original.ranks) == 1
     with tempfile.TemporaryDirectory(prefix="gpu2npu-verify-") as folder:
         if real_torch_npu(sys.path) is not None:
-            migrated = real_side(source, command, Path(folder), original.steps)
+            migrated = real_side(source, run.migrated, Path(folder), original.steps, shared)
         else:
-            migrated = emulated_side(source, command, Path(folder), original.steps, soc, len(original.ranks))
+            migrated = emulated_side(source, run.migrated, Path(folder), original.steps, soc, cards, shared)
         return shown(
             lambda progress: compare_with(original, migrated, progress), None, source, original.steps, html, form
         )

@@ -23,6 +23,7 @@ EPILOG = """
 Examples:
   gpu2npu verify record -o resnet.gpu2npu -- train.py --epochs 1
   gpu2npu verify record -i resnet -o resnet.gpu2npu --steps 50 -- -m resnet.train
+  gpu2npu verify record -o resnet.gpu2npu --gpus 2 -- torchrun --nproc_per_node 2 train.py
 
 CMD runs on the GPU where PyTorch has one, else on the CPU with CUDA's part played, once as it is and three times
 rounding otherwise, each time in a copy of the project. The file holds names, numbers of lines, statistics and a few
@@ -42,6 +43,12 @@ elements of tensors, and no code. Take it to the machine of the migrated copy, f
 )
 @steps_option
 @click.option(
+    "--gpus",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many GPUs the CPU plays where there are none; what torchrun is told in CMD, or 1, unless set.",
+)
+@click.option(
     "--hf32",
     type=click.Choice(_FAMILIES),
     multiple=True,
@@ -50,7 +57,9 @@ elements of tensors, and no code. Take it to the machine of the migrated copy, f
     help="The operators for which the NPU will take HF32, as torch_npu does for conv. Repeatable.",
 )
 @program_argument
-def record(source: Path, output: Path, steps: int, hf32: tuple[str, ...], command: tuple[str, ...]) -> None:
+def record(
+    source: Path, output: Path, steps: int, gpus: int | None, hf32: tuple[str, ...], command: tuple[str, ...]
+) -> None:
     """Record what the original program does, to compare the migrated one with it on another machine."""
     check_program(command)
     if not output.absolute().parent.is_dir():
@@ -59,13 +68,15 @@ def record(source: Path, output: Path, steps: int, hf32: tuple[str, ...], comman
 
     from gpu2npu.cli.verify_run import failures_shown, original_side
     from gpu2npu.cli.verify_text import Losses
+    from gpu2npu.verify.commands import cards_of
     from gpu2npu.verify.reference_file import write_reference
     from gpu2npu.verify.verdict import record
 
     source = source.resolve()
     families = tuple(sorted({*hf32} - {"none"}))
     with tempfile.TemporaryDirectory(prefix="gpu2npu-verify-") as folder:
-        original = original_side(source, command, Path(folder), steps)
+        cards = gpus or cards_of(command)
+        original = original_side(source, command, Path(folder), steps, cards, shared=cards > 1)
         with failures_shown(source), Losses(steps) as losses:
             reference = record(original, families, losses.show_one)
         try:

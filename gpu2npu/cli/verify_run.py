@@ -14,32 +14,48 @@ from gpu2npu.cli.run import newest_release
 from gpu2npu.cli.verify_text import Losses, show_failure, show_verdict
 from gpu2npu.emulator.launch import LaunchError
 from gpu2npu.report.verify_page import verify_page
+from gpu2npu.verify.commands import Commands, cards_of, commands
 from gpu2npu.verify.comparing.compare import Comparison
+from gpu2npu.verify.comparing.ranks import earliest
 from gpu2npu.verify.document import document
 from gpu2npu.verify.programs import FailedError, emulated, plain
 from gpu2npu.verify.recording.records import RecordingError
-from gpu2npu.verify.verdict import Progress, Side, earliest
+from gpu2npu.verify.verdict import Progress, Side
 
 EXIT_SAME, EXIT_DIVERGED, EXIT_FAILED = 0, 1, 3
-_CARDS = 1  # GPUs of the original and NPUs of the migrated program
 
 
-def original_side(project: Path, command: tuple[str, ...], folder: Path, steps: int) -> Side:
+def commands_of(command: tuple[str, ...], copy: Path, cards: int | None) -> tuple[Commands, int]:
+    """The commands of the two programs, and the number of their cards.
+
+    Raises:
+        click.UsageError: The command is the launcher alone.
+    """
+    number = cards or cards_of(command)
+    try:
+        return commands(command, copy, number), number
+    except LaunchError as error:
+        raise click.UsageError(f"{error}.") from None
+
+
+def original_side(
+    project: Path, command: tuple[str, ...], folder: Path, steps: int, gpus: int, shared: bool = False
+) -> Side:
     """The original program, on GPUs that are real or played."""
-    return Side("the original", project, command, folder, steps, plain(), _CARDS)
+    return Side("the original", project, command, folder, steps, plain(), gpus, shared)
 
 
 def emulated_side(
-    project: Path, command: tuple[str, ...], folder: Path, steps: int, soc: str, npus: int = _CARDS
+    project: Path, command: tuple[str, ...], folder: Path, steps: int, soc: str, npus: int, shared: bool = False
 ) -> Side:
     """The migrated program on emulated NPUs."""
     environment = emulated(npus, soc, newest_release())
-    return Side("the migrated program", project, command, folder, steps, environment)
+    return Side("the migrated program", project, command, folder, steps, environment, shared=shared)
 
 
-def real_side(project: Path, command: tuple[str, ...], folder: Path, steps: int) -> Side:
+def real_side(project: Path, command: tuple[str, ...], folder: Path, steps: int, shared: bool = False) -> Side:
     """The migrated program on the NPUs of this machine."""
-    return Side("the migrated program", project, command, folder, steps, plain())
+    return Side("the migrated program", project, command, folder, steps, plain(), shared=shared)
 
 
 def shown(

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpu2npu.emulator.launch import emulating, prepare
 from gpu2npu.verify.recording.environment import Settings
-from gpu2npu.verify.recording.format import EVENTS
+from gpu2npu.verify.recording.format import EVENTS, TRACEBACK
 
 SITE = Path(__file__).parent / "site"
 _PACKAGE = Path(__file__).parents[2]  # where `gpu2npu` is imported from
+_GRACE = 20  # seconds in which a launcher ends its ranks
 _TAIL = 40  # lines of a failed program's stderr that are shown
 
 
@@ -62,6 +65,14 @@ class Running:
         if code:
             raise FailedError(self.program, code, stderr_of(self.program))
 
+    def end(self) -> None:
+        """End it, if it has not ended, and the processes that it has left."""
+        for sign in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, sign)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(_GRACE)
+
     def losses(self) -> dict[int, float]:
         """The loss of every step that it has made."""
         return losses_so_far(self.program.settings.folder)
@@ -89,7 +100,13 @@ def start(program: Program) -> Running:
         os.chdir(here)
     with (program.output / "stdout").open("wb") as out, (program.output / "stderr").open("wb") as err:
         process = subprocess.Popen(
-            [launch.program, *launch.argv[1:]], env=launch.environment, cwd=program.workplace, stdout=out, stderr=err
+            [launch.program, *launch.argv[1:]],
+            env=launch.environment,
+            cwd=program.workplace,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,  # so that it can be ended with all that it has started
         )
     return Running(program, process)
 
@@ -109,19 +126,28 @@ def plain() -> dict[str, str]:
 
 
 def stderr_of(program: Program) -> str:
-    """The last lines that a program wrote to stderr."""
-    text = (program.output / "stderr").read_text(encoding="utf-8", errors="replace")
-    return "\n".join(text.splitlines()[-_TAIL:])
+    """The traceback of the rank that failed first, or the last lines that a program wrote to stderr."""
+    tracebacks = sorted(
+        program.settings.folder.glob(f"process-*/{TRACEBACK}"), key=lambda file: file.stat().st_mtime_ns
+    )
+    file = tracebacks[0] if tracebacks else program.output / "stderr"
+    return "\n".join(file.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL:])
 
 
 def losses_so_far(folder: Path) -> dict[int, float]:
-    """The losses that the processes of a program have recorded until now; of several ranks, the first one's."""
-    for file in sorted(folder.glob(f"process-*/{EVENTS}")):
-        losses: dict[int, float] = {}
-        for line in file.read_text(encoding="utf-8").splitlines():
-            if '"event": "loss"' in line and line.endswith("}"):
-                fields = json.loads(line)
-                losses[fields["step"]] = losses.get(fields["step"], 0.0) + fields["mean"]
-        if losses:
-            return losses
-    return {}
+    """The losses that the processes of a program have recorded until now; of several ranks, their mean."""
+    found = [losses for file in folder.glob(f"process-*/{EVENTS}") if (losses := _losses(file))]
+    common = set.intersection(*map(set, found)) if found else set()
+    return {step: sum(losses[step] for losses in found) / len(found) for step in sorted(common)}
+
+
+def _losses(file: Path) -> dict[int, float]:
+    """The sum of the losses of every step that is over."""
+    losses: dict[int, float] = {}
+    steps = 0
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if '"event": "loss"' in line and line.endswith("}"):
+            fields = json.loads(line)
+            losses[fields["step"]] = losses.get(fields["step"], 0.0) + fields["mean"]
+        steps += '"stepped": ' in line
+    return {step: loss for step, loss in losses.items() if step < steps}

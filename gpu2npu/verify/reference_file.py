@@ -43,6 +43,7 @@ def write_reference(file: Path, reference: Reference) -> None:
         "steps": reference.steps,
         "coarse": list(reference.ranks[0][1].coarse),
         "ranks": len(reference.ranks),
+        "gpus": reference.gpus,
     }
     beside = file.with_name(f".{file.name}.part")
     try:
@@ -84,7 +85,7 @@ def read_reference(file: Path) -> Reference:
             raise ValueError("it holds no rank")
         coarse = tuple(map(str, about["coarse"]))
         ranks = tuple(_rank(archive, rank, coarse, str(file)) for rank in range(about["ranks"]))
-        return Reference(ranks, int(about["steps"]))
+        return Reference(ranks, int(about["steps"]), int(about.get("gpus", len(ranks))))
 
 
 def _rank(archive: zipfile.ZipFile, rank: int, coarse: tuple[str, ...], where: str) -> tuple[Recording, Tolerance]:

@@ -7,7 +7,8 @@ from concurrent import futures
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu2npu.verify.comparing.compare import Comparison, compare
+from gpu2npu.verify.comparing.compare import Comparison
+from gpu2npu.verify.comparing.ranks import compare_ranks
 from gpu2npu.verify.comparing.tolerance import Tolerance, measured
 from gpu2npu.verify.programs import Program, Running, start
 from gpu2npu.verify.recording.environment import Settings
@@ -22,7 +23,8 @@ _POLL = 0.5  # seconds between two looks at what was recorded
 class Side:
     """One of the two programs. It runs in copies of `project`, which `folder` holds with all that is recorded.
 
-    `gpus` is how many GPUs are played for it where there are none, 0 for a program on NPUs.
+    `gpus` is how many GPUs are played for it where there are none, 0 for a program on NPUs. `shared`: one process of
+    the original is compared with several ranks.
     """
 
     title: str
@@ -32,6 +34,7 @@ class Side:
     steps: int
     environment: Mapping[str, str]
     gpus: int = 0
+    shared: bool = False
 
     def program(self) -> Program:
         """The program as it is."""
@@ -44,16 +47,18 @@ class Side:
 
     def _program(self, run: str, title: str, seed: int, coarse: tuple[str, ...]) -> Program:
         folder = self.folder / run
-        settings = Settings(folder / "recording", folder / self.project.name, self.steps, self.gpus, seed, coarse)
+        place = folder / self.project.name
+        settings = Settings(folder / "recording", place, self.steps, self.gpus, seed, coarse, self.shared)
         return Program(title, self.project, self.command, folder, settings, self.environment)
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The recording of each rank of the original, and how far apart rounding alone brings it."""
+    """The recording of each rank of the original, how far apart rounding alone brings it, and the GPUs there were."""
 
     ranks: tuple[tuple[Recording, Tolerance], ...]
     steps: int
+    gpus: int = 1
 
 
 def verify(original: Side, migrated: Side, progress: Progress) -> tuple[Comparison, ...]:
@@ -67,8 +72,7 @@ def verify(original: Side, migrated: Side, progress: Progress) -> tuple[Comparis
     there, here = start(original.program()), start(migrated.program())
     _watch([there, here], lambda: progress(there.losses(), here.losses()))
     reference, copy = recorded(there.program), recorded(here.program)
-    _check_ranks(len(reference), len(copy))
-    return _compared(_measured(original, reference, copy[0].reduced), copy)
+    return compare_ranks(_measured(original, reference, copy[0].reduced), copy)
 
 
 def record(original: Side, coarse: tuple[str, ...], progress: Progress) -> Reference:
@@ -77,7 +81,7 @@ def record(original: Side, coarse: tuple[str, ...], progress: Progress) -> Refer
     _watch([running], lambda: progress(running.losses(), running.losses()))
     reference = recorded(running.program)
     families = tuple(sorted({*coarse, *reference[0].reduced}))
-    return Reference(_measured(original, reference, families), original.steps)
+    return Reference(_measured(original, reference, families), original.steps, original.gpus)
 
 
 def compare_with(reference: Reference, migrated: Side, progress: Progress) -> tuple[Comparison, ...]:
@@ -86,13 +90,7 @@ def compare_with(reference: Reference, migrated: Side, progress: Progress) -> tu
     losses = reference.ranks[0][0].losses
     _watch([running], lambda: progress(losses, running.losses()))
     copy = recorded(running.program)
-    _check_ranks(len(reference.ranks), len(copy))
-    return _compared(reference.ranks, copy)
-
-
-def earliest(comparisons: tuple[Comparison, ...]) -> Comparison:
-    """The comparison of the rank that diverges first, or of the first rank where none does."""
-    return min(comparisons, key=lambda each: each.first.event.step if each.first is not None else float("inf"))
+    return compare_ranks(reference.ranks, copy)
 
 
 def recorded(program: Program) -> tuple[Recording, ...]:
@@ -105,19 +103,6 @@ def recorded(program: Program) -> tuple[Recording, ...]:
     if not recordings:
         raise RecordingError(f"{program.title} made no optimizer step: there is nothing to compare")
     return recordings if recordings[0].world > 1 else recordings[:1]
-
-
-def _check_ranks(original: int, migrated: int) -> None:
-    if original != migrated:
-        raise RecordingError(
-            f"the original ran on {original} rank(s) and the migrated program on {migrated}: only equal numbers compare"
-        )
-
-
-def _compared(ranks: tuple[tuple[Recording, Tolerance], ...], copy: tuple[Recording, ...]) -> tuple[Comparison, ...]:
-    return tuple(
-        compare(original, migrated, tolerance) for (original, tolerance), migrated in zip(ranks, copy, strict=True)
-    )
 
 
 def _measured(
@@ -145,6 +130,5 @@ def _watch(running: list[Running], look: Callable[[], None]) -> None:
                 wait.result()
         finally:
             for each in running:
-                if each.process.poll() is None:
-                    each.process.terminate()
+                each.end()
     look()

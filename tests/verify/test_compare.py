@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from gpu2npu.cli.verify_text import show_verdict
 from gpu2npu.verify.comparing.causes import Cause, explain
 from gpu2npu.verify.comparing.compare import Comparison, compare
+from gpu2npu.verify.comparing.ranks import earliest
 from gpu2npu.verify.comparing.tolerance import FACTOR, Tolerance, measured
 from gpu2npu.verify.recording.records import Event, Recording, Tensor
 from gpu2npu.verify.recording.sketch import summary
-from gpu2npu.verify.verdict import earliest
 
 
 def tensor(values: torch.Tensor) -> Tensor:

@@ -9,6 +9,13 @@ from enum import Enum
 import numpy as np
 
 from gpu2npu.verify.comparing.compare import Comparison, Difference
+from gpu2npu.verify.comparing.rank_causes import (
+    batch_after,
+    given_to,
+    is_not_averaged,
+    is_one_against_several,
+    is_repeated,
+)
 from gpu2npu.verify.comparing.tolerance import FACTOR
 from gpu2npu.verify.recording.records import Event, Tensor, Vector
 
@@ -35,6 +42,12 @@ class Cause(str, Enum):
     OPTIMIZER = "optimizer computed otherwise"
     BUFFER = "buffer kept otherwise"
     COLLECTIVE = "other collective"
+    EPOCH = "DistributedSampler without set_epoch"
+    SHARE = "other share of the batch"
+    LOCAL_MEAN = "mean over the local batch"
+    NOT_AVERAGED = "gradients not averaged"
+    NOT_BROADCAST = "buffer not broadcast"
+    DEVICE = "wrong device index"
     OPERATOR = "operator computed otherwise"
 
 
@@ -57,13 +70,20 @@ def explain(comparison: Comparison) -> Explanation | None:
         return None
     if first.original is None or first.migrated is None:
         return _structure(comparison, first)
-    if first.original.tensor is not None and first.migrated.tensor is not None:
-        one, other = first.original.tensor, first.migrated.tensor
-        if one.shape != other.shape:
-            return Explanation(Cause.SHAPE, f"{one.shape} became {other.shape}", _module(first.event))
-        if one.dtype != other.dtype:
-            return Explanation(Cause.PRECISION, f"{one.dtype} became {other.dtype}", _module(first.event))
-    return _BY_KIND[first.event.kind](comparison, first)
+    return _otherwise_made(first) or _BY_KIND[first.event.kind](comparison, first)
+
+
+def _otherwise_made(first: Difference) -> Explanation | None:
+    """Explain a tensor of another shape or dtype."""
+    assert first.original is not None and first.migrated is not None
+    one, other = first.original.tensor, first.migrated.tensor
+    if one is None or other is None:
+        return None
+    if one.shape != other.shape:
+        return Explanation(Cause.SHAPE, f"{one.shape} became {other.shape}", _module(first.event))
+    if one.dtype != other.dtype:
+        return Explanation(Cause.PRECISION, f"{one.dtype} became {other.dtype}", _module(first.event))
+    return None
 
 
 def _module(event: Event) -> str | None:
@@ -79,6 +99,11 @@ def _structure(comparison: Comparison, first: Difference) -> Explanation:
     event = first.event
     if event.step >= comparison.steps:
         return Explanation(Cause.STEPS, "one program ends before the other")
+    batch = batch_after(comparison, first) if event.kind == "draw" else None
+    if batch is not None:
+        explanation = _given(comparison, batch)
+        if explanation is not None:
+            return explanation
     if event.kind == "draw":
         return Explanation(Cause.DRAW, "the programs draw other random numbers, or from another seed")
     if event.kind == "collective":
@@ -96,11 +121,30 @@ def _input(comparison: Comparison, first: Difference) -> Explanation:
     assert first.migrated is not None and first.migrated.tensor is not None
     if "." in event.name:
         return Explanation(Cause.OPERATOR, f"what {event.name} is given was computed otherwise", event.name)
+    if comparison.ranks:
+        explanation = _input_of_rank(comparison, first)
+        if explanation is not None:
+            return explanation
     wanted = first.migrated.tensor.sketch
     for other in comparison.original.events:
         if other.kind == "input" and other.tensor is not None and np.array_equal(other.tensor.sketch, wanted):
             return Explanation(Cause.ORDER, f"the original gives this batch at step {other.step + 1}", event.name)
     return Explanation(Cause.DATA, "the original is never given such a batch", event.name)
+
+
+def _given(comparison: Comparison, batch: Difference) -> Explanation | None:
+    return _otherwise_made(batch) or _input_of_rank(comparison, batch)
+
+
+def _input_of_rank(comparison: Comparison, first: Difference) -> Explanation | None:
+    """Explain a batch by those of other ranks and steps."""
+    step = is_repeated(comparison, first)
+    if step is not None:
+        return Explanation(Cause.EPOCH, f"the rank is given the batch of step {step + 1} once more", first.event.name)
+    rank = given_to(comparison, first)
+    if rank is not None:
+        return Explanation(Cause.SHARE, f"the original gives this batch to rank {rank}", first.event.name)
+    return None
 
 
 def _output(comparison: Comparison, first: Difference) -> Explanation:
@@ -121,6 +165,9 @@ def _loss(comparison: Comparison, first: Difference) -> Explanation:
     ratio = _ratio(first)
     if ratio is not None:
         return Explanation(Cause.LOSS_FACTOR, f"the loss is {ratio:.6g} times the original's")
+    if is_one_against_several(comparison):
+        sentence = "what modules return is the same, and the mean of the ranks' losses is not the loss of the batch"
+        return Explanation(Cause.LOCAL_MEAN, sentence)
     return Explanation(Cause.LOSS, "what modules return is the same, and the loss made of it is not")
 
 
@@ -162,6 +209,8 @@ def _parameter_gradient(comparison: Comparison, first: Difference) -> Explanatio
     )
     if before is not None and _near(other.sketch - before.sketch, one, first.tolerance):
         return Explanation(Cause.KEPT, "the gradient is the original's plus that of the step before", module)
+    if is_not_averaged(comparison, first):
+        return Explanation(Cause.NOT_AVERAGED, "each rank has its own, and their mean is the original's", module)
     factors = _gradient_factors(comparison, first.event.step)
     apart = max(_SAME, first.tolerance / FACTOR)  # by as much rounding moves each of them
     if len(factors) > 1 and max(factors) - min(factors) <= apart * abs(factors[0]):
@@ -232,7 +281,16 @@ def _parameter(comparison: Comparison, first: Difference) -> Explanation:
 
 
 def _buffer(comparison: Comparison, first: Difference) -> Explanation:
+    if first.event.call:
+        sentence = f"rank {comparison.migrated.rank} begins with its own, where the original has it from the first"
+        return Explanation(Cause.NOT_BROADCAST, sentence, _module(first.event))
     return Explanation(Cause.BUFFER, "the buffer differs, and no output did", _module(first.event))
+
+
+def _device(comparison: Comparison, first: Difference) -> Explanation:
+    assert first.migrated is not None and first.migrated.value is not None
+    sentence = f"rank {comparison.migrated.rank} uses card {first.migrated.value:.0f}, as another rank does"
+    return Explanation(Cause.DEVICE, sentence, first.event.name)
 
 
 def _rate(comparison: Comparison, first: Difference) -> Explanation:
@@ -276,4 +334,5 @@ _BY_KIND: dict[str, Callable[[Comparison, Difference], Explanation]] = {
     "initial weight": _weights,
     "collective": _collective,
     "mode": _mode,
+    "device": _device,
 }

@@ -23,6 +23,7 @@ class ChangeRow:
     end: int
     message: str
     rule: str
+    after: str = ""
 
 
 def read_changes(migrated: Path) -> tuple[ChangeRow, ...]:
@@ -32,7 +33,15 @@ def read_changes(migrated: Path) -> tuple[ChangeRow, ...]:
         return ()
     with file.open(newline="", encoding="utf-8-sig") as lines:
         return tuple(
-            ChangeRow(number, row["File"], int(row["Start Line"]), int(row["End Line"]), row["Message"], row["Rule"])
+            ChangeRow(
+                number,
+                row["File"],
+                int(row["Start Line"]),
+                int(row["End Line"]),
+                row["Message"],
+                row["Rule"],
+                row.get("After") or "",
+            )
             for number, row in enumerate(csv.DictReader(lines), 1)
             if row.get("Start Line", "").isdigit()
         )

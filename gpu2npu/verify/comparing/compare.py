@@ -53,7 +53,8 @@ class Measured:
 class Comparison:
     """All that two recordings have in common and all in which they differ, in program order.
 
-    `coarse` are the families of operators for which the tolerance includes HF32.
+    `coarse` are the families of operators for which the tolerance includes HF32, `ranks` what was compared of every
+    rank where there are several.
     """
 
     original: Recording
@@ -61,6 +62,7 @@ class Comparison:
     measured: tuple[Measured, ...]
     differences: tuple[Difference, ...]
     coarse: tuple[str, ...] = ()
+    ranks: tuple[tuple[Recording, Recording], ...] = ()
 
     @property
     def first(self) -> Difference | None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import traceback
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from gpu2npu.verify.recording.environment import Settings
 
 
@@ -26,9 +29,26 @@ def begin() -> None:
     from gpu2npu.verify.recording import draws
     from gpu2npu.verify.recording.recorder import Recorder
 
+    _keep_traceback(found)
     recorder = Recorder(found)
     draws.install(recorder.draw)
     recorder.install()
+
+
+def _keep_traceback(found: Settings) -> None:
+    """Write the traceback with which this process ends, apart from what other ranks and launchers print."""
+    from gpu2npu.verify.recording.format import TRACEBACK
+
+    show, process = sys.excepthook, os.getpid()
+
+    def keep(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if os.getpid() == process:
+            folder = found.folder / f"process-{process}"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / TRACEBACK).write_text("".join(traceback.format_exception(kind, error, trace)), encoding="utf-8")
+        show(kind, error, trace)
+
+    sys.excepthook = keep
 
 
 def _make_reference(found: Settings) -> None:

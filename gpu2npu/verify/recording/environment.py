@@ -16,7 +16,8 @@ class Settings:
 
     `steps` is after how many optimizer steps the run ends; `project` the folder whose files are the user's. `gpus` is
     how many GPUs the CPU plays, 0 for none; `rounding` is 0, or the seed with which every operator there rounds
-    otherwise, and `coarse` names the families ("conv", "matmul") whose operands it rounds to HF32.
+    otherwise, and `coarse` names the families ("conv", "matmul") whose operands it rounds to HF32. `shared`: one
+    process of the original is compared with several ranks, so both share a batch among cards in the same way.
     """
 
     folder: Path
@@ -25,6 +26,7 @@ class Settings:
     gpus: int = 0
     rounding: int = 0
     coarse: tuple[str, ...] = ()
+    shared: bool = False
 
     def variables(self) -> dict[str, str]:
         """The environment variables that hand these settings to a process."""
@@ -35,6 +37,7 @@ class Settings:
             f"{_PREFIX}GPUS": str(self.gpus),
             f"{_PREFIX}ROUNDING": str(self.rounding),
             f"{_PREFIX}COARSE": ",".join(self.coarse),
+            f"{_PREFIX}SHARED": str(int(self.shared)),
         }
 
 
@@ -50,4 +53,5 @@ def settings(environment: Mapping[str, str] = os.environ) -> Settings | None:
         gpus=int(environment[f"{_PREFIX}GPUS"]),
         rounding=int(environment[f"{_PREFIX}ROUNDING"]),
         coarse=tuple(filter(None, environment[f"{_PREFIX}COARSE"].split(","))),
+        shared=environment[f"{_PREFIX}SHARED"] == "1",
     )

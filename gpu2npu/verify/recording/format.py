@@ -4,3 +4,4 @@ VERSION = 1  # of the format; a reader refuses others
 BUCKETS = 32  # numbers in a sketch
 EVENTS = "events.jsonl"
 SKETCHES = "sketches.f32"  # float32, BUCKETS to a row
+TRACEBACK = "traceback.txt"  # of a process that failed

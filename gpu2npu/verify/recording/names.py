@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import nn
 
+CARD = "@"  # between a module's name and the number of the card, of copies that DataParallel makes
 # Modules that only hand their one module's call on: what they wrap keeps the name that it has without them.
 _WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
@@ -29,16 +30,12 @@ class Names:
             module = module.module
         if module in self._modules:
             return []
-        if getattr(module, "_is_replica", False):
-            device = next((p.get_device() for p in getattr(module, "_former_parameters", {}).values()), 0)
-            root = f"{type(module).__name__}@{device}"
-        else:
-            number = self._used[type(module).__name__]
-            self._used[type(module).__name__] += 1
-            root = type(module).__name__ + (f"#{number}" if number else "")
-            self._roots.append((weakref.ref(module), root))
+        number = self._used[type(module).__name__]
+        self._used[type(module).__name__] += 1
+        root = type(module).__name__ + (f"#{number}" if number else "")
+        self._roots.append((weakref.ref(module), root))
         for path, inner in module.named_modules():
-            self._modules.setdefault(inner, self._joined(root, path) if not isinstance(inner, _WRAPPERS) else "")
+            self._modules.setdefault(inner, self._joined(root, path))
         new: list[tuple[str, torch.Tensor]] = []
         for path, parameter in module.named_parameters():
             if self.parameter(parameter) is None:
@@ -50,6 +47,13 @@ class Names:
     @staticmethod
     def _joined(root: str, path: str) -> str:
         return f"{root}.{path}" if path else root
+
+    def replicated(self, module: nn.Module, replicas: Sequence[nn.Module]) -> None:
+        """Name the copies of a module that DataParallel made: its names, with the number of the card at the root."""
+        for card, replica in enumerate(replicas):
+            for (_, inner), (_, copy) in zip(module.named_modules(), replica.named_modules(), strict=True):
+                root, dot, path = self.of(inner).partition(".")
+                self._modules[copy] = f"{root}{CARD}{card}{dot}{path}" if root else ""
 
     def of(self, module: nn.Module) -> str:
         """The name of a module; empty for one that only hands calls on."""

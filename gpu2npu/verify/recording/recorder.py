@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.nn.modules import module as module_hooks
 
+from gpu2npu.verify.recording import cards, ports, ranks, sampling
 from gpu2npu.verify.recording.environment import Settings
 from gpu2npu.verify.recording.names import Names
 from gpu2npu.verify.recording.operators import Operators
@@ -64,10 +65,15 @@ class Recorder:
         autograd.backward = self._watching_losses(autograd.backward)
         scaler: Any = torch.amp.GradScaler
         scaler.scale = self._watching_scales(scaler.scale)
+        if self._settings.gpus:
+            cards.install(self._names.replicated, self._settings.shared)
         if torch.distributed.is_available():
             from gpu2npu.verify.recording.collectives import watch
 
             watch(self.collective)
+            ports.install(self._settings.folder / "ports")
+        if self._settings.shared and not self._settings.gpus:
+            sampling.install()
 
     # Modules.
 
@@ -81,10 +87,22 @@ class Recorder:
         name = self._names.of(module)
         if name and not any(stack):
             self._number_event("mode", name, float(module.training))
+            if ranks.is_one_of_several(module):
+                self._of_rank(module, name)
         stack.append(name)
         if name:
             self._values("input", name, inputs)
         self._calls.operators.enter(name)
+
+    def _of_rank(self, module: torch.nn.Module, name: str) -> None:
+        """The card of an outermost module, and in training the buffers with which it begins, after a broadcast."""
+        card = ranks.card_of(module)
+        if card is not None:
+            self._number_event("device", name, float(card))
+        if module.training:
+            call, site = self._number("given buffers", name) + 1, self._sites.of_caller()
+            for path, buffer in module.named_buffers():
+                self._write("buffer", f"{name}.{path}", call, 0, buffer, site)
 
     def _leave(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
         if self._is_foreign():

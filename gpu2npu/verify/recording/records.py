@@ -97,7 +97,7 @@ def read_recordings(folder: Path) -> tuple[Recording, ...]:
     Raises:
         RecordingError: The folder holds no recording, or one of another version.
     """
-    found = (_read(process) for process in sorted(folder.glob("process-*")))
+    found = (_read(events.parent) for events in sorted(folder.glob(f"process-*/{EVENTS}")))
     return tuple(sorted((each for each in found if each.seconds), key=lambda each: each.rank))
 
 

@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 
 import numpy as np
-import torch  # noqa: F401 - what the forks share
+import torch  # what the forks share
 
 from gpu2npu.emulator import kernels
 from gpu2npu.verify.recording import begin, draws, recorder  # noqa: F401
@@ -49,6 +49,8 @@ def run(job: dict) -> None:
     except BaseException:
         traceback.print_exc()
     finally:
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()  # a fork has to, as it leaves by os._exit
         atexit._run_exitfuncs()
         os._exit(code if isinstance(code, int) else 1)
 

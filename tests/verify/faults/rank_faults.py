@@ -1,0 +1,78 @@
+"""The faults of programs on two ranks that `gpu2npu verify` has to find, each put alone into the migrated copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RankSubject:
+    """A project that faults are put into, and what trains it; "{rank}" is the number of the rank.
+
+    `ranks` are the original's: 1, where the copy has two processes and the original one.
+    """
+
+    project: str
+    script: str
+    command: tuple[str, ...]
+    ranks: int
+    steps: int
+
+
+SUBJECTS = {
+    "data_parallel": RankSubject(
+        "many_cards/image_classifier",
+        "train.py",
+        ("train.py", "--checkpoints", "ck"),
+        1,
+        6,
+    ),
+    "ddp": RankSubject(
+        "ddp_imagenet",
+        "main.py",
+        ("main.py", "-j", "0", "--seed", "3", "--dist-url", "env://", "--gpu", "{rank}", "--train-size", "64", "--epochs", "2"),
+        2,
+        4,
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RankFault:
+    """One fault: a text of the copy's script, what takes its place, and the verdict's step, module and cause."""
+
+    name: str
+    subject: str
+    step: int
+    module: str | None
+    cause: str
+    old: str
+    new: str
+
+
+def data_parallel(name: str, step: int, module: str | None, cause: str, old: str, new: str) -> RankFault:
+    """A fault in what was DataParallel."""
+    return RankFault(name, "data_parallel", step, module, cause, old, new)
+
+
+def ddp(name: str, step: int, module: str | None, cause: str, old: str, new: str) -> RankFault:
+    """A fault in what was DistributedDataParallel on GPUs."""
+    return RankFault(name, "ddp", step, module, cause, old, new)
+
+
+SAMPLER = "DistributedSampler(trainset, shuffle=not args.no_shuffle)"
+AVERAGED, EPOCH = "gradients not averaged", "DistributedSampler without set_epoch"
+
+FAULTS = (
+    data_parallel("gradients not averaged", 1, "Net.conv1", AVERAGED, "outputs = net(inputs)\n        loss = criterion(outputs, targets)\n        loss.b", "outputs = net.module(inputs)\n        loss = criterion(outputs, targets)\n        loss.b"),
+    data_parallel("set_epoch lost", 5, "Net", EPOCH, "trainloader.sampler.set_epoch(epoch)", "pass"),
+    data_parallel("loss divided by the ranks", 1, None, "loss averaged otherwise", "        loss.backward()", "        loss = loss / dist.get_world_size(); loss.backward()"),
+    data_parallel("another rank's share", 1, "Net", "other share of the batch", SAMPLER, "DistributedSampler(trainset, rank=0, shuffle=not args.no_shuffle)"),
+    data_parallel("the whole batch on each rank", 1, "Net", "batch split otherwise", "args.batch_size // dist.get_world_size()", "args.batch_size"),
+    data_parallel("rank added to the seed", 1, None, "different random draw", "manual_seed(args.seed)", "manual_seed(args.seed + dist.get_rank())"),
+    data_parallel("wrong device index", 1, "Net", "wrong device index", "torch.npu.set_device(int(os.environ['LOCAL_RANK']))", "torch.npu.set_device(0)"),
+    ddp("set_epoch lost", 3, "ResNetMini", EPOCH, "train_sampler.set_epoch(epoch)", "pass"),
+    ddp("buffers not broadcast", 2, "ResNetMini.stem.1", "buffer not broadcast", "DistributedDataParallel(model, device_ids=[args.gpu])", "DistributedDataParallel(model, device_ids=[args.gpu], broadcast_buffers=False)"),
+    ddp("gradients not averaged", 1, "ResNetMini.stem.0", AVERAGED, "        output = model(images)\n        loss", "        output = getattr(model, 'module', model)(images)\n        loss"),
+    ddp("all-reduce lost", 2, None, "other collective", "dist.all_reduce(mean_loss, op=dist.ReduceOp.SUM)", "pass"),
+)  # fmt: skip
