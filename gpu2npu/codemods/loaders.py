@@ -120,9 +120,10 @@ def _report_loops(loops: Sequence[BatchLoop], sharded: Sequence[TrainingLoader],
             and not _hands_on(loop)
             and any(loader.is_made_as(made) for loader in sharded for made in loop.made_by)
         ):
+            is_inner = isinstance(loop.place.node, ast.comprehension)  # which has no place of its own in the text
             rewriting.report(
                 file,
-                loop.place.node,
+                loop.source.node if is_inner else loop.place.node,
                 "evaluation loop",
                 f"{source} may be the training loader, of which each rank sees its own share: what is computed here "
                 "then differs among ranks. Where all samples are meant, use a DataLoader without a DistributedSampler.",

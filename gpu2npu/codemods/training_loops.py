@@ -95,7 +95,7 @@ class LoopFinder:
 
     def _in(self, file: ParsedFile) -> Iterator[BatchLoop]:
         for generator in file.nodes(ast.comprehension):
-            loaders = self._loaders(Place(file, generator.iter))
+            loaders = () if _is_next(generator.iter) else self._loaders(Place(file, generator.iter))
             if loaders:
                 yield BatchLoop(
                     Place(file, generator), Place(file, generator.iter), loaders, trains=False, always=False
@@ -158,10 +158,16 @@ def is_loader(call: CallPlace) -> bool:
 def _batch_sources(place: Place[Loop]) -> Iterator[AnyPlace]:
     """Yield the expressions that a loop takes batches from: the iterable of a `for`, and what it passes to `next`."""
     loop, file = place.node, place.file
-    if isinstance(loop, FORS):
-        yield Place(file, loop.iter)
+    over = loop.iter if isinstance(loop, FORS) else None
+    if over is not None and not _is_next(over):
+        yield Place(file, over)
     for call in own_nodes([loop]):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "next" and call.args:
+        if isinstance(call, ast.Call) and _is_next(call) and call.args and call is not over:
             nearest = next(node for node in file.above(call) if isinstance(node, _LOOPS))
             if nearest is loop:
                 yield Place(file, call.args[0])
+
+
+def _is_next(node: ast.AST) -> bool:
+    """Return whether an expression is one batch, whose parts are no batches: `for part in next(batches)`."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "next"

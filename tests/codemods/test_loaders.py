@@ -475,3 +475,31 @@ def test_a_program_for_several_ranks_stays():
         "sampler = DistributedSampler(ds) if many else None\ntrain_loader = DataLoader(ds, 8, sampler=sampler)\n" + LOOP
     )
     assert shard_one(source) == (source, [])
+
+
+def test_a_comprehension_over_the_training_loader_is_reported():
+    _, messages = shard_one(
+        "train_loader = DataLoader(ds, batch_size=8, shuffle=True)\n"
+        + LOOP
+        + "total = sum(criterion(model(x), y) for x, y in train_loader)\n"
+    )
+    assert len([message for message in messages if message.startswith("train_loader may be")]) == 1
+
+
+@pytest.mark.parametrize(
+    "parts", ["x, y = (each.cuda() for each in next(batches))", "for each in next(batches): print(each)"]
+)
+def test_the_parts_of_a_batch_are_no_batches(parts):
+    _, messages = shard_one(
+        f"""
+train_loader = DataLoader(ds, batch_size=8, shuffle=True)
+batches = iter(train_loader)
+for step in range(100):
+    {parts}
+    x, y = next(batches)
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+    )
+    assert not [message for message in messages if "may be the training loader" in message]
