@@ -161,6 +161,8 @@ def _dictionary(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> st
         return _beside(place.siblings.inside(parent), place, role) or UNSURE
     if is_word(string_value(key), role) or holds(key, role) or string_value(key) in role.siblings:
         return YES
+    if string_value(key) == string_value(value) and _beside(place.siblings.inside(parent), place, role) == YES:
+        return YES  # {"nccl": "nccl", "gloo": own}: both or none
     values = place.siblings.values(parent)
     if (values - {place.replaced_by}) & role.siblings:  # {"cuda": "nccl", "cpu": "gloo"}
         return NO if _NPU in place.siblings.inside(parent) else YES

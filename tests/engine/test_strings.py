@@ -164,6 +164,7 @@ BACKENDS = [
     "parser.add_argument('--dist-backend', default='nccl', type=str)",
     "group.add('--gpu_backend', '-gpu_backend', default='nccl', type=str)",
     "self.assertEqual(dist.get_backend(), 'nccl')",
+    "NAMES = {'nccl': 'nccl', 'gloo': fast}",
     "self.assertIn(dist.get_backend(), ['nccl'])",
     "parser.add_argument('--backend', choices=['nccl', 'gloo'], default='nccl')",
     "backend = 'nccl' if gpu else 'gloo'",
