@@ -8,7 +8,7 @@ BROWSER := .venv-browser
 SITE := .venv-site
 RELEASE := .venv-release
 
-.PHONY: demo test test-settings test-cards test-clients test-browser lint bench bench-emulator coverage-emulator stress test-verify docs site release clean
+.PHONY: demo test test-settings test-cards test-hard test-clients test-browser lint bench bench-emulator coverage-emulator stress test-verify docs site release clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -29,7 +29,11 @@ test-settings: $(INSTALLED)
 
 # Every fixture for many cards on the CPU and on one, two and four NPUs, with checkpoints exchanged between them.
 test-cards: $(INSTALLED)
-	GPU2NPU_TEST_CARDS=all $(BIN)/python -m pytest -n auto tests/fixtures/test_many_cards.py
+	GPU2NPU_TEST_CARDS=all $(BIN)/python -m pytest -n auto tests/fixtures/test_many_cards.py tests/fixtures/test_trainings.py
+
+# 500 files that are hard to edit, and 2,000 with random damage: what is migrated parses, and all of it is listed.
+test-hard: $(INSTALLED)
+	GPU2NPU_TEST_HARD=all $(BIN)/python -m pytest -n auto tests/properties/test_hard_files.py
 
 # Faults put into a migrated copy, each of which `gpu2npu verify` has to find at its step and module.
 test-verify: $(INSTALLED)
