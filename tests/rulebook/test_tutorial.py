@@ -63,7 +63,7 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Call
             for command, output in commands(block["body"]):
                 assert (command, run(command)) == (command, output)
                 ran += 1
-    assert (ran, written) == (10, 4)
+    assert (ran, written) == (11, 5)
 
 
 def test_it_names_every_kind_of_match_and_every_action() -> None:
