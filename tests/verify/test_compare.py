@@ -221,3 +221,94 @@ def test_one_gradient_that_is_a_multiple_is_not_all_of_them() -> None:
     doubled = event("parameter gradient", "Net.other.weight", WEIGHT * 2)
     explanation = explain(compare(there, replace(here, events=(*here.events[:-1], doubled)), EXACT))
     assert explanation is not None and (explanation.cause, explanation.module) == (Cause.FACTOR, None)
+
+
+def explained(original: list[Event], migrated: list[Event]) -> tuple[Cause, str | None]:
+    explanation = explain(compare(recording(*original), recording(*migrated), EXACT))
+    assert explanation is not None
+    return explanation.cause, explanation.module
+
+
+def test_what_is_computed_between_two_modules_is_the_code_of_the_module_around_them() -> None:
+    def calls(given: torch.Tensor) -> list[Event]:
+        return [
+            event("input", "Net", BATCH),
+            event("output", "Net.blocks.0.first", ACTIVATION),
+            event("input", "Net.blocks.0.second", given),
+            event("output", "Net.blocks.0", ACTIVATION),
+        ]
+
+    assert explained(calls(ACTIVATION), calls(ACTIVATION * 2)) == (Cause.OPERATOR, "Net.blocks.0")
+    assert explained(calls(ACTIVATION), calls(ACTIVATION.half())) == (Cause.PRECISION, "Net.blocks.0")
+
+
+def test_a_gradient_is_made_by_what_follows() -> None:
+    def calls(gradient: torch.Tensor, of: str) -> list[Event]:
+        returned = [event("output", name, ACTIVATION) for name in ("Net.first", "Net.last", "Net")]
+        inputs = [event("input", "Net", BATCH), event("input", "Net.last", ACTIVATION)]
+        return [inputs[0], returned[0], inputs[1], *returned[1:], event("gradient", of, gradient)]
+
+    assert explained(calls(GRADIENT, "Net.first"), calls(GRADIENT * 2, "Net.first")) == (Cause.GRADIENT, "Net.last")
+    apart = [
+        replace(each, tensor=tensor(values(5, 8, 4))) if each.kind == "input" else each
+        for each in calls(GRADIENT, "Net.first")
+    ]
+    wrong = [replace(each, tensor=tensor(GRADIENT * 2)) if each.kind == "gradient" else each for each in apart]
+    assert explained(apart, wrong) == (Cause.GRADIENT, None)  # Net returns the very tensor, and the loss is made of it
+    inner = [replace(each, tensor=tensor(values(6, 8, 4))) if each.name == "Net" else each for each in apart]
+    wrong = [replace(each, tensor=tensor(GRADIENT * 2)) if each.kind == "gradient" else each for each in inner]
+    assert explained(inner, wrong) == (Cause.GRADIENT, "Net")
+
+
+def test_a_parameter_that_goes_where_its_gradient_goes_is_not_the_optimizers_fault() -> None:
+    tolerance = Tolerance({each.key: 0.02 for each in ORIGINAL.events if each.kind == "parameter gradient"})
+    off = GRADIENT * 1.1
+    follows = migrated({(0, "parameter gradient"): off, (0, "parameter"): WEIGHT - 0.1 * (off - GRADIENT)})
+    explanation = explain(compare(ORIGINAL, follows, tolerance))
+    assert explanation is not None and explanation.cause is Cause.GRADIENT
+    apart = migrated({(0, "parameter gradient"): off, (0, "parameter"): WEIGHT + values(7, 4, 3)})
+    explanation = explain(compare(ORIGINAL, apart, tolerance))
+    assert explanation is not None and explanation.cause is Cause.OPTIMIZER
+
+
+def test_a_draw_is_of_the_module_that_draws() -> None:
+    batch = event("input", "Net", BATCH)
+    draw = Event(0, "draw", "chance(8, 4) from seed 1", within="Net.dropout")
+    assert explained([batch, draw], [batch]) == (Cause.DRAW, "Net.dropout")
+
+
+def test_a_constant_is_no_batch_of_another_step() -> None:
+    def calls(target: torch.Tensor) -> list[Event]:
+        return [event("input", "BCELoss", target), event("input", "BCELoss", torch.ones(8), step=1)]
+
+    assert explained(calls(torch.zeros(8)), calls(torch.ones(8))) == (Cause.DATA, "BCELoss")
+
+
+@pytest.mark.parametrize(
+    ("kind", "step", "expected"),
+    [
+        ("initial weight", 0, (Cause.WEIGHTS, "Net.layer")),
+        ("initial weight", 1, (Cause.STATE, "Net.layer")),
+        ("weight", 1, (Cause.STATE, "Net.layer")),
+    ],
+)
+def test_weights_that_no_optimizer_trains(kind: str, step: int, expected: tuple[Cause, str]) -> None:
+    one, other = (event(kind, "Net.layer.weight", WEIGHT * factor, step) for factor in (1, 2))
+    assert explained([one], [other]) == expected
+
+
+def test_gradients_that_only_one_program_keeps() -> None:
+    zeroed, kept = (Event(1, "kept gradients", "SGD#0", value=value) for value in (0.0, 1.0))
+    assert explained([zeroed], [kept]) == (Cause.KEPT, None)
+
+
+def test_gradients_near_the_loss_are_not_forgiven_what_rounding_does_far_from_it() -> None:
+    names = [f"Net.layers.{number}" for number in range(9)]
+    reference = recording(*(event("gradient", name, GRADIENT) for name in names))
+    off = [1e-6] * 4 + [1e-2] * 5
+    rounded = recording(
+        *(event("gradient", name, GRADIENT * (1 + share)) for name, share in zip(names, off, strict=True))
+    )
+    tolerance = measured(reference, [rounded])
+    allowed = [tolerance.of(each) for each in reference.events]
+    assert max(allowed[:2]) < 1e-4 and min(allowed[2:]) > 1e-2

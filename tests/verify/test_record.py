@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu2npu.verify.comparing.tolerance import Tolerance
+from gpu2npu.verify.recording.clock import Cost
 from gpu2npu.verify.recording.environment import Settings
 from gpu2npu.verify.recording.records import RecordingError, read_recordings
 from gpu2npu.verify.recording.sites import Sites
@@ -55,7 +56,7 @@ def recorded(folder: Path, layers: int, steps: int) -> Reference:
                 values = values.roll(1) * 0.9
                 writer.tensor(step, kind, name, 0, 0, summary(values), 0, sites)
         writer.number(step, "rate", "SGD#0.0", 0, 0.1)
-        writer.step(step, "SGD#0", 0.5)
+        writer.step(step, "SGD#0", Cost(0.5, 0.25, 1 << 20))
     writer.finish()
     (recording,) = read_recordings(folder)
     tolerance = Tolerance({event.key: 1e-6 for event in recording.events if event.tensor is not None}, ("conv",))

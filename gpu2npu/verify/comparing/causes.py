@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -25,6 +25,7 @@ class Cause(str, Enum):
 
     DRAW = "different random draw"
     WEIGHTS = "other initial weights"
+    STATE = "weights kept otherwise"
     ORDER = "other data order"
     DATA = "other data"
     MODE = "training and evaluation mode"
@@ -61,6 +62,7 @@ class Explanation:
 
 
 _SAME = 1e-3  # share of the norm within which a tensor is another one times a number
+_AGAINST = 0.9  # cosine of the angle between two differences, one of which explains the other
 
 
 def explain(comparison: Comparison) -> Explanation | None:
@@ -70,19 +72,19 @@ def explain(comparison: Comparison) -> Explanation | None:
         return None
     if first.original is None or first.migrated is None:
         return _structure(comparison, first)
-    return _otherwise_made(first) or _BY_KIND[first.event.kind](comparison, first)
+    return _otherwise_made(comparison, first) or _BY_KIND[first.event.kind](comparison, first)
 
 
-def _otherwise_made(first: Difference) -> Explanation | None:
+def _otherwise_made(comparison: Comparison, first: Difference) -> Explanation | None:
     """Explain a tensor of another shape or dtype."""
     assert first.original is not None and first.migrated is not None
     one, other = first.original.tensor, first.migrated.tensor
     if one is None or other is None:
         return None
     if one.shape != other.shape:
-        return Explanation(Cause.SHAPE, f"{one.shape} became {other.shape}", _module(first.event))
+        return Explanation(Cause.SHAPE, f"{one.shape} became {other.shape}", _maker(comparison, first.event))
     if one.dtype != other.dtype:
-        return Explanation(Cause.PRECISION, f"{one.dtype} became {other.dtype}", _module(first.event))
+        return Explanation(Cause.PRECISION, f"{one.dtype} became {other.dtype}", _maker(comparison, first.event))
     return None
 
 
@@ -90,8 +92,24 @@ def _module(event: Event) -> str | None:
     """The module that an event belongs to."""
     if event.kind in ("input", "output", "gradient", "mode"):
         return event.name
-    if event.kind in ("parameter", "parameter gradient", "buffer", "initial weight"):
+    if event.kind in ("parameter", "parameter gradient", "buffer", "initial weight", "weight"):
         return event.name.rpartition(".")[0]
+    return None
+
+
+def _maker(comparison: Comparison, event: Event) -> str | None:
+    """The module whose code made a tensor: for what a module within another one is given, the other one."""
+    caller = _caller(comparison, event.name) if event.kind == "input" else None
+    return caller or _module(event)
+
+
+def _caller(comparison: Comparison, module: str) -> str | None:
+    """The innermost module around a module that is called itself; a ModuleList is not."""
+    called = {event.name for event in comparison.original.events if event.kind in ("input", "output", "mode")}
+    while "." in module:
+        module = module.rpartition(".")[0]
+        if module in called:
+            return module
     return None
 
 
@@ -105,13 +123,15 @@ def _structure(comparison: Comparison, first: Difference) -> Explanation:
         if explanation is not None:
             return explanation
     if event.kind == "draw":
-        return Explanation(Cause.DRAW, "the programs draw other random numbers, or from another seed")
+        return Explanation(Cause.DRAW, "the programs draw other random numbers, or from another seed", event.within)
     if event.kind == "collective":
         return Explanation(Cause.COLLECTIVE, f"one program alone does {event.name}")
     if event.kind in ("rate", "parameter", "parameter gradient"):
         return Explanation(Cause.OPTIMIZER, f"{event.name} is optimized by one program alone", _module(event))
     if event.kind == "loss scale":
         return Explanation(Cause.SCALE, "one program alone scales its loss")
+    if event.kind == "weight":
+        return Explanation(Cause.STATE, "one program alone changes it between two calls", _module(event))
     return Explanation(Cause.BRANCH, "one program does what the other does not", _module(event))
 
 
@@ -119,21 +139,22 @@ def _input(comparison: Comparison, first: Difference) -> Explanation:
     """Explain that a module is given something else and nothing before it differs: data, or code between modules."""
     event = first.event
     assert first.migrated is not None and first.migrated.tensor is not None
-    if "." in event.name:
-        return Explanation(Cause.OPERATOR, f"what {event.name} is given was computed otherwise", event.name)
+    caller = _caller(comparison, event.name)
+    if caller is not None:
+        return Explanation(Cause.OPERATOR, f"what {event.name} is given was computed otherwise", caller)
     if comparison.ranks:
         explanation = _input_of_rank(comparison, first)
         if explanation is not None:
             return explanation
-    wanted = first.migrated.tensor.sketch
+    wanted = first.migrated.tensor
     for other in comparison.original.events:
-        if other.kind == "input" and other.tensor is not None and np.array_equal(other.tensor.sketch, wanted):
+        if other.kind == "input" and other.tensor is not None and _is_same_batch(other.tensor, wanted):
             return Explanation(Cause.ORDER, f"the original gives this batch at step {other.step + 1}", event.name)
     return Explanation(Cause.DATA, "the original is never given such a batch", event.name)
 
 
 def _given(comparison: Comparison, batch: Difference) -> Explanation | None:
-    return _otherwise_made(batch) or _input_of_rank(comparison, batch)
+    return _otherwise_made(comparison, batch) or _input_of_rank(comparison, batch)
 
 
 def _input_of_rank(comparison: Comparison, first: Difference) -> Explanation | None:
@@ -145,6 +166,12 @@ def _input_of_rank(comparison: Comparison, first: Difference) -> Explanation | N
     if rank is not None:
         return Explanation(Cause.SHARE, f"the original gives this batch to rank {rank}", first.event.name)
     return None
+
+
+def _is_same_batch(one: Tensor, other: Tensor) -> bool:
+    """Compare two tensors; one that holds a single number in all places, such as labels of a GAN, is no batch."""
+    is_constant = abs(other.mean) >= other.largest * (1 - _SAME)
+    return not is_constant and one.shape == other.shape and np.array_equal(one.sketch, other.sketch)
 
 
 def _output(comparison: Comparison, first: Difference) -> Explanation:
@@ -172,17 +199,47 @@ def _loss(comparison: Comparison, first: Difference) -> Explanation:
 
 
 def _gradient(comparison: Comparison, first: Difference) -> Explanation:
-    consumer = _consumer(comparison, first.event)
-    where = f"in the backward pass of {consumer}" if consumer else "in the backward pass of what follows it"
-    return Explanation(Cause.GRADIENT, where, consumer or first.event.name)
+    return _gradient_of(comparison, first.event)
+
+
+def _gradient_of(comparison: Comparison, event: Event) -> Explanation:
+    """Name the module whose backward pass makes a gradient."""
+    if event.kind == "parameter gradient":
+        return Explanation(Cause.GRADIENT, "the gradient of a parameter alone differs", _module(event))
+    places = [event, *_returning(comparison, event)]
+    consumer = next(filter(None, (_consumer(comparison, each) for each in places)), None)
+    if consumer is not None:
+        return Explanation(Cause.GRADIENT, f"in the backward pass of {consumer}", consumer)
+    outermost = places[-1].name
+    where = f"in the backward pass of what follows {outermost}"
+    return Explanation(Cause.GRADIENT, where, _caller(comparison, outermost))
+
+
+def _output_at(comparison: Comparison, event: Event) -> Event | None:
+    """What the module of a gradient returned."""
+    place = (event.step, "output", event.name, event.call, event.part)
+    return next((each for each in comparison.original.events if each.key == place), None)
+
+
+def _returning(comparison: Comparison, event: Event) -> list[Event]:
+    """The outputs of modules around a gradient's module that are the very tensor which that module returned."""
+    found: list[Event] = []
+    output, caller = _output_at(comparison, event), _caller(comparison, event.name)
+    while output is not None and output.tensor is not None and caller is not None:
+        around = _output_at(comparison, replace(event, name=caller))
+        if around is None or around.tensor is None or not np.array_equal(around.tensor.sketch, output.tensor.sketch):
+            break
+        found.append(around)
+        caller = _caller(comparison, caller)
+    return found
 
 
 def _consumer(comparison: Comparison, event: Event) -> str | None:
     """The innermost module that is given what the event's module returns."""
-    place = (event.step, "output", event.name, event.call, event.part)
-    returned = next((each.tensor for each in comparison.original.events if each.key == place), None)
-    if returned is None:
+    output = _output_at(comparison, event)
+    if output is None or output.tensor is None:
         return None
+    returned = output.tensor
     found = [
         each.name
         for each in comparison.original.events
@@ -216,7 +273,7 @@ def _parameter_gradient(comparison: Comparison, first: Difference) -> Explanatio
     if len(factors) > 1 and max(factors) - min(factors) <= apart * abs(factors[0]):
         sentence = f"all gradients are {float(np.median(factors)):.3g} times the original's"
         return Explanation(Cause.FACTOR, f"{sentence}: averaged, summed, unscaled or clipped otherwise")
-    return Explanation(Cause.GRADIENT, "the gradient of a parameter alone differs", module)
+    return _gradient_of(comparison, first.event)
 
 
 def _gradient_factors(comparison: Comparison, step: int) -> list[float]:
@@ -276,8 +333,32 @@ def _near(sketch: Vector, tensor: Tensor, tolerance: float) -> bool:
 
 
 def _parameter(comparison: Comparison, first: Difference) -> Explanation:
+    if _follows_gradient(comparison, first):
+        origin = next(
+            each.original
+            for each in comparison.measured
+            if each.original.step == first.event.step
+            and each.original.kind in ("gradient", "parameter gradient")
+            and (each.error > each.tolerance / FACTOR or each.original.key[2:] == first.event.key[2:])
+        )
+        explanation = _gradient_of(comparison, origin)
+        return Explanation(Cause.GRADIENT, f"its gradient differs, {explanation.sentence}", explanation.module)
     sentence = "the gradient and the learning rate are the same, and the parameter after the step is not"
     return Explanation(Cause.OPTIMIZER, sentence, _module(first.event))
+
+
+def _follows_gradient(comparison: Comparison, first: Difference) -> bool:
+    """Compare in what direction a parameter and its gradient differ: a step goes against the gradient."""
+    assert first.original is not None and first.original.tensor is not None
+    assert first.migrated is not None and first.migrated.tensor is not None
+    place = (first.event.step, "parameter gradient", *first.event.key[2:])
+    for each in comparison.measured:
+        if each.original.key == place and each.original.tensor is not None and each.migrated.tensor is not None:
+            of_gradient = each.migrated.tensor.sketch - each.original.tensor.sketch
+            moved = first.migrated.tensor.sketch - first.original.tensor.sketch
+            lengths = float(np.linalg.norm(of_gradient) * np.linalg.norm(moved))
+            return lengths > 0 and float(of_gradient @ moved) < -_AGAINST * lengths
+    return False
 
 
 def _buffer(comparison: Comparison, first: Difference) -> Explanation:
@@ -306,8 +387,21 @@ def _values(first: Difference) -> str:
     return f"{first.original.value:.6g} became {first.migrated.value:.6g}"
 
 
+def _kept(comparison: Comparison, first: Difference) -> Explanation:
+    assert first.migrated is not None
+    side = "migrated program" if first.migrated.value else "original"
+    sentence = f"the {side} alone adds to gradients that {first.event.name} has used"
+    return Explanation(Cause.KEPT, sentence)
+
+
 def _weights(comparison: Comparison, first: Difference) -> Explanation:
+    if first.event.step:
+        return Explanation(Cause.STATE, "the weights differ when the module is first called", _module(first.event))
     return Explanation(Cause.WEIGHTS, "the weights differ before the first step", _module(first.event))
+
+
+def _state(comparison: Comparison, first: Difference) -> Explanation:
+    return Explanation(Cause.STATE, "no optimizer trains it, and it was changed otherwise", _module(first.event))
 
 
 def _collective(comparison: Comparison, first: Difference) -> Explanation:
@@ -330,8 +424,10 @@ _BY_KIND: dict[str, Callable[[Comparison, Difference], Explanation]] = {
     "parameter": _parameter,
     "buffer": _buffer,
     "rate": _rate,
+    "kept gradients": _kept,
     "loss scale": _scale,
     "initial weight": _weights,
+    "weight": _state,
     "collective": _collective,
     "mode": _mode,
     "device": _device,

@@ -74,6 +74,15 @@ class Comparison:
         """The number of steps that were compared."""
         return min(len(self.original.seconds), len(self.migrated.seconds))
 
+    @property
+    def loss_tolerances(self) -> dict[int, float]:
+        """The share of the loss that rounding explains, by step."""
+        found: dict[int, float] = {}
+        for each in self.measured:
+            if each.original.kind == "loss":
+                found[each.original.step] = max(each.tolerance, found.get(each.original.step, 0.0))
+        return found
+
 
 def compare(original: Recording, migrated: Recording, tolerance: Tolerance) -> Comparison:
     """Compare every event of the steps that both recordings have."""
@@ -146,4 +155,6 @@ def _judged(one: Event, other: Event, tolerance: Tolerance) -> tuple[Difference 
     if error <= allowed:
         return None, Measured(one, other, error, allowed)
     message = f"error {error:.1e} of the norm, where rounding explains {allowed:.1e}"
+    if one.value is not None and other.value is not None:
+        message = f"{one.value:.6g} became {other.value:.6g}"
     return Difference(one, other, message, error, allowed), Measured(one, other, error, allowed)

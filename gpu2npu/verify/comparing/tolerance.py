@@ -29,6 +29,7 @@ EPS = {
     "float8_e5m2": 2.0**-2,
 }
 _USUAL = 0.9  # of the places of one kind
+_NEXT = 2  # gradients after a place, on their way back through the program
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,9 @@ def measured(reference: Recording, rounded: Iterable[Recording], coarse: tuple[s
 
     A few runs may all be right by chance where another is not, so a place is also allowed what is usual around it: what
     nine of ten places of its kind do not exceed in that step, and, for parameters, the most that rounding moved any of
-    them: Adam moves an element whose gradient is rounding by the whole learning rate, one way or the other. And a place
-    never tolerates less than at an earlier step: an error that one step makes stays in the weights.
+    them: Adam moves an element whose gradient is rounding by the whole learning rate, one way or the other. Of the
+    gradients of modules' outputs, only those before a place and the next two count: rounding adds up on their way back.
+    And a place never tolerates less than at an earlier step: an error that one step makes stays in the weights.
     """
     relative: dict[Key, float] = {}
     for recording in rounded:
@@ -79,7 +81,7 @@ def measured(reference: Recording, rounded: Iterable[Recording], coarse: tuple[s
 def _shown_by(reference: Recording, rounded: Recording) -> dict[Key, float]:
     """Return the distance at each place that one run shows."""
     pairs = list(_pairs(reference, rounded))
-    usual = _usual(pairs)
+    usual, on_the_way = _usual(pairs), _on_the_way(pairs)
     relative: dict[Key, float] = {}
     earlier: dict[tuple[str, str, int, int], float] = {}
     for event, other in pairs:
@@ -87,6 +89,8 @@ def _shown_by(reference: Recording, rounded: Recording) -> dict[Key, float]:
         place = event.key[1:]
         share = max(relative_distance(event, other), earlier.get(place, 0.0))
         around = usual.get((event.step, _group(event)), 0.0)
+        if event.kind == "gradient":
+            around = on_the_way[event.key]
         if event.kind == "parameter":
             around /= event.tensor.norm or 1.0
         earlier[place] = share
@@ -109,6 +113,19 @@ def _group(event: Event) -> str:
     return "output" if event.kind in ("input", "loss", "buffer") else event.kind
 
 
+def _on_the_way(pairs: list[tuple[Event, Event]]) -> dict[Key, float]:
+    """Return the usual distance of gradients of modules' outputs, at each place: of those until shortly after it."""
+    steps: dict[int, list[tuple[Key, float]]] = {}
+    for event, other in pairs:
+        if event.kind == "gradient":
+            steps.setdefault(event.step, []).append((event.key, relative_distance(event, other)))
+    found: dict[Key, float] = {}
+    for places in steps.values():
+        for number, (key, _) in enumerate(places):
+            found[key] = float(np.quantile([share for _, share in places[: number + 1 + _NEXT]], _USUAL))
+    return found
+
+
 def _usual(pairs: list[tuple[Event, Event]]) -> dict[tuple[int, str], float]:
     """Return the usual distance in each step, by kind: a share of the norm; for parameters, a distance."""
     found: dict[tuple[int, str], list[float]] = {}
@@ -116,7 +133,7 @@ def _usual(pairs: list[tuple[Event, Event]]) -> dict[tuple[int, str], float]:
         share = relative_distance(event, other)
         if event.kind == "parameter" and event.tensor is not None:
             share *= event.tensor.norm or 1.0
-        if event.kind in ("output", "gradient", "parameter gradient", "parameter"):
+        if event.kind in ("output", "parameter gradient", "parameter"):
             found.setdefault((event.step, event.kind), []).append(share)
     return {
         place: max(shares) if place[1] == "parameter" else float(np.quantile(shares, _USUAL))

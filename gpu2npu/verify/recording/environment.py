@@ -17,7 +17,8 @@ class Settings:
     `steps` is after how many optimizer steps the run ends; `project` the folder whose files are the user's. `gpus` is
     how many GPUs the CPU plays, 0 for none; `rounding` is 0, or the seed with which every operator there rounds
     otherwise, and `coarse` names the families ("conv", "matmul") whose operands it rounds to HF32. `shared`: one
-    process of the original is compared with several ranks, so both share a batch among cards in the same way.
+    process of the original is compared with several ranks, so both share a batch among cards in the same way. A
+    `brief` recording has only losses, times and memory. `dump` is the folder for a dump of the last step, as mindstudio-probe makes it.
     """
 
     folder: Path
@@ -27,6 +28,8 @@ class Settings:
     rounding: int = 0
     coarse: tuple[str, ...] = ()
     shared: bool = False
+    brief: bool = False
+    dump: Path | None = None
 
     def variables(self) -> dict[str, str]:
         """The environment variables that hand these settings to a process."""
@@ -38,6 +41,8 @@ class Settings:
             f"{_PREFIX}ROUNDING": str(self.rounding),
             f"{_PREFIX}COARSE": ",".join(self.coarse),
             f"{_PREFIX}SHARED": str(int(self.shared)),
+            f"{_PREFIX}BRIEF": "1" if self.brief else "",
+            f"{_PREFIX}DUMP": str(self.dump or ""),
         }
 
 
@@ -54,4 +59,6 @@ def settings(environment: Mapping[str, str] = os.environ) -> Settings | None:
         rounding=int(environment[f"{_PREFIX}ROUNDING"]),
         coarse=tuple(filter(None, environment[f"{_PREFIX}COARSE"].split(","))),
         shared=environment[f"{_PREFIX}SHARED"] == "1",
+        brief=bool(environment[f"{_PREFIX}BRIEF"]),
+        dump=Path(environment[f"{_PREFIX}DUMP"]) if environment[f"{_PREFIX}DUMP"] else None,
     )

@@ -24,7 +24,7 @@ class Names:
         self._used: Counter[str] = Counter()
 
     def learn(self, module: nn.Module) -> list[tuple[str, torch.Tensor]]:
-        """Name an outermost module and all within it, unless they have names; its parameters, if they are new."""
+        """Name an outermost module and all within it, unless they have names; its weights and buffers, if new."""
         if isinstance(module, _WRAPPERS):
             self._modules.setdefault(module, "")
             module = module.module
@@ -42,6 +42,8 @@ class Names:
                 name = self._joined(root, path)
                 self._parameters[id(parameter)] = (weakref.ref(parameter), name)
                 new.append((name, parameter))
+        if not getattr(module, "_is_replica", False):
+            new += [(self._joined(root, path), buffer) for path, buffer in module.named_buffers()]
         return new
 
     @staticmethod
@@ -67,6 +69,13 @@ class Names:
         """The name of a parameter of a module that was called."""
         found = self._parameters.get(id(parameter))
         return found[1] if found is not None and found[0]() is parameter else None
+
+    def state(self, module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+        """The parameters of an outermost module that was named, and the buffers that its next call does not change."""
+        inner = module.module if isinstance(module, _WRAPPERS) else module
+        root = self._modules.get(inner, "")
+        for path, tensor in (*inner.named_parameters(), *(() if module.training else inner.named_buffers())):
+            yield self._joined(root, path), tensor
 
     def buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
         """All buffers of the outermost modules."""

@@ -6,7 +6,6 @@ import functools
 import os
 import sys
 import threading
-import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,11 +15,14 @@ import torch
 from torch.nn.modules import module as module_hooks
 
 from gpu2npu.verify.recording import cards, ports, ranks, sampling
+from gpu2npu.verify.recording.clock import Clock
+from gpu2npu.verify.recording.dump import Dump, frames_of
 from gpu2npu.verify.recording.environment import Settings
 from gpu2npu.verify.recording.names import Names
 from gpu2npu.verify.recording.operators import Operators
 from gpu2npu.verify.recording.sites import Sites
 from gpu2npu.verify.recording.sketch import Summary, summary
+from gpu2npu.verify.recording.untrained import Untrained
 from gpu2npu.verify.recording.writer import Writer
 
 
@@ -43,6 +45,7 @@ class Recorder:
         self._settings = settings
         self._process = os.getpid()
         self._names = Names()
+        self._untrained = Untrained(_on_host)
         self._sites = Sites(settings.project)
         self._writer = Writer(settings)
         self._calls = _Calls()
@@ -50,13 +53,15 @@ class Recorder:
         self._counts: Counter[tuple[str, str]] = Counter()
         self._known: dict[int, tuple[weakref.ref[torch.Tensor], int, Summary]] = {}
         self._optimizers: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-        self._step_began = time.perf_counter()
+        self._clock = Clock()
+        self._dump = Dump((settings.dump or settings.folder) / f"step{settings.steps - 1}", _on_host)
         self._depth = 0  # of recording: what is computed for a record is not recorded
 
     def install(self) -> None:
         """Hook into torch."""
-        module_hooks.register_module_forward_pre_hook(self._enter)
-        module_hooks.register_module_forward_hook(self._leave, always_call=True)
+        if not self._settings.brief:
+            module_hooks.register_module_forward_pre_hook(self._enter)
+            module_hooks.register_module_forward_hook(self._leave, always_call=True)
         from torch.optim import optimizer
 
         optimizer.register_optimizer_step_pre_hook(self._before_step)
@@ -82,8 +87,7 @@ class Recorder:
             return
         stack = self._calls.stack
         if not stack:
-            for name, parameter in self._names.learn(module):
-                self._write("initial weight", name, 0, 0, parameter, self._sites.of_caller())
+            self._weights(module)
         name = self._names.of(module)
         if name and not any(stack):
             self._number_event("mode", name, float(module.training))
@@ -92,6 +96,9 @@ class Recorder:
         stack.append(name)
         if name:
             self._values("input", name, inputs)
+            if self._is_dumping():
+                frames = frames_of(self._settings.project, self._sites.places[self._sites.of_caller()])
+                self._dump.enter(name, module, _tensors(inputs), frames)
         self._calls.operators.enter(name)
 
     def _of_rank(self, module: torch.nn.Module, name: str) -> None:
@@ -104,6 +111,16 @@ class Recorder:
             for path, buffer in module.named_buffers():
                 self._write("buffer", f"{name}.{path}", call, 0, buffer, site)
 
+    def _weights(self, module: torch.nn.Module) -> None:
+        """Record the weights of an outermost module that is new, or that no optimizer trains, where they changed."""
+        for name, tensor in self._names.learn(module):
+            self._write("initial weight", name, 0, 0, tensor, self._sites.of_caller())
+            self._untrained.has_changed(name, tensor)
+        if self._untrained.holds(module):
+            for name, tensor in self._names.state(module):
+                if self._untrained.has_changed(name, tensor):
+                    self._write("weight", name, self._number("weight", name), 0, tensor, self._sites.of_caller())
+
     def _leave(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
         if self._is_foreign():
             return
@@ -114,6 +131,8 @@ class Recorder:
             self._writer.operators(name, operators)
         if name:
             self._values("output", name, output, gradients=True)
+            if self._is_dumping():
+                self._dump.leave(_tensors(output))
 
     def _values(self, kind: str, name: str, values: Any, gradients: bool = False) -> None:
         call = self._number(kind, name)
@@ -128,10 +147,13 @@ class Recorder:
         if not self._is_foreign() and step == self._step:
             self._write("gradient", name, call, part, gradient, 0)
 
+    def _is_dumping(self) -> bool:
+        return self._settings.dump is not None and self._step == self._settings.steps - 1
+
     # Steps.
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._is_foreign():
+        if self._is_foreign() or self._settings.brief:
             return
         label = self._label(optimizer)
         site = self._sites.of_caller()
@@ -143,28 +165,37 @@ class Recorder:
                 if parameter.grad is not None and not parameter.grad.is_sparse:
                     name = self._names.parameter(parameter) or f"{label}.{group_number}.{number}"
                     self._write("parameter gradient", name, 0, 0, parameter.grad, site)
+                    if self._is_dumping():
+                        self._dump.parameter_gradient(name, parameter.grad)
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._is_foreign():
             return
+        if not self._settings.brief:
+            self._record_weights(optimizer)
+        if self._is_dumping():
+            self._dump.write()
+        self._writer.step(self._step, self._label(optimizer), self._clock.cost())
+        self._step += 1
+        self._counts.clear()
+        self._known.clear()
+        self._clock.restart()
+        if self._step >= self._settings.steps:
+            self._writer.finish()
+            raise StepsDone(0)
+
+    def _record_weights(self, optimizer: Any) -> None:
+        """Record the parameters of an optimizer that has made a step, and all buffers."""
         self._known.clear()  # lists of tensors are updated without a new version of each
         label = self._label(optimizer)
         site = self._sites.of_caller()
         for group_number, group in enumerate(optimizer.param_groups):
+            self._untrained.trained_by(group["params"])
             for number, parameter in enumerate(group["params"]):
                 name = self._names.parameter(parameter) or f"{label}.{group_number}.{number}"
                 self._write("parameter", name, 0, 0, parameter, site)
         for name, buffer in self._names.buffers():
             self._write("buffer", name, 0, 0, buffer, site)
-        now = time.perf_counter()
-        self._writer.step(self._step, label, now - self._step_began)
-        self._step += 1
-        self._counts.clear()
-        self._known.clear()
-        self._step_began = time.perf_counter()
-        if self._step >= self._settings.steps:
-            self._writer.finish()
-            raise StepsDone(0)
 
     def _label(self, optimizer: Any) -> str:
         label = self._optimizers.get(optimizer)
@@ -178,12 +209,22 @@ class Recorder:
         @functools.wraps(backward)
         def call(tensors: Any, *args: Any, **kwargs: Any) -> None:
             if not self._is_foreign():
+                if not self._settings.brief:
+                    self._kept_gradients()
                 for tensor in _tensors(tensors):
                     if not getattr(tensor, "_gpu2npu_scaled", False):
                         self._loss(tensor)
             backward(tensors, *args, **kwargs)
 
         return call
+
+    def _kept_gradients(self) -> None:
+        """Record, for each optimizer that has made a step, whether gradients are there before others are added."""
+        for optimizer, label in list(self._optimizers.items()):
+            gradients = (each.grad for group in optimizer.param_groups for each in group["params"])
+            strided = (each for each in gradients if each is not None and not each.is_sparse)
+            kept = any(bool(_on_host(each).count_nonzero()) for each in strided)
+            self._number_event("kept gradients", label, float(kept))
 
     def _loss(self, tensor: torch.Tensor) -> None:
         self._write("loss", "loss", self._number("loss", "loss"), 0, tensor, self._sites.of_caller())
@@ -207,12 +248,13 @@ class Recorder:
 
     def draw(self, kind: str, shape: tuple[int, ...], seed: int, number: int) -> None:
         """One draw of random numbers."""
-        if not self._is_foreign() and not self._depth:
-            self._writer.draw(self._step, kind, shape, seed, number, self._sites.of_caller(), self._sites)
+        if not self._is_foreign() and not self._depth and not self._settings.brief:
+            within = self._calls.stack[-1] if self._calls.stack else ""
+            self._writer.draw(self._step, kind, shape, seed, number, within, self._sites.of_caller(), self._sites)
 
     def collective(self, name: str, tensors: Any) -> None:
         """One collective, before it starts."""
-        if not self._is_foreign():
+        if not self._is_foreign() and not self._settings.brief:
             call = self._number("collective", name)
             for part, tensor in enumerate(_tensors(tensors)):
                 self._write("collective", name, call, part, tensor, self._sites.of_caller())
@@ -226,7 +268,8 @@ class Recorder:
         return number
 
     def _number_event(self, kind: str, name: str, value: float) -> None:
-        self._writer.number(self._step, kind, name, self._number(kind, name), value)
+        call, site = self._number(kind, name), self._sites.of_caller()
+        self._writer.number(self._step, kind, name, call, value, site, self._sites)
 
     def _write(self, kind: str, name: str, call: int, part: int, tensor: torch.Tensor, site: int) -> None:
         self._depth += 1

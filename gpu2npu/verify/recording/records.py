@@ -41,9 +41,11 @@ class Event:
     """One thing that happened: a tensor or a number at a place of the program, or, with neither, a draw.
 
     `kind` says which: "input" and "output" of a module, the "gradient" that reaches its output, "loss", "loss scale",
-    "rate", "parameter gradient", "parameter" and "buffer" at an optimizer step, "initial weight", "collective", "draw",
-    and "mode" of an outermost module (1 in training). `call` counts within the step. `stack` are the places of user
-    code, innermost first: a path in the project, a line.
+    "kept gradients" of an optimizer before a backward pass (1 if there are any), "rate", "parameter gradient",
+    "parameter" and "buffer" at an optimizer step, "initial weight", "weight" of a module that no optimizer trains where
+    it changed, "collective", "draw", and "mode" of an outermost module (1 in training). `call` counts within the step.
+    `stack` are the places of user code, innermost first: a path in the project, a line.
+    `within` is the module that is drawing, for a draw.
     """
 
     step: int
@@ -54,6 +56,7 @@ class Event:
     tensor: Tensor | None = None
     value: float | None = None
     stack: Stack = ()
+    within: str | None = None
 
     @property
     def key(self) -> Key:
@@ -65,10 +68,11 @@ class Event:
 class Recording:
     """The recording of one process.
 
-    `seconds` are those of each step; `reduced` the families of operators ("conv", "matmul") for which the device rounds
+    `seconds` are those of each step, `cpu` those of the process's CPUs, and `memory` the most bytes on the device until
+    its end; `reduced` the families of operators ("conv", "matmul") for which the device rounds
     float32 operands, as HF32 and TF32 do; `operators` those that a module runs on the emulated NPU, each with who
     computes it there: "numpy", "borrowed" or "fallback". `device` is the name of a real GPU, empty otherwise; `folder`
-    holds the recording, unless it comes from a file.
+    holds the recording, unless it comes from a file. `chip` is the name of the NPU, emulated or not, or empty.
     """
 
     torch: str
@@ -80,6 +84,9 @@ class Recording:
     operators: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     device: str = ""
     folder: Path | None = None
+    cpu: tuple[float, ...] = ()
+    memory: tuple[int, ...] = ()
+    chip: str = ""
 
     @property
     def losses(self) -> dict[int, float]:
@@ -120,8 +127,8 @@ def recording_of(lines: Iterable[str], sketches: Sketches, where: str) -> Record
     """
     stacks: dict[int, Stack] = {0: ()}
     events: list[Event] = []
-    seconds: list[float] = []
-    rank, world, torch, device, reduced = 0, 1, "", "", ()
+    costs: list[tuple[float, float, int]] = []
+    rank, world, torch, device, chip, reduced = 0, 1, "", "", "", ()
     operators: dict[str, tuple[tuple[str, str], ...]] = {}
     for line in lines:
         if not line.endswith("\n"):
@@ -134,28 +141,31 @@ def recording_of(lines: Iterable[str], sketches: Sketches, where: str) -> Record
         elif "site" in fields and "stack" in fields:
             stacks[fields["site"]] = tuple((path, number) for path, number in fields["stack"])
         elif "stepped" in fields:
-            seconds.append(fields["seconds"])
+            costs.append((fields["seconds"], fields.get("cpu", 0.0), fields.get("memory", 0)))
             rank, world = fields.get("rank", 0), fields.get("world", 1)
         elif "finished" in fields:
-            reduced, device = tuple(fields["reduced"]), fields["device"]
+            reduced, device, chip = tuple(fields["reduced"]), fields["device"], fields.get("chip", "")
         elif "operators" in fields:
             operators[fields["module"]] = tuple((name, kind) for name, kind in fields["operators"])
         elif "draw" in fields:
             events.append(_draw(fields, stacks))
         else:
             events.append(_event(fields, stacks, sketches))
-    return Recording(torch, tuple(events), tuple(seconds), reduced, rank, world, operators, device)
+    seconds, cpu, memory = zip(*costs, strict=True) if costs else ((), (), ())
+    place = Recording(torch, tuple(events), seconds, reduced, rank, world, operators, device)
+    return replace(place, cpu=cpu, memory=memory, chip=chip)
 
 
 def _draw(fields: dict[str, Any], stacks: dict[int, Stack]) -> Event:
     name = f"{fields['draw']}{tuple(fields['shape'])} from seed {fields['seed']}"
-    return Event(fields["step"], "draw", name, fields["number"], stack=stacks[fields["site"]])
+    place = Event(fields["step"], "draw", name, fields["number"], stack=stacks[fields["site"]])
+    return replace(place, within=fields.get("within") or None)
 
 
 def _event(fields: dict[str, Any], stacks: dict[int, Stack], sketches: Sketches) -> Event:
     place = Event(fields["step"], fields["event"], fields["name"], fields["call"])
     if "row" not in fields:
-        return replace(place, value=fields["value"])
+        return replace(place, value=fields["value"], stack=stacks[fields.get("site", 0)])
     tensor = Tensor(
         shape=tuple(fields["shape"]),
         dtype=fields["dtype"],

@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 import torch
 
+from gpu2npu.verify.recording.clock import Cost
 from gpu2npu.verify.recording.environment import Settings
 from gpu2npu.verify.recording.format import EVENTS, SKETCHES, VERSION
 from gpu2npu.verify.recording.sites import Sites
@@ -56,29 +57,42 @@ class Writer:
         self._sketches.write(summary.sketch.tobytes())
         return row
 
-    def number(self, step: int, kind: str, name: str, call: int, value: float) -> None:
+    def number(
+        self, step: int, kind: str, name: str, call: int, value: float, site: int = 0, sites: Sites | None = None
+    ) -> None:
         """One number, such as a learning rate."""
         self._opened()
-        self._line({"event": kind, "step": step, "name": name, "call": call, "value": value})
+        if sites is not None:
+            self._places(sites)
+        self._line({"event": kind, "step": step, "name": name, "call": call, "value": value, "site": site})
 
     def draw(
-        self, step: int, kind: str, shape: tuple[int, ...], seed: int, number: int, site: int, sites: Sites
+        self,
+        step: int,
+        kind: str,
+        shape: tuple[int, ...],
+        seed: int,
+        number: int,
+        within: str,
+        site: int,
+        sites: Sites,
     ) -> None:
-        """One draw of random numbers."""
+        """One draw of random numbers; `within` is the module that draws, or empty."""
         self._opened()
         self._places(sites)
-        self._line({"draw": kind, "step": step, "shape": shape, "seed": seed, "number": number, "site": site})
+        fields = {"draw": kind, "step": step, "shape": shape, "seed": seed, "number": number, "site": site}
+        self._line(fields | {"within": within} if within else fields)
 
     def operators(self, module: str, operators: list[tuple[str, str]]) -> None:
         """The operators that a module runs, each with who computes it."""
         self._opened()
         self._line({"module": module, "operators": operators})
 
-    def step(self, step: int, optimizer: str, seconds: float) -> None:
+    def step(self, step: int, optimizer: str, cost: Cost) -> None:
         """The end of one optimizer step."""
         self._opened()
         self._row_of.clear()
-        self._line({"stepped": step, "optimizer": optimizer, "seconds": round(seconds, 6)})
+        self._line({"stepped": step, "optimizer": optimizer} | asdict(cost))
         if self._lines is not None:
             self._lines.flush()
             self._sketches.flush()
@@ -87,7 +101,7 @@ class Writer:
         """Write what is left and close; harmless twice, and in a process forked from the recorded one."""
         if self._lines is None or os.getpid() != self._process:
             return
-        self._line({"finished": True, "reduced": _reduced(), "device": _device()})
+        self._line({"finished": True, "reduced": _reduced(), "device": _device(), "chip": _chip()})
         self._lines.close()
         self._sketches.close()
         self._lines = None
@@ -128,3 +142,9 @@ def _device() -> str:
     """The name of the real GPU of this process."""
     played = "gpu2npu.verify.reference.tensors" in sys.modules
     return "" if played or not torch.cuda.is_initialized() else torch.cuda.get_device_name()
+
+
+def _chip() -> str:
+    """The name of the NPU, which may be emulated; empty in a program that has none."""
+    npu: Any = getattr(torch, "npu", None)
+    return str(npu.get_device_name(0)) if npu is not None else ""

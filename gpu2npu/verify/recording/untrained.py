@@ -1,0 +1,44 @@
+"""Modules that no optimizer trains, such as averaged copies and teachers, and which of their tensors changed."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import nn
+
+_PROBED = 8  # elements of a tensor that are looked at: `.data` lets them change without a new version of the tensor
+
+
+class Untrained:
+    """Knows the parameters of optimizers that have made a step, and a few elements of all other tensors."""
+
+    def __init__(self, on_host: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        self._on_host = on_host
+        self._trained: dict[int, weakref.ref[torch.Tensor]] = {}
+        self._seen: dict[str, tuple[float, ...]] = {}
+
+    def trained_by(self, parameters: Iterable[torch.Tensor]) -> None:
+        """Learn that an optimizer has these."""
+        self._trained.update((id(each), weakref.ref(each)) for each in parameters)
+
+    def holds(self, module: nn.Module) -> bool:
+        """Return whether a module that is being called is one of these: it computes no gradients of its parameters."""
+        if getattr(module, "_is_replica", False):
+            return False
+        differentiated = torch.is_grad_enabled() and any(each.requires_grad for each in module.parameters())
+        return not differentiated and not self._is_trained(module)
+
+    def _is_trained(self, module: nn.Module) -> bool:
+        found = ((each, self._trained.get(id(each))) for each in module.parameters())
+        return any(known is not None and known() is each for each, known in found)
+
+    def has_changed(self, name: str, tensor: torch.Tensor) -> bool:
+        """Return whether elements of a tensor are others than when last asked; False when asked for the first time."""
+        flat = tensor.detach().reshape(-1)
+        few = self._on_host(flat[:: max(1, flat.numel() // _PROBED)])
+        values = tuple(few.tolist()) if not few.is_complex() else tuple(torch.view_as_real(few).reshape(-1).tolist())
+        before = self._seen.get(name)
+        self._seen[name] = values
+        return before is not None and before != values
