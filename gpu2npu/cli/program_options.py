@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -59,6 +60,36 @@ format_option = click.option(
     help="Print the verdict, or all that was compared as JSON.",
 )
 
+baseline_option = click.option(
+    "--baseline",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Losses, step times and memory of an earlier run: report what became slower or different.",
+)
+update_baseline_option = click.option(
+    "--update-baseline", is_flag=True, help="Write those of now into the file of --baseline."
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The report of a verification: a page, text or JSON, and the baseline that the program is held against."""
+
+    html: Path | None
+    form: str
+    baseline: Path | None = None
+    update_baseline: bool = False
+
+    def check(self) -> None:
+        """Refuse files in folders that do not exist, and a baseline that is not there."""
+        _check_folder("--html", self.html)
+        if self.update_baseline:
+            _check_folder("--baseline", self.baseline)
+            if self.baseline is None:
+                raise click.UsageError("--update-baseline needs --baseline, the file to write.")
+        elif self.baseline is not None and not self.baseline.is_file():
+            raise click.UsageError(f"--baseline {self.baseline}: there is no such file; --update-baseline writes it.")
+
 
 def check_program(command: Sequence[str]) -> None:
     """Refuse a missing program, and an option of ours that there is not."""
@@ -85,7 +116,6 @@ def check_requirements() -> None:
         )
 
 
-def check_page(html: Path | None) -> None:
-    """Refuse a page in a folder that does not exist."""
-    if html is not None and not html.absolute().parent.is_dir():
-        raise click.UsageError(f"--html {html}: there is no folder {html.absolute().parent}.")
+def _check_folder(option: str, file: Path | None) -> None:
+    if file is not None and not file.absolute().parent.is_dir():
+        raise click.UsageError(f"{option} {file}: there is no folder {file.absolute().parent}.")

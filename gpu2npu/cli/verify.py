@@ -7,12 +7,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
 from gpu2npu.cli.program_options import (
-    check_page,
+    Report,
+    baseline_option,
     check_program,
     check_requirements,
     check_soc,
@@ -21,7 +23,11 @@ from gpu2npu.cli.program_options import (
     npus_option,
     soc_option,
     steps_option,
+    update_baseline_option,
 )
+
+if TYPE_CHECKING:
+    from gpu2npu.verify.verdict import Side
 
 EPILOG = """
 \b
@@ -30,6 +36,9 @@ Examples:
   gpu2npu verify -i resnet --migrated out/resnet_msft --steps 50 -- -m resnet.train
   gpu2npu verify -i resnet -v 2.1.0 -o verified --html verified.html -- train.py
   gpu2npu verify -i resnet -v 2.1.0 --npus 2 -- torchrun --nproc_per_node 2 train.py
+  gpu2npu verify -i resnet -v 2.1.0 --baseline resnet.json --update-baseline -- train.py    keep what it costs now
+  gpu2npu verify -i resnet -v 2.1.0 --baseline resnet.json -- train.py                      what is slower, or different
+  gpu2npu verify -i resnet -v 2.1.0 --msprobe dump -- train.py                              dumps for `msprobe compare`
 
 \b
 On two machines:
@@ -100,6 +109,14 @@ class _VerifyGroup(LazyGroup):
 )
 @html_option
 @format_option
+@baseline_option
+@update_baseline_option
+@click.option(
+    "--msprobe",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Also dump the step at which they diverge, or the first one, of both: a new folder that msprobe reads.",
+)
 @click.pass_context
 def verify(
     ctx: click.Context,
@@ -112,6 +129,9 @@ def verify(
     output: Path | None,
     html: Path | None,
     form: str,
+    baseline: Path | None,
+    update_baseline: bool,
+    msprobe: Path | None,
 ) -> None:
     """Run a project and its migrated copy side by side, and say whether they train the same.
 
@@ -126,13 +146,21 @@ def verify(
     check_program(ctx.args)
     if (version is None) == (migrated is None):
         raise click.UsageError("Give either -v, to migrate the project, or --migrated, the folder of a migrated copy.")
-    _check_output(output, (source, migrated))
-    check_page(html)
+    _check_folder("-o", output, (source, migrated))
+    _check_folder("--msprobe", msprobe, (source, migrated))
+    report = Report(html, form, baseline, update_baseline)
+    report.check()
     check_soc(soc)
     check_requirements()
+
+    from gpu2npu.cli.verify_run import commands_of, emulated_side, original_side
+
     with _workplace(output) as folder:
         copy = _migrated(source, version, folder) if migrated is None else migrated
-        sys.exit(_verify(source.resolve(), copy.resolve(), tuple(ctx.args), folder, steps, npus, soc, html, form))
+        run, cards = commands_of(tuple(ctx.args), copy.resolve(), npus)
+        original = original_side(source.resolve(), run.original, folder / "original", steps, cards, run.shared)
+        copied = emulated_side(copy.resolve(), run.migrated, folder / "migrated", steps, soc, cards, run.shared)
+        sys.exit(_verify(original, copied, report, msprobe))
 
 
 def _refuse_options(ctx: click.Context) -> None:
@@ -142,14 +170,14 @@ def _refuse_options(ctx: click.Context) -> None:
             raise click.UsageError(f"The option {option.opts[0]} has no meaning before '{ctx.invoked_subcommand}'.")
 
 
-def _check_output(output: Path | None, projects: tuple[Path | None, ...]) -> None:
-    if output is None:
+def _check_folder(option: str, folder: Path | None, projects: tuple[Path | None, ...]) -> None:
+    if folder is None:
         return
-    if output.exists():
-        raise click.UsageError(f"-o {output}: there is such a folder already; name a new one.")
+    if folder.exists():
+        raise click.UsageError(f"{option} {folder}: there is such a folder already; name a new one.")
     for project in projects:
-        if project is not None and output.resolve().is_relative_to(project.resolve()):
-            raise click.UsageError(f"-o {output} lies in {project}, which is copied to it: name a folder elsewhere.")
+        if project is not None and folder.resolve().is_relative_to(project.resolve()):
+            raise click.UsageError(f"{option} {folder} lies in {project}, which is copied: name a folder elsewhere.")
 
 
 @contextmanager
@@ -175,21 +203,13 @@ def _migrated(source: Path, version: str | None, folder: Path) -> Path:
     return destination
 
 
-def _verify(
-    source: Path,
-    copy: Path,
-    command: tuple[str, ...],
-    folder: Path,
-    steps: int,
-    npus: int | None,
-    soc: str,
-    html: Path | None,
-    form: str,
-) -> int:
-    from gpu2npu.cli.verify_run import commands_of, emulated_side, original_side, shown
-    from gpu2npu.verify.verdict import verify
+def _verify(original: Side, migrated: Side, report: Report, msprobe: Path | None) -> int:
+    from gpu2npu.cli.verify_run import shown
+    from gpu2npu.verify.comparing.compare import Comparison
+    from gpu2npu.verify.verdict import dump, verify
 
-    run, cards = commands_of(command, copy, npus)
-    original = original_side(source, run.original, folder / "original", steps, cards, run.shared)
-    migrated = emulated_side(copy, run.migrated, folder / "migrated", steps, soc, cards, run.shared)
-    return shown(lambda progress: verify(original, migrated, progress), source, copy, steps, html, form)
+    def dumped(comparison: Comparison) -> None:
+        if msprobe is not None:
+            dump(original, migrated, comparison, msprobe)
+
+    return shown(lambda progress: verify(original, migrated, progress), original.project, migrated, report, dumped)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gpu2npu.cli.program_options import (
-    check_page,
+    Report,
+    baseline_option,
     check_program,
     check_requirements,
     check_soc,
@@ -20,6 +21,7 @@ from gpu2npu.cli.program_options import (
     npus_option,
     program_argument,
     soc_option,
+    update_baseline_option,
 )
 from gpu2npu.emulator.launch import real_torch_npu
 
@@ -45,6 +47,8 @@ are those of `gpu2npu verify`.
 @soc_option
 @html_option
 @format_option
+@baseline_option
+@update_baseline_option
 @program_argument
 def compare(
     reference: Path,
@@ -53,11 +57,14 @@ def compare(
     soc: str,
     html: Path | None,
     form: str,
+    baseline: Path | None,
+    update_baseline: bool,
     command: tuple[str, ...],
 ) -> None:
     """Compare the migrated program with REFERENCE, which `gpu2npu verify record` wrote."""
     check_program(command)
-    check_page(html)
+    report = Report(html, form, baseline, update_baseline)
+    report.check()
     check_soc(soc)
     check_requirements()
 
@@ -68,17 +75,11 @@ def compare(
         original = read_reference(reference)
     except RecordingError as error:
         raise click.UsageError(f"{error}.") from None
-    sys.exit(_compare(original, source.resolve(), npus, soc, html, form, command))
+    sys.exit(_compare(original, source.resolve(), npus, soc, report, command))
 
 
 def _compare(
-    original: Reference,
-    source: Path,
-    npus: int | None,
-    soc: str,
-    html: Path | None,
-    form: str,
-    command: tuple[str, ...],
+    original: Reference, source: Path, npus: int | None, soc: str, report: Report, command: tuple[str, ...]
 ) -> int:
     from gpu2npu.cli.verify_run import commands_of, emulated_side, real_side, shown
     from gpu2npu.verify.verdict import compare_with
@@ -90,6 +91,4 @@ def _compare(
             migrated = real_side(source, run.migrated, Path(folder), original.steps, shared)
         else:
             migrated = emulated_side(source, run.migrated, Path(folder), original.steps, soc, cards, shared)
-        return shown(
-            lambda progress: compare_with(original, migrated, progress), None, source, original.steps, html, form
-        )
+        return shown(lambda progress: compare_with(original, migrated, progress), None, migrated, report)

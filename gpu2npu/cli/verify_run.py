@@ -10,17 +10,19 @@ from pathlib import Path
 
 import click
 
+from gpu2npu.cli.program_options import Report
 from gpu2npu.cli.run import newest_release
-from gpu2npu.cli.verify_text import Losses, show_failure, show_verdict
+from gpu2npu.cli.verify_text import Losses, show_against, show_failure, show_verdict
 from gpu2npu.emulator.launch import LaunchError
 from gpu2npu.report.verify_page import verify_page
+from gpu2npu.verify.baseline import Baseline, against, read_baseline, write_baseline
 from gpu2npu.verify.commands import Commands, cards_of, commands
 from gpu2npu.verify.comparing.compare import Comparison
 from gpu2npu.verify.comparing.ranks import earliest
 from gpu2npu.verify.document import document
 from gpu2npu.verify.programs import FailedError, emulated, plain
 from gpu2npu.verify.recording.records import RecordingError
-from gpu2npu.verify.verdict import Progress, Side
+from gpu2npu.verify.verdict import Progress, Side, measure
 
 EXIT_SAME, EXIT_DIVERGED, EXIT_FAILED = 0, 1, 3
 
@@ -61,23 +63,42 @@ def real_side(project: Path, command: tuple[str, ...], folder: Path, steps: int,
 def shown(
     run: Callable[[Progress], tuple[Comparison, ...]],
     original: Path | None,
-    migrated: Path,
-    steps: int,
-    html: Path | None,
-    form: str,
+    migrated: Side,
+    report: Report,
+    then: Callable[[Comparison], None] = lambda comparison: None,
 ) -> int:
-    """Run a verification and show it; the exit code. `original` is the folder of its code, where that is there."""
-    with failures_shown(migrated), Losses(steps, sys.stderr if form == "json" else sys.stdout) as losses:
-        comparisons = run(losses.show)
-    comparison = earliest(comparisons)
-    result = document(comparison, original, migrated)
-    if html is not None:
-        _write_page(html, verify_page(result, (original or migrated).name))
-    if form == "json":
+    """Run a verification and show it; the exit code. `original` is the folder of its code, where that is there.
+
+    `then` is called with the comparison, before anything is shown of it.
+    """
+    copy, steps = migrated.project, migrated.steps
+    with failures_shown(copy), Losses(steps, sys.stderr if report.form == "json" else sys.stdout) as losses:
+        before = read_baseline(report.baseline) if report.baseline and not report.update_baseline else None
+        comparison = earliest(run(losses.show))
+        then(comparison)
+        now = measure(migrated) if report.baseline and (before or comparison.first is None) else None
+    held = against(before, now, comparison.loss_tolerances) if before and now else None
+    result = document(comparison, original, copy, held)
+    if report.html is not None:
+        _write(
+            "--html", report.html, lambda file: file.write_text(verify_page(result, (original or copy).name), "utf-8")
+        )
+    if report.form == "json":
         click.echo(json.dumps(result, indent=1))
     else:
-        show_verdict(comparison, migrated)
+        show_verdict(comparison, copy)
+        show_against(held)
+    if report.update_baseline and report.baseline:
+        _update(report.baseline, now)
     return EXIT_DIVERGED if comparison.differences else EXIT_SAME
+
+
+def _update(file: Path, baseline: Baseline | None) -> None:
+    if baseline is None:
+        click.echo(f"Note: {file} is not written, since the programs diverge.", err=True)
+        return
+    _write("--baseline", file, lambda file: write_baseline(file, baseline))
+    click.echo(f"Baseline of {len(baseline.runs)} runs: {file}.", err=True)
 
 
 @contextmanager
@@ -95,8 +116,8 @@ def failures_shown(project: Path) -> Iterator[None]:
         sys.exit(EXIT_FAILED)
 
 
-def _write_page(html: Path, page: str) -> None:
+def _write(option: str, file: Path, write: Callable[[Path], object]) -> None:
     try:
-        html.write_text(page, encoding="utf-8")
+        write(file)
     except OSError as error:
-        raise click.UsageError(f"--html {html}: {error.strerror}.") from None
+        raise click.UsageError(f"{option} {file}: {error.strerror}.") from None

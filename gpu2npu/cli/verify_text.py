@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from gpu2npu.verify.baseline import Against
 from gpu2npu.verify.comparing.causes import explain
 from gpu2npu.verify.comparing.changes import CHANGE_LIST, read_changes, touching
 from gpu2npu.verify.comparing.compare import Comparison
@@ -96,6 +97,16 @@ def show_verdict(comparison: Comparison, copy: Path) -> None:
         click.echo(f"{CHANGE_LIST}, rows {numbers}: {nearest.path}, line {nearest.start}: {nearest.message}")
     if {*comparison.migrated.reduced} != {*comparison.coarse}:
         _show_hf32(comparison)
+
+
+def show_against(held: Against | None) -> None:
+    """The changes since the baseline, a line for each."""
+    if held is None:
+        return
+    for sentence in (*held.notes, *(change.sentence for change in held.changes)):
+        click.echo(f"Baseline: {sentence}")
+    if not held.changes:
+        click.echo(f"Baseline: nothing is slower, larger or different than in {held.runs} runs before.")
 
 
 def _show_same(comparison: Comparison) -> None:

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from gpu2npu.verify.baseline import Against
 from gpu2npu.verify.comparing.causes import explain
 from gpu2npu.verify.comparing.changes import read_changes, touching
 from gpu2npu.verify.comparing.compare import Comparison, Difference, Measured
@@ -18,10 +19,10 @@ _AROUND = 3  # lines of code shown before and after one
 Document = dict[str, Any]
 
 
-def document(comparison: Comparison, original: Path | None, migrated: Path) -> Document:
+def document(comparison: Comparison, original: Path | None, migrated: Path, held: Against | None = None) -> Document:
     """The comparison of the projects in two folders; without `original`, its code is not shown.
 
-    Numbers that JSON lacks are strings: "inf" and "nan".
+    `held` is the migrated program against its baseline. Numbers that JSON lacks are strings: "inf" and "nan".
     """
     first, explanation = comparison.first, explain(comparison)
     losses = comparison.original.losses, comparison.migrated.losses
@@ -59,6 +60,26 @@ def document(comparison: Comparison, original: Path | None, migrated: Path) -> D
         },
         "differences": [_difference(each) for each in comparison.differences[:_DIFFERENCES]],
         "places": _places(comparison),
+        "baseline": None if held is None else _baseline(held),
+    }
+
+
+def _baseline(held: Against) -> Document:
+    return {
+        "runs": held.runs,
+        "notes": list(held.notes),
+        "changes": [
+            {
+                "what": change.what,
+                "step": None if change.step is None else change.step + 1,
+                "before": _number(change.before),
+                "now": _number(change.now),
+                "ratio": _number(change.ratio),
+                "noise": _number(change.noise),
+                "sentence": change.sentence,
+            }
+            for change in held.changes
+        ],
     }
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from concurrent import futures
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from gpu2npu.verify.baseline import Baseline, run_of
 from gpu2npu.verify.comparing.compare import Comparison
 from gpu2npu.verify.comparing.ranks import compare_ranks
 from gpu2npu.verify.comparing.tolerance import Tolerance, measured
@@ -16,6 +19,7 @@ from gpu2npu.verify.recording.records import Recording, RecordingError, read_rec
 
 Progress = Callable[[dict[int, float], dict[int, float]], None]
 _ROUNDING_SEEDS = (1, 2, 3)  # of as many runs that round otherwise
+_BRIEF_RUNS = 3  # of as many runs the times are taken
 _POLL = 0.5  # seconds between two looks at what was recorded
 
 
@@ -36,20 +40,32 @@ class Side:
     gpus: int = 0
     shared: bool = False
 
+    @property
+    def is_emulated(self) -> bool:
+        """Return whether its NPUs are emulated."""
+        return "GPU2NPU_NPUS" in self.environment
+
     def program(self) -> Program:
         """The program as it is."""
-        return self._program("plain", self.title, 0, ())
+        return self._program("plain", self.title)
 
     def rounding(self, coarse: tuple[str, ...]) -> list[Program]:
         """The program with every operator rounding otherwise, and as coarsely as HF32 in the families `coarse`."""
         title = f"{self.title}, rounding otherwise,"
-        return [self._program(f"rounding-{seed}", title, seed, coarse) for seed in _ROUNDING_SEEDS]
+        return [self._program(f"rounding-{seed}", title, rounding=seed, coarse=coarse) for seed in _ROUNDING_SEEDS]
 
-    def _program(self, run: str, title: str, seed: int, coarse: tuple[str, ...]) -> Program:
+    def measured(self) -> list[Program]:
+        """The program several times, recorded as little as possible: for its times."""
+        return [self._program(f"brief-{number}", self.title, brief=True) for number in range(_BRIEF_RUNS)]
+
+    def dumping(self, step: int, folder: Path) -> Program:
+        """The program until a step, counted from 0, which is dumped into a folder as mindstudio-probe does."""
+        return self._program("dump", self.title, steps=step + 1, dump=folder.absolute())
+
+    def _program(self, run: str, title: str, **settings: Any) -> Program:
         folder = self.folder / run
-        place = folder / self.project.name
-        settings = Settings(folder / "recording", place, self.steps, self.gpus, seed, coarse, self.shared)
-        return Program(title, self.project, self.command, folder, settings, self.environment)
+        wanted = Settings(folder / "recording", folder / self.project.name, self.steps, self.gpus, shared=self.shared)
+        return Program(title, self.project, self.command, folder, replace(wanted, **settings), self.environment)
 
 
 @dataclass(frozen=True)
@@ -91,6 +107,36 @@ def compare_with(reference: Reference, migrated: Side, progress: Progress) -> tu
     _watch([running], lambda: progress(losses, running.losses()))
     copy = recorded(running.program)
     return compare_ranks(reference.ranks, copy)
+
+
+def measure(migrated: Side) -> Baseline:
+    """Run the migrated program several times, one after the other, for its losses, times and memory."""
+    runs = []
+    for program in migrated.measured():
+        running = start(program)
+        _watch([running], lambda: None)
+        ranks = recorded(program)
+        runs.append(run_of(ranks, migrated.is_emulated))
+    device = f"the emulated {ranks[0].chip}" if migrated.is_emulated else ranks[0].chip
+    return Baseline(device, ranks[0].torch, migrated.command, tuple(runs))
+
+
+def dump(original: Side, migrated: Side, comparison: Comparison, folder: Path) -> None:
+    """Dump the step at which two programs diverge, or the first one, of both into a folder that mindstudio-probe reads.
+
+    The folder appears when it is complete: it holds `original` and `migrated`, each with a folder for the step.
+    """
+    step = min(comparison.first.event.step, comparison.steps - 1) if comparison.first is not None else 0
+    beside = folder.with_name(f".{folder.name}.part")
+    running = [
+        start(original.dumping(step, beside / "original")),
+        start(migrated.dumping(step, beside / "migrated")),
+    ]
+    try:
+        _watch(running, lambda: None)
+        beside.rename(folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def recorded(program: Program) -> tuple[Recording, ...]:

@@ -158,12 +158,23 @@ def test_a_reference_is_recorded_and_compared_with_another_program(tmp_path: Pat
     assert [line.split()[:2] for line in done.stdout.splitlines()[:3]] == [["step", "1"], ["step", "2"], ["step", "3"]]
     assert "3 steps on a GPU played on the CPU" in done.stdout
     shutil.rmtree(project)
-    arguments = ("compare", tmp_path / "ref.gpu2npu", "--format", "json", "--", "train.py")
+    baseline = tmp_path / "baseline.json"
+    right = tmp_path / "right"
+    right.mkdir()
+    (right / "train.py").write_text((copy / "train.py").read_text().replace("lr=0.2", "lr=0.1"))
+    keep = ("compare", tmp_path / "ref.gpu2npu", "--baseline", baseline, "--update-baseline", "--", "train.py")
+    done = verify(*keep, folder=right)
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = json.loads(baseline.read_text())["runs"]
+    assert len(runs) == 3 and runs[0]["losses"] == runs[1]["losses"] and runs[0]["memory"][0] > 8 * 16 * 4
+    arguments = ("compare", tmp_path / "ref.gpu2npu", "--format", "json", "--baseline", baseline, "--", "train.py")
     done = verify(*arguments, folder=copy)
     assert done.returncode == 1, done.stdout + done.stderr
     found = json.loads(done.stdout)
     assert (found["first"]["step"], found["first"]["cause"], found["steps"]) == (1, "other learning rate", 3)
     assert done.stderr.splitlines()[0].startswith("step   1  original ")
+    losses = [change for change in found["baseline"]["changes"] if change["what"] == "loss"]
+    assert [(change["step"], change["before"]) for change in losses] == [(2, runs[0]["losses"][1])]
 
 
 @pytest.mark.parametrize(
@@ -174,6 +185,11 @@ def test_a_reference_is_recorded_and_compared_with_another_program(tmp_path: Pat
         (["record", "-o", "nowhere/x.gpu2npu", "--", "train.py"], "there is no folder"),
         (["record", "-o", "x.gpu2npu", "--", "train.py"], "no such script"),
         (["compare", "nothing.gpu2npu", "--", "train.py"], "does not exist"),
+        (
+            ["compare", "text.gpu2npu", "--baseline", "no.json", "--", "train.py"],
+            "there is no such file; --update-baseline",
+        ),
+        (["compare", "text.gpu2npu", "--update-baseline", "--", "train.py"], "--update-baseline needs --baseline"),
         (["compare", "text.gpu2npu", "--", "train.py"], "is damaged, or no reference"),
     ],
 )

@@ -84,6 +84,7 @@ def test_a_program_that_fails_is_shown_with_the_change_near_it(tmp_path: Path) -
         (["-i", FIXTURE, "-v", "2.1.0", "--soc", "Ascend1", "--", "train.py"], "--soc"),
         (["-i", FIXTURE, "-v", "2.1.0", "-o", FIXTURE / "out", "--", "train.py"], "lies in"),
         (["-i", FIXTURE, "-v", "2.1.0", "--html", "nowhere/x.html", "--", "train.py"], "no folder"),
+        (["-i", FIXTURE, "-v", "2.1.0", "--msprobe", FIXTURE, "--", "train.py"], "--msprobe"),
         (["-i", FIXTURE, "-v", "0.4", "--", "train.py"], "0.4"),
         (["-i", FIXTURE, "-v", "2.1.0", "--", "nothing.py"], "no such script"),
     ],

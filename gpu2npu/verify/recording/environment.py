@@ -18,7 +18,8 @@ class Settings:
     how many GPUs the CPU plays, 0 for none; `rounding` is 0, or the seed with which every operator there rounds
     otherwise, and `coarse` names the families ("conv", "matmul") whose operands it rounds to HF32. `shared`: one
     process of the original is compared with several ranks, so both share a batch among cards in the same way. A
-    `brief` recording has only losses, times and memory. `dump` is the folder for a dump of the last step, as mindstudio-probe makes it.
+    `brief` recording has only losses, times and memory. `dump` is the folder for a dump of the last step, as
+    mindstudio-probe makes it.
     """
 
     folder: Path
