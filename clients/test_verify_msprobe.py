@@ -34,7 +34,8 @@ GIVEN, MADE = "Module.Net.Net.forward.0.input.0", "Module.Net.layers.0.Conv2d.fo
 
 
 def run(*command, code=0):
-    settings = {name: value for name, value in os.environ.items() if name != "GPU2NPU_NPUS"}
+    """Run a command as a user does, outside of the emulated NPU that the tests run on."""
+    settings = {name: value for name, value in os.environ.items() if not name.startswith(("GPU2NPU_", "PYTHONPATH"))}
     result = subprocess.run([str(each) for each in command], capture_output=True, text=True, check=False, env=settings)
     assert result.returncode == code, result.stdout + result.stderr
 
