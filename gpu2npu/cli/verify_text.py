@@ -97,6 +97,12 @@ def show_verdict(comparison: Comparison, copy: Path) -> None:
         click.echo(f"{CHANGE_LIST}, rows {numbers}: {nearest.path}, line {nearest.start}: {nearest.message}")
     if {*comparison.migrated.reduced} != {*comparison.coarse}:
         _show_hf32(comparison)
+    _show_compile(comparison)
+
+
+def _show_compile(comparison: Comparison) -> None:
+    if comparison.compile_switched_off:
+        click.echo("torch.compile is refused here, as neither device has a compiler: both ran without it.")
 
 
 def show_against(held: Against | None) -> None:
@@ -116,6 +122,7 @@ def _show_same(comparison: Comparison) -> None:
         place = f"{worst.original.kind} of {worst.original.name}, step {worst.original.step + 1}"
         click.echo(f"The largest difference is {worst.units:.2f} of what rounding explains: {place}.")
     _show_hf32(comparison)
+    _show_compile(comparison)
 
 
 def _show_hf32(comparison: Comparison) -> None:

@@ -32,6 +32,7 @@ def document(comparison: Comparison, original: Path | None, migrated: Path, held
         "steps": comparison.steps,
         "compared": len(comparison.measured),
         "hf32": [family for family in comparison.migrated.reduced if family in comparison.coarse],
+        "compile_switched_off": comparison.compile_switched_off,
         "rank": comparison.migrated.rank,
         "ranks": comparison.migrated.world,
         "losses": [

@@ -312,3 +312,9 @@ def test_gradients_near_the_loss_are_not_forgiven_what_rounding_does_far_from_it
     tolerance = measured(reference, [rounded])
     allowed = [tolerance.of(each) for each in reference.events]
     assert max(allowed[:2]) < 1e-4 and min(allowed[2:]) > 1e-2
+
+
+def test_a_program_that_calls_compile_is_told_that_both_ran_without(capsys: pytest.CaptureFixture[str]) -> None:
+    for original in (ORIGINAL, replace(ORIGINAL, compiles=True)):
+        show_verdict(compare(original, ORIGINAL, EXACT), Path())
+        assert ("torch.compile is refused here" in capsys.readouterr().out) == original.compiles

@@ -32,6 +32,7 @@ from torch import nn
 torch.manual_seed(1)
 assert torch.cuda.is_available()
 net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 2)).cuda()
+net = torch.compile(net)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 for _ in range(5):
     loss = net(torch.randn(4, 8).cuda()).square().mean()
@@ -173,6 +174,7 @@ def test_a_reference_is_recorded_and_compared_with_another_program(tmp_path: Pat
     found = json.loads(done.stdout)
     assert (found["first"]["step"], found["first"]["cause"], found["steps"]) == (1, "other learning rate", 3)
     assert done.stderr.splitlines()[0].startswith("step   1  original ")
+    assert found["compile_switched_off"]
     losses = [change for change in found["baseline"]["changes"] if change["what"] == "loss"]
     assert [(change["step"], change["before"]) for change in losses] == [(2, runs[0]["losses"][1])]
 

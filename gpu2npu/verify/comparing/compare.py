@@ -75,6 +75,11 @@ class Comparison:
         return min(len(self.original.seconds), len(self.migrated.seconds))
 
     @property
+    def compile_switched_off(self) -> bool:
+        """Return whether a program calls torch.compile, without which both were run."""
+        return self.original.compiles or self.migrated.compiles
+
+    @property
     def loss_tolerances(self) -> dict[int, float]:
         """The share of the loss that rounding explains, by step."""
         found: dict[int, float] = {}

@@ -68,6 +68,8 @@ class Recorder:
         optimizer.register_optimizer_step_post_hook(self._after_step)
         autograd: Any = torch.autograd
         autograd.backward = self._watching_losses(autograd.backward)
+        library: Any = torch
+        library.compile = self._watching_compile(library.compile)
         scaler: Any = torch.amp.GradScaler
         scaler.scale = self._watching_scales(scaler.scale)
         if self._settings.gpus:
@@ -215,6 +217,14 @@ class Recorder:
                     if not getattr(tensor, "_gpu2npu_scaled", False):
                         self._loss(tensor)
             backward(tensors, *args, **kwargs)
+
+        return call
+
+    def _watching_compile(self, compile_: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(compile_)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._writer.compiles = True
+            return compile_(*args, **kwargs)
 
         return call
 

@@ -73,6 +73,7 @@ class Recording:
     float32 operands, as HF32 and TF32 do; `operators` those that a module runs on the emulated NPU, each with who
     computes it there: "numpy", "borrowed" or "fallback". `device` is the name of a real GPU, empty otherwise; `folder`
     holds the recording, unless it comes from a file. `chip` is the name of the NPU, emulated or not, or empty.
+    `compiles` says that the program calls torch.compile, which is switched off.
     """
 
     torch: str
@@ -87,6 +88,7 @@ class Recording:
     cpu: tuple[float, ...] = ()
     memory: tuple[int, ...] = ()
     chip: str = ""
+    compiles: bool = False
 
     @property
     def losses(self) -> dict[int, float]:
@@ -130,6 +132,7 @@ def recording_of(lines: Iterable[str], sketches: Sketches, where: str) -> Record
     costs: list[tuple[float, float, int]] = []
     rank, world, torch, device, chip, reduced = 0, 1, "", "", "", ()
     operators: dict[str, tuple[tuple[str, str], ...]] = {}
+    compiles = False
     for line in lines:
         if not line.endswith("\n"):
             break  # the process was killed as it wrote
@@ -145,6 +148,7 @@ def recording_of(lines: Iterable[str], sketches: Sketches, where: str) -> Record
             rank, world = fields.get("rank", 0), fields.get("world", 1)
         elif "finished" in fields:
             reduced, device, chip = tuple(fields["reduced"]), fields["device"], fields.get("chip", "")
+            compiles = fields.get("compiles", False)
         elif "operators" in fields:
             operators[fields["module"]] = tuple((name, kind) for name, kind in fields["operators"])
         elif "draw" in fields:
@@ -152,8 +156,8 @@ def recording_of(lines: Iterable[str], sketches: Sketches, where: str) -> Record
         else:
             events.append(_event(fields, stacks, sketches))
     seconds, cpu, memory = zip(*costs, strict=True) if costs else ((), (), ())
-    place = Recording(torch, tuple(events), seconds, reduced, rank, world, operators, device)
-    return replace(place, cpu=cpu, memory=memory, chip=chip)
+    made = Recording(torch, tuple(events), seconds, reduced, rank, world, operators, device)
+    return replace(made, cpu=cpu, memory=memory, chip=chip, compiles=compiles)
 
 
 def _draw(fields: dict[str, Any], stacks: dict[int, Stack]) -> Event:

@@ -22,7 +22,7 @@ from gpu2npu.verify.recording.sketch import Summary
 
 
 class Writer:
-    """One process's recording on disk."""
+    """One process's recording on disk. `compiles` says that the program has called torch.compile."""
 
     def __init__(self, settings: Settings) -> None:
         self._folder = settings.folder / f"process-{os.getpid()}"
@@ -32,6 +32,7 @@ class Writer:
         self._rows = 0
         self._row_of: dict[int, tuple[Summary, int]] = {}  # of what this step has summarised
         self._sites = 1
+        self.compiles = False
         atexit.register(self.finish)
 
     def tensor(
@@ -101,7 +102,8 @@ class Writer:
         """Write what is left and close; harmless twice, and in a process forked from the recorded one."""
         if self._lines is None or os.getpid() != self._process:
             return
-        self._line({"finished": True, "reduced": _reduced(), "device": _device(), "chip": _chip()})
+        device = {"reduced": _reduced(), "device": _device(), "chip": _chip()}
+        self._line({"finished": True, "compiles": self.compiles} | device)
         self._lines.close()
         self._sketches.close()
         self._lines = None
