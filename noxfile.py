@@ -5,7 +5,6 @@ A Python that is not installed is skipped, and named so.
 
 import nox
 
-nox.options.sessions = ["lint", "tests"]
 nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_missing_interpreters = False
 
@@ -15,13 +14,3 @@ def tests(session: nox.Session) -> None:
     """Run the suite, or the part of it that is named after `--`."""
     session.install("--constraint", "constraints.txt", "--editable", ".[emulator,tables,editor,dev]")
     session.run("pytest", *(session.posargs or ["-n", "auto"]))
-
-
-@nox.session(python="3.11")
-def lint(session: nox.Session) -> None:
-    """Run the linters, the type checker and the check of import directions."""
-    session.install("--constraint", "constraints.txt", "--editable", ".[emulator,tables,editor,dev]")
-    session.run("ruff", "check", ".")
-    session.run("ruff", "format", "--check", ".")
-    session.run("mypy")
-    session.run("lint-imports")

@@ -15,7 +15,7 @@ from gpu2npu.cli.check_output import FORMATS, Shown, exit_code, show
 from gpu2npu.cli.check_repos import Rollup
 from gpu2npu.cli.file_options import file_timeout_option
 from gpu2npu.cli.near_choice import NearChoice
-from gpu2npu.cli.rule_options import RULES_HELP, with_packs
+from gpu2npu.cli.rule_options import rule_files
 
 if TYPE_CHECKING:
     from gpu2npu.project.check_request import CheckRequest
@@ -126,16 +126,7 @@ def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write there instead of printing."
 )
-@click.option(
-    "-r",
-    "--rule",
-    "rules",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    metavar="RULES.json",
-    callback=with_packs,
-    help=RULES_HELP,
-)
+@rule_files("rules")
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out what fits PATTERN. Repeatable.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="How many processes to use.")
 @file_timeout_option

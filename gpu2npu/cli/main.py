@@ -19,7 +19,7 @@ import click
 from gpu2npu import __version__
 from gpu2npu.cli.file_options import file_timeout_option
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
-from gpu2npu.cli.rule_options import RULES_HELP, with_packs
+from gpu2npu.cli.rule_options import rule_files
 from gpu2npu.cli.signals import EndedBySignal
 from gpu2npu.project.errors import OutputError, UsageError
 
@@ -101,16 +101,7 @@ Exit codes:
     metavar="VERSION",
     help="The release of torch_npu, such as 2.1.0.post3.  [default: the newest on PyPI for the version]",
 )
-@click.option(
-    "-r",
-    "--rule",
-    "rules",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    metavar="RULES.json",
-    callback=with_packs,
-    help=f"{RULES_HELP} They are applied before the built-in ones.",
-)
+@rule_files("rules")
 @click.option(
     "--rules",
     "only_rules",

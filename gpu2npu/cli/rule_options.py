@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from gpu2npu.project.errors import UsageError
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @contextmanager
@@ -33,17 +36,22 @@ def with_packs(_ctx: click.Context, _option: click.Parameter, sources: tuple[Pat
         return rule_files(sources)
 
 
-RULES_HELP = "A file or a folder of your own rules, or pack:NAME for those of an installed package. Repeatable."
-rule_files_option = click.option(
-    "-r",
-    "--rule",
-    "files",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    metavar="RULES.json",
-    callback=with_packs,
-    help=RULES_HELP,
-)
+def rule_files(parameter: str) -> Callable[[_Command], _Command]:
+    """The option -r, whose files the command takes as `parameter`."""
+    return click.option(
+        "-r",
+        "--rule",
+        parameter,
+        type=click.Path(path_type=Path),
+        multiple=True,
+        metavar="RULES.json",
+        callback=with_packs,
+        help="A file or a folder of your own rules, or pack:NAME for those of an installed package: they come before "
+        "the built-in ones. Repeatable.",
+    )
+
+
+rule_files_option = rule_files("files")
 rule_files_argument = click.argument(
     "files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...", callback=with_packs
 )

@@ -10,7 +10,7 @@ import click
 from gpu2npu.cli.rule_options import rule_files_argument, usage_errors
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.processes import available_cpus
-from gpu2npu.project.rule_examples import ExampleRun, check_user_examples, run_in_processes
+from gpu2npu.project.rule_examples import ExampleRun, check_user_examples, run_apart
 from gpu2npu.report.text import counted
 from gpu2npu.rulebook import Rule, RuleError, load_rulebook
 from gpu2npu.rulebook.conflicts import find_conflicts
@@ -66,11 +66,12 @@ def test(files: tuple[Path, ...], jobs: int | None) -> None:
         rulebook = load_rulebook(files)
     own = {path: [rule for rule in rulebook.rules if rule.file == str(path)] for path in files}
     rules = [rule for found in own.values() for rule in found]
-    runs = run_in_processes(rules, rulebook, jobs or available_cpus())
+    with usage_errors():
+        runs = {rule.id: found for rule, found in run_apart(rules, rulebook, jobs or available_cpus())}
     for path, found in own.items():
-        _show_file(path, [run for run in runs if run.rule in found])
+        _show_file(path, [run for rule in found for run in runs[rule.id]])
     _show_coverage(rules)
-    if any(run.problem is not None for run in runs):
+    if any(run.problem is not None for found in runs.values() for run in found):
         raise SystemExit(EXIT_FAILED)
 
 

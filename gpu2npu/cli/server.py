@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gpu2npu.cli.rule_options import RULES_HELP, with_packs
+from gpu2npu.cli.rule_options import rule_files
 from gpu2npu.project.check_request import CheckRequest
 from gpu2npu.project.errors import UsageError
 
@@ -26,16 +26,7 @@ The version, rules and exclusions of a project are those of its pyproject.toml o
     "-v", "--version", default="", metavar="VERSION", help="The version of PyTorch.  [default: the settings']"
 )
 @click.option("--torch-npu", default="", metavar="VERSION", help="The release of torch_npu.")
-@click.option(
-    "-r",
-    "--rule",
-    "rules",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    metavar="RULES.json",
-    callback=with_packs,
-    help=RULES_HELP,
-)
+@rule_files("rules")
 def server(stdio: bool, version: str, torch_npu: str, rules: tuple[Path, ...]) -> None:
     """Show in an editor what `check` finds, as you type: diagnostics, fixes of what a rule edits, and verdicts.
 

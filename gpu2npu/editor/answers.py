@@ -1,4 +1,4 @@
-"""What is found in a text, in the words of the language server protocol."""
+"""The findings and edits of a text, in the words of the language server protocol."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Places:
 
 
 def diagnostics(checked: Checked, codec: PositionCodec) -> Iterator[types.Diagnostic]:
-    """What is left to a person, by its severity, and each edit of a migration as information."""
+    """The findings by their severity, and each edit of a migration as information."""
     places, migrated = Places(codec, checked.text), checked.migrated
     if migrated.failure is not None:
         yield types.Diagnostic(

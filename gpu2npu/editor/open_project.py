@@ -49,7 +49,7 @@ class OpenProject:
         return None if self.tree.excludes(path) else path
 
     def migrated(self, path: str, text: bytes) -> MigratedFile:
-        """What a migration makes of a text as that file of the project."""
+        """The outcome of migrating a text as that file of the project."""
         if kind_of(path, text[:HEAD_BYTES]) is None:
             return MigratedFile(path)
         migrator = self.migrator if self.saved.get(path, text) == text else self._without_rewrite(path)
@@ -90,7 +90,7 @@ def open_project(source: Path, request: CheckRequest) -> OpenProject:
 
 
 def source_of(file: Path, folders: tuple[Path, ...]) -> Path:
-    """What a file is checked with: the innermost folder of the workspace that holds it, or else the file alone."""
+    """The project of a file: the innermost folder of the workspace that holds it, or else the file alone."""
     holding = [folder for folder in folders if file.is_relative_to(folder)]
     return max(holding, key=lambda folder: len(folder.parts), default=file)
 

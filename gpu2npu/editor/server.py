@@ -67,7 +67,13 @@ def _publish_findings(server: LanguageServer, session: Session) -> None:
 
 
 def _answer_questions(server: LanguageServer, session: Session) -> None:
-    """Answer what stands at a place, and how it can be mended."""
+    """Answer what stands at a place, and how it can be mended. A wrong setting was said when the text was checked."""
+
+    def checked_now(uri: str, text: str) -> Checked | None:
+        try:
+            return _checked(session, uri, text)
+        except UsageError:
+            return None
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     async def hover(params: types.HoverParams) -> types.Hover | None:
@@ -77,7 +83,7 @@ def _answer_questions(server: LanguageServer, session: Session) -> None:
         at = Places(document.position_codec, text).position(params.position)
 
         def answer() -> str:
-            checked = _checked(session, uri, text)
+            checked = checked_now(uri, text)
             return checked.hover(at) if checked is not None else ""
 
         shown = await session.work(answer)
@@ -88,11 +94,11 @@ def _answer_questions(server: LanguageServer, session: Session) -> None:
         uri = params.text_document.uri
         document = server.workspace.get_text_document(uri)
         text = document.source
-        checked = await session.work(lambda: _checked(session, uri, text))
+        checked = await session.work(lambda: checked_now(uri, text))
         return list(actions(checked, document.position_codec, params)) if checked is not None else []
 
 
 def _checked(session: Session, uri: str, text: str) -> Checked | None:
-    """What is found in the text of a file; None for one that is not a file of this machine."""
+    """Check the text of a file; None for one that is not a file of this machine."""
     name = to_fs_path(uri)
     return session.check(name, text) if name is not None else None

@@ -20,7 +20,7 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found in one version of a text, which a file would keep as the bytes `source`."""
+    """The outcome of checking one version of a text, which a file would keep as the bytes `source`."""
 
     project: OpenProject
     path: str
@@ -58,7 +58,7 @@ class Session:
         return await asyncio.get_running_loop().run_in_executor(self.worker, work)
 
     def check(self, name: str, text: str) -> Checked | None:
-        """What a migration makes of a file's text; None for a file that is not looked into, or was never saved and is
+        """Check a file's text; None for a file that is not looked into, or was never saved and is
         in no folder that is open.
 
         Raises UsageError where the settings of its project cannot be used.

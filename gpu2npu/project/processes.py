@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for_any
@@ -59,7 +59,7 @@ def in_processes(
     tasks: Sequence[_Task],
     jobs: int,
     seconds: Callable[[_Task], float | None] = lambda task: None,
-) -> Iterator[tuple[_Task, _Answer | Exception]]:
+) -> Generator[tuple[_Task, _Answer | Exception], None, None]:
     """Each task with its answer as it is done, or with what it raised; a TaskEndedError where there is neither.
 
     `seconds` says how long a task may take by the clock, None for as long as it likes. Where the iteration is left

@@ -17,8 +17,6 @@ from gpu2npu.rulebook.kinds import PatternMatch
 from gpu2npu.rulebook.rule import Example
 from gpu2npu.support.releases import RELEASES, VERSIONS, known_version, torch_npu_versions, unknown_version
 
-# Rules whose examples take longer than a process takes to start.
-_WORTH_PROCESSES = 100
 # How long the examples of one rule may take by the clock. A search that takes too long says so much earlier; this is
 # for the expressions that evade its limit, as (?:(?:(?:a?){1000}){1000}){1000} does.
 _SECONDS = 60.0
@@ -42,22 +40,29 @@ def run_examples(rules: Iterable[Rule], rulebook: Rulebook) -> Iterator[ExampleR
             yield run_example(rule, index, example, rulebook)
 
 
-def run_in_processes(rules: Sequence[Rule], rulebook: Rulebook, jobs: int) -> list[ExampleRun]:
-    """Run the examples of some rules by up to `jobs` processes; the runs in the order of the rules."""
-    if jobs == 1 or len(rules) < _WORTH_PROCESSES or not can_start_processes():
-        return list(run_examples(rules, rulebook))
-    parts = [tuple(rules[start::jobs]) for start in range(jobs)]
-    runs = []
-    for _, answer in in_processes(partial(_runs, rulebook), parts, jobs):
-        if isinstance(answer, Exception):
-            raise answer
-        runs += answer
-    places = {rule.id: place for place, rule in enumerate(rules)}
-    return sorted(runs, key=lambda run: (places[run.rule.id], run.index))
+def run_apart(
+    rules: Sequence[Rule], rulebook: Rulebook, jobs: int = 1
+) -> Generator[tuple[Rule, list[ExampleRun]], None, None]:
+    """Run the examples of some rules by up to `jobs` processes that can be ended; each rule with its runs, once done.
+
+    Raises:
+        RuleError: The examples of a rule come to no end.
+    """
+    runs = partial(_runs, rulebook)
+    if not (can_start_processes() and can_fork()):
+        yield from ((rule, runs(rule)) for rule in rules)
+        return
+    with closing(in_processes(runs, rules, jobs, lambda rule: _SECONDS)) as answers:
+        for rule, answer in answers:
+            if isinstance(answer, TaskEndedError):
+                raise RuleError(f"{rule.file}: the examples of the rule '{rule.id}' come to no end.")
+            if isinstance(answer, Exception):
+                raise answer
+            yield rule, answer
 
 
-def _runs(rulebook: Rulebook, rules: tuple[Rule, ...]) -> list[ExampleRun]:
-    return list(run_examples(rules, rulebook))
+def _runs(rulebook: Rulebook, rule: Rule) -> list[ExampleRun]:
+    return list(run_examples([rule], rulebook))
 
 
 def run_example(rule: Rule, index: int, example: Example, rulebook: Rulebook) -> ExampleRun:
@@ -73,34 +78,16 @@ def run_example(rule: Rule, index: int, example: Example, rulebook: Rulebook) ->
 
 
 def check_user_examples(rulebook: Rulebook) -> None:
-    """Run the examples of all rules that are not built in, each rule's in a process that can be ended.
+    """Run the examples of all rules that are not built in.
 
     Raises:
         RuleError: One fails: its rule cannot be trusted.
     """
-    with closing(_first_failures(rulebook)) as failures:
-        for rule, answer in failures:
-            if isinstance(answer, TaskEndedError):
-                raise RuleError(f"{rule.file}: the examples of the rule '{rule.id}' come to no end.")
-            if isinstance(answer, Exception):
-                raise answer
-            if answer is not None:
-                raise RuleError(answer)
-
-
-def _first_failures(rulebook: Rulebook) -> Generator[tuple[Rule, str | Exception | None], None, None]:
-    users = [rule for rule in rulebook.rules if not rule.builtin]
-    check = partial(_first_failure, rulebook)
-    if can_start_processes() and can_fork():
-        yield from in_processes(check, users, 1, lambda rule: _SECONDS)
-    else:
-        yield from ((rule, check(rule)) for rule in users)
-
-
-def _first_failure(rulebook: Rulebook, rule: Rule) -> str | None:
-    """Return a sentence about the first example of a rule that fails."""
-    failed = (example_failure(run) for run in run_examples([rule], rulebook) if run.problem is not None)
-    return next(failed, None)
+    with closing(run_apart([rule for rule in rulebook.rules if not rule.builtin], rulebook)) as done:
+        for _, runs in done:
+            for run in runs:
+                if run.problem is not None:
+                    raise RuleError(example_failure(run))
 
 
 def example_failure(run: ExampleRun) -> str:

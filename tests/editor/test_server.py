@@ -149,5 +149,6 @@ def test_a_wrong_setting_is_said(edit: Callable[..., None], tmp_path: Path) -> N
         editor.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
         message = await editor.messages.get()
         assert message.type is types.MessageType.Error and "0.4" in message.message
+        assert await editor.actions("train.py", 4) == [] and await editor.hover("train.py", 4, 16) == ""
 
     edit(session)
