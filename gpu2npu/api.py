@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpu2npu.project.check_request import CheckRequest
+from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.errors import OutputError as OutputError
 from gpu2npu.project.errors import UsageError as UsageError
-from gpu2npu.project.parts import parts_of
 from gpu2npu.project.request import Request
+from gpu2npu.project.tree.parts import parts_of
 from gpu2npu.records import Change, Finding, MigratedFile
 from gpu2npu.report.check_result import Cause, CheckResult, Part, Readiness
 from gpu2npu.report.tables import CHANGE_LIST, HEADERS, PLACE_HEADER, change_rows, place_rows
@@ -192,7 +192,8 @@ def check_project(
     Raises:
         UsageError: A source cannot be checked, or a version, a chip or a rule file cannot be used.
     """
-    from gpu2npu.project import check, check_request
+    from gpu2npu.project.check import request as check_request
+    from gpu2npu.project.check import session
     from gpu2npu.report.causes import causes_of
 
     request = CheckRequest(
@@ -205,7 +206,7 @@ def check_project(
         jobs=jobs,
         chips=check_request.named_chips(soc),
     )
-    result, _ = check.check_project(request)
+    result, _ = session.check_project(request)
     return _checked(result, causes_of(result.places()))
 
 

@@ -18,15 +18,15 @@ from os.path import relpath
 from pathlib import Path
 
 from gpu2npu.engine import migrate_source
-from gpu2npu.project.analysis import Wish, analyse_project
-from gpu2npu.project.analysis_modes import MODES
-from gpu2npu.project.check import check_project
-from gpu2npu.project.check_request import CheckRequest
-from gpu2npu.project.discovery import discover
+from gpu2npu.project.analyse.modes import MODES
+from gpu2npu.project.analyse.session import Wish, analyse_project
+from gpu2npu.project.check.request import CheckRequest
+from gpu2npu.project.check.session import check_project
 from gpu2npu.project.migration import preview_project
 from gpu2npu.project.migrator import prepare_engine
-from gpu2npu.project.mirror import read_files
 from gpu2npu.project.request import Request, check_request
+from gpu2npu.project.tree.discovery import discover
+from gpu2npu.project.tree.mirror import read_files
 from gpu2npu.records import Change, FileRewrite, Finding, FindingKind, MigratedFile
 from gpu2npu.report.tables import (
     PERFORMANCE_ADVICE,

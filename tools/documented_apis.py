@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpu2npu.project.check import check_project
-from gpu2npu.project.check_request import CheckRequest
+from gpu2npu.project.check.request import CheckRequest
+from gpu2npu.project.check.session import check_project
 from gpu2npu.records import FindingKind
 from gpu2npu.support.documented import DOCUMENTED
 

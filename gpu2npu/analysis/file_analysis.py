@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeVar
 
-from gpu2npu.analysis.affinity import affinity_advice
-from gpu2npu.analysis.affinity_fixes import fixed
+from gpu2npu.analysis.affinity.advice import affinity_advice
+from gpu2npu.analysis.affinity.fixes import fixed
 from gpu2npu.analysis.code import Code
-from gpu2npu.analysis.limit_findings import limit_findings
-from gpu2npu.analysis.numeric_advice import numeric_advice
-from gpu2npu.analysis.torch_apis import torch_api_findings
+from gpu2npu.analysis.torch_apis.calls import torch_api_findings
+from gpu2npu.analysis.torch_apis.limits import limit_findings
+from gpu2npu.analysis.torch_apis.numeric_advice import numeric_advice
 from gpu2npu.engine.npu_branches import other_branches
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.formats.nodes import FormatError

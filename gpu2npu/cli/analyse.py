@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EXIT_COMPLETE = 0
 EXIT_INCOMPLETE = 1
 
-# Named here, and defined in project/analysis_modes.py, so that --help need not load the engine.
+# Named here, and defined in project/analyse/modes.py, so that --help need not load the engine.
 MODE_NAMES = ("torch_apis", "third_party", "affinity_apis", "dynamic_shape")
 DEFAULT_MODES = ("torch_apis", "affinity_apis")
 
@@ -113,8 +113,8 @@ def analyse(
     """
     from gpu2npu.cli.console import progress_shown
     from gpu2npu.cli.signals import end_cleanly_when_asked
-    from gpu2npu.project.analysis import Wish, analyse_project
-    from gpu2npu.project.analysis_modes import MODES
+    from gpu2npu.project.analyse.modes import MODES
+    from gpu2npu.project.analyse.session import Wish, analyse_project
     from gpu2npu.project.config import read_config, with_config
     from gpu2npu.project.request import Request
 

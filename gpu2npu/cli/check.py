@@ -18,7 +18,7 @@ from gpu2npu.cli.near_choice import NearChoice
 from gpu2npu.cli.rule_options import rule_files
 
 if TYPE_CHECKING:
-    from gpu2npu.project.check_request import CheckRequest
+    from gpu2npu.project.check.request import CheckRequest
     from gpu2npu.report.check_result import CheckResult
 
 # What --fail-on takes: a kind or a severity, each with what is worse, from the worst; "any" kind, or "never".
@@ -210,8 +210,8 @@ def check(
     Reads SRC, folders or files, and writes nothing but the report. - is standard input.
     """
     from gpu2npu.cli.signals import end_cleanly_when_asked
-    from gpu2npu.project.cache_folder import default_cache_dir
-    from gpu2npu.project.check_request import CheckRequest, named_chips
+    from gpu2npu.project.cache.folder import default_cache_dir
+    from gpu2npu.project.check.request import CheckRequest, named_chips
 
     request = CheckRequest(
         sources=sources,
@@ -258,8 +258,8 @@ def _ids(lists: Sequence[str]) -> tuple[str, ...]:
 
 def _check_one(request: CheckRequest, shown: Shown, stdin_name: str) -> int:
     from gpu2npu.cli.console import progress_shown
-    from gpu2npu.project.check import check_project
-    from gpu2npu.project.standard_input import check_text
+    from gpu2npu.project.check.session import check_project
+    from gpu2npu.project.check.standard_input import check_text
     from gpu2npu.report.text import one_line
 
     with progress_shown(shown.quiet or not sys.stderr.isatty()) as progress:

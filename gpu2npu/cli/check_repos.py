@@ -14,7 +14,7 @@ from gpu2npu.cli.check_output import EXIT_CLEAN, exit_code, write, write_bytes
 from gpu2npu.project.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpu2npu.project.check_request import CheckRequest
+    from gpu2npu.project.check.request import CheckRequest
     from gpu2npu.report.check_result import CheckedRepository
     from gpu2npu.report.rollup import LastRun
 
@@ -39,10 +39,10 @@ class Rollup:
 
 def check_many(request: CheckRequest, listed: Path, shown: Rollup, address: str | None) -> int:
     """Check each repository of a list; returns the exit code. `address` is that of an executor, None for processes."""
+    from gpu2npu.project.check.last_run import read_last_run
+    from gpu2npu.project.check.repositories import check_repositories, read_repositories
     from gpu2npu.project.executors import open_executor
-    from gpu2npu.project.last_run import read_last_run
     from gpu2npu.project.processes import available_cpus
-    from gpu2npu.project.repos import check_repositories, read_repositories
     from gpu2npu.report.check_json import repository_line
 
     paths = read_repositories(listed)

@@ -9,11 +9,11 @@ import click
 from gpu2npu.cli.rule_options import rule_files_option, usage_errors
 from gpu2npu.engine import ProjectContext, scan_project
 from gpu2npu.project.config import CONFIG_NAME, read_config, with_config
-from gpu2npu.project.discovery import discover
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.explain import Explanation, explain_line
-from gpu2npu.project.mirror import read_files
 from gpu2npu.project.request import Request
+from gpu2npu.project.tree.discovery import discover
+from gpu2npu.project.tree.mirror import read_files
 from gpu2npu.rulebook import Rulebook, load_rulebook
 from gpu2npu.rulebook.expression import ExpressionTimeError
 from gpu2npu.rulebook.select import select_rules

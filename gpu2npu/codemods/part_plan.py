@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpu2npu.codemods.amp_model import amp_model
 from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.codemods.data_parallel import data_parallel
+from gpu2npu.codemods.data_parallel.conversion import data_parallel
 from gpu2npu.codemods.generated import beside_programs
 from gpu2npu.codemods.modelarts import modelarts
 from gpu2npu.codemods.places import in_order

@@ -10,11 +10,11 @@ from pathlib import Path
 from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
 from gpu2npu.project.analysing_migrator import AnalysingMigrator
-from gpu2npu.project.check_request import CheckRequest, SourceTree, source_trees
-from gpu2npu.project.discovery import discover, listed
+from gpu2npu.project.check.request import CheckRequest, SourceTree, source_trees
 from gpu2npu.project.engine_migrator import EngineMigrator
 from gpu2npu.project.migrator import prepare_migration
-from gpu2npu.project.mirror import read_files
+from gpu2npu.project.tree.discovery import discover, listed
+from gpu2npu.project.tree.mirror import read_files
 from gpu2npu.python.names import Names
 from gpu2npu.python.source import SourceError, read_source
 from gpu2npu.python.tree import TreeError

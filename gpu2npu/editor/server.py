@@ -10,7 +10,7 @@ from gpu2npu import __version__
 from gpu2npu.editor.answers import FIX_ALL, Places, actions, diagnostics
 from gpu2npu.editor.open_project import resolved
 from gpu2npu.editor.session import Checked, Session
-from gpu2npu.project.check_request import CheckRequest
+from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.errors import UsageError
 
 _KINDS = [types.CodeActionKind.QuickFix, FIX_ALL]

@@ -13,8 +13,8 @@ from gpu2npu.codemods.project_plan import plan_codemods
 from gpu2npu.engine import ProjectContext, may_have_trigger, scan_project, without_own
 from gpu2npu.engine.context import may_use_device
 from gpu2npu.formats.dispatch import may_concern, migrate_file
+from gpu2npu.project.cache.project_facts import ProjectFacts, ProjectFactsCache
 from gpu2npu.project.errors import UsageError
-from gpu2npu.project.gathered import Gathered, GatheredCache
 from gpu2npu.project.rule_examples import check_user_examples
 from gpu2npu.python.search_path import search_folders
 from gpu2npu.records import MigratedFile
@@ -67,7 +67,7 @@ class EngineMigrator:
         root: Path,
         sources: Mapping[str, bytes],
         codemods: CodemodChoice = DEFAULT_CHOICE,
-        kept: GatheredCache | None = None,
+        kept: ProjectFactsCache | None = None,
         spread: Spread = map,
     ) -> EngineMigrator:
         """Load the rules and collect what they need to know of the whole project.
@@ -84,14 +84,14 @@ class EngineMigrator:
             rulebook = without_own(select_rules(whole, rules.only, rules.skip), sources, root.name)
             wanted = replace(codemods, data_parallel=any(rule.id == "data-parallel" for rule in rulebook.rules))
             facts = _facts(rules, rulebook, version, wanted)
-            gathered = kept.get(facts) if kept is not None else None
-            if gathered is not None:
-                context = _context(gathered, version, root, sources)
-                return cls(rulebook, context, gathered.plan)
+            found = kept.get(facts) if kept is not None else None
+            if found is not None:
+                context = _context(found, version, root, sources)
+                return cls(rulebook, context, found.plan)
             context = scan_project(sources, rulebook, version, _Reader(root), root)
             plan = plan_codemods(sources, context, wanted, spread)
             if kept is not None and not plan.failures:  # time or memory may have run out
-                kept.put(facts, Gathered(context.own_members, context.taken_names, plan, context.parameters))
+                kept.put(facts, ProjectFacts(context.own_members, context.taken_names, plan, context.parameters))
             return cls(rulebook, context, plan)
         except (RuleError, CodemodError) as error:
             raise UsageError(str(error)) from error
@@ -104,15 +104,15 @@ def _facts(rules: RuleChoice, rulebook: Rulebook, version: str, codemods: Codemo
     return version, files, ids, replace(codemods, excluded=frozenset()), sorted(codemods.excluded)
 
 
-def _context(gathered: Gathered, version: str, root: Path, sources: Mapping[str, bytes]) -> ProjectContext:
+def _context(found: ProjectFacts, version: str, root: Path, sources: Mapping[str, bytes]) -> ProjectContext:
     return ProjectContext(
         version=version,
         files=frozenset(sources),
         read=_Reader(root),
         root=root,
-        own_members=gathered.own_members,
-        taken_names=gathered.taken_names,
-        parameters=gathered.parameters,
+        own_members=found.own_members,
+        taken_names=found.taken_names,
+        parameters=found.parameters,
         folders=search_folders(sources),
         uses_device=may_use_device(sources, root),
     )

@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpu2npu import __version__
-from gpu2npu.analysis.cuda_sources import native_places
-from gpu2npu.analysis.native_files import is_native
+from gpu2npu.analysis.cuda_cpp.native_files import is_native
+from gpu2npu.analysis.cuda_cpp.sources import native_places
 from gpu2npu.formats.kinds import kind_of, needs_head
-from gpu2npu.project.discovery import Tree, discover
 from gpu2npu.project.migrator import Migrator, Prepare, prepare_migration
-from gpu2npu.project.mirror import add_file, finish_folders, mirror, read_files, read_head, replace_content
 from gpu2npu.project.planning import PartPlanning
 from gpu2npu.project.processes import available_cpus
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.request import Place, Request, check_request
-from gpu2npu.project.staging import staged
+from gpu2npu.project.tree.discovery import Tree, discover
+from gpu2npu.project.tree.mirror import add_file, finish_folders, mirror, read_files, read_head, replace_content
+from gpu2npu.project.tree.staging import staged
 from gpu2npu.project.workers import migrate_files
 from gpu2npu.records import MigratedFile, Outcome, PathNote
 from gpu2npu.report.launcher import LAUNCHER_NAME, trains_on_several_cards, write_launcher

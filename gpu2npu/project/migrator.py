@@ -13,8 +13,8 @@ from gpu2npu.support.limits import DEFAULT_CHIP
 
 if TYPE_CHECKING:
     from gpu2npu.codemods.plan import Spread
+    from gpu2npu.project.cache.project_facts import ProjectFactsCache
     from gpu2npu.project.engine_migrator import EngineMigrator
-    from gpu2npu.project.gathered import GatheredCache
 
 
 class Migrator(Protocol):
@@ -56,7 +56,7 @@ def prepare_engine(
     root: Path,
     sources: Mapping[str, bytes],
     codemods: CodemodChoice,
-    kept: GatheredCache | None = None,
+    kept: ProjectFactsCache | None = None,
     *,
     spread: Spread = map,
 ) -> EngineMigrator:
@@ -73,7 +73,7 @@ def prepare_migration(
     root: Path,
     sources: Mapping[str, bytes],
     codemods: CodemodChoice,
-    kept: GatheredCache | None = None,
+    kept: ProjectFactsCache | None = None,
     *,
     spread: Spread = map,
     chips: tuple[str, ...] = (DEFAULT_CHIP,),

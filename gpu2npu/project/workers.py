@@ -13,8 +13,8 @@ from functools import partial
 
 from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.garbage import collect_after, uncollected
-from gpu2npu.project.order import imports_first
 from gpu2npu.project.processes import TaskEndedError, TimeLimitError, can_start_processes, in_processes
+from gpu2npu.project.tree.order import imports_first
 from gpu2npu.records import MigratedFile
 
 # Takes the bytes of a file and its path in the project.

@@ -1,6 +1,6 @@
 """The outcome of `gpu2npu check`, of which every format of its report is a view: text, JSON, SARIF, annotations, HTML.
 
-Made by project/check.py; a writer computes nothing but what is counted here.
+Made by project/check/session.py; a writer computes nothing but what is counted here.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpu2npu.cli.analyse import DEFAULT_MODES, MODE_NAMES, analyse
-from gpu2npu.project.analysis_modes import MODES
+from gpu2npu.project.analyse.modes import MODES
 from gpu2npu.project.errors import UsageError
 
 HEADERS = {

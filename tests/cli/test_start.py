@@ -46,7 +46,7 @@ def test_help_imports_none_of_the_engine() -> None:
 def test_a_check_of_what_was_checked_before_imports_no_engine(small: Path) -> None:
     first, second = (loaded_by("check", small, "-v", "2.1.0", "--fail-on", "never") for _ in range(2))
     assert first.issuperset(NOT_FOR_KEPT) and first.isdisjoint(HEAVY)
-    assert "gpu2npu.project.kept_tree" in second
+    assert "gpu2npu.project.check.stored_tree" in second
     assert second.isdisjoint({*HEAVY, *NOT_FOR_KEPT})
 
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from gpu2npu.project.check import check_project
-from gpu2npu.project.check_request import CheckRequest
+from gpu2npu.project.check.request import CheckRequest
+from gpu2npu.project.check.session import check_project
 from gpu2npu.records import FindingKind, Severity
 from gpu2npu.report.causes import causes_of
 from gpu2npu.report.check_result import Verdict

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from gpu2npu.project import executors
-from gpu2npu.project.check_request import CheckRequest
+from gpu2npu.project.check.repositories import check_repositories
+from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.executors import answers, open_executor
-from gpu2npu.project.repos import check_repositories
 
 
 def half(number: int) -> int:

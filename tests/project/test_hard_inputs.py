@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from gpu2npu.project.analysis import Wish, analyse_project
-from gpu2npu.project.analysis_modes import MODES
-from gpu2npu.project.check import check_project
-from gpu2npu.project.check_request import CheckRequest
+from gpu2npu.project.analyse.modes import MODES
+from gpu2npu.project.analyse.session import Wish, analyse_project
+from gpu2npu.project.check.request import CheckRequest
+from gpu2npu.project.check.session import check_project
 from gpu2npu.project.migration import migrate_project
-from gpu2npu.project.mirror import LARGEST_OTHER, LARGEST_PYTHON, read_files
 from gpu2npu.project.request import Request
+from gpu2npu.project.tree.mirror import LARGEST_OTHER, LARGEST_PYTHON, read_files
 
 IMPORT = "import torch\n"
 PLACE = "torch.cuda.synchronize()\n"

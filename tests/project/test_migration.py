@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import pytest
 
-from gpu2npu.project.analysis import Wish, analyse_project
-from gpu2npu.project.analysis_modes import MODES
+from gpu2npu.project.analyse.modes import MODES
+from gpu2npu.project.analyse.session import Wish, analyse_project
 from gpu2npu.project.errors import OutputError, UsageError
 from gpu2npu.project.migration import migrate_project, preview_project
 from gpu2npu.project.request import Request

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu2npu.project.check import check_project
-from gpu2npu.project.check_request import CheckRequest
+from gpu2npu.project.check.request import CheckRequest
+from gpu2npu.project.check.session import check_project
 from gpu2npu.project.migration import migrate_project
 from gpu2npu.project.request import Request
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu2npu.project.check import check_project
-from gpu2npu.project.check_request import CheckRequest
+from gpu2npu.project.check.request import CheckRequest
+from gpu2npu.project.check.session import check_project
 
 HEAD = "import torch\nimport torch.distributed as dist\nfrom torch import nn\nfrom torch.nn import functional as F\n"
 SNIPPETS = {

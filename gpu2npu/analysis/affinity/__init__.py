@@ -1,0 +1,1 @@
+"""Code that torch_npu has a faster operator for."""

@@ -1,0 +1,1 @@
+"""A project's own C++ and CUDA sources, what builds them and what calls them."""

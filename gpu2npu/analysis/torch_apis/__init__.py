@@ -1,0 +1,1 @@
+"""The torch APIs that a file uses: what the NPU lacks, refuses or computes otherwise."""

@@ -1,0 +1,178 @@
+"""The torch APIs that a file calls and that the NPU lacks, runs on the CPU, or of which no table says anything.
+
+Functions and classes are found by what their names mean, methods by the type of what they are called on.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from gpu2npu.analysis.code import Code, is_asked_about, is_decorator
+from gpu2npu.analysis.done_calls import keyword
+from gpu2npu.analysis.torch_apis.guards import guarded
+from gpu2npu.engine.torch_library import of_torch
+from gpu2npu.python.scopes import Scope
+from gpu2npu.python.syntax import string_value
+from gpu2npu.python.types import TENSOR
+from gpu2npu.records import Finding, FindingKind, Severity
+from gpu2npu.rulebook.in_code import TORCH_API
+from gpu2npu.rulebook.kinds.base import SEVERITIES
+from gpu2npu.support.documented import documented
+from gpu2npu.support.torch_results import torch_results
+from gpu2npu.support.verdicts import Verdict, VerdictKind, is_torch_api, verdict
+
+_KINDS = {
+    VerdictKind.FALLBACK: FindingKind.FALLBACK,
+    VerdictKind.UNSUPPORTED: FindingKind.UNSUPPORTED,
+    VerdictKind.UNKNOWN: FindingKind.UNKNOWN,
+}
+# What the rules of the migration answer for, and torch_npu's own names, which they check.
+_OF_RULES = ("torch.cuda", "torch.backends.cuda", "torch.backends.cudnn", "torch.version", "torch_npu", "torch.npu",
+             "torch.Tensor.cuda", "torch.Tensor.is_cuda", "torch.nn.Module.cuda", "torch.distributed.is_hccl_available",
+             "torch.distributed.Backend.HCCL")  # fmt: skip
+# Code for other devices: it does nothing where there is an NPU.
+_OTHER_DEVICES = ("torch.xpu", "torch.mps", "torch.hpu", "torch.mlu", "torch.musa", "torch.mtia", "torch.neuron",
+    "torch.cpu", "torch.backends.mps", "torch.backends.mkldnn", "torch.backends.mkl", "torch.backends.nnpack",
+    "torch.backends.openmp", "torch.backends.xnnpack", "torch.backends.cpu", "torch.sdaa", "torch.supa", "torch.gcu",
+    "torch.ops.hpu", "torch.ops.xpu", "torch.ops.torch_ipex", "torch.ops.torch_mlu", "torch.ops.sdaa")  # fmt: skip
+# What works on files, processes and programs: that no table has a name of these says nothing.
+_OF_HOST = ("torch.multiprocessing", "torch.serialization", "torch.hub", "torch.utils.data", "torch.utils.hooks",
+    "torch.fx", "torch.package", "torch.testing", "torch.futures", "torch.return_types", "torch.random",
+    "torch.FloatTensor", "torch.LongTensor", "torch.IntTensor", "torch.BoolTensor", "torch.HalfTensor",
+    "torch.DoubleTensor", "torch.ByteTensor", "torch.ShortTensor", "torch.CharTensor", "torch.BFloat16Tensor",
+    "torch.classes")  # fmt: skip
+# A member of a dtype: what has it is something else, which may be a dtype as well.
+_OF_DTYPE = re.compile(r"torch\.(?:u?int|float|bfloat|complex|q?u?int)\d+\w*\..*|torch\.(?:bool|half|double|long)\..*")
+_GUARDED = "The program asks first or goes on without it: look whether its other way is good enough."
+# Classes whose methods have verdicts of their own, besides those of the class.
+_TENSOR_CLASS = "torch.Tensor"
+_MODULE = "torch.nn.Module"
+_RECEIVERS = (_TENSOR_CLASS, _MODULE)
+# What runs where a line is written that the advice shows: PyTorch's own backend for it generates no code for the NPU.
+_COMPILE = "torch.compile"
+
+
+def torch_api_findings(code: Code, version: str) -> list[Finding]:
+    """The findings of one code, in the order of their places; nothing for what works on the NPU."""
+    found: dict[tuple[object, str], Finding] = {}
+    for node, api in _uses(code, version):
+        judged = known_verdict(api, version)
+        span = code.file.span(node)
+        kind, text, severity = _KINDS[judged.kind], message(judged), verdict_severity(judged)
+        advice = _sentence(judged.advice)
+        if judged.later and guarded(code.file, node, judged.api.rpartition(".")[2]):
+            kind, text, severity, advice = FindingKind.REVIEW, f"{text} {_GUARDED}", Severity.NOTE, _GUARDED
+        finding = Finding(span, TORCH_API, kind, judged.api, text, severity, advice)
+        found.setdefault((span, judged.api), finding)
+    return sorted(found.values(), key=lambda finding: (finding.span, finding.api))
+
+
+def verdict_severity(judged: Verdict) -> Severity:
+    """The severity of an API that has something to say of it: where the facts know what to write instead, a change."""
+    if (judged.kind is VerdictKind.UNSUPPORTED and judged.advice) or judged.api == _COMPILE:
+        return Severity.CHANGE
+    return SEVERITIES[_KINDS[judged.kind]]
+
+
+def message(judged: Verdict) -> str:
+    """The evidence, and what to do."""
+    return " ".join(filter(None, map(_sentence, (judged.evidence, judged.advice))))
+
+
+def _sentence(text: str) -> str:
+    text = text.strip().rstrip(".")
+    return f"{text if _NAME.match(text) else f'{text[:1].upper()}{text[1:]}'}." if text else ""
+
+
+# A sentence that starts with a name, whose letters mean something.
+_NAME = re.compile(r"\w+(?:::|[._])\w")
+
+
+@cache
+def known_verdict(api: str, version: str) -> Verdict:
+    """The verdict of `api`, or of the public spelling of a name that code takes from the module which defines it."""
+    judged = verdict(api, version)
+    parts = api.split(".")
+    if judged.kind is not VerdictKind.UNKNOWN or not parts[-1][:1].isupper() or documented(api) is not None:
+        return judged
+    for index in range(len(parts) - 2, 0, -1):
+        public = verdict(".".join((*parts[:index], *parts[index + 1 :])), version)
+        if public.kind is not VerdictKind.UNKNOWN and parts[index].islower():
+            return public
+    return judged
+
+
+def _uses(code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
+    """Each place that uses an API worth reporting, and the API."""
+    for call, scope in code.calls:
+        function = call.func
+        qualified = code.qualified(function, scope)
+        if qualified is not None and of_torch(qualified):
+            if not (qualified == _COMPILE and _gives_backend(call)) and _is_told(qualified, version, called=True):
+                yield function, qualified
+        elif isinstance(function, ast.Attribute) and _worth_asking(function.attr, version):
+            yield from _method(function, scope, code, version)
+    for node, scope in code.mentions:
+        qualified = code.qualified(node, scope)
+        called = is_decorator(node, code.file)
+        if qualified is None or not of_torch(qualified) or not _is_told(qualified, version, called):
+            continue
+        if not is_asked_about(node, code.file):
+            yield node, qualified
+
+
+@cache
+def _is_told(api: str, version: str, called: bool) -> bool:
+    """Tell whether there is something to report of a use of `api`. A name that is not called may not be an API."""
+    if _OF_DTYPE.fullmatch(api) or _is_in(api, _OF_RULES) or _is_in(api, _OTHER_DEVICES) or not is_torch_api(api):
+        return False
+    if not called and api.startswith("torch.ops."):
+        return False  # an operator as a key of a table, or for a function that registers something for it
+    kind = known_verdict(api, version).kind
+    if kind is VerdictKind.UNKNOWN:
+        return called and (documented(api) is not None or not _is_in(api, _OF_HOST))
+    return kind in _KINDS
+
+
+def _gives_backend(call: ast.Call) -> bool:
+    """Tell whether a call of torch.compile names a backend of its own, for which the rules answer."""
+    backend = keyword(call, "backend")
+    return backend is not None and string_value(backend) != "inductor"
+
+
+def _is_in(api: str, spaces: tuple[str, ...]) -> bool:
+    return any(api == space or api.startswith(f"{space}.") for space in spaces)
+
+
+@cache
+def _worth_asking(method: str, version: str) -> bool:
+    """Tell whether a method of this name is something to report where the receiver is torch's: most are not, and then
+    nobody needs to know the receiver."""
+    return any(_method_is_told(owner, method, version) for owner in _RECEIVERS)
+
+
+def _method_is_told(owner: str, method: str, version: str) -> bool:
+    kind = known_verdict(f"{owner}.{method}", version).kind
+    if kind is VerdictKind.UNKNOWN:
+        # What a mapping has too may be meant for one, whatever an annotation says.
+        return owner == _TENSOR_CLASS and method in torch_results().methods and not hasattr(dict, method)
+    # Annotations say Tensor of what is a list by then: a list has this method, and no tensor of that release has.
+    return kind in (VerdictKind.FALLBACK, VerdictKind.UNSUPPORTED) and not hasattr(list, method)
+
+
+def _method(function: ast.Attribute, scope: Scope, code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
+    """A method of one certain receiver."""
+    owners = code.types.owners(code.types.of(function.value, scope), function.attr)
+    if len(owners) != 1:
+        return
+    owner = owners.pop()
+    if owner == TENSOR:
+        owner = _TENSOR_CLASS
+    elif owner.startswith("torch.nn."):
+        owner = _MODULE
+    api = f"{owner}.{function.attr}"
+    if owner in _RECEIVERS and not _is_in(api, _OF_RULES) and _method_is_told(owner, function.attr, version):
+        yield function, api

@@ -1,0 +1,1 @@
+"""DataParallel becomes DistributedDataParallel, with what the program around it needs for that."""

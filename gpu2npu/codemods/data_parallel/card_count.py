@@ -1,0 +1,136 @@
+"""Wrapping under a condition: it is about the number of processes now, not of the cards that one process sees."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpu2npu.codemods.data_parallel.wrapping import Wrap, argument
+from gpu2npu.codemods.imports import RULE, spelling
+from gpu2npu.codemods.places import GroupEdit, Step, reported
+from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.python.blocks import block_of
+from gpu2npu.python.nodes import walk
+from gpu2npu.python.scopes import Assigned
+from gpu2npu.python.syntax import DEFINITIONS
+from gpu2npu.records import FindingKind
+
+_MESSAGE = "There is one process for each card: their number is the world size."
+_COUNT = "torch.cuda.device_count"
+# Conditions that ask whether there is a card at all, or whether the model is wrapped already.
+_ALWAYS_SO = re.compile(
+    r"is_available|\b(no_|use_|with_|has_|is_)?(cuda|npu|gpu)\b|isinstance|hasattr|> *0$|>= *1$", re.IGNORECASE
+)
+_ABOUT_CARDS = re.compile(r"gpu|npu|card|cuda|parallel|distributed|device|ids\b", re.IGNORECASE)
+_SOME = re.compile(r"(>|!=)\s*0$|>=\s*1$")
+_CHECK = (
+    "With several processes the model must be wrapped here, or each trains a model of its own: "
+    "write `if torch.distributed.get_world_size() > 1:`, or start the program so that the condition holds."
+)
+_LEFT_BEFORE = (
+    "With several processes the model must be wrapped below, or each trains a model of its own: return here only if "
+    "`torch.distributed.get_world_size() == 1`, or start the program so that the condition does not hold."
+)
+
+
+def by_world_size(wrap: Wrap) -> Iterator[Step]:
+    """The condition that a wrap stands under, asked of the processes; a finding where it is about something else."""
+    for condition in _conditions(wrap):
+        found = list(_counts(wrap, condition))
+        yield from found
+        test = wrap.file.code(condition.test)
+        always = all(_ALWAYS_SO.search(part) for part in re.split(r"\band\b", test))
+        if not found and "get_world_size" not in test and not always:
+            yield reported(wrap.file, condition.test, test, _CHECK, FindingKind.REVIEW)
+    for condition in _left_before(wrap):
+        test = wrap.file.code(condition.test)
+        if _ABOUT_CARDS.search(test) and not re.search("is_available|device_count|isinstance|hasattr", test):
+            yield reported(wrap.file, condition.test, test, _LEFT_BEFORE, FindingKind.REVIEW)
+
+
+def _left_before(wrap: Wrap) -> Iterator[ast.If]:
+    """`if not args.multi_gpu: return model` above the wrap in its function."""
+    file = wrap.file
+    for node in file.above(wrap.call):
+        if isinstance(node, DEFINITIONS):
+            return
+        if isinstance(node, ast.stmt):
+            block = block_of(file, node)
+            before = block[: next(index for index, part in enumerate(block) if part is node)]
+            if not isinstance(file.parents[node], ast.Module):
+                yield from (part for part in before if isinstance(part, ast.If) and _returns_value(part))
+
+
+def _returns_value(condition: ast.If) -> bool:
+    return any(isinstance(end, ast.Return) and end.value is not None for end in walk(*condition.body))
+
+
+def _conditions(wrap: Wrap) -> Iterator[ast.If | ast.IfExp]:
+    """The nearest condition above the wrap in its function."""
+    for node in wrap.file.above(wrap.call):
+        if isinstance(node, DEFINITIONS):
+            return
+        if isinstance(node, (ast.If, ast.IfExp)) and not _is_guard(wrap.file, node):
+            yield node
+            return
+
+
+def _is_guard(file: ParsedFile, node: ast.If | ast.IfExp) -> bool:
+    return "__name__" in file.code(node.test)
+
+
+def _counts(wrap: Wrap, condition: ast.If | ast.IfExp) -> Iterator[Step]:
+    """The counts of cards in a condition and under it, where the condition depends on one."""
+    file = wrap.file
+    dist = spelling(file, "torch.distributed")
+    counts = [
+        node
+        for node in walk(condition.test)
+        if (_is_count(file, node) or _counts_ids(wrap, node)) and _asks_for_several(file, node)
+    ]
+    named = [count for node in walk(condition.test) for count in _assigned_counts(file, node)]
+    if not counts and not named:
+        return
+    yield from ((file, edit) for edit in dist.edits)
+    for node in (*counts, *named):
+        yield file, _world_size(file, node, dist.name)
+    body = [condition.body] if isinstance(condition, ast.IfExp) else condition.body
+    start, end = file.bounds(wrap.whole)
+    for node in walk(*body):
+        if _is_count(file, node) and not start <= file.bounds(node)[0] < end:
+            yield file, _world_size(file, node, dist.name)
+
+
+def _world_size(file: ParsedFile, count: ast.AST, dist: str) -> GroupEdit:
+    return GroupEdit(file.bounds(count), f"{dist}.get_world_size()", RULE, _MESSAGE)
+
+
+def _is_count(file: ParsedFile, node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and file.qualified(node.func) == _COUNT
+
+
+def _asks_for_several(file: ParsedFile, count: ast.AST) -> bool:
+    """Return whether a count is used otherwise than in a comparison that only asks for a first card, as `count > 0`."""
+    comparison = file.parents[count]
+    return not (isinstance(comparison, ast.Compare) and _SOME.search(file.code(comparison)) is not None)
+
+
+def _counts_ids(wrap: Wrap, node: ast.AST) -> bool:
+    """`len(gpus)` where the wrap has `device_ids=gpus`."""
+    ids = argument(wrap.call, 1, "device_ids")
+    return isinstance(node, ast.Call) and ids is not None and wrap.file.code(node) == f"len({wrap.file.code(ids)})"
+
+
+def _assigned_counts(file: ParsedFile, node: ast.AST) -> Iterator[ast.AST]:
+    """The counts that the only assignment to a name, or to an attribute of `self`, takes."""
+    scope = file.scope_of(node)
+    bindings: list[object] = []
+    if isinstance(node, ast.Name):
+        found = scope.lookup(node.id)
+        bindings = list(found[1]) if found is not None else []
+    elif isinstance(node, ast.Attribute) and file.code(node.value) == "self":
+        owner = scope.enclosing_class()
+        bindings = [assigned for assigned, _ in owner.attributes.get(node.attr, ())] if owner is not None else []
+    if len(bindings) == 1 and isinstance(bindings[0], Assigned) and bindings[0].whole is not None:
+        yield from (part for part in walk(bindings[0].whole) if _is_count(file, part))

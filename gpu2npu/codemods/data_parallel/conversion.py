@@ -1,0 +1,180 @@
+"""DataParallel becomes DistributedDataParallel, and the program around it has one process for each card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from gpu2npu.codemods.choice import CodemodChoice
+from gpu2npu.codemods.data_parallel.card_count import by_world_size
+from gpu2npu.codemods.data_parallel.certainty import Obstacle, is_part, obstacle, own_group, whole_model
+from gpu2npu.codemods.data_parallel.cpu_moves import keep_on_card
+from gpu2npu.codemods.data_parallel.files.rank_zero import on_rank_zero
+from gpu2npu.codemods.data_parallel.loaders.conversion import shard_loaders
+from gpu2npu.codemods.data_parallel.one_npu import on_one_npu
+from gpu2npu.codemods.data_parallel.own_card import on_own_card
+from gpu2npu.codemods.data_parallel.process_group import set_up
+from gpu2npu.codemods.data_parallel.references import (
+    Reference,
+    find_references,
+    follow,
+    report_functions,
+    report_subclass,
+    staying,
+)
+from gpu2npu.codemods.data_parallel.reviews import is_called_twice, review
+from gpu2npu.codemods.data_parallel.single_card import last_move, single_card_entry, wrap_below, wrap_target
+from gpu2npu.codemods.data_parallel.spelling import api_of
+from gpu2npu.codemods.data_parallel.unused_parameters import parts_left_out
+from gpu2npu.codemods.data_parallel.wrapping import Wrap, distributed, find_wraps, kept_name, target_of
+from gpu2npu.codemods.entry import Entries, Entry, find_entries
+from gpu2npu.codemods.places import GroupEdit, Step, by_file, plain, reported, taken_over
+from gpu2npu.codemods.program import Program
+from gpu2npu.records import FileRewrite, FindingKind
+
+_MULTI_CARD = "multi-card"  # the trait that asks for a launcher
+
+
+def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]:
+    """Rewrite the wraps of programs that train, and the script for one card that is to train on many, with all that
+    follows from it; report the wraps that stay. Raises CodemodError if there is no such script."""
+    single = None if choice.main is None else single_card_entry(program, choice.main, choice.target_model)
+    wraps = list(find_wraps(program)) if choice.data_parallel else []
+    programs = Entries(find_entries(program, {wrap.file.path for wrap in wraps}))
+    obstacles = _obstacles(program, wraps, programs)
+    steps = [
+        reported(wrap.file, wrap.call, api_of(wrap.file, wrap.call.func), found.message, FindingKind.UNSUPPORTED)
+        for wrap, found in obstacles.items()
+        if not found.one_npu
+    ]
+    rewritten = [wrap for wrap in wraps if wrap not in obstacles]
+    running = {entry for wrap in rewritten for entry in programs.that_run(wrap.file, wrap.call)}
+    started = [entry for entry in programs.all if entry in running]
+    if single is not None and all(entry.file is not single.file for entry in started):
+        steps += wrap_target(program, single, choice.target_model)
+        started.append(single)
+    steps += _rewritten(program, choice, rewritten, Entries(started), single)
+    single_npu = {wrap: found for wrap, found in obstacles.items() if found.one_npu}
+    steps += taken_over(
+        program, steps, by_file(_on_one_npu(program, single_npu, rewritten, programs, Entries(started)))
+    )
+    for codemod in (shard_loaders, on_rank_zero) if started else ():
+        steps += taken_over(program, steps, codemod(program, [entry.file.path for entry in started]))
+    rewrites = by_file(_with_other_programs(steps, started, program))
+    homes = {entry.file.path for entry in started}
+    return {
+        path: replace(rewrite, traits=frozenset({_MULTI_CARD})) if path in homes else rewrite
+        for path, rewrite in rewrites.items()
+    }
+
+
+def _obstacles(program: Program, wraps: Sequence[Wrap], programs: Entries) -> dict[Wrap, Obstacle]:
+    """Return what keeps wraps from being rewritten; where a program has to stay one process, all of its wraps."""
+    running = {wrap: programs.that_run(wrap.file, wrap.call) for wrap in wraps}
+    found = {wrap: each for wrap in wraps if (each := obstacle(program, wrap, running[wrap])) is not None}
+    alone = {entry: each for wrap, each in found.items() if each.one_process for entry in running[wrap]}
+    for wrap in wraps:
+        reasons = [alone[entry] for entry in running[wrap] if entry in alone]
+        if reasons and not (wrap in found and found[wrap].one_npu):
+            found[wrap] = reasons[0]
+    return found
+
+
+def _on_one_npu(
+    program: Program,
+    obstacles: Mapping[Wrap, Obstacle],
+    rewritten: Sequence[Wrap],
+    programs: Entries,
+    started: Entries,
+) -> Iterator[Step]:
+    """The models that go to one NPU without a wrapper."""
+    gone = {wrap.call.func for wrap in obstacles}
+    named = {reference.file.path for reference in _references(program) if reference.node not in gone}
+    for wrap, why in obstacles.items():
+        running = programs.that_run(wrap.file, wrap.call)
+        yield from on_one_npu(program, wrap, why, running, started, wrap.file.path in named)
+
+
+def _rewritten(
+    program: Program, choice: CodemodChoice, wraps: Sequence[Wrap], started: Entries, single: Entry | None
+) -> Iterator[Step]:
+    """The programs with one process for each card, and the wraps in DistributedDataParallel."""
+    for entry in started.all:
+        yield from set_up(entry)
+    yield from review(program, wraps, started)
+    targets = [(wrap.file, target_of(wrap)) for wrap in wraps]
+    wrapped = frozenset(file.code(target) for file, target in targets if target is not None)
+    yield from keep_on_card(started, wrapped, choice.target_model if single is not None else None)
+    for wrap in wraps:
+        yield from parts_left_out(program, wrap)
+    yield from on_own_card(started)
+    if choice.data_parallel:
+        for wrap in wraps:
+            yield from by_world_size(wrap)
+        yield from _whole_models(program, wraps, started)
+        yield from _named_otherwise(program, wraps)
+        yield from _wrapped(program, wraps, started)
+
+
+def _named_otherwise(program: Program, wraps: Sequence[Wrap]) -> Iterator[Step]:
+    """Yield the steps for what names DataParallel, or its function, without being one of the wraps."""
+    yield from report_functions(program)
+    stays = _staying(program, wraps)
+    for reference in _references(program):
+        yield from report_subclass(reference)
+        if reference.is_test and wraps:
+            yield from follow(reference, reference.file.path in stays)
+
+
+def _references(program: Program) -> Sequence[Reference]:
+    return program.once(find_references, lambda: list(find_references(program)))
+
+
+def _staying(program: Program, wraps: Sequence[Wrap]) -> frozenset[str]:
+    return staying(_references(program), [wrap.call for wrap in wraps])
+
+
+def _wrapped(program: Program, wraps: Sequence[Wrap], started: Entries) -> Iterator[Step]:
+    """The wraps in DistributedDataParallel."""
+    stays = _staying(program, wraps)
+    for wrap in wraps:
+        if is_part(wrap):
+            yield from kept_name(wrap)
+            continue
+        programs = started.that_run(wrap.file, wrap.call)
+        running = {file for entry in programs for file in entry.files.values()}
+        yield from distributed(wrap, wrap.file.path in stays, is_called_twice(program, wrap, running))
+
+
+def _whole_models(program: Program, wraps: Sequence[Wrap], started: Entries) -> Iterator[Step]:
+    """Wrap the models of which only parts were wrapped."""
+    models = {}
+    for wrap in wraps:
+        whole = whole_model(wrap) if is_part(wrap) else None
+        if whole is not None:
+            models[wrap.file.scope_of(wrap.call), whole[0]] = wrap, whole[1]
+    for (_, name), (wrap, statement) in models.items():
+        below = last_move(wrap.file, statement, name)
+        for entry in started.that_run(wrap.file, wrap.call):
+            yield from wrap_below(program, entry, wrap.file, below, name)
+
+
+def _with_other_programs(steps: Sequence[Step], started: Sequence[Entry], program: Program) -> Iterator[Step]:
+    """The steps, for programs besides that run the same code: what needs a process group gets one there too, and to
+    write files takes none."""
+    asking = [(file, step) for file, step in steps if isinstance(step, GroupEdit)]
+    done = {entry.file.path for entry in started}
+    found = find_entries(program, {file.path for file, _ in asking})
+    others = Entries(entry for entry in found if entry.file.path not in done and own_group(entry) is None)
+    needing: set[Entry] = set()
+    for file, step in steps:
+        if not isinstance(step, GroupEdit):
+            yield file, step
+            continue
+        running = others.that_run_at(file, step.place[0])
+        if step.alone is None:
+            needing.update(running)
+        yield file, plain(step, step.alone if step.alone is not None and running else step.text)
+    for entry in others.all:
+        if entry in needing:
+            yield from set_up(entry)

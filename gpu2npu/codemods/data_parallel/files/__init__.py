@@ -1,0 +1,1 @@
+"""The files that a program of several ranks writes and reads."""

@@ -1,0 +1,267 @@
+"""Files are written by rank 0 only: checkpoints, results and logs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from gpu2npu.codemods.data_parallel.files.card_loads import load_on_cpu
+from gpu2npu.codemods.data_parallel.files.checkpoint_loads import wait_before_loads
+from gpu2npu.codemods.data_parallel.files.writes import (
+    RANK,
+    WORDS,
+    Effect,
+    Effects,
+    opens_to_write,
+    opens_to_write_call,
+)
+from gpu2npu.codemods.data_parallel.files.written_paths import is_safe_by_itself, read_by_all
+from gpu2npu.codemods.entry_files import dataflow_of
+from gpu2npu.codemods.imports import RULE, spelling
+from gpu2npu.codemods.places import is_skipped
+from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.python.blocks import begins_line, indent_step, line_below, lines_to_indent, same_line, start_of
+from gpu2npu.python.concrete import argument_bounds, outer_bounds
+from gpu2npu.python.dataflow import Dataflow
+from gpu2npu.python.nodes import walk
+from gpu2npu.python.place import CallPlace, Place
+from gpu2npu.python.reachability import is_main_guard
+from gpu2npu.python.syntax import FUNCTIONS, WITHS, Function, arguments, blocks, is_unpacked, string_value
+from gpu2npu.python.text import indentation, newline_of
+from gpu2npu.records import Code, FileRewrite
+
+_MESSAGE = "Rank 0 writes files, and the others do not."
+_LOG_FILES = frozenset({"logging.FileHandler", "logging.basicConfig"})
+_OPEN = (
+    "Every rank writes to this file: write it under `if dist.get_rank() == 0:`, or put dist.get_rank() into its name."
+)
+_ALONE = "Every rank writes this file: put the call into a line of its own under `if dist.get_rank() == 0:`."
+_TOGETHER = (
+    "Every rank writes this file. Compute what it gets in a line before, on all ranks (a model wrapped in "
+    "DistributedDataParallel waits for all of them), and write it under `if dist.get_rank() == 0:`."
+)
+_GOES_ON = (
+    "Every rank writes this file and goes on with it, and not all ranks may come by here: write it under "
+    "`if dist.get_rank() == 0:` and call dist.barrier() where all do, before the others use it; or write it under a "
+    "name of the process's own, and put it in place by os.replace."
+)
+
+
+def on_rank_zero(program: Program, entries: Sequence[str]) -> dict[str, FileRewrite]:
+    """Let only rank 0 of the programs that start at `entries` write files: the smallest groups of statements that do
+    nothing else are put under `if dist.get_rank() == 0:`.
+
+    Folders are made so that two ranks may make the same; wandb is silent on the other ranks. A statement that writes
+    what takes all ranks to compute is left, with a finding. Prints stay: each rank has a log of its own.
+    """
+    flow = dataflow_of(program, entries, WORDS)
+    effects = Effects(flow)
+    rewriting = Rewriting(RULE)
+    gated: list[Place[ast.stmt]] = []
+    for file in flow.files.values():
+        code = _Code(file, file.path in entries)
+        own: set[ast.AST] = set()
+        for owner in walk(file.tree):
+            if not isinstance(owner, (ast.mod, ast.stmt, ast.ExceptHandler, ast.match_case)):
+                continue
+            for block in blocks(owner):
+                if begins_line(file, block[0]) and code.runs(block[0]) and not code.is_inside(block[0], own):
+                    for group in _groups(effects, file, block):
+                        own.update(group)
+                        _leave_to_rank_zero(flow, file, group, rewriting)
+        gated += [
+            Place(file, statement) for statement in sorted(own, key=file.bounds) if isinstance(statement, ast.stmt)
+        ]
+        for call in file.nodes(ast.Call):
+            if not code.is_inside(call, own):
+                _rewrite_call(effects, code, Place(file, call), rewriting)
+    wait_before_loads(flow, gated, rewriting)
+    load_on_cpu(flow, rewriting)
+    return rewriting.files()
+
+
+class _Code:
+    """The code of one file; `is_entry` says that the file is started."""
+
+    def __init__(self, file: ParsedFile, is_entry: bool) -> None:
+        self.file = file
+        self.is_entry = is_entry
+        self._asking: dict[ast.AST, bool] = {}
+
+    def runs(self, node: ast.AST) -> bool:
+        """Return whether a node may run on all ranks of a process group, and not while a file is open for writing."""
+        above = list(self.file.above(node))
+        in_function = any(isinstance(part, FUNCTIONS) for part in above)
+        if not self.is_entry and (not in_function or any(map(is_main_guard, above))):
+            return False
+        return not self._is_written(node) and not self._asks_for_rank(above)
+
+    def _is_written(self, node: ast.AST) -> bool:
+        """Return whether a node is in the body of a `with` that opens a file to write it."""
+        below = node
+        for part in self.file.above(node):
+            if isinstance(part, WITHS) and below in part.body and opens_to_write(part):
+                return True
+            below = part
+        return False
+
+    def _asks_for_rank(self, above: Sequence[ast.AST]) -> bool:
+        """Return whether the code around a node, or before it in its function, looks at the rank already."""
+        for node in above:
+            if isinstance(node, (ast.If, *FUNCTIONS)):
+                if node not in self._asking:
+                    self._asking[node] = self._asks(node)
+                if self._asking[node]:
+                    return True
+                if isinstance(node, FUNCTIONS):
+                    return False
+        return False
+
+    def _asks(self, node: ast.If | Function) -> bool:
+        if isinstance(node, ast.If):
+            return RANK.search(self.file.code(node.test)) is not None
+        if any(RANK.search(self.file.code(decorator)) for decorator in node.decorator_list):
+            return True
+        tests = [part for part in node.body if isinstance(part, ast.If) and self._asks(part)]
+        return any(isinstance(part, ast.Return) for test in tests for part in walk(*test.body))
+
+    def is_inside(self, node: ast.AST, others: set[ast.AST]) -> bool:
+        """Return whether a node is in one of some others."""
+        return any(part in others for part in self.file.above(node))
+
+
+def _groups(effects: Effects, file: ParsedFile, block: Sequence[ast.stmt]) -> Iterator[list[ast.stmt]]:
+    """The runs of statements of a block that write files, with what they print and the folders they make between."""
+    run: list[tuple[list[ast.stmt], Effect]] = []
+    position = 0
+    while position < len(block):
+        line = same_line(file, block[position])
+        position += len(line)
+        effect = effects.of_block(file, line) if not is_skipped(file, line[0]) else Effect.OTHER
+        if effect is not Effect.OTHER:
+            run.append((line, effect))
+            continue
+        yield from _trimmed(run)
+        run = []
+    yield from _trimmed(run)
+
+
+def _trimmed(run: Sequence[tuple[list[ast.stmt], Effect]]) -> Iterator[list[ast.stmt]]:
+    """A run from the first statement that writes (or makes a folder) to the last that writes."""
+    writes = [index for index, (_, effect) in enumerate(run) if effect is Effect.WRITE]
+    if not writes:
+        return
+    first = next(index for index, (_, effect) in enumerate(run) if effect in {Effect.WRITE, Effect.FOLDER})
+    yield [statement for line, _ in run[first : writes[-1] + 1] for statement in line]
+
+
+def _leave_to_rank_zero(flow: Dataflow, file: ParsedFile, group: Sequence[ast.stmt], rewriting: Rewriting) -> None:
+    """Let rank 0 write, and the others wait where they go on with the file; report it where they cannot wait."""
+    if is_safe_by_itself(file, group):
+        return
+    reading = read_by_all(flow, file, group)
+    if reading is not None and reading.wait is None:
+        rewriting.report(file, group[0], "dist.barrier", _GOES_ON)
+        return
+    _gate(file, group, rewriting)
+    if reading is not None and reading.wait is not None:
+        _wait_below(file, reading.wait, rewriting)
+
+
+def _wait_below(file: ParsedFile, statement: ast.stmt, rewriting: Rewriting) -> None:
+    """A barrier below a statement."""
+    dist = spelling(file, "torch.distributed")
+    at, newline = line_below(file, statement), newline_of(file.text)
+    missing = "" if file.text[:at].endswith(("\n", "\r")) else newline
+    line = f"{missing}{indentation(file.text, start_of(file, statement))}{dist.name}.barrier(){newline}"
+    rewriting.ask_group(file, (at, at), line, "All ranks wait for the file that rank 0 writes.")
+
+
+def _gate(file: ParsedFile, group: Sequence[ast.stmt], rewriting: Rewriting) -> None:
+    """Put statements under `if dist.get_rank() == 0:`, each line one step further in, but not those within strings."""
+    dist = spelling(file, "torch.distributed")
+    rewriting.add(file, dist.edits)
+    start = start_of(file, group[0])
+    step, newline = indent_step(file), newline_of(file.text)
+    indent = indentation(file.text, start)
+    condition = f"if {dist.name}.get_rank() == 0:{newline}{indent}{step}"
+    alone = f"if not {dist.name}.is_initialized() or {dist.name}.get_rank() == 0:{newline}{indent}{step}"
+    rewriting.ask_group(file, (start, start), condition, _MESSAGE, alone)
+    for line in lines_to_indent(file, group):
+        rewriting.put(file, line, line, step, _MESSAGE)
+
+
+def _rewrite_call(effects: Effects, code: _Code, call: CallPlace, rewriting: Rewriting) -> None:
+    """Calls that are not gated: folders, wandb, log files, and what takes all ranks to compute."""
+    file, node = call.file, call.node
+    name = file.qualified(node.func)
+    effect = effects.of_call(call)
+    opens = (name in _LOG_FILES and _names_file(node, name)) or opens_to_write_call(node)
+    if effect not in {Effect.FOLDER, Effect.WRITE} and name != "wandb.init" and not opens:
+        return
+    if is_skipped(file, node) or not code.runs(node):
+        return
+    if effect is Effect.FOLDER:
+        _allow_existing(call, name, rewriting)
+    elif name == "wandb.init":
+        _silence(call, rewriting)
+    elif opens:
+        rewriting.report(file, node, name or "open", _OPEN)
+    else:
+        advice = _ALONE if effects.has_local_arguments(call) else _TOGETHER
+        rewriting.report(file, node, name or file.code(node.func), advice)
+
+
+def _names_file(call: ast.Call, name: str | None) -> bool:
+    return name == "logging.FileHandler" or any(keyword.arg == "filename" for keyword in call.keywords)
+
+
+def _allow_existing(call: CallPlace, name: str | None, rewriting: Rewriting) -> None:
+    """Another rank may have made the folder a moment ago."""
+    node, file = call.node, call.file
+    given = arguments(node)
+    if any(map(is_unpacked, given)) or any(keyword.arg == "exist_ok" for keyword in node.keywords):
+        return
+    message = "Another rank may make the folder first."
+    if name == "os.mkdir":
+        if not isinstance(node.func, ast.Attribute) or len(given) != 1:
+            return
+        end = file.bounds(node.func)[1]
+        rewriting.put(file, end - len(node.func.attr), end, "makedirs", message)
+    elif name != "os.makedirs" and not _is_path(node):
+        return
+    end = _end_of_arguments(call)
+    rewriting.put(file, end, end, ", exist_ok=True" if given else "exist_ok=True", message)
+
+
+def _end_of_arguments(call: CallPlace) -> int:
+    """Return the offset at which a call's last argument ends; if it has none, the offset of the first."""
+    spans = argument_bounds(call.file, call.node)
+    return spans[-1][1] if spans else call.file.bounds(call.node)[1] - 1
+
+
+def _is_path(call: ast.Call) -> bool:
+    """Return whether `x.mkdir(...)` is that of a pathlib.Path: other things with a mkdir take the folder's name."""
+    return not call.args and all(keyword.arg in {"parents", "mode"} for keyword in call.keywords)
+
+
+def _silence(call: CallPlace, rewriting: Rewriting) -> None:
+    node, file = call.node, call.file
+    dist = spelling(file, "torch.distributed")
+    first = f"if {dist.name}.get_rank() == 0 else 'disabled'"
+    alone = f"if not {dist.name}.is_initialized() or {dist.name}.get_rank() == 0 else 'disabled'"
+    given = next((keyword.value for keyword in node.keywords if keyword.arg == "mode"), None)
+    if given is not None and RANK.search(file.code(given)):
+        return
+    rewriting.add(file, dist.edits)
+    message = "Rank 0 keeps the records of the run."
+    if given is not None:
+        start, end = outer_bounds(file, given)
+        plain = string_value(given) is not None or isinstance(given, ast.Attribute)
+        value: tuple[Code, ...] = ((start, end), " ") if plain else ("(", (start, end), ") ")
+        rewriting.ask_group(file, (start, end), (*value, first), message, (*value, alone))
+        return
+    end = _end_of_arguments(call)
+    mode = f"{', ' if arguments(node) else ''}mode=None "
+    rewriting.ask_group(file, (end, end), mode + first, message, mode + alone)

@@ -1,0 +1,1 @@
+"""The DataLoaders of a program whose ranks share each batch."""

@@ -1,0 +1,102 @@
+"""The dataset of a DataLoader call, which a sampler needs too: it is made once and gets a name."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from gpu2npu.codemods.data_parallel.loaders.call import LoaderCall
+from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.python.blocks import own_lines, same_line
+from gpu2npu.python.concrete import outer_bounds
+from gpu2npu.python.dataflow import Dataflow
+from gpu2npu.python.place import CallPlace
+from gpu2npu.python.syntax import COMPREHENSIONS, FORS, FUNCTIONS, WITHS, blocks, dotted_name, last_name
+from gpu2npu.records import Code
+
+
+def is_plain(node: ast.AST) -> bool:
+    """Return whether an expression can be written twice: names, attributes of names, and items of them under a key."""
+    if isinstance(node, ast.Subscript):
+        return is_plain(node.value) and isinstance(node.slice, (ast.Name, ast.Attribute, ast.Constant))
+    return dotted_name(node) is not None
+
+
+def is_iterable(flow: Dataflow, call: LoaderCall) -> bool:
+    """Return whether the dataset is known to be one that is only iterated over."""
+    dataset = call.value("dataset")
+    return dataset is not None and any(
+        _makes_iterable(flow, maker) for maker in flow.makers(call.place.beside(dataset))
+    )
+
+
+def _makes_iterable(flow: Dataflow, maker: CallPlace) -> bool:
+    if any(keyword.arg == "streaming" for keyword in maker.node.keywords):
+        return True
+    name = maker.file.qualified(maker.node.func) or ""
+    if name.partition(".")[0] in {"webdataset", "wds"} or last_name(maker.node.func) == "IterableDataset":
+        return True
+    classes = [target.node for target in flow.targets(maker) if isinstance(target.node, ast.ClassDef)]
+    return any(_is_iterable_class(node) for node in classes)
+
+
+def _is_iterable_class(node: ast.ClassDef) -> bool:
+    methods = {part.name for part in node.body if isinstance(part, FUNCTIONS)}
+    based = any(last_name(base) == "IterableDataset" for base in node.bases)
+    return based or ("__iter__" in methods and "__getitem__" not in methods)
+
+
+def can_be_moved(call: LoaderCall) -> bool:
+    """Return whether the dataset can be made in a line above the call's statement."""
+    file = call.place.file
+    statement = own_lines(file, call.call)
+    if statement is None or len(same_line(file, statement)) > 1:
+        return False
+    if any(blocks(statement)) and not isinstance(statement, (*FORS, *WITHS)):
+        return False
+    for node in call.place.above():
+        if node is statement:
+            return True
+        if isinstance(node, (ast.Lambda, ast.IfExp, ast.BoolOp, *COMPREHENSIONS)):
+            return False
+    return False
+
+
+def name_dataset(call: LoaderCall, rewriting: Rewriting) -> tuple[str, list[tuple[Code, ...]]]:
+    """The text by which the sampler names the dataset, and the line above the call that makes it, if it was made in the
+    call itself."""
+    file, dataset = call.place.file, call.value("dataset")
+    assert dataset is not None
+    if is_plain(dataset):
+        return file.code(dataset), []
+    name = free_name(call, "dataset")
+    start, end = outer_bounds(file, dataset)
+    text = file.text[start:end]
+    rewriting.put(file, start, end, name, "The dataset is made once, for the loader and for its sampler.")
+    parts: tuple[Code, ...] = ((start, end),) if _stands_alone(text) else ("(", (start, end), ")")
+    return name, [(f"{name} = ", *parts)]
+
+
+def _stands_alone(text: str) -> bool:
+    try:
+        ast.parse(f"x = {text}")
+    except SyntaxError:
+        return False
+    return True
+
+
+def free_name(call: LoaderCall, thing: str) -> str:
+    """A name for a thing of a loader, after the loader's: train_dataset of train_loader, trainset of trainloader."""
+    file = call.place.file
+    line = file.parents[call.call]
+    name = f"train_{thing}"
+    if isinstance(line, ast.Assign) and isinstance(line.targets[0], (ast.Name, ast.Attribute)):
+        assigned = last_name(line.targets[0]) or ""
+        stem = re.fullmatch(r"(.*?)(?:data_?)?(?:loader|dl)", assigned)
+        if stem is not None:
+            short = {"dataset": "set"}.get(thing, thing) if stem[1] and not stem[1].endswith("_") else thing
+            name = f"{stem[1]}{short}"
+    taken = {bound for scope in file.scopes.values() for bound in scope.bindings}
+    while name in taken:
+        name += "_"
+    return name

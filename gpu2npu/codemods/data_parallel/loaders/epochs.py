@@ -1,0 +1,258 @@
+"""`sampler.set_epoch(epoch)` in the loop over epochs, so that each epoch has an order of its own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+
+from gpu2npu.codemods.data_parallel.loaders.dataset import is_plain
+from gpu2npu.codemods.data_parallel.loaders.training_loops import BatchLoop
+from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.python.blocks import begins_line, line_start, own_lines, start_of
+from gpu2npu.python.dataflow import PASSED_ON, Dataflow
+from gpu2npu.python.nodes import walk
+from gpu2npu.python.place import AnyPlace, CallPlace, FunctionPlace, argument, enclosing_function
+from gpu2npu.python.scopes import Parameter
+from gpu2npu.python.syntax import FORS, argument_value, arguments, elements, is_unpacked, last_name, string_value
+from gpu2npu.python.text import indentation, newline_of
+
+API = "torch.utils.data.DistributedSampler.set_epoch"
+_COUNTS = frozenset({"range", "trange", "count", "tqdm_range", "arange"})
+_EPOCH_NAMES = frozenset(
+    {"epoch", "ep", "epoch_idx", "epoch_index", "epoch_num", "epoch_id", "current_epoch", "cur_epoch"}
+)
+_MESSAGE = "The sampler shuffles by the number of the epoch."
+_DEPTH = 5
+
+
+@dataclass(frozen=True)
+class _Access:
+    """A loader as code at a place: `text` spells it, and begins with the expression at `place`."""
+
+    text: str
+    place: AnyPlace
+
+
+def set_epochs(flow: Dataflow, loops: Sequence[BatchLoop], shuffled: Set[ast.Call], rewriting: Rewriting) -> None:
+    """For each training loop over a loader in `shuffled`, give the sampler the epoch, or report it."""
+    for loop in loops:
+        if not any(maker.key in shuffled for maker in loop.made_by):
+            continue
+        finder = _Finder(flow, shuffled, rewriting)
+        access = finder.access(loop.source)
+        if access is None or not finder.climb(loop.place, access, _DEPTH):
+            text = access.text if access is not None else "LOADER"
+            rewriting.report(
+                loop.place.file,
+                loop.place.node,
+                API,
+                f"Which epoch this is cannot be told: count the passes over the loader from 0 and call {text}.sampler."
+                "set_epoch(n) before each, or every pass has the same order.",
+            )
+
+
+@dataclass(eq=False)
+class _Finder:
+    flow: Dataflow
+    shuffled: Set[ast.Call]
+    rewriting: Rewriting
+
+    def access(self, source: AnyPlace) -> _Access | None:
+        """The plain expression of the loader within what a loop runs over."""
+        node, file = source.node, source.file
+        if isinstance(node, ast.Call):
+            name = last_name(node.func)
+            given = arguments(node) if name == "zip" else arguments(node)[:1] if name in PASSED_ON else []
+            return self._first([source.beside(argument_value(each)) for each in given if not is_unpacked(each)])
+        if isinstance(node, ast.Name):
+            wrapped = [value for value in self.flow.assigned(source.beside(node)) if _is_passed_on(value.node)]
+            same = [value for value in wrapped if _function(value) is _function(source)]
+            if same:
+                return self._first(same)
+        if isinstance(node, ast.Subscript):
+            return self._item(source, node)
+        if not is_plain(node):
+            return None
+        return _Access(file.code(node), source) if self._is_loader(source) else self._inside(source)
+
+    def _inside(self, source: AnyPlace) -> _Access | None:
+        """`data.loader` for an object `data` whose `__iter__` goes over `self.loader`."""
+        for maker in self.flow.makers(source):
+            inner = self._first([place for place in self.flow.iterated(maker) if place.node is not source.node])
+            if inner is not None and inner.text.startswith("self."):
+                return _Access(f"{source.file.code(source.node)}{inner.text.removeprefix('self')}", source)
+        return None
+
+    def _first(self, places: Sequence[AnyPlace]) -> _Access | None:
+        found = [access for place in places if (access := self.access(place)) is not None]
+        return found[0] if found else None
+
+    def _is_loader(self, place: AnyPlace) -> bool:
+        return any(maker.node in self.shuffled for maker in self.flow.makers(place))
+
+    def _item(self, source: AnyPlace, node: ast.Subscript) -> _Access | None:
+        """`loaders['train']` for `loaders[phase]`: the item that is shuffled."""
+        file = source.file
+        if not is_plain(node.value) or not self._is_loader(source):
+            return None
+        if not isinstance(node.slice, (ast.Name, ast.Slice)):
+            return _Access(file.code(node), source)
+        for value in self.flow.containers(source.beside(node.value)):
+            for key, element in _items(value.node):
+                if "train" in key.lower() and self._is_loader(value.beside(element)):
+                    return _Access(f"{file.code(node.value)}[{key!r}]", source.beside(node.value))
+        return None
+
+    def climb(self, place: AnyPlace, access: _Access, depth: int) -> bool:
+        """Find the loop over epochs around a place, in this function or where it is called, and give the sampler the
+        epoch there."""
+        loop = _epoch_loop(self.flow, place)
+        if loop is not None:
+            self._set(loop, place, access)
+            return True
+        function = enclosing_function(place)
+        if function is None or depth == 0 or any(isinstance(node, ast.While) for node in _within(place, function)):
+            return False
+        found = False
+        for call in self.flow.callers(function):
+            there = self._translated(access, function, call)
+            found |= there is not None and self.climb(call, there, depth - 1)
+        return found or self._by_parameter(place, function, access)
+
+    def _translated(self, access: _Access, function: FunctionPlace, call: CallPlace) -> _Access | None:
+        """Return how a function's loader is spelled where the function is called; None if it is another one there."""
+        root = _root(access.place.node)
+        assert isinstance(root, ast.Name)
+        rest = access.text[len(root.id) :]
+        found = access.place.file.scope_of(root).lookup(root.id)
+        if found is None:
+            return None
+        scope, bindings = found
+        if root.id == "self" and isinstance(call.node.func, ast.Attribute):
+            owner = call.node.func.value
+            return _Access(f"{call.file.code(owner)}{rest}", call.beside(owner)) if is_plain(owner) else None
+        if scope.node is function.node and any(isinstance(binding, Parameter) for binding in bindings):
+            given = argument(call, function, root.id)
+            if given is None:
+                return None
+            if rest:
+                return _Access(f"{given.code}{rest}", given) if is_plain(given.node) else None
+            return self.access(given)
+        if scope.kind == "module" and call.file is access.place.file:
+            its = call.file.scope_of(call.node).lookup(root.id)
+            return access if its is not None and its[0] is scope else None
+        return None
+
+    def _by_parameter(self, place: AnyPlace, function: FunctionPlace, access: _Access) -> bool:
+        """Give the sampler the epoch in a function that has its number as a parameter; return whether it has one."""
+        names = [parameter.arg for parameter in function.node.args.args]
+        epoch = next((name for name in names if name in _EPOCH_NAMES), None)
+        return epoch is not None and self._before(place, access, epoch)
+
+    def _set(self, loop: ast.For | ast.AsyncFor, place: AnyPlace, access: _Access) -> None:
+        file, epoch = place.file, loop.target
+        assert isinstance(epoch, ast.Name)
+        if self._is_made_in(loop, access):
+            self._before(place, access, epoch.id)
+            return
+        at = start_of(file, loop.body[0])
+        line = f"{access.text}.sampler.set_epoch({epoch.id})"
+        if not begins_line(file, loop.body[0]):
+            self.rewriting.put(file, at, at, f"{line}; ", _MESSAGE)
+            return
+        start = _above_comments(file, at, file.bounds(loop.iter)[1])
+        text = f"{indentation(file.text, at)}{line}{newline_of(file.text)}"
+        self.rewriting.put(file, start, start, text, _MESSAGE)
+
+    def _is_made_in(self, loop: ast.For | ast.AsyncFor, access: _Access) -> bool:
+        """Return whether the loader is assigned anew within the loop over epochs."""
+        root = _root(access.place.node)
+        if not isinstance(root, ast.Name):
+            return False
+        inside = set(walk(*loop.body))
+        return any(value in inside for value in self.flow.assignments(access.place.beside(root)))
+
+    def _before(self, place: AnyPlace, access: _Access, epoch: str) -> bool:
+        """Give the sampler the epoch right before the statement that a place is, or is part of."""
+        file = place.file
+        statement = own_lines(file, place.node)
+        if statement is None:
+            return False
+        at = start_of(file, statement)
+        line = f"{access.text}.sampler.set_epoch({epoch}){newline_of(file.text)}"
+        self.rewriting.put(file, at, at, f"{line}{indentation(file.text, at)}", _MESSAGE)
+        return True
+
+
+def _root(node: ast.AST) -> ast.AST:
+    """The first part of a dotted or subscripted expression."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node
+
+
+def _items(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """The items of a dictionary whose keys are written out, or run through in a comprehension."""
+    if isinstance(node, ast.DictComp):
+        keys = (string_value(part) for part in elements(node.generators[0].iter))
+        yield from ((key, node.value) for key in keys if key is not None)
+    if isinstance(node, ast.Dict):
+        for at, value in zip(node.keys, node.values, strict=True):
+            key = string_value(at)
+            if key is not None:
+                yield key, value
+
+
+def _is_passed_on(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) in PASSED_ON
+
+
+def _function(place: AnyPlace) -> ast.AST | None:
+    function = enclosing_function(place)
+    return None if function is None else function.node
+
+
+def _within(place: AnyPlace, function: FunctionPlace | None) -> list[ast.AST]:
+    """The nodes above a place, up to its function."""
+    nodes: list[ast.AST] = []
+    for node in place.above():
+        if function is not None and node is function.node:
+            break
+        nodes.append(node)
+    return nodes
+
+
+def _epoch_loop(flow: Dataflow, place: AnyPlace) -> ast.For | ast.AsyncFor | None:
+    """The nearest loop over numbers around a place, in the same function."""
+    for node in _within(place, enclosing_function(place)):
+        if isinstance(node, FORS) and isinstance(node.target, ast.Name) and _counts(flow, place.beside(node.iter)):
+            return node
+    return None
+
+
+def _counts(flow: Dataflow, place: AnyPlace) -> bool:
+    """Return whether an expression gives numbers one after another."""
+    node = place.node
+    if isinstance(node, ast.Name):
+        values = flow.assigned(place.beside(node))
+        return len(values) == 1 and _counts(flow, values[0])
+    if not isinstance(node, ast.Call):
+        return False
+    name, given = last_name(node.func), arguments(node)
+    if name in _COUNTS:
+        return True
+    passed_on = name in PASSED_ON - {"enumerate", "next"} and bool(given)
+    return passed_on and _counts(flow, place.beside(argument_value(given[0])))
+
+
+def _above_comments(file: ParsedFile, at: int, header: int) -> int:
+    """The start of a statement's line, or of the comment lines right above it that are below the loop's own line."""
+    start = line_start(file, at)
+    while start > 0:
+        previous = line_start(file, start - 1)
+        if previous <= header or not file.text[previous:start].lstrip().startswith("#"):
+            return start
+        start = previous
+    return start

@@ -1,0 +1,165 @@
+"""Adapts or reports the other places of a program that rely on the batches and splits of one process."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from gpu2npu.codemods.data_parallel.loaders.call import LoaderCall
+from gpu2npu.codemods.data_parallel.loaders.training_loops import BatchLoop
+from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.python.dataflow import PASSED_ON, Dataflow
+from gpu2npu.python.nodes import walk
+from gpu2npu.python.place import AnyPlace, CallPlace, Place, enclosing_function
+from gpu2npu.python.scopes import Parameter
+from gpu2npu.python.syntax import FUNCTIONS, argument_value, arguments, elements, last_name
+
+# Calls that take the sizes of a tensor: factories, reshapes, and the first states of recurrent networks.
+_SIZED = frozenset(
+    {
+        "ones", "zeros", "full", "empty", "rand", "randn", "randint", "view", "reshape", "expand", "repeat", "Tensor",
+        "FloatTensor", "LongTensor", "init_hidden", "initHidden", "init_state", "new_zeros", "new_ones", "new_full",
+        "new_empty",
+    }
+)  # fmt: skip
+_SEEDS = re.compile(rb"manual_seed|seed_everything|set_seed|fix_seed|seed_all")
+# Functions that split data at random, and the parameter that makes the split the same every time.
+_SPLITS = {
+    "torch.utils.data.random_split": "generator",
+    "torch.utils.data.dataset.random_split": "generator",
+    "sklearn.model_selection.train_test_split": "random_state",
+}
+
+
+def report_sizes(flow: Dataflow, call: LoaderCall, rewriting: Rewriting) -> None:
+    """The places where tensors get the batch size that the loader's batches no longer have."""
+    size = call.value("batch_size")
+    if size is None:
+        return
+    sizes = list(_same_value(flow, call.place.beside(size), 3))
+    texts = {size.code for size in sizes}
+    for sized in _sized_calls(flow):
+        if not flow.are_together(call.place.file, sized.file):
+            continue
+        given = [part for each in arguments(sized.node) for part in _parts(argument_value(each))]
+        used = [part for part in given if sized.file.code(part) in texts and _is_one_of(sized.beside(part), sizes)]
+        for part in used[:1]:
+            code = sized.file.code(part)
+            rewriting.report(
+                sized.file,
+                sized.node,
+                "batch size",
+                f"{code} is the batch of all ranks; a rank's own batch has {code} // "
+                "dist.get_world_size() samples. Take the size from the batch, batch.size(0), where that is meant.",
+            )
+
+
+def _sized_calls(flow: Dataflow) -> Iterator[CallPlace]:
+    for name in sorted(_SIZED):
+        yield from flow.index.calls.get(name, ())
+
+
+def _parts(value: ast.expr) -> list[ast.expr]:
+    inner = value.value if isinstance(value, ast.Starred) else value
+    return [inner, *elements(inner)]
+
+
+def _same_value(flow: Dataflow, place: AnyPlace, depth: int) -> Iterator[AnyPlace]:
+    """The names and attributes that a batch size comes from, itself among them."""
+    node = place.node
+    if isinstance(node, ast.Attribute):
+        yield place
+    if not isinstance(node, ast.Name):
+        return
+    yield place
+    found = place.file.scope_of(node).lookup(node.id)
+    if found is None or depth == 0:
+        return
+    sources = flow.assigned(place.beside(node))
+    if isinstance(found[0].node, FUNCTIONS) and any(isinstance(binding, Parameter) for binding in found[1]):
+        sources = flow.arguments(Place(place.file, found[0].node), node.id)
+    for source in sources:
+        yield from _same_value(flow, source, depth - 1)
+
+
+def _is_one_of(use: AnyPlace, sizes: Sequence[AnyPlace]) -> bool:
+    """Return whether an expression is one of those that hold the batch size: the same setting, or the same variable."""
+    for size in sizes:
+        if isinstance(use.node, ast.Attribute) and isinstance(size.node, ast.Attribute):
+            if use.code == size.code:
+                return True
+        elif isinstance(use.node, ast.Name) and isinstance(size.node, ast.Name) and use.node.id == size.node.id:
+            one, other = (place.file.scope_of(place.node).lookup(use.node.id) for place in (use, size))
+            if one is not None and other is not None and one[0] is other[0]:
+                return True
+    return False
+
+
+def count_shares(loop: BatchLoop, rewriting: Rewriting) -> None:
+    """Averages over `len(loader.dataset)` beside a training loop: a rank sees as many samples as its sampler has."""
+    file = loop.place.file
+    sources = {file.code(node) for node in walk(loop.source.node) if isinstance(node, (ast.Name, ast.Attribute))}
+    function = enclosing_function(loop.place)
+    for node in walk(function.node if function is not None else loop.place.node):
+        if not isinstance(node, ast.Call) or last_name(node.func) != "len" or len(node.args) != 1:
+            continue
+        counted = node.args[0]
+        if isinstance(counted, ast.Attribute) and counted.attr == "dataset" and file.code(counted.value) in sources:
+            end = file.bounds(counted)[1]
+            rewriting.put(file, end - len("dataset"), end, "sampler", "A rank sees its share of the samples.")
+
+
+def report_averages(flow: Dataflow, loop: BatchLoop, datasets: Collection[str], rewriting: Rewriting) -> None:
+    """Averages over `len(dataset)` beside a training loop, of the `datasets` (as written) that are shared out."""
+    file, function = loop.place.file, enclosing_function(loop.place)
+    loader = loop.source.node
+    while isinstance(loader, ast.Call) and last_name(loader.func) in PASSED_ON and loader.args:
+        loader = loader.args[0]
+    counts = {f"len({text})" for text in datasets}
+    for node in walk(function.node if function is not None else file.tree):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
+            continue
+        if any(maker.code in counts for maker in flow.makers(loop.place.beside(node.right))):
+            rewriting.report(
+                file,
+                node,
+                "len",
+                "A rank sees its share of the samples only: for an average over those of the training loop divide by "
+                f"len({file.code(loader)}.sampler) in place of {file.code(node.right)}.",
+            )
+
+
+def report_splits(flow: Dataflow, rewriting: Rewriting) -> None:
+    """Random splits in a program that seeds nothing: each rank would have another."""
+    if any(_SEEDS.search(flow.program.sources[path]) for path in flow.files):
+        return
+    for call in flow.calls:
+        name = call.file.qualified(call.node.func) or ""
+        given = {keyword.arg for keyword in call.node.keywords}
+        if name in _SPLITS and _SPLITS[name] not in given:
+            rewriting.report(
+                call.file,
+                call.node,
+                name,
+                "Each rank splits the data in another way, so that one trains on what another validates on: call "
+                "torch.manual_seed (and numpy.random.seed) with one number on all ranks before, or pass "
+                f"{_SPLITS[name]}.",
+            )
+
+
+def report_downloads(flow: Dataflow, rewriting: Rewriting) -> None:
+    """Datasets of torchvision and torchaudio that every rank would download into one folder."""
+    for call in flow.calls:
+        asked = [keyword.value for keyword in call.node.keywords if keyword.arg == "download"]
+        if not asked:
+            continue
+        name = call.file.qualified(call.node.func) or ""
+        if name.startswith(("torchvision.datasets.", "torchaudio.datasets.")) and "True" in map(call.file.code, asked):
+            rewriting.report(
+                call.file,
+                call.node,
+                name,
+                "Every rank downloads into this folder, unless the files are there: run the program once on one card "
+                "first, or make the dataset on rank 0 and let the others wait in dist.barrier() before they do.",
+            )

@@ -1,0 +1,214 @@
+"""A model that was in DataParallel goes to one NPU, where DistributedDataParallel cannot work or there is nothing to
+train."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gpu2npu.codemods.data_parallel.certainty import Obstacle, is_part, own_group
+from gpu2npu.codemods.data_parallel.inputs import moved_inputs
+from gpu2npu.codemods.data_parallel.model_class import model_class, takes_one
+from gpu2npu.codemods.data_parallel.spelling import api_of, is_data_parallel, without_import
+from gpu2npu.codemods.data_parallel.wrapping import Wrap, argument, is_move, target_of
+from gpu2npu.codemods.entry import Entries, Entry
+from gpu2npu.codemods.imports import RULE, spelling
+from gpu2npu.codemods.model_uses import ModelUses
+from gpu2npu.codemods.places import NPU, Step, inserted, replaced, reported, span_replaced
+from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.python.concrete import outer_bounds
+from gpu2npu.python.place import function_above, is_integer
+from gpu2npu.python.syntax import argument_keyword, argument_value, arguments, elements, is_unpacked, last_name
+from gpu2npu.records import Code, Edit, FindingKind
+
+_MESSAGE = "An NPU has no DataParallel: the model goes to one NPU."
+_KEPT = "An NPU has no DataParallel: the model goes to one NPU, under the name `module` as before."
+_GIVEN = " DataParallel moved to the card what the model is given; see that it is on the NPU here."
+_NAMES = (
+    " Take `.module` out where it is used, and load a state dict that was saved from a wrapped model as "
+    "`{key.removeprefix('module.'): value for key, value in state.items()}`."
+)
+_UNWRAPPED = "The model has no wrapper."
+_PREFIX = "Names in checkpoints begin with `module.`, as those of the wrapped model."
+_DEPENDENT = frozenset({"load_state_dict", "module", "state_dict"})
+
+
+@dataclass(frozen=True, eq=False)
+class _Use:
+    """One use of a model that was wrapped."""
+
+    file: ParsedFile
+    node: ast.expr
+
+    @property
+    def parent(self) -> ast.AST:
+        return self.file.parents[self.node]
+
+    @property
+    def attribute(self) -> str | None:
+        """`state_dict` of `model.state_dict`."""
+        return self.parent.attr if isinstance(self.parent, ast.Attribute) else None
+
+    @property
+    def call(self) -> ast.Call | None:
+        """`model(x)`"""
+        return self.parent if isinstance(self.parent, ast.Call) and self.parent.func is self.node else None
+
+
+def on_one_npu(
+    program: Program, wrap: Wrap, why: Obstacle, programs: Sequence[Entry], started: Entries, stays: bool
+) -> Iterator[Step]:
+    """The model on one NPU, in a module that keeps its name where code depends on that, and what else follows.
+
+    `programs` run the wrap, `started` have one process for each card; `stays` says that other code of the file names
+    DataParallel.
+    """
+    file = wrap.file
+    uses = [] if is_part(wrap) else list(_uses(program, wrap, programs))
+    depends = _depends(uses) if uses else re.search(r"\.module\b|state_dict", file.text) is not None
+    if not stays:
+        yield from ((file, edit) for edit in without_import(file, wrap.call.func))
+    keeps = is_part(wrap) or (depends and _takes_one(program, wrap, uses) and not any(map(_is_asked_for, uses)))
+    yield from _in_sequential(wrap) if keeps else _plain(wrap)
+    message = why.message + ("" if is_part(wrap) else _GIVEN)
+    if depends and not keeps:
+        shared = not uses or any(own_group(entry) is not None for entry in programs)
+        if shared or any(started.that_run(use.file, use.node) for use in uses):
+            message += _NAMES
+        else:
+            yield from (step for use in uses for step in _unwrapped(use))
+    yield reported(file, wrap.call, api_of(file, wrap.call.func), message, FindingKind.REVIEW)
+    for use in uses:
+        if use.call is not None:
+            yield from moved_inputs(use.file, use.call)
+
+
+def _uses(program: Program, wrap: Wrap, programs: Sequence[Entry]) -> Iterator[_Use]:
+    """The uses of the wrapped model until it is taken out of its wrapper: `model = model.module`."""
+    target = target_of(wrap)
+    if target is None:
+        return
+    file, code = wrap.file, wrap.file.code(target)
+    found: dict[ast.expr, _Use] = {}
+    for entry in programs:
+        for other, node in ModelUses(program, entry).of(
+            file, file.statement(wrap.whole), code, file.bounds(wrap.whole)[1]
+        ):
+            found.setdefault(node, _Use(other, node))
+    ends = [use for use in found.values() if _takes_out(use)]
+    for use in found.values():
+        if not any(_is_below(use, end) for end in ends):
+            yield use
+
+
+def _takes_out(use: _Use) -> bool:
+    """`model = model.module`"""
+    assignment = use.file.parents[use.parent]
+    return (
+        use.attribute == "module"
+        and isinstance(assignment, ast.Assign)
+        and [use.file.code(target) for target in assignment.targets] == [use.file.code(use.node)]
+    )
+
+
+def _is_below(use: _Use, other: _Use) -> bool:
+    same = use.file is other.file and function_above(use.file, use.node) is function_above(use.file, other.node)
+    return same and use.file.bounds(use.node)[0] > use.file.bounds(use.file.statement(other.node))[1]
+
+
+def _depends(uses: Sequence[_Use]) -> bool:
+    """Return whether code uses the wrapper's own name for the model, in itself or in the names of a state dict."""
+    return any(use.attribute in _DEPENDENT or _is_saved(use) for use in uses)
+
+
+def _is_saved(use: _Use) -> bool:
+    return isinstance(use.parent, ast.Call) and use.file.qualified(use.parent.func) == "torch.save"
+
+
+def _is_asked_for(use: _Use) -> bool:
+    """`isinstance(model, nn.DataParallel)`, of which the other branch is right for a model without a wrapper."""
+    call = use.parent
+    if not isinstance(call, ast.Call) or last_name(call.func) != "isinstance" or len(call.args) != 2:
+        return False
+    classes = call.args[1]
+    return any(is_data_parallel(use.file, each) for each in (classes, *elements(classes)))
+
+
+def _takes_one(program: Program, wrap: Wrap, uses: Sequence[_Use]) -> bool:
+    """Return whether the model is given one argument, as nn.Sequential hands on."""
+    calls = [use.call for use in uses if use.call is not None]
+    model = model_class(program, wrap.file, wrap.module)
+    if not calls:
+        return any(map(_takes_out, uses)) or (model is not None and takes_one(model))
+    given = [arguments(call) for call in calls]
+    return all(len(each) == 1 and argument_keyword(each[0]) is None and not is_unpacked(each[0]) for each in given)
+
+
+def _plain(wrap: Wrap) -> Iterator[Step]:
+    """`net.npu()`"""
+    yield replaced(wrap.file, wrap.whole, _moved(wrap), _MESSAGE, NPU)
+
+
+def _in_sequential(wrap: Wrap) -> Iterator[Step]:
+    """`nn.Sequential(OrderedDict(module=net.npu()))`: `.module` and the names in state dicts are as before."""
+    file, function = wrap.file, wrap.call.func
+    sequential, ordered = spelling(file, "torch.nn.Sequential"), spelling(file, "collections.OrderedDict")
+    name, edits = sequential.name, sequential.edits
+    if isinstance(function, ast.Attribute) and file.qualified(function.value) == "torch.nn":
+        name, edits = f"{file.code(function.value)}.Sequential", ()
+    yield from ((file, edit) for edit in (*edits, *ordered.edits))
+    inside = (file.bounds(wrap.module),) if is_part(wrap) and wrap.whole is wrap.call else _moved(wrap)
+    yield replaced(file, wrap.whole, (f"{name}({ordered.name}(module=", *inside, "))"), _KEPT, NPU)
+
+
+def _moved(wrap: Wrap) -> tuple[Code, ...]:
+    """The module, on its NPU."""
+    file = wrap.file
+    if is_move(file, wrap.module):
+        return (outer_bounds(file, wrap.module),)
+    inside = _as_owner(file, wrap.module)
+    if wrap.whole is not wrap.call:
+        return (*inside, (file.bounds(wrap.call)[1], file.bounds(wrap.whole)[1]))
+    return (*inside, f".npu({_first_card(wrap)})")
+
+
+def _first_card(wrap: Wrap) -> str:
+    """The number of the first card of `device_ids=[1, 2]`, if it is not 0."""
+    ids = elements(argument(wrap.call, 1, "device_ids"))
+    first = ids[0] if ids else None
+    return str(first.value) if first is not None and is_integer(first) and first.value else ""
+
+
+def _unwrapped(use: _Use) -> Iterator[Step]:
+    """A use of the model as it is without a wrapper."""
+    file, attribute = use.file, use.parent
+    call = file.parents[attribute]
+    asked = isinstance(attribute, ast.Attribute) and isinstance(call, ast.Call) and call.func is attribute
+    if use.attribute == "module" and not _is_guarded(use):
+        yield span_replaced(file, file.bounds(use.node)[1], file.bounds(attribute)[1], "", _UNWRAPPED)
+    elif asked and isinstance(call, ast.Call) and use.attribute == "state_dict" and not arguments(call):
+        yield inserted(file, file.bounds(call)[1] - 1, "prefix='module.'", _PREFIX)
+    elif asked and isinstance(call, ast.Call) and use.attribute == "load_state_dict" and arguments(call):
+        yield from _without_prefix(file, argument_value(arguments(call)[0]))
+
+
+def _is_guarded(use: _Use) -> bool:
+    """`model.module if hasattr(model, 'module') else model`"""
+    tests = (part.test for part in use.file.above(use.node) if isinstance(part, (ast.If, ast.IfExp)))
+    code = re.escape(use.file.code(use.node))
+    return any(re.search(rf"(isinstance|hasattr)\(\s*{code}\s*,", use.file.code(test)) for test in tests)
+
+
+def _without_prefix(file: ParsedFile, state: ast.expr) -> Iterator[Step]:
+    before = "{key.removeprefix('module.'): value for key, value in "
+    new = (before, *_as_owner(file, state), ".items()}")
+    yield file, Edit(outer_bounds(file, state), new, RULE, _PREFIX)
+
+
+def _as_owner(file: ParsedFile, node: ast.expr) -> tuple[Code, ...]:
+    """An expression as something can follow it with a dot: in parentheses where it needs them and has none."""
+    whole = outer_bounds(file, node)
+    is_simple = isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
+    return (whole,) if is_simple or whole != file.bounds(node) else ("(", whole, ")")

@@ -1,0 +1,123 @@
+"""Finds and rewrites what names DataParallel without wrapping: `isinstance`, comparisons, annotations, subclasses."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from gpu2npu.codemods.concern import DATA_PARALLEL_WORD, FUNCTION_WORD
+from gpu2npu.codemods.data_parallel.spelling import api_of, is_data_parallel, spell_distributed
+from gpu2npu.codemods.places import Step, is_skipped, replaced, reported, span_replaced
+from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.python.syntax import FUNCTIONS, last_name
+from gpu2npu.records import FindingKind
+
+_MESSAGE = "Models are wrapped in DistributedDataParallel."
+_SUBCLASS = (
+    "An NPU has no DataParallel to build on: derive from torch.nn.parallel.DistributedDataParallel, whose forward gets "
+    "the batch of one process, so that there is nothing to scatter, replicate or gather."
+)
+_FUNCTION = (
+    "An NPU has no data_parallel: wrap the module once, where it is made, as "
+    "torch.nn.parallel.DistributedDataParallel(net.npu(), device_ids=[torch.npu.current_device()]), "
+    "start one process for each NPU, and call the wrapped module here."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """One expression that names DataParallel. `is_test` says that it is compared with a class, or an annotation."""
+
+    file: ParsedFile
+    node: ast.expr
+    is_test: bool
+
+
+def find_references(program: Program) -> Iterator[Reference]:
+    """The expressions that name DataParallel, outside of imports, but those that a comment keeps."""
+    for file in program.with_word(*DATA_PARALLEL_WORD):
+        for node in (*file.nodes(ast.Name), *file.nodes(ast.Attribute)):
+            is_part = isinstance(file.parents[node], ast.Attribute)
+            if not is_part and is_data_parallel(file, node) and not is_skipped(file, node):
+                yield Reference(file, node, _is_test(file, node))
+
+
+def staying(references: Collection[Reference], rewritten: Collection[ast.Call]) -> frozenset[str]:
+    """The files in which DataParallel stays in use: not tested for, nor the function of a call that is rewritten."""
+    done = {call.func for call in rewritten}
+    return frozenset(
+        reference.file.path for reference in references if not reference.is_test and reference.node not in done
+    )
+
+
+def follow(reference: Reference, stays: bool) -> Iterator[Step]:
+    """A test for DataParallel asks for DistributedDataParallel."""
+    file, node = reference.file, reference.node
+    spelled = spell_distributed(file, node, stays)
+    yield from ((file, edit) for edit in spelled.edits)
+    classes = file.parents[node]
+    if isinstance(classes, ast.Tuple) and len(classes.elts) > 1 and _lists_distributed(classes):
+        yield _taken_out(file, classes, node)
+    else:
+        yield replaced(file, node, spelled.name, _MESSAGE)
+
+
+def report_subclass(reference: Reference) -> Iterator[Step]:
+    """A class built on DataParallel."""
+    owner = reference.file.parents[reference.node]
+    if isinstance(owner, ast.ClassDef):
+        api = api_of(reference.file, reference.node)
+        yield reported(reference.file, reference.node, api, _SUBCLASS, FindingKind.UNSUPPORTED)
+
+
+def report_functions(program: Program) -> Iterator[Step]:
+    """Calls of `torch.nn.parallel.data_parallel`."""
+    for file in program.with_word(*FUNCTION_WORD):
+        for call in file.nodes(ast.Call):
+            if last_name(call.func) != "data_parallel" or is_skipped(file, call):
+                continue
+            if file.qualified(call.func) in {
+                "torch.nn.parallel.data_parallel",
+                "torch.nn.parallel.data_parallel.data_parallel",
+            }:
+                yield reported(file, call.func, "torch.nn.parallel.data_parallel", _FUNCTION, FindingKind.UNSUPPORTED)
+
+
+def _is_test(file: ParsedFile, node: ast.expr) -> bool:
+    below: ast.AST = node
+    for part in file.above(node):
+        if isinstance(part, ast.Compare) or _annotates(part, below):
+            return True
+        if isinstance(part, ast.Call):
+            is_first = bool(part.args) and part.args[0] is below
+            return last_name(part.func) in {"isinstance", "issubclass"} and not is_first
+        if isinstance(part, ast.stmt):
+            return False
+        below = part
+    return False
+
+
+def _annotates(owner: ast.AST, node: ast.AST) -> bool:
+    """Return whether a node is the annotation of a parameter, a result or a variable."""
+    if isinstance(owner, FUNCTIONS):
+        return node is owner.returns
+    return isinstance(owner, (ast.arg, ast.AnnAssign)) and node is owner.annotation
+
+
+def _lists_distributed(classes: ast.Tuple) -> bool:
+    """Return whether a tuple of classes has DistributedDataParallel already."""
+    return any(last_name(element) in {"DistributedDataParallel", "DDP"} for element in classes.elts)
+
+
+def _taken_out(file: ParsedFile, classes: ast.Tuple, node: ast.expr) -> Step:
+    if len(classes.elts) == 2:
+        other = next(element for element in classes.elts if element is not node)
+        return replaced(file, classes, (file.bounds(other),), _MESSAGE)
+    index = classes.elts.index(node)
+    start, end = file.bounds(node)
+    if index + 1 < len(classes.elts):
+        end = file.bounds(classes.elts[index + 1])[0]
+    else:
+        start = file.bounds(classes.elts[index - 1])[1]
+    return span_replaced(file, start, end, "", _MESSAGE)

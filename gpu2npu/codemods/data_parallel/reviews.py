@@ -1,0 +1,186 @@
+"""Reports what DistributedDataParallel does otherwise than DataParallel where a rewritten program may notice it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from gpu2npu.codemods.data_parallel.wrapping import Wrap, target_of
+from gpu2npu.codemods.entry import Entries, all_calls, calls_in
+from gpu2npu.codemods.model_uses import DISTRIBUTED_HAS
+from gpu2npu.codemods.places import Step, is_skipped, reported
+from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.python.place import function_above
+from gpu2npu.python.syntax import FORS, WITHS, Function, argument_value, arguments, last_name, string_value
+from gpu2npu.records import FindingKind
+
+# How methods begin that do not compute what is trained.
+_NO_FORWARD = ("save", "load", "init", "reset", "set_")
+_INITIALISES = re.compile(r"init|reset_param", re.IGNORECASE)
+_SUM = (
+    "The loss is a sum over the batch, of which each process has a part, and gradients are averaged over processes: "
+    "write `(loss * torch.distributed.get_world_size()).backward()`."
+)
+_DRAWN_LATER = (
+    "Each process draws these weights for itself, after rank 0's were given to all: draw them before the model is "
+    "wrapped, or call torch.manual_seed with the same number in every process before."
+)
+_NOT_WRAPPED = (
+    "The optimizer has these parameters too, and their module is not wrapped, so their gradients are not averaged over "
+    "processes: wrap it in torch.nn.parallel.DistributedDataParallel as the other is."
+)
+_ROUND = (
+    "This calls the model inside the wrapper, so gradients are not averaged over processes: let the model's forward do "
+    "it, and call the wrapped model."
+)
+
+
+_SEEDING = frozenset({"manual_seed", "seed_everything", "set_seed"})
+
+
+def review(program: Program, wraps: Sequence[Wrap], entries: Entries) -> Iterator[Step]:
+    """Findings in the programs whose models are wrapped."""
+    if not any(True for _ in entries.running(_seeding_calls)):
+        for wrap in wraps:
+            yield from _drawn_later(wrap)
+    wrapped = {wrap.file.code(target) for wrap in wraps for target in [target_of(wrap)] if target is not None}
+    for file, call in entries.running(all_calls):
+        for node, api, message in _reviewed(program, file, call, wrapped):
+            if not is_skipped(file, call):
+                yield reported(file, node, api, message, FindingKind.REVIEW)
+
+
+def _reviewed(
+    program: Program, file: ParsedFile, call: ast.Call, wrapped: set[str]
+) -> Iterator[tuple[ast.expr, str, str]]:
+    """Yield what is to be reported of a call: the place, the name in the report, and the message."""
+    if _is_summing_loss(program, file, call):
+        yield call, file.code(call.func), _SUM
+    yield from ((left, file.code(left), _NOT_WRAPPED) for left in _not_wrapped(file, call, wrapped))
+    if _goes_round(program, file, call):
+        yield call.func, file.code(call.func), _ROUND
+
+
+def _seeding_calls(file: ParsedFile) -> list[ast.Call]:
+    return [call for call in file.nodes(ast.Call) if last_name(call.func) in _SEEDING]
+
+
+def _not_wrapped(file: ParsedFile, call: ast.Call, wrapped: set[str]) -> Iterator[ast.Call]:
+    """`optimizer([*net.parameters(), *loss.parameters()])`, where only one of the two is wrapped."""
+    if not call.args and not call.keywords:
+        return
+    inside = [
+        (part, file.code(part.func.value))
+        for part in calls_in(*arguments(call))
+        if isinstance(part.func, ast.Attribute) and part.func.attr in {"parameters", "named_parameters"}
+    ]
+    if any(owner in wrapped for _, owner in inside):
+        roots = {name.split(".")[0] for name in wrapped}
+        yield from (part for part, owner in inside if owner.split(".")[0] not in roots)
+
+
+def _is_summing_loss(program: Program, file: ParsedFile, call: ast.Call) -> bool:
+    """`nn.MSELoss(reduction='sum')`, or `F.mse_loss(..., reduction='sum')` in a function that trains."""
+    sums = any(
+        (keyword.arg == "reduction" and string_value(keyword.value) == "sum")
+        or (keyword.arg == "size_average" and file.code(keyword.value) == "False")
+        for keyword in call.keywords
+    )
+    return sums and ((last_name(call.func) or "").endswith("Loss") or _trains(program, file, call))
+
+
+def _trains(program: Program, file: ParsedFile, node: ast.AST) -> bool:
+    """Return whether the function around a node computes gradients."""
+    return function_above(file, node) in program.of_file(_backward_calls, file)
+
+
+def _backward_calls(file: ParsedFile) -> dict[Function | None, list[int]]:
+    """Return the offsets at which each function of a file, and its code outside of them (None), calls `backward`."""
+    found: dict[Function | None, list[int]] = {}
+    for call in file.nodes(ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "backward":
+            found.setdefault(function_above(file, call), []).append(file.bounds(call)[0])
+    return found
+
+
+def _drawn_later(wrap: Wrap) -> Iterator[Step]:
+    """`model.apply(init)`, `init_weights(model)`, or `nn.init` in a loop over `model.modules()`, below the wrap."""
+    file, target = wrap.file, target_of(wrap)
+    if target is None:
+        return
+    name, end = file.code(target), file.bounds(wrap.whole)[1]
+    function = function_above(file, wrap.call)
+    for call in file.nodes(ast.Call):
+        if file.bounds(call)[0] < end or function_above(file, call) is not function:
+            continue
+        if _draws(file, call, name):
+            yield reported(file, call, file.code(call.func), _DRAWN_LATER, FindingKind.REVIEW)
+
+
+def _draws(file: ParsedFile, call: ast.Call, model: str) -> bool:
+    """Return whether a call draws the weights of a model anew."""
+    names = {model, f"{model}.module"}
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "apply" and file.code(call.func.value) in names:
+        return True
+    if _INITIALISES.search(last_name(call.func) or "") and any(
+        file.code(argument_value(given)) in names for given in arguments(call)
+    ):
+        return True
+    return _draws_in_loop(file, call, model)
+
+
+def _draws_in_loop(file: ParsedFile, call: ast.Call, model: str) -> bool:
+    """`for m in model.modules(): nn.init.normal_(m.weight)`"""
+    return (file.qualified(call.func) or "").startswith("torch.nn.init.") and any(
+        isinstance(part, FORS) and re.match(rf"{re.escape(model)}(\.module)?\.\w+\(", file.code(part.iter))
+        for part in file.above(call)
+    )
+
+
+def _goes_round(program: Program, file: ParsedFile, call: ast.Call) -> bool:
+    """`model.module(x)`, or `model.module.encode(x)`, in a function that trains."""
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    parts = file.code(call.func).split(".")
+    if "module" not in parts[1:]:
+        return False
+    last = parts[-1] == "module" or (parts[-2] == "module" and parts[-1] not in DISTRIBUTED_HAS | {"state_dict"})
+    method = parts[-1] not in {"load_state_dict", "named_parameters"} and not parts[-1].startswith(_NO_FORWARD)
+    return last and method and _trains(program, file, call) and not _without_gradients(file, call)
+
+
+def _without_gradients(file: ParsedFile, call: ast.Call) -> bool:
+    return any(
+        isinstance(part, WITHS) and any("no_grad" in file.code(item.context_expr) for item in part.items)
+        for part in file.above(call)
+    )
+
+
+def is_called_twice(program: Program, wrap: Wrap, files: Iterable[ParsedFile]) -> bool:
+    """Return whether a function calls the wrapped model twice before it computes gradients.
+
+    Buffers must not be given to all processes again between the two calls: autograd refuses what was changed since.
+    """
+    target = target_of(wrap)
+    name = wrap.file.code(target) if target is not None else None
+    return name is not None and any(name in program.of_file(_called_twice, file) for file in files)
+
+
+def _called_twice(file: ParsedFile) -> frozenset[str]:
+    """Return the callees, as spelled, that some function of a file calls twice before it computes gradients."""
+    backward = _backward_calls(file)
+    calls: dict[tuple[Function | None, str], list[int]] = {}
+    for call in file.nodes(ast.Call) if backward else ():
+        function = function_above(file, call)
+        if function in backward and isinstance(call.func, (ast.Name, ast.Attribute)):
+            calls.setdefault((function, file.code(call.func)), []).append(file.bounds(call)[0])
+    found: set[str] = set()
+    for (function, name), places in calls.items():
+        events = sorted([*((at, False) for at in backward[function]), *((at, True) for at in places)])
+        last = max(backward[function])
+        pairs = pairwise([is_call for at, is_call in events if at <= last])
+        if any(one and other for one, other in pairs):
+            found.add(name)
+    return frozenset(found)

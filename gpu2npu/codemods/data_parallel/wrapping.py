@@ -1,0 +1,154 @@
+"""The places where a program wraps a model in DataParallel, and the same in DistributedDataParallel."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpu2npu.codemods.concern import DATA_PARALLEL_WORD
+from gpu2npu.codemods.data_parallel.spelling import is_data_parallel, spell_distributed
+from gpu2npu.codemods.imports import RULE, Spelling, spelling
+from gpu2npu.codemods.places import NPU, GroupEdit, Step, is_skipped, replaced
+from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.python.blocks import block_of
+from gpu2npu.python.concrete import outer_bounds
+from gpu2npu.python.syntax import argument_keyword, argument_value, arguments, is_unpacked
+from gpu2npu.records import Code
+
+DISTRIBUTED = "torch.nn.parallel.DistributedDataParallel"
+_DEVICE = re.compile(r"cuda|dev|gpu|rank", re.IGNORECASE)
+_MESSAGE = "An NPU has no DataParallel; DistributedDataParallel has one process for each card."
+
+
+@dataclass(frozen=True, eq=False)
+class Wrap:
+    """`nn.DataParallel(m, ...)`: the call, its argument for the module, and the `whole` with the `.cuda()` or
+    `.to(device)` behind it, which is the call itself if there is none."""
+
+    file: ParsedFile
+    call: ast.Call
+    module: ast.expr
+    whole: ast.Call
+
+    @property
+    def module_code(self) -> str:
+        return self.file.code(self.module)
+
+    @property
+    def dim(self) -> ast.expr | None:
+        return argument(self.call, 3, "dim")
+
+
+def find_wraps(program: Program) -> Iterator[Wrap]:
+    """The calls of DataParallel in a project, but those that a comment keeps."""
+    for file in program.with_word(*DATA_PARALLEL_WORD):
+        for call in file.nodes(ast.Call):
+            if is_data_parallel(file, call.func) and not is_skipped(file, call):
+                module = argument(call, 0, "module")
+                if module is not None:
+                    yield Wrap(file, call, module, _with_move(file, call))
+
+
+def argument(call: ast.Call, index: int, name: str) -> ast.expr | None:
+    """The argument of a call that is passed at a position or by name."""
+    for position, given in enumerate(arguments(call)):
+        if is_unpacked(given):
+            continue
+        keyword = argument_keyword(given)
+        if keyword == name or (keyword is None and position == index):
+            return argument_value(given)
+    return None
+
+
+def target_of(wrap: Wrap) -> ast.expr | None:
+    """Return the expression that the wrapped module is assigned to, if it is just one."""
+    assigned = wrap.file.statement(wrap.whole)
+    if isinstance(assigned, ast.Assign) and assigned.value is wrap.whole and len(assigned.targets) == 1:
+        return assigned.targets[0]
+    return None
+
+
+def _with_move(file: ParsedFile, call: ast.Call) -> ast.Call:
+    attribute = file.parents[call]
+    moved = file.parents[attribute]
+    if isinstance(attribute, ast.Attribute) and isinstance(moved, ast.Call) and moved.func is attribute:
+        return moved if is_move(file, moved) else call
+    return call
+
+
+def is_move(file: ParsedFile, node: ast.AST) -> bool:
+    """`x.cuda(...)`, or `x.to(...)` with what looks like a device."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    name = node.func.attr
+    return name == "cuda" or (
+        name == "to" and any(_DEVICE.search(file.code(argument_value(given))) for given in arguments(node))
+    )
+
+
+def distributed(wrap: Wrap, stays: bool, twice: bool) -> Iterator[Step]:
+    """The wrap in DistributedDataParallel. The module is on its device before it is wrapped, whatever comes after."""
+    file = wrap.file
+    ddp, torch = spell_distributed(file, wrap.call.func, stays), spelling(file, "torch")
+    yield from ((file, edit) for edit in (*ddp.edits, *torch.edits))
+    module = outer_bounds(file, wrap.module)
+    opening = (file.bounds(wrap.call.func)[1], module[0])
+    move = _move(wrap)
+    inside: tuple[Code, ...] = ("(", module, ")") if move and _needs_parentheses(wrap) else (module,)
+    buffers = ", broadcast_buffers=False" if twice else ""
+    tail = f", device_ids=[{torch.name}.npu.current_device()]{buffers})"
+    text = (ddp.name, opening, *inside, *move, tail)
+    yield file, GroupEdit(file.bounds(wrap.whole), text, RULE, _MESSAGE, needs=NPU)
+
+
+def kept_name(wrap: Wrap) -> Iterator[Step]:
+    """A part that was wrapped stays under the name `module`, for the sake of checkpoints, while the whole model is
+    wrapped in DistributedDataParallel."""
+    file = wrap.file
+    function = wrap.call.func
+    if isinstance(function, ast.Attribute) and file.qualified(function.value) == "torch.nn":
+        sequential = Spelling(f"{file.code(function.value)}.Sequential")
+    else:
+        sequential = spelling(file, "torch.nn.Sequential")
+    ordered = spelling(file, "collections.OrderedDict")
+    yield from ((file, edit) for edit in (*sequential.edits, *ordered.edits))
+    text = (f"{sequential.name}({ordered.name}(module=", file.bounds(wrap.module), "))")
+    yield replaced(file, wrap.whole, text, "The whole model is wrapped; this keeps the names in its state dict.")
+
+
+def _needs_parentheses(wrap: Wrap) -> bool:
+    if isinstance(wrap.module, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
+        return False
+    return outer_bounds(wrap.file, wrap.module) == wrap.file.bounds(wrap.module)
+
+
+def _move(wrap: Wrap) -> tuple[Code, ...]:
+    """Return the code that puts the module on the card of this process before it is wrapped."""
+    if wrap.whole is not wrap.call:
+        return ((wrap.file.bounds(wrap.call)[1], wrap.file.bounds(wrap.whole)[1]),)
+    return () if _is_on_device(wrap) else (".npu()",)
+
+
+def _is_on_device(wrap: Wrap) -> bool:
+    """Return whether the module is moved to a device in the wrap, or by a statement that always runs before it."""
+    file = wrap.file
+    if is_move(file, wrap.module):
+        return True
+    above = {wrap.file.statement(wrap.call), *file.above(wrap.call)}
+    start, _ = file.bounds(wrap.call)
+    for node in file.nodes(ast.Call):
+        if is_move(file, node) and file.bounds(node)[1] <= start and _moves(file, node, wrap.module_code):
+            block = block_of(file, file.statement(node))
+            if any(statement in above for statement in block):
+                return True
+    return False
+
+
+def _moves(file: ParsedFile, move: ast.Call, module: str) -> bool:
+    """Return whether `m.cuda()`, or `m = f(x).cuda()`, moves the module."""
+    if isinstance(move.func, ast.Attribute) and file.code(move.func.value) == module:
+        return True
+    assignment = file.parents[move]
+    return isinstance(assignment, ast.Assign) and any(file.code(target) == module for target in assignment.targets)

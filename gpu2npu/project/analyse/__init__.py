@@ -1,0 +1,1 @@
+"""An analysis of a project, and its modes."""

@@ -1,0 +1,71 @@
+"""The analyses there are, by the name that `-m` gives them: each a function of the project's facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gpu2npu.analysis.cuda_cpp.native_files import is_native
+from gpu2npu.analysis.cuda_cpp.sources import native_places
+from gpu2npu.project.analyse.dynamic_shape import dynamic_shape
+from gpu2npu.project.analyse.session import Copy, Facts, Mode, Result
+from gpu2npu.project.analyse.third_party import listed_calls, third_party
+from gpu2npu.records import AdviceKind, FindingKind, MigratedFile, PathNote
+from gpu2npu.report.analysis_tables import Table
+from gpu2npu.report.tables import (
+    AFFINITY_CALLS,
+    CUDA_OP_LIST,
+    FINDING_GROUPS,
+    HEADERS,
+    PERFORMANCE_ADVICE,
+    PRECISION_ADVICE,
+    UNKNOWN_API,
+    UNSUPPORTED_API,
+    advice_rows,
+    affinity_rows,
+    finding_rows,
+    group_rows,
+    native_rows,
+    performance_rows,
+)
+
+
+def torch_apis(facts: Facts) -> Result:
+    """Every torch API that the release asked for lacks, runs on the CPU, or says nothing of."""
+    native, unread = facts.read(path for path in facts.tree.others if is_native(path))
+    python = {path: source for path, source in facts.sources.items() if path.endswith(".py")}
+    found = (*facts.files, *listed_calls(facts))
+    tables = {
+        UNSUPPORTED_API: _findings(found, UNSUPPORTED_API, {FindingKind.UNSUPPORTED}),
+        UNKNOWN_API: _findings(found, UNKNOWN_API, {FindingKind.UNKNOWN, FindingKind.REVIEW}),
+        FINDING_GROUPS: Table(HEADERS[FINDING_GROUPS], group_rows(found)),
+        CUDA_OP_LIST: Table(HEADERS[CUDA_OP_LIST], native_rows(native_places(native | python))),
+        PRECISION_ADVICE: Table(HEADERS[PRECISION_ADVICE], advice_rows(facts.files, AdviceKind.PRECISION)),
+        PERFORMANCE_ADVICE: Table(HEADERS[PERFORMANCE_ADVICE], performance_rows(facts.files)),
+    }
+    return Result(tables, (*failures(facts), *unread))
+
+
+def affinity_apis(facts: Facts) -> Result:
+    """Code that torch_npu has a fused operator for; with `fix`, a copy in which what is safe is replaced."""
+    fixed = {file.path: file.content for file in facts.files if file.content is not None}
+    copies = (Copy("fixed", fixed),) if facts.wish.fix else ()
+    table = Table(HEADERS[AFFINITY_CALLS], affinity_rows(facts.files))
+    return Result({AFFINITY_CALLS: table}, failures(facts), copies)
+
+
+def failures(facts: Facts) -> tuple[PathNote, ...]:
+    """A note for each Python file and notebook that could not be analysed."""
+    return tuple(PathNote(file.path, file.failure, failed=True) for file in facts.files if file.failure is not None)
+
+
+def _findings(files: Iterable[MigratedFile], name: str, kinds: set[FindingKind]) -> Table:
+    return Table(HEADERS[name], finding_rows(files, kinds))
+
+
+# A mode is a function of the facts; `project.analysis` writes what it gives.
+MODES: Mapping[str, Mode] = {
+    "torch_apis": torch_apis,
+    "third_party": third_party,
+    "dynamic_shape": dynamic_shape,
+    "affinity_apis": affinity_apis,
+}

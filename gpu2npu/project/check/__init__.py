@@ -1,0 +1,1 @@
+"""A check of source trees: one, many, or standard input."""

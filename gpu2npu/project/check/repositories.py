@@ -1,0 +1,107 @@
+"""Many repositories at once: each is checked by itself, summed up in a record, and none can stop the others."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Generator
+from concurrent.futures import Executor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gpu2npu import __version__
+from gpu2npu.project.check.owners import owner_of
+from gpu2npu.project.check.request import CheckRequest
+from gpu2npu.project.check.session import check_project
+from gpu2npu.project.errors import OutputError, UsageError
+from gpu2npu.project.executors import answers
+from gpu2npu.report.causes import causes_of
+from gpu2npu.report.check_result import CheckedRepository
+from gpu2npu.report.html import page
+
+_MAX_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class RepositoryTask:
+    """One repository to check. `program` is the version of gpu2npu that asks: a worker of another one refuses."""
+
+    path: str
+    request: CheckRequest
+    program: str = __version__
+
+
+def read_repositories(listed: Path) -> tuple[str, ...]:
+    """The paths in a file, one a line, each once; "#" starts a comment line. A relative path is from the file's folder;
+    the file "-" is standard input, whose paths are from the current folder.
+
+    Raises UsageError where the file cannot be read or lists nothing.
+    """
+    if str(listed) == "-":
+        return _listed(sys.stdin.buffer.read(_MAX_BYTES), Path.cwd(), "on standard input")
+    try:
+        if not listed.is_file():
+            raise UsageError(f"The list of repositories '{listed}' is not a file.")
+        with listed.open("rb") as opened:
+            content = opened.read(_MAX_BYTES)
+    except OSError as error:
+        raise UsageError(f"The list of repositories '{listed}' cannot be read: {error.strerror}.") from error
+    return _listed(content, listed.absolute().parent, f"'{listed}'")
+
+
+def _listed(content: bytes, folder: Path, shown: str) -> tuple[str, ...]:
+    lines = (line.strip() for line in content.decode("utf-8-sig", "surrogateescape").splitlines())
+    paths = dict.fromkeys(str(folder / line) for line in lines if line and not line.startswith("#"))
+    if not paths:
+        raise UsageError(f"The list of repositories {shown} names none; write one path a line.")
+    return tuple(paths)
+
+
+def check_repositories(
+    paths: tuple[str, ...], request: CheckRequest, jobs: int, executor: Executor | None = None
+) -> Generator[CheckedRepository, None, None]:
+    """The record of each, as it is done. `request` is what is asked of each; its sources do not matter."""
+    each = replace(request, jobs=1)
+    tasks = [RepositoryTask(path, replace(each, sources=(Path(path),))) for path in paths]
+    with closing(answers(check_repository, tasks, jobs, executor)) as checked:
+        for task, answer in checked:
+            if isinstance(answer, BaseException):
+                name = Path(task.path).name
+                yield CheckedRepository(task.path, name, error=f"not checked ({type(answer).__name__}: {answer})")
+            else:
+                yield answer
+
+
+def check_repository(task: RepositoryTask) -> CheckedRepository:
+    """Checks one, in whatever process. What is wrong with it becomes its error. It gets a page where diffs are asked
+    for."""
+    name = Path(task.path).name
+    if task.program != __version__:
+        error = f"the worker has gpu2npu {__version__}, and {task.program} asks; install the same version on both"
+        return CheckedRepository(task.path, name, error=error)
+    started = time.perf_counter()
+    owner = owner_of(Path(task.path))
+    try:
+        result, _ = check_project(task.request)
+    except (UsageError, OutputError) as error:
+        return CheckedRepository(task.path, name, seconds=time.perf_counter() - started, error=str(error), owner=owner)
+    except Exception as error:
+        text = f"an internal error of gpu2npu ({type(error).__name__}: {error})"
+        return CheckedRepository(task.path, name, seconds=time.perf_counter() - started, error=text, owner=owner)
+    return CheckedRepository(
+        path=task.path,
+        name=result.name,
+        version=result.version,
+        files=len(result.files),
+        lines=sum(file.lines for file in result.files),
+        changes=sum(len(file.changes) for file in result.files),
+        counts=tuple(result.counts.items()),
+        severities=tuple(result.severities.items()),
+        failures=len(result.failures),
+        readiness=result.readiness,
+        owner=owner,
+        causes=causes_of(result.places()),
+        page=page(result) if task.request.diffs else "",
+        seconds=time.perf_counter() - started,
+    )

@@ -1,0 +1,163 @@
+"""A check of source trees: what a migration would do and what it would leave to a person, with nothing written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from gpu2npu import __version__
+from gpu2npu.near_names import did_you_mean
+from gpu2npu.project.check.baseline import (
+    Baseline,
+    baseline_path,
+    expired,
+    mark_known,
+    read_baseline,
+    updated,
+    write_baseline,
+)
+from gpu2npu.project.check.places import checked_file
+from gpu2npu.project.check.readiness import readiness
+from gpu2npu.project.check.request import CheckRequest, SourceTree, source_trees
+from gpu2npu.project.check.stored_tree import StoredTree
+from gpu2npu.project.check.tree_files import read_tree
+from gpu2npu.project.errors import UsageError
+from gpu2npu.project.progress import Progress, no_progress
+from gpu2npu.project.tree.parts import parts_of
+from gpu2npu.records import PathNote
+from gpu2npu.report.check_result import CheckedFile, CheckResult, NativeCode, RuleNote
+from gpu2npu.rulebook import load_rulebook
+from gpu2npu.rulebook.in_code import WHY
+from gpu2npu.rulebook.reference import page_of
+from gpu2npu.support.cann import cann_for
+from gpu2npu.support.tables import table_for
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """The result of checking one source tree, with paths from the root of the check."""
+
+    files: tuple[CheckedFile, ...]
+    notes: tuple[PathNote, ...]
+    native: NativeCode
+
+
+def check_project(
+    request: CheckRequest,
+    progress: Progress = no_progress,
+    *,
+    executor: Executor | None = None,
+) -> tuple[CheckResult, bool]:
+    """The result, and whether the version was not asked for but chosen here. Raises UsageError, and OutputError where
+    the baseline cannot be written."""
+    started = time.perf_counter()
+    trees, root, chosen = source_trees(request)
+    rules = _rules(trees[0].request.rules)
+    told = _told_rules(request, [rule.id for rule in rules])
+    baseline = _baseline(request)
+    checked = [_check_tree(tree, request, progress, executor) for tree in trees]
+    files = tuple(
+        sorted((_filtered(file, told) for each in checked for file in each.files), key=lambda file: file.path)
+    )
+    left = Baseline()
+    if request.baseline is not None:
+        below = {baseline_path(f"{tree.prefix}{tree.place.only or ''}", root, request.baseline) for tree in trees}
+        left = expired(files, baseline, root, request.baseline, below, told)
+        if request.update_baseline:
+            baseline = updated(files, baseline, left, root, request.baseline)
+            write_baseline(baseline, request.baseline)
+            left = Baseline()
+        files = mark_known(files, baseline, root, request.baseline)
+    native = _sum(each.native for each in checked)
+    met = {found.finding.rule for file in files for found in file.findings}
+    release = trees[0].request.release
+    result = CheckResult(
+        name=", ".join(dict.fromkeys(tree.place.name for tree in trees)),
+        version=trees[0].request.version,
+        evidence=f"{table_for(release).evidence}, CANN {cann_for(release).version}",
+        chips=tuple(dict.fromkeys(chip for tree in trees for chip in tree.request.chips)),
+        tool_version=__version__,
+        root=str(root),
+        shown_root="" if root == Path.cwd().resolve() else f"{str(root).rstrip('/')}/",
+        files=files,
+        readiness=readiness(files, native),
+        rules=tuple(rule for rule in rules if rule.id in met),
+        notes=tuple(sorted({note for each in checked for note in each.notes})),
+        native=native,
+        expired=sum(len(entries) for entries in left.findings.values()),
+        seconds=time.perf_counter() - started,
+    )
+    return result, chosen
+
+
+def _rules(files: tuple[Path, ...]) -> tuple[RuleNote, ...]:
+    from gpu2npu.rulebook import RuleError
+
+    try:
+        rulebook = load_rulebook(files)
+    except RuleError as error:
+        raise UsageError(str(error)) from error
+    own = [RuleNote(rule.id, rule.why, page_of(rule)) for rule in rulebook.rules]
+    others = (RuleNote(name, why, "api-facts.md") for name, why in WHY.items())
+    return tuple(sorted((*own, *others), key=lambda rule: rule.id))
+
+
+def _told_rules(request: CheckRequest, known: list[str]) -> set[str]:
+    """The ids of the rules whose findings are reported. Raises UsageError for an id or pattern that fits none."""
+    for pattern in (*request.select, *request.ignore):
+        if not any(fnmatchcase(rule, pattern) for rule in known):
+            hint = did_you_mean(pattern, known) or "`gpu2npu rules list` shows them all."
+            raise UsageError(f"No rule is called {pattern!r}; {hint}")
+    selected = {rule for rule in known if not request.select or _fits(rule, request.select)}
+    return {rule for rule in selected if not _fits(rule, request.ignore)}
+
+
+def _fits(rule: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(rule, pattern) for pattern in patterns)
+
+
+def _baseline(request: CheckRequest) -> Baseline:
+    if request.baseline is None:
+        if request.update_baseline:
+            raise UsageError("--update-baseline needs --baseline FILE, the file to update.")
+        return Baseline()
+    if request.update_baseline and not request.baseline.exists():
+        return Baseline()
+    return read_baseline(request.baseline)
+
+
+def _filtered(file: CheckedFile, told: set[str]) -> CheckedFile:
+    return replace(file, findings=tuple(found for found in file.findings if found.finding.rule in told))
+
+
+def _sum(parts: Iterable[NativeCode]) -> NativeCode:
+    total = NativeCode()
+    for part in parts:
+        total = NativeCode(**{name: getattr(total, name) + getattr(part, name) for name in vars(total)})
+    return total
+
+
+def _check_tree(tree: SourceTree, request: CheckRequest, progress: Progress, executor: Executor | None) -> _Checked:
+    files = read_tree(tree)
+    kept = StoredTree.of(request.cache, tree, request, files) if request.cache is not None else None
+    answers = kept.get() if kept is not None else None
+    if answers is not None:
+        progress(len(answers.entries), len(answers.entries))
+    else:
+        from gpu2npu.project.check.tree_answers import (
+            work_out,  # importing the engine takes longer than all the rest here
+        )
+
+        answers = work_out(tree, request, files, kept, progress, executor)
+    wanted = files.wanted
+    part = parts_of(wanted)
+    checked = tuple(
+        checked_file(entry.file, wanted[path], tree.prefix + path, part(path), entry.diff)
+        for path, entry in sorted(answers.entries.items())
+    )
+    notes = tuple(replace(note, path=f"{tree.prefix}{note.path}") for note in files.notes)
+    return _Checked(checked, notes, answers.native)

@@ -1,0 +1,113 @@
+"""All or nothing: the output is made in a hidden folder beside its destination and renamed into place when complete.
+
+A run holds a lock on its hidden folder. One that was killed leaves the folder without a lock, and the next run into the
+same destination removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpu2npu.project.errors import OutputError
+from gpu2npu.project.tree.mirror import remove_tree
+
+# From Linux's <fcntl.h> and <linux/fs.h>.
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+@contextlib.contextmanager
+def staged(destination: Path, replace: bool) -> Iterator[Path]:
+    """Yields an empty folder that becomes `destination` if the block ends well, and vanishes if it does not.
+
+    Makes the parents of `destination`, and removes those it made if the block fails. With `replace`, the folder that is
+    there before is removed after the new one has taken its place. Raises OutputError where the file system refuses.
+    """
+    made = [path for path in (destination.parent, *destination.parent.parents) if not path.exists()]
+    try:
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        _remove_stale(destination)
+        with _locked_folder(destination) as folder:
+            yield folder
+            _move_into_place(folder, destination, replace)
+    except BaseException as error:
+        for parent in made:
+            with contextlib.suppress(OSError):
+                parent.rmdir()
+        if isinstance(error, OSError):
+            raise _output_error(destination, error) from error
+        raise
+
+
+def _output_error(destination: Path, error: OSError) -> OutputError:
+    reason = error.strerror or error
+    return OutputError(f"The output '{destination}' could not be written: {reason}; nothing of it is left.")
+
+
+@contextlib.contextmanager
+def _locked_folder(destination: Path) -> Iterator[Path]:
+    """A new hidden folder beside the destination; whatever is in it at the end is removed."""
+    folder = destination.parent / f"{_prefix(destination)}{secrets.token_hex(4)}"
+    with contextlib.ExitStack() as stack:
+        # Registered before the folder is made: an interrupt may come between any two lines.
+        stack.callback(_remove_if_possible, folder)
+        folder.mkdir()
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        stack.callback(os.close, lock)
+        # Where the file system has no locks, no run removes another's folder.
+        with contextlib.suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield folder
+
+
+def _remove_if_possible(folder: Path) -> None:
+    """Remove a folder; what cannot be removed now, the next run removes."""
+    with contextlib.suppress(OSError):
+        remove_tree(folder)
+
+
+def _prefix(destination: Path) -> str:
+    return f".{destination.name}.partial-"
+
+
+def _remove_stale(destination: Path) -> None:
+    for folder in destination.parent.glob(f"{_escaped(_prefix(destination))}*"):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove_tree(folder)
+            finally:
+                os.close(descriptor)
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{character}]" if character in "*?[" else character for character in name)
+
+
+def _move_into_place(folder: Path, destination: Path, replace: bool) -> None:
+    if not replace or not destination.exists():
+        folder.rename(destination)
+    elif not _exchange(folder, destination):
+        old = destination.parent / f"{_prefix(destination)}{secrets.token_hex(4)}"
+        destination.rename(old)
+        folder.rename(destination)
+        _remove_if_possible(old)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swaps two folders in one step, so that a kill leaves the old output or the new one; False where the system
+    cannot."""
+    if sys.platform != "linux":
+        return False
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    return bool(rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0)

@@ -1,0 +1,71 @@
+import pytest
+
+from gpu2npu.analysis.affinity.advice import MATCHERS, affinities, affinity_advice, available, knowledge_for
+from gpu2npu.records import AdviceKind
+from gpu2npu.support.releases import VERSIONS
+from gpu2npu.support.tables import table_for
+
+EXAMPLES = [(affinity, example) for affinity in affinities() for example in affinity.examples]
+
+
+def advice(parse, text: str, version: str = "2.1.0"):
+    code = parse(text)
+    return affinity_advice(code, version)
+
+
+@pytest.mark.parametrize(("affinity", "example"), EXAMPLES, ids=lambda part: getattr(part, "id", ""))
+def test_each_piece_of_knowledge_shows_what_it_finds(parse, affinity, example) -> None:
+    found = [
+        each for each in advice(parse, example["code"], example.get("version", "2.1.0")) if each.rule == affinity.id
+    ]
+    assert [each.api for each in found] == ([example["finds"]] if example["finds"] else [])
+
+
+@pytest.mark.parametrize("affinity", affinities(), ids=lambda affinity: affinity.id)
+def test_each_piece_of_knowledge_is_whole(affinity) -> None:
+    assert any(example["finds"] for example in affinity.examples)
+    assert not all(example["finds"] for example in affinity.examples)
+    assert affinity.why.endswith(".") and affinity.source
+    assert affinity.form in ("torch", "function", "class", "special")
+    assert [bool(affinity.calls), bool(affinity.defines), bool(affinity.shape)].count(True) == 1
+    assert affinity.shape in ("", *MATCHERS)
+    for replacement in affinity.calls.values() or [affinity.replacement]:
+        assert any(available(affinity, replacement, table_for(version)) for version in VERSIONS), replacement
+
+
+def test_ids_are_unique_and_every_matcher_is_used() -> None:
+    assert len({affinity.id for affinity in affinities()}) == len(affinities())
+    assert {affinity.shape for affinity in affinities()} - {""} == set(MATCHERS)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_nothing_is_advised_that_the_release_lacks(version: str) -> None:
+    table = table_for(version)
+    known = knowledge_for(version)
+    replacements = {affinity.calls[name] for name, affinity in known.calls.items()}
+    replacements |= {affinity.replacement for affinity in (*known.shapes, *known.defines.values())}
+    operators = {name.partition(".")[0].removeprefix("npu::") for name in table.custom}
+    for replacement in replacements:
+        names = replacement in table.torch_npu_names or replacement.removeprefix("torch_npu.") in operators
+        assert names or replacement.startswith("torch.nn.functional."), replacement
+
+
+def test_what_is_told(parse) -> None:
+    [told] = advice(parse, "import torch\nopt = torch.optim.AdamW(\n    ps)\n")
+    assert told.kind is AdviceKind.AFFINITY and told.form == "torch"
+    assert (told.span.start_line, told.span.end_line) == (2, 3)
+    assert told.replacement == "torch_npu.optim.NpuFusedAdamW"
+    assert told.message.endswith("torch_npu.optim.NpuFusedAdamW is in torch_npu-2.1.0.post17.")
+
+
+def test_a_definition_is_told_of_at_its_first_line(parse) -> None:
+    text = "import torch\n\ndef norm(x):\n    v = x.pow(2).mean(-1)\n    return x * torch.rsqrt(v)\n"
+    [told] = advice(parse, text)
+    assert (told.span.start_line, told.span.end_line, told.form, told.api) == (3, 3, "function", "norm")
+
+
+def test_the_scores_of_an_attention_are_part_of_it(parse) -> None:
+    attend = "def f(q, k, v):\n    p = (q @ k.transpose(-2, -1)).softmax(-1)\n    return p @ v\n"
+    alone = "def g(q, k):\n    return q @ k.transpose(-2, -1)\n"
+    assert [each.rule for each in advice(parse, f"import torch\n{attend}")] == ["spelled-attention"]
+    assert [each.rule for each in advice(parse, f"import torch\n{alone}")] == ["transposed-matmul"]

@@ -1,0 +1,72 @@
+import pytest
+import torch
+
+from gpu2npu.analysis.affinity.fixes import fixed
+
+
+def fix(parse, text: str) -> str | None:
+    code = parse(text)
+    return fixed(code)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x[x < 0] = 0", "x.masked_fill_(x < 0, 0)"),
+        ("x[x == -100] = 0.5  # why", "x.masked_fill_(x == -100, 0.5)  # why"),
+        ("x[\n    x != 1\n] = -1", "x.masked_fill_(x != 1, -1)"),
+        ("ü = 1; x[x >= 2] = 1; y = 2", "ü = 1; x.masked_fill_(x >= 2, 1); y = 2"),
+        ("x[x < 0] = 0\nx[x > 1] = 1", "x.masked_fill_(x < 0, 0)\nx.masked_fill_(x > 1, 1)"),
+    ],
+)
+def test_a_store_under_a_mask_of_the_tensor_itself(parse, before: str, after: str) -> None:
+    head = "import torch\nx = torch.rand(3)\n"
+    assert fix(parse, head + before + "\n") == head + after + "\n"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "x[y < 0] = 0",  # another shape
+        "x[x < 0] = y",
+        "x[x < y] = 0",  # y may be a larger tensor
+        "x[x < 0] = 1000",  # no int8
+        "x[x < 0] = -2.75",  # refused for uint8
+        "x[x < 0] = True",
+        "x[x < 0] += 1",
+        "x[0 < x < 1] = 0",
+        "x[0] = 0",
+        "z[z < 0] = 0",  # may be NumPy's
+        "x[x < 0] = y = 0",
+    ],
+)
+def test_what_stays(parse, statement: str) -> None:
+    assert fix(parse, f"import torch\nx = torch.rand(3)\ny = torch.rand(1)\n{statement}\n") is None
+
+
+DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16]
+DTYPES += [torch.int8, torch.uint8, torch.bool, torch.complex64]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("value", ["0", "1", "-1", "127", "-127", "0.5", "0.0", "2.75"])
+def test_both_forms_give_one_result(parse, dtype: torch.dtype, value: str) -> None:
+    """Values, aliasing and gradients, for every dtype a mask can be made of."""
+    before = f"import torch\nx: torch.Tensor\nx = x.clone()\nview = x.view(-1)\nx[x != 1] = {value}\n"
+    after = fix(parse, before)
+    assert after is not None and "masked_fill_" in after
+    results = []
+    for text in (before, after):
+        start = torch.arange(6).reshape(2, 3).to(dtype)
+        if dtype.is_floating_point:
+            start.requires_grad_(True)
+        names = {"x": start}
+        exec(text, names)
+        gradient = None
+        if dtype.is_floating_point:
+            names["x"].sum().backward()
+            gradient = start.grad
+        results.append((names["x"].detach(), names["view"].detach(), gradient))
+    one, other = results
+    assert torch.equal(one[0], other[0]) and torch.equal(one[1], other[1])
+    assert (one[2] is None and other[2] is None) or torch.equal(one[2], other[2])

@@ -1,0 +1,108 @@
+import pytest
+
+from gpu2npu.analysis.torch_apis import calls as torch_apis
+from gpu2npu.analysis.torch_apis.calls import torch_api_findings
+from gpu2npu.records import FindingKind
+from gpu2npu.support.verdicts import Verdict, VerdictKind
+
+KINDS = {
+    "torch.slow": VerdictKind.FALLBACK,
+    "torch.Tensor.slow": VerdictKind.FALLBACK,
+    "torch.nn.Module.slow": VerdictKind.FALLBACK,
+    "torch.refused": VerdictKind.UNSUPPORTED,
+    "torch.nn.Refused": VerdictKind.UNSUPPORTED,
+    "torch.strange": VerdictKind.UNKNOWN,
+    "torch.serialization.strange": VerdictKind.UNKNOWN,
+    "torch.xpu.strange": VerdictKind.UNKNOWN,
+    "torch.cuda.slow": VerdictKind.FALLBACK,
+    "torch.supa.strange": VerdictKind.UNKNOWN,
+    "torch.ops.aten.slow": VerdictKind.FALLBACK,
+    "torch.Tensor.index": VerdictKind.UNSUPPORTED,
+    "torch.compile": VerdictKind.UNKNOWN,
+}
+
+
+@pytest.fixture(autouse=True)
+def small_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verdicts that do not depend on what a release happens to support."""
+    caches = (torch_apis.known_verdict, torch_apis._is_told, torch_apis._worth_asking)
+
+    def judge(api: str, version: str) -> Verdict:
+        return Verdict(api, KINDS.get(api, VerdictKind.NATIVE), f"aten::op of {api}", "do something else")
+
+    monkeypatch.setattr(torch_apis, "verdict", judge)
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+def found(code) -> list[tuple[int, str, str]]:
+    findings = torch_api_findings(code, "2.1.0")
+    assert all(finding.rule == "torch-api" and "do something else" in finding.message.lower() for finding in findings)
+    return [(finding.span.start_line, finding.kind.value, finding.api) for finding in findings]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import torch\ntorch.slow(x)", [(2, "fallback", "torch.slow")]),
+        ("from torch import slow as s\ns(x)", [(2, "fallback", "torch.slow")]),
+        ("import torch\ntorch.refused(x)", [(2, "unsupported", "torch.refused")]),
+        ("from torch import torch\ntorch.slow(x)", [(2, "fallback", "torch.slow")]),
+        ("from torch import torch\ntorch.cuda.slow(x)", []),
+        ("from torch.functional import torch as th\nth.xpu.strange(x)", []),
+        ("import torch\ntorch.strange(x)", [(2, "unknown", "torch.strange")]),
+        ("import torch\ntorch.fine(x)", []),
+        ("import torch\nx = torch.zeros(1)\nx.slow()", [(3, "fallback", "torch.Tensor.slow")]),
+        ("import torch\nx = [1]\nx.slow()", []),
+        ("import torch\ndef f(x):\n    x.slow()", []),
+        ("import torch\nmap(torch.slow, xs)", [(2, "fallback", "torch.slow")]),
+        ("import torch\nmap(torch.strange, xs)", []),
+        ("import torch\n@torch.strange\ndef f(): ...", [(2, "unknown", "torch.strange")]),
+        ("import torch\ntorch.supa.strange(x)", []),
+        ("import torch\ntorch.ops.aten.slow(x)", [(2, "fallback", "torch.ops.aten.slow")]),
+        ("import torch\ntable = {torch.ops.aten.slow: f}", []),
+        ("import torch\nx = torch.zeros(1)\nx.index(2)", []),
+        (
+            "import torch\ntorch.compile(m)\n@torch.compile\ndef f(): ...",
+            [(2, "unknown", "torch.compile"), (3, "unknown", "torch.compile")],
+        ),
+        ("import torch\ntorch.compile(m, backend='inductor')", [(2, "unknown", "torch.compile")]),
+        ("import torch\ntorch.compile(m, backend=chosen())", []),
+        ("import torch\n@torch.refused\ndef f(): ...", [(2, "unsupported", "torch.refused")]),
+        ("from torch import nn\nclass N(nn.Refused): ...", [(2, "unsupported", "torch.nn.Refused")]),
+        ("from torch import nn\nisinstance(m, nn.Refused)", []),
+        ("from torch import nn\ndef f(m: nn.Refused): ...", []),
+        ("from torch import nn\nnn.Linear(1, 1).slow()", [(2, "fallback", "torch.nn.Module.slow")]),
+        ("from torch import nn\nclass N(nn.Module):\n    def slow(self): ...\nN().slow()", []),
+        ("import torch\ntorch.cuda.slow()", []),
+        ("import torch\ntorch.xpu.strange()\ntorch.serialization.strange()", []),
+        ("import torch\ntorch._private(x)", []),
+        ("import torch\ntorch.slow(x); torch.slow(y)", [(2, "fallback", "torch.slow")] * 2),
+    ],
+)
+def test_what_is_told(parse, text: str, expected: list[tuple[int, str, str]]) -> None:
+    assert found(parse(text)) == expected
+
+
+def test_each_kind_of_finding_has_a_verdict() -> None:
+    assert set(torch_apis._KINDS.values()) == set(FindingKind) - {FindingKind.REVIEW}
+
+
+def test_a_class_taken_from_where_it_is_defined(parse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KINDS, "torch.distributions.deep.Kit", VerdictKind.UNKNOWN)
+    assert found(parse("from torch.distributions.deep import Kit\nKit()")) == []
+    monkeypatch.setitem(KINDS, "torch.distributions.Kit", VerdictKind.FALLBACK)
+    torch_apis.known_verdict.cache_clear()
+    torch_apis._is_told.cache_clear()
+    assert found(parse("from torch.distributions.deep import Kit\nKit()")) == [
+        (2, "fallback", "torch.distributions.Kit")
+    ]
+
+
+def test_messages_are_sentences() -> None:
+    judged = Verdict("x", VerdictKind.FALLBACK, "aten::op is not registered", "move it out of the loop.")
+    assert torch_apis.message(judged) == "aten::op is not registered. Move it out of the loop."
+    assert torch_apis.message(Verdict("x", VerdictKind.UNKNOWN, "nothing is known")) == "Nothing is known."

@@ -1,0 +1,657 @@
+"""Rank 0 writes the files, and nothing else about a program changes."""
+
+import ast
+from textwrap import dedent
+
+import pytest
+
+from gpu2npu.codemods.data_parallel.files.rank_zero import on_rank_zero
+from gpu2npu.codemods.program import Program
+from gpu2npu.engine import ProjectContext
+from gpu2npu.python.edits import Edited
+from gpu2npu.records import FileRewrite
+
+MODULES = ("csv", "json", "logging", "os", "shutil", "torch", "torch.distributed as dist")
+HEAD = "".join(f"import {module}\n" for module in MODULES) + "\n"
+
+
+def gate(files, entries=("train.py",)):
+    """The files after the rewrite, and the messages of what was found; the result parses, and stays when done again."""
+    rewrites = rewrites_of(files, entries)
+    after = {path: Edited(text, rewrites.get(path, FileRewrite()).edits).text for path, text in files.items()}
+    for text in after.values():
+        ast.parse(text)
+    assert not any(rewrite.edits for rewrite in rewrites_of(after, entries).values())
+    return after, [finding.message for rewrite in rewrites.values() for finding in rewrite.found]
+
+
+def rewrites_of(files, entries):
+    sources = {path: text.encode() for path, text in files.items()}
+    return on_rank_zero(Program.of(sources, ProjectContext(files=frozenset(sources))), entries)
+
+
+def gate_one(before):
+    after, messages = gate({"train.py": HEAD + dedent(before)})
+    assert after["train.py"].startswith(HEAD)
+    return after["train.py"][len(HEAD) :], messages
+
+
+FORMS = {
+    "a helper whose callers read what it wrote": (
+        """
+        import numpy as np
+
+        def cache(rows, path):
+            if not os.path.exists(path):
+                with open(path, 'wb') as f:
+                    f.write(rows)
+            return path
+
+        def main():
+            where = cache(b'x', 'a.bin')
+            data = np.fromfile(where)
+
+        main()
+        """,
+        """
+        import numpy as np
+
+        def cache(rows, path):
+            if dist.get_rank() == 0:
+                if not os.path.exists(path):
+                    with open(path, 'wb') as f:
+                        f.write(rows)
+            dist.barrier()
+            return path
+
+        def main():
+            where = cache(b'x', 'a.bin')
+            data = np.fromfile(where)
+
+        main()
+        """,
+    ),
+    "a name of its own that is put in place in one step": (
+        """
+        import tempfile
+
+        def fetch(rows, path):
+            handle, name = tempfile.mkstemp()
+            with open(name, 'wb') as f:
+                f.write(rows)
+            os.replace(name, path)
+            return path
+
+        json.load(open(fetch(b'x', 'a.json')))
+        """,
+        """
+        import tempfile
+
+        def fetch(rows, path):
+            handle, name = tempfile.mkstemp()
+            with open(name, 'wb') as f:
+                f.write(rows)
+            os.replace(name, path)
+            return path
+
+        json.load(open(fetch(b'x', 'a.json')))
+        """,
+    ),
+    "a path that is only printed": (
+        """
+        def save(epoch):
+            path = f'{epoch}.pt'
+            torch.save(model.state_dict(), path)
+            return path
+
+        for epoch in range(3):
+            path = save(epoch)
+            print(path)
+        """,
+        """
+        def save(epoch):
+            path = f'{epoch}.pt'
+            if dist.get_rank() == 0:
+                torch.save(model.state_dict(), path)
+            return path
+
+        for epoch in range(3):
+            path = save(epoch)
+            print(path)
+        """,
+    ),
+    "a file that is read below": (
+        """
+        if args.build:
+            with open('vocab.json', 'w') as f:
+                json.dump(words, f)
+        vocab = json.load(open('vocab.json'))
+        """,
+        """
+        if dist.get_rank() == 0:
+            if args.build:
+                with open('vocab.json', 'w') as f:
+                    json.dump(words, f)
+        dist.barrier()
+        vocab = json.load(open('vocab.json'))
+        """,
+    ),
+    "images": (
+        """
+        from PIL import Image
+        import numpy as np
+        import matplotlib.pyplot as plt
+        first = Image.open('wax.png')
+        other = Image.open('a')
+        for epoch in range(3):
+            image = Image.fromarray(np.zeros((3, 3))).convert('L')
+            image.save('a.png')
+            Image.new('L', (3, 3)).resize((2, 2)).save('b.png')
+            fit(epoch)
+            np.save('c.npy', np.zeros(3))
+            plt.savefig('d.png')
+            model.save('e')
+        """,
+        """
+        from PIL import Image
+        import numpy as np
+        import matplotlib.pyplot as plt
+        first = Image.open('wax.png')
+        other = Image.open('a')
+        for epoch in range(3):
+            image = Image.fromarray(np.zeros((3, 3))).convert('L')
+            if dist.get_rank() == 0:
+                image.save('a.png')
+                Image.new('L', (3, 3)).resize((2, 2)).save('b.png')
+            fit(epoch)
+            if dist.get_rank() == 0:
+                np.save('c.npy', np.zeros(3))
+                plt.savefig('d.png')
+            model.save('e')
+        """,
+    ),
+    "a checkpoint": (
+        """
+        for epoch in range(3):
+            fit(epoch)
+            torch.save({
+                'model': model.state_dict(),  # weights
+
+                'epoch': epoch,
+            }, path)
+            print('saved')
+        """,
+        """
+        for epoch in range(3):
+            fit(epoch)
+            if dist.get_rank() == 0:
+                torch.save({
+                    'model': model.state_dict(),  # weights
+
+                    'epoch': epoch,
+                }, path)
+            print('saved')
+        """,
+    ),
+    "a function that only saves": (
+        """
+        def save_checkpoint(state, is_best, filename='checkpoint.pth.tar'):
+            \"\"\"Saves.\"\"\"
+            torch.save(state, filename)
+            # the best so far
+            if is_best:
+                shutil.copyfile(filename, 'model_best.pth.tar')
+
+        save_checkpoint(model.state_dict(), best)
+        """,
+        """
+        def save_checkpoint(state, is_best, filename='checkpoint.pth.tar'):
+            \"\"\"Saves.\"\"\"
+            if dist.get_rank() == 0:
+                torch.save(state, filename)
+                # the best so far
+                if is_best:
+                    shutil.copyfile(filename, 'model_best.pth.tar')
+
+        save_checkpoint(model.state_dict(), best)
+        """,
+    ),
+    "a folder and what goes into it": (
+        """
+        if acc > best_acc:
+            print('Saving..')
+            state = {'net': net.state_dict()}
+            if not os.path.isdir('checkpoint'):
+                os.mkdir('checkpoint')
+            print('writing')
+            torch.save(state, './checkpoint/ckpt.pth')
+            best_acc = acc
+        """,
+        """
+        if acc > best_acc:
+            print('Saving..')
+            state = {'net': net.state_dict()}
+            if dist.get_rank() == 0:
+                if not os.path.isdir('checkpoint'):
+                    os.mkdir('checkpoint')
+                print('writing')
+                torch.save(state, './checkpoint/ckpt.pth')
+            best_acc = acc
+        """,
+    ),
+    "strings over several lines": (
+        '''
+        def finish():
+            with open('notes.md', 'w') as f:
+                f.write("""# Results
+        of the run
+                """ + f"""
+        {name}
+                """)
+        ''',
+        '''
+        def finish():
+            if dist.get_rank() == 0:
+                with open('notes.md', 'w') as f:
+                    f.write("""# Results
+        of the run
+                """ + f"""
+        {name}
+                """)
+        ''',
+    ),
+    "a table": (
+        """
+        with open('log.csv', 'a') as f:
+            rows = csv.writer(f)
+            rows.writerow([epoch, loss.item()])
+        json.dump(vars(args), open('args.json', 'w'))
+        """,
+        """
+        if dist.get_rank() == 0:
+            with open('log.csv', 'a') as f:
+                rows = csv.writer(f)
+                rows.writerow([epoch, loss.item()])
+            json.dump(vars(args), open('args.json', 'w'))
+        """,
+    ),
+    "in one line": (
+        """
+        if epoch % 10 == 0: torch.save(model.state_dict(), path)
+        """,
+        """
+        if dist.get_rank() == 0:
+            if epoch % 10 == 0: torch.save(model.state_dict(), path)
+        """,
+    ),
+    "several models": (
+        """
+        for name, net in nets.items():
+            torch.save(net.state_dict(), f'{name}.pth')
+        """,
+        """
+        if dist.get_rank() == 0:
+            for name, net in nets.items():
+                torch.save(net.state_dict(), f'{name}.pth')
+        """,
+    ),
+    "a condition that takes all ranks": (
+        """
+        if validate(model) > best:
+            torch.save(model.state_dict(), path)
+        """,
+        """
+        if validate(model) > best:
+            if dist.get_rank() == 0:
+                torch.save(model.state_dict(), path)
+        """,
+    ),
+    "TensorBoard": (
+        """
+        from torch.utils.tensorboard import SummaryWriter
+        writer = SummaryWriter('runs')
+        for epoch in range(3):
+            writer.add_scalar('loss', loss.item(), epoch)
+            writer.add_scalar('acc', acc, epoch)
+            scheduler.step()
+        """,
+        """
+        from torch.utils.tensorboard import SummaryWriter
+        writer = SummaryWriter('runs')
+        for epoch in range(3):
+            if dist.get_rank() == 0:
+                writer.add_scalar('loss', loss.item(), epoch)
+                writer.add_scalar('acc', acc, epoch)
+            scheduler.step()
+        """,
+    ),
+    "wandb": (
+        """
+        import wandb
+        wandb.init(project='p', config=args)
+        wandb.log({'loss': loss})
+        """,
+        """
+        import wandb
+        wandb.init(project='p', config=args, mode=None if dist.get_rank() == 0 else 'disabled')
+        wandb.log({'loss': loss})
+        """,
+    ),
+    "folders": (
+        """
+        from pathlib import Path
+        if not os.path.exists(args.out):
+            os.makedirs(args.out)
+        os.mkdir('logs')
+        Path(args.out).mkdir(parents=True)
+        os.makedirs('a', exist_ok=True)
+        """,
+        """
+        from pathlib import Path
+        if not os.path.exists(args.out):
+            os.makedirs(args.out, exist_ok=True)
+        os.makedirs('logs', exist_ok=True)
+        Path(args.out).mkdir(parents=True, exist_ok=True)
+        os.makedirs('a', exist_ok=True)
+        """,
+    ),
+    "tabs": (
+        "def f():\n\ttorch.save(a,\n\t\tb)\n",
+        "def f():\n\tif dist.get_rank() == 0:\n\t\ttorch.save(a,\n\t\t\tb)\n",
+    ),
+    "a file read back at the end": (
+        """
+        def main():
+            for epoch in range(3):
+                fit(model)
+                torch.save(model.state_dict(), 'best.pt')
+            model.load_state_dict(torch.load('best.pt', map_location='cpu'))
+        """,
+        """
+        def main():
+            for epoch in range(3):
+                fit(model)
+                if dist.get_rank() == 0:
+                    torch.save(model.state_dict(), 'best.pt')
+            dist.barrier()
+            model.load_state_dict(torch.load('best.pt', map_location='cpu'))
+        """,
+    ),
+    "a file of which a class and a function make the name": (
+        """
+        class Best:
+            def keep(self, model, path):
+                torch.save(model.state_dict(), path+'/'+'best.pth')
+
+        def main(path):
+            best = Best()
+            for epoch in range(3):
+                fit(model)
+                best.keep(model, path)
+            best_path = path + '/' + 'best.pth'
+            model.load_state_dict(torch.load(best_path, map_location='cpu'))
+        """,
+        """
+        class Best:
+            def keep(self, model, path):
+                if dist.get_rank() == 0:
+                    torch.save(model.state_dict(), path+'/'+'best.pth')
+
+        def main(path):
+            best = Best()
+            for epoch in range(3):
+                fit(model)
+                best.keep(model, path)
+            best_path = path + '/' + 'best.pth'
+            dist.barrier()
+            model.load_state_dict(torch.load(best_path, map_location='cpu'))
+        """,
+    ),
+    "a file that a function reads back": (
+        """
+        def save(model, epoch):
+            path = 'net_%d.pth' % epoch
+            torch.save(model.state_dict(), path)
+
+        def load(model, epoch):
+            model.load_state_dict(torch.load('net_%d.pth' % epoch, map_location='cpu'))
+
+        def main():
+            for epoch in range(3):
+                fit(model)
+                save(model, epoch)
+                load(model, epoch)
+        """,
+        """
+        def save(model, epoch):
+            path = 'net_%d.pth' % epoch
+            if dist.get_rank() == 0:
+                torch.save(model.state_dict(), path)
+
+        def load(model, epoch):
+            dist.barrier()
+            model.load_state_dict(torch.load('net_%d.pth' % epoch, map_location='cpu'))
+
+        def main():
+            for epoch in range(3):
+                fit(model)
+                save(model, epoch)
+                load(model, epoch)
+        """,
+    ),
+    "a file that another function read before": (
+        """
+        def save(model):
+            torch.save(model.state_dict(), folder + '/net.pth')
+
+        def load(model):
+            model.load_state_dict(torch.load(folder + '/net.pth', map_location='cpu'))
+
+        def main():
+            load(model)
+            for epoch in range(3):
+                fit(model)
+            save(model)
+        """,
+        """
+        def save(model):
+            if dist.get_rank() == 0:
+                torch.save(model.state_dict(), folder + '/net.pth')
+
+        def load(model):
+            model.load_state_dict(torch.load(folder + '/net.pth', map_location='cpu'))
+
+        def main():
+            load(model)
+            for epoch in range(3):
+                fit(model)
+            save(model)
+        """,
+    ),
+    "a checkpoint to go on from": (
+        """
+        def main():
+            if args.resume:
+                model.load_state_dict(torch.load(args.resume, map_location='cpu'))
+            for epoch in range(3):
+                fit(epoch)
+                torch.save(model.state_dict(), args.resume)
+        """,
+        """
+        def main():
+            if args.resume:
+                model.load_state_dict(torch.load(args.resume, map_location='cpu'))
+            for epoch in range(3):
+                fit(epoch)
+                if dist.get_rank() == 0:
+                    torch.save(model.state_dict(), args.resume)
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rank_zero_writes(form):
+    before, after = FORMS[form]
+    assert gate_one(before) == (dedent(after), [])
+
+
+def test_line_ends_of_windows_stay():
+    text = "import torch\r\nimport torch.distributed as dist\r\ndef f():\r\n    torch.save(\r\n        a, b)\r\n"
+    after, _ = gate({"train.py": text})
+    assert after["train.py"] == text.replace(
+        "    torch.save(\r\n        a", "    if dist.get_rank() == 0:\r\n        torch.save(\r\n            a"
+    )
+
+
+KEPT = {
+    "a program that asks for its rank": """
+        if args.rank == 0:
+            torch.save(model.state_dict(), path)
+        def save(path):
+            if not is_main_process():
+                return
+            torch.save(model.state_dict(), path)
+        """,
+    "reading": """
+        with open('config.json') as f:
+            config = json.load(f)
+        state = torch.load(path)
+        print(state)
+        """,
+    "a comment": """
+        torch.save(a, b)  # gpu2npu: skip
+        """,
+}
+
+
+@pytest.mark.parametrize("form", KEPT)
+def test_other_code_stays(form):
+    assert gate_one(KEPT[form]) == (dedent(KEPT[form]), [])
+
+
+LEFT = {
+    "a model run for a picture": (
+        "torch.save(model(fixed), 'sample.pt')\n",
+        "Compute what it gets in a line before, on all ranks",
+    ),
+    "a model of an object": (
+        "class T:\n    def __init__(self):\n        self.net = Net()\n"
+        "    def snap(self):\n        torch.save(self.net(z), 'z.pt')\n",
+        "Compute what it gets in a line before, on all ranks",
+    ),
+    "a value that is used": ("path = shutil.copy(a, b)\n", "put the call into a line of its own"),
+    "a log file": ("logging.basicConfig(filename='train.log')\n", "put dist.get_rank() into its name"),
+    "an open file": ("log = open('log.txt', 'w')\nlog.write('x')\n", "put dist.get_rank() into its name"),
+    "training while a file is open": (
+        "with open('log.txt', 'w') as f:\n    for x in loader:\n"
+        "        f.write(str(model(x)))\n        torch.save(x, y)\n",
+        "put dist.get_rank() into its name",
+    ),
+    "a file read back under a condition": (
+        "torch.save(x, 'cache.pt')\nif args.cached:\n    x = torch.load('cache.pt')\n",
+        "let all ranks call dist.barrier()",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", LEFT)
+def test_what_needs_a_person_is_reported(form):
+    source, words = LEFT[form]
+    _, (message,) = gate_one(source)
+    assert words in message
+
+
+def test_what_is_reported_is_left():
+    for source, _ in (LEFT[form] for form in LEFT if "read back" not in form):
+        assert gate_one(source)[0] == source
+
+
+def test_modules_are_gated_in_their_functions_only():
+    files = {
+        "train.py": "from tools import save\nsave(x)\n",
+        "tools.py": HEAD
+        + "torch.save(1, 'a')\ndef save(x):\n    torch.save(x, 'x')\nif __name__ == '__main__':\n    save(1)\n",
+        "convert.py": HEAD + "torch.save(1, 'a')\n",
+    }
+    after, _ = gate(files)
+    assert after == {
+        **files,
+        "tools.py": files["tools.py"].replace(
+            "    torch.save(x, 'x')", "    if dist.get_rank() == 0:\n        torch.save(x, 'x')"
+        ),
+    }
+
+
+def test_a_helper_that_is_found_through_sys_path_saves_once():
+    train = f"""{HEAD}import sys
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'common'))
+from saving import save
+
+for epoch in range(3):
+    save(model.state_dict(), path)
+"""
+    saving = "import torch\n\ndef save(state, path):\n    torch.save(state, path)\n"
+    files = {"tools/train.py": train, "common/saving.py": saving, "other/saving.py": saving}
+    after, messages = gate(files, entries=("tools/train.py",))
+    assert "    if dist.get_rank() == 0:\n        torch.save(state, path)\n" in after["common/saving.py"]
+    assert after["other/saving.py"] == saving
+    assert messages == []
+
+
+@pytest.mark.parametrize(
+    ("helper", "call"),
+    [
+        (
+            "if os.path.exists(path):\n        return path\n    with open(path, 'w') as f:\n        f.write('x')",
+            "p = get(a)",
+        ),
+        ("with open(path, 'w') as f:\n        f.write('x')", "if best > 3:\n    p = get(a)"),
+        ("with open(path, 'w') as f:\n        f.write('x')", "try:\n    1\nexcept OSError:\n    p = get(a)"),
+    ],
+)
+def test_what_all_ranks_go_on_with_and_not_all_come_by_is_reported(helper, call):
+    source = f"\ndef get(path):\n    {helper}\n    return path\n\np = a\n{call}\njson.load(open(p))\n"
+    after, messages = gate_one(source)
+    assert after == source
+    (message,) = messages
+    assert "goes on with it" in message
+
+
+@pytest.mark.parametrize(
+    ("before", "as_written"),
+    [
+        ("net.load_state_dict(torch.load(p))\n", "net.load_state_dict(torch.load(p, map_location='cpu'))\n"),
+        (
+            "c = torch.load(p, weights_only=True)\nnet.load_state_dict(c['net'])\nopt.load_state_dict(c['opt'])\n",
+            "c = torch.load(p, weights_only=True, map_location='cpu')\n"
+            "net.load_state_dict(c['net'])\nopt.load_state_dict(c['opt'])\n",
+        ),
+        (
+            "c = torch.load(p)['net']\ns = {k[7:]: v for k, v in c.items()}\nnet.load_state_dict(s, strict=False)\n",
+            "c = torch.load(p, map_location='cpu')['net']\ns = {k[7:]: v for k, v in c.items()}\n"
+            "net.load_state_dict(s, strict=False)\n",
+        ),
+        (
+            "def read(p):\n    return torch.load(p)\nnet.load_state_dict(read('a'))\n",
+            "def read(p):\n    return torch.load(p, map_location='cpu')\nnet.load_state_dict(read('a'))\n",
+        ),
+    ],
+)
+def test_every_process_loads_a_checkpoint_to_the_cpu(before, as_written):
+    assert gate_one(before) == (as_written, [])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "net.load_state_dict(torch.load(p, map_location=device))\n",
+        "net.load_state_dict(torch.load(p, 'cpu'))\n",
+        "net.load_state_dict(torch.load(*arguments))\n",
+        "rows = torch.load('rows.pt')\n",
+        "net.load_state_dict(torch.load(p))  # gpu2npu: skip\n",
+        "net.load_state_dict(other.state_dict())\n",
+    ],
+)
+def test_what_is_loaded_elsewhere_stays(source):
+    assert gate_one(source) == (source, [])

@@ -1,0 +1,82 @@
+from pathlib import Path
+
+import pytest
+
+from gpu2npu.codemods import CodemodChoice
+from gpu2npu.project import engine_migrator
+from gpu2npu.project.cache.answers import content_digests
+from gpu2npu.project.cache.project_facts import ProjectFactsCache
+from gpu2npu.project.engine_migrator import EngineMigrator
+from gpu2npu.rulebook.select import RuleChoice
+
+FILES = {
+    "train.py": b"import torch\nfrom net import Net\n\n\ndef main():\n    model = torch.nn.DataParallel(Net().cuda())\n"
+    b"    model(torch.ones(2).cuda()).backward()\n\n\nif __name__ == '__main__':\n    main()\n",
+    "net.py": b"import torch\nfrom torch import cuda\n\n\nclass Net(torch.nn.Module):\n    def cuda(self):\n"
+    b"        return self\n",
+    "paths.py": b"import moxing\nopen('/cache/\xe9')\n# -*- coding: latin-1 -*-\n",
+    "uses.py": b"from net import cuda\n",
+}
+
+
+def load(root: Path, files: dict[str, bytes] = FILES, **choice: object) -> EngineMigrator:
+    kept = ProjectFactsCache(root / "cache", content_digests(files))
+    codemods = CodemodChoice(**choice)  # type: ignore[arg-type]
+    return EngineMigrator.load(RuleChoice(), "2.1.0", root, files, codemods, kept)
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return a list that gets each plan made from now on, and not those taken from the folder."""
+    plans: list[object] = []
+    plan = engine_migrator.plan_codemods
+
+    def recording(*arguments):
+        plans.append(plan(*arguments))
+        return plans[-1]
+
+    monkeypatch.setattr(engine_migrator, "plan_codemods", recording)
+    return plans
+
+
+def test_what_was_gathered_is_the_same_the_next_time(tmp_path: Path, planned: list[object]) -> None:
+    first, second = load(tmp_path), load(tmp_path)
+    assert len(planned) == 1
+    assert first.plan.rewrites
+    assert first.context.own_members["cuda"] == {"net.py"}
+    assert first.context.taken_names
+    assert (second.plan, second.context) == (first.plan, first.context)
+
+
+def test_new_files_are_kept(tmp_path: Path, planned: list[object]) -> None:
+    files = FILES | {"train.py": b"import torch\ntorch.load('s3://bucket/a')\nopen('/cache/a')\n"}
+    first, second = load(tmp_path, files, modelarts=True), load(tmp_path, files, modelarts=True)
+    assert len(planned) == 1
+    assert first.plan.new_files
+    assert second.plan == first.plan
+
+
+@pytest.mark.parametrize(
+    ("files", "choice"),
+    [
+        (FILES | {"net.py": b"import torch\n"}, {}),
+        ({path: source for path, source in FILES.items() if path != "uses.py"}, {}),
+        (FILES, {"specify_device": True}),
+        (FILES, {"excluded": frozenset({"train.py"})}),
+    ],
+)
+def test_another_project_or_choice_is_gathered_anew(
+    tmp_path: Path, planned: list[object], files: dict[str, bytes], choice: dict[str, object]
+) -> None:
+    load(tmp_path)
+    load(tmp_path, files, **choice)
+    assert len(planned) == 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"[]", b'{"rewrites": {"a": 1}}'])
+def test_what_is_damaged_is_gathered_anew(tmp_path: Path, planned: list[object], damage: bytes) -> None:
+    plan = load(tmp_path).plan
+    for entry in (tmp_path / "cache").rglob("*.json"):
+        entry.write_bytes(damage)
+    assert load(tmp_path).plan == plan
+    assert len(planned) == 2
