@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -18,6 +19,11 @@ _STACK = 512 * 1024 * 1024
 _lock = threading.Lock()
 _callers = 0
 _limit_before = 0
+
+# A thread with a deep stack may fork while the thread that started it still holds the lock, which nobody would release
+# in the new process: it is forked between two holders.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 def with_deep_stack(work: Callable[[], _Answer]) -> _Answer:
