@@ -17,7 +17,7 @@ from gpu2npu.project.errors import UsageError as UsageError
 from gpu2npu.project.request import Request
 from gpu2npu.project.tree.parts import parts_of
 from gpu2npu.records import Change, Finding, MigratedFile
-from gpu2npu.report.check_result import Cause, CheckResult, Part, Readiness
+from gpu2npu.report.check.result import Cause, CheckResult, Part, Readiness
 from gpu2npu.report.tables import CHANGE_LIST, HEADERS, PLACE_HEADER, change_rows, place_rows
 from gpu2npu.rulebook.errors import RuleError
 from gpu2npu.rulebook.packs import rule_files
@@ -194,7 +194,7 @@ def check_project(
     """
     from gpu2npu.project.check import request as check_request
     from gpu2npu.project.check import session
-    from gpu2npu.report.causes import causes_of
+    from gpu2npu.report.check.causes import causes_of
 
     request = CheckRequest(
         tuple(map(Path, sources)),

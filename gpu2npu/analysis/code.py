@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpu2npu.python.file import PythonFile
-from gpu2npu.python.names import Names
-from gpu2npu.python.scopes import Imported, Scope
-from gpu2npu.python.syntax import DEFINITIONS, Definition, chain, local_name
-from gpu2npu.python.types import ValueTypes
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.meaning.types import ValueTypes
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.scopes import Imported, Scope
+from gpu2npu.python.tree.syntax import DEFINITIONS, Definition, chain, local_name
 
 # Calls that ask about what is named in them and do not use it.
 _TESTS = frozenset({"isinstance", "issubclass", "hasattr"})

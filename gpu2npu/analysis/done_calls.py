@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from gpu2npu.analysis.code import Code
-from gpu2npu.python.scopes import Assigned, Scope
-from gpu2npu.python.syntax import last_name
+from gpu2npu.python.tree.scopes import Assigned, Scope
+from gpu2npu.python.tree.syntax import last_name
 
 Calls = dict[str, list[ast.Call]]
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu2npu.engine.torch_library import torch_project
-from gpu2npu.python.file import PythonFile
-from gpu2npu.python.project import Project
-from gpu2npu.python.reachability import is_main_guard
-from gpu2npu.python.source import SourceFile, read_source
-from gpu2npu.python.syntax import IMPORTS
+from gpu2npu.python.flow.reachability import is_main_guard
+from gpu2npu.python.project.project import Project
+from gpu2npu.python.text.source import SourceFile, read_source
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.syntax import IMPORTS
 from gpu2npu.records import PathNote
 
 REPORT_NAME = "msft_dynamic_shape_analysis_report.csv"

@@ -17,10 +17,10 @@ from gpu2npu.engine.npu_branches import other_branches
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.formats.nodes import FormatError
 from gpu2npu.formats.notebook import read_cells
-from gpu2npu.python.names import Names
-from gpu2npu.python.project import Project
-from gpu2npu.python.source import SourceError, SourceFile, read_source
-from gpu2npu.python.tree import TreeError
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.project.project import Project
+from gpu2npu.python.text.source import SourceError, SourceFile, read_source
+from gpu2npu.python.tree.syntax_tree import TreeError
 from gpu2npu.records import Advice, Finding, MigratedFile, Span
 from gpu2npu.support.limits import DEFAULT_CHIP
 

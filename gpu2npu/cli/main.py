@@ -19,7 +19,7 @@ import click
 from gpu2npu import __version__
 from gpu2npu.cli.file_options import file_timeout_option
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
-from gpu2npu.cli.rule_options import rule_files
+from gpu2npu.cli.rules.options import rule_files
 from gpu2npu.cli.signals import EndedBySignal
 from gpu2npu.project.errors import OutputError, UsageError
 
@@ -32,12 +32,16 @@ EXIT_OUTPUT = 74  # EX_IOERR
 EXIT_INTERRUPTED = 130
 _COMMANDS = {
     "analyse": LazyCommand("gpu2npu.cli.analyse", "analyse", "Find what an NPU lacks, and what is faster there."),
-    "check": LazyCommand("gpu2npu.cli.check", "check", "Check what will not work on an NPU, for people and CI."),
+    "check": LazyCommand(
+        "gpu2npu.cli.check.command", "check", "Check what will not work on an NPU, for people and CI."
+    ),
     "distributed": LazyCommand("gpu2npu.cli.distributed", "distributed", "Migrate, and make one script train on many."),
-    "rules": LazyCommand("gpu2npu.cli.rules", "rules", "Look at the rules, write your own, try them."),
+    "rules": LazyCommand("gpu2npu.cli.rules.group", "rules", "Look at the rules, write your own, try them."),
     "run": LazyCommand("gpu2npu.cli.run", "run", "Run a command with an emulated NPU."),
     "server": LazyCommand("gpu2npu.cli.server", "server", "Show in an editor what `check` finds, as you type."),
-    "verify": LazyCommand("gpu2npu.cli.verify", "verify", "Compare a project with its migrated copy as both train."),
+    "verify": LazyCommand(
+        "gpu2npu.cli.verify.command", "verify", "Compare a project with its migrated copy as both train."
+    ),
 }
 
 # Commands that are a migration with more to it, and take its options.

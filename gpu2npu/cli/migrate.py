@@ -8,7 +8,7 @@ from gpu2npu.cli.console import progress_shown, show_outcome, write_diff
 from gpu2npu.cli.signals import end_cleanly_when_asked
 from gpu2npu.project.migration import migrate_project, preview_project
 from gpu2npu.project.request import Request
-from gpu2npu.python.source import declared_encoding
+from gpu2npu.python.text.source import declared_encoding
 from gpu2npu.report.diff import unified_diff
 
 EXIT_COMPLETE = 0

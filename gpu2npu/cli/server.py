@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gpu2npu.cli.rule_options import rule_files
+from gpu2npu.cli.rules.options import rule_files
 from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.errors import UsageError
 

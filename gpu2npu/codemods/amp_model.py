@@ -16,9 +16,9 @@ from gpu2npu.codemods.imports import line_end, spelling
 from gpu2npu.codemods.model_uses import ModelUses
 from gpu2npu.codemods.places import NPU, Step, by_file, inserted, is_skipped, of_rule, replaced, reported
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.python.blocks import begins_line, block_of, indent_step, is_elif, lines_to_indent, same_line, start_of
-from gpu2npu.python.syntax import IMPORTS, last_name
-from gpu2npu.python.text import indentation, newline_of
+from gpu2npu.python.text.blocks import begins_line, block_of, indent_step, is_elif, lines_to_indent, same_line, start_of
+from gpu2npu.python.text.offsets import indentation, newline_of
+from gpu2npu.python.tree.syntax import IMPORTS, last_name
 from gpu2npu.records import FileRewrite, FindingKind
 
 RULE = "amp-model"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.python.imports import imported_modules
+from gpu2npu.python.project.imports import imported_modules
 
 # The spelling of a word, and characters without which it cannot be there.
 Word = tuple[bytes, bytes]

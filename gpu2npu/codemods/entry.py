@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.python.imports import ImportGraph
-from gpu2npu.python.nodes import walk
-from gpu2npu.python.reachability import (
+from gpu2npu.python.flow.reachability import (
     PLAIN_DECORATORS,
     DefinitionIndex,
     NamesInFile,
     is_main_guard,
     reached_definitions,
 )
-from gpu2npu.python.syntax import DEFINITIONS, FORS, WITHS, Definition
+from gpu2npu.python.project.imports import ImportGraph
+from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, WITHS, Definition
 
 _Node = TypeVar("_Node", bound=ast.AST)
 # Finds nodes in a file, whatever program it is part of.

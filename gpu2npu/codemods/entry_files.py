@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from gpu2npu.codemods.program import Program
-from gpu2npu.python.dataflow import Dataflow
-from gpu2npu.python.imports import ImportGraph
+from gpu2npu.python.flow.dataflow import Dataflow
+from gpu2npu.python.project.imports import ImportGraph
 
 # Methods that modules and tensors of libraries have too: by their name alone they say nothing about the class.
 _OF_LIBRARIES = frozenset(

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpu2npu.codemods.program import ParsedFile
-from gpu2npu.python.blocks import line_start, next_line, same_line, start_of
-from gpu2npu.python.scopes import Imported
-from gpu2npu.python.syntax import IMPORTS, Import, string_value
-from gpu2npu.python.text import newline_of
+from gpu2npu.python.text.blocks import line_start, next_line, same_line, start_of
+from gpu2npu.python.text.offsets import newline_of
+from gpu2npu.python.tree.scopes import Imported
+from gpu2npu.python.tree.syntax import IMPORTS, Import, string_value
 from gpu2npu.records import Edit
 
 RULE = "data-parallel"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from gpu2npu.codemods.entry import Entry
 from gpu2npu.codemods.places import Step, inserted
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.python.place import function_above
-from gpu2npu.python.syntax import (
+from gpu2npu.python.tree.place import function_above
+from gpu2npu.python.tree.syntax import (
     Function,
     argument_keyword,
     argument_value,

@@ -10,8 +10,15 @@ from gpu2npu.codemods.entry import calls_in
 from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.places import Step, by_file, is_skipped, of_rule, replaced
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.python.place import is_integer
-from gpu2npu.python.syntax import argument_keyword, argument_value, arguments, dotted_name, is_unpacked, string_value
+from gpu2npu.python.tree.place import is_integer
+from gpu2npu.python.tree.syntax import (
+    argument_keyword,
+    argument_value,
+    arguments,
+    dotted_name,
+    is_unpacked,
+    string_value,
+)
 from gpu2npu.records import FileRewrite
 
 FOLDER = "ascend_modelarts_function"

@@ -16,8 +16,8 @@ from gpu2npu.codemods.plugin import plugin
 from gpu2npu.codemods.program import Program
 from gpu2npu.codemods.similar import similar
 from gpu2npu.codemods.specify_device import specify_device
-from gpu2npu.python.edits import conflict
-from gpu2npu.python.imports import ImportGraph
+from gpu2npu.python.project.imports import ImportGraph
+from gpu2npu.python.text.edits import conflict
 from gpu2npu.records import Edit, FileRewrite
 
 # A codemod looks at the whole program and says what to do to its files; None where what it was asked for is not there.

@@ -10,7 +10,7 @@ from functools import lru_cache
 from gpu2npu.codemods.imports import RULE
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
-from gpu2npu.python.edits import conflict
+from gpu2npu.python.text.edits import conflict
 from gpu2npu.records import Code, Edit, FileRewrite, FindingKind, Found
 
 # The rules whose findings are replaced, by the name they report, where that is not RULE.

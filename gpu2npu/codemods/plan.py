@@ -10,7 +10,7 @@ from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.records import FileRewrite
 
 if TYPE_CHECKING:
-    from gpu2npu.python.library import Library
+    from gpu2npu.python.meaning.library import Library
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.library import Library
-from gpu2npu.python.program import ParsedFile
-from gpu2npu.python.program import Program as PythonProgram
-from gpu2npu.python.project import Project
-from gpu2npu.python.search_path import search_folders
+from gpu2npu.python.meaning.library import Library
+from gpu2npu.python.project.program import ParsedFile
+from gpu2npu.python.project.program import Program as PythonProgram
+from gpu2npu.python.project.project import Project
+from gpu2npu.python.project.search_path import search_folders
 
 __all__ = ["ParsedFile", "Program"]
 

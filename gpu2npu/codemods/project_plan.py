@@ -13,7 +13,7 @@ from gpu2npu.codemods.concern import may_concern
 from gpu2npu.codemods.plan import Part, Plan, PlannedPart, Spread
 from gpu2npu.codemods.program import Program, has_backward
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.imports import ImportGraph
+from gpu2npu.python.project.imports import ImportGraph
 
 # Small parts are planned together until they have so many bytes.
 _PART_SIZE = 200_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpu2npu.python.names import Names
+from gpu2npu.python.meaning.names import Names
 from gpu2npu.records import MigratedFile, Span
 from gpu2npu.support.verdicts import is_torch_api, verdict
 

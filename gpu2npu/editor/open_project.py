@@ -15,9 +15,9 @@ from gpu2npu.project.engine_migrator import EngineMigrator
 from gpu2npu.project.migrator import prepare_migration
 from gpu2npu.project.tree.discovery import discover, listed
 from gpu2npu.project.tree.mirror import read_files
-from gpu2npu.python.names import Names
-from gpu2npu.python.source import SourceError, read_source
-from gpu2npu.python.tree import TreeError
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.text.source import SourceError, read_source
+from gpu2npu.python.tree.syntax_tree import TreeError
 from gpu2npu.records import MigratedFile
 
 NOTEBOOK = ".ipynb"

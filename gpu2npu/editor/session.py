@@ -12,7 +12,7 @@ from typing import TypeVar
 from gpu2npu.editor.hover import hover_text
 from gpu2npu.editor.open_project import OpenProject, open_project, resolved, source_of
 from gpu2npu.project.check.request import CheckRequest
-from gpu2npu.python.source import declared_encoding
+from gpu2npu.python.text.source import declared_encoding
 from gpu2npu.records import MigratedFile
 
 _Answer = TypeVar("_Answer")

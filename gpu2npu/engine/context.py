@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from gpu2npu.engine.strings.words import is_word
 from gpu2npu.engine.torch_library import TORCH
-from gpu2npu.engine.words import is_word
-from gpu2npu.python.headers import method_headers, positional
-from gpu2npu.python.kinds import ObjectKinds
-from gpu2npu.python.project import Project, no_file
-from gpu2npu.python.search_path import search_folders
-from gpu2npu.python.source import words
+from gpu2npu.python.meaning.kinds import ObjectKinds
+from gpu2npu.python.project.project import Project, no_file
+from gpu2npu.python.project.search_path import search_folders
+from gpu2npu.python.text.source import words
+from gpu2npu.python.tree.headers import method_headers, positional
 from gpu2npu.rulebook.kinds import AttributeMatch, CodeMatch, MethodMatch, NameMatch
 from gpu2npu.rulebook.rule import Role, Rulebook
 
@@ -33,7 +33,7 @@ class ProjectContext:
     strings names, such as `device`, the names of the parameters of each definition, without `self`.
     `taken_names` are names that some file imports from another module of the project: they must go on existing; each
     by itself, and after the last name of that module.
-    `folders` are those that files of the project put on sys.path (see python/search_path.py).
+    `folders` are those that files of the project put on sys.path (see python/project/search_path.py).
     `uses_device` says that the project's code may run on a device, so that it needs torch-npu beside torch.
     `project` is the model of these files in this process.
     """

@@ -7,11 +7,11 @@ import ast
 import re
 from collections.abc import Sequence
 
-from gpu2npu.python.file import PythonFile
-from gpu2npu.python.names import Names
-from gpu2npu.python.nodes import walk
-from gpu2npu.python.scopes import Assigned, Binding, Imported
-from gpu2npu.python.syntax import IMPORTS, dotted_name, last_name, string_value
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.scopes import Assigned, Binding, Imported
+from gpu2npu.python.tree.syntax import IMPORTS, dotted_name, last_name, string_value
 from gpu2npu.records import Bounds
 
 KEPT = (

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu2npu.engine.matches import ImportSite
-from gpu2npu.python.file import PythonFile
-from gpu2npu.python.scopes import Imported, Scope
-from gpu2npu.python.syntax import elements, imported_names, string_value
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.scopes import Imported, Scope
+from gpu2npu.python.tree.syntax import elements, imported_names, string_value
 
 
 @dataclass(frozen=True)

@@ -9,26 +9,26 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from gpu2npu.engine.calls import Calls
-from gpu2npu.engine.code_rules import CodeRules
 from gpu2npu.engine.context import ProjectContext
-from gpu2npu.engine.definitions import Definitions
-from gpu2npu.engine.literals import Literals
+from gpu2npu.engine.kinds.calls import Calls
+from gpu2npu.engine.kinds.code_rules import CodeRules
+from gpu2npu.engine.kinds.definitions import Definitions
+from gpu2npu.engine.kinds.literals import Literals
+from gpu2npu.engine.kinds.members import Members
+from gpu2npu.engine.kinds.packages import Packages
+from gpu2npu.engine.kinds.renames import Renames, is_annotation
 from gpu2npu.engine.matches import Matches, Question
-from gpu2npu.engine.members import Members
-from gpu2npu.engine.packages import Packages
-from gpu2npu.engine.renames import Renames, is_annotation
 from gpu2npu.engine.skips import Skips
-from gpu2npu.engine.string_places import NO, UNSURE, YES, Place, Siblings
-from gpu2npu.engine.strings import judge
+from gpu2npu.engine.strings.judgement import judge
+from gpu2npu.engine.strings.places import NO, UNSURE, YES, Place, Siblings
+from gpu2npu.engine.strings.texts import StringText, formatted_texts, plain_text, written
 from gpu2npu.engine.table import RuleTable, StringRule
-from gpu2npu.engine.texts import StringText, formatted_texts, plain_text, written
-from gpu2npu.python.kinds import ANY_KIND, MODULE, OWN, ObjectKinds
-from gpu2npu.python.names import Names
-from gpu2npu.python.scopes import Imported, Scope
-from gpu2npu.python.syntax import Function, Import, last_name, string_value
-from gpu2npu.python.tokens import name_bounds
-from gpu2npu.python.types import TENSOR, UNKNOWN
+from gpu2npu.python.meaning.kinds import ANY_KIND, MODULE, OWN, ObjectKinds
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.meaning.types import TENSOR, UNKNOWN
+from gpu2npu.python.text.tokens import name_bounds
+from gpu2npu.python.tree.scopes import Imported, Scope
+from gpu2npu.python.tree.syntax import Function, Import, last_name, string_value
 from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.kinds import AttributeMatch
 from gpu2npu.rulebook.rule import Rule

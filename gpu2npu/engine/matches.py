@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from gpu2npu.python.scopes import Scope
-from gpu2npu.python.syntax import Import
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import Import
 from gpu2npu.records import Bounds, Edit, Found
 from gpu2npu.rulebook.rule import Rule
 

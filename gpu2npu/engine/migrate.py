@@ -13,14 +13,14 @@ from gpu2npu.engine.npu_branches import other_branches
 from gpu2npu.engine.outcome import Migration, migrated_file
 from gpu2npu.engine.skips import Skips, find_skips
 from gpu2npu.engine.table import outside, rule_table
-from gpu2npu.python.file import PythonFile
-from gpu2npu.python.inference import infer_kinds
-from gpu2npu.python.kinds import OWN
-from gpu2npu.python.names import Names
-from gpu2npu.python.source import SourceError, SourceFile, read_source
-from gpu2npu.python.text import holds
-from gpu2npu.python.tree import TreeError
-from gpu2npu.python.types import UNKNOWN
+from gpu2npu.python.meaning.inference import infer_kinds
+from gpu2npu.python.meaning.kinds import OWN
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.meaning.types import UNKNOWN
+from gpu2npu.python.text.offsets import holds
+from gpu2npu.python.text.source import SourceError, SourceFile, read_source
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.syntax_tree import TreeError
 from gpu2npu.records import Bounds, Edit, FileRewrite, FindingKind, Found, MigratedFile, Severity
 from gpu2npu.rulebook.rule import Rulebook
 

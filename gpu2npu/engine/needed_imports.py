@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from gpu2npu.engine.imports import anchor, binds_module, imports_package
 from gpu2npu.engine.matches import ImportSite, Matches
 from gpu2npu.engine.table import RuleTable
-from gpu2npu.python.file import PythonFile
-from gpu2npu.python.scopes import Scope
-from gpu2npu.python.tokens import statement_end
+from gpu2npu.python.text.tokens import statement_end
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.records import Bounds, Change, Edit, Operation
 
 _PLUGIN = "torch_npu"

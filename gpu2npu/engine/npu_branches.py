@@ -6,8 +6,8 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from gpu2npu.python.file import PythonFile
-from gpu2npu.python.syntax import last_name, string_value
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.syntax import last_name, string_value
 from gpu2npu.records import Bounds
 
 _NPU = "npu"

@@ -9,10 +9,10 @@ from gpu2npu.engine.findings import merged
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.needed_imports import needed_imports
 from gpu2npu.engine.table import RuleTable
-from gpu2npu.python.edits import Edited
-from gpu2npu.python.file import PythonFile
-from gpu2npu.python.text import holds
-from gpu2npu.python.tree import parse
+from gpu2npu.python.text.edits import Edited
+from gpu2npu.python.text.offsets import holds
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.syntax_tree import parse
 from gpu2npu.records import Bounds, Change, Edit, FileRewrite, Finding, Found, MigratedFile, Operation
 
 

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from gpu2npu.engine.byte_pattern import BytePattern, any_in, any_may_be_in, unanchored
 from gpu2npu.engine.required_texts import required_texts
 from gpu2npu.engine.skips import EVERY_RULE
-from gpu2npu.python.source import words
+from gpu2npu.python.text.source import words
 from gpu2npu.rulebook.expression import Expression
 from gpu2npu.rulebook.kinds import (
     ArgumentMatch,

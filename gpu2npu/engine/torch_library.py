@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpu2npu.python.library import Library
-from gpu2npu.python.project import Project
-from gpu2npu.python.search_path import search_folders
-from gpu2npu.python.types import OTHER, TENSOR, TENSORS, UNKNOWN
+from gpu2npu.python.meaning.library import Library
+from gpu2npu.python.meaning.types import OTHER, TENSOR, TENSORS, UNKNOWN
+from gpu2npu.python.project.project import Project
+from gpu2npu.python.project.search_path import search_folders
 from gpu2npu.support.tables import has_cuda_name, without_repeats
 from gpu2npu.support.torch_results import torch_results
 

@@ -27,7 +27,7 @@ from gpu2npu.formats.settings import settings_marks
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
-from gpu2npu.python.text import Lines
+from gpu2npu.python.text.offsets import Lines
 from gpu2npu.records import Edit, FileRewrite, MigratedFile, Span
 from gpu2npu.rulebook.expression import ExpressionTimeError
 from gpu2npu.rulebook.rule import Rulebook

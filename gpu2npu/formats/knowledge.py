@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gpu2npu.engine.byte_pattern import BytePattern, any_may_be_in, unanchored
+from gpu2npu.engine.strings.words import is_word
 from gpu2npu.engine.table import RuleTable, StringRule, rule_table
-from gpu2npu.engine.words import is_word
 from gpu2npu.formats.marks import Mark, applied, edit, reported, review
 from gpu2npu.rulebook.expression import Expression
 from gpu2npu.rulebook.kinds import ArgumentMatch, ImportMatch, SettingMatch

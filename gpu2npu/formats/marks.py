@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from gpu2npu.engine.findings import merged
-from gpu2npu.python.edits import Edited
-from gpu2npu.python.text import Lines
+from gpu2npu.python.text.edits import Edited
+from gpu2npu.python.text.offsets import Lines
 from gpu2npu.records import Bounds, Change, Edit, Finding, FindingKind, Found, Operation, Severity
 from gpu2npu.rulebook.rule import Rule
 

@@ -17,8 +17,8 @@ from gpu2npu.formats.marks import Mark, records, resolved, review, shifted, with
 from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar, entry
 from gpu2npu.formats.notebook_cells import Cell, read_cell, unmasked
 from gpu2npu.formats.shell import shell_marks
-from gpu2npu.python.edits import Edited, Replacement
-from gpu2npu.python.text import Lines, splice
+from gpu2npu.python.text.edits import Edited, Replacement
+from gpu2npu.python.text.offsets import Lines, splice
 from gpu2npu.records import Change, Edit, Finding, MigratedFile, Span
 from gpu2npu.rulebook.rule import Rulebook
 

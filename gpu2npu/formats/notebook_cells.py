@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from gpu2npu.python.edits import Replacement
+from gpu2npu.python.text.edits import Replacement
 
 _SHELL_LINE = re.compile(r"(?P<before>[ \t]*(?:[\w., \[\]'\"]+=[ \t]*)?(?:!!?|%sx[ \t]|%(?=(?:run|pip|conda)\b)))")
 _ENV_LINE = re.compile(r"(?P<before>[ \t]*%(?:set_)?env[ \t]+)")

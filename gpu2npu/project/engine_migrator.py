@@ -16,7 +16,7 @@ from gpu2npu.formats.dispatch import may_concern, migrate_file
 from gpu2npu.project.cache.project_facts import ProjectFacts, ProjectFactsCache
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.rule_examples import check_user_examples
-from gpu2npu.python.search_path import search_folders
+from gpu2npu.python.project.search_path import search_folders
 from gpu2npu.records import MigratedFile
 from gpu2npu.rulebook import Rulebook, RuleError, load_rulebook
 from gpu2npu.rulebook.select import RuleChoice, select_rules

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.imports import imported_modules
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
-from gpu2npu.engine.string_places import NO, UNSURE, Place, Siblings
-from gpu2npu.engine.strings import judge
+from gpu2npu.engine.strings.judgement import judge
+from gpu2npu.engine.strings.places import NO, UNSURE, Place, Siblings
 from gpu2npu.engine.table import outside
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.formats.notebook import read_cells
 from gpu2npu.project.line_sites import Site, sites_on_line
-from gpu2npu.python.kinds import OWN, ObjectKinds
-from gpu2npu.python.names import Names
-from gpu2npu.python.source import SourceError, SourceFile, read_source
-from gpu2npu.python.tree import TreeError
+from gpu2npu.python.meaning.kinds import OWN, ObjectKinds
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.text.source import SourceError, SourceFile, read_source
+from gpu2npu.python.tree.syntax_tree import TreeError
 from gpu2npu.records import Change, Finding, Span
 from gpu2npu.report.text import counted
 from gpu2npu.rulebook.describe import limit_texts, where_texts

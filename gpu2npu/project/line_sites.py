@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpu2npu.engine.texts import StringText, formatted_texts, plain_text, written
-from gpu2npu.python.file import PythonFile
-from gpu2npu.python.scopes import Scope
-from gpu2npu.python.syntax import DEFINITIONS, IMPORTS
+from gpu2npu.engine.strings.texts import StringText, formatted_texts, plain_text, written
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import DEFINITIONS, IMPORTS
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from gpu2npu.records import (
     Outcome,
     Severity,
 )
-from gpu2npu.report.causes import causes_of, group_of
-from gpu2npu.report.check_result import Part
+from gpu2npu.report.check.causes import causes_of, group_of
+from gpu2npu.report.check.result import Part
 from gpu2npu.report.text import file_and_cell
 
 CHANGE_LIST = "change_list.csv"

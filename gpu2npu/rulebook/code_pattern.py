@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gpu2npu.python.syntax import dotted_name
+from gpu2npu.python.tree.syntax import dotted_name
 from gpu2npu.rulebook.template import ARGS, Piece
 
 _MARK = "_gpu2npu_"

@@ -5,7 +5,7 @@ import pytest
 
 from gpu2npu.analysis.file_analysis import FileAnalyser, Question
 from gpu2npu.engine.torch_library import TORCH
-from gpu2npu.python.project import Project
+from gpu2npu.python.project.project import Project
 
 BOTH = frozenset(Question)
 CODE = "import torch\nopt = torch.optim.AdamW(ps)\n"

@@ -8,7 +8,12 @@ import pytest
 
 HEAVY = ("libcst", "jedi", "parso", "numpy", "pandas", "jinja2", "nbformat", "jsonschema", "rich", "torch")
 # Without these a check of what was checked before does all that it has to.
-NOT_FOR_KEPT = ("gpu2npu.analysis.file_analysis", "gpu2npu.codemods.plan", "gpu2npu.engine", "gpu2npu.python.project")
+NOT_FOR_KEPT = (
+    "gpu2npu.analysis.file_analysis",
+    "gpu2npu.codemods.plan",
+    "gpu2npu.engine",
+    "gpu2npu.python.project.project",
+)
 SMALL = "import torch\nx = torch.randn(3).cuda()\ntorch.cuda.synchronize()\n"
 
 _PROGRAM = """

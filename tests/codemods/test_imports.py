@@ -5,7 +5,7 @@ import pytest
 from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.program import Program
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.edits import Edited
+from gpu2npu.python.text.edits import Edited
 
 
 def spelled(source, qualified):

@@ -7,7 +7,7 @@ import pytest
 
 from gpu2npu.codemods import CodemodChoice, plan_codemods
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.edits import Edited
+from gpu2npu.python.text.edits import Edited
 
 CASES = {
     "open": ("x = open(path)", "x = open(mapped(path))"),

@@ -5,7 +5,7 @@ import pytest
 from gpu2npu.codemods import plan_codemods
 from gpu2npu.codemods.choice import DEFAULT_CHOICE
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.edits import Edited
+from gpu2npu.python.text.edits import Edited
 
 MODEL = "import torch.nn as nn\n\ndef build():\n    return nn.Linear(2, 2)\n"
 MAIN = "import argparse\nfrom model import build\n\nnet = build().to('cuda')\nprint(net)\n"

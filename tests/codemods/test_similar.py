@@ -11,7 +11,7 @@ import gpu2npu.codemods
 from gpu2npu.codemods import CodemodChoice, plan_codemods
 from gpu2npu.codemods.similar import EQUIVALENTS
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.edits import Edited
+from gpu2npu.python.text.edits import Edited
 from gpu2npu.support.tables import table_for
 from gpu2npu.support.verdicts import VerdictKind, verdict
 

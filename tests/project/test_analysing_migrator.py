@@ -15,7 +15,7 @@ from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.project.analysing_migrator import AnalysingMigrator, RuleFindings
 from gpu2npu.project.engine_migrator import EngineMigrator
-from gpu2npu.python.project import Project
+from gpu2npu.python.project.project import Project
 from gpu2npu.rulebook import load_rulebook
 
 ANALYSER = FileAnalyser("2.7.0", frozenset(Question), Project(library=TORCH))

@@ -5,8 +5,8 @@ from pathlib import Path
 from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.check.session import check_project
 from gpu2npu.records import FindingKind, Severity
-from gpu2npu.report.causes import causes_of
-from gpu2npu.report.check_result import Verdict
+from gpu2npu.report.check.causes import causes_of
+from gpu2npu.report.check.result import Verdict
 
 
 def test_variables_without_any_effect_are_one_note_each_and_cost_nothing(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@ from collections.abc import Callable
 import pytest
 
 from gpu2npu.engine.torch_library import TORCH
-from gpu2npu.python.names import Names
-from gpu2npu.python.project import Project
-from gpu2npu.python.source import read_source
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.project.project import Project
+from gpu2npu.python.text.source import read_source
 
 Parse = Callable[..., Names]
 

@@ -7,11 +7,11 @@ from xml.etree import ElementTree
 import pytest
 
 from gpu2npu.records import Change, Finding, FindingKind, Operation, PathNote, Severity, Span
-from gpu2npu.report.bar import above
-from gpu2npu.report.check_result import CheckedFile, CheckedFinding, CheckResult, Effort, Readiness, Verdict
-from gpu2npu.report.gitlab import gitlab_report
-from gpu2npu.report.junit import junit_report
-from gpu2npu.report.statistics import statistics_json, statistics_of, statistics_text
+from gpu2npu.report.check.bar import above
+from gpu2npu.report.check.gitlab import gitlab_report
+from gpu2npu.report.check.junit import junit_report
+from gpu2npu.report.check.result import CheckedFile, CheckedFinding, CheckResult, Effort, Readiness, Verdict
+from gpu2npu.report.check.statistics import statistics_json, statistics_of, statistics_text
 
 CHANGE = Change(Span(1, 0, 1, 4), "cuda-name", Operation.MODIFY, "Renamed.", "a", "b")
 

@@ -17,7 +17,7 @@ from gpu2npu.records import (
     Severity,
     Span,
 )
-from gpu2npu.report.causes import group_of
+from gpu2npu.report.check.causes import group_of
 from gpu2npu.report.tables import HEADERS, csv_bytes, header_line, raw_cell, tables, write_tables
 
 # Text as it can stand in a source file: any Unicode but lone surrogates.

@@ -3,7 +3,7 @@
 import pytest
 
 from gpu2npu.analysis.torch_apis.calls import known_verdict
-from gpu2npu.emulator.device import support_table
+from gpu2npu.emulator.device.dispatch import support_table
 from gpu2npu.engine import ProjectContext, migrate_source
 from gpu2npu.records import FindingKind
 from gpu2npu.rulebook import load_rulebook

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from gpu2npu.python.tree import TreeError
+from gpu2npu.python.tree.syntax_tree import TreeError
 from tools.wheel_facts.surface import read_surface
 
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu2npu.cli.verify_text import show_verdict
+from gpu2npu.cli.verify.text import show_verdict
 from gpu2npu.verify.comparing.causes import Cause, explain
 from gpu2npu.verify.comparing.compare import Comparison, compare
 from gpu2npu.verify.comparing.ranks import earliest

@@ -51,7 +51,7 @@ def start_emulator() -> None:
     import torch
     import torch_npu  # type: ignore[import-not-found]  # noqa: F401
 
-    from gpu2npu.emulator.device import dispatch
+    from gpu2npu.emulator.device.dispatch import dispatch
 
     def is_composite(op: Any) -> bool:
         return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")

@@ -21,7 +21,7 @@ def main() -> None:
     import torch
     import torch_npu  # type: ignore[import-not-found]
 
-    from gpu2npu.emulator.device.tally import Kind, counts, reset
+    from gpu2npu.emulator.device.dispatch.tally import Kind, counts, reset
     from tools.emulator_coverage import modules, operators, optimizers, tables
 
     torch.set_num_threads(1)

@@ -122,7 +122,7 @@ def _import() -> None:
     import torch._dynamo  # noqa: F401
     import torch_npu  # type: ignore[import-not-found] # noqa: F401
 
-    from gpu2npu.emulator.device import dispatch
+    from gpu2npu.emulator.device.dispatch import dispatch
 
     dispatch.load_kernels()
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from gpu2npu.python.names import Names
-from gpu2npu.python.program import ParsedFile
-from gpu2npu.python.project import Project
-from gpu2npu.python.source import SourceFile
-from gpu2npu.python.syntax import string_value
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.project.program import ParsedFile
+from gpu2npu.python.project.project import Project
+from gpu2npu.python.text.source import SourceFile
+from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.support.releases import Facts, version_key
 from tools.wheel_facts.surface import Surface, read_surface
 

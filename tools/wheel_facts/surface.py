@@ -13,13 +13,13 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gpu2npu.python.modules import absolute_name, offered_names
-from gpu2npu.python.names import Names
-from gpu2npu.python.place import is_static
-from gpu2npu.python.project import Project
-from gpu2npu.python.scopes import Assigned, Binding, Defined, Imported, Parameter
-from gpu2npu.python.source import SourceFile
-from gpu2npu.python.syntax import FUNCTIONS, keyword_parameters, statements
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.project.modules import absolute_name, offered_names
+from gpu2npu.python.project.project import Project
+from gpu2npu.python.text.source import SourceFile
+from gpu2npu.python.tree.place import is_static
+from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Parameter
+from gpu2npu.python.tree.syntax import FUNCTIONS, keyword_parameters, statements
 
 _FOR_CHECKERS = "typing.TYPE_CHECKING"
 

@@ -7,8 +7,8 @@ import ast
 from gpu2npu.analysis.affinity.shapes import Found
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import DoneCalls, function_of, number, values_of
-from gpu2npu.python.scopes import Scope
-from gpu2npu.python.syntax import last_name
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import last_name
 
 
 def rms_norm(code: Code) -> Found:

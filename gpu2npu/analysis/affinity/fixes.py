@@ -14,8 +14,8 @@ import ast
 
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import number
-from gpu2npu.python.edits import Edited
-from gpu2npu.python.scopes import Scope
+from gpu2npu.python.text.edits import Edited
+from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.records import Edit
 
 # Numbers that every dtype but bool holds, or wraps alike.

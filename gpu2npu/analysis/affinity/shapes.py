@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword, number, same, values_of
-from gpu2npu.python.scopes import Scope
-from gpu2npu.python.syntax import last_name
-from gpu2npu.python.types import OTHER, TENSOR, Types
+from gpu2npu.python.meaning.types import OTHER, TENSOR, Types
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import last_name
 
 Found = Iterator[tuple[ast.expr | ast.stmt, str]]
 Matcher = Callable[[Code], Found]

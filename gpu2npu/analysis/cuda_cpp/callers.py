@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gpu2npu.analysis.cuda_cpp.extensions import extension_name
-from gpu2npu.python.interface import loaded_module
-from gpu2npu.python.names import Names
-from gpu2npu.python.project import Project
-from gpu2npu.python.scopes import Assigned, Scope
-from gpu2npu.python.source import words
-from gpu2npu.python.syntax import FUNCTIONS, chain, last_name
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.project.interface import loaded_module
+from gpu2npu.python.project.project import Project
+from gpu2npu.python.text.source import words
+from gpu2npu.python.tree.scopes import Assigned, Scope
+from gpu2npu.python.tree.syntax import FUNCTIONS, chain, last_name
 
 # Names that methods of any module, optimizer, tensor or container may have, too: such a name says nothing alone.
 _COMMON = frozenset(

@@ -7,11 +7,11 @@ import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpu2npu.python.names import Names
-from gpu2npu.python.nodes import walk
-from gpu2npu.python.project import Project
-from gpu2npu.python.scopes import Assigned, Scope
-from gpu2npu.python.syntax import last_name, string_value
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.project.project import Project
+from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.scopes import Assigned, Scope
+from gpu2npu.python.tree.syntax import last_name, string_value
 
 _BUILDERS = ("CUDAExtension", "CppExtension", "SyclExtension", "load", "load_inline")
 # A file that builds an extension has one of these.

@@ -17,9 +17,9 @@ from gpu2npu.analysis.cuda_cpp.native_files import is_cmake, may_export
 from gpu2npu.analysis.cuda_cpp.operators import operator_lines
 from gpu2npu.analysis.cuda_cpp.text import code_lines
 from gpu2npu.engine.torch_library import torch_project
-from gpu2npu.python.project import Project
+from gpu2npu.python.project.project import Project
 from gpu2npu.records import NativeKind, NativePlace
-from gpu2npu.report.check_result import NativeCode
+from gpu2npu.report.check.result import NativeCode
 
 _CUDA_SUFFIXES = (".cu", ".cuh")
 # The end of a string that may name such a file. (".cuda(" is in most of the files there are.)

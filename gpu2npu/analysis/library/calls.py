@@ -11,9 +11,9 @@ from pathlib import Path
 
 from gpu2npu.analysis.library.functions import read_library
 from gpu2npu.analysis.library.graph import Use, library_name, uses_of
-from gpu2npu.python.meaning import MeaningKind
-from gpu2npu.python.meanings import Meanings
-from gpu2npu.python.names import Names
+from gpu2npu.python.meaning.meaning import MeaningKind
+from gpu2npu.python.meaning.meanings import Meanings
+from gpu2npu.python.meaning.names import Names
 from gpu2npu.records import Finding, FindingKind, MigratedFile, Span
 from gpu2npu.report.tables import raw_cell
 from gpu2npu.report.third_party import NeedKind

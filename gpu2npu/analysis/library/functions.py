@@ -19,13 +19,13 @@ from gpu2npu.analysis.library.needs import Needs
 from gpu2npu.engine import without_own
 from gpu2npu.engine.torch_library import torch_project
 from gpu2npu.garbage import uncollected
-from gpu2npu.python.meaning import MeaningKind
-from gpu2npu.python.meanings import Meanings
-from gpu2npu.python.modules import offered_names
-from gpu2npu.python.names import Names
-from gpu2npu.python.project import Project
-from gpu2npu.python.source import SourceError, read_source
-from gpu2npu.python.tree import TreeError
+from gpu2npu.python.meaning.meaning import MeaningKind
+from gpu2npu.python.meaning.meanings import Meanings
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.project.modules import offered_names
+from gpu2npu.python.project.project import Project
+from gpu2npu.python.text.source import SourceError, read_source
+from gpu2npu.python.tree.syntax_tree import TreeError
 from gpu2npu.records import PathNote
 from gpu2npu.report.third_party import Affected, Need, ReachedNeed
 from gpu2npu.rulebook import Rulebook, load_rulebook

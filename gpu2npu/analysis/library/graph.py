@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpu2npu.analysis.library.needs import Needs
-from gpu2npu.python.file import PythonFile
-from gpu2npu.python.meaning import Meaning, MeaningKind, defined_name
-from gpu2npu.python.meanings import Meanings
-from gpu2npu.python.names import Names
-from gpu2npu.python.scopes import Scope
-from gpu2npu.python.syntax import DEFINITIONS, FUNCTIONS, chain, last_name
-from gpu2npu.python.types import TENSOR
+from gpu2npu.python.meaning.meaning import Meaning, MeaningKind, defined_name
+from gpu2npu.python.meaning.meanings import Meanings
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.meaning.types import TENSOR
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, chain, last_name
 from gpu2npu.report.third_party import Need
 
 _CONSTRUCTORS = ("__init__", "__new__", "__post_init__")

@@ -14,9 +14,9 @@ from gpu2npu.analysis.code import Code, is_asked_about, is_decorator
 from gpu2npu.analysis.done_calls import keyword
 from gpu2npu.analysis.torch_apis.guards import guarded
 from gpu2npu.engine.torch_library import of_torch
-from gpu2npu.python.scopes import Scope
-from gpu2npu.python.syntax import string_value
-from gpu2npu.python.types import TENSOR
+from gpu2npu.python.meaning.types import TENSOR
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.records import Finding, FindingKind, Severity
 from gpu2npu.rulebook.in_code import TORCH_API
 from gpu2npu.rulebook.kinds.base import SEVERITIES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from gpu2npu.python.file import PythonFile
+from gpu2npu.python.tree.file import PythonFile
 
 _MISSING = ("ImportError", "ModuleNotFoundError", "AttributeError", "Exception", "BaseException")
 # `torch.__version__`, `TORCH_VERSION`, `TORCH_2_4`, `is_torch_greater_or_equal`, `torch_version_ge`

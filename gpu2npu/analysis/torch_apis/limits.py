@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword, values_of
 from gpu2npu.analysis.torch_apis.calls import message
-from gpu2npu.python.scopes import Scope
+from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.records import Finding, FindingKind, Severity
 from gpu2npu.rulebook.in_code import NPU_LIMIT
 from gpu2npu.support.limits import DEFAULT_CHIP, DIFFERS, IGNORED, NOT_LISTED, Given, Limit, limit, limited_names

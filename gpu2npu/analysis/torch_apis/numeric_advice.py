@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword
-from gpu2npu.python.scopes import Scope
+from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.records import Advice, AdviceKind
 
 _MODULE = "torch.nn.Module"

@@ -10,10 +10,10 @@ from gpu2npu.codemods.data_parallel.wrapping import Wrap, argument
 from gpu2npu.codemods.imports import RULE, spelling
 from gpu2npu.codemods.places import GroupEdit, Step, reported
 from gpu2npu.codemods.program import ParsedFile
-from gpu2npu.python.blocks import block_of
-from gpu2npu.python.nodes import walk
-from gpu2npu.python.scopes import Assigned
-from gpu2npu.python.syntax import DEFINITIONS
+from gpu2npu.python.text.blocks import block_of
+from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.scopes import Assigned
+from gpu2npu.python.tree.syntax import DEFINITIONS
 from gpu2npu.records import FindingKind
 
 _MESSAGE = "There is one process for each card: their number is the world size."

@@ -19,10 +19,10 @@ from gpu2npu.codemods.data_parallel.model_class import (
 from gpu2npu.codemods.data_parallel.wrapping import Wrap, target_of
 from gpu2npu.codemods.entry import Entry
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.python.blocks import block_of, same_line
-from gpu2npu.python.nodes import walk
-from gpu2npu.python.place import function_above
-from gpu2npu.python.syntax import FUNCTIONS, arguments, is_unpacked, last_name, statements
+from gpu2npu.python.text.blocks import block_of, same_line
+from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.place import function_above
+from gpu2npu.python.tree.syntax import FUNCTIONS, arguments, is_unpacked, last_name, statements
 
 # Calls by which a program, or a library it trains with, sees to processes itself.
 _GROUPS = frozenset({"init_process_group", "init_distributed", "Accelerator"})

@@ -13,7 +13,7 @@ from gpu2npu.codemods.entry import Entries
 from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.places import Step, is_skipped, replaced, reported
 from gpu2npu.codemods.program import ParsedFile
-from gpu2npu.python.syntax import argument_value, arguments, string_value
+from gpu2npu.python.tree.syntax import argument_value, arguments, string_value
 from gpu2npu.records import FindingKind
 
 _COPY = "What goes to the CPU is a copy: gradients of the model itself are averaged over processes as before."

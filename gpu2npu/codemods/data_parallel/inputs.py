@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from gpu2npu.codemods.data_parallel.wrapping import is_move
 from gpu2npu.codemods.places import NPU, Step, inserted
 from gpu2npu.codemods.program import ParsedFile
-from gpu2npu.python.nodes import walk
-from gpu2npu.python.place import function_above
-from gpu2npu.python.syntax import FORS, elements, last_name, own_nodes
+from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.place import function_above
+from gpu2npu.python.tree.syntax import FORS, elements, last_name, own_nodes
 
 _MESSAGE = "DataParallel moved what it was given to the card."
 _DEPTH = 4

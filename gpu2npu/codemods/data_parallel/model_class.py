@@ -8,9 +8,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.python.nodes import walk
-from gpu2npu.python.scopes import Assigned, Scope
-from gpu2npu.python.syntax import FORS, FUNCTIONS, Function, argument_value, arguments, last_name, own_nodes, parameters
+from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.scopes import Assigned, Scope
+from gpu2npu.python.tree.syntax import (
+    FORS,
+    FUNCTIONS,
+    Function,
+    argument_value,
+    arguments,
+    last_name,
+    own_nodes,
+    parameters,
+)
 
 # Modules of torch.nn without parameters.
 _BARE = re.compile(

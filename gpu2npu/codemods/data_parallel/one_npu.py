@@ -18,9 +18,9 @@ from gpu2npu.codemods.imports import RULE, spelling
 from gpu2npu.codemods.model_uses import ModelUses
 from gpu2npu.codemods.places import NPU, Step, inserted, replaced, reported, span_replaced
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.python.concrete import outer_bounds
-from gpu2npu.python.place import function_above, is_integer
-from gpu2npu.python.syntax import argument_keyword, argument_value, arguments, elements, is_unpacked, last_name
+from gpu2npu.python.text.concrete import outer_bounds
+from gpu2npu.python.tree.place import function_above, is_integer
+from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, elements, is_unpacked, last_name
 from gpu2npu.records import Code, Edit, FindingKind
 
 _MESSAGE = "An NPU has no DataParallel: the model goes to one NPU."

@@ -10,10 +10,10 @@ from gpu2npu.codemods.entry import Entries
 from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.places import NPU, Step, is_skipped, quoted, replaced, reported, span_replaced
 from gpu2npu.codemods.program import ParsedFile
-from gpu2npu.python.concrete import argument_bounds
-from gpu2npu.python.literals import LiteralError, literals
-from gpu2npu.python.place import is_integer
-from gpu2npu.python.syntax import FORS, argument_keyword, argument_value, arguments, last_name, string_value
+from gpu2npu.python.text.concrete import argument_bounds
+from gpu2npu.python.text.literals import LiteralError, literals
+from gpu2npu.python.tree.place import is_integer
+from gpu2npu.python.tree.syntax import FORS, argument_keyword, argument_value, arguments, last_name, string_value
 from gpu2npu.records import FindingKind
 
 _MESSAGE = "Every process uses the card of its own."

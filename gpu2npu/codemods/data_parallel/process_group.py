@@ -9,9 +9,9 @@ from gpu2npu.codemods.entry import Entry, main_guard
 from gpu2npu.codemods.imports import first_code, spelling
 from gpu2npu.codemods.places import NPU, Step, inserted, replaced
 from gpu2npu.codemods.program import ParsedFile
-from gpu2npu.python.blocks import begins_line, indent_step, line_below, next_line
-from gpu2npu.python.syntax import DEFINITIONS, IMPORTS, argument_value, arguments, last_name, own_nodes
-from gpu2npu.python.text import indentation, newline_of
+from gpu2npu.python.text.blocks import begins_line, indent_step, line_below, next_line
+from gpu2npu.python.text.offsets import indentation, newline_of
+from gpu2npu.python.tree.syntax import DEFINITIONS, IMPORTS, argument_value, arguments, last_name, own_nodes
 
 _BEGIN = "One process for each card, and a group of them."
 _END = "The process group ends with the program."

@@ -10,7 +10,7 @@ from gpu2npu.codemods.concern import DATA_PARALLEL_WORD, FUNCTION_WORD
 from gpu2npu.codemods.data_parallel.spelling import api_of, is_data_parallel, spell_distributed
 from gpu2npu.codemods.places import Step, is_skipped, replaced, reported, span_replaced
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.python.syntax import FUNCTIONS, last_name
+from gpu2npu.python.tree.syntax import FUNCTIONS, last_name
 from gpu2npu.records import FindingKind
 
 _MESSAGE = "Models are wrapped in DistributedDataParallel."

@@ -12,8 +12,8 @@ from gpu2npu.codemods.entry import Entries, all_calls, calls_in
 from gpu2npu.codemods.model_uses import DISTRIBUTED_HAS
 from gpu2npu.codemods.places import Step, is_skipped, reported
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.python.place import function_above
-from gpu2npu.python.syntax import FORS, WITHS, Function, argument_value, arguments, last_name, string_value
+from gpu2npu.python.tree.place import function_above
+from gpu2npu.python.tree.syntax import FORS, WITHS, Function, argument_value, arguments, last_name, string_value
 from gpu2npu.records import FindingKind
 
 # How methods begin that do not compute what is trained.

@@ -13,10 +13,10 @@ from gpu2npu.codemods.imports import RULE, spelling
 from gpu2npu.codemods.model_uses import ModelUses
 from gpu2npu.codemods.places import NPU, GroupEdit, Step
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.python.blocks import begins_line, block_of, is_elif, line_below, same_line
-from gpu2npu.python.place import function_above
-from gpu2npu.python.syntax import elements
-from gpu2npu.python.text import indentation, newline_of
+from gpu2npu.python.text.blocks import begins_line, block_of, is_elif, line_below, same_line
+from gpu2npu.python.text.offsets import indentation, newline_of
+from gpu2npu.python.tree.place import function_above
+from gpu2npu.python.tree.syntax import elements
 
 _MESSAGE = "Every process trains the model on its own card, and gradients are averaged over all."
 

@@ -10,8 +10,8 @@ from gpu2npu.codemods.data_parallel.wrapping import Wrap
 from gpu2npu.codemods.entry import calls_in
 from gpu2npu.codemods.places import Step, reported
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.python.nodes import walk
-from gpu2npu.python.syntax import FUNCTIONS, Function
+from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.syntax import FUNCTIONS, Function
 from gpu2npu.records import FindingKind
 
 _SOMETIMES = (

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from gpu2npu.emulator.device import signature
+from gpu2npu.emulator.device.dispatch import signature
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -36,7 +36,9 @@ def install(module: ModuleType) -> None:
 
     _setup_privateuseone_for_python_backend("npu", backend_module=module, device_guard=backward.DeviceGuard())
 
-    from gpu2npu.emulator.device import autocast, dispatch, frontend, storages, tally
+    from gpu2npu.emulator.device import autocast, frontend
+    from gpu2npu.emulator.device.dispatch import dispatch, tally
+    from gpu2npu.emulator.device.memory import storages
 
     dispatch.install()
     autocast.install()

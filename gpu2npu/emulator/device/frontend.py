@@ -18,7 +18,8 @@ from torch.jit import _builtins
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _device
 
-from gpu2npu.emulator.device import memory, memory_stats, ordinal, randomness, streams
+from gpu2npu.emulator.device import ordinal, randomness, streams
+from gpu2npu.emulator.device.memory import memory, memory_stats
 
 
 def install() -> None:

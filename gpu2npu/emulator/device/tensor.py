@@ -17,8 +17,8 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from gpu2npu.emulator.device.memory import blocks as _blocks
-from gpu2npu.emulator.device.memory import hold
+from gpu2npu.emulator.device.memory.memory import blocks as _blocks
+from gpu2npu.emulator.device.memory.memory import hold
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

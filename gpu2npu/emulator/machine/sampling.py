@@ -13,7 +13,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpu2npu.emulator.device import memory, ordinal, tally
+from gpu2npu.emulator.device import ordinal
+from gpu2npu.emulator.device.dispatch import tally
+from gpu2npu.emulator.device.memory import memory
 from gpu2npu.emulator.machine import processes
 from gpu2npu.emulator.soc import current_soc
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from gpu2npu.emulator.device import storage_ops
+from gpu2npu.emulator.device.memory import storage_ops
 from gpu2npu.emulator.device.settings import config
 from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient
 

@@ -8,7 +8,7 @@ _FIRST = (2, 5)  # the first release of PyTorch that loads back ends, and of tor
 def load() -> None:
     """Import torch_npu, unless the release to imitate leaves that to the script."""
     try:
-        from gpu2npu.emulator.device.support_table import release
+        from gpu2npu.emulator.device.dispatch.support_table import release
     except ImportError:  # torch_npu says in one sentence what to install
         imitated = None
     else:

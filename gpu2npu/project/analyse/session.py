@@ -24,8 +24,8 @@ from gpu2npu.project.tree.mirror import add_file, finish_folders, mirror, read_f
 from gpu2npu.project.tree.reader import ProjectReader
 from gpu2npu.project.tree.staging import staged
 from gpu2npu.project.workers import migrate_files
-from gpu2npu.python.project import Project
-from gpu2npu.python.search_path import search_folders
+from gpu2npu.python.project.project import Project
+from gpu2npu.python.project.search_path import search_folders
 from gpu2npu.records import MigratedFile, PathNote
 from gpu2npu.report.analysis_tables import Table, write_analysis_log, write_analysis_tables
 from gpu2npu.report.text import counted

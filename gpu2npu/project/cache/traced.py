@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 
 from gpu2npu.project.analysing_migrator import AnalysingMigrator
 from gpu2npu.project.engine_migrator import EngineMigrator
-from gpu2npu.python.project import EVERY_FILE
+from gpu2npu.python.project.project import EVERY_FILE
 from gpu2npu.records import MigratedFile
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpu2npu.project.errors import OutputError, UsageError
 from gpu2npu.project.tree.atomic import write_atomically
-from gpu2npu.report.check_result import CheckedFile
+from gpu2npu.report.check.result import CheckedFile
 
 FORMAT = 1
 _MAX_BYTES = 256 * 1024 * 1024

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from gpu2npu.project.errors import UsageError
-from gpu2npu.report.check_json import FORMAT
-from gpu2npu.report.check_result import Verdict
-from gpu2npu.report.rollup import LastRun
+from gpu2npu.report.check.json import FORMAT
+from gpu2npu.report.check.result import Verdict
+from gpu2npu.report.check.rollup import LastRun
 
 _VERDICTS = {verdict.value for verdict in Verdict}
 

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from gpu2npu.python.later import is_deferred
-from gpu2npu.python.source import SourceError, read_source
+from gpu2npu.python.flow.later import is_deferred
+from gpu2npu.python.text.source import SourceError, read_source
 from gpu2npu.records import Finding, MigratedFile, Severity
-from gpu2npu.report.check_result import CheckedFile, CheckedFinding, Part
+from gpu2npu.report.check.result import CheckedFile, CheckedFinding, Part
 
 _LONGEST = 500  # characters of a line that a report shows
 _AROUND = 3  # lines of context on either side

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from gpu2npu.records import FindingKind, Operation, Severity
-from gpu2npu.report.causes import causes_of, is_open
-from gpu2npu.report.check_result import Cause, CheckedFile, Effort, NativeCode, Part, Readiness, Reason, Verdict
+from gpu2npu.report.check.causes import causes_of, is_open
+from gpu2npu.report.check.result import Cause, CheckedFile, Effort, NativeCode, Part, Readiness, Reason, Verdict
 
 _Hours = tuple[float, float]
 

@@ -16,9 +16,9 @@ from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.check.session import check_project
 from gpu2npu.project.errors import OutputError, UsageError
 from gpu2npu.project.executors import answers
-from gpu2npu.report.causes import causes_of
-from gpu2npu.report.check_result import CheckedRepository
-from gpu2npu.report.html import page
+from gpu2npu.report.check.causes import causes_of
+from gpu2npu.report.check.html import page
+from gpu2npu.report.check.result import CheckedRepository
 
 _MAX_BYTES = 16 * 1024 * 1024
 

@@ -29,7 +29,7 @@ from gpu2npu.project.errors import UsageError
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.tree.parts import parts_of
 from gpu2npu.records import PathNote
-from gpu2npu.report.check_result import CheckedFile, CheckResult, NativeCode, RuleNote
+from gpu2npu.report.check.result import CheckedFile, CheckResult, NativeCode, RuleNote
 from gpu2npu.rulebook import load_rulebook
 from gpu2npu.rulebook.in_code import WHY
 from gpu2npu.rulebook.reference import page_of

@@ -12,7 +12,7 @@ from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.check.session import check_project
 from gpu2npu.project.errors import OutputError, UsageError
 from gpu2npu.project.progress import Progress, no_progress
-from gpu2npu.report.check_result import CheckResult
+from gpu2npu.report.check.result import CheckResult
 
 
 def check_text(

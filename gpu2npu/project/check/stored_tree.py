@@ -19,7 +19,7 @@ from gpu2npu.project.check.request import CheckRequest, SourceTree
 from gpu2npu.project.check.tree_files import TreeFiles
 from gpu2npu.project.tree.atomic import write_atomically
 from gpu2npu.records import MigratedFile
-from gpu2npu.report.check_result import NativeCode
+from gpu2npu.report.check.result import NativeCode
 
 # Another number when records are written otherwise.
 _FORMAT = 1

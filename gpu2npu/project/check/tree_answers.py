@@ -23,9 +23,9 @@ from gpu2npu.project.processes import available_cpus
 from gpu2npu.project.progress import Progress
 from gpu2npu.project.tree.parts import kernels_apart
 from gpu2npu.project.workers import migrate_files
-from gpu2npu.python.source import declared_encoding
+from gpu2npu.python.text.source import declared_encoding
 from gpu2npu.records import MigratedFile
-from gpu2npu.report.check_result import NativeCode
+from gpu2npu.report.check.result import NativeCode
 from gpu2npu.report.diff import unified_diff
 
 

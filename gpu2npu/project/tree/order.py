@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from gpu2npu.python.project import Project
+from gpu2npu.python.project.project import Project
 
 # Only the order depends on what these find, so that a word in a string or a statement of an odd form does no harm.
 _FROM = re.compile(rb"\n[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)")

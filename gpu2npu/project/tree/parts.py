@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from gpu2npu.python.later import is_called_later
+from gpu2npu.python.flow.later import is_called_later
 from gpu2npu.records import NativeKind, NativePlace
-from gpu2npu.report.check_result import Part
+from gpu2npu.report.check.result import Part
 
 _FOLDERS = (
     (Part.CI, re.compile(r"\.(github|gitlab|circleci|buildkite|ci|azure.*)|ci|jenkins")),

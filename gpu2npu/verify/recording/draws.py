@@ -79,7 +79,7 @@ def _load_emulated_kernels() -> None:
     """The emulated NPU registers its own kernels when they are first needed; these here come after."""
     import sys
 
-    dispatch = sys.modules.get("gpu2npu.emulator.device.dispatch")
+    dispatch = sys.modules.get("gpu2npu.emulator.device.dispatch.dispatch")
     if dispatch is not None:
         dispatch.load_kernels()
 

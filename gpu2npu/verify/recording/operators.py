@@ -32,7 +32,7 @@ class Operators:
 
 
 def _tally() -> Any:
-    return sys.modules.get("gpu2npu.emulator.device.tally")
+    return sys.modules.get("gpu2npu.emulator.device.dispatch.tally")
 
 
 def _counts() -> Counter[tuple[str, str]]:

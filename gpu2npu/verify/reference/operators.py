@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from gpu2npu.emulator.device.signature import Signature, read
+from gpu2npu.emulator.device.dispatch.signature import Signature, read
 from gpu2npu.verify.reference import ordinal, rounding
 from gpu2npu.verify.reference.tensors import adopt, host
 

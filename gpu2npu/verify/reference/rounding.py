@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gpu2npu.emulator.device.signature import Signature
+from gpu2npu.emulator.device.dispatch.signature import Signature
 
 Call = Callable[[Signature, list[Any], dict[str, Any]], Any]
 

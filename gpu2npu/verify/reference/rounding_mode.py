@@ -10,7 +10,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gpu2npu.emulator.device.signature import Signature, read
+from gpu2npu.emulator.device.dispatch.signature import Signature, read
 from gpu2npu.verify.reference import rounding
 
 

@@ -5,8 +5,8 @@ import pytest
 from gpu2npu.codemods import CodemodChoice, plan_codemods
 from gpu2npu.codemods.choice import DEFAULT_CHOICE
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.edits import Edited
-from gpu2npu.python.text import Lines
+from gpu2npu.python.text.edits import Edited
+from gpu2npu.python.text.offsets import Lines
 
 PLAIN = """import torch
 from torch import nn

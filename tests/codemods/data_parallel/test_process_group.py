@@ -5,7 +5,7 @@ import pytest
 from gpu2npu.codemods import plan_codemods
 from gpu2npu.codemods.choice import DEFAULT_CHOICE
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.edits import Edited
+from gpu2npu.python.text.edits import Edited
 
 HEAD = """import os
 import torch

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from gpu2npu.emulator.device import dispatch
+from gpu2npu.emulator.device.dispatch import dispatch
 
 NPU = torch.device("npu:0")
 

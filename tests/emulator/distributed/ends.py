@@ -17,7 +17,7 @@ import torch
 import torch._dynamo  # DDP imports it: three seconds, here once and not in every rank
 import torch.distributed as dist
 
-from gpu2npu.emulator.device import dispatch
+from gpu2npu.emulator.device.dispatch import dispatch
 
 LIMIT = 300  # seconds, then SIGALRM ends a rank that hangs; its group would have half an hour
 

@@ -71,7 +71,7 @@ def test_what_the_cpu_refuses_is_refused(refused, size):
 
 
 def test_what_the_cpu_takes_is_taken_once_asked_and_not_asked_again():
-    from gpu2npu.emulator.device import checks
+    from gpu2npu.emulator.device.dispatch import checks
 
     asked = []
     original = checks.refusal

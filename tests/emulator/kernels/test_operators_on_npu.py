@@ -7,7 +7,7 @@ cannot compare; all operators and samples are the business of `python -m tools.e
 import pytest
 import torch
 
-from gpu2npu.emulator.device.tally import Kind, counts
+from gpu2npu.emulator.device.dispatch.tally import Kind, counts
 from tools.emulator_coverage.operators import Tried, check
 from tools.emulator_coverage.tables import load
 

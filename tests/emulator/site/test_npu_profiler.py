@@ -199,7 +199,7 @@ def test_an_operator_that_the_npu_lacks_is_one_of_the_cpu(tmp_path, monkeypatch)
 
 
 def test_profiling_leaves_no_trace_in_operators(tmp_path):
-    from gpu2npu.emulator.device import memory
+    from gpu2npu.emulator.device.memory import memory
 
     profiled_once(tmp_path, step, profile_memory=True)
     assert type(memory.blocks) is memory._Blocks

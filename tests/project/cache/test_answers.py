@@ -16,8 +16,8 @@ from gpu2npu.project.cache.traced import Dependencies
 from gpu2npu.project.check import tree_answers
 from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.check.session import check_project
-from gpu2npu.python.project import EVERY_FILE
-from gpu2npu.report.check_result import CheckResult
+from gpu2npu.python.project.project import EVERY_FILE
+from gpu2npu.report.check.result import CheckResult
 
 # Files whose answers depend on one another: what `cuda` and `Kit` mean in main.py stands elsewhere.
 FILES = {

@@ -6,7 +6,7 @@ from gpu2npu.project.check.baseline import read_baseline
 from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.check.session import check_project
 from gpu2npu.project.errors import UsageError
-from gpu2npu.report.check_result import CheckResult
+from gpu2npu.report.check.result import CheckResult
 
 SOURCE = """import torch
 

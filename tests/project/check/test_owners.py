@@ -9,9 +9,9 @@ from gpu2npu.project.check.last_run import read_last_run
 from gpu2npu.project.check.owners import owner_of
 from gpu2npu.project.errors import UsageError
 from gpu2npu.records import Severity
-from gpu2npu.report.check_json import repository_line
-from gpu2npu.report.check_result import CheckedRepository, Effort, Readiness, Reason, Verdict
-from gpu2npu.report.rollup import LastRun
+from gpu2npu.report.check.json import repository_line
+from gpu2npu.report.check.result import CheckedRepository, Effort, Readiness, Reason, Verdict
+from gpu2npu.report.check.rollup import LastRun
 
 
 def config(url: str) -> str:

@@ -6,8 +6,8 @@ import pytest
 
 from gpu2npu.project.check.readiness import readiness
 from gpu2npu.records import Finding, FindingKind, Severity, Span
-from gpu2npu.report.causes import causes_of
-from gpu2npu.report.check_result import CheckedFile, CheckedFinding, NativeCode, Part, Verdict
+from gpu2npu.report.check.causes import causes_of
+from gpu2npu.report.check.result import CheckedFile, CheckedFinding, NativeCode, Part, Verdict
 
 BLOCKER = Finding(Span(1, 0, 1, 4), "package-x", FindingKind.UNSUPPORTED, "x", "Use y.", Severity.BLOCKER)
 CHANGE = replace(BLOCKER, severity=Severity.CHANGE, rule="npu-limit", api="torch.Tensor.double")

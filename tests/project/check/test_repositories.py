@@ -12,8 +12,8 @@ from gpu2npu.project.check.repositories import RepositoryTask, check_repositorie
 from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.errors import UsageError
 from gpu2npu.records import FindingKind
-from gpu2npu.report.check_json import repository_line
-from gpu2npu.report.check_result import CheckedRepository, Verdict
+from gpu2npu.report.check.json import repository_line
+from gpu2npu.report.check.result import CheckedRepository, Verdict
 
 SOURCE = "import torch\ntorch.cuda.jiterator._create_jit_fn('x')\nx = torch.zeros(1).cuda()\n"
 

@@ -3,9 +3,9 @@
 import pytest
 
 from gpu2npu.project.tree.parts import kernels_apart, parts_of
-from gpu2npu.python.later import is_deferred
+from gpu2npu.python.flow.later import is_deferred
 from gpu2npu.records import NativeKind, NativePlace
-from gpu2npu.report.check_result import Part
+from gpu2npu.report.check.result import Part
 
 PACKAGE = ("pkg/__init__.py", "pkg/model.py")
 

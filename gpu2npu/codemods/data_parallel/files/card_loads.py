@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from gpu2npu.codemods.places import is_skipped, quoted
 from gpu2npu.codemods.rewriting import Rewriting
-from gpu2npu.python.concrete import argument_bounds
-from gpu2npu.python.dataflow import Dataflow
-from gpu2npu.python.nodes import walk
-from gpu2npu.python.place import AnyPlace, CallPlace, Place
-from gpu2npu.python.syntax import argument_keyword, argument_value, arguments, is_unpacked
+from gpu2npu.python.flow.dataflow import Dataflow
+from gpu2npu.python.text.concrete import argument_bounds
+from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.place import AnyPlace, CallPlace, Place
+from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked
 
 _LOAD = "torch.load"
 _MESSAGE = "Every process loads this, and must not put it on the first card, from which it may have been saved."

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.rewriting import Rewriting
-from gpu2npu.python.blocks import block_of, own_lines, start_of
-from gpu2npu.python.dataflow import Dataflow
-from gpu2npu.python.nodes import walk
-from gpu2npu.python.place import AnyPlace, CallPlace, FunctionPlace, Place, enclosing_function
-from gpu2npu.python.syntax import FORS, string_value
-from gpu2npu.python.text import indentation, newline_of
+from gpu2npu.python.flow.dataflow import Dataflow
+from gpu2npu.python.text.blocks import block_of, own_lines, start_of
+from gpu2npu.python.text.offsets import indentation, newline_of
+from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.place import AnyPlace, CallPlace, FunctionPlace, Place, enclosing_function
+from gpu2npu.python.tree.syntax import FORS, string_value
 
 _SAVE, _LOAD = "torch.save", "torch.load"
 _FILE_NAME = re.compile(r"\.\w+[\"']")  # path + "/checkpoint.pth"

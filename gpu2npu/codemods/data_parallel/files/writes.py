@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpu2npu.codemods.program import ParsedFile
-from gpu2npu.python.dataflow import Dataflow
-from gpu2npu.python.nodes import walk
-from gpu2npu.python.place import AnyPlace, CallPlace, Place, function_above
-from gpu2npu.python.scopes import Assigned
-from gpu2npu.python.syntax import FORS, FUNCTIONS, WITHS, argument_value, arguments, last_name, string_value
+from gpu2npu.python.flow.dataflow import Dataflow
+from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.place import AnyPlace, CallPlace, Place, function_above
+from gpu2npu.python.tree.scopes import Assigned
+from gpu2npu.python.tree.syntax import FORS, FUNCTIONS, WITHS, argument_value, arguments, last_name, string_value
 
 # Functions that write a file, by qualified name.
 _FUNCTIONS = frozenset(

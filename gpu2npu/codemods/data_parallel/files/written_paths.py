@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from gpu2npu.codemods.data_parallel.files.writes import opens_to_write_call
 from gpu2npu.codemods.program import ParsedFile
-from gpu2npu.python.blocks import block_of
-from gpu2npu.python.dataflow import Dataflow
-from gpu2npu.python.nodes import walk
-from gpu2npu.python.place import AnyPlace, CallPlace, FunctionPlace, Place, enclosing_function
-from gpu2npu.python.reachability import is_main_guard
-from gpu2npu.python.syntax import last_name
+from gpu2npu.python.flow.dataflow import Dataflow
+from gpu2npu.python.flow.reachability import is_main_guard
+from gpu2npu.python.text.blocks import block_of
+from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.place import AnyPlace, CallPlace, FunctionPlace, Place, enclosing_function
+from gpu2npu.python.tree.syntax import last_name
 
 # The position of the path among the arguments of what writes a file; of other functions it is the first.
 _SECOND = frozenset(

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpu2npu.python.dataflow import Dataflow
-from gpu2npu.python.place import AnyPlace, CallPlace
-from gpu2npu.python.syntax import argument_value, arguments, last_name, string_value
+from gpu2npu.python.flow.dataflow import Dataflow
+from gpu2npu.python.tree.place import AnyPlace, CallPlace
+from gpu2npu.python.tree.syntax import argument_value, arguments, last_name, string_value
 
 # The parameters of torch.utils.data.DataLoader (PyTorch 2.1 to 2.13) that people give by position.
 _POSITIONAL = (

@@ -23,8 +23,8 @@ from gpu2npu.codemods.imports import RULE
 from gpu2npu.codemods.places import is_skipped
 from gpu2npu.codemods.program import Program
 from gpu2npu.codemods.rewriting import Rewriting
-from gpu2npu.python.nodes import walk
-from gpu2npu.python.place import is_integer
+from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.place import is_integer
 from gpu2npu.records import FileRewrite
 
 API = "torch.utils.data.DataLoader"

@@ -7,11 +7,11 @@ import re
 
 from gpu2npu.codemods.data_parallel.loaders.call import LoaderCall
 from gpu2npu.codemods.rewriting import Rewriting
-from gpu2npu.python.blocks import own_lines, same_line
-from gpu2npu.python.concrete import outer_bounds
-from gpu2npu.python.dataflow import Dataflow
-from gpu2npu.python.place import CallPlace
-from gpu2npu.python.syntax import COMPREHENSIONS, FORS, FUNCTIONS, WITHS, blocks, dotted_name, last_name
+from gpu2npu.python.flow.dataflow import Dataflow
+from gpu2npu.python.text.blocks import own_lines, same_line
+from gpu2npu.python.text.concrete import outer_bounds
+from gpu2npu.python.tree.place import CallPlace
+from gpu2npu.python.tree.syntax import COMPREHENSIONS, FORS, FUNCTIONS, WITHS, blocks, dotted_name, last_name
 from gpu2npu.records import Code
 
 

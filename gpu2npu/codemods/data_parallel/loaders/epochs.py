@@ -10,13 +10,13 @@ from gpu2npu.codemods.data_parallel.loaders.dataset import is_plain
 from gpu2npu.codemods.data_parallel.loaders.training_loops import BatchLoop
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.rewriting import Rewriting
-from gpu2npu.python.blocks import begins_line, line_start, own_lines, start_of
-from gpu2npu.python.dataflow import PASSED_ON, Dataflow
-from gpu2npu.python.nodes import walk
-from gpu2npu.python.place import AnyPlace, CallPlace, FunctionPlace, argument, enclosing_function
-from gpu2npu.python.scopes import Parameter
-from gpu2npu.python.syntax import FORS, argument_value, arguments, elements, is_unpacked, last_name, string_value
-from gpu2npu.python.text import indentation, newline_of
+from gpu2npu.python.flow.dataflow import PASSED_ON, Dataflow
+from gpu2npu.python.text.blocks import begins_line, line_start, own_lines, start_of
+from gpu2npu.python.text.offsets import indentation, newline_of
+from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.place import AnyPlace, CallPlace, FunctionPlace, argument, enclosing_function
+from gpu2npu.python.tree.scopes import Parameter
+from gpu2npu.python.tree.syntax import FORS, argument_value, arguments, elements, is_unpacked, last_name, string_value
 
 API = "torch.utils.data.DistributedSampler.set_epoch"
 _COUNTS = frozenset({"range", "trange", "count", "tqdm_range", "arange"})

@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterator, Sequence
 from gpu2npu.codemods.data_parallel.loaders.call import LoaderCall
 from gpu2npu.codemods.data_parallel.loaders.training_loops import BatchLoop
 from gpu2npu.codemods.rewriting import Rewriting
-from gpu2npu.python.dataflow import PASSED_ON, Dataflow
-from gpu2npu.python.nodes import walk
-from gpu2npu.python.place import AnyPlace, CallPlace, Place, enclosing_function
-from gpu2npu.python.scopes import Parameter
-from gpu2npu.python.syntax import FUNCTIONS, argument_value, arguments, elements, last_name
+from gpu2npu.python.flow.dataflow import PASSED_ON, Dataflow
+from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.place import AnyPlace, CallPlace, Place, enclosing_function
+from gpu2npu.python.tree.scopes import Parameter
+from gpu2npu.python.tree.syntax import FUNCTIONS, argument_value, arguments, elements, last_name
 
 # Calls that take the sizes of a tensor: factories, reshapes, and the first states of recurrent networks.
 _SIZED = frozenset(

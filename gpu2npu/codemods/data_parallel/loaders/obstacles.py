@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from gpu2npu.codemods.data_parallel.loaders.call import LoaderCall
 from gpu2npu.codemods.data_parallel.loaders.dataset import can_be_moved, is_iterable, is_plain
 from gpu2npu.codemods.data_parallel.loaders.roles import Shared
-from gpu2npu.python.blocks import own_lines
-from gpu2npu.python.dataflow import Dataflow
-from gpu2npu.python.place import AnyPlace, CallPlace, enclosing_function
-from gpu2npu.python.syntax import COMPREHENSIONS, FORS, argument_value, arguments, dotted_name
+from gpu2npu.python.flow.dataflow import Dataflow
+from gpu2npu.python.text.blocks import own_lines
+from gpu2npu.python.tree.place import AnyPlace, CallPlace, enclosing_function
+from gpu2npu.python.tree.syntax import COMPREHENSIONS, FORS, argument_value, arguments, dotted_name
 
 _RANKS = "dist.get_world_size()"
 _RANDOM = frozenset({"torch.utils.data.RandomSampler", "torch.utils.data.sampler.RandomSampler"})

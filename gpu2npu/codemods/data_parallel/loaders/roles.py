@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from gpu2npu.codemods.data_parallel.loaders.call import read_call
 from gpu2npu.codemods.data_parallel.loaders.training_loops import BatchLoop
-from gpu2npu.python.blocks import own_lines, start_of
-from gpu2npu.python.concrete import outer_bounds
-from gpu2npu.python.dataflow import Dataflow, Made
-from gpu2npu.python.place import CallPlace, FunctionPlace, enclosing_class, enclosing_function
-from gpu2npu.python.syntax import COMPREHENSIONS, Comprehension, defaults, elements, parameters, string_value
+from gpu2npu.python.flow.dataflow import Dataflow, Made
+from gpu2npu.python.text.blocks import own_lines, start_of
+from gpu2npu.python.text.concrete import outer_bounds
+from gpu2npu.python.tree.place import CallPlace, FunctionPlace, enclosing_class, enclosing_function
+from gpu2npu.python.tree.syntax import COMPREHENSIONS, Comprehension, defaults, elements, parameters, string_value
 
 # Words in the names of loaders that are not for training.
 _OTHER = re.compile(r"val|test|eval|dev(?!ice)|held_?out")

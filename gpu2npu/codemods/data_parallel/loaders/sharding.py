@@ -11,11 +11,11 @@ from gpu2npu.codemods.data_parallel.loaders.roles import Shared, new_parameter
 from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.rewriting import Rewriting
-from gpu2npu.python.blocks import line_start, own_lines, start_of
-from gpu2npu.python.concrete import argument_bounds, outer_bounds
-from gpu2npu.python.place import is_integer
-from gpu2npu.python.syntax import argument_value, arguments
-from gpu2npu.python.text import indentation, newline_of
+from gpu2npu.python.text.blocks import line_start, own_lines, start_of
+from gpu2npu.python.text.concrete import argument_bounds, outer_bounds
+from gpu2npu.python.text.offsets import indentation, newline_of
+from gpu2npu.python.tree.place import is_integer
+from gpu2npu.python.tree.syntax import argument_value, arguments
 from gpu2npu.records import Bounds, Code
 
 SAMPLER = "torch.utils.data.DistributedSampler"

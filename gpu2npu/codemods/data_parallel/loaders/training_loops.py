@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpu2npu.python.dataflow import Dataflow, Made
-from gpu2npu.python.nodes import walk
-from gpu2npu.python.place import AnyPlace, CallPlace, Place, enclosing_function
-from gpu2npu.python.program import ParsedFile
-from gpu2npu.python.syntax import FORS, FUNCTIONS, WITHS, Function, arguments, last_name, own_nodes
+from gpu2npu.python.flow.dataflow import Dataflow, Made
+from gpu2npu.python.project.program import ParsedFile
+from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.place import AnyPlace, CallPlace, Place, enclosing_function
+from gpu2npu.python.tree.syntax import FORS, FUNCTIONS, WITHS, Function, arguments, last_name, own_nodes
 
 LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
 # Calls by which a loop trains: gradients are computed, and then used.

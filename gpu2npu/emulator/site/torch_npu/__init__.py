@@ -40,7 +40,7 @@ def __getattr__(name: str) -> object:
 
     import torch
 
-    from gpu2npu.emulator.device.support_table import has_custom
+    from gpu2npu.emulator.device.dispatch.support_table import has_custom
     from gpu2npu.emulator.npu_ops import definition
 
     if name not in definition.names() or not has_custom(name):  # the import system asks for submodules here

@@ -2,7 +2,7 @@
 
 import torch
 
-from gpu2npu.emulator.device.support_table import release
+from gpu2npu.emulator.device.dispatch.support_table import release
 
 __version__ = release() or torch.__version__.partition("+")[0]
 git_version = "Unknown"

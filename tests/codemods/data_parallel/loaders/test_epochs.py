@@ -8,7 +8,7 @@ import pytest
 from gpu2npu.codemods.data_parallel.loaders.conversion import shard_loaders
 from gpu2npu.codemods.program import Program
 from gpu2npu.engine import ProjectContext
-from gpu2npu.python.edits import Edited
+from gpu2npu.python.text.edits import Edited
 from gpu2npu.records import FileRewrite
 
 MAKE = """\

@@ -1,6 +1,6 @@
 """torch.npu.memory: what lives on the NPU."""
 
-from gpu2npu.emulator.device.memory import (
+from gpu2npu.emulator.device.memory.memory import (
     empty_cache,
     get_per_process_memory_fraction,
     max_memory_allocated,
@@ -17,10 +17,10 @@ from gpu2npu.emulator.device.memory import (
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
-from gpu2npu.emulator.device.memory_history import dump_snapshot as _dump_snapshot
-from gpu2npu.emulator.device.memory_history import record_memory_history as _record_memory_history
-from gpu2npu.emulator.device.memory_history import snapshot as _snapshot
-from gpu2npu.emulator.device.memory_stats import memory_stats
+from gpu2npu.emulator.device.memory.memory_history import dump_snapshot as _dump_snapshot
+from gpu2npu.emulator.device.memory.memory_history import record_memory_history as _record_memory_history
+from gpu2npu.emulator.device.memory.memory_history import snapshot as _snapshot
+from gpu2npu.emulator.device.memory.memory_stats import memory_stats
 
 from ._unsupported import (
     NPUPluggableAllocator,

@@ -20,7 +20,8 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gpu2npu.emulator.device import memory, signature, tally
+from gpu2npu.emulator.device.dispatch import signature, tally
+from gpu2npu.emulator.device.memory import memory
 
 from . import recording
 from .recording import BlockEvent, Callers, CollectiveEvent, CopyEvent, HostEvent, OperatorEvent, Recording

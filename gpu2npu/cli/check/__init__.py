@@ -1,0 +1,1 @@
+"""`gpu2npu check`."""

@@ -1,0 +1,282 @@
+"""`gpu2npu check`: what will not work on an NPU and what it will cost, in a form that a CI can act on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpu2npu.cli.check import repositories as check_repos
+from gpu2npu.cli.check.output import FORMATS, Shown, exit_code, show
+from gpu2npu.cli.check.repositories import Rollup
+from gpu2npu.cli.file_options import file_timeout_option
+from gpu2npu.cli.near_choice import NearChoice
+from gpu2npu.cli.rules.options import rule_files
+
+if TYPE_CHECKING:
+    from gpu2npu.project.check.request import CheckRequest
+    from gpu2npu.report.check.result import CheckResult
+
+# What --fail-on takes: a kind or a severity, each with what is worse, from the worst; "any" kind, or "never".
+BARS = ("unsupported", "unknown", "fallback", "any", "blocker", "change", "environment", "advice", "note", "never")
+
+_STDIN = Path("-")
+
+_EPILOG = """\
+\b
+Examples:
+  gpu2npu check .                                  check the current folder for the latest torch_npu
+  gpu2npu check src tools/train.py -v 2.7.1 --fail-on change --format lines
+  gpu2npu check . --soc 910A --soc Ascend910B2     what fails on one of these chips, too
+  gpu2npu check . --format sarif -o gpu2npu.sarif  for code scanning; --format github annotates a pull request
+  gpu2npu check . --format gitlab -o gl-code-quality-report.json
+  git show HEAD:train.py | gpu2npu check -         a file from standard input
+  gpu2npu check . --statistics                     the numbers of findings and edits by rule
+  gpu2npu check . --baseline .gpu2npu-baseline.json --update-baseline    accept what there is, report what comes
+  gpu2npu check --repos repositories.txt -j 8 --format html -o all.html --last last.jsonl
+  gpu2npu check --repos repositories.txt --format csv --by cause -o causes.csv
+
+The severities of findings, from the worst: blocker (cannot run, and nothing takes its place as it is), change (a line
+to write), environment (a package, an image, a variable), advice (works, and could be better), note. Their kinds:
+unsupported (does not work), unknown (no table knows it), fallback (runs on the CPU, slowly), review (a person has to
+look). --fail-on fails for the severity or kind it names and the worse ones. Only blockers in the program itself make a
+project "blocked": tests, examples, notebooks, docs, CI and imports inside functions count apart.
+
+\b
+Exit codes:
+  0   clean: nothing at or above the bar of --fail-on
+  1   findings at or above the bar, or a file that could not be read or parsed
+  2   the command line, a path, a rule file or a baseline is wrong
+"""
+
+
+def _print_schema(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
+    if asked:
+        from gpu2npu.report.check.json import json_schema
+
+        click.echo(json_schema(), nl=False)
+        ctx.exit()
+
+
+def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
+    if url and (not url.startswith(("https://", "http://")) or any(character.isspace() for character in url)):
+        raise click.BadParameter(f"{url!r} is not the address of a site, such as https://example.org/docs.")
+    return url or ""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("sources", nargs=-1, type=click.Path(path_type=Path), metavar="SRC...")
+@click.option(
+    "--stdin-filename",
+    "stdin_name",
+    default="stdin.py",
+    show_default=True,
+    metavar="NAME",
+    help="What the text of SRC - is called: its kind and settings are those of such a file.",
+)
+@click.option(
+    "-v",
+    "--version",
+    metavar="VERSION",
+    help="The PyTorch version to check for, such as 2.7.1.  [default: that of the settings, or else the latest]",
+)
+@click.option(
+    "--torch-npu",
+    metavar="VERSION",
+    help="The release of torch_npu, such as 2.1.0.post3.  [default: the newest on PyPI for the version]",
+)
+@click.option(
+    "--soc",
+    "socs",
+    multiple=True,
+    metavar="CHIP",
+    help="The chip to run on: 910A, 910B, 910_93, 310P or 950, or a name such as Ascend910B2. Repeatable."
+    "  [default: those of the settings, or else 910B]",
+)
+@click.option(
+    "--format",
+    "form",
+    type=NearChoice(dict.fromkeys((*FORMATS, *check_repos.FORMATS))),
+    default="text",
+    show_default=True,
+    help="What to print: text has each cause once, lines each place.",
+)
+@click.option(
+    "--fail-on",
+    type=NearChoice(BARS),
+    default="unsupported",
+    show_default=True,
+    help="The bar for exit code 1.",
+)
+@click.option(
+    "--baseline", type=click.Path(path_type=Path), metavar="FILE", help="Known findings, which are not reported."
+)
+@click.option("--update-baseline", is_flag=True, help="Write all findings of now into the file of --baseline.")
+@click.option(
+    "--select",
+    multiple=True,
+    metavar="RULE,...",
+    help="Report only these rules; 'cuda-*' stands for all that begin so.",
+)
+@click.option("--ignore", multiple=True, metavar="RULE,...", help="Do not report these rules.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write there instead of printing."
+)
+@rule_files("rules")
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out what fits PATTERN. Repeatable.")
+@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="How many processes to use.")
+@file_timeout_option
+@click.option(
+    "--repos",
+    type=click.Path(path_type=Path),
+    metavar="LIST",
+    help="Check each repository that the file LIST (- for standard input) names, one path a line; prints a line of JSON"
+    " for each.",
+)
+@click.option(
+    "--by",
+    "rows",
+    type=NearChoice(check_repos.ROWS),
+    default="repository",
+    show_default=True,
+    help="With --repos: what a row of --format csv or parquet is. Excel has a sheet for each.",
+)
+@click.option(
+    "--last",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="With --repos: the lines of JSON of the last run; html, csv, parquet and excel show the trend.",
+)
+@click.option(
+    "--executor",
+    metavar="URL",
+    help="With --repos: where to work, dask://HOST:PORT or ray://HOST:PORT, instead of local processes.",
+)
+@click.option("--cache-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where earlier answers are kept.")
+@click.option("--no-cache", is_flag=True, help="Look at every file again. The answer is the same.")
+@click.option(
+    "--docs-url",
+    metavar="URL",
+    callback=_url,
+    envvar="GPU2NPU_DOCS_URL",
+    help="Where the pages of gpu2npu's docs/ are: SARIF links each rule to its own. {page} stands for the page "
+    "of a site, https://example.org/docs/{page}.html.  [env: GPU2NPU_DOCS_URL]",
+)
+@click.option(
+    "--schema",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_schema,
+    help="Print the JSON Schema of --format json and of --repos, and end.",
+)
+@click.option("--statistics", is_flag=True, help="Print numbers by rule instead; --format text or json.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress and no notes.")
+@click.pass_context
+def check(
+    ctx: click.Context,
+    sources: tuple[Path, ...],
+    stdin_name: str,
+    version: str | None,
+    torch_npu: str | None,
+    socs: tuple[str, ...],
+    form: str,
+    fail_on: str,
+    baseline: Path | None,
+    update_baseline: bool,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    output: Path | None,
+    rules: tuple[Path, ...],
+    exclude: tuple[str, ...],
+    jobs: int | None,
+    file_timeout: float,
+    repos: Path | None,
+    rows: str,
+    last: Path | None,
+    executor: str | None,
+    cache_dir: Path | None,
+    no_cache: bool,
+    docs_url: str,
+    statistics: bool,
+    quiet: bool,
+) -> None:
+    """Check whether projects are ready for Ascend NPUs: what will not work there, and what it will cost.
+
+    Reads SRC, folders or files, and writes nothing but the report. - is standard input.
+    """
+    from gpu2npu.cli.signals import end_cleanly_when_asked
+    from gpu2npu.project.cache.folder import default_cache_dir
+    from gpu2npu.project.check.request import CheckRequest, named_chips
+
+    request = CheckRequest(
+        sources=sources,
+        version=version or "",
+        torch_npu=torch_npu or "",
+        rules=rules,
+        exclude=exclude,
+        select=_ids(select),
+        ignore=_ids(ignore),
+        baseline=baseline,
+        update_baseline=update_baseline,
+        cache=None if no_cache else cache_dir or default_cache_dir(),
+        diffs=form == "html",
+        jobs=jobs,
+        file_timeout=file_timeout,
+        chips=named_chips(socs),
+    )
+    end_cleanly_when_asked()
+    if repos is None:
+        if executor is not None or last is not None or form not in FORMATS:
+            option = "--executor" if executor is not None else "--last" if last is not None else f"--format {form}"
+            raise click.UsageError(f"{option} is for --repos: one project is checked here.")
+        if not sources:
+            raise click.UsageError("SRC is missing: give the folder or file to check, such as '.'.")
+        if _STDIN in sources and len(sources) > 1:
+            raise click.UsageError("- is standard input, which is checked by itself: give no other SRC.")
+        if statistics and form not in ("text", "json"):
+            raise click.UsageError(f"--statistics has the formats text and json, not {form}.")
+        ctx.exit(_check_one(request, Shown(form, output, fail_on, docs_url, statistics, quiet), stdin_name))
+    if sources or baseline is not None or statistics or form not in check_repos.FORMATS:
+        known = ", ".join(check_repos.FORMATS)
+        raise click.UsageError(
+            f"--repos takes its paths from LIST, no baseline or --statistics, and the formats {known}."
+        )
+    if form in check_repos.FILES and output is None:
+        raise click.UsageError(f"--repos prints lines of JSON; give -o FILE for what --format {form} writes.")
+    ctx.exit(check_repos.check_many(request, repos, Rollup(form, output, fail_on, rows, last), executor))
+
+
+def _ids(lists: Sequence[str]) -> tuple[str, ...]:
+    """The ids in lists with commas, one for each time the option is given."""
+    return tuple(part.strip() for listed in lists for part in listed.split(",") if part.strip())
+
+
+def _check_one(request: CheckRequest, shown: Shown, stdin_name: str) -> int:
+    from gpu2npu.cli.console import progress_shown
+    from gpu2npu.project.check.session import check_project
+    from gpu2npu.project.check.standard_input import check_text
+    from gpu2npu.report.text import one_line
+
+    with progress_shown(shown.quiet or not sys.stderr.isatty()) as progress:
+        if request.sources == (_STDIN,):
+            result, chosen = check_text(request, sys.stdin.buffer.read(), stdin_name, progress)
+        else:
+            result, chosen = check_project(request, progress)
+    if not shown.quiet:
+        if chosen:
+            print(f"Note: no version is given; checked for the latest, {result.version} (-v).", file=sys.stderr)
+        for note in result.notes:
+            if not note.failed:
+                print(one_line(f"Note: {note.path}: {note.reason}"), file=sys.stderr)
+    show(result, shown)
+    return exit_code(_counted(result), bool(result.failures), shown.bar)
+
+
+def _counted(result: CheckResult) -> list[tuple[Enum, int]]:
+    """Count the reported findings of each severity and of each kind, from the worst."""
+    return [*result.severities.items(), *result.counts.items()]

@@ -1,0 +1,114 @@
+"""The output of a check, and the exit code that it ends with."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpu2npu.report.check.result import CheckResult
+
+EXIT_CLEAN = 0
+EXIT_FINDINGS = 1
+FORMATS = ("text", "lines", "json", "sarif", "github", "gitlab", "junit", "html")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The output that is asked for.
+
+    `form` is one of FORMATS, `output` the file to write, None for standard output, `bar` that of --fail-on. `docs_url`
+    is where the pages of docs/ are, "" if nowhere. `statistics` asks for numbers by rule, and `quiet` for no notes.
+    """
+
+    form: str
+    output: Path | None = None
+    bar: str = "unsupported"
+    docs_url: str = ""
+    statistics: bool = False
+    quiet: bool = False
+
+
+def show(result: CheckResult, shown: Shown) -> None:
+    """Print the report in the form that is asked for, or write it. Text is coloured, and has code, on a terminal."""
+    if shown.form == "text" and not shown.statistics and shown.output is None and sys.stdout.isatty():
+        from rich.console import Console
+
+        from gpu2npu.report.check.terminal import print_report
+
+        print_report(result, Console(highlight=False))
+    else:
+        write(_report(result, shown), shown.output)
+
+
+def _report(result: CheckResult, shown: Shown) -> str:
+    if shown.statistics:
+        from gpu2npu.report.check.statistics import statistics_json, statistics_of, statistics_text
+
+        return (statistics_json if shown.form == "json" else statistics_text)(statistics_of(result))
+    if shown.form in ("text", "lines"):
+        from gpu2npu.report.check.text import line_report, text_report
+
+        return line_report(result) if shown.form == "lines" else text_report(result)
+    if shown.form == "html":
+        from gpu2npu.report.check.html import page
+
+        return page(result)
+    return _for_programs(result, shown)
+
+
+def _for_programs(result: CheckResult, shown: Shown) -> str:
+    if shown.form == "json":
+        from gpu2npu.report.check.json import json_report
+
+        return json_report(result)
+    if shown.form == "sarif":
+        from gpu2npu.report.check.sarif import sarif_report
+
+        return sarif_report(result, shown.docs_url)
+    if shown.form == "github":
+        from gpu2npu.report.check.github import github_report
+
+        return github_report(result)
+    if shown.form == "gitlab":
+        from gpu2npu.report.check.gitlab import gitlab_report
+
+        return gitlab_report(result)
+    from gpu2npu.report.check.bar import above
+    from gpu2npu.report.check.junit import junit_report
+
+    return junit_report(result, above(shown.bar))
+
+
+def exit_code(counted: Iterable[tuple[Enum, int]], failed: bool, bar: str) -> int:
+    """By what is at or above the bar: a severity counts with those before it, and so does a kind."""
+    from gpu2npu.report.check.bar import NEVER, above
+
+    failing = above(bar)
+    failed = failed and bar != NEVER
+    return EXIT_FINDINGS if failed or any(count and each in failing for each, count in counted) else EXIT_CLEAN
+
+
+def write(text: str, output: Path | None) -> None:
+    """Print a report, or write it to a file. Raises OutputError where it cannot be written."""
+    write_bytes(text.encode("utf-8", "backslashreplace"), output)
+
+
+def write_bytes(content: bytes, output: Path | None) -> None:
+    """As `write`, for what is not text."""
+    from gpu2npu.project.errors import OutputError
+    from gpu2npu.project.tree.atomic import write_atomically
+
+    if output is None or str(output) == "-":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        write_atomically(output, content)
+    except OSError as error:
+        raise OutputError(f"The report '{output}' could not be written: {error.strerror}.") from error

@@ -1,0 +1,102 @@
+"""`gpu2npu check --repos`: many repositories, each a line of JSON as it is done, and all of them as a page or table."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpu2npu.cli.check.output import EXIT_CLEAN, exit_code, write, write_bytes
+from gpu2npu.project.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpu2npu.project.check.request import CheckRequest
+    from gpu2npu.report.check.result import CheckedRepository
+    from gpu2npu.report.check.rollup import LastRun
+
+# What --repos takes as --format; of these, files that are made when all are done.
+FORMATS = ("text", "lines", "json", "html", "csv", "parquet", "excel")
+FILES = ("html", "csv", "parquet", "excel")
+ROWS = ("repository", "cause", "package", "owner")
+
+
+@dataclass(frozen=True)
+class Rollup:
+    """The output for many repositories: `form` is one of FORMATS, `output` the file to write, None for standard output,
+    `bar` that of --fail-on; `rows` is what a row of a CSV or Parquet table is, one of ROWS; `last` the file of an
+    earlier run."""
+
+    form: str
+    output: Path | None
+    bar: str
+    rows: str = "repository"
+    last: Path | None = None
+
+
+def check_many(request: CheckRequest, listed: Path, shown: Rollup, address: str | None) -> int:
+    """Check each repository of a list; returns the exit code. `address` is that of an executor, None for processes."""
+    from gpu2npu.project.check.last_run import read_last_run
+    from gpu2npu.project.check.repositories import check_repositories, read_repositories
+    from gpu2npu.project.executors import open_executor
+    from gpu2npu.project.processes import available_cpus
+    from gpu2npu.report.check.json import repository_line
+
+    paths = read_repositories(listed)
+    last = read_last_run(shown.last) if shown.last is not None else {}
+    done: list[CheckedRepository] = []
+    lines: list[str] = []
+    pages: dict[str, str] = {}
+    code = EXIT_CLEAN
+    with ExitStack() as stack:
+        executor = stack.enter_context(open_executor(address)) if address is not None else None
+        jobs = request.jobs or available_cpus()
+        for repository in stack.enter_context(closing(check_repositories(paths, request, jobs, executor))):
+            if repository.page and shown.output is not None:
+                pages[repository.path] = _write_page(repository, shown.output)
+            done.append(replace(repository, page=""))
+            lines.append(repository_line(repository))
+            if shown.output is None or shown.form in FILES:
+                print(lines[-1], flush=True)
+            failed = repository.failures > 0 or repository.error is not None
+            code = max(code, exit_code([*repository.severities, *repository.counts], failed, shown.bar))
+    if shown.form in FILES:
+        _write_all(sorted(done, key=lambda each: each.path), shown, pages, last)
+    elif shown.output is not None:
+        write("".join(f"{line}\n" for line in lines), shown.output)
+    return code
+
+
+def _write_page(repository: CheckedRepository, output: Path) -> str:
+    """Write the page of one repository into a folder beside the page of all; returns its address from there."""
+    digest = hashlib.sha256(repository.path.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    name = re.sub(r"[^\w.-]+", "-", repository.name, flags=re.ASCII).strip(".-")[:60] or "repository"
+    folder = re.sub(r"[^\w.-]+", "-", output.stem, flags=re.ASCII) + "_pages"
+    page = f"{folder}/{name}-{digest}.html"
+    write(repository.page, output.parent / page)
+    return page
+
+
+def _write_all(
+    done: Sequence[CheckedRepository], shown: Rollup, pages: Mapping[str, str], last: Mapping[str, LastRun]
+) -> None:
+    if shown.form == "html":
+        from gpu2npu.report.check.rollup_page import rollup_page
+
+        write(rollup_page(done, pages, last), shown.output)
+        return
+    from gpu2npu.report.check.rollup_tables import csv_table, excel_workbook, parquet_table, rollup_tables
+
+    tables = rollup_tables(done, last)
+    if shown.form == "csv":
+        content = csv_table(tables[shown.rows])
+    else:
+        try:
+            content = excel_workbook(tables) if shown.form == "excel" else parquet_table(tables[shown.rows])
+        except ImportError as error:
+            needed = "openpyxl" if shown.form == "excel" else "pyarrow"
+            raise UsageError(f"--format {shown.form} needs {needed}: pip install 'gpu2npu[tables]'.") from error
+    write_bytes(content, shown.output)

@@ -1,0 +1,109 @@
+"""`gpu2npu rules explain`: what the rules make of one line, and why others make nothing of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gpu2npu.cli.rules.options import rule_files_option, usage_errors
+from gpu2npu.engine import ProjectContext, scan_project
+from gpu2npu.project.config import CONFIG_NAME, read_config, with_config
+from gpu2npu.project.errors import UsageError
+from gpu2npu.project.explain import Explanation, explain_line
+from gpu2npu.project.request import Request
+from gpu2npu.project.tree.discovery import discover
+from gpu2npu.project.tree.mirror import read_files
+from gpu2npu.rulebook import Rulebook, load_rulebook
+from gpu2npu.rulebook.expression import ExpressionTimeError
+from gpu2npu.rulebook.select import select_rules
+from gpu2npu.support.releases import RELEASES, known_version, unknown_version
+
+# What a project's folder has at its top.
+_TOPS = (CONFIG_NAME, "pyproject.toml", "setup.py", "setup.cfg", ".git")
+
+
+@click.command()
+@click.argument("place", metavar="FILE:LINE")
+@rule_files_option
+@click.option(
+    "-v", "--version", metavar="VERSION", help=f"The PyTorch version of the project.  [default: {RELEASES[0]}]"
+)
+@click.option(
+    "-i",
+    "--input",
+    "root",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="SRC",
+    help="The project's folder.  [default: the nearest folder above FILE with a pyproject.toml, a setup.py or .git]",
+)
+def explain(place: str, files: tuple[Path, ...], version: str | None, root: Path | None) -> None:
+    """Tell which rules matched at line LINE of FILE and what they did, and why others with words there did nothing.
+
+    FILE is the one before the migration; of a notebook write FILE:cell_4:LINE, as the reports do.
+
+    Example: gpu2npu rules explain train.py:12 -r our_rules.json
+    """
+    path, cell, line = _place(place)
+    root = (root or _root(path)).resolve()
+    resolved = path.resolve()
+    if not resolved.is_relative_to(root):
+        raise click.UsageError(f"'{path}' does not lie in the project '{root}'; give another folder with -i.")
+    request = with_config(Request(root, version or "", rules=files), read_config(root))
+    version = request.version or RELEASES[0]
+    release = known_version(version)
+    if release is None:
+        raise click.UsageError(f"{unknown_version(version)}.")
+    with usage_errors():
+        rulebook, context = _open(request, release, root)
+    name = resolved.relative_to(root).as_posix()
+    try:
+        found = explain_line(resolved.read_bytes(), name, line, rulebook, context, cell)
+    except (ValueError, OSError, ExpressionTimeError) as error:
+        raise UsageError(f"'{path}' cannot be explained: {error}.") from error
+    click.secho(f"{name}:{f'cell_{cell}:' if cell else ''}{line}, for PyTorch {version}", bold=True)
+    _show(found)
+
+
+def _open(request: Request, version: str, root: Path) -> tuple[Rulebook, ProjectContext]:
+    """The rules that are switched on for a project, and what its files know of each other."""
+    rulebook = select_rules(load_rulebook(request.rules), request.only_rules, request.skip_rules)
+    sources, _ = read_files(root, discover(root).python)
+    return rulebook, scan_project(sources, rulebook, version, lambda path: (root / path).read_bytes(), root)
+
+
+def _place(place: str) -> tuple[Path, int, int]:
+    """The file, the number of a notebook's cell or 0, and the line."""
+    name, colon, number = place.rpartition(":")
+    before, _, last = name.rpartition(":cell_")
+    cell = int(last) if before and last.isdecimal() else 0
+    name = before if cell else name
+    if not colon or not number.isdecimal() or not Path(name).is_file():
+        raise click.UsageError(f"'{place}' is not a file and a line of it; write FILE:LINE, such as train.py:12.")
+    return Path(name), cell, int(number)
+
+
+def _root(path: Path) -> Path:
+    folder = path.resolve().parent
+    return next((above for above in (folder, *folder.parents) if any((above / top).exists() for top in _TOPS)), folder)
+
+
+def _show(found: Explanation) -> None:
+    click.echo(f"    {found.text.strip()}")
+    if found.failure is not None:
+        click.secho(f"The file cannot be migrated: {found.failure}", fg="red")
+    for change in found.changes:
+        click.echo(f"Changed by {click.style(change.rule, fg='green', bold=True)}: {change.message}")
+        if change.before:
+            click.secho(f"  - {change.before}", fg="red")
+        click.secho(f"  + {change.after}", fg="green")
+    for finding in found.findings:
+        rule = click.style(finding.rule, fg="yellow", bold=True)
+        click.echo(f"Reported by {rule} ({finding.kind.value}): {finding.message}")
+    by_reason: dict[str, list[str]] = {}
+    for rule_, reason in found.others:
+        by_reason.setdefault(reason, []).append(click.style(rule_.id, bold=True))
+    for reason, rules in by_reason.items():
+        click.echo(f"Nothing by {', '.join(rules)}: {reason}.")
+    if not (found.changes or found.findings or found.others or found.failure):
+        click.echo("No rule has its words on this line.")

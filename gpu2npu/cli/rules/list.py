@@ -1,0 +1,97 @@
+"""`gpu2npu rules list` and `show`: the rules as a table, as JSON, and one of them in full."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+
+import click
+
+from gpu2npu.cli.rules.options import rule_files_option, usage_errors
+from gpu2npu.rulebook import Rule, load_rulebook
+from gpu2npu.rulebook.describe import limit_texts, one_line, then_texts
+from gpu2npu.rulebook.encode import encode_rule
+from gpu2npu.rulebook.packs import PREFIX, Pack, installed_packs
+from gpu2npu.rulebook.rule import Example
+from gpu2npu.rulebook.select import select_rules
+from gpu2npu.support.releases import known_version, unknown_version
+
+
+@click.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print the rules as one JSON list.")
+@rule_files_option
+@click.option("-v", "--version", metavar="VERSION", help="Only the rules for this PyTorch version.")
+def list_rules(as_json: bool, files: tuple[Path, ...], version: str | None) -> None:
+    """List the rules, in the order in which they are asked, and where they come from: yours, then the built-in ones.
+
+    Packs of rules that installed packages offer and that are not applied are named at the end.
+    """
+    release = known_version(version) if version is not None else None
+    if version is not None and release is None:
+        raise click.UsageError(f"{unknown_version(version)}.")
+    with usage_errors():
+        rules = load_rulebook(files).rules
+    rules = tuple(rule for rule in rules if release is None or rule.applies_to(release))
+    if as_json:
+        entries = [{**encode_rule(rule), "file": rule.file, "builtin": rule.builtin} for rule in rules]
+        click.echo(json.dumps(entries, indent=2, ensure_ascii=False))
+        return
+    packs = installed_packs()
+    width = max((len(rule.id) for rule in rules), default=0)
+    for _, found in groupby(rules, key=lambda rule: rule.file):
+        group = list(found)
+        click.secho(f"# {origin(group[0], packs)}", dim=True)
+        for rule in group:
+            click.echo(f"{click.style(rule.id.ljust(width), bold=True)}  {one_line(rule)}")
+    for pack in packs:
+        if not set(map(str, pack.files)) & {rule.file for rule in rules}:
+            click.secho(
+                f"# {PREFIX}{pack.name} of {pack.distribution} is not applied: -r {PREFIX}{pack.name}", dim=True
+            )
+
+
+def origin(rule: Rule, packs: Iterable[Pack]) -> str:
+    """The place that a rule comes from: the built-in rules, a pack, or a file of the user's."""
+    if rule.builtin:
+        return f"built in, in {rule.file}"
+    for pack in packs:
+        if rule.file in map(str, pack.files):
+            return f"{PREFIX}{pack.name} of {pack.distribution}, in {Path(rule.file).name}"
+    return f"in {rule.file}"
+
+
+@click.command()
+@click.argument("rule_id", metavar="ID")
+@rule_files_option
+def show(rule_id: str, files: tuple[Path, ...]) -> None:
+    """Show the rule ID: what it matches, what it does and why, and its examples."""
+    with usage_errors():
+        rule = select_rules(load_rulebook(files), [rule_id]).rules[0]
+    click.secho(rule.id, bold=True)
+    click.echo(rule.why)
+    click.echo("")
+    for sentence in (f"Matches {rule.match.text}.", *then_texts(rule.then), *limit_texts(rule)):
+        click.echo(f"  {sentence}")
+    click.echo(f"  It is {origin(rule, installed_packs())}.")
+    for example in rule.examples:
+        click.echo("")
+        for line in _example_lines(rule, example):
+            click.echo(line)
+
+
+def _example_lines(rule: Rule, example: Example) -> Iterator[str]:
+    notes = [f"for PyTorch {example.version}"] if example.version else []
+    if example.file != "example.py":
+        notes.append(f"in {example.file}")
+    if example.reports is not None:
+        notes.append(f"reported: {example.reports.value}")
+    verb = "Keeps" if example.before == example.after else "Changes"
+    yield f"  {verb}{' (' + ', '.join(notes) + ')' if notes else ''}:"
+    before, after = example.before.splitlines(), example.after.splitlines()
+    for line in difflib.ndiff(before, after):
+        colour = {"+": "green", "-": "red"}.get(line[0])
+        if line[0] != "?":
+            yield click.style(f"    {line}", fg=colour) if colour else f"    {line}"

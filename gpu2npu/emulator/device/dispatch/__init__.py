@@ -1,0 +1,1 @@
+"""Operators: how PyTorch's dispatcher finds who computes one, and what stands around the computing."""

@@ -1,0 +1,203 @@
+"""Operators without a kernel: torch's CPU code computes them on the host memory, counted, refused or warned about."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from gpu2npu.emulator.device import generation, randomness
+from gpu2npu.emulator.device.dispatch.arguments import different_devices, gatherer, resize_out
+from gpu2npu.emulator.device.dispatch.cube import check_cube_dtypes, cube_operator
+from gpu2npu.emulator.device.dispatch.operator_errors import blame
+from gpu2npu.emulator.device.dispatch.signature import Signature
+from gpu2npu.emulator.device.dispatch.tally import Kind, tally
+from gpu2npu.emulator.device.memory import storage_ops
+from gpu2npu.emulator.device.tensor import adopt, host
+from gpu2npu.emulator.soc import saturates
+
+Operator = Callable[..., Any]
+
+_MACHINERY = (str(Path(__file__).parents[2]), str(Path(torch.__file__).parent))
+_NARROW = (torch.float16, torch.bfloat16)
+
+
+def is_strict() -> bool:
+    """Return whether operators without a kernel are errors (GPU2NPU_STRICT=1)."""
+    return os.environ.get("GPU2NPU_STRICT", "") == "1"
+
+
+def operator(signature: Signature) -> Operator:
+    """The function that PyTorch calls for an overload that no kernel computes."""
+    name = signature.functional
+    kind = Kind.FALLBACK if signature.fallback else Kind.BORROWED
+    entry = tally(name, kind)
+    gather = gatherer(signature, host)
+    cube = cube_operator(signature.op._schema.name)
+    draws = any(argument.name == "generator" for argument in signature.op._schema.arguments)
+    strict = is_strict()
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return compute(args, dict(kwargs))
+        except Exception as error:
+            raise blame(error, signature.name, args, kwargs)  # noqa: B904
+
+    def compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if strict:
+            raise RuntimeError(_refusal(name, kind))
+        if kind is Kind.FALLBACK and not entry[0]:
+            warn_of_fallback(signature)
+        start = perf_counter()
+        outs = {out: kwargs.pop(out) for out in signature.outs}
+        if outs and not signature.tensors and not signature.lists:
+            first = next(iter(outs.values()))
+            index = (first if isinstance(first, torch.Tensor) else first[0]).device.index
+        else:
+            index = -1
+        values = list(args)
+        placed = "device" in kwargs
+        index = max(index, gather(values, kwargs))
+        if placed:
+            kwargs["device"] = "cpu"
+        if draws:
+            kwargs["generator"] = randomness.torch_generator(kwargs.get("generator"), index)
+        if cube is not None:
+            check_cube_dtypes(cube, values)
+        result = _run(signature, values, kwargs, outs)
+        if saturates():
+            _saturate(result)
+        if outs:
+            filled = _fill(result, outs, index)
+            result = filled if signature.returns else None
+        else:
+            result = _returned(signature, result, args, values, index)
+        entry[0] += 1
+        entry[1] += perf_counter() - start
+        return result
+
+    return run
+
+
+def warn_of_fallback(signature: Signature) -> None:
+    """torch_npu's warning about an operator that the NPU lacks (`npu_cpu_fallback` in VariableFallbackKernel.cpp).
+
+    Raises:
+        RuntimeError: TORCH_NPU_FALLBACK_CPU_DISABLE is 1, which forbids the CPU.
+    """
+    if os.environ.get("TORCH_NPU_FALLBACK_CPU_DISABLE") == "1":
+        raise RuntimeError(
+            f"The operator '{signature.fallback}' would execute its main computation on CPU through dispatcher backend "
+            "fallback, but CPU fallback is disabled by TORCH_NPU_FALLBACK_CPU_DISABLE=1."
+        )
+    warnings.warn(
+        f"CAUTION: The operator '{signature.fallback}' is not currently supported on the NPU backend and will fall "
+        "back to run on the CPU. This may have performance implications.",
+        UserWarning,
+        stacklevel=_level_of_user(),
+    )
+
+
+def _level_of_user() -> int:
+    """Count the frames from the caller of this function's caller up to the script, past our frames and torch's."""
+    level, frame = 0, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_MACHINERY):
+        level, frame = level + 1, frame.f_back
+    return level + 1
+
+
+def _refusal(name: str, kind: Kind) -> str:
+    if kind is Kind.FALLBACK:
+        return f"strict mode: the NPU has no operator '{name}' and would fall back to the CPU"
+    return f"strict mode: the emulator has no NumPy kernel for the operator '{name}' and would borrow torch's CPU code"
+
+
+def _run(signature: Signature, values: list[Any], kwargs: dict[str, Any], outs: dict[str, Any]) -> Any:
+    """Call torch's CPU code; where it lacks a 16-bit float that the NPU has, in float32 and rounded."""
+    scratch = _scratch(outs)
+    try:
+        result = signature.op(*values, **kwargs, **scratch)
+        return result if signature.returns else tuple(scratch.values())
+    except RuntimeError as error:
+        lacks_dtype = "not implemented for 'Half'" in str(error) or "not implemented for 'BFloat16'" in str(error)
+        narrow = next((v.dtype for v in values if isinstance(v, torch.Tensor) and v.dtype in _NARROW), None)
+        if not lacks_dtype or narrow is None or signature.writes:
+            raise
+    wide = [v.float() if isinstance(v, torch.Tensor) and v.dtype in _NARROW else v for v in values]
+    result = signature.op(*wide, **kwargs, **_scratch(outs, torch.float32))
+
+    def rounded(value: Any) -> Any:
+        return value.to(narrow) if isinstance(value, torch.Tensor) and value.dtype is torch.float32 else value
+
+    return tuple(map(rounded, result)) if isinstance(result, tuple) else rounded(result)
+
+
+def _saturate(result: Any) -> None:
+    if isinstance(result, (list, tuple)):
+        for value in result:
+            _saturate(value)
+    elif isinstance(result, torch.Tensor) and result.dtype is torch.float16:
+        generation.saturate(result.numpy())
+
+
+def _scratch(outs: dict[str, Any], narrow_as: torch.dtype | None = None) -> dict[str, Any]:
+    """New host tensors in place of `out=` tensors, since torch cannot resize ours."""
+
+    def empty(out: torch.Tensor) -> torch.Tensor:
+        return torch.empty(0, dtype=narrow_as if narrow_as and out.dtype in _NARROW else out.dtype)
+
+    return {name: empty(out) if isinstance(out, torch.Tensor) else list(map(empty, out)) for name, out in outs.items()}
+
+
+def _fill(result: Any, outs: dict[str, Any], index: int) -> Any:
+    """Store what was computed into new host tensors in the `out=` tensors."""
+    targets = list(outs.values())
+    results = list(result) if isinstance(result, tuple) else [result]
+    for target, source in zip(targets, results, strict=True):
+        pairs = ((target, source),) if isinstance(target, torch.Tensor) else zip(target, source, strict=True)
+        for each, values in pairs:
+            if each.get_device() != index:
+                raise different_devices(f"npu:{index}", str(each.device))
+            if each.shape != values.shape:
+                resize_out(each, values.shape)
+            host(each).copy_(values)
+    return targets[0] if len(targets) == 1 else tuple(targets)
+
+
+def _returned(signature: Signature, result: Any, args: tuple[Any, ...], values: list[Any], index: int) -> Any:
+    """The result on the NPU: what aliases an argument's memory stays its alias, all else is adopted."""
+    if signature.returns_written and isinstance(result, torch.Tensor):
+        return args[signature.writes[0]]
+    bases: dict[int, torch.Tensor] = {}
+    for given, value in zip(args, values, strict=True):
+        if isinstance(given, torch.Tensor) and given is not value and value.numel():
+            bases[value.untyped_storage().data_ptr()] = given
+        elif isinstance(value, list):
+            for inner, alias in zip(given, value, strict=True):
+                if isinstance(inner, torch.Tensor) and inner is not alias and alias.numel():
+                    bases[alias.untyped_storage().data_ptr()] = inner
+
+    def placed(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(placed, value)) if type(value) in (list, tuple) else tuple(map(placed, value))
+        if not isinstance(value, torch.Tensor):
+            return value
+        if value.is_nested:
+            raise NotImplementedError(
+                f"{signature.name}: the NPU has no nested tensors; an nn.TransformerEncoder makes none with "
+                "enable_nested_tensor=False"
+            )
+        if value.layout is not torch.strided:
+            raise NotImplementedError(f"{signature.name}: the NPU has no tensors of layout {value.layout}")
+        base = bases.get(value.untyped_storage().data_ptr()) if value.numel() else None
+        if base is None or base.dtype is not value.dtype:
+            return adopt(value, index)
+        return storage_ops.as_strided(base, value.shape, value.stride(), value.storage_offset() + base.storage_offset())
+
+    return placed(result)

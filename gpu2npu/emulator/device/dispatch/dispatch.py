@@ -1,0 +1,149 @@
+"""Registration with PyTorch's dispatcher: who runs when an operator reaches the npu device.
+
+In order of precedence: the device's own storage operators, a NumPy kernel, PyTorch's own decomposition into other
+operators, and the fallback, which borrows torch's CPU code. Autograd, autocast and views sit above and are PyTorch's.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from gpu2npu.emulator import kernels, npu_ops
+from gpu2npu.emulator.device import lifecycle
+from gpu2npu.emulator.device.dispatch import borrowed, computed, signature
+from gpu2npu.emulator.device.dispatch.operator_errors import blame
+from gpu2npu.emulator.device.memory import storage_ops
+from gpu2npu.emulator.device.tensor import NUMPY_DTYPES
+from gpu2npu.emulator.kernels import promotion
+from gpu2npu.emulator.kernels.registry import Kernel
+from gpu2npu.emulator.npu_ops import definition
+
+_KEY = "PrivateUse1"
+_ALLOCATING = ("empty.memory_format", "empty_strided", "_efficientzerotensor", "_to_copy")
+# A copy carries lazy conjugation and negation bits over itself; resolving them first would copy, and so on for ever.
+_CARRY_BITS = ("_copy_from", "_copy_from_and_resize")
+
+_aten = torch.library.Library("aten", "IMPL")
+_every = torch.library.Library("_", "IMPL")
+_others: dict[str, torch.library.Library] = {}
+_lock = threading.Lock()
+_loaded = False
+
+_operators: dict[OpOverload, Callable[..., Any]] = {}
+
+
+def install() -> None:
+    """Register everything but the kernels, which wait for the first npu tensor."""
+    promotion.follow_default(lambda: NUMPY_DTYPES[torch.get_default_dtype()])
+    for name, function in storage_ops.OWN.items():
+        _aten.impl(name, _initializing(name, function) if name in _ALLOCATING else _blamed(name, function), _KEY)
+    for name in _CARRY_BITS:
+        for bit in ("Conjugate", "Negative"):
+            _aten.impl(name, torch.library.fallthrough_kernel, bit)
+    _every.fallback(_fallback, _KEY)
+
+
+def _initializing(name: str, allocate: Callable[..., Any]) -> Callable[..., Any]:
+    """Every npu tensor's life starts with an allocation, so this is where the kernels are first needed."""
+
+    @functools.wraps(allocate)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if not (_loaded and lifecycle.is_initialized()):
+            lifecycle.init()
+            load_kernels()
+        try:
+            return allocate(*args, **kwargs)
+        except Exception as error:
+            raise blame(error, f"aten::{name}", args, kwargs)  # noqa: B904
+
+    return run
+
+
+def _blamed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            raise blame(error, f"aten::{name}", args, kwargs)  # noqa: B904
+
+    return run
+
+
+def load_kernels() -> None:
+    """Import the kernel families and register each kernel for its overloads; once."""
+    global _loaded
+    with _lock:
+        if _loaded:
+            return
+        npu_ops.load()
+        for name, kernel in kernels.load().items():
+            register(name, kernel)
+        _loaded = True
+
+
+def register(name: str, kernel: Kernel) -> None:
+    """Register one kernel for the overload of its name, and for the in-place and `out=` overloads of the same.
+
+    Raises:
+        ValueError: PyTorch has no such overload.
+    """
+    op = signature.overload(name)
+    if _is_composite(op):
+        return
+    _implement(op, kernel, direct=True)
+    if op._schema.is_mutable:
+        return
+    for other in signature.mutable_overloads(op):
+        if other.name() not in kernels.KERNELS and not _is_composite(other):
+            _implement(other, kernel, direct=False)
+
+
+def _is_composite(op: OpOverload) -> bool:
+    """Return whether PyTorch decomposes an operator above the device to differentiate it: a kernel has no gradient."""
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    return has(op.name(), "CompositeImplicitAutograd") and not has(op.name(), "Autograd")
+
+
+def _implement(op: OpOverload, kernel: Kernel, direct: bool) -> None:
+    read = signature.read(op)
+    if op.name().removeprefix("aten::") in storage_ops.OWN:
+        return
+    run = computed.operator(read, kernel, direct, _lazily_borrowed(read))
+    _operators[op] = run
+    library = _aten
+    if op.namespace != "aten":
+        library = _others.setdefault(op.namespace, torch.library.Library(op.namespace, "IMPL"))
+    library.impl(op, run, _KEY)
+
+
+def _elsewhere(read: signature.Signature) -> Callable[..., Any]:
+    """Return the function for an operator without a kernel: torch's CPU code, or an error for torch_npu's own."""
+    if read.op.namespace == definition.NAMESPACE:
+        return definition.refusing(read.op)
+    return borrowed.operator(read)
+
+
+def _lazily_borrowed(read: signature.Signature) -> Callable[..., Any]:
+    @functools.cache
+    def make() -> Callable[..., Any]:
+        return _elsewhere(read)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return make()(*args, **kwargs)
+
+    return run
+
+
+def _fallback(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
+    run = _operators.get(op)
+    if run is None:
+        load_kernels()
+        run = _operators.get(op) or _operators.setdefault(op, _elsewhere(signature.read(op)))
+    return run(*args, **kwargs)

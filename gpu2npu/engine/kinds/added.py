@@ -1,0 +1,57 @@
+"""Statements that rules add beside the statement in which they match."""
+
+from __future__ import annotations
+
+import ast
+
+from gpu2npu.python.text.tokens import statement_end
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.syntax import FUNCTIONS, string_value
+from gpu2npu.records import Edit, Operation
+from gpu2npu.rulebook.code_matching import Matched
+from gpu2npu.rulebook.rule import Addition, Rule
+
+
+def added(
+    file: PythonFile, matched: Matched, rule: Rule, add: Addition, code: str, needs: tuple[str, ...]
+) -> Edit | None:
+    """The edit that adds a statement; an empty one where it stands there already, None where there is no place."""
+    statement = _beside(file, matched, add.place)
+    start, end = file.bounds(statement)
+    indentation = file.indentation(start)
+    block = file.block(statement)
+    index = block.index(statement)
+    if file.line_before(start) != indentation:
+        return None
+    text = f"with {code}:{file.newline}{indentation}    " if add.place == "around" else code
+    if add.place == "around" and (hasattr(statement, "body") or _is_within(file, statement, code)):
+        return Edit((start, start), "", rule.id, rule.why) if not hasattr(statement, "body") else None
+    if add.place == "after":
+        if hasattr(statement, "body"):
+            return None
+        start = statement_end(file.text, end)
+        if index + 1 < len(block) and file.bounds(block[index + 1])[0] < start:  # a(); b()
+            return None
+        is_line = file.text[:start].endswith(("\n", "\r"))
+        text = f"{indentation}{code}{file.newline}" if is_line else f"{file.newline}{indentation}{code}"
+    elif add.place != "around":
+        text = f"{code}{file.newline}{indentation}"
+    neighbours = block[max(index - 1, 0) : index + 2]
+    known = any(file.code(each) == code for each in neighbours)
+    return Edit((start, start), "" if known else text, rule.id, rule.why, needs=needs, operation=Operation.INSERT)
+
+
+def _beside(file: PythonFile, matched: Matched, place: str) -> ast.stmt:
+    """The statement beside which one is added: the one with the match, or the first of the function around it."""
+    statement = file.statement(matched.node)
+    function = next((above for above in file.above(statement) if isinstance(above, FUNCTIONS)), None)
+    if place != "function" or function is None:
+        return statement
+    first, *others = function.body
+    is_docstring = isinstance(first, ast.Expr) and string_value(first.value) is not None
+    return others[0] if is_docstring and others else first
+
+
+def _is_within(file: PythonFile, statement: ast.stmt, code: str) -> bool:
+    above = file.parents.get(statement)
+    return isinstance(above, ast.With) and any(file.code(item.context_expr) == code for item in above.items)

@@ -1,0 +1,235 @@
+"""The names in code that rules write: how a file spells them, and what becomes of the imports of what they replace."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gpu2npu.engine.imports import import_of, leaf, may_rename_local, parent
+from gpu2npu.engine.kinds.removal import removal
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.text.tokens import alias_name, from_module
+from gpu2npu.python.tree.scopes import Imported, Scope
+from gpu2npu.python.tree.syntax import chain
+from gpu2npu.records import Edit
+from gpu2npu.rulebook.code_matching import Matched
+from gpu2npu.rulebook.code_pattern import CodePattern, parse_code, qualified_name
+from gpu2npu.rulebook.rule import Rule
+from gpu2npu.rulebook.template import Piece
+
+Key = tuple[Scope, str]
+_WHY = "The file no longer uses it."
+
+
+class Replacement(NamedTuple):
+    """Matched code that becomes that of a pattern."""
+
+    rule: Rule
+    matched: Matched
+    new: CodePattern
+
+    @property
+    def renamed(self) -> tuple[ast.Name, str] | None:
+        """The imported name that the code begins with, if it is a function's own, and the qualified name that takes
+        its place."""
+        old, tree = self.matched.node, self.new.tree
+        if isinstance(old, ast.Call) and isinstance(tree, ast.Call):
+            old, tree = old.func, tree.func
+        name = qualified_name(tree)
+        is_name = isinstance(old, ast.Name) and old in self.matched.names
+        return (old, name) if isinstance(old, ast.Name) and is_name and name is not None and "." in name else None
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """The qualified names of a replacement as a file spells them, and the modules that it must import for that."""
+
+    spelled: dict[str, str]
+    needs: tuple[str, ...]
+
+
+class CodeImports:
+    """Decides for one file. `taken_names` are those that other files may import from this one."""
+
+    def __init__(self, names: Names, taken_names: frozenset[str], may_edit: bool) -> None:
+        self.names = names
+        self.file = names.file
+        self.taken_names = taken_names
+        self.may_edit = may_edit
+        self.moved: dict[Key, tuple[str, str, Imported, Rule]] = {}  # its new qualified and local names
+        self.dropped: dict[Key, tuple[Rule, set[ast.AST]]] = {}
+        self.uses: dict[Key, set[ast.AST]] = {}
+
+    def plan(self, replacements: Sequence[Replacement], removed: Sequence[Matched]) -> None:
+        """Find the from-imports that become those of the new names, since all uses of theirs are replaced."""
+        replaced = [each.matched for each in replacements]
+        roots = (chain(name)[0] for matched in (*replaced, *removed) for name in matched.names)
+        if not self.may_edit:
+            return
+        self._collect_uses({root.id for root in roots if isinstance(root, ast.Name)})
+        wanted: dict[Key, list[tuple[ast.Name, str, Rule]]] = {}
+        for each in replacements:
+            if each.renamed is not None:
+                root, name = each.renamed
+                key = self._key(root, each.matched.scope)
+                wanted.setdefault(key, []).append((root, name, each.rule))
+        for key, found in wanted.items():
+            self._move(key, found)
+
+    def _collect_uses(self, wanted: set[str]) -> None:
+        for node, scope in self.file.uses:
+            root = chain(node)[0] if isinstance(node, (ast.Name, ast.Attribute)) else None
+            if isinstance(root, ast.Name) and root.id in wanted:
+                self.uses.setdefault(self._key(root, scope), set()).add(root)
+
+    def _key(self, node: ast.Name, scope: Scope) -> Key:
+        found = scope.lookup(node.id)
+        return (found[0] if found is not None else self.file.module), node.id
+
+    def _move(self, key: Key, found: Sequence[tuple[ast.Name, str, Rule]]) -> None:
+        scope, name = key
+        binding = self._import(key)
+        new = {target for _, target, _ in found}
+        if binding is None or len(new) > 1 or not isinstance(binding.statement, ast.ImportFrom):
+            return
+        if (
+            len(binding.statement.names) > 1
+            or binding.statement.level
+            or self.uses[key] != {root for root, _, _ in found}
+        ):
+            return
+        target = new.pop()
+        local = leaf(target)
+        if binding.renamed or local == name:
+            local = name
+        elif not may_rename_local(binding, local, scope, self.file, self._is_public(key)):
+            return
+        self.moved[key] = (target, local, binding, found[0][2])
+
+    def _import(self, key: Key) -> Imported | None:
+        """The one import that binds a name which no other file takes from this one."""
+        bindings = key[0].bindings.get(key[1], ())
+        binding = bindings[0] if len(bindings) == 1 else None
+        return binding if isinstance(binding, Imported) and not self._is_public(key) else None
+
+    def _is_public(self, key: Key) -> bool:
+        scope, name = key
+        if scope.kind != "module":
+            return False
+        stem = self.file.path.removesuffix(".py").rpartition("/")[2]
+        quoted = f"'{name}'" in self.file.text or f'"{name}"' in self.file.text
+        taken = not self.taken_names.isdisjoint({f"{stem}.{name}", f"{stem}*"})
+        return quoted or taken or stem == "__init__"
+
+    def _may_be_taken(self, binding: Imported) -> bool:
+        """Return whether other files may import a name that no rule spells."""
+        return binding.renamed and len(self.names.project.files) > 1
+
+    def drop(self, names: Iterable[ast.expr], rule: Rule) -> None:
+        """Count names of code that is gone."""
+        for name in names:
+            root = chain(name)[0]
+            if isinstance(root, ast.Name):
+                key = self._key(root, self.file.scope_of(root))
+                self.dropped.setdefault(key, (rule, set()))[1].add(root)
+
+    def spelled(self, rule: Rule, matched: Matched, new: CodePattern) -> Spelled | None:
+        """The names of a replacement as this place spells them; None where one means something else here."""
+        found: dict[str, str] = {}
+        needs: list[str] = []
+        kept: set[ast.AST] = set()
+        for name in filter(None, map(qualified_name, new.names)):
+            text = self._spell(name, rule, matched, needs, kept)
+            if text is None:
+                return None
+            found[name] = text
+        self.drop((each for each in matched.names if chain(each)[0] not in kept), rule)
+        return Spelled(found, tuple(dict.fromkeys(needs)))
+
+    def written(self, rule: Rule, matched: Matched, code: str) -> tuple[str, tuple[str, ...]] | None:
+        """Code that a rule adds beside matched code, as the file spells its names, with the imports that it needs."""
+        new = parse_code(code)
+        names = self.spelled(rule, matched, new)
+        if names is None:
+            return None
+        return "".join(respelled(piece, names.spelled).text or "" for piece in new.pieces), names.needs
+
+    def _spell(self, name: str, rule: Rule, matched: Matched, needs: list[str], kept: set[ast.AST]) -> str | None:
+        scope = matched.scope
+        if "." not in name:
+            return name if hasattr(builtins, name) and scope.lookup(name) is None else None
+        for each in matched.names:
+            known = self.names.qualified(each, scope)
+            key = self._key(each, scope) if isinstance(each, ast.Name) else None
+            if key in self.moved and self.moved[key][0] == name:
+                return self.moved[key][1]
+            if known == name:
+                kept.add(chain(each)[0])
+                return self.file.code(each)
+        owner = self._owner(name, matched)
+        if owner is not None:
+            kept.add(chain(owner)[0])
+            return self.file.code(owner) + name[len(self.names.qualified(owner, scope) or "") :]
+        root = name.partition(".")[0]
+        if scope.lookup(root) is not None and self.names.name(root, scope) != root:
+            return None
+        needs.append(import_of(root, rule.then.imports) if rule.then.imports is not None else parent(name))
+        return name
+
+    def _is_submodule(self, root: ast.expr, scope: Scope) -> bool:
+        """Return whether a name is bound by `import a.b`, which loads that module alone."""
+        found = scope.lookup(root.id) if isinstance(root, ast.Name) else None
+        binding = found[1][0] if found is not None else None
+        is_plain = isinstance(binding, Imported) and isinstance(binding.statement, ast.Import)
+        return isinstance(binding, Imported) and is_plain and not binding.renamed and "." in binding.alias.name
+
+    def _owner(self, name: str, matched: Matched) -> ast.expr | None:
+        """The longest part of the matched names through which the new one is reached; not one of `import a.b`, which
+        loads that module alone."""
+        best: ast.expr | None = None
+        for each in matched.names:
+            for part in chain(each)[:-1]:
+                if self._is_submodule(chain(part)[0], matched.scope):
+                    continue
+                if name.startswith(f"{self.names.qualified(part, matched.scope) or '?'}."):
+                    best = part if best is None or len(chain(part)) > len(chain(best)) else best
+        return best
+
+    def edits(self) -> Iterator[Edit]:
+        """The edits of import statements, once all code is known that is replaced."""
+        for target, _, binding, rule in self.moved.values():
+            statement = binding.statement
+            assert isinstance(statement, ast.ImportFrom)
+            whole = self.file.bounds(statement)
+            if parent(target) != statement.module:
+                yield Edit(from_module(self.file, statement), parent(target), rule.id, rule.why, whole)
+            if leaf(target) != binding.alias.name:
+                yield Edit(alias_name(self.file, binding.alias), leaf(target), rule.id, rule.why, whole)
+        for key, (rule, dropped) in self.dropped.items():
+            binding_ = self._import(key) if self.may_edit and key not in self.moved else None
+            if binding_ is not None and self.uses.get(key) == dropped and not self._may_be_taken(binding_):
+                yield self._unused(binding_, rule.id)
+
+    def _unused(self, binding: Imported, rule: str) -> Edit:
+        statement, alias = binding.statement, binding.alias
+        if len(statement.names) == 1:
+            return removal(self.file, statement, rule, _WHY)
+        index = statement.names.index(alias)
+        start, end = self.file.bounds(alias)
+        if index + 1 < len(statement.names):
+            gap = start, self.file.bounds(statement.names[index + 1])[0]
+        else:
+            gap = self.file.bounds(statement.names[index - 1])[1], end
+        return Edit((start, end), "", rule, _WHY, shown=self.file.bounds(statement), replaced=gap)
+
+
+def respelled(piece: Piece, spelled: Mapping[str, str]) -> Piece:
+    """A piece of the replacement with its qualified names as the file spells them."""
+    text = piece.text
+    for name, new in spelled.items() if text is not None else ():
+        text = re.sub(rf"(?<![\w.'\"]){re.escape(name)}(?!\w)", new, text or "")
+    return Piece(text, piece.field)

@@ -1,0 +1,145 @@
+"""Filling the templates of rules with the code of a call, so that the result means what the template says."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from gpu2npu.python.text.concrete import argument_bounds, outer_bounds
+from gpu2npu.python.text.literals import LiteralError, literals
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.syntax import arguments
+from gpu2npu.python.tree.syntax_tree import parse_expression
+from gpu2npu.records import Code
+from gpu2npu.rulebook.template import Piece, parse_template
+
+# Expressions that need no parentheses wherever they are put.
+ATOMS = (
+    ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.JoinedStr, ast.List, ast.Dict, ast.Set,
+    ast.ListComp, ast.DictComp, ast.SetComp,
+)  # fmt: skip
+# What holds a whole expression, so that no operator beside it can take a part of it.
+_LOOSE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.Return, ast.keyword)
+# What may give something else, or do something more, the second time.
+_EFFECTS = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+_COMMA = re.compile(r"\s*,\s*")
+
+# What a placeholder stands for: an expression, or all arguments of a call.
+Filling = ast.expr | list[ast.expr | ast.keyword]
+
+
+def fill(file: PythonFile, pieces: Sequence[Piece], part: Callable[[Piece], Filling | None]) -> tuple[Code, ...] | None:
+    """The code of a template whose placeholders stand for what `part` gives; None where it has nothing for one, or
+    code would be evaluated twice."""
+    code: list[Code] = []
+    lone = False  # nothing was put before a comma
+    for index, piece in enumerate(pieces):
+        if piece.text is not None:
+            code.append(_COMMA.sub("", piece.text, count=1) if lone and _COMMA.match(piece.text) else piece.text)
+            lone = False
+            continue
+        found = part(piece)
+        if found is None or (pieces.count(piece) > 1 and has_effects(found)):
+            return None
+        if isinstance(found, ast.expr):
+            code += _expression(file, pieces, index, found)
+        elif found:
+            code += _arguments(file, found)
+        elif code and isinstance(code[-1], str) and code[-1].rstrip().endswith(","):
+            code[-1] = code[-1].rstrip()[:-1]
+        else:
+            lone = True
+    return tuple(code)
+
+
+def _expression(file: PythonFile, pieces: Sequence[Piece], index: int, found: ast.expr) -> list[Code]:
+    bounds = file.bounds(found)
+    if isinstance(found, (ast.GeneratorExp, ast.Tuple)) and file.text[bounds[0]] == "(":  # counted to the node
+        return [bounds]
+    outer = outer_bounds(file, found)
+    if outer != bounds or _is_operand(pieces, index, found) or _is_enclosed(pieces, index, found):
+        return [outer]
+    return ["(", outer, ")"]
+
+
+def _arguments(file: PythonFile, given: list[ast.expr | ast.keyword]) -> list[Code]:
+    if len(given) == 1 and isinstance(given[0], ast.GeneratorExp):
+        return [file.bounds(given[0])]
+    call = file.parents[given[0]]
+    assert isinstance(call, ast.Call)
+    everything = arguments(call)
+    bounds = argument_bounds(file, call) or [file.bounds(each) for each in everything]
+    return [(bounds[everything.index(given[0])][0], bounds[everything.index(given[-1])][1])]
+
+
+def has_effects(found: Filling) -> bool:
+    """Return whether evaluating the code twice may differ from evaluating it once: `next(batches)`."""
+    nodes = [found] if isinstance(found, ast.expr) else found
+    return any(isinstance(inner, _EFFECTS) for node in nodes for inner in ast.walk(node))
+
+
+def _is_operand(pieces: Sequence[Piece], index: int, found: ast.expr) -> bool:
+    """Return whether no operator beside it can take a part of it."""
+    if isinstance(found, ast.Constant) and type(found.value) is int:  # 1.npu() is not code
+        return index + 1 == len(pieces) or not (pieces[index + 1].text or "").lstrip().startswith(".")
+    return isinstance(found, ATOMS)
+
+
+def _is_enclosed(pieces: Sequence[Piece], index: int, found: ast.expr) -> bool:
+    """Return whether brackets or commas keep what is put here apart from its neighbours."""
+    if isinstance(found, (ast.GeneratorExp, ast.NamedExpr)):
+        return False
+    before = (pieces[index - 1].text or "").rstrip() if index else ""
+    after = (pieces[index + 1].text or "").lstrip() if index + 1 < len(pieces) else ""
+    return before.endswith(("(", "[", "{", ",", "=")) and after.startswith((")", "]", "}", ","))
+
+
+def is_loose(file: PythonFile, node: ast.expr) -> bool:
+    """Return whether an expression stands where any other may stand without parentheses around it."""
+    parent = file.parents[node]
+    return isinstance(parent, _LOOSE) or (isinstance(parent, ast.Call) and parent.func is not node)
+
+
+@lru_cache
+def is_operand_template(template: str) -> bool:
+    """Return whether what the template gives is one operand, whatever it is filled with."""
+    text = "".join(piece.text if piece.text is not None else "x" for piece in parse_template(template))
+    return isinstance(parse_expression(text), ATOMS)
+
+
+def in_f_strings(file: PythonFile, node: ast.expr, code: tuple[Code, ...]) -> tuple[Code, ...] | None:
+    """The code of a template as the f-strings that `node` stands in can hold it: before Python 3.12 without their own
+    quotes and without backslashes. None where that needs more than the other quotes."""
+    quotes = _quotes_above(file, node)
+    if not quotes:
+        return code
+    if isinstance(code[0], str) and code[0].startswith("{"):  # two braces are one of the text
+        code = ("(", *code, ")")
+    fitting: list[Code] = []
+    for piece in code:
+        if isinstance(piece, str) and any(quote in piece for quote in quotes):
+            kinds = {quote for quote in "\"'" if quote in piece}
+            other = "'" if kinds == {'"'} else '"'
+            piece = piece.translate({ord('"'): other, ord("'"): other})
+            if len(kinds) > 1 or any(quote in piece for quote in quotes):
+                return None
+        if isinstance(piece, str) and ("\\" in piece or "\n" in piece):
+            return None
+        fitting.append(piece)
+    return tuple(fitting)
+
+
+def _quotes_above(file: PythonFile, node: ast.expr) -> list[str]:
+    """The quotes of the f-strings that a node stands in."""
+    start = file.bounds(node)[0]
+    quotes = []
+    for above in file.above(node):
+        if isinstance(above, ast.JoinedStr):
+            try:
+                found = literals(file.text, *file.bounds(above))
+            except LiteralError:
+                continue
+            quotes += [literal.quote for literal in found if literal.start <= start < literal.end]
+    return quotes

@@ -1,0 +1,116 @@
+"""Replacements that keep a call as it is laid out: only its function's name and its keywords are written anew."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+
+from gpu2npu.engine.kinds.code_imports import respelled
+from gpu2npu.python.text.concrete import argument_bounds
+from gpu2npu.python.text.tokens import keyword_name, name_bounds
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments
+from gpu2npu.records import Bounds, Code
+from gpu2npu.rulebook.code_matching import Matched
+from gpu2npu.rulebook.code_pattern import CodePattern, is_rest, metavariable, qualified_name
+from gpu2npu.rulebook.template import Piece
+
+Argument = ast.expr | ast.keyword
+Cut = tuple[Bounds, str]
+
+
+def in_place(
+    file: PythonFile, pattern: CodePattern, new: CodePattern, matched: Matched, spelled: Mapping[str, str]
+) -> tuple[Code, ...] | None:
+    """The new code of a call whose arguments stay in their order, as pieces of what is there; None where they do not.
+
+    `spelled` has the qualified names of the replacement as they are written here.
+    """
+    node, old, tree = matched.node, pattern.tree, new.tree
+    if not (isinstance(node, ast.Call) and isinstance(old, ast.Call) and isinstance(tree, ast.Call)):
+        return None
+    callee = _callee(file, old.func, tree.func, node.func, spelled)
+    bounds = argument_bounds(file, node)
+    wanted = arguments(tree)
+    further = _further(new, wanted, len(matched.arguments), spelled)
+    given = _arguments(file, matched.arguments, wanted[: len(wanted) - len(further)], bounds or [])
+    if callee is None or given is None or bounds is None:
+        return None
+    if further and not bounds:
+        return None
+    start, end = file.bounds(node)
+    code: list[Code] = []
+    added = [((bounds[-1][1], bounds[-1][1]), "".join(f", {each}" for each in further))] if further else []
+    for (first, last), text in sorted([*callee, *given, *added]):
+        code += [(start, first)] if start < first else []
+        code += [text] if text else []
+        start = last
+    return (*code, (start, end))
+
+
+def _further(new: CodePattern, wanted: Sequence[Argument], given: int, spelled: Mapping[str, str]) -> list[str]:
+    """The code of the keyword arguments at the end of a replacement in which nothing stands for matched code."""
+    found: list[str] = []
+    for argument in reversed(wanted if given else ()):
+        code = ast.get_source_segment(new.source, argument) or ""
+        if argument_keyword(argument) is None or any(metavariable(each) for each in ast.walk(argument)):
+            break
+        found.insert(0, respelled(Piece(code), spelled).text or code)
+    return found
+
+
+def _callee(
+    file: PythonFile, old: ast.expr, new: ast.expr, node: ast.expr, spelled: Mapping[str, str]
+) -> list[Cut] | None:
+    """The cuts for the function that is called."""
+    if ast.dump(old) == ast.dump(new):
+        return []
+    name = qualified_name(new)
+    if name is not None and qualified_name(old) is not None:
+        return [(file.bounds(node), spelled.get(name, name))]
+    if isinstance(old, ast.Attribute) and isinstance(new, ast.Attribute) and ast.dump(old.value) == ast.dump(new.value):
+        return [(name_bounds(file, node), new.attr)]
+    return None
+
+
+def _arguments(
+    file: PythonFile,
+    given: Sequence[tuple[Argument, Argument | None]],
+    wanted: Sequence[Argument],
+    bounds: Sequence[Bounds],
+) -> list[Cut] | None:
+    """The cuts for the arguments: of a replacement that has them all, in the order in which they are given."""
+    cuts: list[Cut] = []
+    at, has_keyword = 0, False
+    for argument in wanted:
+        if is_rest(argument):
+            while at < len(given) and given[at][1] is None:
+                has_keyword = has_keyword or isinstance(given[at][0], ast.keyword)
+                at += 1
+            continue
+        if at == len(given) or not _is_same(given[at][1], argument):
+            return None
+        keyword = argument_keyword(argument)
+        if keyword is None and has_keyword:
+            return None
+        has_keyword = has_keyword or keyword is not None
+        cuts += _keyword(file, given[at][0], keyword, bounds[at])
+        at += 1
+    return cuts if at == len(given) else None
+
+
+def _is_same(old: Argument | None, new: Argument) -> bool:
+    if old is None:
+        return False
+    value = argument_value(old)
+    is_whole = metavariable(value) is not None or isinstance(value, ast.Constant)
+    return is_whole and ast.dump(value) == ast.dump(argument_value(new))
+
+
+def _keyword(file: PythonFile, given: Argument, wanted: str | None, bounds: Bounds) -> list[Cut]:
+    """The cut that gives an argument another keyword, or one, or none."""
+    if not isinstance(given, ast.keyword):
+        return [((bounds[0], bounds[0]), f"{wanted}=")] if wanted is not None else []
+    if wanted is None:
+        return [((bounds[0], file.value_start(given)), "")]
+    return [(keyword_name(file, given), wanted)] if given.arg != wanted else []

@@ -1,0 +1,181 @@
+"""Rules about imported packages: a finding at the import, or the import taken out."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from gpu2npu.engine.kinds.removal import removal
+from gpu2npu.engine.matches import Matches
+from gpu2npu.engine.table import RuleTable
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.project.interface import IMPORTERS
+from gpu2npu.python.tree.syntax import (
+    Import,
+    elements,
+    import_module,
+    imported_names,
+    last_name,
+    member_of,
+    string_value,
+)
+from gpu2npu.records import FindingKind, Found, Severity
+from gpu2npu.rulebook.kinds import ImportMatch
+from gpu2npu.rulebook.rule import Rule, Rulebook
+
+_CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+_OPTIONAL = "The import is optional here: the program has another way."
+_INSTALLED = re.compile(
+    r"available|installed|(^|_)(has|have|with)_\w", re.IGNORECASE
+)  # in what is asked before an import
+
+
+def without_own(rulebook: Rulebook, files: Iterable[str], root: str) -> Rulebook:
+    """The rulebook without import rules for packages that the project itself is, or has at its top.
+
+    `files` are its Python files, relative; `root` is the name of its folder.
+    """
+    own = {root}
+    for path in files:
+        parts = path.removeprefix("src/").split("/")
+        own.add(parts[0] if len(parts) > 1 else parts[0].removesuffix(".py"))
+    kept = [
+        rule
+        for rule in rulebook.rules
+        if not (isinstance(rule.match, ImportMatch) and rule.match.module.partition(".")[0] in own)
+    ]
+    return Rulebook(tuple(kept), rulebook.roles)
+
+
+class Packages:
+    """Applies import rules in one file."""
+
+    def __init__(self, names: Names, table: RuleTable, matches: Matches) -> None:
+        self.names = names
+        self.file = names.file
+        self.table = table
+        self.matches = matches
+        self.reported: set[tuple[str, FindingKind]] = set()
+
+    def statement(self, node: Import) -> bool:
+        """Judge an import statement; gives whether it is taken out as a whole."""
+        self.extensions(node)
+        if not self.table.packages or (isinstance(node, ast.ImportFrom) and node.level):
+            return False
+        matched = [(name, self.rule(name)) for _, name in imported_names(node)]
+        for rule in dict.fromkeys(rule for _, rule in matched if rule is not None):
+            named = [name for name, found in matched if found is rule]
+            self.report(rule, node, node, named[0])
+            if not rule.then.remove or self.is_optional(node):
+                continue
+            if len(named) == len(matched):
+                self.matches.edits.append(removal(self.file, node, rule.id, rule.why))
+                return True
+            if rule.then.report is None:
+                message = f"{rule.why} The statement imports something else as well: take this out by hand."
+                place = self.file.bounds(node)
+                self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, named[0], message))
+        return False
+
+    def extensions(self, node: Import) -> None:
+        """Judge modules by how their names end, where the project has no such module in Python: compiled ones."""
+        if not self.table.endings:
+            return
+        for alias, name in imported_names(node):
+            top = name.partition(".")[0]
+            if (rule := self._ending(name)) is not None:
+                self.report(rule, node, node, top)
+            elif isinstance(node, ast.ImportFrom) and alias.name != "*":
+                rule = self.table.ending_rule(alias.name)
+                if rule is not None and self._is_compiled(import_module(node), alias.name):
+                    self.report(rule, node, node, name)
+
+    def _is_compiled(self, package: str, name: str) -> bool:
+        """Return whether a package of the project can have the name only as a module that is not written in Python."""
+        if self.names.project.module_path(member_of(package, name), self.names.path) is not None:
+            return False
+        other = self.names.module(package)
+        if other is None:  # a folder without __init__.py can have modules alone
+            return not package.strip(".") and bool(self.names.project.files)
+        file = other.file
+        return file.path.endswith("__init__.py") and not (file.stars or name in file.module.bindings)
+
+    def rule(self, module: str) -> Rule | None:
+        """The rule for a module, unless the project has one of that name itself."""
+        rule = self.table.package_rule(module)
+        return None if rule is None or self._has_own(module.partition(".")[0]) else rule
+
+    def _has_own(self, top: str) -> bool:
+        """Return whether the project has a module of that name where an absolute import finds it.
+
+        Within a package it lies under the package's own name, as `kernels.triton` does.
+        """
+        project = self.names.project
+        path = project.module_path(top, self.names.path)
+        if path is None:
+            return False
+        holder = path.removesuffix("/__init__.py").rpartition("/")[0]
+        return not holder or f"{holder}/__init__.py" not in project.files
+
+    def call(self, node: ast.Call) -> None:
+        """Judge `importlib.import_module("flash_attn")` and its like."""
+        if node.args and last_name(node.func) in IMPORTERS:
+            module = string_value(node.args[0])
+            rule = (self.rule(module) or self._ending(module)) if module else None
+            if rule is not None:
+                self.report(rule, node.args[0], node, module or "")
+
+    def _ending(self, module: str) -> Rule | None:
+        """Return the rule for the end of a module's name, where the project has no such module in Python."""
+        top = module.partition(".")[0]
+        rule = self.table.ending_rule(top) if self.table.package_rule(module) is None else None
+        return rule if top and self.names.project.module_path(top, self.names.path) is None else None
+
+    def report(self, rule: Rule, node: ast.AST, inside: ast.AST, module: str) -> None:
+        """Report a package at `node`, which stands in, or is, the import or call `inside`."""
+        if rule.then.trait is not None:
+            self.matches.traits.add(rule.then.trait)
+        report = rule.then.report
+        if report is None or rule.then.keep:
+            return
+        kind, message, severity, advice = report.kind, report.message, report.severity, ""
+        if kind is not FindingKind.REVIEW and self.is_optional(inside):
+            kind, message, severity, advice = FindingKind.REVIEW, f"{message} {_OPTIONAL}", Severity.NOTE, _OPTIONAL
+        if (rule.id, kind) not in self.reported:  # once a file says it
+            self.reported.add((rule.id, kind))
+            place = self.file.bounds(node)
+            self.matches.found.append(Found(place, rule.id, kind, module, message, severity, advice))
+
+    def is_optional(self, node: ast.AST) -> bool:
+        """Return whether the program goes on without an import: it catches the error, or asks first."""
+        below = node
+        for above in self.file.above(node):
+            if isinstance(above, _TRIES) and below in above.body and any(map(_catches, above.handlers)):
+                return True
+            if isinstance(above, ast.If) and below in above.body and _asks_for_package(above.test):
+                return True
+            below = above
+        return False
+
+
+# `try` with `except*` is a node of its own from Python 3.11 on.
+_TRIES: tuple[type[Any], ...] = (
+    (ast.Try, getattr(ast, "TryStar")) if sys.version_info >= (3, 11) else (ast.Try,)  # noqa: B009
+)
+
+
+def _asks_for_package(test: ast.expr) -> bool:
+    """Return whether a condition is about what is installed: `is_apex_available()`, `has_horovod and name == "hvd"`."""
+    if isinstance(test, ast.BoolOp):
+        return isinstance(test.op, ast.And) and any(map(_asks_for_package, test.values))
+    return _INSTALLED.search(last_name(test) or "") is not None
+
+
+def _catches(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    kinds = elements(handler.type) if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(last_name(kind) in _CAUGHT for kind in kinds)

@@ -1,0 +1,1 @@
+"""Strings: what one means where it stands, judged by its place and by the words of the code."""

@@ -1,0 +1,377 @@
+"""Judges what a string means where it stands: a device, a backend, or something that only looks like one.
+
+The judgement climbs from the string to what uses it: an argument, a comparison, a default, a list with its siblings.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from gpu2npu.engine.strings.places import NO, UNSURE, YES, Place, strings_of
+from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, SPOKEN
+from gpu2npu.engine.strings.signatures import by_signature
+from gpu2npu.engine.strings.text_methods import LOOKUPS, PARTS, TESTS
+from gpu2npu.engine.strings.words import TRANSPARENT, holds, is_word, mentions
+from gpu2npu.python.tree.syntax import (
+    FUNCTIONS,
+    argument_keyword,
+    argument_value,
+    arguments,
+    defaults,
+    elements,
+    last_name,
+    string_value,
+)
+from gpu2npu.rulebook.rule import Role
+
+# Calls whose strings name files, modules or environment variables, or are looked for in texts.
+_LOOKED_UP = frozenset(
+    {"import_module", "__import__", "Path", "PurePath", "open", "glob", "joinpath", "exists", "find_spec",
+     "importorskip", "getenv", "compile", "which", "system", "popen", "run", "check_output", "check_call", "Popen",
+     "namedtuple", "Extension", "add_subparsers", "add_parser", "TypeVar", *LOOKUPS}
+)  # fmt: skip
+_CONTAINERS = frozenset({"append", "appendleft", "add", "insert", "extend", "remove", "discard"})
+_FLAGS = frozenset({"add_argument", "add_option", "option"})
+_EXPORTS = frozenset({"__all__", "__slots__", "__match_args__"})  # lists of names
+# Assertions of unittest and NumPy that compare their arguments.
+_COMPARED = frozenset({"assertEqual", "assertNotEqual", "assertIs", "assertIn", "assertNotIn", "assert_equal"})
+_NPU = "npu"  # a table with such a key has an entry for NPUs already
+
+
+def judge(place: Place, role: Role) -> str:
+    """YES when the string certainly has the role, NO when it certainly has not, else UNSURE."""
+    child: ast.AST = place.node
+    parent = place.parent(child)
+    while isinstance(parent, (ast.IfExp, ast.BoolOp)):
+        child, parent = parent, place.parent(parent)
+    if isinstance(parent, ast.FormattedValue):
+        whole = place.parent(parent)
+        if isinstance(whole, ast.JoinedStr) and _is_glued(whole, place.siblings.position(whole, parent)):
+            return NO if _climb(place, role, whole) == NO else UNSURE
+    return _climb(place, role, place.node)
+
+
+def _is_glued(whole: ast.JoinedStr, index: int) -> bool:
+    """Return whether more than a device's number stands beside the braces that the string is in: f"{'cuda'}_time"."""
+    after = whole.values[index + 1] if index + 1 < len(whole.values) else None
+    return index > 0 or (after is not None and string_value(after) != ":")
+
+
+def _climb(place: Place, role: Role, child: ast.AST) -> str:
+    parent = place.parent(child)
+    while parent is not None:
+        handler = _HANDLERS.get(type(parent))
+        verdict = handler(parent, child, place, role) if handler is not None else UNSURE
+        if verdict is not None:
+            return verdict
+        child, parent = parent, place.parent(parent)
+    return UNSURE
+
+
+def _beside(values: frozenset[str], place: Place, role: Role) -> str | None:
+    """YES when a sibling has the role; NO when the replacement stands there already: the code knows the NPU."""
+    if place.replaced_by in values:
+        return NO
+    if values & role.strangers:
+        return None
+    return YES if values & role.siblings else None
+
+
+# Each handler answers for one kind of parent: a verdict, or None to look further up.
+
+
+def _statement(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
+    return NO
+
+
+def _further(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> None:
+    return None
+
+
+def _condition(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+    assert isinstance(parent, ast.IfExp)
+    if child is parent.test:
+        return UNSURE
+    other = parent.orelse if child is parent.body else parent.body
+    return YES if string_value(other) in role.siblings or holds(other, role) else None
+
+
+def _either(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+    assert isinstance(parent, ast.BoolOp)
+    others = [value for value in parent.values if value is not child]
+    return YES if any(string_value(other) in role.siblings or holds(other, role) for other in others) else None
+
+
+def _element(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+    assert isinstance(parent, (ast.List, ast.Tuple, ast.Set))
+    above = place.parent(parent)
+    if isinstance(above, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and _exports(above):
+        return NO
+    if isinstance(child, ast.Starred):  # ["cpu", *(["cuda"] if is_gpu else [])]
+        return _beside(place.siblings.inside(parent), place, role)
+    if isinstance(above, ast.Subscript) and above.slice is parent:
+        return None
+    index = place.siblings.position(parent, child)
+    option = string_value(parent.elts[index - 1]) if index else None
+    if option is not None and option.startswith("-") and is_word(option, role):  # ["--device", "cuda"]
+        return YES
+    verdict = _beside(place.siblings.inside(parent), place, role)
+    if verdict is None and isinstance(above, ast.Assign) and isinstance(parent, ast.Tuple):
+        return _unpacked(above, index, role)
+    return verdict
+
+
+def _exports(assignment: ast.Assign | ast.AugAssign | ast.AnnAssign) -> bool:
+    targets = assignment.targets if isinstance(assignment, ast.Assign) else [assignment.target]
+    return any(last_name(target) in _EXPORTS for target in targets)
+
+
+def _joined(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+    """Judge an element of a list by those of a list that is added: `["cpu"] + (["cuda"] if is_gpu else [])`.
+
+    A path is what a text divides: `folder / "cuda"`.
+    """
+    assert isinstance(parent, ast.BinOp)
+    if isinstance(parent.op, ast.Div):
+        return NO
+    if not isinstance(parent.op, ast.Add):
+        return None
+    other = parent.right if child is parent.left else parent.left
+    branches = [other.body, other.orelse] if isinstance(other, ast.IfExp) else [other]
+    return _beside(frozenset().union(*map(place.siblings.inside, branches)), place, role)
+
+
+def _unpacked(assignment: ast.Assign, index: int, role: Role) -> str | None:
+    for target in assignment.targets:
+        names = elements(target)
+        if index < len(names) and holds(names[index], role):
+            return YES
+    return None
+
+
+def _dictionary(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+    assert isinstance(parent, ast.Dict)
+    index = place.siblings.position(parent, child)
+    key, value = parent.keys[index], parent.values[index]
+    if key is None:  # {**other}
+        return UNSURE
+    if key is child:
+        if last_name(value) == string_value(key):  # {"cuda": cuda}: a field of the user's own
+            return UNSURE
+        return _beside(place.siblings.inside(parent), place, role) or UNSURE
+    if is_word(string_value(key), role) or holds(key, role) or string_value(key) in role.siblings:
+        return YES
+    if string_value(key) == string_value(value) and _beside(place.siblings.inside(parent), place, role) == YES:
+        return YES  # {"nccl": "nccl", "gloo": own}: both or none
+    values = place.siblings.values(parent)
+    if (values - {place.replaced_by}) & role.siblings:  # {"cuda": "nccl", "cpu": "gloo"}
+        return NO if _NPU in place.siblings.inside(parent) else YES
+    return _of_name(place.parent(parent), role)
+
+
+def _of_name(holder: ast.AST | None, role: Role) -> str:
+    """YES for what a name is given that has the role: `device_map={"": "cuda"}`."""
+    if isinstance(holder, ast.keyword):
+        return YES if is_word(holder.arg, role) else UNSURE
+    targets = holder.targets if isinstance(holder, ast.Assign) else []
+    return YES if any(holds(target, role) for target in targets) else UNSURE
+
+
+def _subscript(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+    assert isinstance(parent, ast.Subscript)
+    if child is parent.value:
+        return None
+    verdict = _beside(strings_of(_indexes(parent)), place, role)
+    if last_name(parent.value) == "Literal":  # the name it annotates may tell
+        return verdict
+    return verdict or _beside(_keys(parent.value, place), place, role) or UNSURE
+
+
+def _keys(table: ast.AST, place: Place) -> frozenset[str]:
+    """The keys of a dict display that a name stands for everywhere: they are renamed alike."""
+    value = place.scope.only_value(table.id) if isinstance(table, ast.Name) else None
+    return place.siblings.inside(value) if isinstance(value, ast.Dict) else frozenset()
+
+
+def _indexes(node: ast.Subscript) -> list[ast.expr]:
+    return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+
+
+def _allowed(annotation: ast.AST | None) -> frozenset[str]:
+    """The strings that a type admits: those of a `Literal` anywhere in it."""
+    if annotation is None:
+        return frozenset()
+    if isinstance(annotation, ast.Subscript) and last_name(annotation.value) == "Literal":
+        return strings_of(_indexes(annotation))
+    return frozenset().union(*map(_allowed, ast.iter_child_nodes(annotation)))
+
+
+def _comparison(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
+    assert isinstance(parent, ast.Compare)
+    sides = [parent.left, *parent.comparators]
+    others = [part for side in sides if side is not child for part in (side, *elements(side))]  # in (device, other)
+    return YES if any(holds(part, role) or _stands_for(part, place, role) for part in others) else UNSURE
+
+
+def _stands_for(name: ast.AST, place: Place, role: Role) -> bool:
+    """Return whether a name is bound to such values alone: `kind = x.device.type`."""
+    found = place.scope.lookup(name.id) if isinstance(name, ast.Name) else None
+    values = [getattr(binding, "whole", None) for binding in found[1]] if found is not None else []
+    return bool(values) and all(value is not None and holds(value, role) for value in values)
+
+
+def _assignment(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
+    if isinstance(parent, ast.Assign):
+        targets = parent.targets
+    else:
+        assert isinstance(parent, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr))
+        targets = [parent.target]
+    if isinstance(parent, ast.AnnAssign) and child is not parent.annotation:
+        verdict = _beside(_allowed(parent.annotation), place, role)
+        if verdict is not None:
+            return verdict
+    return YES if any(holds(target, role) for target in targets) else UNSURE
+
+
+def _default(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
+    assert isinstance(parent, ast.arguments)
+    function = place.parent(parent)
+    assert isinstance(function, (*FUNCTIONS, ast.Lambda))
+    parameter = next(parameter for parameter, default in defaults(function) if default is child)
+    verdict = _beside(_allowed(parameter.annotation), place, role)
+    return verdict or (YES if is_word(parameter.arg, role) else UNSURE)
+
+
+def _annotation(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
+    """Judge the string of a `Literal` with no other that tells by the name that is annotated."""
+    assert isinstance(parent, ast.arg)
+    return YES if is_word(parent.arg, role) else UNSURE
+
+
+def _returned(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
+    function = next((node for node in place.names.file.above(parent) if isinstance(node, FUNCTIONS)), None)
+    if function is None:
+        return UNSURE
+    verdict = _beside(_allowed(function.returns), place, role)
+    if verdict is not None:
+        return verdict
+    told = is_word(function.name, role) or place.siblings.inside(function) & role.siblings
+    return YES if told else UNSURE
+
+
+def _case(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+    match = place.parent(parent)
+    return YES if isinstance(match, ast.Match) and holds(match.subject, role) else UNSURE
+
+
+def _called(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+    assert isinstance(parent, ast.Call)
+    # Of `"cuda:{}".format(i)` the call's result is what the string means.
+    return None if child is parent.func else _argument(parent, child, place, role)
+
+
+def _keyword(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+    call = place.parent(parent)
+    return _argument(call, parent, place, role) if isinstance(call, ast.Call) else UNSURE
+
+
+def _argument(call: ast.Call, argument: ast.AST, place: Place, role: Role) -> str | None:
+    assert isinstance(argument, (ast.expr, ast.keyword))
+    callee = last_name(call.func) or ""
+    keyword = argument_keyword(argument)
+    if callee in _FLAGS or (callee == "add" and _is_flag(call)):
+        return _flag(call, keyword, place, role)
+    if callee in _COMPARED and any(holds(each, role) for each in call.args if each is not argument):
+        return YES
+    if keyword is not None:
+        if keyword in PROSE_KEYWORDS:
+            return NO
+        if is_word(keyword, role):
+            return YES
+    qualified = place.names.qualified(call.func, place.scope) or ""
+    if qualified in role.callables:
+        return YES
+    if isinstance(call.func, ast.Attribute) and not qualified.startswith("torch."):
+        verdict = _of_method(call, call.func, argument, place, role)
+        if verdict is not None:
+            return verdict
+    if callee in TRANSPARENT:
+        return None
+    # d.get("device", "cuda"), getattr(args, "device", "cuda"), parametrize("device", ["cuda"])
+    given = arguments(call)
+    key = given[1 if callee in ("getattr", "setattr") and len(given) > 2 else 0]
+    if argument is not key and is_word(string_value(argument_value(key)), role):
+        return YES
+    if callee in SPOKEN or callee in _LOOKED_UP or callee.endswith(("Error", "Exception", "Warning")):
+        return NO
+    if keyword is None and mentions(callee, role):
+        return YES
+    return by_signature(call, argument, place, role)
+
+
+def _of_method(call: ast.Call, func: ast.Attribute, argument: ast.AST, place: Place, role: Role) -> str | None:
+    """Judge an argument of a method by the method and what it is called on; None where they say nothing."""
+    if func.attr in role.methods:
+        return YES
+    if func.attr in TESTS or func.attr in _CONTAINERS:
+        return YES if holds(func.value, role) else UNSURE
+    if func.attr in PARTS and holds(func.value, role):  # device.replace("cuda:", "")
+        return YES
+    if func.attr in ("get", "pop") and call.args and argument is call.args[0]:
+        return _beside(_keys(func.value, place), place, role) or UNSURE
+    if func.attr == "join" or "logg" in (last_name(func.value) or "").lower():
+        return NO
+    return None
+
+
+def _is_flag(call: ast.Call) -> bool:
+    """Return whether a call names a flag, as ConfigArgParse's `group.add("--backend", default="nccl")` does."""
+    return bool(call.args) and (string_value(call.args[0]) or "").startswith("-")
+
+
+def _flag(call: ast.Call, keyword: str | None, place: Place, role: Role) -> str:
+    """`add_argument("--device", default="cuda", choices=["cuda", "cpu"])`: the flag's name or the choices tell."""
+    if keyword not in ("default", "choices", "const"):
+        return NO
+    names = [*call.args, *(each.value for each in call.keywords if each.arg == "dest")]
+    if any(is_word(name.lstrip("-"), role) for name in map(string_value, names) if name):
+        return YES
+    values = [each.value for each in call.keywords]
+    choices = [choice for value in values for choice in elements(value)]
+    return _beside(strings_of([*values, *choices]), place, role) or UNSURE
+
+
+def _method_of_string(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+    """`"cuda:{}".format(i)`: the call's result is what the string means."""
+    assert isinstance(parent, ast.Attribute)
+    return None if parent.attr == "format" else UNSURE
+
+
+_HANDLERS = {
+    ast.Expr: _statement,
+    ast.Raise: _statement,
+    ast.Assert: _statement,
+    ast.arg: _annotation,
+    ast.IfExp: _condition,
+    ast.BoolOp: _either,
+    ast.BinOp: _joined,
+    ast.Starred: _further,
+    ast.List: _element,
+    ast.Tuple: _element,
+    ast.Set: _element,
+    ast.Dict: _dictionary,
+    ast.Subscript: _subscript,
+    ast.Compare: _comparison,
+    ast.Assign: _assignment,
+    ast.AnnAssign: _assignment,
+    ast.AugAssign: _assignment,
+    ast.NamedExpr: _assignment,
+    ast.arguments: _default,
+    ast.Return: _returned,
+    ast.MatchValue: _further,
+    ast.MatchOr: _further,
+    ast.match_case: _case,
+    ast.Call: _called,
+    ast.keyword: _keyword,
+    ast.Attribute: _method_of_string,
+}

@@ -1,0 +1,80 @@
+"""The places of strings whose meaning is judged, and what a judgement may be."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import FUNCTIONS, arguments, elements, returned_values, string_value
+
+YES = "yes"
+NO = "no"
+UNSURE = "unsure"
+
+
+class Siblings:
+    """The strings directly inside displays and functions, and the positions of nodes in displays, calls and f-strings;
+    remembered, since each of them may be asked for them all."""
+
+    def __init__(self) -> None:
+        self._inside: dict[ast.AST, frozenset[str]] = {}
+        self._values: dict[ast.Dict, frozenset[str]] = {}
+        self._positions: dict[ast.AST, dict[ast.AST | None, int]] = {}
+
+    def inside(self, node: ast.AST) -> frozenset[str]:
+        """The strings that a list, tuple or set has as elements, a dict as keys, a function as returned values."""
+        if node not in self._inside:
+            nodes: Iterable[ast.AST | None] = elements(node)
+            if isinstance(node, ast.Dict):
+                nodes = node.keys
+            elif isinstance(node, FUNCTIONS):
+                nodes = returned_values(node)
+            self._inside[node] = strings_of(nodes)
+        return self._inside[node]
+
+    def values(self, node: ast.Dict) -> frozenset[str]:
+        """The strings that a dict has as values."""
+        if node not in self._values:
+            self._values[node] = strings_of(node.values)
+        return self._values[node]
+
+    def position(self, node: ast.AST, child: ast.AST) -> int:
+        """The index of an element, key or value of a display, of an argument of a call, of a part of an f-string."""
+        if node not in self._positions:
+            self._positions[node] = {each: index for row in _rows(node) for index, each in enumerate(row)}
+        return self._positions[node][child]
+
+
+def _rows(node: ast.AST) -> Iterator[Sequence[ast.AST | None]]:
+    if isinstance(node, ast.Dict):
+        yield from (node.keys, node.values)
+    elif isinstance(node, ast.Call):
+        yield arguments(node)
+    else:
+        yield node.values if isinstance(node, ast.JoinedStr) else elements(node)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A string's place: the expression that it is, the scope it is in, and what a rule would write there.
+
+    `parameters` are those of the project's methods (`ProjectContext.parameters`).
+    """
+
+    node: ast.expr
+    scope: Scope
+    names: Names
+    replaced_by: str
+    siblings: Siblings
+    parameters: Mapping[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The node above another."""
+        return self.names.file.parents.get(node)
+
+
+def strings_of(nodes: Iterable[ast.AST | None]) -> frozenset[str]:
+    return frozenset(value for value in map(string_value, nodes) if value is not None)

@@ -1,0 +1,64 @@
+"""Finds the strings that are prose, for people, and not read by the program."""
+
+from __future__ import annotations
+
+import ast
+
+from gpu2npu.engine.strings.text_methods import SEARCHES
+from gpu2npu.engine.strings.words import TRANSPARENT
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.syntax import last_name
+
+# Calls whose strings are read by people.
+SPOKEN = frozenset(
+    {"print", "pprint", "warn", "info", "debug", "warning", "error", "exception", "critical", "log", "echo", "write",
+     "fail", "skip", "set_description", "set_postfix", "set_title", "title", "add_scalar"}
+)  # fmt: skip
+# Functions whose second argument is a name as a string.
+BY_STRING = frozenset({"getattr", "hasattr", "setattr", "delattr"})
+# Arguments that hold texts for people.
+PROSE_KEYWORDS = frozenset({"help", "description", "msg", "message", "metadata", "doc", "epilog", "prog", "title"})
+
+
+def is_searched(file: PythonFile, string: ast.AST) -> bool:
+    """Return whether a string is looked for in another text: `"Error: no GPU" in log`."""
+    above = file.parents.get(string)
+    if isinstance(above, (ast.Tuple, ast.List, ast.Set)):
+        return is_searched(file, above)
+    if isinstance(above, ast.Compare):
+        return above.left is string and isinstance(above.ops[0], (ast.In, ast.NotIn))
+    return isinstance(above, ast.Call) and last_name(above.func) in SEARCHES
+
+
+def is_own_name(file: PythonFile, string: ast.AST) -> bool:
+    """Return whether a string names something in the program: `getattr(kernels, "CUDA_IMPL")`, an item of `__all__`."""
+    above = file.parents.get(string)
+    if isinstance(above, ast.Call):
+        return isinstance(above.func, ast.Name) and above.func.id in BY_STRING and string in above.args[1:2]
+    holder = file.parents[above] if isinstance(above, (ast.List, ast.Tuple)) else None
+    targets = holder.targets if isinstance(holder, ast.Assign) else [getattr(holder, "target", None)]
+    return any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets)
+
+
+def is_spoken(file: PythonFile, string: ast.AST) -> bool:
+    """Return whether a string is prose: a docstring, the text of an error, what is printed or logged."""
+    below = string
+    for node in file.above(string):
+        if isinstance(node, ast.Raise):
+            return True
+        if isinstance(node, ast.Expr):
+            return below is string
+        if isinstance(node, ast.Compare) or (isinstance(node, ast.Subscript) and below is node.slice):
+            return False  # print(os.environ["CUDA_VISIBLE_DEVICES"])
+        if isinstance(node, ast.keyword) and node.arg in PROSE_KEYWORDS:
+            return True
+        if isinstance(node, ast.Call):
+            callee = last_name(node.func) or ""
+            if callee in SPOKEN or callee.endswith(("Error", "Exception", "Warning")):
+                return True
+            if callee not in TRANSPARENT and callee != "join":  # what it does with the string is its own affair
+                return False
+        if isinstance(node, ast.stmt):
+            return False
+        below = node
+    return False

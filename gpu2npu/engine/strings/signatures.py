@@ -1,0 +1,49 @@
+"""Judges what an argument means by the parameter of the project's own function that it is for."""
+
+from __future__ import annotations
+
+import ast
+
+from gpu2npu.engine.strings.places import UNSURE, YES, Place
+from gpu2npu.engine.strings.words import is_word
+from gpu2npu.python.tree.scopes import Defined
+from gpu2npu.python.tree.syntax import FUNCTIONS, Function, argument_keyword, arguments, is_unpacked, parameters
+from gpu2npu.rulebook.rule import Role
+
+
+def by_signature(call: ast.Call, argument: ast.expr | ast.keyword, place: Place, role: Role) -> str:
+    """Judge an argument by the parameter of the project's own function that it is for."""
+    index = place.siblings.position(call, argument)
+    if argument_keyword(argument) is not None or any(map(is_unpacked, arguments(call)[: index + 1])):
+        return UNSURE
+    found = place.names.definition(call.func, place.scope)
+    function: Function | None = None
+    bound = False
+    if found is not None:
+        function, bound = _signature(found.bound), isinstance(found.bound.node, ast.ClassDef)
+    if function is None and isinstance(call.func, ast.Attribute):
+        function, bound = place.names.method(call.func, place.scope) or (None, False)
+    if function is None:
+        return _by_method_name(call, argument, place, role)
+    names = [parameter.arg for parameter in parameters(function)][bound:]
+    return YES if index < len(names) and is_word(names[index], role) else UNSURE
+
+
+def _by_method_name(call: ast.Call, argument: ast.expr | ast.keyword, place: Place, role: Role) -> str:
+    """Judge an argument of a method that is known by its name alone: all methods of that name which the project
+    defines have such a parameter there."""
+    if not isinstance(call.func, ast.Attribute) or place.names.qualified(call.func, place.scope) is not None:
+        return UNSURE
+    index = place.siblings.position(call, argument)
+    definitions = place.parameters.get(call.func.attr, frozenset())
+    agree = definitions and all(index < len(names) and is_word(names[index], role) for names in definitions)
+    return YES if agree else UNSURE
+
+
+def _signature(defined: Defined) -> Function | None:
+    if isinstance(defined.node, FUNCTIONS):
+        return defined.node
+    for binding in defined.scope.bindings.get("__init__", ()):
+        if isinstance(binding, Defined) and isinstance(binding.node, FUNCTIONS):
+            return binding.node
+    return None

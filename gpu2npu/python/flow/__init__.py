@@ -1,0 +1,1 @@
+"""The ways of values and of control through a program."""

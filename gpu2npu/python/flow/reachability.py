@@ -1,0 +1,181 @@
+"""The functions and classes that a program may run, as far as their names say.
+
+A function counts as called where its name appears in code that runs, whatever the name means there. That says too much
+where two functions share a name, and too little only where a name is put together at run time.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpu2npu.python.project.program import ParsedFile
+from gpu2npu.python.tree.nodes import child_nodes
+from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, Definition, last_name
+
+# Decorators that leave a function to those who call it; others may put it into a registry, or make it a command.
+PLAIN_DECORATORS = frozenset(
+    {
+        "abstractmethod", "cache", "cached_property", "classmethod", "contextmanager", "dataclass", "lru_cache",
+        "overload", "property", "setter", "staticmethod", "wraps",
+    }
+)  # fmt: skip
+
+
+def is_main_guard(statement: ast.AST) -> bool:
+    """`if __name__ == '__main__':`, also with more conditions behind `and`."""
+    test = statement.test if isinstance(statement, ast.If) else None
+    conditions = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    compared = [part for each in conditions if isinstance(each, ast.Compare) for part in (each.left, *each.comparators)]
+    return any(isinstance(part, ast.Name) and part.id == "__name__" for part in compared)
+
+
+@dataclass(frozen=True, eq=False)
+class _Code:
+    """A piece of code: the names in it, but for those inside of definitions, and its decorated definitions."""
+
+    names: frozenset[str]
+    decorated: Sequence[Definition]
+
+
+@dataclass(frozen=True, eq=False)
+class NamesInFile:
+    """The names in a file by the code they stand in: `imported` is run when the file is imported, `started` when it is
+    a script, and `bodies` when its definitions are called. `owners` are the classes of methods."""
+
+    imported: _Code
+    started: _Code
+    bodies: Mapping[Definition, _Code]
+    owners: Mapping[Definition, ast.ClassDef]
+
+    @classmethod
+    def of(cls, file: ParsedFile) -> NamesInFile:
+        """Go over a file once."""
+        guarded = [statement for statement in file.tree.body if is_main_guard(statement)]
+        imported = [statement for statement in file.tree.body if not is_main_guard(statement)]
+        definitions = file.definitions
+        bodies = {node: _code(_run(node)) for node in definitions}
+        owners: dict[Definition, ast.ClassDef] = {}
+        for node in definitions:
+            above = next((each for each in file.above(node) if isinstance(each, DEFINITIONS)), None)
+            if isinstance(above, ast.ClassDef):
+                owners[node] = above
+        return cls(_code(imported), _code([*imported, *guarded]), bodies, owners)
+
+
+def _run(node: Definition) -> list[ast.AST]:
+    """The code that runs when a function is called, or a class is made."""
+    return [*node.bases, *node.body] if isinstance(node, ast.ClassDef) else [*node.body]
+
+
+def _code(nodes: Iterable[ast.AST]) -> _Code:
+    names: set[str] = set()
+    decorated: list[Definition] = []
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, DEFINITIONS):
+            if node.decorator_list:
+                decorated.append(node)
+                pending += node.decorator_list
+            if isinstance(node, FUNCTIONS):
+                pending.append(node.args)
+            continue
+        names.update(_written(node))
+        pending += child_nodes(node)
+    return _Code(frozenset(names), decorated)
+
+
+def _written(node: ast.AST) -> Iterator[str]:
+    """The names that a node itself is written with; of an import with `as` the original one."""
+    if isinstance(node, ast.Name):
+        yield node.id
+    elif isinstance(node, ast.Attribute):
+        yield node.attr
+    elif isinstance(node, (ast.arg, ast.keyword)):
+        if node.arg is not None:
+            yield node.arg
+    elif isinstance(node, ast.alias):
+        if node.asname is not None:
+            yield node.name.rpartition(".")[2]
+    elif isinstance(node, (ast.Global, ast.Nonlocal)):
+        yield from node.names
+
+
+@dataclass(frozen=True, eq=False)
+class DefinitionIndex:
+    """The definitions of some files by name, with their code and their classes. Many programs share one."""
+
+    loaded: Sequence[NamesInFile]
+    by_name: Mapping[str, Sequence[Definition]]
+    bodies: Mapping[Definition, _Code]
+    owners: Mapping[Definition, ast.ClassDef]
+
+    @classmethod
+    def of(cls, files: Iterable[NamesInFile]) -> DefinitionIndex:
+        """Go over some files once."""
+        loaded = list(files)
+        by_name: dict[str, list[Definition]] = {}
+        bodies: dict[Definition, _Code] = {}
+        owners: dict[Definition, ast.ClassDef] = {}
+        for file in loaded:
+            bodies |= file.bodies
+            owners |= file.owners
+            for definition in file.bodies:
+                by_name.setdefault(definition.name, []).append(definition)
+        return cls(loaded, by_name, bodies, owners)
+
+
+def reached_definitions(
+    entry: NamesInFile,
+    others: DefinitionIndex,
+    plain: frozenset[str] = PLAIN_DECORATORS,
+    called: frozenset[str] = frozenset(),
+) -> frozenset[Definition]:
+    """The functions and classes that may run when the file `entry` is started and loads the others. `plain` are
+    decorators that leave a function to those who call it, `called` methods that a library calls."""
+    search = _Search((DefinitionIndex.of([entry]), others), plain, called)
+    search.run([entry.started])
+    search.run([file.imported for file in others.loaded])
+    return frozenset(search.reached)
+
+
+@dataclass(eq=False)
+class _Search:
+    indexes: Sequence[DefinitionIndex]
+    plain: frozenset[str]
+    called: frozenset[str]
+    named: set[str] = field(default_factory=set)
+    reached: set[Definition] = field(default_factory=set)
+
+    def run(self, code: Iterable[_Code]) -> None:
+        """The definitions that code names are reached, and so on."""
+        pending = list(code)
+        while pending:
+            piece = pending.pop()
+            new = piece.names - self.named
+            self.named |= new
+            for index in self.indexes:
+                for name in new & index.by_name.keys():
+                    pending += self.reach(index.by_name[name], index)
+                registered = [each for each in piece.decorated if each in index.bodies and self.is_registered(each)]
+                pending += self.reach(registered, index)
+
+    def reach(self, definitions: Iterable[Definition], index: DefinitionIndex) -> Iterator[_Code]:
+        """Mark definitions; gives their code, and that of the methods that then may run."""
+        for definition in definitions:
+            owner = index.owners.get(definition)
+            if definition in self.reached or (owner is not None and owner not in self.reached):
+                continue
+            self.reached.add(definition)
+            yield index.bodies[definition]
+            if isinstance(definition, ast.ClassDef):
+                methods = [part for part in definition.body if isinstance(part, FUNCTIONS)]
+                yield from self.reach([method for method in methods if self.may_run(method.name)], index)
+
+    def may_run(self, name: str) -> bool:
+        return name in self.named or name in self.called or (name.startswith("__") and name.endswith("__"))
+
+    def is_registered(self, definition: Definition) -> bool:
+        return any(last_name(decorator) not in self.plain for decorator in definition.decorator_list)

@@ -1,0 +1,1 @@
+"""The meaning of names and expressions: qualified names, kinds of objects, classes."""

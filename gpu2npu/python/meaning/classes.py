@@ -1,0 +1,115 @@
+"""The classes of a project, as the objects that an expression may mean need them: bases, methods and properties."""
+
+from __future__ import annotations
+
+import ast
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from gpu2npu.python.meaning.kinds import is_property
+from gpu2npu.python.meaning.meaning import Found, Meaning, MeaningKind, joined
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.meaning.types import CALLED
+from gpu2npu.python.project.project import Project
+from gpu2npu.python.tree.scopes import Defined, Scope
+from gpu2npu.python.tree.syntax import FUNCTIONS
+
+_Answer = TypeVar("_Answer")
+_DEPTH = 50  # questions that one leads to, one within the other, before nothing is found
+_CLASS, _NAME = MeaningKind.CLASS, MeaningKind.NAME
+
+
+class Classes(ABC):
+    """Answers questions about the classes of a project."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.library = project.library
+        self._depth = 0
+
+    @abstractmethod
+    def of(self, node: ast.AST | None, scope: Scope, names: Names) -> Found:
+        """Return what an expression in a scope of a file may mean; nothing where that is not known."""
+
+    def deeper(self, ask: Callable[[], _Answer]) -> _Answer | None:
+        """The answer to a question that others lead to; None where too many do."""
+        if self._depth > _DEPTH:
+            self.project.cut_short()
+            return None
+        self._depth += 1
+        try:
+            return ask()
+        finally:
+            self._depth -= 1
+
+    def settled(self, question: tuple[str, ...], ask: Callable[[], _Answer]) -> _Answer | None:
+        """The answer to a question that is remembered for good."""
+        return self.deeper(partial(self.project.settled, question, ask))
+
+    def definition(self, meant: Meaning) -> tuple[Defined, Names] | None:
+        """The function or class that is meant, or the class of an object, with the names of its file; of several with
+        one name the last."""
+        names = self.project.names(meant.path) if meant.path and meant.name else None
+        scope = names.file.module if names is not None else None
+        found: Defined | None = None
+        for part in meant.name.split("."):
+            inner = (each for each in reversed(scope.bindings.get(part, ()) if scope else ()))
+            found = next((each for each in inner if isinstance(each, Defined)), None)
+            scope = found.scope if found is not None else None
+        return (found, names) if found is not None and names is not None else None
+
+    def line_of_classes(self, cls: Meaning) -> Found:
+        """A class of the project and those it inherits from, nearest first."""
+        question = "classes", cls.path, cls.name
+        return self.settled(question, partial(self._line_of_classes, cls)) or (cls,)
+
+    def _line_of_classes(self, cls: Meaning) -> Found:
+        own = Meaning(_CLASS, cls.name, cls.path)
+        lines = (self.line_of_classes(base) if base.kind is _CLASS else (base,) for base in self.bases(own))
+        return tuple(dict.fromkeys((own, *joined(lines))))
+
+    def bases(self, cls: Meaning) -> Found:
+        """The classes that a class of the project names as its bases."""
+        found = self.definition(cls)
+        if found is None or not isinstance(found[0].node, ast.ClassDef):
+            return ()
+        defined, names = found
+        outer = defined.scope.parent or defined.scope
+        written = [base.value if isinstance(base, ast.Subscript) else base for base in found[0].node.bases]
+        return tuple(each for base in written for each in self.of(base, outer, names) if each.kind in (_CLASS, _NAME))
+
+    def method(self, cls: Meaning, name: str, beyond: bool = False) -> Meaning | None:
+        """The method of a class of the project, its own or inherited; `beyond`: only inherited."""
+        for each in self.line_of_classes(cls)[1 if beyond else 0 :]:
+            if each.path and name in self._methods(each):
+                return Meaning(MeaningKind.FUNCTION, f"{each.name}.{name}", each.path)
+        return None
+
+    def _methods(self, cls: Meaning) -> dict[str, bool]:
+        """The methods that a class defines itself; True for those that are read like attributes."""
+        return self.settled(("methods", cls.path, cls.name), partial(self._own_methods, cls)) or {}
+
+    def _own_methods(self, cls: Meaning) -> dict[str, bool]:
+        found = self.definition(cls)
+        bindings = found[0].scope.bindings if found is not None else {}
+        methods = ((name, each) for name, several in bindings.items() for each in several if isinstance(each, Defined))
+        return {name: is_property(each) for name, each in methods if isinstance(each.node, FUNCTIONS)}
+
+    def outside_base(self, cls: Meaning) -> str | None:
+        """The nearest class that a class of the project inherits from and that is not the project's."""
+        return next((each.name for each in self.line_of_classes(cls) if not each.path), None)
+
+    def is_layer(self, cls: Meaning) -> bool:
+        """Tell whether a class of the project is one of the library's layers, as far as can be known."""
+        line = self.line_of_classes(cls)
+        is_known = any(self.library.is_module_class(each.name) for each in line if not each.path)
+        return is_known or self.method(cls, CALLED[0]) is not None
+
+    def reads_property(self, owner: Meaning, name: str) -> Meaning | None:
+        """The property that an attribute of an object of the project reads."""
+        method = self.method(owner, name) if owner.kind is MeaningKind.OBJECT else None
+        cls, _, last = method.name.rpartition(".") if method is not None else ("", "", "")
+        is_read = method is not None and self._methods(Meaning(_CLASS, cls, method.path))[last]
+        return method if is_read else None

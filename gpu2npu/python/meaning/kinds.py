@@ -1,0 +1,102 @@
+"""The kind of an object that a member is looked up on: a tensor, a layer, an object of a class of the project.
+
+A view of `types`: the same knowledge, as far as rules about methods and attributes need it.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.meaning.types import TENSOR as TENSOR
+from gpu2npu.python.meaning.types import TENSORS, Own, Types, ValueTypes
+from gpu2npu.python.meaning.types import UNKNOWN as UNKNOWN
+from gpu2npu.python.tree.scopes import Assigned, Defined, Scope
+from gpu2npu.python.tree.syntax import last_name
+
+MODULE = "module"
+OWN = "own"  # an object whose class, the project's and not a Module, defines the member itself
+ANY_KIND = frozenset({TENSOR, MODULE, UNKNOWN})
+
+Kinds = frozenset[str]
+_UNKNOWN: Kinds = frozenset({UNKNOWN})
+_OWN: Kinds = frozenset({OWN})
+_MAX_BASES = 10
+
+
+class ObjectKinds:
+    """Gives the kinds of the expressions of one file that a member is looked up on."""
+
+    def __init__(self, names: Names, types: ValueTypes | None = None) -> None:
+        self.names = names
+        self.library = names.project.library
+        self.types = types or ValueTypes(names)
+
+    def of(self, node: ast.AST, scope: Scope, member: str) -> Kinds:
+        """Every kind the expression may be; {"unknown"} when nothing tells."""
+        types = self.types.of(node, scope)
+        if _is_super(node):
+            # The override itself is the project's; what super() reaches is the base's.
+            return self._of_types(types, member) & {MODULE} or _UNKNOWN
+        return self._of_types(types, member)
+
+    def _of_types(self, types: Types, member: str) -> Kinds:
+        kinds: set[str] = set()
+        for each in types:
+            if isinstance(each, Own):
+                kinds |= ObjectKinds(each.names).of_class(each.cls, member)
+            elif each != TENSORS:  # what gives one or several tensors gave one where a tensor's member is used
+                kinds.add(self._of_library(each))
+        return frozenset(kinds) or _UNKNOWN
+
+    def _of_library(self, name: str) -> str:
+        if name == TENSOR or name in self.library.tensors:
+            return TENSOR
+        return MODULE if name in self.library.modules or self.library.is_module_class(name) else UNKNOWN
+
+    def has_own_class(self, member: str, read: bool) -> bool:
+        """Return whether some class of this file that is not a Module or Tensor defines the member.
+
+        The member is a method, or, with `read`, an attribute or property.
+        """
+        for cls in self.names.file.scopes.values():
+            if cls.kind != "class":
+                continue
+            called = any(
+                isinstance(binding, Defined) and not is_property(binding) for binding in cls.bindings.get(member, ())
+            )
+            if (holds_data(cls, member) if read else called) and self.of_class(cls, member) == _OWN:
+                return True
+        return False
+
+    def of_class(self, cls: Scope, member: str, depth: int = _MAX_BASES) -> Kinds:
+        """The kind of the objects of a class of this file: module, tensor, own (the class or a base in the project
+        defines the member), or unknown."""
+        if holds_data(cls, member):
+            return _OWN
+        kinds: set[str] = set()
+        for base in self.types.bases(cls) if depth else ():
+            if isinstance(base, Own):
+                kinds |= ObjectKinds(base.names).of_class(base.cls, member, depth - 1)
+            else:
+                kinds.add(self._of_library(base))
+        if kinds & {MODULE, TENSOR}:
+            return frozenset(kinds & {MODULE, TENSOR})
+        return _OWN if OWN in kinds or member in cls.bindings or member in cls.attributes else _UNKNOWN
+
+
+def holds_data(cls: Scope, member: str) -> bool:
+    """Return whether a class, even a Module, has a property or an attribute of that name: the project's own."""
+    return member in cls.attributes or any(
+        isinstance(binding, Assigned) or (isinstance(binding, Defined) and is_property(binding))
+        for binding in cls.bindings.get(member, ())
+    )
+
+
+def is_property(binding: Defined) -> bool:
+    """Return whether a function is decorated to be read like an attribute."""
+    return any((last_name(decorator) or "").endswith("property") for decorator in binding.node.decorator_list)
+
+
+def _is_super(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"

@@ -1,0 +1,357 @@
+"""The qualified names that names and dotted expressions refer to, across the files of a project."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from functools import partial
+from typing import NamedTuple
+
+from gpu2npu.python.project.interface import Interface, Origin, OriginKind, interface_of, loaded_module
+from gpu2npu.python.project.project import Project
+from gpu2npu.python.text.source import SourceFile
+from gpu2npu.python.tree.file import PythonFile, read_file
+from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Scope
+from gpu2npu.python.tree.syntax import FUNCTIONS, Function, dotted_name, last_name, member_of, string_value
+
+_LONGEST = 20  # longer than any chain of re-exports; ends circles of imports
+
+
+class Definition(NamedTuple):
+    """A class or function of the project, and the names of the file it stands in."""
+
+    names: Names
+    bound: Defined
+
+
+class Bound(NamedTuple):
+    """The definition or the only assignment of a name, and the names of the file it stands in."""
+
+    names: Names
+    bound: Defined | Assigned
+
+
+class Method(NamedTuple):
+    """A method of a class of the project. `is_bound` says that its first parameter is given without being written."""
+
+    function: Function
+    is_bound: bool
+
+
+class ModuleNames:
+    """Resolves names as a module binds them at its top level, across the files of a project."""
+
+    def __init__(self, interface: Interface, project: Project) -> None:
+        self.interface = interface
+        self.project = project
+
+    @property
+    def path(self) -> str:
+        """The path of the file in the project."""
+        return self.interface.path
+
+    def global_name(self, name: str) -> str | None:
+        """The qualified name of what a name of this module means to one that imports it."""
+        return self.project.settled(("meaning", self.path, name), partial(self._global_name, name))
+
+    def _global_name(self, name: str) -> str | None:
+        origins = self.interface.names.get(name)
+        if not origins:
+            return self.through_stars(name)
+        meanings: list[str | None] = []
+        for origin in origins:
+            if origin.kind is OriginKind.DEFINITION:
+                return None
+            meanings.append(self._meaning_of(origin))
+        return next((meaning for meaning in meanings if meaning is not None), None)
+
+    def _meaning_of(self, origin: Origin) -> str | None:
+        if origin.kind is OriginKind.IMPORT:
+            return self.follow(origin.name)
+        if origin.kind is OriginKind.LOADED:
+            return origin.name
+        if origin.kind is not OriginKind.ALIAS:
+            return None
+        root, *members = origin.name.split(".")
+        owner = self.global_name(root)
+        return self.members(owner, members)
+
+    def members(self, owner: str | None, members: Iterable[str]) -> str | None:
+        """The qualified name of a member of a member of `owner`, followed at each step."""
+        for member in members:
+            owner = self.follow(f"{owner}.{member}") if owner is not None else None
+        return owner
+
+    def follow(self, qualified: str) -> str:
+        """A name of a module of the project -> what it is bound to there, as far as imports and aliases lead; a name of
+        the library -> its usual spelling."""
+        for _ in range(_LONGEST):
+            qualified = self.project.library.canonical(qualified)
+            step = self._one_step(qualified)
+            if step is None or step == qualified:
+                return qualified
+            qualified = step
+        return qualified
+
+    def _one_step(self, qualified: str) -> str | None:
+        if not self.project.files or self.project.library.has(qualified):
+            return None
+        leading = qualified[: len(qualified) - len(qualified.lstrip("."))]
+        parts = qualified.lstrip(".").split(".")
+        for split in range(len(parts) - 1, -1, -1):
+            module = leading + ".".join(parts[:split])
+            other = self._other(module) if module else None
+            if other is None:
+                continue
+            is_last = split == len(parts) - 1
+            if is_last and parts[split] not in other.interface.names and self._is_module(qualified):
+                return None  # a submodule, whatever stars of its package bring in
+            meaning = other.global_name(parts[split])
+            if meaning is None or meaning.startswith("."):
+                return None
+            return ".".join((meaning, *parts[split + 1 :]))
+        return None
+
+    def _is_module(self, module: str) -> bool:
+        return self.project.module_path(module, self.path) is not None
+
+    def _other(self, module: str) -> ModuleNames | None:
+        """Another module of the project; None when it is not the project's or not Python."""
+        path = self.project.module_path(module, self.path)
+        interface = self.project.interface(path, self.path) if path is not None and path != self.path else None
+        return ModuleNames(interface, self.project) if interface is not None else None
+
+    def through_stars(self, name: str) -> str | None:
+        """The qualified name of a free name that a star import of a project module (or of the library) brings in."""
+        if not self.interface.stars:
+            return None
+        return self.project.settled(("star", self.path, name), partial(self._through_stars, name))
+
+    def _through_stars(self, name: str) -> str | None:
+        library = self.project.library
+        for module in self.interface.stars:
+            if module in library.packages or library.has(module):
+                starred = library.starred(module, name)
+                if starred is not None:
+                    return starred
+            elif self._may_provide(module, name):
+                dotted = member_of(module, name)
+                followed = self.follow(dotted)
+                if followed != dotted:
+                    return followed
+        return None
+
+    def _may_provide(self, module: str, name: str) -> bool:
+        """Return whether a star import of `module` may bring in `name`: a package may import a thousand modules so."""
+        path = self.project.module_path(module, self.path)
+        return path is not None and self.project.may_star(path, name, self.path)
+
+    def exported(self, qualified: str) -> Bound | None:
+        """The definition or only assignment behind a dotted path into the project, through re-exports."""
+        return self.project.once(("exported", self.path, qualified), partial(self._exported, qualified))
+
+    def _exported(self, qualified: str) -> Bound | None:
+        leading = qualified[: len(qualified) - len(qualified.lstrip("."))]
+        head, _, last = qualified.lstrip(".").rpartition(".")
+        other = self._other(leading + head) if leading or head else None
+        return other.own_or_starred(last) if other is not None else None
+
+    def own_or_starred(self, name: str) -> Bound | None:
+        """The definition or only assignment of a name in this module, or in one that a star brings in."""
+        origins = self.interface.names.get(name, ())
+        for origin in origins:
+            if origin.kind is OriginKind.IMPORT:
+                return self.exported(origin.name)
+            if origin.kind is OriginKind.DEFINITION or len(origins) == 1:
+                return self._bound(name)
+        for star in self.interface.stars:
+            found = self.exported(member_of(star, name)) if self._may_provide(star, name) else None
+            if found is not None:
+                return found
+        return None
+
+    def _bound(self, name: str) -> Bound | None:
+        """The first definition, or the only assignment, of a name of this module."""
+        names = self.project.names(self.path)
+        bindings = names.file.module.bindings.get(name, []) if names is not None else []
+        for binding in bindings:
+            if isinstance(binding, Defined) or (isinstance(binding, Assigned) and len(bindings) == 1):
+                return Bound(names, binding) if names is not None else None
+        return None
+
+    def module(self, module: str) -> Names | None:
+        """The names of another module of the project; None when it is not the project's or not Python."""
+        path = self.project.module_path(module, self.path)
+        return self.project.names(path, self.path) if path is not None else None
+
+
+class Names(ModuleNames):
+    """Resolves the names of one file, in any scope.
+
+    `wanted` are qualified names that stars of modules outside the project are taken to bring in.
+    """
+
+    def __init__(self, file: PythonFile, project: Project, wanted: frozenset[str] = frozenset()) -> None:
+        super().__init__(interface_of(file), project)
+        self.file = file
+        self.wanted = wanted
+        self._meanings: dict[tuple[Scope, str], str | None] = {}
+        self._qualified: dict[tuple[ast.AST, Scope], str | None] = {}
+
+    @classmethod
+    def of(cls, source: SourceFile, project: Project) -> Names:
+        """The names of a decoded file, parsed once if it is the project's own.
+
+        Raises:
+            TreeError: It is not Python of this interpreter's version, or is nested too deeply.
+        """
+        known = project.parsed(source.path)
+        if known is not None and known.file.source == source:
+            return known
+        names = cls(read_file(source), project)
+        project.keep(names)
+        return names
+
+    # Qualified names
+
+    def qualified(self, node: ast.AST, scope: Scope) -> str | None:
+        """`torch.cuda.amp.autocast` for an expression that means it, whatever it is spelled; else None."""
+        if isinstance(node, ast.Name):
+            return self.name(node.id, scope)
+        if not isinstance(node, (ast.Attribute, ast.Call)):
+            return None
+        key = (node, scope)
+        if key in self._qualified:
+            return self._qualified[key]
+        found = self._dotted(node, scope)
+        if not self.project.is_asking:
+            self._qualified[key] = found
+        return found
+
+    def _dotted(self, node: ast.AST, scope: Scope) -> str | None:
+        members: list[str] = []
+        while isinstance(node, ast.Attribute):
+            members.append(node.attr)
+            node = node.value
+        if isinstance(node, ast.Name):
+            owner = self.name(node.id, scope)
+        elif isinstance(node, ast.Call):
+            owner = self._gotten(node, scope)
+        else:
+            return None
+        return self.members(owner, reversed(members)) if members else owner
+
+    def _gotten(self, node: ast.Call, scope: Scope) -> str | None:
+        """Return the qualified name of what `getattr(torch, "x")` gives."""
+        if not (isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) > 1):
+            return None
+        attribute = string_value(node.args[1])
+        owner = self.qualified(node.args[0], scope) if attribute is not None else None
+        return self.follow(f"{owner}.{attribute}") if owner is not None else None
+
+    def name(self, name: str, scope: Scope) -> str | None:
+        """The qualified name that `name` is bound to where it is used in `scope`."""
+        found = scope.lookup(name)
+        if found is None:
+            # A free name can only come from a star import, or from a cell or module this file is run in.
+            return self.through_stars(name) or (name if name in self.project.library.packages else None)
+        key = (found[0], name)
+        if key not in self._meanings:
+            self._meanings[key] = None  # x = x
+            self._meanings[key] = self._meaning(*found)
+        return self._meanings[key]
+
+    def dotted(self, text: str, scope: Scope) -> str | None:
+        """The qualified name of a dotted name in a text: `torch.cuda.Stream` in a quoted annotation."""
+        root, *members = text.split(".")
+        return self.members(self.name(root, scope), members)
+
+    def binds(self, package: str, scope: Scope) -> bool:
+        """Return whether code in `scope` reaches the package by its own name."""
+        meaning = self.name(package, scope) if scope.lookup(package) is not None else self.through_stars(package)
+        return meaning == package
+
+    def _meaning(self, scope: Scope, bindings: list[Binding]) -> str | None:
+        """Return the meaning of several bindings of one name; an import wins over a None that stands in for it."""
+        meanings: list[str | None] = []
+        for binding in bindings:
+            if isinstance(binding, Imported):
+                meanings.append(self.follow(binding.qualified))
+            elif isinstance(binding, Assigned):
+                meanings.append(self._assigned(binding, scope))
+            else:
+                return None
+        return next((meaning for meaning in meanings if meaning is not None), None)
+
+    def _assigned(self, binding: Assigned, scope: Scope) -> str | None:
+        value = binding.whole
+        if isinstance(value, (ast.Name, ast.Attribute)):
+            return self.qualified(value, scope)
+        return loaded_module(value)
+
+    def through_stars(self, name: str) -> str | None:
+        """The same, and of what the stars of modules outside the project are taken to bring in."""
+        for module in self.interface.stars if self.wanted else ():
+            dotted = member_of(module, name)
+            if dotted in self.wanted and self.project.module_path(module, self.path) is None:
+                return dotted
+        return super().through_stars(name)
+
+    # What is defined in the project
+
+    def definition(self, node: ast.AST, scope: Scope) -> Definition | None:
+        """The class or function of the project that an expression names."""
+        found = self.binding(node, scope)
+        if found is None or not isinstance(found.bound, Defined):
+            return None
+        return Definition(found.names, found.bound)
+
+    def binding(self, node: ast.AST, scope: Scope) -> Bound | None:
+        """The definition, or the only assignment, that an expression names in the project."""
+        if isinstance(node, ast.Name):
+            found = scope.lookup(node.id)
+            if found is not None and len(found[1]) == 1 and isinstance(found[1][0], (Defined, Assigned)):
+                return Bound(self, found[1][0])
+        qualified = self.import_path(node, scope) if dotted_name(node) else None
+        return self.exported(qualified) if qualified else None
+
+    def import_path(self, node: ast.AST, scope: Scope) -> str | None:
+        """The dotted path an expression spells through an import, before any of it is followed."""
+        members: list[str] = []
+        while isinstance(node, ast.Attribute):
+            members.append(node.attr)
+            node = node.value
+        found = scope.lookup(node.id) if isinstance(node, ast.Name) else None
+        for binding in found[1] if found else ():
+            if isinstance(binding, Imported):
+                return ".".join((binding.qualified, *reversed(members)))
+        return None
+
+    def callees(self, node: ast.AST, scope: Scope) -> frozenset[str]:
+        """The functions of which an expression is the result: a call, a name or `self.x` that calls are assigned to, a
+        name that `with` gives what a call makes."""
+        values: list[ast.AST | None] = [node]
+        if isinstance(node, ast.Name):
+            found = scope.lookup(node.id)
+            assigned = [binding for binding in found[1] if isinstance(binding, Assigned)] if found else []
+            values = [binding.whole or binding.entered for binding in assigned]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+            cls = scope.enclosing_class()
+            values = [each.whole for each, _ in cls.attributes.get(node.attr, ())] if cls is not None else []
+        calls = (value.func for value in values if isinstance(value, ast.Call))
+        return frozenset(filter(None, (self.qualified(function, scope) for function in calls)))
+
+    def method(self, node: ast.Attribute, scope: Scope) -> Method | None:
+        """The method that `self.move`, `cls.move` or `Kit.move` names, where a class of the project defines it."""
+        owner = node.value
+        is_self = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
+        found = None if is_self else self.definition(owner, scope)
+        cls = scope.enclosing_class() if is_self else found.bound.scope if found is not None else None
+        bindings = cls.bindings.get(node.attr, ()) if cls is not None and cls.kind == "class" else ()
+        if len(bindings) != 1 or not isinstance(bindings[0], Defined):
+            return None
+        function = bindings[0].node
+        if not isinstance(function, FUNCTIONS):
+            return None
+        kinds = {last_name(decorator) for decorator in function.decorator_list}
+        return Method(function, "staticmethod" not in kinds and (is_self or "classmethod" in kinds))

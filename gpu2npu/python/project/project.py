@@ -1,0 +1,354 @@
+"""The Python files of a project: found by the names that imports give them, parsed when they are asked about."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gpu2npu.python.meaning.library import Library
+from gpu2npu.python.project.interface import Interface, listed_names, read_interface
+from gpu2npu.python.text.source import SourceError, read_source
+from gpu2npu.python.tree.file import PythonFile, read_file
+from gpu2npu.python.tree.syntax_tree import TreeError
+
+if TYPE_CHECKING:
+    from gpu2npu.python.meaning.names import Names
+
+_Answer = TypeVar("_Answer")
+
+# What a file depends on about which jedi was asked: it looks wherever it likes.
+EVERY_FILE = "*"
+_STAR = re.compile(rb"import[\s\\]*\*")
+_KEPT = 1_000_000  # characters of parsed files that stay in memory for the next question
+
+
+def no_file(path: str) -> bytes:
+    """Read a file of a project that has none."""
+    raise FileNotFoundError(path)
+
+
+class Project:
+    """One project as this process knows it. `files` are the paths of its Python files, relative, with forward slashes;
+    `read` gives the bytes of one. `root` is where they lie on disk (None: nowhere, and jedi is not asked).
+    The last parsed files stay in memory, up to `kept` characters of them (None: all files). `folders` are those that
+    the project's own code puts on sys.path.
+
+    `consulted` has, for a file, the files (or EVERY_FILE) that answers about it were looked up in.
+    """
+
+    def __init__(
+        self,
+        files: frozenset[str] = frozenset(),
+        read: Callable[[str], bytes] = no_file,
+        root: Path | None = None,
+        library: Library | None = None,
+        kept: int | None = _KEPT,
+        folders: tuple[str, ...] = (),
+    ) -> None:
+        self.files = files
+        self.read = read
+        self.root = root
+        self.library = library or Library()
+        self._kept = kept
+        self.folders = folders
+        # What the first part of an absolute import may be, if it is of the project.
+        self._parts = {part for path in files for part in path.removesuffix(".py").split("/")}
+        if root is not None and "__init__.py" in files:
+            self._parts.update(root.parts)
+        self.consulted: dict[str, set[str]] = {}
+        self._names: OrderedDict[str, Names | None] = OrderedDict()
+        self._size = 0  # characters of the files in it
+        self._held: dict[str, Names | None] = {}
+        self._interfaces: dict[str, Interface | None] = {}
+        self._listed: dict[str, frozenset[str] | None] = {}
+        self._paths: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._answers: dict[tuple[object, ...], Any] = {}
+        self._running: set[tuple[object, ...]] = set()
+        self._incomplete: set[tuple[object, ...]] = set()  # answers found within a circle
+        self._circles = 0
+        self._settled: dict[tuple[object, ...], Any] = {}
+        self._imports: dict[str, frozenset[str] | None] = {}
+        self._has_library: bool | None = None
+
+    def __reduce__(self) -> tuple[type[Project], tuple[Any, ...]]:
+        return Project, (self.files, self.read, self.root, self.library, self._kept, self.folders)
+
+    def consult(self, asker: str, path: str) -> None:
+        """Note that an answer about the file `asker` may depend on the file at `path`, or on EVERY_FILE."""
+        self.consulted.setdefault(asker, set()).add(path)
+
+    def once(self, question: tuple[object, ...], ask: Callable[[], _Answer]) -> _Answer | None:
+        """The answer to a question that leads to others, perhaps in a circle: a module that imports from one that
+        imports from it. Until the outermost is answered, each is asked once; asked again within itself, it is None."""
+        answers = self._answers
+        if question in answers:
+            if question in self._running or question in self._incomplete:
+                self._circles += 1
+            known: _Answer | None = answers[question]
+            return known
+        outermost = not answers
+        circles = self._circles
+        answers[question] = None
+        self._running.add(question)
+        try:
+            answers[question] = answer = ask()
+        finally:
+            self._running.discard(question)
+            if outermost:
+                answers.clear()
+                self._incomplete.clear()
+            elif self._circles != circles:
+                self._incomplete.add(question)
+        return answer
+
+    def cut_short(self) -> None:
+        """Note that an answer on the way is left out, so that what is found until then may lack something."""
+        self._circles += 1
+
+    @property
+    def is_asking(self) -> bool:
+        """Return whether a question is being answered of which answers in between may lack something; see `once`."""
+        return bool(self._answers)
+
+    def settled(self, question: tuple[object, ...], ask: Callable[[], _Answer]) -> _Answer | None:
+        """The same, remembered for good unless it was answered within a circle, where it may lack something. The
+        question and its answer hold no nodes."""
+        if question in self._settled:
+            known: _Answer | None = self._settled[question]
+            return known
+        outermost = not self._answers
+        circles = self._circles
+        answer = self.once(question, ask)
+        if outermost or self._circles == circles:
+            self._settled[question] = answer
+        return answer
+
+    def module_path(self, module: str, importer: str) -> str | None:
+        """The project file that `module` (dotted, relative with leading dots) means in `importer`, or None."""
+        if not module.startswith(".") and module.partition(".")[0] not in self._parts:
+            return None
+        key = module, importer.rpartition("/")[0]
+        if key not in self._paths:
+            candidates = (*_candidates(module, importer), *self._in_root(module), *self._in_folders(module))
+            self._paths[key] = tuple(path for path in candidates if path in self.files)
+        found = self._paths[key]
+        return next((path for path in found if not self._is_hidden(path, module, importer)), None) if found else None
+
+    def _is_hidden(self, path: str, module: str, importer: str) -> bool:
+        """Tell whether an import by a bare name cannot mean a file: it is the importer, or lies in a package that the
+        importer is a module of, as its other imports show."""
+        if "." in module:
+            return False
+        if path == importer:
+            return not path.endswith("__init__.py")
+        folder = path.removesuffix(".py").removesuffix("/__init__").removesuffix(module)
+        if f"{folder}__init__.py" not in self.files or not importer.startswith(folder):
+            return False
+        interface = self.interface(importer, importer)
+        own = (".", f"{importer.removeprefix('src/').partition('/')[0]}.")
+        return interface is not None and any(name.startswith(own) for name in interface.imports)
+
+    def _in_root(self, module: str) -> list[str]:
+        """The paths that an absolute `module` may have where the root is itself a package: `a/b.py` of `lib.a.b` in the
+        folder `lib`."""
+        if self.root is None or "__init__.py" not in self.files:
+            return []
+        parts = module.split(".")
+        above = self.root.parts
+        inner = [
+            "/".join(parts[depth:]) for depth in range(1, len(parts) + 1) if tuple(parts[:depth]) == above[-depth:]
+        ]
+        return [path for stem in inner for path in (f"{stem}.py", f"{stem}/__init__.py".lstrip("/"))]
+
+    def _in_folders(self, module: str) -> list[str]:
+        """The paths that an absolute `module` may have in the folders that are put on sys.path."""
+        if module.startswith("."):
+            return []
+        stems = [f"{folder}/{module.replace('.', '/')}" for folder in self.folders]
+        return [path for stem in stems for path in (f"{stem}.py", f"{stem}/__init__.py")]
+
+    def names(self, path: str, asker: str | None = None) -> Names | None:
+        """Return what the names of another file mean; None where it cannot be read or parsed."""
+        if asker is not None:
+            self.consult(asker, path)
+        if path in self._held:
+            return self._held[path]
+        if path in self._names:
+            self._names.move_to_end(path)
+            return self._names[path]
+        found = self._load(path)
+        self._remember(path, found)
+        return found
+
+    def parsed(self, path: str) -> Names | None:
+        """The names of a file that is in memory already."""
+        return self._held.get(path) or self._names.get(path)
+
+    def keep(self, names: Names) -> None:
+        """Use a parsed file as the one at its path, if the project has one there."""
+        if names.path in self.files:
+            self._interfaces[names.path] = names.interface
+            self._remember(names.path, names)
+
+    def _remember(self, path: str, names: Names | None) -> None:
+        """Keep a parsed file, and forget those that have not been asked for longest."""
+        self._size += _size(names) - _size(self._names.get(path))
+        self._names[path] = names
+        self._names.move_to_end(path)
+        while self._kept is not None and self._size > self._kept and len(self._names) > 1:
+            self._size -= _size(self._names.popitem(last=False)[1])
+
+    def hold(self, path: str) -> Names | None:
+        """The same as `names`, and the file stays in memory: its nodes are the same whenever it is asked for."""
+        if path not in self._held:
+            self._held[path] = self.names(path)
+            self._size -= _size(self._names.pop(path, None))
+        return self._held[path]
+
+    def interface(self, path: str, asker: str) -> Interface | None:
+        """Return what other files may take from the file at `path`; None where it cannot be read or parsed."""
+        self.consult(asker, path)
+        if path not in self._interfaces:
+            known = self.parsed(path)
+            self._interfaces[path] = known.interface if known is not None else self._read_interface(path)
+        return self._interfaces[path]
+
+    def may_star(self, path: str, name: str, asker: str) -> bool:
+        """Return whether a star import of the file at `path` may bring in a name."""
+        self.consult(asker, path)
+        if path not in self._interfaces and not self._may_offer(path, name):
+            return False
+        interface = self.interface(path, asker)
+        return interface is not None and interface.may_star(name)
+
+    def _may_offer(self, path: str, name: str) -> bool:
+        """Judge the same without parsing the file: it has the text of the name, or a star, and its end does not list
+        other names."""
+        if path not in self._listed or self._listed[path] is None:
+            try:
+                source = self.read(path)
+            except OSError:
+                return False
+            is_spelled = not source.isascii() or name.encode(errors="surrogatepass") in source
+            if not is_spelled and _STAR.search(source) is None:
+                return False
+            if path not in self._listed:
+                self._listed[path] = _listed_names(source, path)
+        listed = self._listed[path]
+        return listed is None or name in listed
+
+    def _read_interface(self, path: str) -> Interface | None:
+        try:
+            return read_interface(read_source(self.read(path), path))
+        except (OSError, SourceError, TreeError):
+            return None
+
+    def spells_library(self, source: bytes) -> bool:
+        """Return whether a file names a package of the library."""
+        return any(package.encode() in source for package in self.library.packages)
+
+    @property
+    def has_library(self) -> bool:
+        """Return whether some file of the project names a package of the library.
+
+        Otherwise no name in the project has anything to do with the library.
+        """
+        if self._has_library is None:
+            self._has_library = any(map(self._spells_library, sorted(self.files)))
+        return self._has_library
+
+    def _spells_library(self, path: str) -> bool:
+        try:
+            return self.spells_library(self.read(path))
+        except OSError:
+            return False
+
+    def leads_to_library(self, names: Names) -> bool:
+        """Return whether the imports of a file lead, through files of the project, to one that names the library.
+
+        No name of another file has anything to do with the library.
+        """
+        seen: set[str] = set()
+        pending = [*self.imported_paths(names.interface)]
+        while pending:
+            path = pending.pop()
+            if path in seen:
+                continue
+            seen.add(path)
+            self.consult(names.path, path)
+            imported = self._imported(path)
+            if imported is None:
+                return True
+            pending += imported
+        return False
+
+    def _imported(self, path: str) -> frozenset[str] | None:
+        """The files of the project that a file imports; None for one that names the library."""
+        if path not in self._imports:
+            self._imports[path] = self._read_imports(path)
+        return self._imports[path]
+
+    def _read_imports(self, path: str) -> frozenset[str] | None:
+        try:
+            source = self.read(path)
+        except OSError:
+            return frozenset()
+        if self.spells_library(source):
+            return None
+        interface = self.interface(path, path) if b"import" in source else None
+        return self.imported_paths(interface) if interface is not None else frozenset()
+
+    def imported_paths(self, interface: Interface) -> frozenset[str]:
+        """The files of the project that the import statements of a file may run."""
+        modules = set(interface.imports)
+        for qualified in interface.imports:
+            modules.update(qualified.rsplit(".", count)[0] for count in range(1, qualified.strip(".").count(".") + 1))
+        paths = (self.module_path(module, interface.path) for module in modules if module)
+        return frozenset(path for path in paths if path is not None)
+
+    def _load(self, path: str) -> Names | None:
+        from gpu2npu.python.meaning.names import Names
+
+        try:
+            return Names(self.parse(path), self)
+        except (OSError, SourceError, TreeError):
+            return None
+
+    def parse(self, path: str) -> PythonFile:
+        """Parse a file of the project.
+
+        Raises:
+            OSError: It cannot be read.
+            SourceError, TreeError: It is not text, or not Python.
+        """
+        return read_file(read_source(self.read(path), path))
+
+
+def _size(names: Names | None) -> int:
+    return len(names.file.text) if names is not None else 0
+
+
+def _listed_names(source: bytes, path: str) -> frozenset[str] | None:
+    try:
+        return listed_names(read_source(source, path).text)
+    except SourceError:
+        return None
+
+
+def _candidates(module: str, importer: str) -> list[str]:
+    """The paths that `module` may have in `importer`, the likeliest first."""
+    stripped = module.lstrip(".")
+    parts = stripped.split(".") if stripped else []
+    level = len(module) - len(stripped)
+    package = importer.split("/")[:-1]
+    if level:
+        bases = [package[: len(package) - (level - 1)]] if level - 1 <= len(package) else []
+    else:
+        # An absolute import starts at the root, at a folder on the way to the importer (scripts put their own folder
+        # on sys.path), or at a conventional source folder.
+        bases = [package[:depth] for depth in range(len(package), -1, -1)] + [["src"]]
+    stems = ["/".join((*base, *parts)) for base in bases]
+    return [path for stem in stems for path in (f"{stem}.py", f"{stem}/__init__.py".lstrip("/"))]

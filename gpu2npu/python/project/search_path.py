@@ -1,0 +1,145 @@
+"""The folders of a project that its own code puts on sys.path."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from gpu2npu.python.tree.syntax import dotted_name, last_name, string_value
+
+_WORD = b"sys.path"
+_ADDS = re.compile(rb"\.path\s*(\.\s*(insert|append|extend)\b|\[|\+?=)")
+_UNCHANGED = frozenset(
+    {"abspath", "realpath", "normpath", "expanduser", "Path", "str", "resolve", "absolute", "as_posix"}
+)
+_DEPTH = 8
+
+
+def search_folders(sources: Mapping[str, bytes]) -> tuple[str, ...]:
+    """The folders, relative to the project, that its files put on sys.path, as far as the text says which."""
+    found: set[str] = set()
+    for path, source in sources.items():
+        if _WORD in source and _ADDS.search(source):
+            try:
+                tree = ast.parse(source)
+            except (SyntaxError, ValueError, RecursionError):
+                continue
+            found.update(_Folders(path, tree).added())
+    return tuple(sorted(found))
+
+
+class _Folders:
+    """The folders that one file puts on sys.path."""
+
+    def __init__(self, path: str, tree: ast.Module) -> None:
+        self.path = path
+        self.nodes = list(ast.walk(tree))
+        self.values: dict[str, list[ast.expr]] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    if isinstance(target, ast.Name):
+                        self.values.setdefault(target.id, []).append(node.value)
+
+    def added(self) -> Iterator[str]:
+        """Each folder that is known."""
+        for node in self.nodes:
+            for value in _added_values(node):
+                if isinstance(value, ast.Name) and value.id not in self.values:
+                    yield from (folder for given in self._given(value.id) for folder in self._folders(given))
+                else:
+                    yield from self._folders(value)
+
+    def _given(self, parameter: str) -> Iterator[ast.expr]:
+        """Yield what calls in the file give a function for a parameter: `add_path(lib)`."""
+        for function in self.nodes:
+            names = [each.arg for each in function.args.args] if isinstance(function, ast.FunctionDef) else []
+            if isinstance(function, ast.FunctionDef) and parameter in names:
+                position = names.index(parameter)
+                calls = (node for node in self.nodes if isinstance(node, ast.Call))
+                yield from (
+                    call.args[position]
+                    for call in calls
+                    if last_name(call.func) == function.name and len(call.args) > position
+                )
+
+    def _folders(self, value: ast.expr) -> Iterator[str]:
+        """A folder relative to the project, and relative to the file, whichever it is started in."""
+        text = self._text(value, _DEPTH)
+        if text is not None and not text.startswith("/"):
+            for above in ("", posixpath.dirname(self.path)):
+                folder = posixpath.normpath(posixpath.join(above, text))
+                if folder != "." and not folder.startswith(".."):
+                    yield folder
+
+    def _text(self, value: ast.expr, depth: int) -> str | None:
+        if depth == 0:
+            return None
+        if isinstance(value, ast.Name):
+            if value.id == "__file__":
+                return self.path
+            assigned = self.values.get(value.id, [])
+            return self._text(assigned[0], depth - 1) if len(assigned) == 1 else None
+        if isinstance(value, ast.Call):
+            return self._of_call(value, depth - 1)
+        if isinstance(value, ast.Attribute) and value.attr == "parent":
+            return self._above(value.value, 1, depth - 1)
+        if isinstance(value, ast.Subscript):  # Path(__file__).parents[1]
+            index = value.slice.value if isinstance(value.slice, ast.Constant) else None
+            owner = value.value
+            if isinstance(owner, ast.Attribute) and owner.attr == "parents" and isinstance(index, int):
+                return self._above(owner.value, index + 1, depth - 1)
+            return None
+        if isinstance(value, ast.BinOp) and isinstance(value.op, (ast.Add, ast.Div)):
+            left, right = self._text(value.left, depth - 1), self._text(value.right, depth - 1)
+            between = "/" if isinstance(value.op, ast.Div) else ""
+            return None if left is None or right is None else f"{left or '.'}{between}{right}"
+        return string_value(value)
+
+    def _above(self, value: ast.expr, levels: int, depth: int) -> str | None:
+        text = self._text(value, depth)
+        return None if text is None else posixpath.normpath(posixpath.join(text, *[".."] * levels))
+
+    def _of_call(self, call: ast.Call, depth: int) -> str | None:
+        name = last_name(call.func)
+        if name in _UNCHANGED:
+            owner = call.args[0] if call.args else call.func.value if isinstance(call.func, ast.Attribute) else None
+            return self._text(owner, depth) if owner is not None else None
+        if name == "dirname" and len(call.args) == 1:
+            return self._above(call.args[0], 1, depth)
+        if name == "getcwd" or (name == "cwd" and not call.args):
+            return "."
+        if name in {"join", "joinpath"} and isinstance(call.func, (ast.Attribute, ast.Name)):
+            parts = list(call.args)
+            if name == "joinpath" and isinstance(call.func, ast.Attribute):
+                parts.insert(0, call.func.value)
+            texts = [self._text(part, depth) for part in parts]
+            known = [text for text in texts if text is not None]
+            return posixpath.join(*known) if known and len(known) == len(texts) else None
+        return None
+
+
+def _added_values(node: ast.AST) -> Iterable[ast.expr]:
+    """Return what a node puts on sys.path."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if dotted_name(node.func.value) != "sys.path":
+            return ()
+        if node.func.attr == "insert":
+            return node.args[1:2]
+        if node.func.attr == "extend":
+            return _listed(node.args[0]) if node.args else ()
+        return node.args[:1] if node.func.attr == "append" else ()
+    if isinstance(node, (ast.Assign, ast.AugAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        owners = [target.value if isinstance(target, ast.Subscript) else target for target in targets]
+        return _listed(node.value) if any(dotted_name(owner) == "sys.path" for owner in owners) else ()
+    return ()
+
+
+def _listed(value: ast.expr) -> Iterable[ast.expr]:
+    """The parts of `[a, b] + sys.path`."""
+    if isinstance(value, ast.BinOp):
+        return (*_listed(value.left), *_listed(value.right))
+    return value.elts if isinstance(value, (ast.List, ast.Tuple)) else ()

@@ -1,0 +1,1 @@
+"""The text of a file: bytes, offsets, tokens, literals, concrete syntax and edits."""

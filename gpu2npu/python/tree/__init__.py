@@ -1,0 +1,1 @@
+"""One file's syntax tree with exact offsets, and its scopes and bindings."""

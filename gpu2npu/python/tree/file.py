@@ -1,0 +1,140 @@
+"""One Python file with everything that its own text says: tree, offsets, scopes, uses of names."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from gpu2npu.python.text.offsets import Lines, indentation, line_before, newline_of
+from gpu2npu.python.text.source import SourceFile
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import COMPREHENSIONS, DEFINITIONS, Import, blocks
+from gpu2npu.python.tree.syntax_tree import parse
+from gpu2npu.python.tree.walk import Use, Walk
+from gpu2npu.records import Span
+
+
+@dataclass(frozen=True, eq=False)
+class PythonFile:
+    """A parsed file. `scopes` has the scope that a definition, lambda or comprehension opens, `parents` the node above
+    each node, `uses` what `walk` says; `imports` are the import statements, `stars` the modules that stars import."""
+
+    source: SourceFile
+    lines: Lines
+    tree: ast.Module
+    module: Scope
+    scopes: Mapping[ast.AST, Scope]
+    parents: Mapping[ast.AST, ast.AST]
+    uses: Sequence[Use]
+    imports: Sequence[tuple[Import, Scope]]
+    stars: Sequence[str]
+
+    @property
+    def path(self) -> str:
+        """The path in the project, with forward slashes."""
+        return self.source.path
+
+    @property
+    def text(self) -> str:
+        return self.source.text
+
+    def bounds(self, node: ast.AST) -> tuple[int, int]:
+        """The offsets of a node's first character and of the one behind its last, without parentheses around it."""
+        return self.lines.bounds(node)
+
+    def span(self, node: ast.AST) -> Span:
+        """The place of a node as reports give it."""
+        return self.lines.span(*self.bounds(node))
+
+    def code(self, node: ast.AST) -> str:
+        """The text of a node."""
+        start, end = self.bounds(node)
+        return self.text[start:end]
+
+    def above(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes above a node, the nearest first, the module last."""
+        parent = self.parents.get(node)
+        while parent is not None:
+            yield parent
+            parent = self.parents.get(parent)
+
+    def line_before(self, offset: int) -> str:
+        """The line that an offset is in, up to the offset."""
+        return line_before(self.text, offset)
+
+    def indentation(self, offset: int) -> str:
+        """The white space that the line of an offset begins with."""
+        return indentation(self.text, offset)
+
+    @property
+    def newline(self) -> str:
+        """The line end that the file uses."""
+        return newline_of(self.text)
+
+    def block(self, statement: ast.stmt) -> Sequence[ast.stmt]:
+        """The statements among which one stands."""
+        return next(block for block in blocks(self.parents[statement]) if statement in block)
+
+    def value_start(self, keyword: ast.keyword) -> int:
+        """The offset of the value of a keyword argument, with parentheses around it."""
+        start = self.bounds(keyword)[0] + len(keyword.arg or "**")
+        while self.text[start] in "= \t\f\r\n\\":
+            start += 1
+        return start
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """The smallest statement that holds a node, or is it."""
+        while not isinstance(node, ast.stmt):
+            node = self.parents[node]
+        return node
+
+    def scope_of(self, node: ast.AST) -> Scope:
+        """The scope in which the names of an expression or statement are looked up."""
+        child, parent = node, self.parents.get(node)
+        while parent is not None:
+            if isinstance(parent, ast.comprehension) and child is parent.iter:
+                opener = self.parents[parent]
+                assert isinstance(opener, COMPREHENSIONS)
+                if opener.generators[0] is parent:  # the first iterable belongs to the scope outside
+                    child, parent = opener, self.parents.get(opener)
+                    continue
+            scope = self.scopes.get(parent)
+            if scope is not None:
+                if _is_inside(parent, child):
+                    return scope
+                if scope.parent is not None and scope.parent.kind == "types" and self._sees_types(node, parent, child):
+                    return scope.parent
+            child, parent = parent, self.parents.get(parent)
+        return self.module
+
+    def _sees_types(self, node: ast.AST, definition: ast.AST, child: ast.AST) -> bool:
+        """Return whether an expression in a child of a generic definition sees its type parameters: not in decorators
+        and defaults."""
+        if isinstance(child, ast.arguments):
+            return any(
+                isinstance(each, ast.arg) for each in takewhile(lambda each: each is not child, self.above(node))
+            )
+        return isinstance(definition, DEFINITIONS) and child not in definition.decorator_list
+
+
+def _is_inside(opener: ast.AST, child: ast.AST) -> bool:
+    """Return whether a child of a node that opens a scope is evaluated in that scope."""
+    if isinstance(opener, DEFINITIONS):
+        return isinstance(child, ast.stmt)
+    if isinstance(opener, ast.Lambda):
+        return child is opener.body
+    return True
+
+
+def read_file(source: SourceFile) -> PythonFile:
+    """Parse a decoded file.
+
+    Raises:
+        TreeError: It is not Python of this interpreter's version, or is nested too deeply.
+    """
+    lines = Lines.of(source.text)
+    tree = parse(source.text)
+    walk = Walk(tree, lines)
+    return PythonFile(source, lines, tree, walk.module, walk.scopes, walk.parents, walk.uses, walk.imports, walk.stars)

@@ -1,0 +1,168 @@
+"""Expressions and statements together with the file they stand in, and what is around and inside them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeGuard, TypeVar
+
+from gpu2npu.python.project.program import ParsedFile
+from gpu2npu.python.tree.syntax import (
+    FORS,
+    FUNCTIONS,
+    Function,
+    argument_keyword,
+    argument_value,
+    arguments,
+    dotted_name,
+    elements,
+    is_unpacked,
+    last_name,
+    own_nodes,
+    string_value,
+)
+
+_Node = TypeVar("_Node", bound=ast.AST, covariant=True)
+
+# The way into a container: a dictionary's key, an index, None for any element.
+Key = str | int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Place(Generic[_Node]):
+    """An expression or a statement, and the file it stands in."""
+
+    file: ParsedFile
+    node: _Node
+
+    @property
+    def code(self) -> str:
+        """The text of the node."""
+        return self.file.code(self.node)
+
+    @property
+    def qualified(self) -> str | None:
+        """The qualified name of what the node means."""
+        return self.file.qualified(self.node)
+
+    def beside(self, node: _Other) -> Place[_Other]:
+        """Another node of the same file."""
+        return Place(self.file, node)
+
+    def above(self) -> Iterator[ast.AST]:
+        """The nodes above, the nearest first."""
+        return self.file.above(self.node)
+
+
+_Other = TypeVar("_Other", bound=ast.AST)
+AnyPlace = Place[ast.AST]
+FunctionPlace = Place[Function]
+CallPlace = Place[ast.Call]
+
+
+def argument(call: CallPlace, function: FunctionPlace, parameter: str) -> AnyPlace | None:
+    """The expression that a call gives to a parameter; None where it gives none, or in a starred argument."""
+    params = function.node.args
+    names = [param.arg for param in (*params.posonlyargs, *params.args)]
+    if enclosing_class(function) is not None and not is_static(function.node):
+        if names[:1] == [parameter] and isinstance(call.node.func, ast.Attribute):
+            return call.beside(call.node.func.value)
+        names = names[1:]
+    for index, given in enumerate(arguments(call.node)):
+        if is_unpacked(given):
+            return None
+        keyword = argument_keyword(given)
+        if keyword == parameter or (keyword is None and index < len(names) and names[index] == parameter):
+            return call.beside(argument_value(given))
+    return None
+
+
+def returned(function: FunctionPlace) -> list[AnyPlace]:
+    """The expressions that a function returns, and what a generator takes from elsewhere and yields on."""
+    found: list[ast.AST] = []
+    yielded: list[ast.expr] = []
+    loops: list[ast.For | ast.AsyncFor] = []
+    for node in own_nodes(function.node.body):
+        if isinstance(node, (ast.Return, ast.YieldFrom)):
+            found += [node.value] if node.value is not None else []
+        elif isinstance(node, ast.Yield) and node.value is not None:
+            yielded.append(node.value)
+        elif isinstance(node, FORS):
+            loops.append(node)
+    names = {value.id for value in yielded if isinstance(value, ast.Name)}
+    found += [loop.iter for loop in loops if any(last_name(part) in names for part in ast.walk(loop.target))]
+    return [function.beside(value) for value in found]
+
+
+def enclosing_function(place: AnyPlace) -> FunctionPlace | None:
+    """The function that a place is in."""
+    node = function_above(place.file, place.node)
+    return place.beside(node) if node is not None else None
+
+
+def function_above(file: ParsedFile, node: ast.AST) -> Function | None:
+    """The function that a node is in."""
+    return next((above for above in file.above(node) if isinstance(above, FUNCTIONS)), None)
+
+
+def enclosing_class(place: AnyPlace) -> ast.ClassDef | None:
+    """The class of the method that a place is in, or is."""
+    for node in place.above():
+        if isinstance(node, ast.ClassDef):
+            return node
+        if isinstance(node, FUNCTIONS) and isinstance(place.node, FUNCTIONS):
+            return None  # a function within a function
+    return None
+
+
+def elements_under(node: ast.AST, key: Key) -> Sequence[ast.expr]:
+    """The values of a display or comprehension under a key; all of them under None."""
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        values = elements(node)
+        return values[key : key + 1 or None] if isinstance(key, int) else values
+    if isinstance(node, ast.Dict):
+        pairs = zip(node.keys, node.values, strict=True)
+        return [value for at, value in pairs if at is not None and (key is None or string_value(at) in (None, key))]
+    if isinstance(node, ast.DictComp):
+        return [node.value]
+    return [node.elt] if isinstance(node, (ast.ListComp, ast.GeneratorExp)) else []
+
+
+def key_of(node: ast.Subscript) -> Key:
+    """The key of a subscript where it is written out, else None."""
+    if is_integer(node.slice):
+        return int(node.slice.value)
+    return string_value(node.slice)
+
+
+def is_integer(node: ast.AST | None) -> TypeGuard[_Integer]:
+    """Return whether a node is an integer that is written out."""
+    return isinstance(node, ast.Constant) and type(node.value) is int
+
+
+class _Integer(ast.Constant):
+    value: int
+
+
+def is_property(function: Function) -> bool:
+    """Return whether a method is read like an attribute."""
+    return any(last_name(decorator) in {"property", "cached_property"} for decorator in function.decorator_list)
+
+
+def is_static(function: Function) -> bool:
+    """Return whether a method is static."""
+    return any(dotted_name(decorator) == "staticmethod" for decorator in function.decorator_list)
+
+
+def is_self(node: ast.AST) -> bool:
+    """Return whether a node is the name `self`."""
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def same_name(name: Place[ast.Name], other: ast.expr) -> bool:
+    """Return whether an expression of the same file is a name with the same meaning."""
+    if not isinstance(other, ast.Name) or other.id != name.node.id:
+        return False
+    mine, its = (name.file.scope_of(node).lookup(other.id) for node in (name.node, other))
+    return mine is not None and its is not None and mine[0] is its[0]

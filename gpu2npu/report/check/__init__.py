@@ -1,0 +1,1 @@
+"""The outcome of `gpu2npu check` and the formats of its report."""

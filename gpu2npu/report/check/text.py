@@ -1,0 +1,124 @@
+"""A check as text for a person: each cause once with its first places, then a summary that starts with what blocks; or
+a line for each place, as compilers print them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu2npu.records import FindingKind, Severity
+from gpu2npu.report.check.causes import causes_of, shown_names
+from gpu2npu.report.check.result import Cause, CheckedFile, CheckedFinding, CheckResult, Effort, Readiness, Verdict
+from gpu2npu.report.text import counted, file_and_cell, one_line
+
+LABELS = {
+    FindingKind.UNSUPPORTED: "unsupported on the NPU",
+    FindingKind.UNKNOWN: "not known to be supported",
+    FindingKind.FALLBACK: "run on the CPU, slowly",
+    FindingKind.REVIEW: "to be reviewed by a person",
+}
+SEVERITY_LABELS = {
+    Severity.BLOCKER: "that nothing takes the place of",
+    Severity.CHANGE: "with a line to write",
+    Severity.ENVIRONMENT: "of the environment",
+    Severity.ADVICE: "that work and could be better",
+    Severity.NOTE: "to know of",
+}
+VERDICTS = {
+    Verdict.READY: "ready to be migrated: nothing is left to a person but to try it",
+    Verdict.REVIEW: "can be migrated; some places need a look, or a line",
+    Verdict.BLOCKED: "blocked: code of the program itself cannot run on the NPU, and nothing takes its place as it is",
+    Verdict.NO_CUDA: "nothing in it is for CUDA",
+}
+_MOST_BLOCKERS = 10
+_HOURS_A_DAY = 8
+
+
+def text_report(result: CheckResult) -> str:
+    """Ends with a newline. Findings that a baseline has are only counted."""
+    causes = causes_of(result.places())
+    lines = [line for cause in causes for line in _cause_lines(result, cause)]
+    lines += failure_lines(result)
+    if lines:
+        lines.append("")
+    return "\n".join((*lines, *summary_lines(result, len(causes)))) + "\n"
+
+
+def line_report(result: CheckResult) -> str:
+    """A line for each place, and nothing else."""
+    lines = (*(_finding_line(result, file, found) for file, found in result.reported()), *failure_lines(result))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _cause_lines(result: CheckResult, cause: Cause) -> Iterator[str]:
+    advice = cause.message if len(cause.names) == 1 else cause.advice
+    yield one_line(f"{cause.severity.value}: {shown_names(cause)} [{cause.kind.value}, {', '.join(cause.rules)}]")
+    yield one_line(f"  {advice}")
+    where = ", ".join(f"{result.shown_root}{place}" for place in cause.first)
+    more = ", ..." if cause.places > len(cause.first) else ""
+    yield one_line(f"  {counted(cause.places, 'place')} in {counted(cause.files, 'file')}: {where}{more}")
+
+
+def _finding_line(result: CheckResult, file: CheckedFile, found: CheckedFinding) -> str:
+    """Columns count from 1, as editors do."""
+    finding = found.finding
+    place = f"{file_and_cell(file.path, finding.span)}:{finding.span.start_line}:{finding.span.start_column + 1}"
+    words = f"{finding.severity.value}, {finding.kind.value}"
+    return one_line(f"{result.shown_root}{place} {finding.rule} [{words}] {finding.api}: {finding.message}")
+
+
+def failure_lines(result: CheckResult) -> list[str]:
+    """A line for each file that could not be read or parsed."""
+    return [one_line(f"{result.shown_root}{path}: not checked: {reason}") for path, reason in result.failures]
+
+
+def summary_lines(result: CheckResult, causes: int) -> Iterator[str]:
+    """The verdict, with what blocks first, and the numbers; `causes` is how many causes were reported."""
+    readiness = result.readiness
+    facts = ", ".join((f"PyTorch {result.version}", result.evidence, *(f"Ascend{chip}" for chip in result.chips)))
+    yield one_line(f"{result.name}: {VERDICTS[readiness.verdict]} ({facts})")
+    if readiness.apart:
+        yield apart(readiness)
+    if readiness.blockers:
+        yield "Blockers, the most used first:"
+        for blocker in readiness.blockers[:_MOST_BLOCKERS]:
+            yield one_line(f"  {blocker.places} x {shown_names(blocker)}, first at {blocker.first[0]}")
+        if len(readiness.blockers) > _MOST_BLOCKERS:
+            yield f"  and {counted(len(readiness.blockers) - _MOST_BLOCKERS, 'other')}"
+    kernels = result.native.kernels - result.native.apart
+    if kernels:
+        yield f"CUDA kernels of the program's own, to be written for an NPU: {kernels}"
+    if readiness.uses:
+        automatic, review, blocking = (
+            f"{readiness.share(count):.0%}" for count in (readiness.automatic, readiness.review, readiness.blocking)
+        )
+        shares = f"{automatic} are migrated automatically, {review} need a look, {blocking} block"
+        yield f"Uses of CUDA: {readiness.uses}, of which {shares}"
+    if readiness.effort.reasons:
+        yield f"Effort: {hours_range(readiness.effort)}, a rule of thumb; the largest parts:"
+        for reason in readiness.effort.reasons[:3]:
+            yield one_line(f"  {reason.low:.0f} to {reason.high:.0f} h for {reason.about}: {reason.count}")
+    by_severity = ", ".join(
+        f"{count} {SEVERITY_LABELS[severity]}" for severity, count in result.severities.items() if count
+    )
+    total, files = counted(sum(result.counts.values()), "finding"), counted(len(result.files), "file")
+    of_causes = f" of {counted(causes, 'cause')}" if causes else ""
+    yield f"{total}{of_causes} in {files}" + (f": {by_severity}" if by_severity else "")
+    if result.known:
+        yield f"Not listed: {counted(result.known, 'finding')} of the baseline"
+    if result.expired:
+        entries = counted(result.expired, "entry", "entries")
+        yield f"{entries} of the baseline met nothing (--update-baseline removes what meets nothing)"
+
+
+def apart(readiness: Readiness) -> str:
+    """The sentence about what would block, and stands apart from the program."""
+    listed = ", ".join(f"{count} in {part.value}" for part, count in readiness.apart)
+    return f"What stands apart from the program does not block it: {listed}."
+
+
+def hours_range(effort: Effort) -> str:
+    """A range of person-hours, and of days where it is long."""
+    text = f"{effort.low:.0f} to {effort.high:.0f} person-hours"
+    if effort.high < 2 * _HOURS_A_DAY:
+        return text
+    return f"{text} ({effort.low / _HOURS_A_DAY:.1f} to {effort.high / _HOURS_A_DAY:.1f} days)"
