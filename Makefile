@@ -63,6 +63,7 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.house
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks

@@ -73,16 +73,16 @@ def format_projects(costs: list[ProjectCost]) -> str:
 def _check_line(cost: ProjectCost) -> str:
     faster = cost.cold.seconds / cost.cached.seconds
     return (
-        f"check {cost.name}: {cost.files:,} files, {cost.lines:,} lines; cold {_told(cost.cold, cost.lines)}; "
-        f"cached {_told(cost.cached, cost.lines)} ({faster:.1f} times as fast)"
+        f"check {cost.name}: {cost.files:,} files, {cost.lines:,} lines; cold {_described(cost.cold, cost.lines)}; "
+        f"cached {_described(cost.cached, cost.lines)} ({faster:.1f} times as fast)"
     )
 
 
 def _analyse_line(cost: ProjectCost) -> str:
     return f"analyse {cost.name}: " + "; ".join(
-        f"{mode} {_told(run, cost.lines)}" for mode, run in cost.analyses.items()
+        f"{mode} {_described(run, cost.lines)}" for mode, run in cost.analyses.items()
     )
 
 
-def _told(run: Run, lines: int) -> str:
+def _described(run: Run, lines: int) -> str:
     return f"{run.seconds:.1f} s, {lines / run.seconds:,.0f} lines/s, {run.peak / 1e9:.2f} GB"

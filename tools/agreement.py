@@ -19,7 +19,7 @@ from pathlib import Path
 
 from gpu2npu.engine import migrate_source
 from gpu2npu.project.analyse.modes import MODES
-from gpu2npu.project.analyse.session import Wish, analyse_project
+from gpu2npu.project.analyse.session import AnalysisChoice, analyse_project
 from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.check.session import check_project
 from gpu2npu.project.migration import preview_project
@@ -107,7 +107,7 @@ def _with_analysis(request: Request, migrated: Mapping[str, MigratedFile]) -> It
     """The tables of `analyse -m torch_apis` about Python files and notebooks, against those of the migration."""
     with tempfile.TemporaryDirectory() as folder:
         asked = replace(request, output=Path(folder))
-        tables, _, _ = analyse_project(asked, Wish(("torch_apis",)), {"torch_apis": MODES["torch_apis"]})
+        tables, _, _ = analyse_project(asked, AnalysisChoice(("torch_apis",)), {"torch_apis": MODES["torch_apis"]})
     files = [file for path, file in migrated.items() if path.endswith((".py", ".ipynb"))]
     expected: dict[str, list[_Row]] = {
         UNSUPPORTED_API: list(finding_rows(files, {FindingKind.UNSUPPORTED})),

@@ -114,7 +114,7 @@ def analyse(
     from gpu2npu.cli.console import progress_shown
     from gpu2npu.cli.signals import end_cleanly_when_asked
     from gpu2npu.project.analyse.modes import MODES
-    from gpu2npu.project.analyse.session import Wish, analyse_project
+    from gpu2npu.project.analyse.session import AnalysisChoice, analyse_project
     from gpu2npu.project.config import read_config, with_config
     from gpu2npu.project.request import Request
 
@@ -133,7 +133,7 @@ def analyse(
         raise click.UsageError("The option -v/--version is missing: give the PyTorch version of the project.")
     end_cleanly_when_asked()
     with progress_shown(quiet) as progress:
-        tables, notes, folder = analyse_project(request, Wish(modes, fix, apis), MODES, progress)
+        tables, notes, folder = analyse_project(request, AnalysisChoice(modes, fix, apis), MODES, progress)
     _show(tables, notes, folder, quiet)
     ctx.exit(EXIT_INCOMPLETE if any(note.failed for note in notes) else EXIT_COMPLETE)
 

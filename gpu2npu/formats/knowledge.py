@@ -118,7 +118,7 @@ class Knowledge:
                 continue
             if not self._is_meant(rule, last, whole):
                 bare = whole is not None and masked == rule.text and last.lower() not in _SPOKEN and bool(last)
-                return [self._doubt(rule, start, value)] if bare else []
+                return [self._review(rule, start, value)] if bare else []
             return [mark for at, match in parts for mark in _rewritten(rule, match, start + at)]
         return []
 
@@ -128,7 +128,7 @@ class Knowledge:
         formed = whole is not None and any(whole.groupdict().values())
         return formed and key.lower() not in _SPOKEN
 
-    def _doubt(self, rule: StringRule, start: int, value: str) -> Mark:
+    def _review(self, rule: StringRule, start: int, value: str) -> Mark:
         message = f"This may mean the {rule.text} that {rule.rule.then.rename} replaces: check it."
         return review(rule.rule, start, start + len(value), value, message)
 

@@ -9,7 +9,7 @@ from gpu2npu.rulebook.rule import Rule, Then
 
 
 def untested(rule: Rule) -> Iterator[str]:
-    """What a rule does, or does not do outside of its releases, and no example shows; a few words each."""
+    """Yield what a rule does, or does not do outside of its releases, and no example shows; a few words each."""
     edits = replace(rule.then, report=None, trait=None, keep=False, needs_target=False) != Then()
     if edits and not any(example.before != example.after for example in rule.examples):
         yield "its edit"

@@ -116,7 +116,7 @@ def run_of(ranks: tuple[Recording, ...], emulated: bool) -> Run:
 
 
 def against(before: Baseline, now: Baseline, rounding: Mapping[int, float]) -> Against:
-    """What became slower, larger or different; `rounding` is the share of the loss of a step that rounding explains."""
+    """Return what became slower, larger or different; rounding explains the share `rounding` of the loss of a step."""
     notes = []
     if before.command != now.command:
         notes.append(f"The baseline is of another command: {' '.join(before.command)}.")

@@ -19,7 +19,7 @@ _WRONG_USE = 2
 
 @dataclass(frozen=True)
 class Commands:
-    """What is run of the original and of its migrated copy.
+    """The commands of the original and of its migrated copy.
 
     `shared`: the original is one process, and the copy one for each card, among which a batch is shared.
     """

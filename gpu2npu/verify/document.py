@@ -14,7 +14,7 @@ from gpu2npu.verify.recording.records import Event
 
 VERSION = 1
 _DIFFERENCES = 200  # the first of them are listed
-_AROUND = 3  # lines of code shown before and after one
+_CONTEXT_LINES = 3  # lines of code shown before and after one
 
 Document = dict[str, Any]
 
@@ -116,10 +116,10 @@ def _code(project: Path | None, event: Event | None) -> list[Document]:
         lines = (project / path).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
-    first = max(number - _AROUND, 1)
+    first = max(number - _CONTEXT_LINES, 1)
     return [
         {"path": path, "line": line, "text": text, "here": line == number}
-        for line, text in enumerate(lines[first - 1 : number + _AROUND], first)
+        for line, text in enumerate(lines[first - 1 : number + _CONTEXT_LINES], first)
     ]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpu2npu.project.analyse.modes import MODES
-from gpu2npu.project.analyse.session import Wish, analyse_project
+from gpu2npu.project.analyse.session import AnalysisChoice, analyse_project
 from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.check.session import check_project
 from gpu2npu.project.migration import migrate_project
@@ -91,7 +91,7 @@ def test_what_is_hard_is_checked(taken: Path) -> None:
 
 def test_what_is_hard_is_analysed(taken: Path, tmp_path: Path) -> None:
     modes = ("torch_apis", "affinity_apis")
-    _, notes, _ = analyse_project(Request(taken, "2.1.0", tmp_path, jobs=1), Wish(modes), MODES)
+    _, notes, _ = analyse_project(Request(taken, "2.1.0", tmp_path, jobs=1), AnalysisChoice(modes), MODES)
     assert notes == []
 
 
@@ -153,7 +153,7 @@ def test_what_is_refused_fails_a_check_and_an_analysis(refused: tuple[Path, dict
     found = {path.rpartition("/")[2]: reason for path, reason in result.failures}
     assert unlike(found, said) == {} and found.keys() == said.keys()
     request = Request(project, "2.1.0", tmp_path, jobs=1)
-    _, notes, _ = analyse_project(request, Wish(("torch_apis",)), MODES)
+    _, notes, _ = analyse_project(request, AnalysisChoice(("torch_apis",)), MODES)
     assert unlike({note.path: note.reason for note in notes if note.failed}, said) == {}
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 
 from gpu2npu.project.analyse.modes import MODES
-from gpu2npu.project.analyse.session import Wish, analyse_project
+from gpu2npu.project.analyse.session import AnalysisChoice, analyse_project
 from gpu2npu.project.errors import OutputError, UsageError
 from gpu2npu.project.migration import migrate_project, preview_project
 from gpu2npu.project.request import Request
@@ -106,7 +106,7 @@ def test_the_table_of_cuda_code_is_that_of_an_analysis(project: Path) -> None:
     (project / "use.py").write_bytes(b"import ops\nx.cuda()\nops.nms(x)\n")
     _, folder = migrate(project, exclude=("old/*",))
     request = Request(project, "2.1.0", output=project.parent / "out", exclude=("old/*",))
-    *_, analysed = analyse_project(request, Wish(("torch_apis",)), MODES)
+    *_, analysed = analyse_project(request, AnalysisChoice(("torch_apis",)), MODES)
     written = (folder / "cuda_op_list.csv").read_bytes()
     assert written == (analysed / "cuda_op_list.csv").read_bytes()
     assert written.decode().splitlines()[1:] == [

@@ -87,13 +87,13 @@ class Needs:
     def _by_facts(self, name: str, how: str) -> Need | None:
         if how == "read" or not is_torch_api(name) or name.startswith(("torch.npu", "torch_npu")):
             return None
-        told = verdict(name, self._version)
-        if told.kind is VerdictKind.UNSUPPORTED:
-            return Need(NeedKind.UNSUPPORTED, told.api, told.evidence)
+        judged = verdict(name, self._version)
+        if judged.kind is VerdictKind.UNSUPPORTED:
+            return Need(NeedKind.UNSUPPORTED, judged.api, judged.evidence)
         # A name that is handed on may be a constant, a type or a module; a member that PyTorch is not
         # known to have shows that the object was taken for what it is not.
-        if told.kind is VerdictKind.UNKNOWN and how == "call":
-            return Need(NeedKind.UNKNOWN, told.api, told.evidence)
+        if judged.kind is VerdictKind.UNKNOWN and how == "call":
+            return Need(NeedKind.UNKNOWN, judged.api, judged.evidence)
         return None
 
 

@@ -111,21 +111,21 @@ def _uses(code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
         function = call.func
         qualified = code.qualified(function, scope)
         if qualified is not None and of_torch(qualified):
-            if not (qualified == _COMPILE and _gives_backend(call)) and _is_told(qualified, version, called=True):
+            if not (qualified == _COMPILE and _gives_backend(call)) and _is_reported(qualified, version, called=True):
                 yield function, qualified
         elif isinstance(function, ast.Attribute) and _worth_asking(function.attr, version):
             yield from _method(function, scope, code, version)
     for node, scope in code.mentions:
         qualified = code.qualified(node, scope)
         called = is_decorator(node, code.file)
-        if qualified is None or not of_torch(qualified) or not _is_told(qualified, version, called):
+        if qualified is None or not of_torch(qualified) or not _is_reported(qualified, version, called):
             continue
         if not is_asked_about(node, code.file):
             yield node, qualified
 
 
 @cache
-def _is_told(api: str, version: str, called: bool) -> bool:
+def _is_reported(api: str, version: str, called: bool) -> bool:
     """Tell whether there is something to report of a use of `api`. A name that is not called may not be an API."""
     if _OF_DTYPE.fullmatch(api) or _is_in(api, _OF_RULES) or _is_in(api, _OTHER_DEVICES) or not is_torch_api(api):
         return False
@@ -151,10 +151,10 @@ def _is_in(api: str, spaces: tuple[str, ...]) -> bool:
 def _worth_asking(method: str, version: str) -> bool:
     """Tell whether a method of this name is something to report where the receiver is torch's: most are not, and then
     nobody needs to know the receiver."""
-    return any(_method_is_told(owner, method, version) for owner in _RECEIVERS)
+    return any(_is_method_reported(owner, method, version) for owner in _RECEIVERS)
 
 
-def _method_is_told(owner: str, method: str, version: str) -> bool:
+def _is_method_reported(owner: str, method: str, version: str) -> bool:
     kind = known_verdict(f"{owner}.{method}", version).kind
     if kind is VerdictKind.UNKNOWN:
         # What a mapping has too may be meant for one, whatever an annotation says.
@@ -174,5 +174,5 @@ def _method(function: ast.Attribute, scope: Scope, code: Code, version: str) -> 
     elif owner.startswith("torch.nn."):
         owner = _MODULE
     api = f"{owner}.{function.attr}"
-    if owner in _RECEIVERS and not _is_in(api, _OF_RULES) and _method_is_told(owner, function.attr, version):
+    if owner in _RECEIVERS and not _is_in(api, _OF_RULES) and _is_method_reported(owner, function.attr, version):
         yield function, api

@@ -43,7 +43,7 @@ def restrained(name: str, kernel: Kernel, writes: Sequence[int]) -> Kernel:
         for written in _arrays(args[position] for position in writes if position < len(args)):
             saturate(written, finite)
         if name == _UNSCALE:
-            _tell_scaler(args[1])
+            _set_found_inf(args[1])
         return result
 
     return run
@@ -92,7 +92,7 @@ def clear_overflow() -> None:
     _overflowed = False
 
 
-def _tell_scaler(found_inf: Array) -> None:
+def _set_found_inf(found_inf: Array) -> None:
     """Set `found_inf` of the gradient scaler from the float status, and clear that, where nothing is ever infinite."""
     if _overflowed:
         found_inf[...] = 1

@@ -224,7 +224,7 @@ def repeated(x: Array, heads: int) -> Array:
     return x if x.shape[0] == heads else np.repeat(x, heads // x.shape[0], axis=0)
 
 
-def gathered(x: Array, heads: int) -> Array:
+def summed_over_shared(x: Array, heads: int) -> Array:
     """The inverse for gradients: the sum over the query heads that share a key or value head."""
     return x if x.shape[0] == heads else x.reshape(heads, -1, *x.shape[1:]).sum(axis=1)
 
@@ -270,7 +270,7 @@ def backward(
         p, _, _ = attention.probabilities(q, wide_k, batch)
         factor = attention.dropout.factor(p.shape)
         kept = p if factor is None else p * factor
-        dvs.append(gathered(np.matmul(kept.swapaxes(-1, -2), g), shared))
+        dvs.append(summed_over_shared(np.matmul(kept.swapaxes(-1, -2), g), shared))
         dp = np.matmul(g, repeated(v, heads).swapaxes(-1, -2))
         if factor is not None:
             dp *= factor
@@ -284,6 +284,6 @@ def backward(
             dpse[batch if pse.shape[0] > 1 else 0] += part
         ds *= np.float32(attention.scale)
         dqs.append(np.matmul(ds, wide_k))
-        dks.append(gathered(np.matmul(ds.swapaxes(-1, -2), q), shared))
+        dks.append(summed_over_shared(np.matmul(ds.swapaxes(-1, -2), q), shared))
     grads = sequences.joined(dqs, query), sequences.joined(dks, key), sequences.joined(dvs, value)
     return *grads, None if dpse is None or pse is None else rounded(dpse, pse.dtype)

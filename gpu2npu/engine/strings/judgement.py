@@ -255,8 +255,8 @@ def _returned(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
     verdict = _beside(_allowed(function.returns), place, role)
     if verdict is not None:
         return verdict
-    told = is_word(function.name, role) or place.siblings.inside(function) & role.siblings
-    return YES if told else UNSURE
+    named = is_word(function.name, role) or place.siblings.inside(function) & role.siblings
+    return YES if named else UNSURE
 
 
 def _case(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:

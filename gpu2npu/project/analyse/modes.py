@@ -48,7 +48,7 @@ def torch_apis(facts: Facts) -> Result:
 def affinity_apis(facts: Facts) -> Result:
     """Code that torch_npu has a fused operator for; with `fix`, a copy in which what is safe is replaced."""
     fixed = {file.path: file.content for file in facts.files if file.content is not None}
-    copies = (Copy("fixed", fixed),) if facts.wish.fix else ()
+    copies = (Copy("fixed", fixed),) if facts.choice.fix else ()
     table = Table(HEADERS[AFFINITY_CALLS], affinity_rows(facts.files))
     return Result({AFFINITY_CALLS: table}, failures(facts), copies)
 

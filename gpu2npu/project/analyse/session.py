@@ -52,7 +52,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Wish:
+class AnalysisChoice:
     """The request for an analysis, beyond what a migration is asked.
 
     `modes` are names of modes, `fix` says to write a copy with the safe replacements, `apis` are tables that an
@@ -77,7 +77,7 @@ class Facts:
     tree: Tree
     sources: Mapping[str, bytes]
     request: Request
-    wish: Wish
+    choice: AnalysisChoice
     progress: Progress = field(repr=False)
     executor: Executor | None = None
 
@@ -90,7 +90,7 @@ class Facts:
         """Each Python file and notebook with its findings and advice, sorted by path. Both modes that look at single
         files take theirs from here, so that a file is parsed once. With torch_apis, the rules' own findings are among
         them, as in a migration."""
-        questions = frozenset(Question(mode) for mode in self.wish.modes if mode in set(Question))
+        questions = frozenset(Question(mode) for mode in self.choice.modes if mode in set(Question))
         python = {path: source for path, source in self.sources.items() if path.endswith(".py")}
         jobs = self.request.jobs or available_cpus()
         look: FileAnalyser | RuleFindings
@@ -99,11 +99,11 @@ class Facts:
             rules = prepare_engine(
                 self.request.choice, self.release, self.root, python, self.request.codemods, spread=planning
             )
-            look = RuleFindings(rules, FileAnalyser(self.release, questions, rules.context.project, self.wish.fix))
+            look = RuleFindings(rules, FileAnalyser(self.release, questions, rules.context.project, self.choice.fix))
         else:
             folders = search_folders(python)
             project = Project(frozenset(python), ProjectReader(self.root), self.root, TORCH, folders=folders)
-            look = FileAnalyser(self.release, questions, project, self.wish.fix)
+            look = FileAnalyser(self.release, questions, project, self.choice.fix)
         found = {path: MigratedFile(path) for path in self.sources}
         concerned = {path: source for path, source in self.sources.items() if look.concerns(source, path)}
         done = len(found) - len(concerned)
@@ -124,7 +124,7 @@ Mode = Callable[[Facts], Result]
 
 def analyse_project(
     request: Request,
-    wish: Wish,
+    choice: AnalysisChoice,
     modes: Mapping[str, Mode],
     progress: Progress = no_progress,
     *,
@@ -139,22 +139,22 @@ def analyse_project(
     place = check_request(request, SUFFIX)
     if place.destination is None:
         raise ValueError("an analysis needs request.output")
-    for mode in wish.modes:
+    for mode in choice.modes:
         if mode not in modes:
             raise UsageError(f"There is no mode {mode!r}; the modes are {', '.join(modes)}.")
     tree = discover(place.root, place.only)
     read, unread = read_files(place.root, (*tree.python, *(path for path in tree.others if path.endswith(".ipynb"))))
     sources = {path: source for path, source in read.items() if not request.excludes(path)}
-    facts = Facts(place.root, place.name, tree, sources, request, wish, progress, executor)
+    facts = Facts(place.root, place.name, tree, sources, request, choice, progress, executor)
     with staged(place.destination, replace=request.force) as folder:
-        results = [modes[mode](facts) for mode in dict.fromkeys(wish.modes)]
+        results = [modes[mode](facts) for mode in dict.fromkeys(choice.modes)]
         notes = sorted({*tree.notes, *unread, *(note for result in results for note in result.notes)})
         tables = {name: table for result in results for name, table in result.tables.items()}
         for copy in (copy for result in results for copy in result.copies):
             _write_copy(facts, copy, folder)
         write_analysis_tables(tables, folder)
         opening = f"gpu2npu {__version__}: '{request.source}', analysed for PyTorch {request.version}"
-        write_analysis_log(folder, [opening, *_log_lines(wish, tables, notes)])
+        write_analysis_log(folder, [opening, *_log_lines(choice, tables, notes)])
     return tables, notes, place.destination
 
 
@@ -167,9 +167,9 @@ def _write_copy(facts: Facts, copy: Copy, folder: Path) -> None:
     finish_folders(facts.tree, facts.root, target)
 
 
-def _log_lines(wish: Wish, tables: Mapping[str, Table], notes: list[PathNote]) -> list[str]:
+def _log_lines(choice: AnalysisChoice, tables: Mapping[str, Table], notes: list[PathNote]) -> list[str]:
     return [
-        f"modes: {', '.join(wish.modes)}",
+        f"modes: {', '.join(choice.modes)}",
         *(f"{note.path}: {note.reason}" for note in notes),
         *(f"{name}: {counted(len(table.rows), 'row')}" for name, table in tables.items()),
     ]

@@ -26,7 +26,7 @@ def third_party(facts: Facts) -> Result:
 def listed_calls(facts: Facts) -> list[MigratedFile]:
     """The calls of what the tables given with `-api` list. Raises UsageError if one of them cannot be used."""
     listed: dict[str, ListedApi] = {}
-    for table in facts.wish.apis:
+    for table in facts.choice.apis:
         _read(table, listed)
     return library_calls(facts.root, facts.sources, listed) if listed else []
 

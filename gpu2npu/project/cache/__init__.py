@@ -1,1 +1,1 @@
-"""What earlier runs found out, on disk, with all that it depends on."""
+"""The answers of earlier runs on disk, with all that each depends on."""

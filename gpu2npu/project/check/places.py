@@ -15,7 +15,7 @@ from gpu2npu.records import Finding, MigratedFile, Severity
 from gpu2npu.report.check.result import CheckedFile, CheckedFinding, Part
 
 _LONGEST = 500  # characters of a line that a report shows
-_AROUND = 3  # lines of context on either side
+_CONTEXT_LINES = 3  # lines of context on either side
 _LINE_END = re.compile(r"\r\n?|\n")
 _HEADER = re.compile(r"([ \t]*)(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
 
@@ -105,12 +105,12 @@ def _checked(findings: Iterable[Finding], texts: dict[int, _Text]) -> Iterable[C
         line = text.line(span.start_line)
         scope = text.scope(span.start_line)
         identity = (finding.rule, finding.api, " ".join(line[: 4 * _LONGEST].split()), scope)
-        start = max(span.start_line - _AROUND, 1)
+        start = max(span.start_line - _CONTEXT_LINES, 1)
         yield CheckedFinding(
             finding,
             line=text.first + span.start_line - 1,
             source=line[:_LONGEST],
-            context=tuple(each[:_LONGEST] for each in text.lines[start - 1 : span.start_line + _AROUND]),
+            context=tuple(each[:_LONGEST] for each in text.lines[start - 1 : span.start_line + _CONTEXT_LINES]),
             context_start=start,
             scope=scope,
             fingerprint=_fingerprint(identity, seen[identity]),

@@ -60,9 +60,10 @@ def _verdict(causes: Iterable[Cause], blocking: int, uses: int, unsettled: int) 
 
 def _automatic(file: CheckedFile) -> int:
     """The edits of uses: not what is inserted beside them, nor what a finding on the same place is still about."""
-    told = {(found.finding.span.cell, found.finding.span.start_line, found.finding.rule) for found in file.findings}
+    reported = {(found.finding.span.cell, found.finding.span.start_line, found.finding.rule) for found in file.findings}
     return sum(
-        change.operation is not Operation.INSERT and (change.span.cell, change.span.start_line, change.rule) not in told
+        change.operation is not Operation.INSERT
+        and (change.span.cell, change.span.start_line, change.rule) not in reported
         for change in file.changes
     )
 

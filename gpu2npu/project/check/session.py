@@ -57,16 +57,16 @@ def check_project(
     started = time.perf_counter()
     trees, root, chosen = source_trees(request)
     rules = _rules(trees[0].request.rules)
-    told = _told_rules(request, [rule.id for rule in rules])
+    reported = _reported_rules(request, [rule.id for rule in rules])
     baseline = _baseline(request)
     checked = [_check_tree(tree, request, progress, executor) for tree in trees]
     files = tuple(
-        sorted((_filtered(file, told) for each in checked for file in each.files), key=lambda file: file.path)
+        sorted((_filtered(file, reported) for each in checked for file in each.files), key=lambda file: file.path)
     )
     left = Baseline()
     if request.baseline is not None:
         below = {baseline_path(f"{tree.prefix}{tree.place.only or ''}", root, request.baseline) for tree in trees}
-        left = expired(files, baseline, root, request.baseline, below, told)
+        left = expired(files, baseline, root, request.baseline, below, reported)
         if request.update_baseline:
             baseline = updated(files, baseline, left, root, request.baseline)
             write_baseline(baseline, request.baseline)
@@ -106,7 +106,7 @@ def _rules(files: tuple[Path, ...]) -> tuple[RuleNote, ...]:
     return tuple(sorted((*own, *others), key=lambda rule: rule.id))
 
 
-def _told_rules(request: CheckRequest, known: list[str]) -> set[str]:
+def _reported_rules(request: CheckRequest, known: list[str]) -> set[str]:
     """The ids of the rules whose findings are reported. Raises UsageError for an id or pattern that fits none."""
     for pattern in (*request.select, *request.ignore):
         if not any(fnmatchcase(rule, pattern) for rule in known):
@@ -130,8 +130,8 @@ def _baseline(request: CheckRequest) -> Baseline:
     return read_baseline(request.baseline)
 
 
-def _filtered(file: CheckedFile, told: set[str]) -> CheckedFile:
-    return replace(file, findings=tuple(found for found in file.findings if found.finding.rule in told))
+def _filtered(file: CheckedFile, reported: set[str]) -> CheckedFile:
+    return replace(file, findings=tuple(found for found in file.findings if found.finding.rule in reported))
 
 
 def _sum(parts: Iterable[NativeCode]) -> NativeCode:

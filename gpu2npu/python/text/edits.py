@@ -40,7 +40,7 @@ class _Row:
         near = self.nodes[bisect_left(self.starts, start) : bisect_right(self.starts, end)]
         return [node for node in near if node.end <= end]
 
-    def around(self, start: int, end: int) -> _Node | None:
+    def enclosing(self, start: int, end: int) -> _Node | None:
         """The edit that replaces more than what is between two offsets."""
         index = bisect_right(self.starts, start) - 1
         node = self.nodes[index] if index >= 0 else None
@@ -104,7 +104,7 @@ class Edited:
     def between(self, start: int, end: int) -> str:
         """Return the text that now stands between two offsets in the source, without insertions at the two."""
         row = self._row
-        while (outer := row.around(start, end)) is not None:
+        while (outer := row.enclosing(start, end)) is not None:
             row = outer.inside
         inside = row.within(start, end)
         return self._spliced(start, end, [node for node in inside if start < node.end and node.start < end])
@@ -114,7 +114,7 @@ class Edited:
         insertions there."""
         row = self._row
         while (index := next((index for index, node in enumerate(row.nodes) if node.edit is edit), None)) is None:
-            outer = row.around(*edit.extent)
+            outer = row.enclosing(*edit.extent)
             assert outer is not None
             row = outer.inside
         node, *after = row.nodes[index:]

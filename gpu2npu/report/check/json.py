@@ -28,7 +28,7 @@ def json_schema() -> str:
 
 def json_report(result: CheckResult) -> str:
     """ASCII only, keys in a fixed order. Files with nothing to report are left out, and counted."""
-    told = [file for file in result.files if file.changes or file.findings or file.failure is not None]
+    reported = [file for file in result.files if file.changes or file.findings or file.failure is not None]
     document = {
         "format": FORMAT,
         "tool": {"name": "gpu2npu", "version": result.tool_version},
@@ -47,7 +47,7 @@ def json_report(result: CheckResult) -> str:
         "native": vars(result.native),
         "failures": [{"path": path, "reason": reason} for path, reason in result.failures],
         "notes": [{"path": note.path, "reason": note.reason} for note in result.notes if not note.failed],
-        "files": [_file(file) for file in told],
+        "files": [_file(file) for file in reported],
     }
     return json.dumps(document, indent=1) + "\n"
 

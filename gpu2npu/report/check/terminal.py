@@ -66,9 +66,9 @@ def _cause(result: CheckResult, cause: Cause, file: CheckedFile, found: CheckedF
     if cause.places > 1:
         further = ", ".join(cause.first[1:])
         more = ", ..." if cause.places > len(cause.first) else ""
-        told = f"{counted(cause.places, 'place')} in {counted(cause.files, 'file')}"
-        told += f", also {further}{more}" if further else ""
-        yield Text.assemble((" " * margin + " = ", _MARGIN), (one_line(told), "dim"))
+        counts = f"{counted(cause.places, 'place')} in {counted(cause.files, 'file')}"
+        counts += f", also {further}{more}" if further else ""
+        yield Text.assemble((" " * margin + " = ", _MARGIN), (one_line(counts), "dim"))
 
 
 def _code(found: CheckedFinding, margin: int) -> Iterator[Text]:

@@ -34,7 +34,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Match:
-    """What a rule matches. The fields are the keys of the entry in the rule file, the first one called `key` there.
+    """The match of a rule. The fields are the keys of the entry in the rule file, the first one called `key` there.
 
     `shape` has the JSON Schema of each key, `actions` what can be done with a match besides report, trait and keep,
     `additions` what `add` can add, and
@@ -79,7 +79,7 @@ class Match:
 
     @property
     def subject(self) -> str:
-        """What is matched, in a few characters."""
+        """The matched thing in a few characters."""
         raise NotImplementedError
 
     @property
@@ -134,7 +134,7 @@ class Match:
 
     @classmethod
     def problems(cls, entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """What is wrong with a rule of the kind that the schema cannot say: the place below the rule, and the
+        """Yield what is wrong with a rule of the kind that the schema cannot say: the place below the rule, and the
         reason."""
         return iter(())
 

@@ -104,7 +104,7 @@ def _maker(comparison: Comparison, event: Event) -> str | None:
 
 
 def _caller(comparison: Comparison, module: str) -> str | None:
-    """The innermost module around a module that is called itself; a ModuleList is not."""
+    """The innermost module enclosing a module that is called itself; a ModuleList is not."""
     called = {event.name for event in comparison.original.events if event.kind in ("input", "output", "mode")}
     while "." in module:
         module = module.rpartition(".")[0]
@@ -216,20 +216,24 @@ def _gradient_of(comparison: Comparison, event: Event) -> Explanation:
 
 
 def _output_at(comparison: Comparison, event: Event) -> Event | None:
-    """What the module of a gradient returned."""
+    """The output of the module of a gradient."""
     place = (event.step, "output", event.name, event.call, event.part)
     return next((each for each in comparison.original.events if each.key == place), None)
 
 
 def _returning(comparison: Comparison, event: Event) -> list[Event]:
-    """The outputs of modules around a gradient's module that are the very tensor which that module returned."""
+    """The outputs of modules enclosing a gradient's module that are the very tensor which that module returned."""
     found: list[Event] = []
     output, caller = _output_at(comparison, event), _caller(comparison, event.name)
     while output is not None and output.tensor is not None and caller is not None:
-        around = _output_at(comparison, replace(event, name=caller))
-        if around is None or around.tensor is None or not np.array_equal(around.tensor.sketch, output.tensor.sketch):
+        enclosing = _output_at(comparison, replace(event, name=caller))
+        if (
+            enclosing is None
+            or enclosing.tensor is None
+            or not np.array_equal(enclosing.tensor.sketch, output.tensor.sketch)
+        ):
             break
-        found.append(around)
+        found.append(enclosing)
         caller = _caller(comparison, caller)
     return found
 

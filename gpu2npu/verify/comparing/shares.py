@@ -101,7 +101,7 @@ def _card(name: str) -> tuple[str, int]:
 def _expected_of(
     rank: int, pieces: Mapping[int, Event], ranks: Sequence[Event | None]
 ) -> tuple[Event, Event | None] | None:
-    """What the pieces have a rank do, and what replaces the rank's own; None for what is not the rank's."""
+    """The event that the pieces have a rank do, and what replaces the rank's own; None for what is not the rank's."""
     whole = pieces.get(-1)
     if whole is not None:
         whole = replace(whole, name=_card(whole.name)[0])

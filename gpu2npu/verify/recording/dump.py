@@ -96,10 +96,10 @@ class Dump:
         return ".backward.".join(node.rsplit(".forward.", 1))
 
     def _parent_of(self, backward: str) -> str | None:
-        """The node around a backward pass: that of the module around the forward pass, if it has one."""
+        """The node outer a backward pass: that of the module outer the forward pass, if it has one."""
         parent = self._parents.get(".forward.".join(backward.rsplit(".backward.", 1)))
-        around = self._backward(parent) if parent else None
-        return around if around in self._data else None
+        outer = self._backward(parent) if parent else None
+        return outer if outer in self._data else None
 
     def _gradient(self, node: str, side: str, part: int, gradient: torch.Tensor) -> None:
         entry = self._data.setdefault(node, {"input": [], "output": []})

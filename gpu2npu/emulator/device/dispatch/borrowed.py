@@ -15,7 +15,7 @@ import torch
 from gpu2npu.emulator.device import generation, randomness
 from gpu2npu.emulator.device.dispatch.arguments import different_devices, gatherer, resize_out
 from gpu2npu.emulator.device.dispatch.cube import check_cube_dtypes, cube_operator
-from gpu2npu.emulator.device.dispatch.operator_errors import blame
+from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.dispatch.signature import Signature
 from gpu2npu.emulator.device.dispatch.tally import Kind, tally
 from gpu2npu.emulator.device.memory import storage_ops
@@ -47,7 +47,7 @@ def operator(signature: Signature) -> Operator:
         try:
             return compute(args, dict(kwargs))
         except Exception as error:
-            raise blame(error, signature.name, args, kwargs)  # noqa: B904
+            raise with_operator(error, signature.name, args, kwargs)  # noqa: B904
 
     def compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if strict:

@@ -13,7 +13,7 @@ from gpu2npu.emulator.device.dispatch.arguments import add_generator, fresh, gat
 from gpu2npu.emulator.device.dispatch.borrowed import warn_of_fallback
 from gpu2npu.emulator.device.dispatch.checks import Check, checker, refusal
 from gpu2npu.emulator.device.dispatch.cube import preparation
-from gpu2npu.emulator.device.dispatch.operator_errors import blame
+from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.dispatch.signature import Signature
 from gpu2npu.emulator.device.dispatch.tally import Kind, tally
 from gpu2npu.emulator.device.generation import restrained
@@ -65,9 +65,9 @@ def operator(signature: Signature, kernel: Kernel, direct: bool, otherwise: Oper
         except DeclinedError:
             return otherwise(*args, **kwargs)
         except _NUMPY_ERRORS as error:
-            raise blame(refusal(signature, args, kwargs) or error, signature.name, args, kwargs)  # noqa: B904
+            raise with_operator(refusal(signature, args, kwargs) or error, signature.name, args, kwargs)  # noqa: B904
         except Exception as error:
-            raise blame(error, signature.name, args, kwargs)  # noqa: B904
+            raise with_operator(error, signature.name, args, kwargs)  # noqa: B904
 
     return _warning(signature, run)
 
@@ -123,11 +123,11 @@ def _one_tensor(signature: Signature, kernel: Kernel, otherwise: Operator) -> Op
         except (NoArrayError, NotImplementedError):
             return otherwise(*args, **kwargs)  # type: ignore[no-any-return]
         except MemoryError as error:
-            raise blame(exhausted(error, index), signature.name, args, kwargs)  # noqa: B904
+            raise with_operator(exhausted(error, index), signature.name, args, kwargs)  # noqa: B904
         except _NUMPY_ERRORS as error:
-            raise blame(refusal(signature, args, kwargs) or error, signature.name, args, kwargs)  # noqa: B904
+            raise with_operator(refusal(signature, args, kwargs) or error, signature.name, args, kwargs)  # noqa: B904
         except Exception as error:
-            raise blame(error, signature.name, args, kwargs)  # noqa: B904
+            raise with_operator(error, signature.name, args, kwargs)  # noqa: B904
         entry[0] += 1
         entry[1] += perf_counter() - start
         return tensor

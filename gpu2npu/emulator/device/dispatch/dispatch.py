@@ -17,7 +17,7 @@ from torch._ops import OpOverload
 from gpu2npu.emulator import kernels, npu_ops
 from gpu2npu.emulator.device import lifecycle
 from gpu2npu.emulator.device.dispatch import borrowed, computed, signature
-from gpu2npu.emulator.device.dispatch.operator_errors import blame
+from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.memory import storage_ops
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES
 from gpu2npu.emulator.kernels import promotion
@@ -42,7 +42,9 @@ def install() -> None:
     """Register everything but the kernels, which wait for the first npu tensor."""
     promotion.follow_default(lambda: NUMPY_DTYPES[torch.get_default_dtype()])
     for name, function in storage_ops.OWN.items():
-        _aten.impl(name, _initializing(name, function) if name in _ALLOCATING else _blamed(name, function), _KEY)
+        _aten.impl(
+            name, _initializing(name, function) if name in _ALLOCATING else _naming_operator(name, function), _KEY
+        )
     for name in _CARRY_BITS:
         for bit in ("Conjugate", "Negative"):
             _aten.impl(name, torch.library.fallthrough_kernel, bit)
@@ -60,18 +62,18 @@ def _initializing(name: str, allocate: Callable[..., Any]) -> Callable[..., Any]
         try:
             return allocate(*args, **kwargs)
         except Exception as error:
-            raise blame(error, f"aten::{name}", args, kwargs)  # noqa: B904
+            raise with_operator(error, f"aten::{name}", args, kwargs)  # noqa: B904
 
     return run
 
 
-def _blamed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _naming_operator(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            raise blame(error, f"aten::{name}", args, kwargs)  # noqa: B904
+            raise with_operator(error, f"aten::{name}", args, kwargs)  # noqa: B904
 
     return run
 

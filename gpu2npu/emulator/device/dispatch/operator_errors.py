@@ -17,7 +17,7 @@ class OperatorError(RuntimeError):
     """The arguments of an operator, as the cause of its error in tracebacks of Python 3.10, which has no notes."""
 
 
-def blame(error: Exception, operator: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Exception:
+def with_operator(error: Exception, operator: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Exception:
     """The error, with a note below its message that names the operator and the dtypes, shapes and devices it got.
 
     The message itself stays torch's; where host memory ran out, it is that of the NPU, which lives there. An error that

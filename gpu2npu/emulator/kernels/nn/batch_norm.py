@@ -45,10 +45,10 @@ def batch_statistics(x: Array) -> tuple[Array, Array]:
     """Mean and biased variance of each channel."""
     count = x.size / x.shape[1] if x.size else np.float64(0)
     mean = _channel_sum(x, lambda part: x[part]) / count
-    around = per_channel(mean.astype(x.dtype), x.ndim)
+    centre = per_channel(mean.astype(x.dtype), x.ndim)
 
     def squares(part: slice) -> Array:
-        deviation = np.subtract(x[part], around)
+        deviation = np.subtract(x[part], centre)
         return np.multiply(deviation, deviation, out=deviation)
 
     return mean.astype(x.dtype), (_channel_sum(x, squares) / count).astype(x.dtype)
@@ -225,8 +225,8 @@ def batch_norm_backward(
         assert running_mean is not None and running_var is not None
         mean, invstd = wide(running_mean), 1 / np.sqrt(wide(running_var) + kind(eps))
     grad_bias = _channel_sum(g, lambda part: g[part]).astype(x.dtype)
-    around = per_channel(mean, x.ndim)
-    grad_weight = _channel_sum(x, lambda part: g[part] * np.subtract(x[part], around)).astype(x.dtype) * invstd
+    centre = per_channel(mean, x.ndim)
+    grad_weight = _channel_sum(x, lambda part: g[part] * np.subtract(x[part], centre)).astype(x.dtype) * invstd
     grad_input = None
     if output_mask[0]:
         scale = per_channel(invstd if weight is None else invstd * wide(weight), x.ndim)
@@ -238,7 +238,7 @@ def batch_norm_backward(
             if not train:
                 np.multiply(g[part], scale, out=gradient[part])
                 return
-            centred = np.subtract(x[part], around)
+            centred = np.subtract(x[part], centre)
             centred *= slope
             centred += offset
             np.subtract(g[part], centred, out=gradient[part])

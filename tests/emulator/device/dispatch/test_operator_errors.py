@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gpu2npu.emulator.device.dispatch import dispatch
-from gpu2npu.emulator.device.dispatch.operator_errors import OperatorError, blame
+from gpu2npu.emulator.device.dispatch.operator_errors import OperatorError, with_operator
 from gpu2npu.emulator.device.memory import memory
 from gpu2npu.emulator.launch import emulating
 
@@ -125,7 +125,7 @@ def test_python_without_notes_tells_it_as_the_cause():
     class Noteless(Exception):  # noqa: N818
         add_note = property()
 
-    text = "".join(traceback.format_exception(blame(Noteless("message"), "aten::mm", (A,), {"alpha": 2})))
+    text = "".join(traceback.format_exception(with_operator(Noteless("message"), "aten::mm", (A,), {"alpha": 2})))
     assert f"{OperatorError.__name__}: raised by the operator aten::mm(float32[2, 3] on cpu, alpha=2)" in text
     assert "Noteless: message" in text
 

@@ -1,0 +1,46 @@
+"""The rules of the house: each violation is found, and good code has none."""
+
+from pathlib import Path
+
+import pytest
+
+from tools import house
+
+
+def found(package: Path, text: str, name: str = "module.py") -> list[str]:
+    (package / name).write_text(text, encoding="utf-8")
+    return [violation.removeprefix(f"{package}/") for violation in house.violations(package)]
+
+
+@pytest.mark.parametrize(
+    ("text", "violation"),
+    [
+        ("def tell_user(): ...\n", "module.py:1: 'tell_user': write report for 'tell'"),
+        ("class FileManager: ...\n", "module.py:1: 'FileManager': write what it does for 'Manager'"),
+        ("def f(wish): ...\n", "module.py:1: 'wish': write request, choice, settings for 'wish'"),
+        ("x = 1\ntold = 2\n", "module.py:2: 'told': write reported for 'told'"),
+        (
+            'def f():\n    """Whether it is so."""\n',
+            "module.py:1: a docstring begins with a verb or a noun phrase, not with 'Whether'",
+        ),
+        ("\n" * 441, "module.py:441: a module has at most 440 lines"),
+    ],
+)
+def test_a_violation_is_found(tmp_path: Path, text: str, violation: str) -> None:
+    assert found(tmp_path, text) == [violation]
+
+
+def test_a_module_of_a_poor_name_is_found(tmp_path: Path) -> None:
+    assert found(tmp_path, "", "utils.py") == ["utils.py:1: 'utils': write what is in it for 'utils'"]
+
+
+def test_a_full_folder_is_found(tmp_path: Path) -> None:
+    for number in range(23):
+        (tmp_path / f"m{number}.py").touch()
+    assert list(house.violations(tmp_path)) == [
+        f"{tmp_path}:1: 23 modules; a folder has at most 22: make packages of them"
+    ]
+
+
+def test_good_code_has_none(tmp_path: Path) -> None:
+    assert found(tmp_path, '"""Files of a tree."""\n\n\ndef stolen(untold_story):\n    """Return it."""\n') == []

@@ -1,0 +1,97 @@
+"""The rules of the house that no other linter has: sizes of folders and modules, names, and how docstrings begin.
+
+`python -m tools.house` prints each violation as FILE:LINE: SENTENCE, and exits with 1 if there is one.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+MOST_MODULES = 22
+MOST_LINES = 440
+# Words that say nothing to a reader who does not know this code, with what to write instead.
+POOR_WORDS = {
+    "blame": "the error or the cause",
+    "deeds": "actions",
+    "doubt": "uncertain, or a finding",
+    "gathered": "collected, or what was collected",
+    "helper": "what it does",
+    "helpers": "what they do",
+    "manager": "what it does",
+    "tell": "report",
+    "told": "reported",
+    "utils": "what is in it",
+    "wish": "request, choice, settings",
+}
+_QUESTION = re.compile(r"(Whether|What|How)\b")
+_PARTS = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])")
+_FOREIGN = ("emulator/site/", "codemods/templates/", "analysis/dynamic_shape_runtime/")  # names of others' APIs
+
+
+def main() -> int:
+    """Print the violations in the package, and return the exit code."""
+    package = ROOT / "gpu2npu"
+    found = sorted(violations(package))
+    for violation in found:
+        print(violation)
+    return 1 if found else 0
+
+
+def violations(package: Path) -> Iterator[str]:
+    """Yield the violations in a package: a line of text for each."""
+    files = sorted(package.rglob("*.py"))
+    yield from _full_folders(files)
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        lines = text.count("\n")
+        if lines > MOST_LINES:
+            yield f"{file}:{lines}: a module has at most {MOST_LINES} lines"
+        if file.relative_to(package).as_posix().startswith(_FOREIGN):
+            continue
+        tree = ast.parse(text)
+        yield from (f"{file}:{line}: {sentence}" for line, sentence in _names(file.stem, tree))
+        yield from (f"{file}:{line}: {sentence}" for line, sentence in _docstrings(tree))
+
+
+def _full_folders(files: list[Path]) -> Iterator[str]:
+    counts = Counter(file.parent for file in files if file.name != "__init__.py")
+    for folder, count in counts.items():
+        if count > MOST_MODULES:
+            yield f"{folder}:1: {count} modules; a folder has at most {MOST_MODULES}: make packages of them"
+
+
+def _names(module: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The line and the advice for each definition whose name has a poor word."""
+    for line, name in ((1, module), *_defined(tree)):
+        for word in _PARTS.split(name):
+            if word.lower() in POOR_WORDS:
+                yield line, f"'{name}': write {POOR_WORDS[word.lower()]} for '{word}'"
+
+
+def _defined(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+
+
+def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            text = ast.get_docstring(node)
+            if text is not None and _QUESTION.match(text):
+                line = getattr(node, "lineno", 1)
+                yield line, f"a docstring begins with a verb or a noun phrase, not with '{text.split()[0]}'"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
