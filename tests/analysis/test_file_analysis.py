@@ -162,3 +162,19 @@ def test_an_api_and_its_limit_are_one_finding() -> None:
 @pytest.mark.parametrize("member", ["float32.get", "bool.items", "int8.keys"])
 def test_members_of_dtypes_are_no_apis(member: str) -> None:
     assert rules(f"import torch\ntorch.{member}(1)\n".encode()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_limited"),
+    [
+        ("torch.nn.LSTM(3, 4, proj_size=2)", True),
+        ("torch.nn.LSTM(3, 4, proj_size=0)", False),
+        ("class N:\n    def f(self, p=0):\n        return torch.nn.LSTM(3, 4, proj_size=p)", False),
+        ("class N:\n    def f(self, *, p=2):\n        return torch.nn.LSTM(3, 4, proj_size=p)", True),
+        ("class N:\n    def f(self, p):\n        return torch.nn.LSTM(3, 4, proj_size=p)", False),
+        ("class N:\n    def f(self):\n        return torch.nn.LSTM(3, 4, proj_size=self.p)", False),
+        ("def f():\n    p = 2\n    return torch.nn.LSTM(3, 4, proj_size=p)", True),
+    ],
+)
+def test_a_limit_of_arguments_holds_where_the_text_says_the_value(text: str, is_limited: bool) -> None:
+    assert [rule for rule, *_ in rules(f"import torch\n{text}\n".encode())] == ["npu-limit"] * is_limited

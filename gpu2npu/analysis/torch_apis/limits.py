@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword, values_of
 from gpu2npu.analysis.torch_apis.calls import message
-from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.scopes import Parameter, Scope
+from gpu2npu.python.tree.syntax import defaults
 from gpu2npu.records import Finding, FindingKind, Severity
 from gpu2npu.rulebook.in_code import NPU_LIMIT
 from gpu2npu.support.limits import DEFAULT_CHIP, DIFFERS, IGNORED, NOT_LISTED, Given, Limit, limit, limited_names
@@ -51,6 +52,8 @@ _POSITIONS = {
     "torch.autocast": {0: "device_type", 1: "dtype"},
     "torch.amp.autocast": {0: "device_type", 1: "dtype"},
 }
+# A device that the text does not say is taken for the NPU.
+_TAKEN_AS_WRITTEN = frozenset({"device_type"})
 _DEPTH = 4
 _MODULE = "torch.nn.Module"
 _PRODUCT = "torch.Tensor.__matmul__"
@@ -129,8 +132,29 @@ def _given(api: str, call: ast.Call, scope: Scope, code: Code) -> Given:
     if isinstance(call.func, ast.Attribute):
         operands.append(call.func.value)
     dtypes = [*stated, *(_dtype(each, scope, code, _DEPTH) for each in operands)]
-    texts = {name: code.qualified(value, scope) or ast.unparse(value) for name, value in named.items()}
-    return Given(tuple(each for each in dtypes if each), devices=("npu",), arguments=texts)
+    texts = {name: _written(name, value, scope, code) for name, value in named.items()}
+    known = {name: text for name, text in texts.items() if text is not None}
+    return Given(tuple(each for each in dtypes if each), devices=("npu",), arguments=known)
+
+
+def _written(name: str, value: ast.expr, scope: Scope, code: Code) -> str | None:
+    """The text of an argument; for a parameter that of its default, and None where the text does not say the value."""
+    qualified = code.qualified(value, scope)
+    if qualified is not None or name in _TAKEN_AS_WRITTEN or not isinstance(value, ast.Name | ast.Attribute):
+        return qualified or ast.unparse(value)
+    stated = _stated(value.id, scope) if isinstance(value, ast.Name) else None
+    return ast.unparse(stated) if stated is not None else None
+
+
+def _stated(name: str, scope: Scope) -> ast.expr | None:
+    """The expression that a name is given, where it has one assignment or is a parameter with a default."""
+    found = scope.lookup(name)
+    if found is None or len(found[1]) != 1:
+        return None
+    binding, function = found[1][0], found[0].node
+    if isinstance(binding, Parameter) and isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        return next((default for parameter, default in defaults(function) if parameter is binding.node), None)
+    return scope.only_value(name)
 
 
 def _dtype(node: ast.expr, scope: Scope, code: Code, depth: int) -> str | None:

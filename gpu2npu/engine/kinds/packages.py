@@ -58,7 +58,7 @@ class Packages:
         self.file = names.file
         self.table = table
         self.matches = matches
-        self.reported: set[tuple[str, FindingKind]] = set()
+        self.reported: set[tuple[str, FindingKind, str]] = set()
 
     def statement(self, node: Import) -> bool:
         """Judge an import statement; gives whether it is taken out as a whole."""
@@ -144,8 +144,10 @@ class Packages:
         kind, message, severity, advice = report.kind, report.message, report.severity, ""
         if kind is not FindingKind.REVIEW and self.is_optional(inside):
             kind, message, severity, advice = FindingKind.REVIEW, f"{message} {_OPTIONAL}", Severity.NOTE, _OPTIONAL
-        if (rule.id, kind) not in self.reported:  # once a file says it
-            self.reported.add((rule.id, kind))
+        several = isinstance(rule.match, ImportMatch) and rule.match.is_ending
+        said = (rule.id, kind, module if several else "")
+        if said not in self.reported:  # once a file says it
+            self.reported.add(said)
             place = self.file.bounds(node)
             self.matches.found.append(Found(place, rule.id, kind, module, message, severity, advice))
 

@@ -42,6 +42,11 @@ class ImportMatch(Match):
     }
 
     @property
+    def is_ending(self) -> bool:
+        """Return whether it is for modules of many packages, by how their names end."""
+        return self.module.startswith("*")
+
+    @property
     def evidence(self) -> Evidence:
         ending = self.module.removeprefix("*")
         return Evidence(self.module) if ending == self.module else Evidence(pattern=rf"{ending}\b")
@@ -53,7 +58,7 @@ class ImportMatch(Match):
     @property
     def text(self) -> str:
         names = f", installed as {listed(self.distributions)}" if self.distributions else ""
-        if self.module.startswith("*"):
+        if self.is_ending:
             return f"imports of modules `{self.module}` that the project does not have in Python{names}"
         return f"imports of `{self.module}` and of what is under it{names}"
 

@@ -154,3 +154,8 @@ def test_compiled_modules_are_known_by_their_ending(project, text: str, module: 
     }
     found = [(finding.rule, finding.api) for finding in project(files)["lib/nms.py"].findings]
     assert found == ([] if module is None else [("extension-cuda", module)])
+
+
+def test_each_compiled_module_of_a_file_is_reported(project) -> None:
+    text = "import nms_cuda\nfrom nms_cuda import forward\nimport roi_cuda\n"
+    assert [finding.api for finding in project({"a.py": text})["a.py"].findings] == ["nms_cuda", "roi_cuda"]
