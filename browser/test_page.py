@@ -15,7 +15,7 @@ from playwright.sync_api import sync_playwright
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 # A path, a call and a message that would be something else if they were not escaped.
-HOSTILE = "import torch\ntorch.cuda.get_device_capability('</script><script>document.title=\"broken\"</script>')\n"
+HOSTILE = "import torch\ntorch.cuda.check_error('</script><script>document.title=\"broken\"</script>')\n"
 PHONE = {"width": 375, "height": 700}
 
 

@@ -37,7 +37,8 @@ _OF_RULES = ("torch.cuda", "torch.backends.cuda", "torch.backends.cudnn", "torch
 _OTHER_DEVICES = ("torch.xpu", "torch.mps", "torch.hpu", "torch.mlu", "torch.musa", "torch.mtia", "torch.neuron",
     "torch.cpu", "torch.backends.mps", "torch.backends.mkldnn", "torch.backends.mkl", "torch.backends.nnpack",
     "torch.backends.openmp", "torch.backends.xnnpack", "torch.backends.cpu", "torch.sdaa", "torch.supa", "torch.gcu",
-    "torch.ops.hpu", "torch.ops.xpu", "torch.ops.torch_ipex", "torch.ops.torch_mlu", "torch.ops.sdaa")  # fmt: skip
+    "torch.ops.hpu", "torch.ops.xpu", "torch.ops.torch_ipex", "torch.ops.torch_mlu", "torch.ops.sdaa",
+    "torch.utils.hipify")  # fmt: skip
 # What works on files, processes and programs: that no table has a name of these says nothing.
 _OF_HOST = ("torch.multiprocessing", "torch.serialization", "torch.hub", "torch.utils.data", "torch.utils.hooks",
     "torch.fx", "torch.package", "torch.testing", "torch.futures", "torch.return_types", "torch.random",

@@ -54,6 +54,8 @@ _POSITIONS = {
 }
 # A device that the text does not say is taken for the NPU.
 _TAKEN_AS_WRITTEN = frozenset({"device_type"})
+# Nothing follows from these: PyTorch allows the result, or the documentation is silent.
+_UNREPORTED = (IGNORED, NOT_LISTED)
 _DEPTH = 4
 _MODULE = "torch.nn.Module"
 _PRODUCT = "torch.Tensor.__matmul__"
@@ -65,8 +67,8 @@ def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHI
     for node, api, given in _limited(code):
         for met, on in _met(api, given, version, chips):
             some = on if len(on) < len(chips) else []
-            severity = Severity.NOTE if met.outcome == IGNORED else Severity.CHANGE
-            found.append(Finding(code.file.span(node), NPU_LIMIT, _kind(met), api, _text(api, met, some), severity))
+            text = _text(api, met, some)
+            found.append(Finding(code.file.span(node), NPU_LIMIT, _kind(met), api, text, Severity.CHANGE))
     return sorted(set(found), key=lambda finding: (finding.span, finding.api))
 
 
@@ -86,14 +88,14 @@ def _met(api: str, given: Given, version: str, chips: Sequence[str]) -> list[tup
     found: dict[str, tuple[Limit, list[str]]] = {}
     for chip in chips:
         met = limit(api, given, version, chip)
-        if met is not None and met.outcome != NOT_LISTED:
+        if met is not None and met.outcome not in _UNREPORTED:
             found.setdefault(met.id, (met, []))[1].append(chip)
     return list(found.values())
 
 
 def _kind(met: Limit) -> FindingKind:
     """Leave what nobody can tell from the text, such as the device, for a person to look at."""
-    return FindingKind.REVIEW if met.outcome in (DIFFERS, IGNORED) or met.devices else FindingKind.UNSUPPORTED
+    return FindingKind.REVIEW if met.outcome == DIFFERS or met.devices else FindingKind.UNSUPPORTED
 
 
 def _text(api: str, met: Limit, chips: Sequence[str]) -> str:
