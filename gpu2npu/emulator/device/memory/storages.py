@@ -15,10 +15,12 @@ from gpu2npu.emulator.device.memory.storage_ops import empty
 from gpu2npu.emulator.device.tensor import adopt
 
 _PRIORITY = 15  # before torch's own entry for the backend (23), which needs an allocator written in C++
+# As torch_npu/__init__.py names them: https://gitee.com/ascend/pytorch
+_WITHOUT_TYPED_STORAGE = [torch.quint8, torch.quint4x2, torch.quint2x4, torch.qint32, torch.qint8]
 
 
 def install() -> None:
-    """Let `torch.UntypedStorage` and `torch.load` make npu storages."""
+    """Let `torch.UntypedStorage` and `torch.load` make npu storages, and give storages `npu()` and `is_npu`."""
     base = torch._C.StorageBase
 
     def new(cls: type, *args: Any, **kwargs: Any) -> Any:
@@ -35,6 +37,13 @@ def install() -> None:
         setattr(torch.UntypedStorage, name, _unshared(getattr(torch.UntypedStorage, name)))
     torch.UntypedStorage.resize_ = _resizing(torch.UntypedStorage.resize_)  # type: ignore[method-assign]
     torch.serialization.register_package(_PRIORITY, _tag, _restore)
+    torch.utils.generate_methods_for_privateuse1_backend(
+        for_tensor=False,
+        for_module=False,
+        for_packed_sequence=False,
+        for_storage=True,
+        unsupported_dtype=_WITHOUT_TYPED_STORAGE,
+    )
 
 
 def _unshared(share: Callable[..., Any]) -> Callable[..., Any]:

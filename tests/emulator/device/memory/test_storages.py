@@ -83,6 +83,23 @@ def test_storages():
     assert tensor.untyped_storage().data_ptr() == tensor.data_ptr() != 0
 
 
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_storages_move_to_an_npu():
+    stored = torch.arange(3.0).untyped_storage()
+    moved = stored.npu()
+    assert (moved.device, moved.is_npu, stored.is_npu) == (torch.device("npu:0"), True, False)
+    assert moved.tolist() == stored.tolist()
+    assert moved.npu() is moved
+    assert moved.npu(1).device == torch.device("npu:1")
+    typed = torch.TypedStorage(wrap_storage=stored, dtype=torch.float32, _internal=True)
+    assert (typed.npu().tolist(), typed.npu().is_npu) == ([0.0, 1.0, 2.0], True)
+    loaded = torch.load(saved(torch.ones(2)), map_location=lambda storage, location: storage.npu())
+    assert loaded.device == torch.device("npu:0")
+    quantized = torch.TypedStorage(wrap_storage=stored, dtype=torch.qint8, _internal=True)
+    with pytest.raises(RuntimeError, match=r"Cannot create npu storage as torch.qint8 dtype"):
+        quantized.npu()
+
+
 def test_sharing_between_processes_is_refused_in_clear_words():
     with pytest.raises(RuntimeError, match=r"shares no memory between processes: send tensor.cpu\(\)"):
         ForkingPickler.dumps(torch.ones(2, device="npu"))
