@@ -37,11 +37,9 @@ def test_example(rule: Rule, index: int, example: Example) -> None:
 
 @pytest.mark.parametrize("rule", RULEBOOK.rules, ids=lambda rule: rule.id)
 def test_every_rule_shows_what_it_does(rule: Rule) -> None:
-    changes = any(example.before != example.after for example in rule.examples)
-    reports = any(example.reports for example in rule.examples)
+    acts = any(example.before != example.after or example.reports for example in rule.examples)
     assert rule.why.endswith(".")
-    assert changes or not (rule.then.rename or rule.then.replace or rule.then.remove)
-    assert changes or reports or rule.then.trait is not None or rule.then.keep
+    assert acts or rule.then.trait is not None or rule.then.keep
 
 
 @pytest.mark.parametrize("path", RULE_FILES, ids=lambda path: path.name)
