@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpu2npu.rulebook.kinds import Match
-from gpu2npu.rulebook.rule import Example, Report, Rule, Then
+from gpu2npu.rulebook.rule import Addition, Example, Report, Rule, Then
 
 
 def encode_rule(rule: Rule) -> dict[str, Any]:
@@ -38,12 +38,16 @@ def _report(report: Report, match: Match) -> dict[str, Any]:
     return entry if usual else {"kind": entry["kind"], "severity": report.severity.value, "message": entry["message"]}
 
 
+def _addition(add: Addition) -> dict[str, str]:
+    return {add.what: add.code, **({"place": add.place} if add.what == "statement" else {})}
+
+
 def _then(then: Then, match: Match) -> dict[str, Any]:
     entry = _said(
         {
             "replace": then.replace,
             "remove": then.remove,
-            "add": {add.what: add.code, "place": add.place} if (add := then.add) is not None else None,
+            "add": _addition(then.add) if then.add is not None else None,
             "needs_target": then.needs_target,
             "values": dict(then.values),
             "imports": then.imports,

@@ -63,6 +63,7 @@ class CodeImports:
         self.moved: dict[Key, tuple[str, str, Imported, Rule]] = {}  # its new qualified and local names
         self.dropped: dict[Key, tuple[Rule, set[ast.AST]]] = {}
         self.uses: dict[Key, set[ast.AST]] = {}
+        self.spelling: set[Key] = set()  # aliases of modules that new code uses
 
     def plan(self, replacements: Sequence[Replacement], removed: Sequence[Matched]) -> None:
         """Find the from-imports that become those of the new names, since all uses of theirs are replaced."""
@@ -174,11 +175,25 @@ class CodeImports:
         if owner is not None:
             kept.add(chain(owner)[0])
             return self.file.code(owner) + name[len(self.names.qualified(owner, scope) or "") :]
+        alias = self._alias(name, scope)
+        if alias is not None:
+            return alias
         root = name.partition(".")[0]
         if scope.lookup(root) is not None and self.names.name(root, scope) != root:
             return None
         needs.append(import_of(root, rule.then.imports) if rule.then.imports is not None else parent(name))
         return name
+
+    def _alias(self, name: str, scope: Scope) -> str | None:
+        """A name by an `import a as b` of its module in the file, which then stays."""
+        for statement, _ in self.file.imports:
+            for module, local in ((each.name, each.asname) for each in statement.names):
+                if local is None or not isinstance(statement, ast.Import) or parent(name) != module:
+                    continue
+                if self.names.name(local, scope) == module:
+                    self.spelling.add(self._key(ast.Name(local), scope))
+                    return f"{local}.{leaf(name)}"
+        return None
 
     def _is_submodule(self, root: ast.expr, scope: Scope) -> bool:
         """Return whether a name is bound by `import a.b`, which loads that module alone."""
@@ -211,6 +226,8 @@ class CodeImports:
                 yield Edit(alias_name(self.file, binding.alias), leaf(target), rule.id, rule.why, whole)
         for key, (rule, dropped) in self.dropped.items():
             binding_ = self._import(key) if self.may_edit and key not in self.moved else None
+            if key in self.spelling:
+                continue
             if binding_ is not None and self.uses.get(key) == dropped and not self._may_be_taken(binding_):
                 yield self._unused(binding_, rule.id)
 

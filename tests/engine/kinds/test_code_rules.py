@@ -45,6 +45,14 @@ def text_of(result, before: str) -> str:
             "from lib.gpu import norm\nimport lib.npu\ny = lib.npu.norm(x, epsilon=1)\nz = norm\n",
         ),
         (
+            "import lib.npu as n\nfrom lib.gpu import norm\ny = norm(x, 1)\nn.other()\n",
+            "import lib.npu as n\nfrom lib.npu import norm\ny = norm(x, epsilon=1)\nn.other()\n",
+        ),
+        (
+            "import lib.npu as n\nfrom lib.gpu import norm, a\na(norm(x, 1))\n",
+            "import lib.npu as n\nfrom lib.gpu import a\na(n.norm(x, epsilon=1))\n",
+        ),
+        (
             "from lib.gpu import norm\ny = norm(norm(x, 1), eps=f(2), out=o)\n",
             "from lib.npu import norm\ny = norm(norm(x, epsilon=1), epsilon=f(2), out=o)\n",
         ),
