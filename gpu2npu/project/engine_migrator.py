@@ -82,19 +82,37 @@ class EngineMigrator:
             whole = load_rulebook(rules.files)
             check_user_examples(whole)
             rulebook = without_own(select_rules(whole, rules.only, rules.skip), sources, root.name)
-            wanted = replace(codemods, data_parallel=any(rule.id == "data-parallel" for rule in rulebook.rules))
+            wanted = _wanted(codemods, rulebook)
             facts = _facts(rules, rulebook, version, wanted)
             found = kept.get(facts) if kept is not None else None
             if found is not None:
                 context = _context(found, version, root, sources)
                 return cls(rulebook, context, found.plan)
-            context = scan_project(sources, rulebook, version, _Reader(root), root)
-            plan = plan_codemods(sources, context, wanted, spread)
+            migrator = cls.of(rulebook, version, root, sources, codemods, spread)
+            context, plan = migrator.context, migrator.plan
             if kept is not None and not plan.failures:  # time or memory may have run out
                 kept.put(facts, ProjectFacts(context.own_members, context.taken_names, plan, context.parameters))
-            return cls(rulebook, context, plan)
+            return migrator
         except (RuleError, CodemodError) as error:
             raise UsageError(str(error)) from error
+
+    @classmethod
+    def of(
+        cls,
+        rulebook: Rulebook,
+        version: str,
+        root: Path,
+        sources: Mapping[str, bytes],
+        codemods: CodemodChoice = DEFAULT_CHOICE,
+        spread: Spread = map,
+    ) -> EngineMigrator:
+        """Collect what rules that are loaded need to know of the whole project. Raises CodemodError."""
+        context = scan_project(sources, rulebook, version, _Reader(root), root)
+        return cls(rulebook, context, plan_codemods(sources, context, _wanted(codemods, rulebook), spread))
+
+
+def _wanted(codemods: CodemodChoice, rulebook: Rulebook) -> CodemodChoice:
+    return replace(codemods, data_parallel=any(rule.id == "data-parallel" for rule in rulebook.rules))
 
 
 def _facts(rules: RuleChoice, rulebook: Rulebook, version: str, codemods: CodemodChoice) -> tuple[object, ...]:

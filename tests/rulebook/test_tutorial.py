@@ -16,7 +16,9 @@ import pytest
 from gpu2npu.cli.main import main
 from gpu2npu.rulebook.schema import schema
 
-PAGE = Path(__file__).parents[2] / "docs" / "writing-rules.md"
+DOCS = Path(__file__).parents[2] / "docs"
+# The pages, with the numbers of commands and files that they have.
+PAGES = {"writing-rules.md": (11, 5), "learning-rules.md": (2, 4)}
 BLOCK = re.compile(
     r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -50,10 +52,11 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> I
         signal.signal(number, handler)
 
 
-def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[[str], str]) -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[[str], str], page: str) -> None:
     monkeypatch.chdir(tmp_path)
     ran, written = 0, 0
-    for block in BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
+    for block in BLOCK.finditer((DOCS / page).read_text(encoding="utf-8")):
         if block["file"]:
             path = tmp_path / block["file"]
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,11 +66,17 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Call
             for command, output in commands(block["body"]):
                 assert (command, run(command)) == (command, output)
                 ran += 1
-    assert (ran, written) == (11, 5)
+    assert (ran, written) == PAGES[page]
+
+
+def test_the_chinese_page_shows_the_same() -> None:
+    shown = [BLOCK.findall((DOCS / f"learning-rules{language}.md").read_text("utf-8")) for language in ("", ".zh-CN")]
+    assert shown[0] == shown[1]
+    assert len(shown[0]) == 6
 
 
 def test_it_names_every_kind_of_match_and_every_action() -> None:
-    text = PAGE.read_text(encoding="utf-8")
+    text = (DOCS / "writing-rules.md").read_text(encoding="utf-8")
     definitions = schema()["$defs"]
     kinds = {key for choice in definitions["match"]["oneOf"] for key in choice["properties"]}
     assert [word for word in (*kinds, *definitions["then"]["properties"]) if f'"{word}":' not in text] == []

@@ -40,6 +40,11 @@ def new(rule_id: str, output: Path | None, kind: str) -> None:
     if output is None:
         click.echo(text, nl=False)
         return
+    write_rules(output, text)
+
+
+def write_rules(output: Path, text: str) -> None:
+    """Write a new rule file, and the schema beside it unless it is there. Raises UsageError if the file exists."""
     _write(output, text)
     click.echo(f"Wrote {output}.")
     schema_copy = output.parent / SCHEMA_NAME

@@ -23,7 +23,7 @@ class Instances:
     def is_one(self, node: ast.expr, scope: Scope, wanted: str) -> bool | None:
         """Return whether the value of an expression is an object of the class with a qualified name, or of a class of
         the project that derives from it; None where nothing tells."""
-        classes = set(self._classes(node, scope))
+        classes = set(self.classes(node, scope))
         if wanted in classes:
             return True
         types = self.types.of(node, scope)
@@ -33,7 +33,7 @@ class Instances:
         is_known = bool(own or classes) or (bool(types) and UNKNOWN not in types and OTHER not in types)
         return False if is_known or types == {OTHER} else None
 
-    def _classes(self, node: ast.expr, scope: Scope) -> Iterator[str]:
+    def classes(self, node: ast.expr, scope: Scope) -> Iterator[str]:
         """The qualified names of the classes that a call, an assignment or an annotation gives."""
         for callee in self.names.callees(node, scope):
             if callee.rpartition(".")[2][:1].isupper():

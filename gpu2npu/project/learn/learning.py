@@ -1,0 +1,100 @@
+"""Learning rules from a project before and after a migration by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gpu2npu.engine.torch_library import torch_project
+from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
+from gpu2npu.project.errors import UsageError
+from gpu2npu.project.learn.configurations import configuration_differences
+from gpu2npu.project.learn.observed import Observed
+from gpu2npu.project.learn.proof import Difference, Texts, amount, differences, migrated
+from gpu2npu.project.learn.proposals import Proposal, candidates, with_examples, with_proposals
+from gpu2npu.project.learn.python import python_differences
+from gpu2npu.project.request import Request
+from gpu2npu.project.tree.discovery import discover
+from gpu2npu.project.tree.mirror import read_files
+from gpu2npu.rulebook import Rulebook, load_rulebook
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The rules that are proposed, and what they come to.
+
+    `by_hand` is the number of lines in which the two versions differ, `without` how many of them the rules that were
+    there before leave. `left` are the places where the result with the proposed rules and the version after differ,
+    `unpaired` the files that only one version has.
+    """
+
+    proposals: tuple[Proposal, ...]
+    by_hand: int
+    without: int
+    left: tuple[Difference, ...]
+    unpaired: tuple[str, ...]
+
+
+def learn_rules(before: Path, after: Path, version: str, known: Sequence[Path] = ()) -> Learned:
+    """Propose rules for what a migration by hand made of a project, beside the built-in ones and those of some files.
+
+    A rule is proposed only if without it more lines differ from the version after.
+
+    Raises:
+        UsageError: A folder cannot be read.
+        RuleError: A known rule file cannot be used.
+    """
+    old, new = _texts(before), _texts(after)
+    known_rules = load_rulebook(known)
+    request = Request(before, version, jobs=1)
+    without = differences(migrated(request, old, known_rules), new)
+    found = list(candidates(_observed(old, new), known_rules)) if without else []
+    proposals = with_examples(found, known_rules, version)
+    kept = with_examples(_of_use(request, old, new, proposals, known_rules), known_rules, version)
+    left = differences(migrated(request, old, with_proposals(known_rules, kept)), new)
+    unpaired = tuple(sorted(old.keys() ^ new.keys()))
+    return Learned(kept, amount(differences(old, new)), amount(without), tuple(left), unpaired)
+
+
+def _of_use(
+    request: Request, old: Texts, new: Texts, proposals: Sequence[Proposal], known: Rulebook
+) -> Sequence[Proposal]:
+    """The proposals without which more lines differ from the version after; asked from the last to the first."""
+    result = migrated(request, old, with_proposals(known, proposals))
+    unconcerned = tuple(path for path, text in result.items() if old[path] == text == new.get(path))
+    request = replace(request, exclude=unconcerned)
+    least = amount(differences(result, new))
+    for proposal in reversed(proposals):
+        others = [each for each in proposals if each is not proposal]
+        differing = amount(differences(migrated(request, old, with_proposals(known, others)), new))
+        if differing <= least:
+            least, proposals = differing, others
+    return proposals
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    """The files of a project that rules are for, as texts."""
+    if not folder.is_dir():
+        raise UsageError(f"'{folder}' is not a folder; give those of the project before and after its migration.")
+    tree = discover(folder)
+    contents, _ = read_files(folder, (*tree.python, *tree.others))
+    texts = {}
+    for path, content in contents.items():
+        if kind_of(path, content[:HEAD_BYTES]) is not None:
+            try:
+                texts[path] = content.decode()
+            except UnicodeDecodeError:
+                continue
+    return texts
+
+
+def _observed(old: Texts, new: Texts) -> Iterator[Observed]:
+    before, after = (torch_project({path: text.encode() for path, text in texts.items()}) for texts in (old, new))
+    for path in sorted(old.keys() & new.keys()):
+        if path.endswith(".py"):
+            names, others = before.names(path), after.names(path)
+            if names is not None and others is not None:
+                yield from python_differences(names, others)
+        elif old[path] != new[path]:
+            yield from configuration_differences(path, old[path], new[path])

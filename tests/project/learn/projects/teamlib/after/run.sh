@@ -1,0 +1,3 @@
+#!/bin/bash
+export TEAM_NPU_POOL=4
+python train.py --device npu
