@@ -25,6 +25,7 @@ from gpu2npu.project.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
     from gpu2npu.codemods.choice import CodemodChoice
+    from gpu2npu.project.request import Request
 
 EXIT_USAGE = 2
 EXIT_BUG = 70  # EX_SOFTWARE in sysexits.h
@@ -53,6 +54,7 @@ Examples:
   gpu2npu -i resnet -o migrated -v 2.1.0          migrate the folder resnet into migrated/resnet_msft
   gpu2npu -i resnet -v 2.1.0 --diff | less        see the changes first, write nothing
   gpu2npu -i train.py -o migrated -v 2.1.0 -r my_rules.json
+  gpu2npu -r my_rules.json --watch resnet         save a rule, see the diff
   gpu2npu -i resnet -o migrated -v 2.1.0 --skip-rules nccl-string,data-parallel
   gpu2npu -i resnet -o migrated -v 2.1.0 -s -sim -a model
                                                   the NPU from DEVICE_ID, equivalents, mixed precision
@@ -154,6 +156,12 @@ Exit codes:
 )
 @click.option("--diff", is_flag=True, help="Print the changes as a unified diff and write nothing; needs no -o.")
 @click.option(
+    "--watch",
+    type=click.Path(path_type=Path),
+    metavar="SRC",
+    help="Print the changes to SRC, and again whenever a file of it or a rule file is saved; needs neither -i nor -o.",
+)
+@click.option(
     "-j",
     "--jobs",
     type=click.IntRange(min=1),
@@ -200,17 +208,7 @@ def carry_out(
     `command` is what run_distributed_npu.sh is to start, if that is known. `choose_codemods` says, for the source,
     which structural rewrites a mode asks for besides.
     """
-    source, output, diff = options["source"], options["output"], options["diff"]
-    if source is None:
-        raise click.UsageError("The option -i/--input is missing: give the project's folder or .py file.")
-    if output is None and not diff:
-        raise click.UsageError(
-            "The option -o/--output is missing: give the folder to write to, or --diff to write nothing."
-        )
-    if command and diff:
-        raise click.UsageError("The command after -- is for run_distributed_npu.sh, and --diff writes nothing.")
-
-    from gpu2npu.cli.migrate import migrate, show_diff
+    source, output, diff = _places(options, command)
     from gpu2npu.project.config import read_config, with_config
     from gpu2npu.project.request import Request
 
@@ -230,11 +228,7 @@ def carry_out(
         torch_npu=options["torch_npu"] or "",
         file_timeout=options["file_timeout"],
     )
-    request = with_config(request, read_config(source))
-    if not request.version:
-        raise click.UsageError(
-            "The option -v/--version is missing: give the PyTorch version the project is written for."
-        )
+    request = _with_version(with_config(request, read_config(source)), is_watched=options["watch"] is not None)
     codemods = replace(
         choose_codemods(source) if choose_codemods is not None else request.codemods,
         specify_device=options["specify_device"],
@@ -245,13 +239,56 @@ def carry_out(
     started = ("python", codemods.main) if codemods.main is not None else ()
     request = replace(request, codemods=codemods, command=command or started)
     try:
-        return show_diff(request, options["quiet"]) if diff else migrate(request, options["quiet"])
+        return _command(options)(request, options["quiet"])
     except (UsageError, OutputError, BrokenPipeError):
         raise
     except Exception as error:
         if _is_of_stdout(error):
             raise
         raise _BugError(error, traceback_wanted=request.log_level == "debug") from error
+
+
+def _places(options: Mapping[str, Any], command: tuple[str, ...]) -> tuple[Path, Path | None, bool]:
+    """The source, where to write, and whether nothing is written. Raises click.UsageError."""
+    source, output, watched = options["source"], options["output"], options["watch"]
+    diff = options["diff"] or watched is not None
+    if watched is not None and (source is not None or output is not None):
+        raise click.UsageError("The option --watch takes the project itself and writes nothing: leave out -i and -o.")
+    source = source if watched is None else watched
+    if source is None:
+        raise click.UsageError("The option -i/--input is missing: give the project's folder or .py file.")
+    if output is None and not diff:
+        raise click.UsageError(
+            "The option -o/--output is missing: give the folder to write to, or --diff to write nothing."
+        )
+    if command and diff:
+        option = "--diff" if watched is None else "--watch"
+        raise click.UsageError(f"The command after -- is for run_distributed_npu.sh, and {option} writes nothing.")
+    return source, output, diff
+
+
+def _with_version(request: Request, *, is_watched: bool) -> Request:
+    """A request that has a version; rules that are tried are for the oldest, as their examples. Raises
+    click.UsageError."""
+    if request.version:
+        return request
+    if not is_watched:
+        raise click.UsageError(
+            "The option -v/--version is missing: give the PyTorch version the project is written for."
+        )
+    from gpu2npu.support.releases import RELEASES
+
+    return replace(request, version=RELEASES[0])
+
+
+def _command(options: Mapping[str, Any]) -> Callable[[Request, bool], int]:
+    """The function that does what the options ask for; it returns the exit code."""
+    from gpu2npu.cli.migrate import migrate, show_diff
+    from gpu2npu.cli.watch import watch
+
+    if options["watch"] is not None:
+        return watch
+    return show_diff if options["diff"] else migrate
 
 
 def _ids(lists: Sequence[str]) -> tuple[str, ...]:
