@@ -13,6 +13,7 @@ class EndedBySignal(BaseException):
 
     def __init__(self, number: int) -> None:
         super().__init__("Interrupted." if number == signal.SIGINT else f"Ended by {signal.Signals(number).name}.")
+        self.number = number
         self.exit_code = 128 + number  # as shells have it
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 import click
 
 from gpu2npu.cli.migrate import show_diff
+from gpu2npu.cli.signals import EndedBySignal
 from gpu2npu.project.config import CONFIG_NAME
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.request import Request, check_request
@@ -30,6 +32,10 @@ def watch(request: Request, quiet: bool, pause: Callable[[float], None] = time.s
             seen = show_if_saved(request, quiet, seen)
             pause(max(_SECONDS, _REST * (time.perf_counter() - started)))
     except KeyboardInterrupt:
+        return 0
+    except EndedBySignal as ended:
+        if ended.number != signal.SIGINT:
+            raise
         return 0
 
 

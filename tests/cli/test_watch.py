@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpu2npu.cli.main import main
+from gpu2npu.cli.signals import EndedBySignal
 from gpu2npu.cli.watch import show_if_saved, watch
 from gpu2npu.project.request import Request
 
@@ -34,7 +35,7 @@ def request_(tmp_path: Path) -> Request:
 
 @pytest.fixture(autouse=True)
 def signals_restored() -> Iterator[None]:
-    saved = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    saved = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     yield
     for number, handler in saved.items():
         signal.signal(number, handler)
@@ -77,13 +78,16 @@ def test_a_rule_file_that_is_wrong_is_said_and_does_not_end_it(
     assert b"+lib.npu.run(1)" in capfdbinary.readouterr().out
 
 
-def test_it_waits_between_looks_and_ends_at_ctrl_c(request_: Request, added: Callable[[], list[str]]) -> None:
+@pytest.mark.parametrize("ctrl_c", [KeyboardInterrupt(), EndedBySignal(signal.SIGINT)], ids=repr)
+def test_it_waits_between_looks_and_ends_at_ctrl_c(
+    request_: Request, added: Callable[[], list[str]], ctrl_c: BaseException
+) -> None:
     waited: list[float] = []
 
     def pause(seconds: float) -> None:
         waited.append(seconds)
         if len(waited) == 3:
-            raise KeyboardInterrupt
+            raise ctrl_c
         (request_.source / "a.py").write_text(SOURCE + "#\n" * len(waited), encoding="utf-8")
 
     assert watch(request_, True, pause) == 0
