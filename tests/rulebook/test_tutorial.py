@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import shlex
 import signal
@@ -73,6 +74,15 @@ def test_the_chinese_page_shows_the_same() -> None:
     shown = [BLOCK.findall((DOCS / f"learning-rules{language}.md").read_text("utf-8")) for language in ("", ".zh-CN")]
     assert shown[0] == shown[1]
     assert len(shown[0]) == 6
+
+
+def test_the_table_of_what_can_be_said_leads_to_every_rule() -> None:
+    text = (DOCS / "writing-rules.md").read_text(encoding="utf-8")
+    rules = next(block["body"] for block in BLOCK.finditer(text) if block["file"] == "more_rules.json")
+    table = text.partition("| to say | look at |")[2].partition("\n\n")[0].splitlines()[2:]
+    named = [set(re.findall(r"`([\w-]+)`", row.rpartition(" | ")[2])) for row in table]
+    assert (len(named), set.union(*named)) == (18, {rule["id"] for rule in json.loads(rules)["rules"]})
+    assert all(named)
 
 
 def test_it_names_every_kind_of_match_and_every_action() -> None:

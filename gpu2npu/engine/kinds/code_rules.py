@@ -166,10 +166,10 @@ class CodeRules:
         return Edit(self.file.bounds(matched.node), code, rule.id, rule.why, needs=names.needs)
 
     def _code(self, rule: Rule, matched: Matched, new: CodePattern, spelled: dict[str, str]) -> tuple[Code, ...] | None:
-        """The new code; None where it would lose a comment or something that runs, or run it twice."""
+        """The new code; None where it would lose a comment, or run something more or less often."""
         assert isinstance(rule.match, CodeMatch)
-        node, kept = matched.node, new.metavariables
-        lost = [value for name, value in matched.values.items() if name not in kept] + matched.ignored
+        node, old, kept = matched.node, rule.match.pattern.metavariables, new.metavariables
+        lost = [value for name, value in matched.values.items() if kept[name] < old[name]] + matched.ignored
         lost += [] if new.has_rest else matched.rest
         if _new_keywords(rule) and any(isinstance(each, ast.keyword) and each.arg is None for each in matched.rest):
             return None  # what is unpacked may have it already

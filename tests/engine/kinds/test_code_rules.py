@@ -144,6 +144,14 @@ def test_what_does_not_fit_is_reported(migrate_with, rule: dict, text: str) -> N
     assert [finding.kind for finding in result.findings if finding.rule == "r"] == [FindingKind.REVIEW]
 
 
+def test_what_runs_twice_does_not_become_what_runs_once(migrate_with) -> None:
+    rule = code_rule("lib.swap($X, $X)", "lib.flip($X)")
+    before = "import lib\na = lib.swap(x[1], x[1])\nb = lib.swap(next(it), next(it))\n"
+    result = migrate_with([rule], before)
+    assert text_of(result, before) == before.replace("swap(x[1], x[1])", "flip(x[1])")
+    assert [found.kind for found in result.findings] == [FindingKind.REVIEW]
+
+
 def test_a_statement_is_removed_with_its_import(migrate_with) -> None:
     rule = {"id": "r", "match": {"code": "lib.gpu.init(...)"}, "then": {"remove": True}}
     before = (
