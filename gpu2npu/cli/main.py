@@ -58,6 +58,8 @@ Examples:
   gpu2npu -i resnet -o migrated -v 2.1.0 --skip-rules nccl-string,data-parallel
   gpu2npu -i resnet -o migrated -v 2.1.0 -s -sim -a model
                                                   the NPU from DEVICE_ID, equivalents, mixed precision
+  gpu2npu -i llama -o migrated -v 2.7.1 --affinity safe
+                                                  and call the NPU's fused operators
   gpu2npu -i resnet -o migrated -v 2.1.0 distributed -m train.py
   gpu2npu -i resnet -o migrated -v 2.1.0 -- python train.py --epochs 3
                                                   and a launcher that runs this command on every NPU
@@ -154,6 +156,13 @@ Exit codes:
     is_flag=True,
     help="Replace unsupported calls that have an equivalent; ascend_function/ holds the equivalents.",
 )
+@click.option(
+    "--affinity",
+    multiple=True,
+    metavar="safe|all|KIND,...",
+    help="Use the NPU's fused operators for code that spells them out: `safe` changes nothing but rounding, `all` also "
+    "what docs/affinity.md says, or some kinds such as rms-norm.",
+)
 @click.option("--diff", is_flag=True, help="Print the changes as a unified diff and write nothing; needs no -o.")
 @click.option(
     "--watch",
@@ -235,6 +244,7 @@ def carry_out(
         amp_model=options["amp_model"],
         modelarts=options["modelarts"],
         similar=options["similar"],
+        affinity=_affinity(options["affinity"]),
     )
     started = ("python", codemods.main) if codemods.main is not None else ()
     request = replace(request, codemods=codemods, command=command or started)
@@ -289,6 +299,19 @@ def _command(options: Mapping[str, Any]) -> Callable[[Request, bool], int]:
     if options["watch"] is not None:
         return watch
     return show_diff if options["diff"] else migrate
+
+
+def _affinity(lists: Sequence[str]) -> tuple[str, ...]:
+    """The kinds of affinity rewrites that the option asks for."""
+    if not lists:
+        return ()
+    from gpu2npu.codemods.affinity.catalogue import chosen
+    from gpu2npu.codemods.choice import CodemodError
+
+    try:
+        return chosen(_ids(lists))
+    except CodemodError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _ids(lists: Sequence[str]) -> tuple[str, ...]:

@@ -15,8 +15,8 @@ class CodemodChoice:
     name is skipped. `main` is the entry file that becomes a multi-card script (`distributed -m`), relative to the
     project, and `target_model` the expression of the model in it. `amp_model` is the model whose training becomes
     mixed precision (`-a`), `specify_device` takes the device from DEVICE_ID (`-s`), `modelarts` maps paths
-    (`--modelarts`), `similar` replaces unsupported calls that have an equivalent (`-sim`). `excluded` are the files
-    to keep as they are."""
+    (`--modelarts`), `similar` replaces unsupported calls that have an equivalent (`-sim`), `affinity` are the kinds of
+    code that becomes a call of a fused operator (`--affinity`). `excluded` are the files to keep as they are."""
 
     data_parallel: bool = True
     main: str | None = None
@@ -25,6 +25,7 @@ class CodemodChoice:
     specify_device: bool = False
     modelarts: bool = False
     similar: bool = False
+    affinity: tuple[str, ...] = ()
     excluded: frozenset[str] = frozenset()
 
 

@@ -22,6 +22,8 @@ def may_concern(choice: CodemodChoice, version: str, path: str, source: bytes) -
     """Return whether a codemod may have to change a file."""
     if choice.amp_model is not None or choice.specify_device or choice.modelarts or choice.similar:
         return True
+    if choice.affinity and b"torch" in source:
+        return True
     if choice.data_parallel and any(_has(source, word) for word in (DATA_PARALLEL_WORD, FUNCTION_WORD)):
         return True
     return path == choice.main or is_silent(source, version)

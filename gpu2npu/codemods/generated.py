@@ -12,11 +12,37 @@ from gpu2npu.codemods.program import Program
 def beside_programs(program: Program, importing: Iterable[str], folder: str) -> dict[str, bytes]:
     """The files of a template folder, once beside each program that loads one of the files that import it: Python looks
     for modules beside the script it starts. At the root of the project too: tests and `python -m` start there."""
-    entries = find_entries(program, importing)
-    places = {"", *(entry.file.path.rpartition("/")[0] for entry in entries)}
+    places = _places(program, importing)
     return {
         f"{place}/{folder}/{name}".lstrip("/"): content for place in sorted(places) for name, content in _files(folder)
     }
+
+
+def module_beside(program: Program, importing: Iterable[str], name: str) -> dict[str, bytes]:
+    """The module of a template that some files import: in the outermost package of each that is in one, and beside the
+    programs that load the others."""
+    content = (files("gpu2npu.codemods") / "templates" / name).read_bytes()
+    packages = {path: outermost_package(program, path) for path in importing}
+    alone = [path for path, package in packages.items() if package is None]
+    places = {package for package in packages.values() if package is not None}
+    return {
+        f"{place}/{name}".lstrip("/"): content
+        for place in sorted(places | (_places(program, alone) if alone else set()))
+    }
+
+
+def outermost_package(program: Program, path: str) -> str | None:
+    """The folder of the outermost package that a file is in, None for one that is not in a package."""
+    folder = path.rpartition("/")[0]
+    found = None
+    while folder and f"{folder}/__init__.py" in program.sources:
+        found = folder
+        folder = folder.rpartition("/")[0]
+    return found
+
+
+def _places(program: Program, importing: Iterable[str]) -> set[str]:
+    return {"", *(entry.file.path.rpartition("/")[0] for entry in find_entries(program, importing))}
 
 
 def _files(folder: str) -> Iterator[tuple[str, bytes]]:

@@ -32,11 +32,11 @@ class Spelling:
     edits: tuple[Edit, ...] = ()
 
 
-def spelling(file: ParsedFile, qualified: str) -> Spelling:
+def spelling(file: ParsedFile, qualified: str, written: str = "") -> Spelling:
     """Return how a file spells a module (`os`), or a name in one of torch's (`torch.utils.data.DataLoader`).
 
     A name that the file's own imports bind comes first, then an attribute of a module that they bind (but of plain
-    `torch` only where the file imports that very submodule), then a new import.
+    `torch` only where the file imports that very submodule), then a new import: `written`, if that is given.
     """
     bound = dict(_bound(file))
     if qualified in bound:
@@ -47,10 +47,12 @@ def spelling(file: ParsedFile, qualified: str) -> Spelling:
     if owner is not None and (owner != "torch" or _imports_of_torch(file, qualified)):
         return Spelling(bound[owner] + qualified[len(owner) :])
     statement, name = _statement(qualified)
+    statement = written or statement
     if not _is_free(file, name, qualified):
         if owner is not None:  # torch.distributed comes with torch
             return Spelling(bound[owner] + qualified[len(owner) :])
-        statement, name = f"import {qualified} as {name}_", f"{name}_"
+        statement = f"{written} as {name}_" if written else f"import {qualified} as {name}_"
+        name = f"{name}_"
     else:
         beside = _last_alias(file, qualified)
     imported: tuple[str, ...] = (qualified,)

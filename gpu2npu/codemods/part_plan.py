@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from gpu2npu.codemods.affinity.codemod import MODULE, affinity
 from gpu2npu.codemods.amp_model import amp_model
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.data_parallel.conversion import data_parallel
-from gpu2npu.codemods.generated import beside_programs
+from gpu2npu.codemods.generated import beside_programs, module_beside
 from gpu2npu.codemods.modelarts import modelarts
 from gpu2npu.codemods.places import in_order
 from gpu2npu.codemods.plan import Part, Plan, PlannedPart
@@ -23,7 +24,7 @@ from gpu2npu.records import Edit, FileRewrite
 # A codemod looks at the whole program and says what to do to its files; None where what it was asked for is not there.
 Codemod = Callable[[Program, CodemodChoice], Mapping[str, FileRewrite] | None]
 
-_CODEMODS: tuple[Codemod, ...] = (data_parallel, amp_model, specify_device, similar, modelarts, plugin)
+_CODEMODS: tuple[Codemod, ...] = (data_parallel, amp_model, specify_device, similar, modelarts, plugin, affinity)
 # The folder of code that the files import which a codemod of some rule has rewritten.
 _FOLDERS = {"similar": "ascend_function", "modelarts": "ascend_modelarts_function"}
 
@@ -45,6 +46,9 @@ def plan_part(part: Part) -> PlannedPart:
         importing = [path for path, rewrite in rewrites.items() if any(edit.rule == rule for edit in rewrite.edits)]
         if importing:
             new_files |= beside_programs(program, importing, folder)
+    fused = [path for path, rewrite in rewrites.items() if any(MODULE in edit.imports for edit in rewrite.edits)]
+    if fused:
+        new_files |= module_beside(program, fused, f"{MODULE}.py")
     return PlannedPart(Plan(ordered, new_files), has_model)
 
 

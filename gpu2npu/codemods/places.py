@@ -58,11 +58,11 @@ def reported(file: ParsedFile, node: ast.AST, api: str, message: str, kind: Find
     return file, Found(file.bounds(node), _RULES.get(api, RULE), kind, api, message)
 
 
-def is_skipped(file: ParsedFile, node: ast.AST) -> bool:
-    """Return whether a comment `# gpu2npu: skip` keeps the node as it is."""
+def is_skipped(file: ParsedFile, node: ast.AST, rule: str = RULE) -> bool:
+    """Return whether a comment `# gpu2npu: skip` keeps the node as it is, by a rule."""
     skips = _skips(file.text)
     span = file.span(node)
-    return bool(skips.file & {RULE, EVERY_RULE}) or skips.covers(RULE, span.start_line, span.end_line)
+    return bool(skips.file & {rule, EVERY_RULE}) or skips.covers(rule, span.start_line, span.end_line)
 
 
 @lru_cache(maxsize=64)

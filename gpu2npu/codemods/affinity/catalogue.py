@@ -1,0 +1,44 @@
+"""The kinds of affinity rewrites there are, and the choice among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gpu2npu.codemods.affinity.kind import Kind
+from gpu2npu.codemods.affinity.rms_norm import RMS_NORM
+from gpu2npu.codemods.choice import CodemodError
+from gpu2npu.near_names import did_you_mean
+from gpu2npu.support.tables import SupportTable
+
+KINDS: Mapping[str, Kind] = {kind.id: kind for kind in (RMS_NORM,)}
+
+
+SAFE, ALL = "safe", "all"
+
+
+def chosen(names: Iterable[str]) -> tuple[str, ...]:
+    """The kinds that names of kinds, "safe" and "all" stand for, in the order of KINDS.
+
+    Raises CodemodError for a name that is neither.
+    """
+    found: set[str] = set()
+    for name in names:
+        if name in (SAFE, ALL):
+            found |= {kind.id for kind in KINDS.values() if name == ALL or kind.safe}
+        elif name in KINDS:
+            found.add(name)
+        else:
+            there = (SAFE, ALL, *KINDS)
+            hint = did_you_mean(name, there) or f"it takes {', '.join(there)}."
+            raise CodemodError(f"--affinity: there is no kind {name!r}; {hint}")
+    return tuple(name for name in KINDS if name in found)
+
+
+def available(kind: Kind, table: SupportTable) -> bool:
+    """Tell whether a release has all operators that a kind needs."""
+    return all(_has(need, table) for need in kind.needs)
+
+
+def _has(need: str, table: SupportTable) -> bool:
+    operators: Iterable[str] = table.custom if need.startswith("npu::") else table.supported
+    return any(name == need or name.startswith(f"{need}.") for name in operators)

@@ -1,0 +1,190 @@
+"""The edit of a match: the new call, and the assignments that nothing reads any more."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from gpu2npu.codemods.affinity.kind import Match
+from gpu2npu.codemods.affinity.reading import Reading, Within
+from gpu2npu.python.text.blocks import begins_line, line_start, next_line, same_line
+from gpu2npu.python.tree.syntax import FUNCTIONS, last_name
+from gpu2npu.records import Bounds
+
+# Expressions that give the same value wherever they stand, as long as their names do.
+_PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.Load, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+# Methods that only ask for a size.
+_ASKING = frozenset({"size", "dim"})
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The arguments of the new call, as expressions or texts, and the statements to take out, with their lines."""
+
+    arguments: tuple[ast.expr | str, ...]
+    deleted: tuple[ast.stmt, ...]
+    lines: tuple[Bounds, ...]
+
+
+def planned(reading: Reading, node: ast.expr, match: Match) -> Planned | None:
+    """The edit that puts a call in the place of `node`; None where the code around does not allow for it."""
+    return _Planning(reading, node, match).planned()
+
+
+@dataclass(frozen=True, eq=False)
+class _Planning:
+    reading: Reading
+    node: ast.expr
+    match: Match
+
+    @property
+    def statement(self) -> ast.stmt:
+        return self.reading.file.statement(self.node)
+
+    def planned(self) -> Planned | None:
+        block = self.reading.file.block(self.statement)
+        through = {part for term in self.match.root.parts() for part in term.through}
+        deleted = [each for each in block if each in through and self._can_go(each)]
+        while True:
+            arguments = self._arguments(deleted)
+            if arguments is None:
+                blocking = self._last_spelled(deleted)
+                if blocking is None:
+                    return None
+                deleted.remove(blocking)
+                continue
+            kept = [each for each in deleted if self._is_read(each, deleted, arguments)]
+            if not kept:
+                break
+            deleted = [each for each in deleted if each not in kept]
+        if not self._nothing_changes_between(through, deleted) or not self._runs_once(deleted, arguments):
+            return None
+        lines = tuple(self._lines(each) for each in deleted)
+        return Planned(arguments, tuple(deleted), lines)
+
+    def _can_go(self, statement: ast.stmt) -> bool:
+        """Tell whether an assignment stands on lines of its own, without a comment in them."""
+        file = self.reading.file
+        if not begins_line(file, statement) or len(same_line(file, statement)) > 1:
+            return False
+        start, end = self._lines(statement)
+        return "#" not in file.text[start:end]
+
+    def _lines(self, statement: ast.stmt) -> Bounds:
+        start, end = self.reading.file.bounds(statement)
+        return line_start(self.reading.file, start), next_line(self.reading.file, end)
+
+    def _arguments(self, deleted: Collection[ast.stmt]) -> tuple[ast.expr | str, ...] | None:
+        found: list[ast.expr | str] = []
+        for argument in self.match.arguments:
+            if isinstance(argument, str):
+                found.append(argument)
+                continue
+            spelled = next((each for each in argument.spelled if self._is_available(each, deleted)), None)
+            if spelled is None:
+                return None
+            found.append(spelled)
+        return tuple(found)
+
+    def _is_available(self, node: ast.expr, deleted: Collection[ast.stmt]) -> bool:
+        """Tell whether the names of an expression have the same values where the new call is, and are not deleted."""
+        file = self.reading.file
+        if self.reading.program.file(file.path) is not file or not self._is_of_file(node):
+            return False
+        place = file.statement(node)
+        for name in _names(node):
+            before = self.reading.reaching(name.id, place)
+            if isinstance(before, ast.stmt) and before in deleted:
+                return False
+            if _key(self.reading.reaching(name.id, self.statement, deleted)) != _key(before):
+                return False
+        moved = place is not self.statement and place not in deleted
+        return not moved or all(isinstance(part, _PLAIN) for part in ast.walk(node))
+
+    def _is_of_file(self, node: ast.expr) -> bool:
+        return node in self.reading.file.parents
+
+    def _last_spelled(self, deleted: Sequence[ast.stmt]) -> ast.stmt | None:
+        """The statement that gives some argument its name, which has to stay."""
+        for argument in self.match.arguments:
+            if isinstance(argument, str) or any(self._is_available(each, deleted) for each in argument.spelled):
+                continue
+            for spelled in argument.spelled:
+                for name in _names(spelled):
+                    before = self.reading.reaching(name.id, self.reading.file.statement(spelled))
+                    if isinstance(before, ast.stmt) and before in deleted:
+                        return before
+            return deleted[-1] if deleted else None
+        return None
+
+    def _is_read(
+        self, statement: ast.stmt, deleted: Collection[ast.stmt], arguments: Collection[ast.expr | str]
+    ) -> bool:
+        """Tell whether something that stays reads what a statement assigns."""
+        names = {
+            part.id for part in ast.walk(statement) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+        }
+        gone = {part for each in deleted for part in ast.walk(each)} | set(ast.walk(self.node))
+        gone -= {part for each in arguments if isinstance(each, ast.expr) for part in ast.walk(each)}
+        function = self._function()
+        for part in ast.walk(function):
+            if not isinstance(part, ast.Name) or part.id not in names or not isinstance(part.ctx, ast.Load):
+                continue
+            reaching = self.reading.reaching(part.id, self.reading.file.statement(part))
+            may_be = reaching is statement or isinstance(reaching, Within) or self._is_nested(part, function)
+            if may_be and part not in gone:
+                return True
+        return False
+
+    def _function(self) -> ast.AST:
+        return next(each for each in self.reading.file.above(self.node) if isinstance(each, (*FUNCTIONS, ast.Module)))
+
+    def _is_nested(self, node: ast.AST, function: ast.AST) -> bool:
+        owner = next(
+            each for each in self.reading.file.above(node) if isinstance(each, (*FUNCTIONS, ast.Lambda, ast.Module))
+        )
+        return owner is not function
+
+    def _between(self, through: Collection[ast.stmt], deleted: Collection[ast.stmt]) -> Iterator[ast.stmt]:
+        """The statements that stay, from the first that leads to the match on, up to it."""
+        block = self.reading.file.block(self.statement)
+        leading = [index for index, each in enumerate(block) if each in through]
+        end = next(index for index, each in enumerate(block) if each is self.statement)
+        start = min(leading, default=end)
+        yield from (each for each in block[start:end] if each not in deleted)
+
+    def _nothing_changes_between(self, through: Collection[ast.stmt], deleted: Collection[ast.stmt]) -> bool:
+        """Tell whether what stands between cannot change a value in place."""
+        if any(each not in self.reading.file.block(self.statement) for each in through):
+            return False
+        return not any(_may_change(part) for each in self._between(through, deleted) for part in ast.walk(each))
+
+    def _runs_once(self, deleted: Collection[ast.stmt], arguments: Collection[ast.expr | str]) -> bool:
+        """Tell whether each call of other code that is taken out is in the new call, once, in its old order."""
+        given = [each for each in arguments if isinstance(each, ast.expr)]
+        kept = [part for each in given for part in ast.walk(each) if isinstance(part, ast.expr)]
+        if len({id(part) for part in kept}) != len(kept):
+            return False
+        inner = {part for term in self.match.root.parts() for part in term.spelled if term.op != "leaf"}
+        gone = [part for each in (*deleted, self.node) for part in ast.walk(each) if isinstance(part, ast.Call)]
+        return all(part in kept or part in inner or last_name(part) in _ASKING for part in gone)
+
+
+def _names(node: ast.expr) -> Iterator[ast.Name]:
+    return (part for part in ast.walk(node) if isinstance(part, ast.Name))
+
+
+def _key(reaching: ast.stmt | Within | None) -> int | None:
+    return None if reaching is None else id(reaching.statement if isinstance(reaching, Within) else reaching)
+
+
+def _may_change(node: ast.AST) -> bool:
+    """Tell whether a part of a statement may change a tensor in place: by a call for its effect, or a store into it."""
+    if isinstance(node, (ast.Expr, ast.AugAssign, ast.Delete)):
+        return not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+    if isinstance(node, (ast.Subscript, ast.Attribute)):
+        return isinstance(node.ctx, ast.Store)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr.endswith("_") and not node.func.attr.endswith("__")
+    return False

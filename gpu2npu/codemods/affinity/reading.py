@@ -1,0 +1,272 @@
+"""Reads the expressions of a function as terms: follows names through straight-line code, and calls into functions."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from gpu2npu.codemods.affinity.operations import binary, called, subscript
+from gpu2npu.codemods.affinity.terms import FLOAT32, Term, const
+from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, Function, dotted_name, is_unpacked, parameters
+
+# How many calls are followed into functions, one within the other.
+_DEPTH = 4
+_LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match)
+_FLOAT32 = frozenset({"torch.float32", "torch.float"})
+
+
+@dataclass(frozen=True)
+class Within:
+    """The binding of a name somewhere within a compound statement, or by one that does more than assign it."""
+
+    statement: ast.AST
+
+
+# The statement that gives a name its value; None for a parameter, and for names of an outer scope.
+Reaching = ast.stmt | Within | None
+
+
+@dataclass(eq=False)
+class Reading:
+    """Reads a function, or the top level of a file. `given` are the terms of its parameters where a call of it is
+    followed."""
+
+    program: Program
+    file: ParsedFile
+    given: Mapping[str, Term] = field(default_factory=dict)
+    depth: int = 0
+    _terms: dict[ast.expr, Term] = field(default_factory=dict)
+    _bound: dict[ast.AST, frozenset[str]] = field(default_factory=dict)
+
+    def term(self, node: ast.expr) -> Term:
+        """The value of an expression."""
+        if node not in self._terms:
+            self._terms[node] = self._leaf(node)  # what leads back to itself is a leaf
+            found = self._read(node)
+            outside = self.depth > 0 and not _is_of_self(node)
+            self._terms[node] = found if outside else replace(found, spelled=(node, *found.spelled))
+        return self._terms[node]
+
+    def qualified(self, node: ast.expr) -> str:
+        """The qualified name of what an expression means, "" where it has none."""
+        return self.file.qualified(node) or ""
+
+    def _read(self, node: ast.expr) -> Term:
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            return const(node.value)
+        if isinstance(node, ast.Name):
+            return self._name(node)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            inner = self.term(node.operand)
+            return const(-inner.number) if inner.number is not None else Term("neg", (inner,))
+        if isinstance(node, ast.BinOp):
+            return binary(node.op, self.term(node.left), self.term(node.right)) or self._leaf(node)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(node)
+        if isinstance(node, ast.Subscript):
+            return subscript(self, node) or self._leaf(node)
+        if isinstance(node, ast.Call):
+            return called(self, node) or self._inlined(node) or self._leaf(node)
+        return self._leaf(node)
+
+    def _leaf(self, node: ast.expr) -> Term:
+        """A value that only the code of an expression tells."""
+        name = dotted_name(node)
+        if name is None:
+            return Term("leaf", value=(id(node), "code"))
+        first = name.partition(".")[0]
+        scope = self.file.scope_of(node)
+        if _is_of_self(node) or (isinstance(scope.node, FUNCTIONS) and first not in scope.bindings):
+            return Term("leaf", value=("name", name, self.file.path))
+        if not isinstance(scope.node, FUNCTIONS):
+            return Term("leaf", value=(id(node), "code"))
+        reaching = self.reaching(first, self.file.statement(node))
+        where = None if reaching is None else id(reaching.statement if isinstance(reaching, Within) else reaching)
+        return Term("leaf", value=("name", name, id(scope), self.depth, where))
+
+    def _attribute(self, node: ast.Attribute) -> Term:
+        qualified = self.qualified(node)
+        if qualified in _FLOAT32:
+            return FLOAT32
+        if qualified == "math.pi":
+            return const(3.141592653589793)
+        if node.attr == "dtype":
+            return Term("dtype", (self.term(node.value),))
+        if node.attr == "mT":
+            return Term("transposed", (self.term(node.value),))
+        return self._leaf(node)
+
+    def _name(self, node: ast.Name) -> Term:
+        scope = self.file.scope_of(node)
+        if not isinstance(scope.node, FUNCTIONS) or node.id not in scope.bindings:
+            return self._leaf(node)
+        reaching = self.reaching(node.id, self.file.statement(node))
+        if reaching is None:
+            return self.given.get(node.id) or self._leaf(node)
+        value = self._assigned(reaching, node.id) if isinstance(reaching, ast.stmt) else None
+        if value is None:
+            return self._leaf(node)
+        assert isinstance(reaching, ast.stmt)
+        return value if self.depth else replace(value, through=(reaching, *value.through))
+
+    def _assigned(self, statement: ast.stmt, name: str) -> Term | None:
+        """The value that an assignment gives a name."""
+        if isinstance(statement, ast.AnnAssign):
+            return self.term(statement.value) if statement.value is not None else None
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            return None
+        target = statement.targets[0]
+        if isinstance(target, ast.Name):
+            return self.term(statement.value)
+        assert isinstance(target, (ast.Tuple, ast.List))
+        index = next(index for index, each in enumerate(target.elts) if isinstance(each, ast.Name) and each.id == name)
+        if isinstance(statement.value, (ast.Tuple, ast.List)) and len(statement.value.elts) == len(target.elts):
+            return self.term(statement.value.elts[index])
+        whole = self.term(statement.value)
+        if whole.op == "halves" and len(target.elts) == 2:
+            return Term("second_half" if index else "first_half", whole.args, through=whole.through)
+        return None
+
+    def value_of(self, node: ast.expr) -> ast.expr:
+        """The expression that gave a name its value, or the expression itself."""
+        scope = self.file.scope_of(node)
+        if not isinstance(node, ast.Name) or node.id not in scope.bindings or not isinstance(scope.node, FUNCTIONS):
+            return node
+        reaching = self.reaching(node.id, self.file.statement(node))
+        is_plain = isinstance(reaching, ast.Assign) and isinstance(reaching.targets[0], ast.Name)
+        return reaching.value if is_plain and isinstance(reaching, ast.Assign) else node
+
+    # Names
+
+    def reaching(self, name: str, statement: ast.stmt, ignored: Collection[ast.stmt] = ()) -> Reaching:
+        """The statement whose value a name has where another statement begins, as if those that are `ignored` were not
+        there."""
+        block = self.file.block(statement)
+        at = next(index for index, each in enumerate(block) if each is statement)
+        for other in reversed(block[:at]):
+            if other not in ignored and name in self._names_bound(other):
+                return other if _assigns(other, name) else Within(other)
+        owner = self.file.parents[statement]
+        while not isinstance(owner, (ast.stmt, ast.Module)):
+            owner = self.file.parents[owner]
+        if isinstance(owner, (ast.Module, *DEFINITIONS)):
+            return None
+        bound_within = isinstance(owner, _LOOPS) and name in self._names_bound(owner)
+        if bound_within or (isinstance(owner, (ast.With, ast.AsyncWith)) and name in self._entered(owner)):
+            return Within(owner)
+        return self.reaching(name, owner, ignored)
+
+    def _entered(self, owner: ast.With | ast.AsyncWith) -> frozenset[str]:
+        return frozenset(name for item in owner.items for name in self._names_bound(item))
+
+    def _names_bound(self, node: ast.AST) -> frozenset[str]:
+        """The names that a statement binds, and those that it calls a method of which changes the object."""
+        if node not in self._bound:
+            self._bound[node] = frozenset(_binds(node))
+        return self._bound[node]
+
+    # Functions
+
+    def _inlined(self, call: ast.Call) -> Term | None:
+        """The value of a call of a function of the project that only computes and returns it."""
+        if self.depth >= _DEPTH or any(is_unpacked(each) for each in (*call.args, *call.keywords)):
+            return None
+        found = self._function(call)
+        if found is None:
+            return None
+        file, function, bound = found
+        value = _only_return(function)
+        names = [each.arg for each in parameters(function)][bound:]
+        if value is None or function.args.vararg or function.args.kwarg or len(call.args) > len(names):
+            return None
+        given = dict(zip(names, (self.term(each) for each in call.args), strict=False))
+        given |= {each.arg: self.term(each.value) for each in call.keywords if each.arg is not None}
+        return Reading(self.program, file, given, self.depth + 1).term(value) if set(names) == set(given) else None
+
+    def _function(self, call: ast.Call) -> tuple[ParsedFile, Function, int] | None:
+        """The function that a call calls, the file it is in, and how many of its parameters are given unwritten."""
+        scope = self.file.scope_of(call)
+        if (
+            isinstance(call.func, ast.Attribute)
+            and isinstance(call.func.value, ast.Name)
+            and call.func.value.id == "self"
+        ):
+            method = self.file.names.method(call.func, scope)
+            cls = scope.enclosing_class()
+            if method is None or cls is None or (method.function.decorator_list and method.is_bound):
+                return None
+            assert isinstance(cls.node, ast.ClassDef)
+            has_subclass = self._has_subclass(cls.node.name)
+            return None if has_subclass else (self.file, method.function, int(method.is_bound))
+        found = self.file.names.definition(call.func, scope)
+        file = self.program.file(found.names.path) if found is not None else None
+        if found is None or file is None or not isinstance(found.bound.node, FUNCTIONS):
+            return None
+        same = next((each for each in file.functions if file.bounds(each) == file.bounds(found.bound.node)), None)
+        return (
+            None if same is None or same.decorator_list or isinstance(same, ast.AsyncFunctionDef) else (file, same, 0)
+        )
+
+    def _has_subclass(self, name: str) -> bool:
+        """Tell whether some class of the program is derived from one of a name."""
+        word = re.compile(rb"class\s+\w+\s*\([^)]*\b" + name.encode() + rb"\b")
+        return any(word.search(source) is not None for source in self.program.sources.values())
+
+
+def _is_of_self(node: ast.AST) -> bool:
+    name = dotted_name(node)
+    return name is not None and name.startswith("self.")
+
+
+def _assigns(statement: ast.stmt, name: str) -> bool:
+    """Tell whether a statement only gives a name, or names side by side, a value."""
+    if isinstance(statement, ast.AnnAssign):
+        return isinstance(statement.target, ast.Name) and statement.value is not None
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return False
+    target = statement.targets[0]
+    targets = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+    names = [each.id for each in targets if isinstance(each, ast.Name)]
+    in_value = any(isinstance(each, ast.NamedExpr) for each in ast.walk(statement.value))
+    return not in_value and len(names) == len(targets) and names.count(name) == 1
+
+
+def _binds(node: ast.AST) -> set[str]:
+    """The names that a node binds or changes in place: by `x[i] = v`, `x += 1`, or a method that ends in `_`."""
+    names: set[str] = set()
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name) and isinstance(part.ctx, (ast.Store, ast.Del)):
+            names.add(part.id)
+        elif isinstance(part, (*DEFINITIONS, ast.ExceptHandler)) and part.name:
+            names.add(part.name)
+        elif isinstance(part, ast.alias):
+            names.add(part.asname or part.name.partition(".")[0])
+        elif isinstance(part, (ast.Subscript, ast.Attribute)) and isinstance(part.ctx, (ast.Store, ast.Del)):
+            names |= _first_names(part)
+        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and _is_in_place(part.func.attr):
+            names |= _first_names(part.func)
+    return names
+
+
+def _is_in_place(method: str) -> bool:
+    return method.endswith("_") and not method.endswith("__")
+
+
+def _first_names(node: ast.AST) -> set[str]:
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return {node.id} if isinstance(node, ast.Name) else set()
+
+
+def _only_return(function: Function) -> ast.expr | None:
+    """The value of a function that assigns names and returns, and does nothing else."""
+    body = list(function.body)
+    if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+        body = body[1:]
+    if not body or not isinstance(body[-1], ast.Return) or isinstance(function, ast.AsyncFunctionDef):
+        return None
+    simple = all(isinstance(each, (ast.Assign, ast.AnnAssign)) for each in body[:-1])
+    return body[-1].value if simple else None

@@ -1,0 +1,93 @@
+"""The values of expressions as terms: operations on other values, whatever way the source spells them.
+
+`x.pow(2)`, `x * x` and `torch.square(x)` are one term. A name stands for the value that straight-line code gave it, and
+a call of a function of the project with a single `return` for what that returns. What cannot be followed is a leaf.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Term:
+    """A value. `value` is the number of a "const", the position of an "item", and what tells leaves apart.
+
+    `spelled` are expressions of the function that is looked at which have this value, the shortest first; there are none
+    where only another function has them. `through` are the assignments of that function that lead to the value.
+    """
+
+    op: str
+    args: tuple[Term, ...] = ()
+    value: object = None
+    spelled: tuple[ast.expr, ...] = field(default=(), compare=False, repr=False)
+    through: tuple[ast.stmt, ...] = field(default=(), compare=False, repr=False)
+
+    def parts(self) -> Iterator[Term]:
+        """The term and all that it is made of."""
+        yield self
+        for part in self.args:
+            yield from part.parts()
+
+    @property
+    def number(self) -> float | None:
+        """The value of a number; None for anything else."""
+        return self.value if self.op == "const" and isinstance(self.value, float) else None
+
+
+FLOAT32 = Term("float32")
+
+# Operations whose result has the dtype of what they are first given.
+_OF_FIRST = frozenset(
+    {"pow", "mean", "rsqrt", "sqrt", "neg", "sigmoid", "silu", "gelu", "tanh", "softplus", "softmax", "first_half",
+     "second_half", "even", "odd", "transposed", "flattened", "masked"}
+)  # fmt: skip
+_OF_ALL = frozenset({"add", "sub", "mul", "div", "matmul", "cat", "stack"})
+
+
+def const(number: float) -> Term:
+    """The term of a number."""
+    return Term("const", value=float(number))
+
+
+def without_casts(term: Term) -> Term:
+    """The value that a term converts to another dtype, or the term itself."""
+    while term.op == "cast":
+        term = term.args[0]
+    return term
+
+
+def dtypes(*terms: Term) -> frozenset[Term]:
+    """The dtypes whose promotion is that of some values together, each as FLOAT32 or as the leaf that has it.
+
+    Nothing counts as wider than float32: an NPU's operators for this code take no float64.
+    """
+    found = frozenset(dtype for term in terms for dtype in _dtypes(term))
+    return frozenset({FLOAT32}) if FLOAT32 in found else found
+
+
+def _dtypes(term: Term) -> Iterator[Term]:
+    if term.op == "cast":
+        yield from dtypes(term.args[1].args[0]) if term.args[1].op == "dtype" else (term.args[1],)
+    elif term.op in _OF_FIRST:
+        yield from _dtypes(term.args[0])
+    elif term.op in _OF_ALL:
+        for part in term.args:
+            if part.number is None:
+                yield from _dtypes(part)
+    else:
+        yield term
+
+
+def factors(term: Term) -> tuple[list[Term], list[Term]]:
+    """What a product multiplies and what it divides by; conversions of dtype within it are left out."""
+    bare = without_casts(term)
+    if bare.op == "mul":
+        left, right = factors(bare.args[0]), factors(bare.args[1])
+        return [*left[0], *right[0]], [*left[1], *right[1]]
+    if bare.op == "div":
+        above, below = factors(bare.args[0])
+        return above, [*below, bare.args[1]]
+    return [bare], []
