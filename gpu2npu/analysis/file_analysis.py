@@ -8,7 +8,6 @@ from enum import Enum
 from typing import TypeVar
 
 from gpu2npu.analysis.affinity.advice import affinity_advice
-from gpu2npu.analysis.affinity.fixes import fixed
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.torch_apis.calls import torch_api_findings
 from gpu2npu.analysis.torch_apis.limits import limit_findings
@@ -41,14 +40,12 @@ class Question(str, Enum):
 @dataclass(frozen=True)
 class FileAnalyser:
     """Analyses the Python files and notebooks of a project for the release `version`. Picklable, so that workers can
-    have it. With `fix`, the record's `content` is the Python file with the replacements that change no result. `chips`
-    are the families of chips that it is to run on (of limits.CHIPS).
+    have it. `chips` are the families of chips that it is to run on (of limits.CHIPS).
     """
 
     version: str
     questions: frozenset[Question]
     project: Project
-    fix: bool = False
     chips: tuple[str, ...] = (DEFAULT_CHIP,)
 
     def concerns(self, source: bytes, path: str) -> bool:
@@ -85,9 +82,7 @@ class FileAnalyser:
         elsewhere = [names.file.lines.span(*place) for place in other_branches(names.file)] if findings else []
         findings = [each for each in findings if not _is_skipped(each, skips) and not _is_within(each, elsewhere)]
         advice = [each for each in advice if not _is_skipped(each, skips)]
-        text = fixed(code) if self.fix else None
-        content = names.file.source.encode(text) if text is not None else None
-        return MigratedFile(names.path, content, findings=tuple(findings), advice=tuple(advice))
+        return MigratedFile(names.path, findings=tuple(findings), advice=tuple(advice))
 
     def _notebook(self, source: bytes, path: str) -> MigratedFile:
         """All cells as one program; places are given by cell."""
@@ -98,7 +93,7 @@ class FileAnalyser:
         numbers = list(cells)
         starts = [start for _, start in cells.values()]
         names = Names.of(SourceFile(path, program, "utf-8", b""), self.project)
-        analysed = replace(self._analysed(names, source), content=None)
+        analysed = self._analysed(names, source)
 
         def placed(record: _Placed) -> _Placed:
             index = max(bisect_right(starts, record.span.start_line) - 1, 0)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from gpu2npu.codemods.affinity.codemod import MODULE, affinity
+from gpu2npu.codemods.affinity.codemod import added_module, affinity
 from gpu2npu.codemods.amp_model import amp_model
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.data_parallel.conversion import data_parallel
-from gpu2npu.codemods.generated import beside_programs, module_beside
+from gpu2npu.codemods.generated import beside_programs
 from gpu2npu.codemods.modelarts import modelarts
 from gpu2npu.codemods.places import in_order
 from gpu2npu.codemods.plan import Part, Plan, PlannedPart
@@ -46,9 +46,7 @@ def plan_part(part: Part) -> PlannedPart:
         importing = [path for path, rewrite in rewrites.items() if any(edit.rule == rule for edit in rewrite.edits)]
         if importing:
             new_files |= beside_programs(program, importing, folder)
-    fused = [path for path, rewrite in rewrites.items() if any(MODULE in edit.imports for edit in rewrite.edits)]
-    if fused:
-        new_files |= module_beside(program, fused, f"{MODULE}.py")
+    new_files |= added_module(program, rewrites)
     return PlannedPart(Plan(ordered, new_files), has_model)
 
 

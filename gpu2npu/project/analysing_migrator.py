@@ -60,10 +60,7 @@ class AnalysingMigrator:
 
 @dataclass(frozen=True)
 class RuleFindings:
-    """Finds what a migration would report of a file, without migrating it: the findings of rules and analyses.
-
-    The `content` is the analyser's, not the migration's.
-    """
+    """Finds what a migration would report of a file, without migrating it: the findings of rules and analyses."""
 
     migrator: Migrator
     analyser: FileAnalyser
@@ -72,8 +69,7 @@ class RuleFindings:
         return self._both.concerns(source, path) if path.endswith(".py") else self._both.concerns_other(source, path)
 
     def __call__(self, source: bytes, path: str) -> MigratedFile:
-        content = self.analyser(source, path).content if self.analyser.fix else None
-        return replace(self._both(source, path), content=content, changes=(), traits=frozenset())
+        return replace(self._both(source, path), content=None, changes=(), traits=frozenset())
 
     @property
     def _both(self) -> AnalysingMigrator:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gpu2npu.codemods.affinity.catalogue import KINDS, available
 from gpu2npu.codemods.affinity.edit import Planned, planned
-from gpu2npu.codemods.affinity.kind import Kind, Match
+from gpu2npu.codemods.affinity.kind import Kind, Match, Replacement
 from gpu2npu.codemods.affinity.reading import Reading
 from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.codemods.generated import outermost_package
+from gpu2npu.codemods.generated import module_beside, outermost_package
 from gpu2npu.codemods.imports import Spelling, spelling
 from gpu2npu.codemods.places import Step, by_file, is_skipped
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.python.text.concrete import has_comment
+from gpu2npu.python.text.edits import Edited
 from gpu2npu.records import Code, Edit, FileRewrite, Operation
 from gpu2npu.support.tables import table_for
 
@@ -41,40 +42,66 @@ def affinity(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]:
 def _rewritten(program: Program, file: ParsedFile, kinds: Sequence[Kind]) -> Iterator[Step]:
     reading = Reading(program, file)
     done: set[ast.AST] = set()
-    for node in ast.walk(file.tree):  # outer expressions first
-        if node in done or not isinstance(node, ast.expr):
-            continue
+    for node in ast.walk(file.tree):  # outer nodes first
         for kind in kinds:
-            if not isinstance(node, kind.nodes) or is_skipped(file, node, kind.id):
+            if node in done or not isinstance(node, kind.nodes) or is_skipped(file, node, kind.id):
                 continue
             found = kind.find(reading, node)
-            plan = planned(reading, node, found) if found is not None and not has_comment(file, node) else None
-            if found is not None and plan is not None and done.isdisjoint(plan.deleted):
-                done.update(part for each in (node, *plan.deleted) for part in ast.walk(each))
-                yield from _steps(program, file, node, kind, found, plan)
-                break
+            if isinstance(found, Replacement):
+                yield file, Edit(file.bounds(node), found.text, kind.id, kind.message)
+            elif found is not None and isinstance(node, ast.expr) and not has_comment(file, node):
+                plan = planned(reading, node, found)
+                if plan is not None and done.isdisjoint(plan.deleted):
+                    done.update(part for each in (node, *plan.deleted) for part in ast.walk(each))
+                    yield from _steps(program, file, node, kind, found, plan)
+
+
+def fixed(program: Program, names: Sequence[str]) -> dict[str, bytes]:
+    """The files that kinds rewrite, as they are then, and the module that they import."""
+    rewrites = affinity(program, CodemodChoice(affinity=tuple(names)))
+    found: dict[str, bytes] = {}
+    for path, rewrite in rewrites.items():
+        file = program.file(path)
+        assert file is not None
+        found[path] = file.source.encode(Edited(file.text, rewrite.edits).text)
+    return found | added_module(program, rewrites)
+
+
+def added_module(program: Program, rewrites: Mapping[str, FileRewrite]) -> dict[str, bytes]:
+    """The module of fused operators for the files whose new code imports it."""
+    using = [path for path, rewrite in rewrites.items() if any(MODULE in edit.imports for edit in rewrite.edits)]
+    return module_beside(program, using, f"{MODULE}.py") if using else {}
 
 
 def _steps(
     program: Program, file: ParsedFile, node: ast.expr, kind: Kind, found: Match, plan: Planned
 ) -> Iterator[Step]:
-    module = _module(program, file)
-    text: list[Code] = [f"{module.name}.{found.function}("]
-    for position, argument in enumerate(plan.arguments):
-        text += [", "] if position else []
-        suffix = found.suffixes.get(position, "")
-        if isinstance(argument, str):
-            text.append(argument)
-        elif suffix and not isinstance(argument, _ATOMS):
-            text += ["(", file.bounds(argument), f"){suffix}"]
-        else:
-            text += [file.bounds(argument), suffix]
-    for edit in module.edits:
+    own = "." not in found.function
+    spelled = _module(program, file) if own else spelling(file, found.function)
+    for edit in spelled.edits:
         yield file, replace(edit, rule=kind.id)
-    yield file, Edit(file.bounds(node), (*text, ")"), kind.id, kind.message)
+    name = f"{spelled.name}.{found.function}" if own else spelled.name
+    text = (f"{name}(", *_arguments(file, found, plan), ")")
+    yield file, Edit(file.bounds(node), text, kind.id, kind.message)
     for line, statement in zip(plan.lines, plan.deleted, strict=True):
-        message = f"Part of what {found.function} computes."
+        message = f"Part of what {name} computes."
         yield file, Edit(file.bounds(statement), "", kind.id, message, replaced=line, operation=Operation.DELETE)
+
+
+def _arguments(file: ParsedFile, found: Match, plan: Planned) -> Iterator[Code]:
+    codes = iter(plan.arguments)
+    for position, argument in enumerate(found.arguments):
+        yield ", " if position else ""
+        if isinstance(argument, str):
+            yield argument
+            continue
+        before, _, *behind = argument if isinstance(argument, tuple) else ("", argument)
+        code = next(codes)
+        wrapped = bool(before or behind) and not isinstance(code, _ATOMS)
+        yield f"{before}(" if wrapped else before
+        yield file.bounds(code)
+        yield ")" if wrapped else ""
+        yield from (each for each in behind if isinstance(each, str))
 
 
 def _module(program: Program, file: ParsedFile) -> Spelling:

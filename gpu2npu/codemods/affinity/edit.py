@@ -20,9 +20,9 @@ _ASKING = frozenset({"size", "dim"})
 
 @dataclass(frozen=True)
 class Planned:
-    """The arguments of the new call, as expressions or texts, and the statements to take out, with their lines."""
+    """The expressions that the new call repeats, and the statements to take out, with their lines."""
 
-    arguments: tuple[ast.expr | str, ...]
+    arguments: tuple[ast.expr, ...]
     deleted: tuple[ast.stmt, ...]
     lines: tuple[Bounds, ...]
 
@@ -75,13 +75,10 @@ class _Planning:
         start, end = self.reading.file.bounds(statement)
         return line_start(self.reading.file, start), next_line(self.reading.file, end)
 
-    def _arguments(self, deleted: Collection[ast.stmt]) -> tuple[ast.expr | str, ...] | None:
-        found: list[ast.expr | str] = []
-        for argument in self.match.arguments:
-            if isinstance(argument, str):
-                found.append(argument)
-                continue
-            spelled = next((each for each in argument.spelled if self._is_available(each, deleted)), None)
+    def _arguments(self, deleted: Collection[ast.stmt]) -> tuple[ast.expr, ...] | None:
+        found: list[ast.expr] = []
+        for term in self.match.terms:
+            spelled = next((each for each in term.spelled if self._is_available(each, deleted)), None)
             if spelled is None:
                 return None
             found.append(spelled)
@@ -107,10 +104,10 @@ class _Planning:
 
     def _last_spelled(self, deleted: Sequence[ast.stmt]) -> ast.stmt | None:
         """The statement that gives some argument its name, which has to stay."""
-        for argument in self.match.arguments:
-            if isinstance(argument, str) or any(self._is_available(each, deleted) for each in argument.spelled):
+        for term in self.match.terms:
+            if any(self._is_available(each, deleted) for each in term.spelled):
                 continue
-            for spelled in argument.spelled:
+            for spelled in term.spelled:
                 for name in _names(spelled):
                     before = self.reading.reaching(name.id, self.reading.file.statement(spelled))
                     if isinstance(before, ast.stmt) and before in deleted:
@@ -118,15 +115,13 @@ class _Planning:
             return deleted[-1] if deleted else None
         return None
 
-    def _is_read(
-        self, statement: ast.stmt, deleted: Collection[ast.stmt], arguments: Collection[ast.expr | str]
-    ) -> bool:
+    def _is_read(self, statement: ast.stmt, deleted: Collection[ast.stmt], arguments: Collection[ast.expr]) -> bool:
         """Tell whether something that stays reads what a statement assigns."""
         names = {
             part.id for part in ast.walk(statement) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
         }
         gone = {part for each in deleted for part in ast.walk(each)} | set(ast.walk(self.node))
-        gone -= {part for each in arguments if isinstance(each, ast.expr) for part in ast.walk(each)}
+        gone -= {part for each in arguments for part in ast.walk(each)}
         function = self._function()
         for part in ast.walk(function):
             if not isinstance(part, ast.Name) or part.id not in names or not isinstance(part.ctx, ast.Load):
@@ -160,15 +155,14 @@ class _Planning:
             return False
         return not any(_may_change(part) for each in self._between(through, deleted) for part in ast.walk(each))
 
-    def _runs_once(self, deleted: Collection[ast.stmt], arguments: Collection[ast.expr | str]) -> bool:
+    def _runs_once(self, deleted: Collection[ast.stmt], arguments: Collection[ast.expr]) -> bool:
         """Tell whether each call of other code that is taken out is in the new call, once, in its old order."""
-        given = [each for each in arguments if isinstance(each, ast.expr)]
-        kept = [part for each in given for part in ast.walk(each) if isinstance(part, ast.expr)]
+        kept = [part for each in arguments for part in ast.walk(each) if isinstance(part, ast.expr)]
         if len({id(part) for part in kept}) != len(kept):
             return False
-        inner = {part for term in self.match.root.parts() for part in term.spelled if term.op != "leaf"}
         gone = [part for each in (*deleted, self.node) for part in ast.walk(each) if isinstance(part, ast.Call)]
-        return all(part in kept or part in inner or last_name(part) in _ASKING for part in gone)
+        read = self.reading.term
+        return all(part in kept or read(part).op != "leaf" or last_name(part) in _ASKING for part in gone)
 
 
 def _names(node: ast.expr) -> Iterator[ast.Name]:

@@ -5,52 +5,86 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from gpu2npu.codemods.affinity.reading import Reading
 from gpu2npu.codemods.affinity.terms import Term
+from gpu2npu.records import Code
+
+# A term stands for its code; a pair has a text before it, a triple one behind it too.
+Argument = Term | str | tuple[str, Term] | tuple[str, Term, str]
 
 
 @dataclass(frozen=True)
 class Match:
-    """An expression that becomes a call of `function`, a name in the module of fused operators or a qualified one.
-
-    An argument is a term, whose code is used as it stands with `suffixes` behind it, or a text.
-    """
+    """A value that becomes a call of `function`: a name in the module of fused operators, or a qualified one of
+    torch's."""
 
     root: Term
     function: str
-    arguments: tuple[Term | str, ...]
-    suffixes: Mapping[int, str]
+    arguments: tuple[Argument, ...]
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The terms whose code the call repeats."""
+        return tuple(term for term in map(term_of, self.arguments) if term is not None)
 
 
-def match(root: Term, function: str, *arguments: Term | str, suffixes: Mapping[int, str] | None = None) -> Match:
-    """A match without suffixes unless they are given."""
-    return Match(root, function, arguments, suffixes or {})
+@dataclass(frozen=True)
+class Replacement:
+    """A node that becomes other code as it stands."""
+
+    text: tuple[Code, ...]
+
+
+# Recognises a node; None where it is something else.
+Find = Callable[[Reading, Any], Match | Replacement | None]
+
+
+def term_of(argument: Argument) -> Term | None:
+    """The term of an argument, None for a text."""
+    if isinstance(argument, str):
+        return None
+    return argument if isinstance(argument, Term) else argument[1]
+
+
+HEAD = "import math\nimport torch\nimport torch.nn.functional as F\n"
 
 
 @dataclass(frozen=True)
 class Example:
-    """Code that defines `f`, before and after. `shapes` are the sizes of its tensors, in letters for those that vary;
-    `after` is "" where the code stays."""
+    """Code that defines `f`, before and after; "" where it stays. `shapes` are the sizes of its tensors, by letters
+    that stand for sizes, or numbers."""
 
     before: str
     after: str = ""
     shapes: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """The whole file before."""
+        return f"{HEAD}{self.before}"
+
+    @property
+    def result(self) -> str:
+        """The whole file after, "" where it stays."""
+        needed = "import ascend_affinity\n" if "ascend_affinity." in self.after else ""
+        return f"{HEAD}{needed}{self.after}" if self.after else ""
 
 
 @dataclass(frozen=True)
 class Kind:
     """One kind of rewrite.
 
-    `id` is its rule, which `# gpu2npu: skip=` and change_list.csv name. It looks at expressions of the types `nodes` in
+    `id` is its rule, which `# gpu2npu: skip=` and change_list.csv name. It looks at nodes of the types `nodes` in
     files that have one of `words`. `needs` are operators of the release ("npu::npu_rms_norm"). `statement` says what it
     changes; `rounding` is by how much results may differ, by dtype, relative to the largest. Only a kind that changes
     nothing else is `safe`.
     """
 
     id: str
-    find: Callable[[Reading, ast.expr], Match | None]
-    nodes: tuple[type[ast.expr], ...]
+    find: Find
+    nodes: tuple[type[ast.AST], ...]
     words: tuple[bytes, ...]
     needs: tuple[str, ...]
     message: str

@@ -229,6 +229,10 @@ _SPECIAL: Mapping[str, Callable[[Reading, Arguments, Keywords], Term | None]] = 
 def subscript(reading: Reading, node: ast.Subscript) -> Term | None:
     """A half of the last dimension, or every other element of it: `x[..., :x.shape[-1] // 2]`, `x[..., ::2]`."""
     index = node.slice
+    if isinstance(index, ast.Constant) and index.value in (0, 1):
+        halves = reading.term(node.value)
+        name = "second_half" if index.value else "first_half"
+        return Term(name, halves.args, through=halves.through) if halves.op == "halves" else None
     if not isinstance(index, ast.Tuple) or len(index.elts) != 2 or not isinstance(index.elts[1], ast.Slice):
         return None
     dots, part = index.elts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from gpu2npu.codemods.affinity.kind import Example, Kind, Match, match
+from gpu2npu.codemods.affinity.kind import Example, Kind, Match
 from gpu2npu.codemods.affinity.reading import Reading
 from gpu2npu.codemods.affinity.terms import FLOAT32, Term, dtypes, factors, without_casts
 
@@ -46,92 +46,110 @@ def _normed(root: Term, inner: tuple[Term, Term], others: list[Term]) -> Match |
         return None
     weight = weights[0]
     if dtypes(root) == dtypes(x, weight):
-        return match(root, "rms_norm", x, weight, epsilon)
+        return Match(root, "rms_norm", (x, weight, epsilon))
     if dtypes(root) == {FLOAT32}:
-        return match(root, "rms_norm", x, weight, epsilon, suffixes={0: ".float()"})
+        return Match(root, "rms_norm", (("", x, ".float()"), weight, epsilon))
     return None
 
 
-_HEAD = "import torch\nfrom torch import nn\n\n\n"
-_LLAMA = (
-    _HEAD
-    + """class Norm(nn.Module):
-    def __init__(self, size, eps=1e-5):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
-        self.eps = eps
-
-    def forward(self, h):
-        input_dtype = h.dtype
-        h = h.to(torch.float32)
-        variance = h.pow(2).mean(-1, keepdim=True)
-        h = h * torch.rsqrt(variance + self.eps)
-        return self.weight * h.to(input_dtype)
-"""
-)
-_LLAMA_AFTER = """import torch
-from torch import nn
-import ascend_affinity
-
-
-class Norm(nn.Module):
-    def __init__(self, size, eps=1e-5):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
-        self.eps = eps
-
-    def forward(self, h):
-        return ascend_affinity.rms_norm(h, self.weight, self.eps)
-"""
-
 EXAMPLES = (
     Example(
-        "import torch\n\n\ndef f(h, weight):\n    input_dtype = h.dtype\n    h = h.to(torch.float32)\n"
-        "    variance = h.pow(2).mean(-1, keepdim=True)\n    h = h * torch.rsqrt(variance + 1e-5)\n"
-        "    return weight * h.to(input_dtype)\n",
-        "import torch\nimport ascend_affinity\n\n\ndef f(h, weight):\n"
-        "    return ascend_affinity.rms_norm(h, weight, 1e-5)\n",
+        """
+def f(h, weight):
+    input_dtype = h.dtype
+    h = h.to(torch.float32)
+    variance = h.pow(2).mean(-1, keepdim=True)
+    h = h * torch.rsqrt(variance + 1e-5)
+    return weight * h.to(input_dtype)
+""",
+        """
+def f(h, weight):
+    return ascend_affinity.rms_norm(h, weight, 1e-5)
+""",
         ("b s d", "d"),
     ),
     Example(
-        "import torch\n\n\ndef normed(x, eps):\n    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)\n\n\n"
-        "def f(x, weight):\n    output = normed(x.float(), 1e-6).type_as(x)\n    return output * weight\n",
-        "import torch\nimport ascend_affinity\n\n\n"
-        "def normed(x, eps):\n    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)\n\n\n"
-        "def f(x, weight):\n    return ascend_affinity.rms_norm(x, weight, 1e-6)\n",
+        """
+def normed(x, eps):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
+
+def f(x, weight):
+    output = normed(x.float(), 1e-6).type_as(x)
+    return output * weight
+""",
+        """
+def normed(x, eps):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
+
+def f(x, weight):
+    return ascend_affinity.rms_norm(x, weight, 1e-6)
+""",
         ("b s d", "d"),
     ),
     Example(
-        "import torch\n\n\ndef f(x, w):\n    return w * x / torch.sqrt(torch.mean(x * x, dim=-1, keepdim=True) + 1e-6)\n",
-        "import torch\nimport ascend_affinity\n\n\ndef f(x, w):\n    return ascend_affinity.rms_norm(x, w, 1e-6)\n",
+        """
+def f(x, w):
+    return w * x / torch.sqrt(torch.mean(x * x, dim=-1, keepdim=True) + 1e-6)
+""",
+        """
+def f(x, w):
+    return ascend_affinity.rms_norm(x, w, 1e-6)
+""",
         ("b d", "d"),
     ),
     Example(
-        "import torch\n\n\ndef f(x, w):\n    normed = x.float()\n"
-        "    normed = normed * torch.rsqrt(normed.pow(2).mean(-1, keepdim=True) + 1e-6)\n"
-        "    normed = normed * (1.0 + w.float())\n    return normed.type_as(x)\n",
-        "import torch\nimport ascend_affinity\n\n\ndef f(x, w):\n"
-        "    normed = ascend_affinity.rms_norm(x, 1.0 + w.float(), 1e-6)\n    return normed.type_as(x)\n",
+        """
+def f(x, w):
+    normed = x.float()
+    normed = normed * torch.rsqrt(normed.pow(2).mean(-1, keepdim=True) + 1e-6)
+    normed = normed * (1.0 + w.float())
+    return normed.type_as(x)
+""",
+        """
+def f(x, w):
+    normed = ascend_affinity.rms_norm(x, 1.0 + w.float(), 1e-6)
+    return normed.type_as(x)
+""",
         ("b s d", "d"),
     ),
-    Example("import torch\n\n\ndef f(x):\n    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)\n"),
-    Example("import torch\n\n\ndef f(x, w):\n    return w * x * torch.rsqrt(x.pow(2).mean(1, keepdim=True) + 1e-6)\n"),
+    # No weight, another dimension, deviations from a mean, and a value that changes between.
+    Example("def f(x):\n    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)\n"),
+    Example("def f(x, w):\n    return w * x * torch.rsqrt(x.pow(2).mean(1, keepdim=True) + 1e-6)\n"),
+    Example("def f(x, w):\n    return w * x * torch.rsqrt(x.pow(2).mean(-1) + 1e-6)\n"),
+    Example("def f(x, w):\n    return 2 * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)\n"),
+    Example("def f(x, w, y):\n    return w * y * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)\n"),
     Example(
-        "import torch\n\n\ndef f(x, w):\n    u = x.mean(-1, keepdim=True)\n"
-        "    s = (x - u).pow(2).mean(-1, keepdim=True)\n    return w * (x - u) * torch.rsqrt(s + 1e-6)\n"
+        """
+def f(x, w):
+    u = x.mean(-1, keepdim=True)
+    s = (x - u).pow(2).mean(-1, keepdim=True)
+    return w * (x - u) * torch.rsqrt(s + 1e-6)
+"""
     ),
     Example(
-        "import torch\n\n\ndef f(x, w, log):\n    variance = x.pow(2).mean(-1, keepdim=True)\n    x += 1\n"
-        "    return w * x * torch.rsqrt(variance + 1e-6)\n"
+        """
+def f(x, w):
+    variance = x.pow(2).mean(-1, keepdim=True)
+    x += 1
+    return w * x * torch.rsqrt(variance + 1e-6)
+"""
     ),
-    Example(_LLAMA, _LLAMA_AFTER),
+    Example(
+        """
+def f(x, w, wide):
+    variance = x.pow(2).mean(-1, keepdim=True)
+    if wide:
+        x = x.float()
+    return w * x * torch.rsqrt(variance + 1e-6)
+"""
+    ),
 )
 
 RMS_NORM = Kind(
     "rms-norm",
     find,
     (ast.BinOp,),
-    (b"rsqrt", b"sqrt"),
+    (b"rsqrt", b"sqrt", b"**"),
     ("npu::npu_rms_norm",),
     "npu_rms_norm computes in one operator what took six or more.",
     "Statistics are float32 and the result is rounded once; code that squares float16 itself overflows from 256 on.",

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 class Term:
     """A value. `value` is the number of a "const", the position of an "item", and what tells leaves apart.
 
-    `spelled` are expressions of the function that is looked at which have this value, the shortest first; there are none
-    where only another function has them. `through` are the assignments of that function that lead to the value.
+    `spelled` are expressions of the function that is looked at which have this value, the shortest first; none where
+    only another function has them. `through` are the assignments of that function that lead to the value.
     """
 
     op: str

@@ -37,3 +37,52 @@ def rms_norm(x, weight, eps):
         return torch_npu.npu_rms_norm(x, weight, float(eps))[0]
     wide = x.float() if x.dtype in _DTYPES else x
     return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).to(x.dtype) * weight
+
+
+def _takes_mode():
+    """Return whether the operator of this release turns pairs, too."""
+    return "rotary_mode" in str(torch.ops.npu.npu_rotary_mul.default._schema)
+
+
+def _rotates(x, cos, sin, mode):
+    """Return whether npu_rotary_mul takes these, all of four dimensions."""
+    size = x.shape[-1]
+    if x.dim() != 4 or cos.shape != sin.shape or cos.shape[-1] != size or size % 2 or size >= _ROTARY_SIZE:
+        return False
+    if any(cos.shape[each] not in (1, x.shape[each]) for each in range(3)) or not x.numel():
+        return False
+    return x.shape[0] * x.shape[1] < _ROTARY_ROWS and (mode == "half" or _takes_mode())
+
+
+def rotary_mul(x, cos, sin, mode="half"):
+    """x * cos + rotate(x) * sin; rotate turns the two halves of the last dimension, or "interleave" its pairs."""
+    if _fits(x, cos, sin) and cos.dim() <= 4 and sin.dim() <= 4:
+        wide, wide_cos, wide_sin = _in_one_dtype(x, cos, sin)
+        wide_cos, wide_sin = (each[(None,) * (4 - each.dim())] for each in (wide_cos, wide_sin))
+        if _rotates(wide, wide_cos, wide_sin, mode):
+            if mode == "half":
+                return torch_npu.npu_rotary_mul(wide, wide_cos, wide_sin)
+            return torch_npu.npu_rotary_mul(wide, wide_cos, wide_sin, rotary_mode=mode)
+    if mode == "half":
+        first, second = x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]
+        turned = torch.cat((-second, first), dim=-1)
+    else:
+        turned = torch.stack((-x[..., 1::2], x[..., ::2]), dim=-1).flatten(-2)
+    return x * cos + turned * sin
+
+
+def swiglu(x):
+    """silu(a) * b of the halves a and b of the last dimension."""
+    if _fits(x) and x.numel() and x.shape[-1] % 2 == 0:
+        return torch_npu.npu_swiglu(x, -1)
+    first, second = x.chunk(2, dim=-1)
+    return F.silu(first) * second
+
+
+def geglu(x, approximate="none", first=False):
+    """a * gelu(b) of the halves a and b of the last dimension, or gelu(a) * b where `first`."""
+    if _fits(x) and x.numel() and x.shape[-1] % 2 == 0:
+        return torch_npu.npu_geglu(x, dim=-1, approximate=int(approximate == "tanh"), activate_left=first)[0]
+    a, b = x.chunk(2, dim=-1)
+    gate, value = (a, b) if first else (b, a)
+    return F.gelu(gate, approximate=approximate) * value

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from gpu2npu.analysis.cuda_cpp.native_files import is_native
 from gpu2npu.analysis.cuda_cpp.sources import native_places
+from gpu2npu.codemods.program import Program, has_backward
+from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.project.analyse.dynamic_shape import dynamic_shape
 from gpu2npu.project.analyse.session import Copy, Facts, Mode, Result
 from gpu2npu.project.analyse.third_party import listed_calls, third_party
@@ -47,10 +49,18 @@ def torch_apis(facts: Facts) -> Result:
 
 def affinity_apis(facts: Facts) -> Result:
     """Code that torch_npu has a fused operator for; with `fix`, a copy in which what is safe is replaced."""
-    fixed = {file.path: file.content for file in facts.files if file.content is not None}
-    copies = (Copy("fixed", fixed),) if facts.choice.fix else ()
+    copies = (Copy("fixed", _fixed(facts)),) if facts.choice.fix else ()
     table = Table(HEADERS[AFFINITY_CALLS], affinity_rows(facts.files))
     return Result({AFFINITY_CALLS: table}, failures(facts), copies)
+
+
+def _fixed(facts: Facts) -> dict[str, bytes]:
+    """The Python files in which code is replaced by what changes nothing but rounding, and what they import."""
+    from gpu2npu.codemods.affinity.catalogue import SAFE, chosen
+    from gpu2npu.codemods.affinity.codemod import fixed
+
+    python = {path: source for path, source in facts.sources.items() if path.endswith(".py")}
+    return fixed(Program(python, TORCH, facts.release, has_backward(python)), chosen((SAFE,)))
 
 
 def failures(facts: Facts) -> tuple[PathNote, ...]:

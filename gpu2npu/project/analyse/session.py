@@ -99,11 +99,11 @@ class Facts:
             rules = prepare_engine(
                 self.request.choice, self.release, self.root, python, self.request.codemods, spread=planning
             )
-            look = RuleFindings(rules, FileAnalyser(self.release, questions, rules.context.project, self.choice.fix))
+            look = RuleFindings(rules, FileAnalyser(self.release, questions, rules.context.project))
         else:
             folders = search_folders(python)
             project = Project(frozenset(python), ProjectReader(self.root), self.root, TORCH, folders=folders)
-            look = FileAnalyser(self.release, questions, project, self.choice.fix)
+            look = FileAnalyser(self.release, questions, project)
         found = {path: MigratedFile(path) for path in self.sources}
         concerned = {path: source for path, source in self.sources.items() if look.concerns(source, path)}
         done = len(found) - len(concerned)

@@ -1,12 +1,14 @@
 import pytest
 import torch
 
-from gpu2npu.analysis.affinity.fixes import fixed
+from gpu2npu.codemods.affinity.codemod import fixed
+from gpu2npu.codemods.program import Program
+from gpu2npu.engine.torch_library import TORCH
 
 
-def fix(parse, text: str) -> str | None:
-    code = parse(text)
-    return fixed(code)
+def fix(text: str) -> str | None:
+    files = fixed(Program({"model.py": text.encode()}, TORCH, "2.7.1", False), ["masked-store"])
+    return files["model.py"].decode() if files else None
 
 
 @pytest.mark.parametrize(
@@ -19,9 +21,9 @@ def fix(parse, text: str) -> str | None:
         ("x[x < 0] = 0\nx[x > 1] = 1", "x.masked_fill_(x < 0, 0)\nx.masked_fill_(x > 1, 1)"),
     ],
 )
-def test_a_store_under_a_mask_of_the_tensor_itself(parse, before: str, after: str) -> None:
+def test_a_store_under_a_mask_of_the_tensor_itself(before: str, after: str) -> None:
     head = "import torch\nx = torch.rand(3)\n"
-    assert fix(parse, head + before + "\n") == head + after + "\n"
+    assert fix(head + before + "\n") == head + after + "\n"
 
 
 @pytest.mark.parametrize(
@@ -40,8 +42,8 @@ def test_a_store_under_a_mask_of_the_tensor_itself(parse, before: str, after: st
         "x[x < 0] = y = 0",
     ],
 )
-def test_what_stays(parse, statement: str) -> None:
-    assert fix(parse, f"import torch\nx = torch.rand(3)\ny = torch.rand(1)\n{statement}\n") is None
+def test_what_stays(statement: str) -> None:
+    assert fix(f"import torch\nx = torch.rand(3)\ny = torch.rand(1)\n{statement}\n") is None
 
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16]
@@ -50,10 +52,10 @@ DTYPES += [torch.int8, torch.uint8, torch.bool, torch.complex64]
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("value", ["0", "1", "-1", "127", "-127", "0.5", "0.0", "2.75"])
-def test_both_forms_give_one_result(parse, dtype: torch.dtype, value: str) -> None:
+def test_both_forms_give_one_result(dtype: torch.dtype, value: str) -> None:
     """Values, aliasing and gradients, for every dtype a mask can be made of."""
     before = f"import torch\nx: torch.Tensor\nx = x.clone()\nview = x.view(-1)\nx[x != 1] = {value}\n"
-    after = fix(parse, before)
+    after = fix(before)
     assert after is not None and "masked_fill_" in after
     results = []
     for text in (before, after):

@@ -1,0 +1,141 @@
+"""Activations spelled out that PyTorch has a function for, which is one operator on an NPU: SiLU, GELU, Mish."""
+
+from __future__ import annotations
+
+import ast
+import math
+
+from gpu2npu.codemods.affinity.kind import Example, Kind, Match
+from gpu2npu.codemods.affinity.reading import Reading
+from gpu2npu.codemods.affinity.terms import Term
+
+_GELU = "torch.nn.functional.gelu"
+# The factor of x ** 3 in the approximation of GELU by tanh (Hendrycks and Gimpel, arXiv:1606.08415), and the one that
+# libraries use with sigmoid.
+_CUBE = 0.044715
+_CLOSE = 1e-6
+
+
+def _is(term: Term, number: float) -> bool:
+    return term.number is not None and math.isclose(term.number, number, rel_tol=_CLOSE)
+
+
+def _without(term: Term, op: str, number: float) -> Term | None:
+    """The other operand of an operation with a number."""
+    for one, other in (term.args, term.args[::-1]) if term.op == op else ():
+        if _is(one, number):
+            return other
+    return None
+
+
+def find_silu(reading: Reading, node: ast.expr) -> Match | None:
+    """`x * sigmoid(x)`."""
+    root = reading.term(node)
+    for gate, x in (root.args, root.args[::-1]) if root.op == "mul" else ():
+        if gate.op == "sigmoid" and gate.args[0] == x:
+            return Match(root, "torch.nn.functional.silu", (x,))
+    return None
+
+
+def find_mish(reading: Reading, node: ast.expr) -> Match | None:
+    """`x * tanh(softplus(x))`."""
+    root = reading.term(node)
+    for gate, x in (root.args, root.args[::-1]) if root.op == "mul" else ():
+        if gate.op == "tanh" and gate.args[0] == Term("softplus", (x,)):
+            return Match(root, "torch.nn.functional.mish", (x,))
+    return None
+
+
+def find_gelu(reading: Reading, node: ast.expr) -> Match | None:
+    """`0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))`, and with `erf(x / sqrt(2))` in its place."""
+    root = reading.term(node)
+    parts = _product(root)
+    halves = [each for each in parts if _is(each, 0.5)]
+    sums = [(each, inner) for each in parts if (inner := _without(each, "add", 1)) is not None]
+    if len(parts) != 3 or len(halves) != 1 or len(sums) != 1:
+        return None
+    x = next(each for each in parts if each is not halves[0] and each is not sums[0][0])
+    inner = sums[0][1]
+    if inner.op == "tanh" and _is_tanh_argument(inner.args[0], x):
+        return Match(root, _GELU, (x, 'approximate="tanh"'))
+    if inner.op == "erf" and _is_erf_argument(inner.args[0], x):
+        return Match(root, _GELU, (x,))
+    return None
+
+
+def _product(term: Term) -> list[Term]:
+    return [*_product(term.args[0]), *_product(term.args[1])] if term.op == "mul" else [term]
+
+
+def _is_erf_argument(term: Term, x: Term) -> bool:
+    if term.op == "div":
+        return term.args[0] == x and _is(term.args[1], math.sqrt(2))
+    return _without(term, "mul", math.sqrt(0.5)) == x
+
+
+def _is_tanh_argument(term: Term, x: Term) -> bool:
+    total = _without(term, "mul", math.sqrt(2 / math.pi))
+    cube = Term("pow", (x, Term("const", value=3.0)))
+    if total is None or total.op != "add":
+        return False
+    return any(one == x and _without(other, "mul", _CUBE) == cube for one, other in (total.args, total.args[::-1]))
+
+
+_ROUNDING = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
+SILU = Kind(
+    "spelled-silu",
+    find_silu,
+    (ast.BinOp, ast.Call),
+    (b"sigmoid",),
+    ("aten::silu",),
+    "silu is one operator, and keeps no sigmoid for the backward pass.",
+    "The result is rounded once.",
+    _ROUNDING,
+    (
+        Example("def f(x):\n    return x * torch.sigmoid(x)\n", "def f(x):\n    return F.silu(x)\n", ("b d",)),
+        Example("def f(x):\n    return x.mul(x.sigmoid())\n", "def f(x):\n    return F.silu(x)\n", ("b d",)),
+        Example("def f(x, y):\n    return y * torch.sigmoid(x)\n"),
+        Example("def f(x):\n    return x.mul_(x.sigmoid())\n"),
+        Example("def f(x, g):\n    return g(x) * g(x).sigmoid()\n"),
+    ),
+)
+MISH = Kind(
+    "spelled-mish",
+    find_mish,
+    (ast.BinOp, ast.Call),
+    (b"softplus",),
+    ("aten::mish",),
+    "mish is one operator, and keeps nothing but x for the backward pass.",
+    "The result is rounded once.",
+    _ROUNDING,
+    (
+        Example("def f(x):\n    return x * torch.tanh(F.softplus(x))\n", "def f(x):\n    return F.mish(x)\n", ("b d",)),
+        Example("def f(x):\n    return x * torch.tanh(F.softplus(x, 2))\n"),
+    ),
+)
+GELU = Kind(
+    "spelled-gelu",
+    find_gelu,
+    (ast.BinOp,),
+    (b"tanh", b"erf"),
+    ("aten::gelu",),
+    "gelu is one operator, and keeps nothing but x for the backward pass.",
+    "The result is rounded once.",
+    _ROUNDING,
+    (
+        Example(
+            "def f(x):\n    cube = torch.pow(x, 3)\n"
+            "    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * cube)))\n",
+            'def f(x):\n    return F.gelu(x, approximate="tanh")\n',
+            ("b d",),
+        ),
+        Example(
+            "def f(x):\n    return x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))\n",
+            "def f(x):\n    return F.gelu(x)\n",
+            ("b d",),
+        ),
+        Example("def f(x):\n    return x * 0.5 * (1.0 + torch.erf(x / 2.0))\n"),
+        Example("def f(x, y):\n    return y * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))\n"),
+        Example("def f(x):\n    return 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))\n"),
+    ),
+)

@@ -1,0 +1,121 @@
+"""Every kind of affinity rewrite: its examples, before and after, and what both compute."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gpu2npu
+from gpu2npu.codemods import CodemodChoice, plan_codemods
+from gpu2npu.codemods.affinity.catalogue import KINDS
+from gpu2npu.codemods.affinity.kind import Example, Kind
+from gpu2npu.engine import ProjectContext
+from gpu2npu.python.text.edits import Edited
+
+SITE = Path(gpu2npu.__file__).parent / "emulator" / "site"
+if str(SITE) not in sys.path:
+    sys.path.insert(0, str(SITE))
+
+import torch_npu  # noqa: E402, F401
+
+VERSION = "2.7.1"
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+MOST = 300 if os.environ.get("GPU2NPU_TEST_AFFINITY") else 6
+ALL = [
+    pytest.param(kind, each, id=f"{kind.id}-{at}") for kind in KINDS.values() for at, each in enumerate(kind.examples)
+]
+EXECUTED = [
+    pytest.param(kind, each, id=f"{kind.id}-{at}")
+    for kind in KINDS.values()
+    for at, each in enumerate(kind.examples)
+    if each.shapes
+]
+
+
+def rewritten(source: str, kind: str) -> str:
+    choice = CodemodChoice(data_parallel=False, affinity=(kind,))
+    plan = plan_codemods({"model.py": source.encode()}, ProjectContext(version=VERSION), choice)
+    assert not plan.failures
+    return Edited(source, plan.rewrites["model.py"].edits).text if "model.py" in plan.rewrites else ""
+
+
+@pytest.mark.parametrize(("kind", "example"), ALL)
+def test_examples(kind: Kind, example: Example) -> None:
+    assert rewritten(example.source, kind.id) == example.result
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_a_kind_shows_what_it_does_and_what_it_leaves(kind: Kind) -> None:
+    assert any(each.after and each.shapes for each in kind.examples)
+    assert any(not each.after for each in kind.examples)
+    assert set(kind.rounding) == set(DTYPES)
+    assert kind.statement.endswith(".")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def module_of_operators() -> Iterator[None]:
+    """The module that the new code imports."""
+    names = {"__name__": "ascend_affinity"}
+    source = (files("gpu2npu.codemods") / "templates" / "ascend_affinity.py").read_text(encoding="utf-8")
+    exec(compile(source, "ascend_affinity.py", "exec"), names)
+    module = type(sys)("ascend_affinity")
+    vars(module).update(names)
+    sys.modules["ascend_affinity"] = module
+    yield
+    del sys.modules["ascend_affinity"]
+
+
+def computed(source: str, tensors: list[torch.Tensor], device: str) -> list[torch.Tensor]:
+    """What `f` returns for some tensors on a device, and their gradients, on the CPU."""
+    names: dict[str, object] = {}
+    exec(source, names)
+    given = [each.detach().to(device).requires_grad_() for each in tensors]
+    found = names["f"](*given)  # type: ignore[operator]
+    outputs = list(found) if isinstance(found, tuple) else [found]
+    total = sum(
+        (each.float() * torch.linspace(-1, 2, each.numel()).reshape(each.shape).to(device)).sum() for each in outputs
+    )
+    assert isinstance(total, torch.Tensor)
+    total.backward()
+    gradients = [each.grad for each in given]
+    assert all(each is not None for each in gradients)
+    return [each.detach().cpu() for each in (*outputs, *gradients) if each is not None]
+
+
+def assert_near(found: list[torch.Tensor], expected: list[torch.Tensor], rounding: float) -> None:
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == other.dtype
+        assert one.shape == other.shape
+        scale = max(1.0, float(other.abs().max()))
+        assert float((one.float() - other.float()).abs().max()) <= rounding * scale
+
+
+SIZES = st.fixed_dictionaries({name: st.integers(1, 5) for name in "bhs"} | {"d": st.sampled_from((1, 4, 7, 16))})
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("kind", "example"), EXECUTED)
+@settings(max_examples=MOST, deadline=None, derandomize=MOST < 100)
+@given(sizes=SIZES, seed=st.integers(0, 2**16), mixed=st.booleans())
+def test_both_compute_the_same(
+    kind: Kind, example: Example, dtype: str, sizes: dict[str, int], seed: int, mixed: bool
+) -> None:
+    """Outputs and gradients: after on the emulated NPU, before on the CPU; dtypes may differ among the arguments."""
+    make = torch.Generator().manual_seed(seed)
+    tensors = []
+    for at, shape in enumerate(example.shapes):
+        size = [sizes.get(each) or int(each) for each in shape.split()]
+        wide = torch.float32 if mixed and at else DTYPES[dtype]
+        tensors.append(torch.randn(size, generator=make).to(wide))
+    before = computed(example.source, tensors, "cpu")
+    assert_near(computed(example.result, tensors, "npu"), before, kind.rounding[dtype])
+    assert_near(computed(example.result, tensors, "cpu"), before, kind.rounding[dtype])
