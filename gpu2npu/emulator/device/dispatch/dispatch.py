@@ -16,13 +16,14 @@ from torch._ops import OpOverload
 
 from gpu2npu.emulator import kernels, npu_ops
 from gpu2npu.emulator.device import lifecycle
-from gpu2npu.emulator.device.dispatch import borrowed, computed, signature
+from gpu2npu.emulator.device.dispatch import borrowed, computed, signature, support_table
 from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.memory import storage_ops
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES
 from gpu2npu.emulator.kernels import promotion
 from gpu2npu.emulator.kernels.registry import Kernel
 from gpu2npu.emulator.npu_ops import definition
+from gpu2npu.emulator.soc import saturates
 
 _KEY = "PrivateUse1"
 _ALLOCATING = ("empty.memory_format", "empty_strided", "_efficientzerotensor", "_to_copy")
@@ -84,6 +85,9 @@ def load_kernels() -> None:
     with _lock:
         if _loaded:
             return
+        # What operators ask when they are made is decided here, for all of them.
+        support_table.release()
+        saturates()
         npu_ops.load()
         for name, kernel in kernels.load().items():
             register(name, kernel)
@@ -114,15 +118,19 @@ def _is_composite(op: OpOverload) -> bool:
 
 
 def _implement(op: OpOverload, kernel: Kernel, direct: bool) -> None:
-    read = signature.read(op)
     if op.name().removeprefix("aten::") in storage_ops.OWN:
         return
-    run = computed.operator(read, kernel, direct, _lazily_borrowed(read))
+    run = _at_first_call(functools.partial(_computed, op, kernel, direct))
     _operators[op] = run
     library = _aten
     if op.namespace != "aten":
         library = _others.setdefault(op.namespace, torch.library.Library(op.namespace, "IMPL"))
     library.impl(op, run, _KEY)
+
+
+def _computed(op: OpOverload, kernel: Kernel, direct: bool) -> Callable[..., Any]:
+    read = signature.read(op)
+    return computed.operator(read, kernel, direct, _at_first_call(functools.partial(_elsewhere, read)))
 
 
 def _elsewhere(read: signature.Signature) -> Callable[..., Any]:
@@ -132,13 +140,12 @@ def _elsewhere(read: signature.Signature) -> Callable[..., Any]:
     return borrowed.operator(read)
 
 
-def _lazily_borrowed(read: signature.Signature) -> Callable[..., Any]:
-    @functools.cache
-    def make() -> Callable[..., Any]:
-        return _elsewhere(read)
+def _at_first_call(make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """An operator that is made when it is first called: a program uses few, and to make all takes a second."""
+    made = functools.cache(make)
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        return make()(*args, **kwargs)
+        return made()(*args, **kwargs)
 
     return run
 
