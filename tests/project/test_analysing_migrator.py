@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.project.analysing_migrator import AnalysingMigrator, RuleFindings
 from gpu2npu.project.engine_migrator import EngineMigrator
 from gpu2npu.python.project.project import Project
+from gpu2npu.records import Change, MigratedFile, Operation, Span
 from gpu2npu.rulebook import load_rulebook
 
 ANALYSER = FileAnalyser("2.7.0", frozenset(Question), Project(library=TORCH))
@@ -48,6 +49,24 @@ def test_a_limit_is_told_of_a_call_that_the_rules_edit_and_once_where_they_repor
     assert BOTH(source, "a.py").findings == ()
     exchanged = AnalysingMigrator(ENGINE, replace(ANALYSER, version="2.7.1.post0"))(source, "a.py")
     assert len({finding.span for finding in exchanged.findings}) == len(exchanged.findings) == 1
+
+
+@dataclass(frozen=True)
+class Changing:
+    """A migrator that changes the same place of every file."""
+
+    span: Span
+
+    def __call__(self, source: bytes, path: str) -> MigratedFile:
+        return MigratedFile(path, changes=(Change(self.span, "own", Operation.MODIFY, "Because.", "a", "b"),))
+
+
+@pytest.mark.parametrize(("end", "is_answered"), [(3, False), (4, False), (5, True)])
+def test_a_change_answers_for_what_it_overlaps_and_not_for_what_it_touches(end: int, is_answered: bool) -> None:
+    source = b"x = torch.sspaddmm(a, b, c)\n"
+    both = AnalysingMigrator(Changing(Span(1, 0, 1, end)), ANALYSER)  # type: ignore[arg-type]
+    assert ANALYSER(source, "a.py").findings[0].span.start_column == 4
+    assert (both(source, "a.py").findings == ()) is is_answered
 
 
 def test_a_file_without_torch_is_not_asked_about() -> None:
