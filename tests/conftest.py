@@ -6,6 +6,7 @@ the end of a run, given as `--randomly-seed`, brings back its order and the exam
 
 import compileall
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -42,6 +43,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             seed(config.getoption("randomly_seed", 0))(item.obj)
 
 
+def pytest_collection_finish() -> None:
+    """Take torch and the tests out of every later collection, the many among them that a test asks for."""
+    gc.freeze()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     terminalreporter.write_line(f"--randomly-seed={config.getoption('randomly_seed', 0)}")
 
@@ -73,7 +79,7 @@ def torch_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str 
     server, client = (Path(__file__).with_name("torch_server") / f"{name}.py" for name in ("server", "client"))
     with tempfile.TemporaryDirectory() as folder:  # the name of a socket may have 107 characters
         address = Path(folder, "socket")
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
         command = [sys.executable, server, address]
         with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, env=environment) as process:
             assert process.stdin is not None and process.stdout is not None

@@ -2,13 +2,15 @@
 
 A script runs in its client's folder and environment, with its client's arguments, output and input, as `python SCRIPT`
 would run it: what is on PYTHONPATH is found, a sitecustomize there is imported, and so is the backend of torch that is
-there. What the environment does when Python or torch starts is the server's.
+there. A recording of `gpu2npu verify` begins. What else the environment does when Python or torch starts is the
+server's.
 
 Argument: the path of the socket to listen at.
 """
 
 import contextlib
 import faulthandler
+import gc
 import importlib
 import importlib.metadata
 import json
@@ -25,6 +27,8 @@ import torch
 import torch._dynamo  # optimizers and DistributedDataParallel import it
 import torch.distributed
 import torch.utils.data  # noqa: F401
+
+from gpu2npu.verify.recording import begin as recording
 
 
 def serve(path: str) -> None:
@@ -89,18 +93,24 @@ def run(arguments: list[str], folder: str, environment: dict[str, str]) -> None:
     sys.modules.pop("sitecustomize", None)
     with contextlib.suppress(ModuleNotFoundError):
         importlib.import_module("sitecustomize")
+    if environment.get("TORCH_COMPILE_DISABLE") == "1":  # which is read when torch is imported
+        os.environ["TORCHDYNAMO_DISABLE"] = "1"
     for backend in importlib.metadata.entry_points(group="torch.backends"):
         backend.load()()
+    if "GPU2NPU_VERIFY_FOLDER" in environment:
+        recording.begin()  # which else waits for torch to be imported
     if arguments[0] == "-m":
         sys.path.insert(0, folder)
         sys.argv = arguments[1:]
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     else:
-        sys.path.insert(0, str(Path(arguments[0]).absolute().parent))
-        runpy.run_path(arguments[0], run_name="__main__")
+        script = Path(arguments[0]).absolute()
+        sys.path.insert(0, str(script.parent))
+        runpy.run_path(str(script), run_name="__main__")
 
 
 if __name__ == "__main__":
     faulthandler.enable()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    gc.freeze()  # else the collections of every child, most of all the one at its end, go over all of torch
     serve(sys.argv[1])

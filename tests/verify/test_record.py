@@ -15,6 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpu2npu.cli.main import main
 from gpu2npu.verify.comparing.tolerance import Tolerance
 from gpu2npu.verify.recording.clock import Cost
 from gpu2npu.verify.recording.environment import Settings
@@ -149,12 +150,15 @@ def verify(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
 
 
-def test_a_reference_is_recorded_and_compared_with_another_program(tmp_path: Path) -> None:
+def test_a_reference_is_recorded_and_compared_with_another_program(
+    torch_python: list[str | Path], tmp_path: Path
+) -> None:
+    train = ("--", *torch_python, "train.py")
     project, copy = tmp_path / "project", tmp_path / "copy"
     for folder, text in ((project, TRAIN), (copy, f"import torch_npu\n{TRAIN.replace('cuda', 'npu')}")):
         folder.mkdir()
         (folder / "train.py").write_text(text.replace("lr=0.1", "lr=0.2") if folder == copy else text)
-    done = verify("record", "-o", tmp_path / "ref.gpu2npu", "--steps", 3, "--", "train.py", folder=project)
+    done = verify("record", "-o", tmp_path / "ref.gpu2npu", "--steps", 3, *train, folder=project)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [line.split()[:2] for line in done.stdout.splitlines()[:3]] == [["step", "1"], ["step", "2"], ["step", "3"]]
     assert "3 steps on a GPU played on the CPU" in done.stdout
@@ -163,12 +167,12 @@ def test_a_reference_is_recorded_and_compared_with_another_program(tmp_path: Pat
     right = tmp_path / "right"
     right.mkdir()
     (right / "train.py").write_text((copy / "train.py").read_text().replace("lr=0.2", "lr=0.1"))
-    keep = ("compare", tmp_path / "ref.gpu2npu", "--baseline", baseline, "--update-baseline", "--", "train.py")
+    keep = ("compare", tmp_path / "ref.gpu2npu", "--baseline", baseline, "--update-baseline", *train)
     done = verify(*keep, folder=right)
     assert done.returncode == 0, done.stdout + done.stderr
     runs = json.loads(baseline.read_text())["runs"]
     assert len(runs) == 3 and runs[0]["losses"] == runs[1]["losses"] and runs[0]["memory"][0] > 8 * 16 * 4
-    arguments = ("compare", tmp_path / "ref.gpu2npu", "--format", "json", "--baseline", baseline, "--", "train.py")
+    arguments = ("compare", tmp_path / "ref.gpu2npu", "--format", "json", "--baseline", baseline, *train)
     done = verify(*arguments, folder=copy)
     assert done.returncode == 1, done.stdout + done.stderr
     found = json.loads(done.stdout)
@@ -195,8 +199,18 @@ def test_a_reference_is_recorded_and_compared_with_another_program(tmp_path: Pat
         (["compare", "text.gpu2npu", "--", "train.py"], "is damaged, or no reference"),
     ],
 )
-def test_wrong_use_is_one_sentence(arguments: list[str], words: str, tmp_path: Path) -> None:
+def test_wrong_use_is_one_sentence(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     (tmp_path / "text.gpu2npu").write_text("a file of another kind")
-    done = verify(*arguments, folder=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert words in done.stderr and "Traceback" not in done.stderr and len(done.stderr.splitlines()) == 1
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["gpu2npu", "verify", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert words in err and "Traceback" not in err and len(err.splitlines()) == 1

@@ -44,9 +44,8 @@ def test_a_migration_that_trains_the_same_says_so(clean: tuple[subprocess.Comple
     assert "the same" in page and '"name":"Net.conv1"' in page and "://" not in page.replace("http://www.w3.org", "")
 
 
-@pytest.mark.long
 def test_a_change_that_matters_is_found_with_its_line(
-    clean: tuple[subprocess.CompletedProcess[str], Path], tmp_path: Path
+    clean: tuple[subprocess.CompletedProcess[str], Path], torch_python: list[str | Path], tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(clean[1] / "migration" / "mnist_cnn_msft", copy)
@@ -54,7 +53,7 @@ def test_a_change_that_matters_is_found_with_its_line(
     text = script.read_text()
     assert "optimizer.zero_grad()" in text
     script.write_text(text.replace("optimizer.zero_grad()", "pass"))
-    done = verified("-i", FIXTURE, "--migrated", copy, "--steps", 3, "--format", "json", "--", *TRAIN)
+    done = verified("-i", FIXTURE, "--migrated", copy, "--steps", 3, "--format", "json", "--", *torch_python, *TRAIN)
     assert done.returncode == 1, done.stdout + done.stderr
     found = json.loads(done.stdout)
     jsonschema.validate(found, json.loads((files("gpu2npu.verify") / "report.schema.json").read_text()))
