@@ -8,7 +8,7 @@ BROWSER := .venv-browser
 SITE := .venv-site
 RELEASE := .venv-release
 
-.PHONY: demo test test-settings test-cards test-hard test-clients test-browser lint bench bench-emulator coverage-emulator stress test-verify docs site release clean
+.PHONY: demo test test-settings test-cards test-hard test-labels test-clients test-browser lint bench bench-emulator coverage-emulator stress test-verify docs site release clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -34,6 +34,10 @@ test-cards: $(INSTALLED)
 # 500 files that are hard to edit, and 2,000 with random damage: what is migrated parses, and all of it is listed.
 test-hard: $(INSTALLED)
 	GPU2NPU_TEST_HARD=all $(BIN)/python -m pytest -n auto tests/properties/test_hard_files.py
+
+# All packages of the labelled set, which are fetched from PyPI: `make test` has the smallest of each round.
+test-labels: $(INSTALLED)
+	GPU2NPU_TEST_LABELS=all $(BIN)/python -m pytest -n auto tests/labelled tests/properties/test_labelled_files.py
 
 # Faults put into a migrated copy, each of which `gpu2npu verify` has to find at its step and module.
 test-verify: $(INSTALLED)

@@ -1,4 +1,7 @@
-"""The same properties over files that people wrote: those of the labelled set (see tests/labelled)."""
+"""The same properties over files that people wrote: those of the labelled set (see tests/labelled).
+
+By default in some packages of each round; GPU2NPU_TEST_LABELS=all, as `make test-labels` sets it, takes all.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from benchmarks.archives import Package, fetch_package
-from benchmarks.labels import LABELS_ARE_FOR, TREES, read_labels, read_packages
+from benchmarks.labels import LABELS_ARE_FOR, TREES, chosen_packages, read_labels
 from gpu2npu.engine import ProjectContext
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.records import Change, MigratedFile
@@ -17,7 +20,7 @@ RULEBOOK = load_rulebook()
 LARGEST = 30_000  # bytes; the larger files would take most of the time
 
 
-@pytest.mark.parametrize("package", read_packages(), ids=lambda package: package.name)
+@pytest.mark.parametrize("package", chosen_packages(), ids=lambda package: package.name)
 def test_the_labelled_files_of(
     package: Package,
     stays_a_program: Callable[[str, MigratedFile], str],
