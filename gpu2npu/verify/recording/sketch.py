@@ -8,6 +8,8 @@ with a relative standard deviation of sqrt(2 / 32).
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +18,10 @@ import torch
 from gpu2npu.verify.recording.format import BUCKETS
 
 _PERIOD = 1 << 18  # signs repeat after as many elements
+_BLOCK = 1 << 16  # elements that are summed up at once: they stay in a core's cache
+_ROW = 2048  # elements that are added in float32, and their sums in float64
+_SQUARABLE = 1e-12, 1e15  # between these, float32 holds the squares of the largest elements of a block, and their sum
+_FIRST = 4  # elements kept as they are
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,15 @@ class Summary:
     sketch: np.ndarray[tuple[int], np.dtype[np.float32]]
 
 
-_FIRST = 4  # elements kept as they are
+@dataclass(frozen=True)
+class _Block:
+    """What elements that follow each other add to a summary: squares, sum, largest magnitude, unfinite, BUCKETS sums."""
+
+    squares: float
+    total: float
+    largest: float
+    unfinite: int
+    sums: np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 @functools.cache
@@ -47,31 +61,63 @@ def summary(tensor: torch.Tensor) -> Summary:
     values = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
     flat = values.reshape(-1)
     flat = flat if flat.dtype is torch.float64 else flat.to(torch.float32)
-    length = float(torch.linalg.vector_norm(flat, dtype=torch.float64)) if flat.numel() else 0.0
-    unfinite = 0
-    if not np.isfinite(length):
-        finite = torch.isfinite(flat)
-        unfinite = int(flat.numel() - finite.sum())
-        flat = torch.where(finite, flat, torch.zeros((), dtype=flat.dtype))
-        length = float(torch.linalg.vector_norm(flat, dtype=torch.float64))
+    blocks = list(_blocks(flat))
     return Summary(
         shape=shape,
         dtype=dtype,
-        norm=length,
-        mean=float(flat.mean(dtype=torch.float64)) if flat.numel() else 0.0,
-        largest=float(torch.linalg.vector_norm(flat, float("inf"))) if flat.numel() else 0.0,
-        unfinite=unfinite,
+        norm=math.sqrt(sum(block.squares for block in blocks)),
+        mean=sum(block.total for block in blocks) / (flat.numel() or 1),
+        largest=max((block.largest for block in blocks), default=0.0),
+        unfinite=sum(block.unfinite for block in blocks),
         first=tuple(flat[:_FIRST].tolist()),
-        sketch=_sketch(flat),
+        sketch=sum((block.sums for block in blocks), np.zeros(BUCKETS)).astype(np.float32),
     )
 
 
-def _sketch(flat: torch.Tensor) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    sums = torch.zeros(BUCKETS, dtype=torch.float64)
+def _blocks(flat: torch.Tensor) -> Iterator[_Block]:
+    """Sum up a float32 or float64 tensor in blocks: whole rows in float32 where that is exact enough, else in float64."""
     signs = _signs()
-    for start in range(0, flat.numel(), _PERIOD):
-        part = flat[start : start + _PERIOD] * signs[: min(_PERIOD, flat.numel() - start)]
-        whole = part.numel() - part.numel() % BUCKETS
-        sums += part[:whole].view(-1, BUCKETS).sum(0, dtype=torch.float64)
-        sums[: part.numel() - whole] += part[whole:]
-    return sums.to(torch.float32).numpy()
+    for start in range(0, flat.numel(), _BLOCK):
+        part = flat[start : start + _BLOCK]
+        sign = signs[start % _PERIOD :][: part.numel()]
+        whole = part.numel() - part.numel() % _ROW if flat.dtype is torch.float32 else 0
+        quick = _in_float32(part[:whole].view(-1, _ROW), sign[:whole].view(-1, _ROW)) if whole else None
+        if quick is not None:
+            yield quick
+        rest = whole if quick is not None else 0
+        if rest < part.numel():
+            yield _in_float64(part[rest:], sign[rest:])
+
+
+def _in_float32(rows: torch.Tensor, signs: torch.Tensor) -> _Block | None:
+    """Sum up rows of _ROW elements; None where squares leave float32's range, or an element is not finite."""
+    low, high = torch.aminmax(rows)
+    largest = max(-float(low), float(high))
+    if not _SQUARABLE[0] < largest < _SQUARABLE[1]:
+        return None
+    lengths = torch.linalg.vector_norm(rows, dim=1).numpy().astype(np.float64)
+    return _Block(
+        squares=float(lengths @ lengths),
+        total=float(rows.sum(1).numpy().sum(dtype=np.float64)),
+        largest=largest,
+        unfinite=0,
+        sums=(rows * signs).view(len(rows), -1, BUCKETS).sum(1).numpy().sum(0, dtype=np.float64),
+    )
+
+
+def _in_float64(part: torch.Tensor, signs: torch.Tensor) -> _Block:
+    """Sum up elements of any size; those that are not finite count as 0."""
+    values = part.numpy().astype(np.float64)
+    finite = np.isfinite(values)
+    unfinite = int(values.size - np.count_nonzero(finite))
+    if unfinite:
+        values = np.where(finite, values, 0.0)
+    signed = np.zeros(-(-values.size // BUCKETS) * BUCKETS)
+    np.multiply(values, signs.numpy(), out=signed[: values.size])
+    return _Block(
+        squares=float(np.dot(values, values)),
+        total=float(values.sum()),
+        largest=float(np.abs(values).max()),
+        unfinite=unfinite,
+        sums=signed.reshape(-1, BUCKETS).sum(0),
+    )

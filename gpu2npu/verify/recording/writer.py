@@ -41,12 +41,9 @@ class Writer:
         """One tensor at one place of the program."""
         self._opened()
         self._places(sites)
-        fields = asdict(summary)
-        del fields["sketch"]
-        row = self._row(summary)
-        self._line(
-            {"event": kind, "step": step, "name": name, "call": call, "part": part, "site": site, "row": row} | fields
-        )
+        place = {"event": kind, "step": step, "name": name, "call": call, "part": part, "site": site}
+        statistics = {name: value for name, value in vars(summary).items() if name != "sketch"}
+        self._line(place | {"row": self._row(summary)} | statistics)
 
     def _row(self, summary: Summary) -> int:
         """The row of a summary's sketch: what a module returns and the next one is given has one."""
