@@ -82,7 +82,7 @@ def _dtypes(term: Term) -> Iterator[Term]:
 
 
 def factors(term: Term) -> tuple[list[Term], list[Term]]:
-    """What a product multiplies and what it divides by; conversions of dtype within it are left out."""
+    """Return the factors of a product and its divisors; conversions of dtype within it are left out."""
     bare = without_casts(term)
     if bare.op == "mul":
         left, right = factors(bare.args[0]), factors(bare.args[1])

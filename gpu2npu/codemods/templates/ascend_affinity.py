@@ -5,6 +5,7 @@ shapes and dtypes that an operator does not take, every function computes what t
 """
 
 import torch
+import torch.nn.functional as F
 import torch_npu
 
 # The dtypes that the operators take.

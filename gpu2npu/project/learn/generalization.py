@@ -20,7 +20,7 @@ class UnsaidError(ValueError):
 
 
 def code_rule(before: ast.expr, after: ast.expr, old: Meaning, new: Meaning) -> tuple[Json, Json]:
-    """What a rule for code matches and does that makes `after` of `before`.
+    """Return what a rule for code matches and does that makes `after` of `before`.
 
     Raises:
         UnsaidError: There is none, or it would be for any code.
@@ -131,7 +131,7 @@ class _Variables:
         return self._names.setdefault(dump, _VARIABLES[len(self._names)] if dump not in self._names else "")
 
     def types(self, pattern: ast.expr, replacement: ast.expr) -> dict[str, str]:
-        """What the metavariables must be: names and literals where they are written twice, and the class of an object
+        """Return what the metavariables must be: names and literals where they are written twice, and the class of an object
         whose member is the first thing that the pattern has.
 
         Raises:

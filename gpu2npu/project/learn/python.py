@@ -252,7 +252,7 @@ class _Versions:
 
 
 def _expressions(node: ast.AST, field: str) -> list[ast.AST]:
-    """What stands in a field of a node, without statements."""
+    """The nodes in a field of a node, without statements."""
     value = getattr(node, field, None)
     parts = value if isinstance(value, list) else [value]
     return [each for each in parts if isinstance(each, ast.AST) and not isinstance(each, (ast.stmt, ast.expr_context))]

@@ -40,7 +40,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class _Block:
-    """What elements that follow each other add to a summary: squares, sum, largest magnitude, unfinite, BUCKETS sums."""
+    """The share of a run of elements in a summary: squares, sum, largest magnitude, unfinite, BUCKETS sums."""
 
     squares: float
     total: float
@@ -75,7 +75,7 @@ def summary(tensor: torch.Tensor) -> Summary:
 
 
 def _blocks(flat: torch.Tensor) -> Iterator[_Block]:
-    """Sum up a float32 or float64 tensor in blocks: whole rows in float32 where that is exact enough, else in float64."""
+    """Sum up a float32 or float64 tensor in blocks: rows in float32 where that is exact enough, else in float64."""
     signs = _signs()
     for start in range(0, flat.numel(), _BLOCK):
         part = flat[start : start + _BLOCK]

@@ -4,9 +4,11 @@ import argparse
 
 import teamlib
 import torch
-from models import Net
+import torch_npu
 from teamlib.npu import conv, norm
 from teamlib.npu.optim import FusedAdam
+
+from models import Net
 
 
 def parse():

@@ -4,9 +4,10 @@ import argparse
 
 import teamlib
 import torch
-from models import Net
 from teamlib.gpu import conv, norm
 from teamlib.gpu.optim import FusedAdam
+
+from models import Net
 
 
 def parse():
