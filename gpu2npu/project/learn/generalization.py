@@ -131,7 +131,7 @@ class _Variables:
         return self._names.setdefault(dump, _VARIABLES[len(self._names)] if dump not in self._names else "")
 
     def types(self, pattern: ast.expr, replacement: ast.expr) -> dict[str, str]:
-        """Return the types of metavariables: names and literals where they are written twice, and the class of an object
+        """Return the types of metavariables: names and literals where they are written twice, the class of an object
         whose member is the first thing that the pattern has.
 
         Raises:
