@@ -1,16 +1,22 @@
-"""The error function and its kin, and the logarithmic gamma function, which NumPy lacks.
+"""Special functions that NumPy lacks, by SciPy in float64: error, gamma, zeta and Bessel functions and their kin.
 
-float32: erf within 4e-7 of the exact value; erfinv, erfc, lgamma and digamma are computed in float64.
+SciPy is loaded when one of them is first computed, for its import takes longer than most scripts need of it. erf in
+float32 is a polynomial, within 4e-7 of the exact value, since networks spend time in it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 
 from gpu2npu.emulator.kernels.pointwise.unary import float_unary
-from gpu2npu.emulator.kernels.promotion import F64, Array
+from gpu2npu.emulator.kernels.promotion import F64, Array, Operand, cast, float_dtype, result_type, rounded
+from gpu2npu.emulator.kernels.registry import KERNELS, kernel
 
 # Rational minimax approximation x * P(x^2) / Q(x^2) of erf on [-3.75, 3.75], the one of Eigen and XLA.
 _ERF_LIMIT = 3.7439211627767994
@@ -24,30 +30,19 @@ _ERF_Q = (
     0.49746925110067538,
     1.0,
 )
-# Giles, "Approximating the erfinv function", single precision: w = -log(1 - x^2), below and above w = 5.
-_ERFINV_CENTRAL = (
-    2.81022636e-08,
-    3.43273939e-07,
-    -3.5233877e-06,
-    -4.39150654e-06,
-    0.00021858087,
-    -0.00125372503,
-    -0.00417768164,
-    0.246640727,
-    1.50140941,
-)
-_ERFINV_TAIL = (
-    -0.000200214257,
-    0.000100950558,
-    0.00134934322,
-    -0.00367342844,
-    0.00573950773,
-    -0.0076224613,
-    0.00943887047,
-    1.00167406,
-    2.83297682,
-)
-_BERNOULLI = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+
+
+@cache
+def _scipy(name: str) -> Callable[..., Any]:
+    """The function of scipy.special that has the name."""
+    function: Callable[..., Any] = getattr(import_module("scipy.special"), name)
+    return function
+
+
+def _float64(name: str, *operands: Array) -> Array:
+    """The function of scipy.special at float64 operands, as an array of float64 even where it has no dimension."""
+    with np.errstate(all="ignore"):
+        return np.asarray(_scipy(name)(*(np.asarray(operand, F64) for operand in operands)))
 
 
 def _horner(x: Array, coefficients: tuple[float, ...]) -> Array:
@@ -59,30 +54,10 @@ def _horner(x: Array, coefficients: tuple[float, ...]) -> Array:
     return y
 
 
-def _through_float64(function: np.ufunc) -> np.ufunc:
-    def run(x: Array) -> Array:
-        return np.asarray(function(x)).astype(x.dtype)
-
-    return run  # type: ignore[return-value]
-
-
-_erf64 = _through_float64(np.frompyfunc(math.erf, 1, 1))
-_erfc = _through_float64(np.frompyfunc(math.erfc, 1, 1))
-
-
-def _lgamma_scalar(x: float) -> float:
-    if x == -math.inf or (x <= 0 and x == math.floor(x)):
-        return math.inf
-    return math.lgamma(x)
-
-
-_lgamma = _through_float64(np.frompyfunc(_lgamma_scalar, 1, 1))
-
-
 def erf(x: Array) -> Array:
     """The error function of a float32 or float64 array."""
     if x.dtype == F64:
-        return _erf64(x)
+        return _float64("erf", x)
     clipped = np.clip(np.asarray(x), np.float32(-_ERF_LIMIT), np.float32(_ERF_LIMIT))
     squared = np.asarray(np.multiply(clipped, clipped))
     y = _horner(squared, _ERF_P)
@@ -93,51 +68,95 @@ def erf(x: Array) -> Array:
     return y
 
 
-def _erfinv(x: Array) -> Array:
-    wide = np.asarray(x, F64)
-    w = -np.log((1 - wide) * (1 + wide))
-    central = _horner(w - 2.5, _ERFINV_CENTRAL)
-    y = wide * np.where(w < 5, central, _horner(np.sqrt(np.maximum(w, 5)) - 3, _ERFINV_TAIL))
-    if x.dtype != F64:
-        y = np.where(np.abs(wide) == 1, np.copysign(np.inf, wide), y)
-        return y.astype(x.dtype)
-    for _ in range(2):  # Newton: the single-precision start has eight digits too few.
-        y = y - (_erf64(np.asarray(y)) - wide) / (2 / math.sqrt(math.pi) * np.exp(-y * y))
-    return np.where(np.abs(wide) == 1, np.copysign(np.inf, wide), y)
+def _at_infinity(name: str, limit: Callable[[Array], Array | float]) -> Callable[[Array], Array]:
+    """A function for which SciPy has NaN at the infinities, with its limits there."""
+    return lambda x: np.where(np.isinf(x), limit(x), _float64(name, x))
 
 
-def _digamma(x: Array) -> Array:
-    """By the recurrence up to 10, then the asymptotic series; the reflection formula below 0."""
-    given = np.asarray(x, F64)
-    negative = given < 0
-    z = np.where(negative, 1 - given, given)
-    shift = np.zeros_like(z)
-    for _ in range(10):
-        small = z < 10
-        shift -= np.where(small, 1 / z, 0)
-        z = z + small
-    inverse = 1 / (z * z)
-    series = np.log(z) - 0.5 / z - inverse * _horner(inverse, _BERNOULLI[::-1])
-    y = shift + series
-    y = np.where(negative, y - math.pi / np.tan(math.pi * given), y)
-    pole = negative & (given == np.floor(given))
-    y = np.where(pole, np.nan, y)
-    return np.where(given == 0, np.copysign(np.inf, -given), y).astype(x.dtype)
+def _airy_ai(x: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return np.where(np.isinf(x), 0.0, np.asarray(_scipy("airy")(x)[0]))
 
 
-def erfc64(x: Array) -> Array:
-    """The complementary error function of a float64 array."""
-    return np.asarray(_erfc(np.asarray(x, F64)))
+def _spherical_j0(x: Array) -> Array:
+    return np.where(x == 0, 1.0, np.where(np.isinf(x), 0.0, np.sin(x) / np.where(x == 0, 1, x)))
 
 
-def lgamma64(x: Array) -> Array:
-    """The logarithm of the gamma function's magnitude of a float64 array."""
-    return np.asarray(_lgamma(np.asarray(x, F64)))
+def _lgamma(x: Array) -> Array:
+    return np.where(np.isneginf(x), np.inf, _float64("gammaln", x))
+
+
+def _register(function: str | Callable[[Array], Array], *names: str) -> None:
+    """Register a function of float64, by its name in scipy.special or by itself, for every floating dtype."""
+
+    def run(x: Array) -> Array:
+        wide = np.asarray(x, F64)
+        return (_float64(function, wide) if isinstance(function, str) else np.asarray(function(wide))).astype(x.dtype)
+
+    float_unary(run, *(f"aten::{name}" for name in names))
 
 
 float_unary(erf, "aten::erf", "aten::special_erf")
-float_unary(_erfc, "aten::erfc", "aten::special_erfc")
-float_unary(_erfinv, "aten::erfinv")
-float_unary(_lgamma, "aten::lgamma")
-float_unary(_digamma, "aten::digamma")
-float_unary(lambda x: np.asarray(0.5 * _erfc(np.asarray(x * -math.sqrt(0.5)))).astype(x.dtype), "aten::special_ndtr")
+_FUNCTIONS: dict[str, str | Callable[[Array], Array]] = {
+    "digamma": "psi",
+    "erfc": "erfc",
+    "erfinv": "erfinv",
+    "i0": "i0",
+    "lgamma": _lgamma,
+    "special_airy_ai": _airy_ai,
+    "special_bessel_j0": _at_infinity("j0", lambda x: 0.0),
+    "special_bessel_j1": _at_infinity("j1", lambda x: 0.0),
+    "special_bessel_y0": _at_infinity("y0", lambda x: np.where(x > 0, 0.0, np.nan)),
+    "special_bessel_y1": _at_infinity("y1", lambda x: np.where(x > 0, 0.0, np.nan)),
+    "special_erfc": "erfc",
+    "special_erfcx": "erfcx",
+    "special_i0e": "i0e",
+    "special_i1": _at_infinity("i1", lambda x: x),
+    "special_i1e": "i1e",
+    "special_log_ndtr": "log_ndtr",
+    "special_modified_bessel_i0": _at_infinity("i0", np.abs),
+    "special_modified_bessel_i1": _at_infinity("i1", lambda x: x),
+    "special_modified_bessel_k0": "k0",
+    "special_modified_bessel_k1": "k1",
+    "special_ndtr": "ndtr",
+    "special_ndtri": "ndtri",
+    "special_scaled_modified_bessel_k0": "k0e",
+    "special_scaled_modified_bessel_k1": "k1e",
+    "special_spherical_bessel_j0": _spherical_j0,
+}
+for _name, _function in _FUNCTIONS.items():
+    _register(_function, _name)
+
+
+@kernel("aten::special_zeta", "aten::special_zeta.other_scalar", "aten::special_zeta.self_scalar")
+def zeta(self: Operand, other: Operand) -> Array:
+    """Hurwitz's zeta function of exponent self and offset other."""
+    return _float64("zeta", cast(self, F64), cast(other, F64)).astype(float_dtype(result_type(self, other)))
+
+
+@kernel("aten::polygamma")
+def polygamma(n: int, self: Array) -> Array:
+    """The n-th derivative of digamma.
+
+    Raises:
+        RuntimeError: n is negative.
+    """
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    if n == 0:
+        result: Array = KERNELS["aten::digamma"](self)
+        return result
+    value = _float64("zeta", np.asarray(n + 1.0), cast(self, F64))
+    return rounded(np.asarray((-1) ** (n + 1) * math.gamma(n + 1) * value), float_dtype(self.dtype))
+
+
+@kernel("aten::igamma")
+def igamma(self: Array, other: Array) -> Array:
+    """The regularized lower incomplete gamma function of parameter self at other."""
+    return _float64("gammainc", self, other).astype(float_dtype(result_type(self, other)))
+
+
+@kernel("aten::igammac")
+def igammac(self: Array, other: Array) -> Array:
+    """The regularized upper incomplete gamma function of parameter self at other."""
+    return _float64("gammaincc", self, other).astype(float_dtype(result_type(self, other)))
