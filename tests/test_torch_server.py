@@ -34,3 +34,31 @@ def test_a_script_ends_as_it_would_alone(torch_python, tmp_path):
         )
         assert (ran.returncode, ran.stdout) == (code, f"['{way}'] {tmp_path} variable line\n"), ran.stderr
         assert ran.stderr.startswith("a warning\n") and error in ran.stderr
+
+
+SPAWN = """
+import sys
+
+import torch.multiprocessing as mp
+
+
+def rank(rank, queue, way):
+    queue.put((rank, __name__, len(sys.argv)))
+    if way == "raise" and rank == 1:
+        raise KeyError("no such picture")
+
+
+if __name__ == "__main__":
+    queue = mp.get_context("spawn").SimpleQueue()
+    mp.spawn(rank, (queue, sys.argv[1]), nprocs=2)
+    print(sorted([queue.get(), queue.get()]))
+"""
+
+
+def test_what_a_script_spawns_ends_as_it_would_alone(torch_python, tmp_path):
+    (tmp_path / "script.py").write_text(SPAWN)
+    command = [*torch_python, "script.py"]
+    ran = subprocess.run([*command, "end"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, "[(0, '__mp_main__', 2), (1, '__mp_main__', 2)]\n"), ran.stderr
+    ran = subprocess.run([*command, "raise"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (1, "") and "KeyError: 'no such picture'" in ran.stderr

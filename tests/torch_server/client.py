@@ -1,15 +1,36 @@
-"""`python client.py SOCKET SCRIPT ARGUMENTS`: has a server run the script (or `-m MODULE`), and ends as it ends."""
+"""`python client.py SOCKET SCRIPT ARGUMENTS`: has a server run the script (or `-m MODULE`), and ends as it ends.
 
+Where multiprocessing takes it for its Python, it has the server run spawned processes, and Python itself all else.
+"""
+
+import contextlib
 import json
 import os
 import socket
 import sys
 from pathlib import Path
 
+
+def inherited() -> list[int]:
+    """The files that are open because whoever started this process handed them on."""
+    files = []
+    for path in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # the list's own is closed
+            if os.get_inheritable(int(path.name)):
+                files.append(int(path.name))
+    return files
+
+
+arguments, files = sys.argv[2:], [0, 1, 2]
+if "--multiprocessing-fork" in arguments:
+    del arguments[: arguments.index("-c")]
+    files = inherited()
+elif "-c" in arguments:  # multiprocessing's tracker of resources
+    os.execv(sys.executable, [sys.executable, *arguments])
 with socket.socket(socket.AF_UNIX) as server:
     server.connect(sys.argv[1])
-    request = {"arguments": sys.argv[2:], "folder": str(Path.cwd()), "environment": dict(os.environ)}
-    socket.send_fds(server, [json.dumps(request).encode()], [0, 1, 2])
+    request = {"arguments": arguments, "folder": str(Path.cwd()), "environment": dict(os.environ), "files": files}
+    socket.send_fds(server, [json.dumps(request).encode()], files)
     server.sendall(b"\0")
     status = int(server.makefile().read())
 if os.WIFSIGNALED(status):

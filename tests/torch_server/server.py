@@ -2,14 +2,15 @@
 
 A script runs in its client's folder and environment, with its client's arguments, output and input, as `python SCRIPT`
 would run it: what is on PYTHONPATH is found, a sitecustomize there is imported, and so is the backend of torch that is
-there. A recording of `gpu2npu verify` begins. What else the environment does when Python or torch starts is the
-server's.
+there. A recording of `gpu2npu verify` begins. What it spawns runs in children of the server, too. What else the
+environment does when Python or torch starts is the server's.
 
 Argument: the path of the socket to listen at.
 """
 
 import contextlib
 import faulthandler
+import fcntl
 import gc
 import importlib
 import importlib.metadata
@@ -29,6 +30,8 @@ import torch.distributed
 import torch.utils.data  # noqa: F401
 
 from gpu2npu.verify.recording import begin as recording
+
+MOST_FILES = 250  # Linux sends as many at a time
 
 
 def serve(path: str) -> None:
@@ -52,19 +55,17 @@ def serve(path: str) -> None:
 
 def answer(client: socket.socket) -> int:
     """Run one client's script in a child, and tell the client its wait status; end it when the client has gone."""
-    message, streams, _, _ = socket.recv_fds(client, 1 << 20, 3)
+    message, received, _, _ = socket.recv_fds(client, 1 << 20, MOST_FILES)
     while b"\0" not in message:
         message += client.recv(1 << 20)
     request = json.loads(message[:-1])
     if not (child := os.fork()):
         client.close()
-        for number, stream in enumerate(streams):
-            os.dup2(stream, number)
-            os.close(stream)
+        put(received, request.pop("files"))
         run(**request)  # ends in SystemExit or an error, as a script does
         sys.exit()
-    for stream in streams:
-        os.close(stream)
+    for file in received:
+        os.close(file)
     ended = os.pidfd_open(child)
     readable, _, _ = select.select([client, ended], [], [])
     if ended not in readable:
@@ -74,6 +75,27 @@ def answer(client: socket.socket) -> int:
     with contextlib.suppress(OSError):
         client.sendall(str(status).encode())
     return 0
+
+
+def put(received: list[int], numbers: list[int]) -> None:
+    """Give the files of a client the numbers that they have there."""
+    above = [fcntl.fcntl(file, fcntl.F_DUPFD, max(numbers) + 1) for file in received]
+    for file, number in zip(above, numbers, strict=True):
+        os.dup2(file, number)
+    for file in {*above, *received}.difference(numbers):
+        os.close(file)
+
+
+def write_spawning_client(path: str) -> str:
+    """Write a program that multiprocessing takes for Python: the client of the server at a socket; return its path."""
+    client = Path(__file__).with_name("client.py")
+    program = Path(f"{path}.python")
+    begin = (
+        f"import sys\nsys.argv.insert(1, {path!r})\nexec(compile({client.read_text()!r}, {str(client)!r}, 'exec'))\n"
+    )
+    program.write_text(f"#!{sys.executable} -IS\n{begin}")
+    program.chmod(0o700)
+    return str(program)
 
 
 def run(arguments: list[str], folder: str, environment: dict[str, str]) -> None:
@@ -103,6 +125,9 @@ def run(arguments: list[str], folder: str, environment: dict[str, str]) -> None:
         sys.path.insert(0, folder)
         sys.argv = arguments[1:]
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    elif arguments[0] == "-c":
+        sys.argv = ["-c", *arguments[2:]]
+        exec(arguments[1], {"__name__": "__main__"})
     else:
         script = Path(arguments[0]).absolute()
         sys.path.insert(0, str(script.parent))
@@ -112,5 +137,6 @@ def run(arguments: list[str], folder: str, environment: dict[str, str]) -> None:
 if __name__ == "__main__":
     faulthandler.enable()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    multiprocessing.set_executable(write_spawning_client(sys.argv[1]))
     gc.freeze()  # else the collections of every child, most of all the one at its end, go over all of torch
     serve(sys.argv[1])
