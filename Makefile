@@ -8,7 +8,7 @@ BROWSER := .venv-browser
 SITE := .venv-site
 RELEASE := .venv-release
 
-.PHONY: demo test test-settings test-cards test-hard test-labels test-clients test-browser lint bench bench-emulator coverage-emulator stress test-verify docs site release clean
+.PHONY: demo test test-fast test-settings test-cards test-hard test-labels test-clients test-browser lint bench bench-emulator coverage-emulator stress test-verify docs site release clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -22,6 +22,11 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto
+
+# What needs no PyTorch and takes no minute: the migrator, the checks, the rules and the commands.
+SLOW := tests/emulator tests/fixtures tests/labelled tests/properties tests/verify
+test-fast: $(INSTALLED)
+	$(BIN)/python -m pytest -n auto -m "not torch and not long" $(addprefix --ignore=,$(SLOW))
 
 # The suite under other numbers of threads, vector instructions, versions of Python, and on a busy machine: hours.
 test-settings: $(INSTALLED)

@@ -39,6 +39,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: "long" not in item.keywords)  # at the end, the other workers would wait for it
     for item in items:
+        if "torch_python" in getattr(item, "fixturenames", ()):
+            item.add_marker("torch")
         if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
             seed(config.getoption("randomly_seed", 0))(item.obj)
 
