@@ -35,7 +35,7 @@ def outermost_package(program: Program, path: str) -> str | None:
     """The folder of the outermost package that a file is in, None for one that is not in a package."""
     folder = path.rpartition("/")[0]
     found = None
-    while folder and f"{folder}/__init__.py" in program.sources:
+    while folder in program.packages:
         found = folder
         folder = folder.rpartition("/")[0]
     return found

@@ -31,7 +31,7 @@ _FOLDERS = {"similar": "ascend_function", "modelarts": "ascend_modelarts_functio
 
 def plan_part(part: Part) -> PlannedPart:
     """The codemods over one part of a project."""
-    program = Program(part.sources, part.library, part.version, part.trains)
+    program = Program(part.sources, part.library, part.version, part.trains, part.packages)
     program.once(ImportGraph, lambda: ImportGraph.from_imports(part.imports))
     rewrites: dict[str, FileRewrite] = {}
     has_model = False

@@ -30,7 +30,7 @@ class Part:
     """Some files of a project, with everything that they import of it. Picklable.
 
     `wanted` are the files that some codemod could be for, `imports` the files that each imports, `trains` says whether
-    any file of the project computes gradients.
+    any file of the project computes gradients, `packages` are the folders of the project with an `__init__.py`.
     """
 
     sources: Mapping[str, bytes]
@@ -40,6 +40,7 @@ class Part:
     library: Library
     choice: CodemodChoice
     trains: bool
+    packages: frozenset[str]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from gpu2npu.engine import ProjectContext
 from gpu2npu.python.meaning.library import Library
@@ -16,19 +16,33 @@ __all__ = ["ParsedFile", "Program"]
 
 class Program(PythonProgram):
     """Files that are to be migrated. `version` is that of their PyTorch, `trains` says whether any file of the project
-    computes gradients."""
+    computes gradients, `packages` are the folders of it with an `__init__.py`: of the files themselves, unless given.
+    """
 
-    def __init__(self, sources: Mapping[str, bytes], library: Library, version: str, trains: bool) -> None:
+    def __init__(
+        self,
+        sources: Mapping[str, bytes],
+        library: Library,
+        version: str,
+        trains: bool,
+        packages: Set[str] | None = None,
+    ) -> None:
         # Trees are kept out of the migration's own project, which is sent to its workers.
         folders = search_folders(sources)
         super().__init__(sources, Project(frozenset(sources), sources.__getitem__, library=library, folders=folders))
         self.version = version
         self.trains = trains
+        self.packages = packages_of(sources) if packages is None else packages
 
     @classmethod
     def of(cls, sources: Mapping[str, bytes], context: ProjectContext) -> Program:
         """All files of a project."""
         return cls(sources, context.project.library, context.version, has_backward(sources))
+
+
+def packages_of(paths: Iterable[str]) -> frozenset[str]:
+    """The folders that are packages."""
+    return frozenset(folder for folder, _, name in (path.rpartition("/") for path in paths) if name == "__init__.py")
 
 
 def has_backward(sources: Mapping[str, bytes]) -> bool:

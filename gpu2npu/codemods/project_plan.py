@@ -11,7 +11,7 @@ from dataclasses import replace
 from gpu2npu.codemods.choice import CodemodChoice, CodemodError
 from gpu2npu.codemods.concern import may_concern
 from gpu2npu.codemods.plan import Part, Plan, PlannedPart, Spread
-from gpu2npu.codemods.program import Program, has_backward
+from gpu2npu.codemods.program import Program, has_backward, packages_of
 from gpu2npu.engine import ProjectContext
 from gpu2npu.python.project.imports import ImportGraph
 
@@ -88,4 +88,13 @@ def _part(
     own = {path: sources[path] for path in paths}
     imports = {path: graph.imports[path] for path in paths}
     wanted = tuple(path for path in paths if path in concerned)
-    return Part(own, wanted, imports, context.version, context.project.library, replace(choice, main=main), trains)
+    return Part(
+        own,
+        wanted,
+        imports,
+        context.version,
+        context.project.library,
+        replace(choice, main=main),
+        trains,
+        packages_of(sources),
+    )

@@ -16,8 +16,6 @@ from gpu2npu.support.tables import SupportTable
 
 _ALL = (RMS_NORM, ROTARY, SWIGLU, GEGLU, SILU, MISH, GELU, MASKED_STORE)
 KINDS: Mapping[str, Kind] = {kind.id: kind for kind in _ALL}
-
-
 SAFE, ALL = "safe", "all"
 
 

@@ -18,6 +18,7 @@ from gpu2npu.codemods.places import Step, by_file, is_skipped
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.python.text.concrete import has_comment
 from gpu2npu.python.text.edits import Edited
+from gpu2npu.python.tree.syntax import last_name
 from gpu2npu.records import Code, Edit, FileRewrite, Operation
 from gpu2npu.support.tables import table_for
 
@@ -35,25 +36,48 @@ def affinity(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]:
     words = b"|".join(re.escape(word) for kind in kinds for word in kind.words)
     steps: list[Step] = []
     for file in program.with_word(words) if kinds else ():
-        steps += _rewritten(program, file, kinds)
+        source = program.sources[file.path]
+        spelled = [kind for kind in kinds if any(word in source for word in kind.words)]
+        steps += _rewritten(program, file, spelled)
     return by_file(steps)
 
 
 def _rewritten(program: Program, file: ParsedFile, kinds: Sequence[Kind]) -> Iterator[Step]:
     reading = Reading(program, file)
     done: set[ast.AST] = set()
+    added: set[str | tuple[Code, ...]] = set()
     for node in ast.walk(file.tree):  # outer nodes first
         for kind in kinds:
-            if node in done or not isinstance(node, kind.nodes) or is_skipped(file, node, kind.id):
+            if node in done or not isinstance(node, kind.nodes) or not _is_looked_at(node):
                 continue
-            found = kind.find(reading, node)
+            found = kind.find(reading, node) if not is_skipped(file, node, kind.id) else None
             if isinstance(found, Replacement):
                 yield file, Edit(file.bounds(node), found.text, kind.id, kind.message)
             elif found is not None and isinstance(node, ast.expr) and not has_comment(file, node):
                 plan = planned(reading, node, found)
-                if plan is not None and done.isdisjoint(plan.deleted):
+                if plan is not None and done.isdisjoint(plan.deleted) and _is_allowed(file, node, kind, found, plan):
                     done.update(part for each in (node, *plan.deleted) for part in ast.walk(each))
-                    yield from _steps(program, file, node, kind, found, plan)
+                    steps = list(_steps(program, file, node, kind, found, plan))
+                    yield from (step for step in steps if not (isinstance(step[1], Edit) and step[1].text in added))
+                    added |= {step[1].text for step in steps if isinstance(step[1], Edit) and step[1].imports}
+
+
+def _is_allowed(file: ParsedFile, node: ast.expr, kind: Kind, found: Match, plan: Planned) -> bool:
+    """Tell whether no comment keeps a part of the code, and TorchScript, which cannot read the module of fused
+    operators, does not compile it."""
+    if any(is_skipped(file, each, kind.id) for each in plan.deleted):
+        return False
+    if "." in found.function:
+        return True
+    decorators = [each for above in file.above(node) for each in getattr(above, "decorator_list", ())]
+    return "jit.script" not in file.text and not any("jit" in file.code(each) for each in decorators)
+
+
+def _is_looked_at(node: ast.AST) -> bool:
+    """Tell whether a node is no expression, a sum, a product, a quotient, or a call of `mul`."""
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, (ast.Add, ast.Mult, ast.Div))
+    return not isinstance(node, ast.expr) or (isinstance(node, ast.Call) and last_name(node) in ("mul", "multiply"))
 
 
 def fixed(program: Program, names: Sequence[str]) -> dict[str, bytes]:

@@ -14,6 +14,8 @@ from gpu2npu.records import Bounds
 
 # Expressions that give the same value wherever they stand, as long as their names do.
 _PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.Load, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+# Values that take no operator.
+_FREE = frozenset({"leaf", "dtype", "const", "float32", "halves"})
 # Methods that only ask for a size.
 _ASKING = frozenset({"size", "dim"})
 
@@ -45,7 +47,8 @@ class _Planning:
     def planned(self) -> Planned | None:
         block = self.reading.file.block(self.statement)
         through = {part for term in self.match.root.parts() for part in term.through}
-        deleted = [each for each in block if each in through and self._can_go(each)]
+        naming = {statement for term in self.match.terms for statement in term.through}
+        deleted = [each for each in block if each in through - naming and self._can_go(each)]
         while True:
             arguments = self._arguments(deleted)
             if arguments is None:
@@ -60,16 +63,27 @@ class _Planning:
             deleted = [each for each in deleted if each not in kept]
         if not self._nothing_changes_between(through, deleted) or not self._runs_once(deleted, arguments):
             return None
+        if any(self._computes(each) for each in through - naming if each not in deleted):
+            return None
+        if any(self._is_moved(each) for each in arguments) and any(self._between(deleted, [*deleted, self.statement])):
+            return None
         lines = tuple(self._lines(each) for each in deleted)
         return Planned(arguments, tuple(deleted), lines)
 
     def _can_go(self, statement: ast.stmt) -> bool:
-        """Tell whether an assignment stands on lines of its own, without a comment in them."""
+        """Tell whether an assignment stands on lines of its own."""
         file = self.reading.file
-        if not begins_line(file, statement) or len(same_line(file, statement)) > 1:
-            return False
-        start, end = self._lines(statement)
-        return "#" not in file.text[start:end]
+        return begins_line(file, statement) and len(same_line(file, statement)) == 1
+
+    def _computes(self, statement: ast.stmt) -> bool:
+        """Tell whether an assignment that stays computes what the new call does, too."""
+        value = getattr(statement, "value", None)
+        return not isinstance(value, ast.expr) or self.reading.term(value).op not in _FREE
+
+    def _is_moved(self, node: ast.expr) -> bool:
+        """Tell whether an expression of other code is evaluated later than before."""
+        moved = self.reading.file.statement(node) is not self.statement
+        return moved and any(not isinstance(part, _PLAIN) for part in ast.walk(node))
 
     def _lines(self, statement: ast.stmt) -> Bounds:
         start, end = self.reading.file.bounds(statement)
@@ -96,8 +110,7 @@ class _Planning:
                 return False
             if _key(self.reading.reaching(name.id, self.statement, deleted)) != _key(before):
                 return False
-        moved = place is not self.statement and place not in deleted
-        return not moved or all(isinstance(part, _PLAIN) for part in ast.walk(node))
+        return place in deleted or not self._is_moved(node)
 
     def _is_of_file(self, node: ast.expr) -> bool:
         return node in self.reading.file.parents

@@ -36,7 +36,7 @@ def rms_norm(x, weight, eps):
     if _fits(x, weight) and weight.shape == x.shape[-1:] and x.numel() and isinstance(eps, (int, float)):
         x, weight = _in_one_dtype(x, weight)
         return torch_npu.npu_rms_norm(x, weight, float(eps))[0]
-    wide = x.float() if x.dtype in _DTYPES else x
+    wide = x.float() if not isinstance(x, torch.Tensor) or x.dtype in _DTYPES else x
     return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).to(x.dtype) * weight
 
 

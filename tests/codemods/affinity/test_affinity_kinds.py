@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpu2npu
-from gpu2npu.codemods import CodemodChoice, plan_codemods
-from gpu2npu.codemods.affinity.catalogue import KINDS
+from gpu2npu.codemods import CodemodChoice, CodemodError, plan_codemods
+from gpu2npu.codemods.affinity.catalogue import KINDS, chosen
 from gpu2npu.codemods.affinity.kind import Example, Kind
 from gpu2npu.engine import ProjectContext
 from gpu2npu.python.text.edits import Edited
@@ -58,6 +58,54 @@ def test_a_kind_shows_what_it_does_and_what_it_leaves(kind: Kind) -> None:
     assert any(not each.after for each in kind.examples)
     assert set(kind.rounding) == set(DTYPES)
     assert kind.statement.endswith(".")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{def}    return F.silu(a) * b  # gpu2npu: skip=swiglu",
+        "{def}    # gpu2npu: skip\n    return F.silu(a) * b",
+        "@torch.jit.script\n{def}    return F.silu(a) * b",
+        "@jit_fuser\n{def}    return F.silu(a) * b",
+        "{def}    log(a)\n    return F.silu(a) * b",
+        "{def}    a = a + 1\n    return F.silu(a) * b",
+        "{def}    if c:\n        a = b\n    return F.silu(a) * b",
+        "{def}    for _ in range(2):\n        b = F.silu(a) * b\n    return b",
+        "{def}    b.mul_(2)\n    return F.silu(a) * b",
+        "{def}    return lambda: F.silu(a) * b",
+    ],
+)
+def test_code_around_that_keeps_it(source: str) -> None:
+    definition = "def f(x, c):\n    a, b = x.chunk(2, dim=-1)\n"
+    assert (
+        rewritten(f"import torch\nimport torch.nn.functional as F\n{source.replace('{def}', definition)}\n", "swiglu")
+        == ""
+    )
+
+
+@pytest.mark.parametrize("folder", ["", "pkg/", "pkg/models/"])
+def test_the_module_is_in_the_package_or_beside_the_program(folder: str) -> None:
+    example = KINDS["rms-norm"].examples[0]
+    sources = {f"{folder}model.py": example.source.encode()}
+    sources |= {"pkg/__init__.py": b"", "pkg/models/__init__.py": b""} if folder else {}
+    plan = plan_codemods(sources, ProjectContext(version=VERSION), CodemodChoice(affinity=("rms-norm",)))
+    imported = {"": "import", "pkg/": "from . import", "pkg/models/": "from .. import"}[folder]
+    text = Edited(example.source, plan.rewrites[f"{folder}model.py"].edits).text
+    assert f"\n{imported} ascend_affinity\n" in text
+    assert set(plan.new_files) == {"pkg/ascend_affinity.py" if folder else "ascend_affinity.py"}
+
+
+def test_a_release_without_the_operator_is_left() -> None:
+    source = KINDS["swiglu"].examples[0].source.encode()
+    choice = CodemodChoice(affinity=("swiglu",))
+    assert plan_codemods({"model.py": source}, ProjectContext(version="2.1.0.post0"), choice).rewrites == {}
+
+
+def test_names_of_kinds() -> None:
+    assert chosen(["safe"]) == tuple(kind.id for kind in KINDS.values() if kind.safe)
+    assert chosen(["geglu", "rms-norm"]) == ("rms-norm", "geglu")
+    with pytest.raises(CodemodError, match=r"--affinity: there is no kind 'rmsnorm'; did you mean 'rms-norm'\?"):
+        chosen(["rmsnorm"])
 
 
 @pytest.fixture(scope="module", autouse=True)
