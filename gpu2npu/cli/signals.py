@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from types import FrameType
 
-_ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from gpu2npu.system import ENDING_SIGNALS
 
 
 class EndedBySignal(BaseException):
@@ -19,13 +19,13 @@ class EndedBySignal(BaseException):
 
 def end_cleanly_when_asked() -> None:
     """Have the signals that end the process raise EndedBySignal, so that no half-written output and no worker stays."""
-    for number in _ASKING:
+    for number in ENDING_SIGNALS:
         # Under nohup a signal is ignored, and stays so.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    for each in _ASKING:
+    for each in ENDING_SIGNALS:
         signal.signal(each, signal.SIG_IGN)  # a second Ctrl-C would leave what the first one began to remove
     raise EndedBySignal(number)

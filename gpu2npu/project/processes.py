@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
-import signal
 import sys
 import threading
 from collections import deque
@@ -23,11 +22,10 @@ from typing import Any, Generic, TypeVar
 
 from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.garbage import collect_after
+from gpu2npu.system import ENDED_BY_TIMER, ends_after, take_ending_signals_as_usual
 
 _Task = TypeVar("_Task")
 _Answer = TypeVar("_Answer")
-
-_KILLED_BY_TIMER = -signal.SIGALRM
 
 
 class TaskEndedError(Exception):
@@ -140,7 +138,7 @@ class _Pool(Generic[_Task, _Answer]):
 
 
 def _reason(code: int | None, seconds: float | None) -> TaskEndedError:
-    if code == _KILLED_BY_TIMER and seconds is not None:
+    if code == ENDED_BY_TIMER and seconds is not None:
         return TimeLimitError(seconds)
     return TaskEndedError("the process ended unexpectedly")
 
@@ -165,9 +163,7 @@ def _serve(given: Callable[[Any], Any] | None, connection: Connection) -> None:
     global _is_worker
     _is_worker = True
     # Ctrl-C goes to the whole process group; the process that asks decides what happens.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
-        signal.signal(number, signal.SIG_DFL)
+    take_ending_signals_as_usual()
     gc.disable()
     gc.freeze()
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -190,12 +186,11 @@ def _answer_tasks(ask: Callable[[Any], Any], connection: Connection) -> None:
             task, seconds = connection.recv()
         except EOFError:
             return
-        signal.setitimer(signal.ITIMER_REAL, seconds or 0)
-        try:
-            answer = ask(task)
-        except Exception as error:
-            answer = error
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        with ends_after(seconds):
+            try:
+                answer = ask(task)
+            except Exception as error:
+                answer = error
         connection.send(answer)
         done += 1
         collect_after(done)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import os
 import secrets
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from gpu2npu.project.errors import OutputError
 from gpu2npu.project.tree.mirror import remove_tree
+from gpu2npu.system import can_lock, locked
 
 # From Linux's <fcntl.h> and <linux/fs.h>.
 _AT_FDCWD = -100
@@ -59,11 +59,8 @@ def _locked_folder(destination: Path) -> Iterator[Path]:
         # Registered before the folder is made: an interrupt may come between any two lines.
         stack.callback(_remove_if_possible, folder)
         folder.mkdir()
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        stack.callback(os.close, lock)
-        # Where the file system has no locks, no run removes another's folder.
-        with contextlib.suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with contextlib.suppress(OSError):  # where the file system has no locks, no run removes another's folder
+            stack.enter_context(locked(folder))
         yield folder
 
 
@@ -78,14 +75,11 @@ def _prefix(destination: Path) -> str:
 
 
 def _remove_stale(destination: Path) -> None:
+    if not can_lock():
+        return
     for folder in destination.parent.glob(f"{_escaped(_prefix(destination))}*"):
-        with contextlib.suppress(OSError):
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove_tree(folder)
-            finally:
-                os.close(descriptor)
+        with contextlib.suppress(OSError), locked(folder):
+            remove_tree(folder)
 
 
 def _escaped(name: str) -> str:

@@ -1,0 +1,78 @@
+"""The parts of POSIX that migrating and checking use, and what stands for them where a system has none, as Windows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+# The signals by which a user or a system asks a process to end.
+ENDING_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+_TIMER = getattr(signal, "SIGALRM", None)
+_TIMER_EXIT = 124  # as `timeout` of coreutils has it
+# The exit code of a process that `end_after` ended, as `multiprocessing` gives it.
+ENDED_BY_TIMER = _TIMER_EXIT if _TIMER is None else -_TIMER
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Holds the lock of a folder, which ends with the process; nothing where the system or its files have no locks.
+
+    Raises:
+        OSError: Another process holds it, the folder is gone, or it is a link.
+    """
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def can_lock() -> bool:
+    """Return whether a folder without a lock is one whose process has ended."""
+    return fcntl is not None
+
+
+def take_ending_signals_as_usual() -> None:
+    """Have the signals that end a process end this one, but for Ctrl-C, which is for the process that started it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (*ENDING_SIGNALS, _TIMER):
+        if number is not None and number is not signal.SIGINT:
+            signal.signal(number, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def ends_after(seconds: float | None) -> Iterator[None]:
+    """End this process with ENDED_BY_TIMER if the block takes longer; None for no limit.
+
+    A timer of the kernel ends it in a loop of C code too. Where there is none, a thread does, which has to wait for
+    such a loop.
+    """
+    if seconds is None:
+        yield
+    elif _TIMER is not None:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    else:
+        timer = threading.Timer(seconds, os._exit, (_TIMER_EXIT,))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
