@@ -99,6 +99,15 @@ file.seek(0)
 assert not torch.load(file, map_location="cpu")["0.weight"].is_cuda
 assert torch.ones(2).pin_memory().is_pinned() and not torch.ones(2).is_pinned()
 
+# CUDA graphs cannot be played; their class can be named, as in annotations, and derived from.
+kept: "torch.cuda.CUDAGraph | None" = None
+assert isinstance(torch.cuda.CUDAGraph | None, object) and not isinstance(kept, torch.cuda.CUDAGraph)
+try:
+    torch.cuda.CUDAGraph()
+    raise AssertionError("a graph was made")
+except NotImplementedError as error:
+    assert "record the original on a GPU" in str(error)
+
 # DataParallel on both cards.
 class Seen(nn.Module):
     def forward(self, batch):

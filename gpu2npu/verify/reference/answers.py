@@ -55,8 +55,11 @@ class CannotPlayGraphsError(NotImplementedError):
     """The program captures a CUDA graph."""
 
 
-def _graphs(*args: Any, **kwargs: Any) -> Any:
-    raise CannotPlayGraphsError("the reference on the CPU cannot play CUDA graphs: record the original on a GPU")
+class _Graph:
+    """The class of CUDA graphs, which programs may name, and not make."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise CannotPlayGraphsError("the reference on the CPU cannot play CUDA graphs: record the original on a GPU")
 
 
 _ANSWERS: dict[str, Any] = {
@@ -88,9 +91,9 @@ _ANSWERS: dict[str, Any] = {
     "set_sync_debug_mode": _nothing,
     "get_sync_debug_mode": lambda: 0,
     "is_current_stream_capturing": lambda: False,
-    "graph": _graphs,
-    "CUDAGraph": _graphs,
-    "make_graphed_callables": _graphs,
+    "graph": _Graph,
+    "CUDAGraph": _Graph,
+    "make_graphed_callables": _Graph,
     "cudart": lambda: SimpleNamespace(cudaProfilerStart=_nothing, cudaProfilerStop=_nothing),
     "Stream": streams.Stream,
     "Event": streams.Event,
