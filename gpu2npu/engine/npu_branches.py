@@ -6,21 +6,25 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+from gpu2npu.engine.npu_values import compared_with_cuda
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.python.tree.syntax import last_name, string_value
+from gpu2npu.python.tree.syntax import dotted_name, last_name, string_value
 from gpu2npu.records import Bounds
 
 _NPU = "npu"
+_TORCH_CUDA, _TORCH_NPU = "torch.cuda.", ("torch.npu.", "torch_npu.npu.")
 # As a word, or between underscores: not as in `input`. In lower case, and with the letters first, it is found faster.
 _SPELLED = re.compile(r"npu(?<![^\W_]npu)(?![^\W_])")
 
 
 def other_branches(file: PythonFile) -> list[Bounds]:
     """The places that run on no NPU, since a condition beside them is for it: the other branches of an `if` and their
-    conditions, what follows `if is_npu_available(): return ...`, what is listed beside a name of the NPU's."""
+    conditions, what follows `if is_npu_available(): return ...`, what is listed beside a name of the NPU's, and calls
+    for CUDA whose counterpart for the NPU stands beside them."""
     if _SPELLED.search(file.text.lower()) is None:
         return []
-    return sorted(place for node in file.parents for place in _beside(node, file))
+    beside = (place for node in file.parents for place in _beside(node, file))
+    return sorted([*beside, *compared_with_cuda(file)])
 
 
 def _beside(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
@@ -46,6 +50,21 @@ def _beside(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
                 block = file.block(node)
                 rest = list(block[block.index(node) + 1 :])
             yield from _bounds(rest, file)
+            yield from _counterparts(node, own, file)
+
+
+def _counterparts(node: ast.If, own: ast.If, file: PythonFile) -> Iterator[Bounds]:
+    """`torch.cuda.empty_cache()` beside `if device == "npu": torch.npu.empty_cache()`"""
+    called = {_called(statement) for statement in own.body}
+    for statement in file.block(node):
+        name = _called(statement) or ""
+        if name.startswith(_TORCH_CUDA) and {name.replace(_TORCH_CUDA, each) for each in _TORCH_NPU} & called:
+            yield file.bounds(statement)
+
+
+def _called(statement: ast.stmt) -> str | None:
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return dotted_name(call.func) if isinstance(call, ast.Call) else None
 
 
 def _is_elif(node: ast.If, file: PythonFile) -> bool:

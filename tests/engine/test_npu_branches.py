@@ -12,6 +12,12 @@ KEPT = [
     "if kind != 'npu':\n    torch.cuda.empty_cache()\n",
     "def f():\n    if is_torch_npu_available():\n        return 'npu'\n    return torch.cuda.current_device()\n",
     "n = torch.npu.device_count() if is_npu else torch.cuda.device_count()\n",
+    "torch.cuda.empty_cache()\nif kind == 'xpu':\n    f()\nif kind == 'npu':\n    torch.npu.empty_cache()\n",
+    "if device == 'npu':\n    f()\nif (device == 'cuda' and n == 1) or device in ('mps', 'npu'):\n    f()\n",
+    "class A:\n  def f(self):\n    return self.device == 'npu'\n  def g(self):\n    return self.device == 'cuda'\n",
+    "if device in ('npu', 'xpu'):\n    f()\nif device == 'cuda' and n:\n    torch.cuda.empty_cache()\n",
+    "if device == 'npu':\n    f()\nx = 0 if device != 'cuda' else torch.cuda.device_count()\n",
+    "def check(device):\n    return device != 'cuda'\ndef f(device):\n    if device == 'npu':\n        check(device)\n",
     "if device.startswith('npu'):\n    s = torch.npu.current_stream()\nelse:\n    s = torch.cuda.ExternalStream(0)\n",
 ]
 CHANGED = {
@@ -20,6 +26,10 @@ CHANGED = {
     "if amp and is_npu:\n    pass\nelse:\n    torch.cuda.empty_cache()\n": "    torch.npu.empty_cache()\n",
     "if is_npu:\n    torch.cuda.empty_cache()\n": "    torch.npu.empty_cache()\n",
     "def f():\n    if is_npu:\n        x = 1\n    torch.cuda.empty_cache()\n": "    torch.npu.empty_cache()\n",
+    "if device == 'npu':\n    f()\ndef g(device):\n    return device == 'cuda'\n": "return device == 'npu'",
+    "def g(device):\n  return device == 'cuda'\nif device == 'npu':\n  g(n)\n": "return device == 'npu'",
+    "if device == 'npu':\n    f()\nif kind == 'cuda':\n    torch.cuda.empty_cache()\n": "    torch.npu.empty_cache()\n",
+    "if device == 'npu':\n    f()\nif device != 'cuda':\n    torch.cuda.empty_cache()\n": "torch.npu.empty_cache()\n",
 }
 
 
