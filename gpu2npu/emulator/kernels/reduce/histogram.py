@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpu2npu.emulator.kernels.promotion import F64, Array, wide
+from gpu2npu.emulator.kernels.promotion import F64, I64, Array, wide
 from gpu2npu.emulator.kernels.registry import kernel
 
 
@@ -20,19 +20,35 @@ def _even_edges(values: Array, bins: int, bounds: Sequence[float] | None) -> Arr
     return np.linspace(low, high, bins + 1)
 
 
-def _counted(points: Array, edges: Sequence[Array], weight: Array | None, density: bool, dtype: np.dtype) -> Array:
-    """Count the points (n, dimensions) that fall into each box; the last of each dimension has both its edges.
+def _boxes(values: Array, edges: Array) -> Array:
+    """The number of the box that each value falls into, -1 outside; the last box has both its edges.
 
-    Raises:
-        NotImplementedError: Edges do not ascend, for which torch counts something all the same.
+    Edges that do not ascend are searched as if they did, as PyTorch's CPU code searches them (std::upper_bound).
     """
-    if any(np.any(np.diff(wide(each)) < 0) for each in edges):
-        raise NotImplementedError("edges that do not ascend")
-    flat_weight = None if weight is None else wide(weight).astype(F64).reshape(-1)
-    found, _ = np.histogramdd(
-        wide(points).astype(F64), bins=[wide(each).astype(F64) for each in edges], weights=flat_weight, density=density
-    )
-    return np.asarray(found).astype(dtype)
+    first, length = np.zeros(values.shape, I64), np.full(values.shape, len(edges))
+    while np.any(length):
+        half = length // 2
+        beyond = (length > 0) & ~(values < edges[np.minimum(first + half, len(edges) - 1)])
+        first = np.where(beyond, first + half + 1, first)
+        length = np.where(beyond, length - half - 1, half)
+    box = np.minimum(first - 1, len(edges) - 2)
+    return np.where((values >= edges[0]) & (values <= edges[-1]), box, -1)
+
+
+def _counted(points: Array, edges: Sequence[Array], weight: Array | None, density: bool, dtype: np.dtype) -> Array:
+    """Count the points (n, dimensions) that fall into each box, or add up their weights."""
+    bounds = [wide(each).astype(F64) for each in edges]
+    values = wide(points).astype(F64)
+    boxes = np.array([_boxes(values[:, axis], each) for axis, each in enumerate(bounds)], I64)
+    inside = np.all(boxes >= 0, axis=0)
+    weights = np.ones(len(values)) if weight is None else wide(weight).astype(F64).reshape(-1)
+    found = np.zeros([len(each) - 1 for each in bounds])
+    np.add.at(found, tuple(boxes[:, inside]), weights[inside])
+    if density:
+        found = found / found.sum()
+        for axis, each in enumerate(bounds):
+            found = found / np.diff(each).reshape(-1, *(1,) * (found.ndim - 1 - axis))
+    return found.astype(dtype)
 
 
 def _points(self: Array) -> Array:

@@ -1,6 +1,7 @@
-"""Sampling images at arbitrary points (torch.nn.functional.grid_sample), bilinear and nearest, and its gradient.
+"""Sampling images at arbitrary points (torch.nn.functional.grid_sample), and its gradient.
 
-Images are (N, C, H, W), grids (N, OH, OW, 2) with x before y in [-1, 1]. Bicubic sampling is declined.
+Images are (N, C, H, W), grids (N, OH, OW, 2) with x before y in [-1, 1]. Bilinear and nearest sampling move a point
+that lies outside into the image; bicubic sampling moves each of its 16 neighbours.
 """
 
 from __future__ import annotations
@@ -12,9 +13,14 @@ import numpy as np
 from gpu2npu.emulator.kernels.nn.pool import scattered
 from gpu2npu.emulator.kernels.promotion import I64, Array, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.kernels.sampling.upsample import cubic_filter
 
-BILINEAR, NEAREST = 0, 1
+BILINEAR, NEAREST, BICUBIC = 0, 1, 2
 ZEROS, BORDER, REFLECTION = 0, 1, 2
+SHARPNESS = -0.75  # the free parameter of torch's cubic filters
+
+# Whether a neighbour exists, its index in the plane, its weight, and the weight's slopes by x and y.
+Neighbour = tuple[Array, Array, Array, Array, Array]
 
 
 def _reflected(x: Array, low: float, high: float) -> tuple[Array, Array]:
@@ -30,22 +36,32 @@ def _reflected(x: Array, low: float, high: float) -> tuple[Array, Array]:
     return np.where(even, rest + low, span - rest + low), slope
 
 
-def coordinates(grid: Array, size: int, padding: int, align_corners: bool) -> tuple[Array, Array]:
+def _pixels(grid: Array, size: int, align_corners: bool) -> tuple[Array, Array]:
     """Positions in pixels, and their derivative by the grid."""
     x = (grid + 1) / 2 * (size - 1) if align_corners else ((grid + 1) * size - 1) / 2
-    slope = np.full_like(x, (size - 1) / 2 if align_corners else size / 2)
+    return x, np.full_like(x, (size - 1) / 2 if align_corners else size / 2)
+
+
+def _padded(x: Array, size: int, padding: int, align_corners: bool) -> tuple[Array, Array]:
+    """Positions moved into the image as the padding asks, and their derivative by those before."""
+    slope = np.ones_like(x)
     if padding == REFLECTION:
-        bounds = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
-        x, sign = _reflected(x, *bounds)
-        slope = slope * sign
+        x, slope = _reflected(x, *((0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)))
     if padding != ZEROS:
         slope = np.where((x <= 0) | (x >= size - 1), 0, slope)
         x = np.clip(x, 0, size - 1)
-    return x.astype(grid.dtype, copy=False), slope.astype(grid.dtype, copy=False)
+    return x, slope
 
 
-def _corners(x: Array, y: Array, height: int, width: int) -> Iterator[tuple[Array, Array, Array, Array, Array]]:
-    """For each neighbour: whether it exists, its index in the plane, its weight, and the weight's slopes by x and y."""
+def coordinates(grid: Array, size: int, padding: int, align_corners: bool) -> tuple[Array, Array]:
+    """Positions in pixels within the image, and their derivative by the grid."""
+    pixels, scale = _pixels(grid, size, align_corners)
+    x, slope = _padded(pixels, size, padding, align_corners)
+    return x.astype(grid.dtype, copy=False), (scale * slope).astype(grid.dtype, copy=False)
+
+
+def _corners(x: Array, y: Array, height: int, width: int) -> Iterator[Neighbour]:
+    """The four pixels around a point, for bilinear sampling."""
     left, top = np.floor(x), np.floor(y)
     for right in (0, 1):
         for below in (0, 1):
@@ -57,17 +73,44 @@ def _corners(x: Array, y: Array, height: int, width: int) -> Iterator[tuple[Arra
             yield inside, index, along_x * along_y, (2 * right - 1) * along_y, (2 * below - 1) * along_x
 
 
-def _points(input: Array, grid: Array, padding: int, align_corners: bool) -> tuple[Array, Array, Array, Array]:  # noqa: A002
+def _cubic(distance: Array) -> tuple[Array, Array]:
+    """The weight of a pixel at x - `distance`, and the weight's slope by x."""
+    a, d = SHARPNESS, np.abs(distance)
+    near, far = (3 * (a + 2) * d - 2 * (a + 3)) * d, (3 * a * d - 10 * a) * d + 8 * a
+    slope = np.where(d <= 1, near, far) * np.sign(distance)
+    return cubic_filter(distance, a), slope
+
+
+def _cubic_neighbours(x: Array, y: Array, height: int, width: int, padding: int, align: bool) -> Iterator[Neighbour]:
+    """The 16 pixels around a point, for bicubic sampling."""
+    left, top = np.floor(x), np.floor(y)
+    for j in range(-1, 3):
+        along_x, slope_x = _cubic(x - left - j)
+        column, _ = _padded(left + j, width, padding, align)
+        for i in range(-1, 3):
+            along_y, slope_y = _cubic(y - top - i)
+            row, _ = _padded(top + i, height, padding, align)
+            inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
+            index = np.where(inside, row * width + column, 0).astype(I64)
+            yield inside, index, along_x * along_y, slope_x * along_y, slope_y * along_x
+
+
+def _points(
+    image: Array, grid: Array, interpolation: int, padding: int, align_corners: bool
+) -> tuple[Array, Array, Array, Array]:
     """x, y (N, 1, points) and their slopes."""
     flat = wide(grid).reshape(grid.shape[0], 1, -1, 2)
-    x, slope_x = coordinates(flat[..., 0], input.shape[3], padding, align_corners)
-    y, slope_y = coordinates(flat[..., 1], input.shape[2], padding, align_corners)
+    where = ZEROS if interpolation == BICUBIC else padding
+    x, slope_x = coordinates(flat[..., 0], image.shape[3], where, align_corners)
+    y, slope_y = coordinates(flat[..., 1], image.shape[2], where, align_corners)
     return x, y, slope_x, slope_y
 
 
-def _check_mode(interpolation: int) -> None:
-    if interpolation not in (BILINEAR, NEAREST):
-        raise NotImplementedError("bicubic grid_sample")
+def _neighbours(image: Array, x: Array, y: Array, interpolation: int, padding: int, align: bool) -> Iterator[Neighbour]:
+    height, width = image.shape[2:]
+    if interpolation == BICUBIC:
+        return _cubic_neighbours(x, y, height, width, padding, align)
+    return _corners(x, y, height, width)
 
 
 def _planes(input: Array) -> Array:  # noqa: A002
@@ -93,20 +136,20 @@ def grid_sampler_2d(
     Args:
         input: (N, C, H, W).
         grid: (N, OH, OW, 2).
-        interpolation_mode: 0 bilinear, 1 nearest.
+        interpolation_mode: 0 bilinear, 1 nearest, 2 bicubic.
         padding_mode: What lies outside: 0 zeros, 1 the border, 2 the reflected image.
         align_corners: Whether -1 and 1 are the centres of the corner pixels, not their edges.
     """
-    _check_mode(interpolation_mode)
     height, width = input.shape[2:]
-    x, y, _, _ = _points(input, grid, padding_mode, align_corners)
+    x, y, _, _ = _points(input, grid, interpolation_mode, padding_mode, align_corners)
     planes = _planes(input)
     if interpolation_mode == NEAREST:
         inside, index = _nearest(x, y, height, width)
         out = np.take_along_axis(planes, np.broadcast_to(index, (*planes.shape[:2], index.shape[2])), 2) * inside
     else:
         out = np.zeros((*planes.shape[:2], x.shape[2]), planes.dtype)
-        for inside, index, weight, _, _ in _corners(x, y, height, width):
+        neighbours = _neighbours(input, x, y, interpolation_mode, padding_mode, align_corners)
+        for inside, index, weight, _, _ in neighbours:
             values = np.take_along_axis(planes, np.broadcast_to(index, out.shape), 2)
             out += values * (weight * inside).astype(out.dtype, copy=False)
     return rounded(out, input.dtype).reshape(*input.shape[:2], *grid.shape[1:3])
@@ -123,9 +166,8 @@ def grid_sampler_2d_backward(
     output_mask: Sequence[bool],
 ) -> tuple[Array | None, Array | None]:
     """Gradients for image and grid; the image's only where its mask is set."""
-    _check_mode(interpolation_mode)
     n, c, height, width = input.shape
-    x, y, slope_x, slope_y = _points(input, grid, padding_mode, align_corners)
+    x, y, slope_x, slope_y = _points(input, grid, interpolation_mode, padding_mode, align_corners)
     grad = wide(grad_output).reshape(n, c, -1)
     planes = _planes(input)
     total = np.zeros((n * c, height * width))
@@ -134,7 +176,8 @@ def grid_sampler_2d_backward(
         inside, index = _nearest(x, y, height, width)
         total += scattered(grad * inside, np.broadcast_to(index, grad.shape), n * c, height * width)
     else:
-        for inside, index, weight, weight_x, weight_y in _corners(x, y, height, width):
+        neighbours = _neighbours(input, x, y, interpolation_mode, padding_mode, align_corners)
+        for inside, index, weight, weight_x, weight_y in neighbours:
             places = np.broadcast_to(index, grad.shape)
             if output_mask[0]:
                 total += scattered(grad * (weight * inside), places, n * c, height * width)

@@ -46,7 +46,7 @@ def _linear(size: int, out: int, align_corners: bool, given: float | None) -> Ar
     return matrix
 
 
-def _cubic_filter(x: Array, a: float) -> Array:
+def cubic_filter(x: Array, a: float) -> Array:
     x = np.abs(x)
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((x - 5) * x + 8) * x * a - 4 * a
@@ -60,7 +60,7 @@ def _cubic(size: int, out: int, align_corners: bool, given: float | None) -> Arr
     matrix = np.zeros((out, size), np.float32)
     for tap in range(-1, 3):
         place = np.clip(low.astype(I64) + tap, 0, size - 1)
-        np.add.at(matrix, (np.arange(out), place), _cubic_filter(tap - share, -0.75).astype(np.float32))
+        np.add.at(matrix, (np.arange(out), place), cubic_filter(tap - share, -0.75).astype(np.float32))
     return matrix
 
 
@@ -143,4 +143,4 @@ _interpolation("upsample_bilinear2d", _linear)
 _interpolation("upsample_trilinear3d", _linear)
 _interpolation("upsample_bicubic2d", _cubic)
 _interpolation("_upsample_bilinear2d_aa", _antialiased(lambda x: np.maximum(1 - np.abs(x), 0), 2))
-_interpolation("_upsample_bicubic2d_aa", _antialiased(lambda x: _cubic_filter(x, -0.5), 4))
+_interpolation("_upsample_bicubic2d_aa", _antialiased(lambda x: cubic_filter(x, -0.5), 4))
