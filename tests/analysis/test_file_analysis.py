@@ -11,8 +11,8 @@ BOTH = frozenset(Question)
 CODE = "import torch\nopt = torch.optim.AdamW(ps)\n"
 
 
-def analyser(questions=BOTH, fix: bool = False) -> FileAnalyser:
-    return FileAnalyser("2.1.0", questions, Project(library=TORCH), fix)
+def analyser(questions=BOTH) -> FileAnalyser:
+    return FileAnalyser("2.1.0", questions, Project(library=TORCH))
 
 
 def rules(source: bytes, path: str = "a.py", **options) -> list[tuple[str, int, int]]:
@@ -69,13 +69,6 @@ def test_what_cannot_be_read_is_the_failure_of_the_file(source: bytes, path: str
 )
 def test_skip_comments(text: str) -> None:
     assert rules(text.encode()) == []
-
-
-def test_fixes_keep_encoding_and_line_ends() -> None:
-    source = "# coding: latin-1\r\nimport torch\r\nx = torch.rand(3)  # é\r\nx[x < 0] = 0\r\n".encode("latin-1")
-    file = analyser(fix=True)(source, "a.py")
-    assert file.content == source.replace(b"x[x < 0] = 0", b"x.masked_fill_(x < 0, 0)")
-    assert analyser()(source, "a.py").content is None
 
 
 def test_only_files_that_may_have_to_do_with_torch_are_looked_at() -> None:

@@ -13,7 +13,7 @@ _COMMANDS = {
     "show": LazyCommand("gpu2npu.cli.rules.list", "show", "Show one rule with its examples."),
     "new": LazyCommand("gpu2npu.cli.rules.new", "new", "Write a rule file to start from."),
     "learn": LazyCommand(
-        "gpu2npu.cli.rules.group.learn", "learn", "Propose rules from a project before and after a migration by hand."
+        "gpu2npu.cli.rules.learn", "learn", "Propose rules from a project before and after a migration by hand."
     ),
     "schema": LazyCommand("gpu2npu.cli.rules.new", "schema", "Print the JSON Schema of rule files."),
     "validate": LazyCommand("gpu2npu.cli.rules.check", "validate", "Check rule files, and tell which rules conflict."),
