@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpu2npu.cli.file_options import file_timeout_option
+from gpu2npu.cli.file_options import file_timeout_option, version_option
 from gpu2npu.records import PathNote
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ Exit codes:
     metavar="OUT",
     help="Where to write: the result is OUT/<name>_analysis.",
 )
-@click.option("-v", "--version", metavar="VERSION", help="The PyTorch version of the project, such as 2.7.1.")
+@version_option
 @click.option(
     "--torch-npu",
     metavar="VERSION",

@@ -7,6 +7,9 @@ import click
 # The largest file that is looked at takes a tenth of it.
 _SECONDS = 120.0
 
+version_option = click.option(
+    "-v", "--version", metavar="VERSION", help="The PyTorch version that the project is written for, such as 2.7.1."
+)
 file_timeout_option = click.option(
     "--file-timeout",
     type=click.FloatRange(min=0, min_open=True),

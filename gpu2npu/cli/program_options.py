@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -89,6 +90,12 @@ class Report:
                 raise click.UsageError("--update-baseline needs --baseline, the file to write.")
         elif self.baseline is not None and not self.baseline.is_file():
             raise click.UsageError(f"--baseline {self.baseline}: there is no such file; --update-baseline writes it.")
+
+
+def check_outermost() -> None:
+    """Refuse to verify within `gpu2npu run`, whose NPUs the original would see too."""
+    if "GPU2NPU_NPUS" in os.environ:
+        raise click.UsageError("`gpu2npu verify` starts both programs itself: call it without `gpu2npu run` around it.")
 
 
 def check_program(command: Sequence[str]) -> None:

@@ -74,6 +74,18 @@ def test_a_program_that_fails_is_shown_with_the_change_near_it(tmp_path: Path) -
     assert "change_list.csv, row" in done.stderr and "train.py, line 2" in done.stderr
 
 
+@pytest.mark.parametrize("command", [["-i", FIXTURE, "-v", "2.1.0"], ["record", "-o", "x"], ["compare", __file__]])
+def test_it_is_refused_within_the_emulated_npu(
+    command: list[object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GPU2NPU_NPUS", "8")
+    monkeypatch.setattr(sys, "argv", ["gpu2npu", "verify", *map(str, command), "--", "train.py"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "without `gpu2npu run` around it" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

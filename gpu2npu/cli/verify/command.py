@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpu2npu.cli.file_options import version_option
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
 from gpu2npu.cli.program_options import (
     Report,
     baseline_option,
+    check_outermost,
     check_program,
     check_requirements,
     check_soc,
@@ -90,12 +92,12 @@ class _VerifyGroup(LazyGroup):
     metavar="SRC",
     help="The original project, a folder.",
 )
-@click.option("-v", "--version", metavar="VERSION", help="The PyTorch version it is written for; it is migrated first.")
+@version_option
 @click.option(
     "--migrated",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="A migrated copy that is there already, in place of -v.",
+    help="A migrated copy that is there already; with -v, the project is migrated first.",
 )
 @steps_option
 @npus_option
@@ -143,6 +145,7 @@ def verify(
         return
     if source is None:
         raise click.UsageError("The option -i/--input is missing: give the folder of the original project.")
+    check_outermost()
     check_program(ctx.args)
     if (version is None) == (migrated is None):
         raise click.UsageError("Give either -v, to migrate the project, or --migrated, the folder of a migrated copy.")

@@ -12,6 +12,7 @@ import click
 from gpu2npu.cli.program_options import (
     Report,
     baseline_option,
+    check_outermost,
     check_program,
     check_requirements,
     check_soc,
@@ -62,6 +63,7 @@ def compare(
     command: tuple[str, ...],
 ) -> None:
     """Compare the migrated program with REFERENCE, which `gpu2npu verify record` wrote."""
+    check_outermost()
     check_program(command)
     report = Report(html, form, baseline, update_baseline)
     report.check()

@@ -9,6 +9,7 @@ import click
 
 from gpu2npu.cli.program_options import (
     PROGRAM_SETTINGS,
+    check_outermost,
     check_program,
     check_requirements,
     here_option,
@@ -61,6 +62,7 @@ def record(
     source: Path, output: Path, steps: int, gpus: int | None, hf32: tuple[str, ...], command: tuple[str, ...]
 ) -> None:
     """Record what the original program does, to compare the migrated one with it on another machine."""
+    check_outermost()
     check_program(command)
     if not output.absolute().parent.is_dir():
         raise click.UsageError(f"-o {output}: there is no folder {output.absolute().parent}.")

@@ -97,7 +97,15 @@ def show_verdict(comparison: Comparison, copy: Path) -> None:
         click.echo(f"{CHANGE_LIST}, rows {numbers}: {nearest.path}, line {nearest.start}: {nearest.message}")
     if {*comparison.migrated.reduced} != {*comparison.coarse}:
         _show_hf32(comparison)
+    _show_releases(comparison)
     _show_compile(comparison)
+
+
+def _show_releases(comparison: Comparison) -> None:
+    """Say where the original was recorded with another release of PyTorch: operators may compute otherwise there."""
+    there, here = (each.torch.partition("+")[0] for each in (comparison.original, comparison.migrated))
+    if there != here:
+        click.echo(f"The original ran with PyTorch {there}, and the migrated program with {here}.")
 
 
 def _show_compile(comparison: Comparison) -> None:
@@ -122,6 +130,7 @@ def _show_same(comparison: Comparison) -> None:
         place = f"{worst.original.kind} of {worst.original.name}, step {worst.original.step + 1}"
         click.echo(f"The largest difference is {worst.units:.2f} of what rounding explains: {place}.")
     _show_hf32(comparison)
+    _show_releases(comparison)
     _show_compile(comparison)
 
 
