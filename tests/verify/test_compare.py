@@ -314,6 +314,21 @@ def test_gradients_near_the_loss_are_not_forgiven_what_rounding_does_far_from_it
     assert max(allowed[:2]) < 1e-4 and min(allowed[2:]) > 1e-2
 
 
+def test_a_checkpoint_has_keys_shapes_and_values() -> None:
+    saved = event("checkpoint", "model.layer.weight", WEIGHT)
+    momentum = event("checkpoint", "optimizer.state.0.momentum_buffer", GRADIENT)
+    assert not compare(recording(saved, momentum), recording(saved, momentum), EXACT).differences
+    assert explained([saved, momentum], [saved]) == (Cause.CHECKPOINT, None)
+    for other in (WEIGHT.half(), WEIGHT[:2], WEIGHT + 1):
+        assert explained([saved], [event("checkpoint", "model.layer.weight", other)]) == (Cause.CHECKPOINT, None)
+
+
+def test_another_release_of_pytorch_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    for release, named in (("2.12.1", True), ("2.13.0+cpu", False)):
+        show_verdict(compare(replace(ORIGINAL, torch=release), ORIGINAL, EXACT), Path())
+        assert ("The original ran with PyTorch 2.12.1, and" in capsys.readouterr().out) == named
+
+
 def test_a_program_that_calls_compile_is_told_that_both_ran_without(capsys: pytest.CaptureFixture[str]) -> None:
     for original in (ORIGINAL, replace(ORIGINAL, compiles=True)):
         show_verdict(compare(original, ORIGINAL, EXACT), Path())

@@ -18,13 +18,15 @@ def dumped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, nn.Module]:
     dump = Dump(folder / "step1", lambda tensor: tensor.detach())
 
     def called(name: str, module: nn.Module, given: torch.Tensor) -> torch.Tensor:
-        dump.enter(name, module, [given], ["File train.py, line 3, \n net(x)"])
+        dump.enter(
+            name, module, [given], {"mask": given} if name == "Net.first" else {}, ["File train.py, line 3, \n net(x)"]
+        )
         returned: torch.Tensor = module(given)
         dump.leave([returned])
         return returned
 
     given = torch.ones(2, 4)
-    dump.enter("Net", outer, [given], [])
+    dump.enter("Net", outer, [given], {}, [])
     returned = called("Net.relu", second, called("Net.relu", second, called("Net.first", first, given)) * 2)
     dump.leave([returned])
     returned.sum().backward()

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu2npu.cli.main import main
+from gpu2npu.verify.comparing.ranks import compare_ranks
 from gpu2npu.verify.comparing.tolerance import Tolerance
 from gpu2npu.verify.recording.clock import Cost
 from gpu2npu.verify.recording.environment import Settings
@@ -118,12 +119,14 @@ def test_a_damaged_file_is_refused_or_read_as_it_was(
 
 
 def changed(file: Path, to: Path, **fields: object) -> Path:
-    """A copy of a reference that says other things of itself."""
+    """A copy of a reference that says other things of itself, or of which a file is another text."""
     with zipfile.ZipFile(file) as source, zipfile.ZipFile(to, "w") as target:
         for name in source.namelist():
             content = source.read(name)
-            if name == "reference.json":
+            if name == "reference.json" and not {*fields} & {*source.namelist()}:
                 content = json.dumps(json.loads(content) | fields).encode()
+            elif name in fields:
+                content = str(fields[name]).encode()
             target.writestr(name, content)
     return to
 
@@ -181,6 +184,22 @@ def test_a_reference_is_recorded_and_compared_with_another_program(
     assert found["compile_switched_off"]
     losses = [change for change in found["baseline"]["changes"] if change["what"] == "loss"]
     assert [(change["step"], change["before"]) for change in losses] == [(2, runs[0]["losses"][1])]
+
+
+def test_a_reference_travels_between_releases_of_pytorch(small: tuple[Reference, Path], tmp_path: Path) -> None:
+    """The file of another release: there is one release of PyTorch on a machine, so the file says that it is of one."""
+    written, file = small
+    lines = written.ranks[0][0].folder / "events.jsonl"  # type: ignore[operator]
+    first, _, rest = lines.read_text().partition("\n")
+    other = json.dumps(json.loads(first) | {"torch": "2.9.1+cu128"})
+    moved = changed(file, tmp_path / "moved.gpu2npu", **{"0/events.jsonl": f"{other}\n{rest}"})
+    found = read_reference(moved)
+    ((recording, _),) = found.ranks
+    assert recording.torch == "2.9.1+cu128" and torch.__version__ not in recording.torch
+    (comparison,) = compare_ranks(found.ranks, [written.ranks[0][0]])
+    assert comparison.first is None and len(comparison.measured) == sum(
+        event.tensor is not None or event.value is not None for event in recording.events
+    )
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ def original() -> Recording:
         event("loss", "loss", torch.tensor(2.0)),
         event("parameter gradient", "Net.layer.weight", WEIGHT),
         event("buffer", "Net.mean", WEIGHT),
+        event("checkpoint", "module.layer.weight", WEIGHT),
     )
     return recording(*cards, *whole)
 
@@ -66,6 +67,7 @@ def rank(number: int) -> Recording:
         event("collective", "all_reduce", WEIGHT),
         event("parameter gradient", "Net.layer.weight", WEIGHT),
         event("buffer", "Net.mean", WEIGHT + number),
+        event("checkpoint", "optimizer.state" if number else "module.layer.weight", WEIGHT),  # of rank 1, its own
         rank=number,
         world=2,
     )
@@ -89,7 +91,10 @@ def verdict(*ranks: Recording) -> tuple[int, Cause] | None:
 def test_ranks_that_share_a_batch_do_what_one_process_does() -> None:
     comparisons = compare_ranks([(original(), Tolerance({}))], [rank(0), rank(1)])
     assert [comparison.differences for comparison in comparisons] == [(), ()]
-    assert [len(comparison.measured) for comparison in comparisons] == [8, 7]  # the buffers kept are those of rank 0
+    assert [len(comparison.measured) for comparison in comparisons] == [
+        9,
+        7,
+    ]  # the buffers kept and the checkpoint are of rank 0
     assert [comparison.migrated.losses for comparison in comparisons] == [{0: 2.0}, {0: 2.0}]
 
 
@@ -109,6 +114,12 @@ def test_ranks_that_share_a_batch_do_what_one_process_does() -> None:
 def test_what_one_rank_does_otherwise_has_a_cause(kind: str, call: int, values: torch.Tensor, expected: Cause) -> None:
     found = verdict(rank(0), changed(rank(1), kind, values, call))
     assert found == (0 if kind == "loss" else 1, expected)  # the mean of losses is that of all ranks
+
+
+def test_the_checkpoint_is_the_one_that_the_first_rank_writes() -> None:
+    assert verdict(changed(rank(0), "checkpoint", WEIGHT * 2), rank(1)) == (0, Cause.CHECKPOINT)
+    silent = replace(rank(0), events=tuple(each for each in rank(0).events if each.kind != "checkpoint"))
+    assert verdict(silent, rank(1)) == (0, Cause.CHECKPOINT)
 
 
 def test_gradients_that_are_not_averaged_are_told_from_others() -> None:

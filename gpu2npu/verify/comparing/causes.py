@@ -43,6 +43,7 @@ class Cause(str, Enum):
     OPTIMIZER = "optimizer computed otherwise"
     BUFFER = "buffer kept otherwise"
     COLLECTIVE = "other collective"
+    CHECKPOINT = "checkpoint written otherwise"
     EPOCH = "DistributedSampler without set_epoch"
     SHARE = "other share of the batch"
     LOCAL_MEAN = "mean over the local batch"
@@ -72,7 +73,8 @@ def explain(comparison: Comparison) -> Explanation | None:
         return None
     if first.original is None or first.migrated is None:
         return _structure(comparison, first)
-    return _otherwise_made(comparison, first) or _BY_KIND[first.event.kind](comparison, first)
+    otherwise = None if first.event.kind == "checkpoint" else _otherwise_made(comparison, first)
+    return otherwise or _BY_KIND[first.event.kind](comparison, first)
 
 
 def _otherwise_made(comparison: Comparison, first: Difference) -> Explanation | None:
@@ -126,6 +128,8 @@ def _structure(comparison: Comparison, first: Difference) -> Explanation:
         return Explanation(Cause.DRAW, "the programs draw other random numbers, or from another seed", event.within)
     if event.kind == "collective":
         return Explanation(Cause.COLLECTIVE, f"one program alone does {event.name}")
+    if event.kind == "checkpoint":
+        return Explanation(Cause.CHECKPOINT, "one program alone saves it")
     if event.kind in ("rate", "parameter", "parameter gradient"):
         return Explanation(Cause.OPTIMIZER, f"{event.name} is optimized by one program alone", _module(event))
     if event.kind == "loss scale":
@@ -412,6 +416,10 @@ def _collective(comparison: Comparison, first: Difference) -> Explanation:
     return Explanation(Cause.COLLECTIVE, f"what {first.event.name} is given differs")
 
 
+def _checkpoint(comparison: Comparison, first: Difference) -> Explanation:
+    return Explanation(Cause.CHECKPOINT, "what is saved differs, and what was trained until then does not")
+
+
 def _mode(comparison: Comparison, first: Difference) -> Explanation:
     words = {True: "in training mode", False: "in evaluation mode"}
     assert first.original is not None and first.migrated is not None
@@ -433,6 +441,7 @@ _BY_KIND: dict[str, Callable[[Comparison, Difference], Explanation]] = {
     "initial weight": _weights,
     "weight": _state,
     "collective": _collective,
+    "checkpoint": _checkpoint,
     "mode": _mode,
     "device": _device,
 }

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from gpu2npu.verify.comparing.tolerance import Tolerance, relative_distance
 from gpu2npu.verify.recording.records import Event, Recording
 
-# Rows of the heat map: where errors of each kind are shown.
-TENSOR_KINDS = ("input", "output", "gradient", "parameter gradient", "parameter", "buffer", "loss")
-
 
 @dataclass(frozen=True)
 class Difference:

@@ -65,9 +65,11 @@ def _of_rank(
 
 
 def _is_left_out(event: Event, rank: int) -> bool:
-    """Return whether a rank may do this where the original does not: it communicates, and has its own buffers."""
+    """Return whether a rank may do this where the original does not: communicate, save, and have its own buffers."""
     if event.kind == "draw":
         return event.name.startswith(_OF_SHUFFLES)
+    if event.kind == "checkpoint":
+        return rank > 0
     return event.kind in ("collective", "device") or (event.kind == "buffer" and (rank > 0 or event.call > 0))
 
 
@@ -109,7 +111,7 @@ def _expected_of(
             return _of_whole(whole, ranks)
         if whole.kind == "draw" and ranks[rank] is None and any(ranks):
             return None  # a draw for one sample is its rank's
-        return None if rank and whole.kind == "buffer" else (whole, None)
+        return None if rank and whole.kind in ("buffer", "checkpoint") else (whole, None)
     piece = pieces.get(rank)
     if piece is not None and piece.kind not in _OF_BATCHES:
         return replace(piece, name=_card(piece.name)[0]), None

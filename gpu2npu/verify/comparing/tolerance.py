@@ -91,7 +91,7 @@ def _shown_by(reference: Recording, rounded: Recording) -> dict[Key, float]:
         around = usual.get((event.step, _group(event)), 0.0)
         if event.kind == "gradient":
             around = on_the_way[event.key]
-        if event.kind == "parameter":
+        if event.kind in ("parameter", "checkpoint"):
             around /= event.tensor.norm or 1.0
         earlier[place] = share
         relative[event.key] = max(share, around)
@@ -110,6 +110,8 @@ def _pairs(reference: Recording, rounded: Recording) -> Iterator[tuple[Event, Ev
 
 def _group(event: Event) -> str:
     """Return the kind of events whose errors are like this event's: a loss's are like those of what modules return."""
+    if event.kind == "checkpoint":
+        return "parameter"
     return "output" if event.kind in ("input", "loss", "buffer") else event.kind
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import linecache
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.serialization import save  # as it is before checkpoints are recorded
 
 TENSORS = "dump_tensor_data"
 
@@ -32,7 +33,14 @@ class Dump:
         self._open: list[str] = []
         self._modules: dict[str, str] = {}  # names in the dump by the recording's
 
-    def enter(self, name: str, module: torch.nn.Module, inputs: Iterable[torch.Tensor], frames: list[str]) -> None:
+    def enter(
+        self,
+        name: str,
+        module: torch.nn.Module,
+        inputs: Iterable[torch.Tensor],
+        keywords: Mapping[str, torch.Tensor],
+        frames: list[str],
+    ) -> None:
         """A module is called; `frames` are the user's code that calls it, innermost first."""
         kind = self._modules[name] = f"Module.{name}.{type(module).__name__}"
         node = f"{kind}.forward.{self._calls[kind]}"
@@ -44,7 +52,7 @@ class Dump:
         parameters = {path: self._saved(f"{node}.parameters.{path}", each) for path, each in _own(module)}
         self._data[node] = {
             "input_args": [self._saved(f"{node}.input.{part}", each) for part, each in enumerate(tensors)],
-            "input_kwargs": {},
+            "input_kwargs": {key: self._saved(f"{node}.input.{key}", each) for key, each in keywords.items()},
             "output": [],
             **({"parameters": parameters} if parameters else {}),
         }
@@ -110,7 +118,7 @@ class Dump:
         """Write a tensor to a file; what dump.json says of it."""
         values = self._on_host(tensor).detach().clone()
         file = f"{name}.pt"
-        torch.save(values, self._here() / TENSORS / file)
+        save(values, self._here() / TENSORS / file)
         return {
             "type": "torch.Tensor",
             "dtype": str(tensor.dtype),

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.nn.modules import module as module_hooks
 
-from gpu2npu.verify.recording import cards, ports, ranks, sampling
+from gpu2npu.verify.recording import cards, checkpoints, ports, ranks, sampling
 from gpu2npu.verify.recording.clock import Clock
 from gpu2npu.verify.recording.dump import Dump, frames_of
 from gpu2npu.verify.recording.environment import Settings
@@ -31,11 +31,12 @@ class StepsDone(SystemExit):
 
 
 class _Calls(threading.local):
-    """The modules that this thread is in the midst of calling."""
+    """The modules that this thread is in the midst of calling, and the operators that they run."""
 
     def __init__(self) -> None:
         self.stack: list[str] = []
         self.operators = Operators()
+        self.keywords: dict[str, Any] = {}  # given to the module that is about to be entered
 
 
 class Recorder:
@@ -51,6 +52,7 @@ class Recorder:
         self._calls = _Calls()
         self._step = 0
         self._counts: Counter[tuple[str, str]] = Counter()
+        self._saved: Counter[int] = Counter()  # checkpoints after each step
         self._known: dict[int, tuple[weakref.ref[torch.Tensor], int, Summary]] = {}
         self._optimizers: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._clock = Clock()
@@ -60,8 +62,11 @@ class Recorder:
     def install(self) -> None:
         """Hook into torch."""
         if not self._settings.brief:
+            module: Any = torch.nn.Module
+            module.__call__ = self._watching_keywords(module.__call__)
             module_hooks.register_module_forward_pre_hook(self._enter)
             module_hooks.register_module_forward_hook(self._leave, always_call=True)
+            checkpoints.watch(self._checkpoint)
         from torch.optim import optimizer
 
         optimizer.register_optimizer_step_pre_hook(self._before_step)
@@ -84,7 +89,18 @@ class Recorder:
 
     # Modules.
 
+    def _watching_keywords(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Keep the keyword arguments of a call, which a global hook is not given."""
+
+        @functools.wraps(call)
+        def called(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+            self._calls.keywords = kwargs
+            return call(module, *args, **kwargs)
+
+        return called
+
     def _enter(self, module: torch.nn.Module, inputs: Any) -> None:
+        keywords, self._calls.keywords = self._calls.keywords, {}
         if self._is_foreign():
             return
         stack = self._calls.stack
@@ -97,10 +113,11 @@ class Recorder:
                 self._of_rank(module, name)
         stack.append(name)
         if name:
-            self._values("input", name, inputs)
+            self._values("input", name, (inputs, keywords))
             if self._is_dumping():
                 frames = frames_of(self._settings.project, self._sites.places[self._sites.of_caller()])
-                self._dump.enter(name, module, _tensors(inputs), frames)
+                named = {key: each for key, each in keywords.items() if isinstance(each, torch.Tensor)}
+                self._dump.enter(name, module, _tensors(inputs), named, frames)
         self._calls.operators.enter(name)
 
     def _of_rank(self, module: torch.nn.Module, name: str) -> None:
@@ -269,6 +286,18 @@ class Recorder:
             for part, tensor in enumerate(_tensors(tensors)):
                 self._write("collective", name, call, part, tensor, self._sites.of_caller())
 
+    # Checkpoints.
+
+    def _checkpoint(self, saved: Any) -> None:
+        """What is saved, as part of the step before; `call` says which of the checkpoints that the step has it is."""
+        if self._is_foreign():
+            return
+        step, site = max(self._step - 1, 0), self._sites.of_caller()
+        call = self._saved[step]
+        self._saved[step] += 1
+        for name, tensor in checkpoints.tensors_of(saved):
+            self._write("checkpoint", name, call, 0, tensor, site, step)
+
     # Writing.
 
     def _number(self, kind: str, name: str) -> int:
@@ -281,10 +310,13 @@ class Recorder:
         call, site = self._number(kind, name), self._sites.of_caller()
         self._writer.number(self._step, kind, name, call, value, site, self._sites)
 
-    def _write(self, kind: str, name: str, call: int, part: int, tensor: torch.Tensor, site: int) -> None:
+    def _write(
+        self, kind: str, name: str, call: int, part: int, tensor: torch.Tensor, site: int, step: int | None = None
+    ) -> None:
         self._depth += 1
+        at = self._step if step is None else step
         try:
-            self._writer.tensor(self._step, kind, name, call, part, self._summary(tensor), site, self._sites)
+            self._writer.tensor(at, kind, name, call, part, self._summary(tensor), site, self._sites)
         finally:
             self._depth -= 1
 

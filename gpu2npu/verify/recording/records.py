@@ -43,7 +43,8 @@ class Event:
     `kind` says which: "input" and "output" of a module, the "gradient" that reaches its output, "loss", "loss scale",
     "kept gradients" of an optimizer before a backward pass (1 if there are any), "rate", "parameter gradient",
     "parameter" and "buffer" at an optimizer step, "initial weight", "weight" of a module that no optimizer trains where
-    it changed, "collective", "draw", and "mode" of an outermost module (1 in training). `call` counts within the step.
+    it changed, "collective", "draw", "mode" of an outermost module (1 in training), and "checkpoint", what is saved
+    after a step. `call` counts within the step.
     `stack` are the places of user code, innermost first: a path in the project, a line.
     `within` is the module that is drawing, for a draw.
     """

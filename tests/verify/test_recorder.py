@@ -1,0 +1,69 @@
+"""The recording of a program: what modules are given by keyword, and what is saved."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpu2npu.verify.recording.environment import Settings
+from gpu2npu.verify.recording.records import Recording, read_recordings
+
+PROGRAM = """
+import torch
+from torch import nn
+
+class Scaled(nn.Module):
+    def forward(self, x, *, by, label="none"):
+        return x * by["factor"]
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.scaled = nn.Linear(3, 2), Scaled()
+
+    def forward(self, x):
+        return self.scaled(self.linear(x), by={"factor": torch.full((2,), 3.0)}, label="mean")
+
+
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+torch.save(net, "untrained.pt")
+for step in range(2):
+    optimizer.zero_grad()
+    net(torch.ones(4, 3)).sum().backward()
+    optimizer.step()
+    for name in ("last.pt", f"{step}.pt"):
+        torch.save({"model": net.state_dict(), "states": [optimizer.state_dict(), torch.get_rng_state()]}, name)
+assert torch.load("0.pt")["model"].keys() == {"linear.weight", "linear.bias"}
+"""
+
+
+@pytest.fixture(scope="module")
+def recording(torch_python: list[str | Path], tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    folder = tmp_path_factory.mktemp("recorder")
+    script = folder / "train.py"
+    script.write_text(PROGRAM)
+    environment = os.environ | Settings(folder / "recording", folder, steps=5).variables()
+    done = subprocess.run([*torch_python, script], cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (found,) = read_recordings(folder / "recording")
+    return found
+
+
+def test_what_a_module_is_given_by_keyword_follows_what_it_is_given_by_position(recording: Recording) -> None:
+    given = [each for each in recording.events if (each.kind, each.name, each.step) == ("input", "Net.scaled", 1)]
+    assert [(each.part, each.tensor and each.tensor.shape) for each in given] == [(0, (4, 2)), (1, (2,))]
+    assert given[1].tensor is not None and given[1].tensor.first == (3.0, 3.0)
+    assert [each.part for each in recording.events if each.kind == "input" and each.name == "Net.linear"] == [0, 0]
+
+
+def test_a_checkpoint_is_part_of_the_step_before_it(recording: Recording) -> None:
+    saved = [each for each in recording.events if each.kind == "checkpoint"]
+    places = [(each.step, each.call) for each in saved if each.name.endswith("linear.weight")]
+    assert places == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]  # before the first step, and two after each
+    names = {each.name for each in saved if each.step == 1}
+    momentum = {f"states.0.state.{number}.momentum_buffer" for number in range(2)}
+    assert names == {"model.linear.weight", "model.linear.bias", *momentum}
+    assert len({each.key for each in saved}) == len(saved)
