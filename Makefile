@@ -6,6 +6,7 @@ INSTALLED := $(VENV)/.installed
 CLIENTS := .venv-clients
 BROWSER := .venv-browser
 SITE := .venv-site
+VERIFY := .venv-verify
 RELEASE := .venv-release
 
 .PHONY: demo test test-fast test-settings test-cards test-hard test-labels test-clients test-browser lint bench bench-emulator coverage-emulator stress test-verify docs site release clean
@@ -44,9 +45,16 @@ test-hard: $(INSTALLED)
 test-labels: $(INSTALLED)
 	GPU2NPU_TEST_LABELS=all $(BIN)/python -m pytest -n auto tests/labelled tests/properties/test_labelled_files.py
 
-# Faults put into a migrated copy, each of which `gpu2npu verify` has to find at its step and module.
-test-verify: $(INSTALLED)
-	GPU2NPU_TEST_VERIFY=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/verify
+# Faults put into a migrated copy, each of which `gpu2npu verify` has to find at its step and module, and copies without
+# one, which must not diverge: models of transformers, timm and diffusers too, so in an environment of its own.
+$(VERIFY)/.installed: pyproject.toml constraints.txt tests/verify/requirements.txt
+	test -x $(VERIFY)/bin/python || $(PYTHON) -m venv $(VERIFY)
+	$(VERIFY)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[emulator,tables,editor,dev]' \
+		--requirement tests/verify/requirements.txt
+	touch $@
+
+test-verify: $(VERIFY)/.installed
+	GPU2NPU_TEST_VERIFY=all $(VERIFY)/bin/python -m pytest -n auto --dist loadgroup tests/verify
 
 # Other people's software on the emulated NPU (docs/emulator-clients.md), in an environment of its own.
 $(CLIENTS)/.installed: pyproject.toml constraints.txt clients/requirements.txt
@@ -121,4 +129,4 @@ release: $(RELEASE)/.installed
 	$(RELEASE)/bin/twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) .test-settings .nox $(CLIENTS) $(BROWSER) $(SITE) $(RELEASE) .site dist demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) .test-settings .nox $(CLIENTS) $(BROWSER) $(SITE) $(VERIFY) $(RELEASE) .site dist demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

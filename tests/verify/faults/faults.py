@@ -10,17 +10,24 @@ class Subject:
     """A project that faults are put into: a folder of the repository, and what trains it.
 
     `reduced` are the families of operators for which the NPU takes HF32, and `environment` variables of all its runs.
+    The original is `original_ranks` processes, and the copy `ranks`; "{rank}" in the command is the number of one. It is
+    compared for `steps` steps. `package` is one that it imports and that may be missing.
     """
 
     project: str
     command: tuple[str, ...]
-    reduced: tuple[str, ...] = ()
+    reduced: tuple[str, ...] = ("conv",)
     environment: dict[str, str] = field(default_factory=dict)
+    original_ranks: int = 1
+    ranks: int = 1
+    steps: int = 4
+    package: str = "torch"
 
 
 MNIST = "fixtures/mnist_cnn"
 MNIST_COMMAND = ("train.py", "--train-size", "160", "--dropout", "0.2")
 GPT_COMMAND = ("train.py", "--dropout=0.1", "--grad_accumulation=2", "--grad_clip=0.5", "--eval_interval=2")
+LIBRARIES = "tests/verify/faults/projects/libraries"
 SUBJECTS = {
     "mnist": Subject(MNIST, MNIST_COMMAND, ("conv",)),
     "exact": Subject(MNIST, MNIST_COMMAND, (), {"GPU2NPU_CONV_HF32": "0"}),  # for faults that HF32 would hide
@@ -28,6 +35,11 @@ SUBJECTS = {
     "gan": Subject("fixtures/gan", ("main.py",), ("conv",)),
     "tagger": Subject("tests/verify/faults/projects/tagger", ("train.py",), ("conv",)),
     "averaged": Subject("tests/verify/faults/projects/averaged", ("train.py",), ("conv",)),
+    "bert": Subject(LIBRARIES, ("bert.py",), package="transformers"),
+    "llama": Subject(LIBRARIES, ("llama.py",), steps=3, package="transformers"),
+    "vit": Subject(LIBRARIES, ("vit.py",), package="transformers"),
+    "convnext": Subject(LIBRARIES, ("convnext.py",), steps=3, package="timm"),
+    "unet": Subject(LIBRARIES, ("unet.py",), steps=3, package="diffusers"),
 }
 
 
@@ -99,6 +111,7 @@ GRADIENT, FACTOR = "gradient computed otherwise", "gradients scaled otherwise"
 MODE, DATA, WEIGHTS = "training and evaluation mode", "other data", "other initial weights"
 BRANCH, BUFFER, STATE = "dropped branch", "buffer kept otherwise", "weights kept otherwise"
 PRECISION, SCALE = "other dtype", "other loss scale"
+CHECKPOINT = "checkpoint written otherwise"
 
 LOSS_LINE, BACKWARD = "F.nll_loss(output, target)\n", "loss.backward()"
 SGD = "optim.SGD(model.parameters(), lr=args.lr, momentum=0.9, weight_decay=1e-4)"
@@ -214,6 +227,10 @@ FAULTS = (
     in_training("weights halved as they are loaded", 1, "ResNet.stem", WEIGHTS, "torch.load(PATH)", "{name: each / 2 for name, each in torch.load(PATH).items()}", "averaged"),
     in_training("groups share a rate", 1, None, RATE, ', "lr": 0.02', "", "averaged"),
     in_training("bias is decayed", 1, "ResNet.head", OPTIMIZER, '"weight_decay": 0.0', '"weight_decay": 1.0', "averaged"),
+    in_training("optimizer not in the checkpoint", 2, None, CHECKPOINT, '"optimizer": optimizer.state_dict(), ', "", "averaged"),
+    in_training("average saved as the model", 2, None, CHECKPOINT, '"model": model.state_dict()', '"model": average.model.state_dict()', "averaged"),
+    in_training("checkpoint in half precision", 2, None, CHECKPOINT, '"average": average.model.state_dict()', '"average": copy.deepcopy(average.model).half().state_dict()', "averaged"),
+    in_training("checkpoint every step", 1, None, CHECKPOINT, "if step % 2", "if step >= 0", "averaged"),
     # The loss is nearly the same before anything is learnt.
     in_training("labels not smoothed", 1, None, GRADIENT, ", label_smoothing=0.1", "", "averaged"),
     in_model("skipped connection", "ResNet.blocks.0", OPERATOR, "x + self.bn", "self.bn", "averaged"),

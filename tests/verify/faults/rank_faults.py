@@ -2,62 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class RankSubject:
-    """A project that faults are put into, and what trains it; "{rank}" is the number of the rank.
-
-    `ranks` are the original's: 1, where the copy has two processes and the original one.
-    """
-
-    project: str
-    script: str
-    command: tuple[str, ...]
-    ranks: int
-    steps: int
-
+from faults import Fault, Subject, edited
 
 SUBJECTS = {
-    "data_parallel": RankSubject(
-        "many_cards/image_classifier",
-        "train.py",
+    "data_parallel": Subject(
+        "fixtures/many_cards/image_classifier",
         ("train.py", "--checkpoints", "ck"),
-        1,
-        6,
+        ranks=2,
+        steps=6,
     ),
-    "ddp": RankSubject(
-        "ddp_imagenet",
-        "main.py",
+    "ddp": Subject(
+        "fixtures/ddp_imagenet",
         ("main.py", "-j", "0", "--seed", "3", "--dist-url", "env://", "--gpu", "{rank}", "--train-size", "64", "--epochs", "2"),
-        2,
-        4,
+        original_ranks=2,
+        ranks=2,
     ),
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class RankFault:
-    """One fault: a text of the copy's script, what takes its place, and the verdict's step, module and cause."""
-
-    name: str
-    subject: str
-    step: int
-    module: str | None
-    cause: str
-    old: str
-    new: str
-
-
-def data_parallel(name: str, step: int, module: str | None, cause: str, old: str, new: str) -> RankFault:
+def data_parallel(name: str, step: int, module: str | None, cause: str, old: str, new: str) -> Fault:
     """A fault in what was DataParallel."""
-    return RankFault(name, "data_parallel", step, module, cause, old, new)
+    return edited(name, "data_parallel", step, module, cause, "train.py", old, new)
 
 
-def ddp(name: str, step: int, module: str | None, cause: str, old: str, new: str) -> RankFault:
+def ddp(name: str, step: int, module: str | None, cause: str, old: str, new: str) -> Fault:
     """A fault in what was DistributedDataParallel on GPUs."""
-    return RankFault(name, "ddp", step, module, cause, old, new)
+    return edited(name, "ddp", step, module, cause, "main.py", old, new)
 
 
 SAMPLER = "DistributedSampler(trainset, shuffle=not args.no_shuffle)"

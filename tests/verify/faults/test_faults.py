@@ -1,6 +1,7 @@
-"""Every fault of faults.py is found, at its step and module; GPU2NPU_TEST_VERIFY=all, as `make test-verify` sets it.
+"""Every fault is found at its step and module, and copies without one do not diverge, on one rank and on two.
 
-All programs of one project run in forks of two processes: one that plays CUDA's part, one with the emulated NPU.
+GPU2NPU_TEST_VERIFY=all, as `make test-verify` sets it. All programs of a project run in forks of two processes: one
+that plays CUDA's part, one with the emulated NPUs. Projects whose packages are not installed are skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from gpu2npu.emulator.soc import DEFAULT_SOC
 from gpu2npu.project.migration import migrate_project
 from gpu2npu.project.request import Request
 from gpu2npu.verify.comparing.causes import explain
-from gpu2npu.verify.comparing.compare import Comparison, compare
+from gpu2npu.verify.comparing.compare import Comparison
+from gpu2npu.verify.comparing.ranks import compare_ranks, earliest
 from gpu2npu.verify.comparing.tolerance import measured
 from gpu2npu.verify.programs import emulated, plain
 from gpu2npu.verify.recording.environment import Settings
@@ -30,88 +32,114 @@ from gpu2npu.verify.recording.records import Recording, read_recordings
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[2]
-STEPS = 4
 SEEDS = (1, 2, 3)
 
-_spec = importlib.util.spec_from_file_location("faults", HERE / "faults.py")
-assert _spec is not None and _spec.loader is not None
-faults = sys.modules["faults"] = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(faults)
+
+def table(name: str) -> Any:
+    """A module beside this one."""
+    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+faults, rank_faults = table("faults"), table("rank_faults")
+SUBJECTS = {**faults.SUBJECTS, **rank_faults.SUBJECTS}
+FAULTS = (*faults.FAULTS, *rank_faults.FAULTS)
 
 pytestmark = pytest.mark.skipif(os.environ.get("GPU2NPU_TEST_VERIFY") != "all", reason="make test-verify runs these")
 
 
-def job(
-    folder: Path, project: Path, settings: dict[str, Any], command: tuple[str, ...], fault: Any = None
-) -> dict[str, Any]:
-    """One program to run in a copy of a project, recorded in `folder`."""
+def jobs(
+    folder: Path, project: Path, subject: Any, ranks: int, fault: Any = None, **settings: Any
+) -> list[dict[str, Any]]:
+    """The ranks of one program, in a copy of its project, recorded in `folder`."""
     place = folder / "project"
     shutil.copytree(project, place)
     for file, old, new in fault.edits if fault else ():
         text = (place / file).read_text()
         assert old in text, f"{file} has no {old!r}"
         (place / file).write_text(text.replace(old, new))
-    return {
-        "variables": Settings(folder / "recording", place, STEPS, **settings).variables(),
-        "command": list(command),
-        "stderr": str(folder / "stderr"),
-        "operator": fault.operator if fault else "",
-        "kernel": fault.kernel if fault else "",
-    }
+    shared = subject.original_ranks < subject.ranks
+    recorded = Settings(folder / "recording", place, subject.steps, shared=shared, **settings).variables()
+    return [
+        {
+            "variables": recorded | (group(rank, ranks) if ranks > 1 else {}),
+            "command": [word.format(rank=rank) for word in subject.command],
+            "stderr": str(folder / f"stderr-{rank}"),
+            "operator": fault.operator if fault else "",
+            "kernel": fault.kernel if fault else "",
+        }
+        for rank in range(ranks)
+    ]
 
 
-def run_all(jobs: list[dict[str, Any]], environment: dict[str, str]) -> subprocess.Popen[str]:
-    """Start a process whose forks run the jobs."""
-    at_a_time = os.environ.get("GPU2NPU_TEST_FORKS", str(os.cpu_count() or 1))
-    environment = {**environment, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
-    command = [sys.executable, str(HERE / "forking.py"), at_a_time]
-    process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def group(rank: int, ranks: int) -> dict[str, str]:
+    """The variables by which a launcher tells a process its rank; a recorded group has a port of its own."""
+    numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "MASTER_PORT": 29500}
+    return {"MASTER_ADDR": "127.0.0.1"} | {name: str(number) for name, number in numbers.items()}
+
+
+def start(programs: list[list[dict[str, Any]]], subject: Any, environment: dict[str, str]) -> subprocess.Popen[str]:
+    """Start a process whose forks run the programs in order, at least as many at once as one has ranks."""
+    at_a_time = max(int(os.environ.get("GPU2NPU_TEST_FORKS", str(os.cpu_count() or 1))), subject.ranks)
+    environment = {**environment, **subject.environment, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+    command = [sys.executable, str(HERE / "forking.py"), str(at_a_time)]
+    process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     assert process.stdin is not None
-    process.stdin.write("".join(json.dumps(each) + "\n" for each in jobs))
+    process.stdin.write("".join(json.dumps(job) + "\n" for program in programs for job in program))
     process.stdin.close()
     return process
 
 
+def recordings_in(folder: Path, ranks: int) -> tuple[Recording, ...]:
+    """The recording of each rank; what they wrote to stderr is shown where one is missing."""
+    found = read_recordings(folder / "recording")
+    assert len(found) == ranks, "".join(file.read_text() for file in sorted(folder.glob("stderr-*")))
+    return found
+
+
 @dataclass(frozen=True)
 class Outcomes:
-    """The runs of one project: its original's recordings, and its copy's with each fault; "" is without one."""
+    """The runs of one project: its original's recordings, plain and rounding otherwise, and its copies in `folder`."""
 
-    reference: Recording
-    rounded: tuple[Recording, ...]
+    subject: Any
+    reference: tuple[Recording, ...]
+    rounded: tuple[tuple[Recording, ...], ...]
     folder: Path
 
     def compared(self, name: str) -> Comparison:
-        """The original against the copy with a fault."""
-        folder = self.folder / (name or "clean")
-        recordings = read_recordings(folder / "recording")
-        assert recordings, (folder / "stderr").read_text()
-        return compare(self.reference, recordings[0], measured(self.reference, self.rounded))
+        """The original against the copy with a fault; "" is without one."""
+        ranks = recordings_in(self.folder / (name or "clean"), self.subject.ranks)
+        coarse, rounded = self.subject.reduced, zip(*self.rounded, strict=True)
+        pairs = [(one, measured(one, others, coarse)) for one, others in zip(self.reference, rounded, strict=True)]
+        return earliest(compare_ranks(pairs, ranks))
 
 
-def outcomes(subject: str, folder: Path) -> Outcomes:
+def outcomes(name: str, folder: Path) -> Outcomes:
     """Run the original of a project, and its copy with each fault."""
-    of = faults.SUBJECTS[subject]
-    original = REPOSITORY / of.project
+    subject = SUBJECTS[name]
+    original = REPOSITORY / subject.project
     _, copy = migrate_project(Request(original, "2.1.0", folder / "migration"))
-    seeded = [(0, "reference"), *((seed, f"rounding-{seed}") for seed in SEEDS)]
+    seeded = {"reference": 0, **{f"rounding-{seed}": seed for seed in SEEDS}}
+    played = {"gpus": subject.ranks, "coarse": subject.reduced}
     there = [
-        job(folder / name, original, {"gpus": 1, "rounding": seed, "coarse": of.reduced}, of.command)
-        for seed, name in seeded
+        jobs(folder / place, original, subject, subject.original_ranks, rounding=seed, **played)
+        for place, seed in seeded.items()
     ]
-    own = [fault for fault in faults.FAULTS if fault.subject == subject]
-    here = [job(folder / "clean", copy, {}, of.command)]
-    here += [job(folder / fault.name, copy, {}, of.command, fault) for fault in own]
-    running = [
-        run_all(there, {**plain(), **of.environment}),
-        run_all(here, {**emulated(1, DEFAULT_SOC, newest_release()), **of.environment}),
+    here = [jobs(folder / "clean", copy, subject, subject.ranks)]
+    here += [
+        jobs(folder / fault.name, copy, subject, subject.ranks, fault) for fault in FAULTS if fault.subject == name
     ]
-    for process in running:
+    npus = emulated(subject.ranks, DEFAULT_SOC, newest_release())
+    for process in [start(there, subject, plain()), start(here, subject, npus)]:
         process.wait()
-    recorded = [read_recordings(folder / name / "recording")[0] for _, name in seeded]
-    return Outcomes(recorded[0], tuple(recorded[1:]), folder)
+    recorded = [recordings_in(folder / place, subject.original_ranks) for place in seeded]
+    return Outcomes(subject, recorded[0], tuple(recorded[1:]), folder)
 
 
-class Subjects:
+class Made:
     """The outcomes of each project, made when first asked for."""
 
     def __init__(self, folder: Path) -> None:
@@ -125,25 +153,31 @@ class Subjects:
 
 
 @pytest.fixture(scope="session")
-def subjects(tmp_path_factory: pytest.TempPathFactory) -> Subjects:
-    return Subjects(tmp_path_factory.mktemp("subjects"))
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return Made(tmp_path_factory.mktemp("subjects"))
 
 
 def together(value: object, subject: str, name: str = "") -> Any:
-    """A parameter whose tests run in the process that made the subject."""
-    return pytest.param(value, marks=pytest.mark.xdist_group(subject), id=(name or subject).replace(" ", "-"))
+    """A parameter whose tests run in the process that made the subject, if what it imports is installed."""
+    package = SUBJECTS[subject].package
+    marks = [
+        pytest.mark.xdist_group(subject),
+        pytest.mark.skipif(importlib.util.find_spec(package) is None, reason=f"{package} is not installed"),
+    ]
+    return pytest.param(value, marks=marks, id=(f"{subject}-{name}" if name else subject).replace(" ", "-"))
 
 
-@pytest.mark.parametrize("subject", [together(subject, subject) for subject in faults.SUBJECTS])
-def test_a_copy_without_a_fault_does_not_diverge(subject: str, subjects: Subjects) -> None:
-    comparison = subjects[subject].compared("")
+@pytest.mark.parametrize("subject", [together(subject, subject) for subject in SUBJECTS])
+def test_a_copy_without_a_fault_does_not_diverge(subject: str, made: Made) -> None:
+    comparison = made[subject].compared("")
     assert comparison.first is None, comparison.first
-    assert comparison.migrated.reduced == faults.SUBJECTS[subject].reduced
+    assert comparison.migrated.reduced == SUBJECTS[subject].reduced
+    assert len(comparison.measured) > 100 and comparison.migrated.world == SUBJECTS[subject].ranks
 
 
-@pytest.mark.parametrize("fault", [together(fault, fault.subject, fault.name) for fault in faults.FAULTS])
-def test_a_fault_is_found(fault: Any, subjects: Subjects) -> None:
-    comparison = subjects[fault.subject].compared(fault.name)
+@pytest.mark.parametrize("fault", [together(fault, fault.subject, fault.name) for fault in FAULTS])
+def test_a_fault_is_found(fault: Any, made: Made) -> None:
+    comparison = made[fault.subject].compared(fault.name)
     explanation = explain(comparison)
     assert comparison.first is not None and explanation is not None, "not found"
     module = faults.ANY if fault.module == faults.ANY and explanation.module else explanation.module

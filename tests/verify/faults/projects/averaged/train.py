@@ -57,6 +57,9 @@ def main():
         loss.backward()
         optimizer.step()
         average.update(model)
+        if step % 2:
+            torch.save({"model": model.state_dict(), "average": average.model.state_dict(),
+                        "optimizer": optimizer.state_dict(), "step": step}, f"after_{step}.pt")
         print("step", step + 1, "loss", loss.item(), "sure", evaluate(average.model, images))
 
 
