@@ -7,6 +7,9 @@ import ast
 import re
 from collections.abc import Sequence
 
+from gpu2npu.engine.foreign_devices import foreign_rule
+from gpu2npu.engine.kinds.packages import is_compiled
+from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import walk
@@ -27,18 +30,24 @@ _DEVICE = re.compile(r"is_cuda|['\"]cuda")
 # Modules and names, and texts, of code for NVIDIA's GPUs.
 _NAME = re.compile(r"(^|_)(cuda|gpu|nvml|nvcc|cupy|pynvml|pycuda|nvidia)(_|$)", re.IGNORECASE)
 _TEXT = re.compile(r".*\.cuh?|.*_(cuda|gpu)\.(c|cc|cpp|h|hpp)|(WITH|USE)_CUDA|-?-?nvcc.*", re.IGNORECASE)
+# What is only for GPUs in packages that know no NPU: `faiss.index_cpu_to_all_gpus`, `decord.gpu`.
+_FOREIGN = re.compile(r"gpu|cuda|cupy|nvml", re.IGNORECASE)
+_LIBRARY = re.compile(r"(^|_)(cupy|pycuda|pynvml|nvml|nvcc|tensorrt)(_|$)", re.IGNORECASE)
+_LOADERS = frozenset({"torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline"})
+_COMPILED = re.compile(r"_cuda$")  # modules of this name are compiled, unless the project has them in Python
 _VENDOR = frozenset({"torch.version.cuda", "torch.version.hip"})
 _TORCH = re.compile(r"torch(\.|$)")
 
 
-def cuda_conditions(names: Names) -> list[Bounds]:
+def cuda_conditions(names: Names, table: RuleTable) -> list[Bounds]:
     """The places of conditions that ask for CUDA, and guard only what is CUDA's own."""
     file = names.file
     if not any(word in file.text for word in _ASKED_WORDS) or _ASKED.search(file.text) is None:
         return []
     found: list[Bounds] = []
+    own = _CudaCode(names, table)
     for node in file.parents:
-        if isinstance(node, ast.If) and not _may_hold_without_cuda(node.test) and _is_own(node.body, names):
+        if isinstance(node, (ast.If, ast.IfExp)) and own.is_for_cuda(node):
             found.append(file.bounds(node.test))
         elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) and _asks_for_vendor(node):
             found.append(file.bounds(node))
@@ -53,7 +62,10 @@ def asks_for_device(place: Bounds, file: PythonFile) -> bool:
 def _asks_for_vendor(test: ast.BoolOp) -> bool:
     """`torch.cuda.is_available() and torch.version.hip is None`, but not `... and (torch.version.hip or big_card)`"""
     sure = [value for value in test.values if not isinstance(value, ast.BoolOp)]  # the others are alternatives
-    return any(dotted_name(part) in _VENDOR for part in walk(*sure))
+    asked = [value for value in sure if not isinstance(value, ast.UnaryOp)]
+    return any(dotted_name(part) in _VENDOR for part in walk(*sure)) or any(
+        _LIBRARY.search(last_name(part) or "") for part in walk(*asked)
+    )
 
 
 def _may_hold_without_cuda(test: ast.expr) -> bool:
@@ -61,32 +73,96 @@ def _may_hold_without_cuda(test: ast.expr) -> bool:
     return any(isinstance(part, (ast.Or, ast.Not)) for part in ast.walk(test))
 
 
-def _is_own(body: Sequence[ast.stmt], names: Names) -> bool:
-    """Return whether statements only import, list, set or call what is CUDA's own, and print."""
-    marked = [_is_marked(statement, names) for statement in body]
-    return any(marked) and all(is_marked or _is_beside(each) for each, is_marked in zip(body, marked, strict=True))
+class _CudaCode:
+    """Judges for the code of one file whether it is CUDA's own."""
+
+    def __init__(self, names: Names, table: RuleTable) -> None:
+        self.names = names
+        self.table = table
+
+    def is_for_cuda(self, node: ast.If | ast.IfExp) -> bool:
+        """Return whether a condition holds on CUDA alone, and what then runs is CUDA's own code."""
+        test, body = node.test, node.body
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            asked = test.operand
+            body = node.orelse or (self._rest(node) if isinstance(node, ast.If) else [])
+            if isinstance(asked, ast.BoolOp) or not _DEVICE.search(self.names.file.code(asked)):
+                return False
+        elif _may_hold_without_cuda(test):
+            return False
+        if isinstance(body, ast.expr):
+            return self._is_kernel(body)
+        return self._is_own(body) or (_is_of_tensor(test, self.names) and self._calls_kernel(body))
+
+    def _rest(self, node: ast.If) -> Sequence[ast.stmt]:
+        """The statements after `if not x.is_cuda: return ...`."""
+        if not isinstance(node.body[-1], ast.Return):
+            return []
+        block = self.names.file.block(node)
+        return block[block.index(node) + 1 :]
+
+    def _calls_kernel(self, body: Sequence[ast.stmt]) -> bool:
+        """Return whether statements, not those within others, call a kernel for CUDA."""
+        values = [getattr(statement, "value", None) for statement in body]
+        return any(isinstance(value, ast.Call) and self._is_kernel(value, of_tensor=True) for value in values)
+
+    def _is_own(self, body: Sequence[ast.stmt]) -> bool:
+        """Return whether statements only import, list, set or call what is CUDA's own, and print."""
+        marked = [self._is_marked(statement) for statement in body]
+        return any(marked) and all(is_marked or _is_beside(each) for each, is_marked in zip(body, marked, strict=True))
+
+    def _is_marked(self, statement: ast.stmt) -> bool:
+        if isinstance(statement, IMPORTS):
+            module = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""
+            parts = [part for alias in statement.names for part in alias.name.split(".")]
+            of_torch = _TORCH.match(module or statement.names[0].name) is not None
+            return not of_torch and any(_NAME.search(part) for part in (*parts, *module.split(".")))
+        value = statement.value if isinstance(statement, (ast.Assign, ast.AugAssign, ast.Expr, ast.Return)) else None
+        if value is None:
+            return False
+        return self._is_kernel(value) or any(_TEXT.fullmatch(string_value(part) or "") for part in walk(value))
+
+    def _is_kernel(self, value: ast.expr, of_tensor: bool = False) -> bool:
+        """Return whether a value is a kernel for CUDA of a compiled module, or what a call of one gives.
+
+        What runs for tensors on CUDA alone (`of_tensor`) is a kernel for it by any name.
+        """
+        function = value.func if isinstance(value, ast.Call) else value
+        names, scope = self.names, self.names.file.scope_of(value)
+        qualified = names.qualified(function, scope) or ""
+        if _FOREIGN.search(qualified) and foreign_rule(qualified, names, self.table) is not None:
+            return True
+        owner = function.value if isinstance(function, ast.Attribute) else function
+        found = scope.lookup(owner.id) if isinstance(owner, ast.Name) else None
+        if found is None:
+            return False
+        if isinstance(function, ast.Name):
+            return all(isinstance(each, Imported) and _is_compiled_member(each, names) for each in found[1])
+        if all(_is_extension(binding, names) for binding in found[1]):
+            return of_tensor or any(map(_NAME.search, (dotted_name(function) or "").split(".")))
+        return function.attr.endswith("_cuda") and all(_is_compiled(binding, names) for binding in found[1])
 
 
-def _is_marked(statement: ast.stmt, names: Names) -> bool:
-    if isinstance(statement, IMPORTS):
-        module = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""
-        parts = [part for alias in statement.names for part in alias.name.split(".")]
-        of_torch = _TORCH.match(module or statement.names[0].name) is not None
-        return not of_torch and any(_NAME.search(part) for part in (*parts, *module.split(".")))
-    value = statement.value if isinstance(statement, (ast.Assign, ast.AugAssign, ast.Expr, ast.Return)) else None
-    if value is None:
-        return False
-    return _is_kernel(value, names) or any(_TEXT.fullmatch(string_value(part) or "") for part in walk(value))
+def _is_of_tensor(test: ast.expr, names: Names) -> bool:
+    """Return whether a condition asks where a tensor is, and nothing of CUDA as a whole."""
+    text = names.file.code(test)
+    return _DEVICE.search(text) is not None and "is_available" not in text
 
 
-def _is_kernel(value: ast.expr, names: Names) -> bool:
-    """Return whether a value is a kernel for CUDA of a compiled module, or what a call of one gives."""
-    function = value.func if isinstance(value, ast.Call) else value
-    if not (isinstance(function, ast.Attribute) and function.attr.endswith("_cuda")):
-        return False
-    owner, scope = function.value, names.file.scope_of(value)
-    found = scope.lookup(owner.id) if isinstance(owner, ast.Name) else None
-    return found is not None and all(_is_compiled(binding, names) for binding in found[1])
+def _is_extension(binding: Binding, names: Names) -> bool:
+    """`_C` of `from . import _C`, or what `torch.utils.cpp_extension.load` gives"""
+    if isinstance(binding, Imported):
+        return _is_compiled(binding, names)
+    call = binding.whole if isinstance(binding, Assigned) else None
+    made = names.qualified(call.func, names.file.scope_of(call)) if isinstance(call, ast.Call) else None
+    return made in _LOADERS
+
+
+def _is_compiled_member(binding: Imported, names: Names) -> bool:
+    """`from ._ext import nms_cuda`, where the project has no such file in Python"""
+    module, _, member = binding.qualified.rpartition(".")
+    is_named = isinstance(binding.statement, ast.ImportFrom) and bool(module.strip("."))
+    return is_named and _NAME.search(member) is not None and _is_compiled(binding._replace(qualified=module), names)
 
 
 def _is_compiled(binding: Binding, names: Names) -> bool:
@@ -95,9 +171,11 @@ def _is_compiled(binding: Binding, names: Names) -> bool:
         return isinstance(binding.whole, ast.Call)
     if not isinstance(binding, Imported):
         return False
-    top = binding.qualified.partition(".")[0]  # empty for a relative import
-    is_own = not top or names.project.module_path(top, names.path) is not None
-    return is_own and names.project.module_path(binding.qualified, names.path) is None
+    if _COMPILED.search(binding.qualified) and not _TORCH.match(binding.qualified):
+        return names.project.module_path(binding.qualified, names.path) is None
+    name = binding.qualified.rpartition(".")[2]
+    package = binding.qualified.removesuffix(name)
+    return is_compiled(names, package.removesuffix(".") if package.strip(".") else package, name)
 
 
 def _is_beside(statement: ast.stmt) -> bool:

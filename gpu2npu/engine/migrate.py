@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.cuda_branches import KEPT, KERNELS, asks_for_device, cuda_conditions
+from gpu2npu.engine.foreign_devices import leave_devices
 from gpu2npu.engine.imports import imported_modules
 from gpu2npu.engine.match import find_matches
 from gpu2npu.engine.matches import Matches, Question
 from gpu2npu.engine.npu_branches import other_branches
 from gpu2npu.engine.outcome import Migration, migrated_file
 from gpu2npu.engine.skips import Skips, find_skips
-from gpu2npu.engine.table import outside, rule_table
+from gpu2npu.engine.table import RuleTable, outside, rule_table
 from gpu2npu.python.meaning.inference import infer_kinds
 from gpu2npu.python.meaning.kinds import OWN
 from gpu2npu.python.meaning.names import Names
@@ -101,18 +102,19 @@ def _migrate(names: Names, rulebook: Rulebook, context: ProjectContext, rewrite:
     if table.users_names:
         names = Names(file, context.project, wanted=table.users_names)
     matches = find_matches(names, context, table, skips)
+    leave_devices(names, table, matches)
     if matches.edits or matches.found or matches.questions:
-        _leave_other_branches(matches, names)
+        _leave_other_branches(matches, names, table)
     for question in matches.questions:
         _settle(question, matches, names)
     _apply_skips(matches, skips, file)
     return migrated_file(file, matches, table, rewrite)
 
 
-def _leave_other_branches(matches: Matches, names: Names) -> None:
+def _leave_other_branches(matches: Matches, names: Names, table: RuleTable) -> None:
     """Drop what is in code that runs on no NPU, but not the new names of what the file imports."""
     file = names.file
-    conditions = cuda_conditions(names)
+    conditions = cuda_conditions(names, table)
     places = [*other_branches(file), *conditions]
 
     def is_kept(place: Bounds) -> bool:

@@ -23,6 +23,7 @@ def decode_rule(entry: dict[str, Any], *, builtin: bool, file: str) -> Rule:
             remove=then.get("remove", False),
             add=_addition(then["add"]) if "add" in then else None,
             needs_target=then.get("needs_target", False),
+            own_devices=then.get("own_devices", False),
             values=tuple(then.get("values", {}).items()),
             imports=then.get("imports"),
             report=_report(then["report"], match) if "report" in then else None,

@@ -29,6 +29,8 @@ def then_texts(then: Then) -> Iterator[str]:
         yield f"Reports ({then.report.kind.value}, {then.report.severity.value}): {then.report.message}"
     if then.trait is not None:
         yield f"Marks the program as {then.trait}."
+    if then.own_devices:
+        yield "Devices that it is given stay as they are, and are reported: it knows no NPU."
     if then.keep:
         yield "Is left as it is; later rules do not see it."
 

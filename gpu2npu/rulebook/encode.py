@@ -49,6 +49,7 @@ def _then(then: Then, match: Match) -> dict[str, Any]:
             "remove": then.remove,
             "add": _addition(then.add) if then.add is not None else None,
             "needs_target": then.needs_target,
+            "own_devices": then.own_devices,
             "values": dict(then.values),
             "imports": then.imports,
             "report": _report(then.report, match) if then.report is not None else None,

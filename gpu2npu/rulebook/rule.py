@@ -51,8 +51,9 @@ class Then:
     matched call or argument, with placeholders (see rulebook/template.py and code_pattern.py). `remove` takes what is
     matched out; `add` adds code beside it. `values` are those of an environment variable with what becomes of them:
     where it is not set to one of these, it is not renamed, and reported. `imports` is a module that the changed file
-    must import. `trait` is a fact about the program, noted for the reports. `keep` ends the search: later rules do not
-    see the place.
+    must import. `own_devices` says that a package computes without PyTorch and knows no NPU: devices that it is given
+    stay as they are. `trait` is a fact about the program, noted for the reports. `keep` ends the search: later rules do
+    not see the place.
     """
 
     rename: str | None = None
@@ -60,6 +61,7 @@ class Then:
     remove: bool = False
     add: Addition | None = None
     needs_target: bool = False
+    own_devices: bool = False
     values: tuple[tuple[str, str], ...] = ()
     imports: str | None = None
     report: Report | None = None

@@ -11,6 +11,7 @@ KEPT = [
     "if torch.cuda.is_available():\n    macros += [('WITH_CUDA', None)]\n    files = glob('*.cpp') + ['a.cu']\n",
     "IS_NVIDIA = torch.cuda.is_available() and torch.version.hip is None\n",
     "if torch.cuda.is_available() and torch.version.cuda:\n    f()\n",
+    "can_run = HAS_CUPY and torch.cuda.is_available()\n",
     "if torch.cuda.is_available() and not (torch.version.hip or a):\n    f()\n",
 ]
 CHANGED = [
@@ -60,6 +61,16 @@ KERNELS = {
         LOADED,
         "def f(x):\n    if x.is_cuda:\n        return kernels.nms_cuda(x)\n    return kernels.nms_cpu(x)\n",
     ),
+    "a whole branch": (
+        "from . import _C\n",
+        "def f(x):\n    if x.is_cuda:\n        y = x * 2\n        _C.forward(x, y)\n        return y\n    return x\n",
+    ),
+    "the other branch": (
+        "import ops_cuda\n",
+        "def f(x):\n    if not x.is_cuda:\n        return x * 2\n    y = ops_cuda.forward(x)\n    return y\n",
+    ),
+    "an expression": ("from ._ext import nms_cuda\n", "def f(x):\n    return nms_cuda(x) if x.is_cuda else x\n"),
+    "kernels of CuPy": ("import cupy\n", "def f(x):\n    if cupy is not None and x.is_cuda:\n        return g(x)\n"),
     "a compiled module": ("from . import _ext\n", "def f(x):\n    if x.is_cuda:\n        return _ext.nms_cuda(x)\n"),
 }
 
@@ -76,4 +87,10 @@ def test_a_function_in_python_is_no_kernel(project):
     code = "import torch\nfrom pkg import tools\ndef f(x):\n    if x.is_cuda:\n        x = tools.move_to_cuda(x)\n"
     tools = "def move_to_cuda(x):\n    return x.cuda()\n"
     migrated = project({"pkg/__init__.py": "", "pkg/tools.py": tools, "pkg/a.py": code})["pkg/a.py"]
+    assert b"if x.is_npu:" in migrated.content
+
+
+def test_an_object_of_a_module_in_python_is_no_compiled_one(project):
+    code = "import torch\nfrom .tools import kit\ndef f(x):\n    if x.is_cuda:\n        return kit.forward(x)\n"
+    migrated = project({"pkg/__init__.py": "", "pkg/tools.py": "kit = make()\n", "pkg/a.py": code})["pkg/a.py"]
     assert b"if x.is_npu:" in migrated.content

@@ -40,6 +40,7 @@ class CodeRules:
     ) -> None:
         self.names = names
         self.file = names.file
+        self.table = table
         self.matches = matches
         self.spelled = _spelled(names, table)
         self.matcher = CodeMatcher(names)
@@ -51,7 +52,7 @@ class CodeRules:
         settled: set[ast.AST] = set()
         if not self.spelled:
             return settled
-        elsewhere = [*other_branches(self.file), *cuda_conditions(self.names)]
+        elsewhere = [*other_branches(self.file), *cuda_conditions(self.names, self.table)]
         found: list[tuple[Rule, Matched]] = []
         roots: set[ast.AST] = set()
         for node, scope in self.file.uses:

@@ -50,6 +50,17 @@ def without_own(rulebook: Rulebook, files: Iterable[str], root: str) -> Rulebook
     return Rulebook(tuple(kept), rulebook.roles)
 
 
+def is_compiled(names: Names, package: str, name: str) -> bool:
+    """Return whether a package of the project can have a name only as a module that is not written in Python."""
+    if names.project.module_path(member_of(package, name), names.path) is not None:
+        return False
+    other = names.module(package)
+    if other is None:  # a folder without __init__.py can have modules alone
+        return not package.strip(".") and bool(names.project.files)
+    file = other.file
+    return file.path.endswith("__init__.py") and not (file.stars or name in file.module.bindings)
+
+
 class Packages:
     """Applies import rules in one file."""
 
@@ -90,18 +101,8 @@ class Packages:
                 self.report(rule, node, node, top)
             elif isinstance(node, ast.ImportFrom) and alias.name != "*":
                 rule = self.table.ending_rule(alias.name)
-                if rule is not None and self._is_compiled(import_module(node), alias.name):
+                if rule is not None and is_compiled(self.names, import_module(node), alias.name):
                     self.report(rule, node, node, name)
-
-    def _is_compiled(self, package: str, name: str) -> bool:
-        """Return whether a package of the project can have the name only as a module that is not written in Python."""
-        if self.names.project.module_path(member_of(package, name), self.names.path) is not None:
-            return False
-        other = self.names.module(package)
-        if other is None:  # a folder without __init__.py can have modules alone
-            return not package.strip(".") and bool(self.names.project.files)
-        file = other.file
-        return file.path.endswith("__init__.py") and not (file.stars or name in file.module.bindings)
 
     def rule(self, module: str) -> Rule | None:
         """The rule for a module, unless the project has one of that name itself."""

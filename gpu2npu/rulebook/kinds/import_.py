@@ -32,7 +32,7 @@ class ImportMatch(Match):
             "$ref": "#/$defs/words",
         },
     }
-    actions = ("remove",)
+    actions = ("remove", "own_devices")
     starter: ClassVar[Json] = {
         "$comment": "An import of a package: here only reported, with what to do about it.",
         "why": "The package has CUDA kernels alone.",

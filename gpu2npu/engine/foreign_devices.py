@@ -1,0 +1,189 @@
+"""Devices of packages that compute without PyTorch and know no NPU: what is given to them stays as it is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpu2npu.engine.imports import imports_package
+from gpu2npu.engine.matches import Matches
+from gpu2npu.engine.table import RuleTable
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.text.offsets import holds
+from gpu2npu.python.text.tokens import name_bounds
+from gpu2npu.python.tree.scopes import Assigned, Scope
+from gpu2npu.python.tree.syntax import argument_value, arguments, last_name
+from gpu2npu.records import Bounds, FindingKind, Found, Severity
+from gpu2npu.rulebook.rule import Rule
+
+_STAYS = "Its device stays as it is: on an NPU give it the CPU, or what the package has for Ascend."
+_SHARED = "It is given a device that other code uses as well, and that is the NPU now: give it the CPU here."
+_PLAIN = (ast.Constant, ast.JoinedStr)
+_CHOICES = (ast.IfExp, ast.BoolOp)
+# Calls that are a device themselves, or a part of what chooses one.
+_DEVICES = frozenset({"torch.device", "torch.cuda.is_available"})
+_MOVES = frozenset({"cuda", "to"})
+_MAX_STEPS = 10
+_MAX_CALLS = 3
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A name or `self.x` that is given to a package, with the places of the values that it stands for."""
+
+    place: Bounds
+    values: tuple[Bounds, ...]
+    rule: Rule
+
+
+def leave_devices(names: Names, table: RuleTable, matches: Matches) -> None:
+    """Drop the edits of devices that foreign packages are given, and report these places."""
+    packages = [module for module, rule in table.packages.items() if rule.then.own_devices]
+    if not any(imports_package(names.file, module.partition(".")[0]) for module in packages):
+        return
+    devices = _ForeignDevices(names, table)
+    devices.collect()
+    for place, rule in devices.places:
+        inside = [edit for edit in matches.edits if holds(place, edit.place)]
+        matches.questions = [each for each in matches.questions if not holds(place, each.edit.place)]
+        if not inside:
+            continue
+        matches.edits = [edit for edit in matches.edits if not holds(place, edit.place)]
+        matches.found = [found for found in matches.found if not holds(place, found.place)]
+        matches.found.append(_finding(rule, place, names, _STAYS))
+    for given in devices.shared:
+        if any(holds(value, edit.place) for value in given.values for edit in matches.edits):
+            matches.found.append(_finding(given.rule, given.place, names, _SHARED))
+
+
+def foreign_rule(qualified: str, names: Names, table: RuleTable) -> Rule | None:
+    """The rule for a package that knows no NPU and has a qualified name; None for other names."""
+    rule = table.package_rule(qualified)
+    is_own = names.project.module_path(qualified.partition(".")[0], names.path) is not None
+    return None if rule is None or not rule.then.own_devices or is_own else rule
+
+
+def _finding(rule: Rule, place: Bounds, names: Names, advice: str) -> Found:
+    message = f"{rule.why} {advice}"
+    return Found(place, rule.id, FindingKind.REVIEW, names.file.text[slice(*place)], message, Severity.CHANGE)
+
+
+class _ForeignDevices:
+    """Finds the places in one file that choose devices for foreign packages."""
+
+    def __init__(self, names: Names, table: RuleTable) -> None:
+        self.names = names
+        self.file = names.file
+        self.table = table
+        self.places: list[tuple[Bounds, Rule]] = []
+        self.shared: list[_Given] = []
+        self.given: dict[ast.expr, tuple[Scope, Rule]] = {}  # names and attributes in what is given
+
+    def collect(self) -> None:
+        """Find the places, and among what they name the devices that nothing else uses."""
+        for node, scope in self.file.uses:
+            rule = self._rule_of(node, scope) if isinstance(node, ast.Call) else None
+            if rule is not None and isinstance(node, ast.Call):
+                self._call(node, scope, rule)
+        known: set[ast.expr] = set()
+        for _ in range(_MAX_STEPS):
+            new = {node: where for node, where in self.given.items() if node not in known and self._is_own(node)}
+            if not new:
+                break
+            known |= new.keys()
+            for node, (scope, rule) in new.items():
+                for value, its_scope in self._values(node, scope):
+                    self._device(value, its_scope, rule)
+        for node, (scope, rule) in self.given.items():
+            if node not in known:
+                values = tuple(self.file.bounds(value) for value, _ in self._values(node, scope))
+                self.shared.append(_Given(self.file.bounds(node), values, rule))
+
+    def _rule_of(self, call: ast.Call, scope: Scope, depth: int = _MAX_CALLS) -> Rule | None:
+        """The rule for the package whose function, or method of what it gave, is called."""
+        qualified = self.names.qualified(call.func, scope)
+        if qualified is not None:
+            return foreign_rule(qualified, self.names, self.table)
+        receiver = call.func.value if isinstance(call.func, ast.Attribute) and depth else None
+        if isinstance(receiver, ast.Call):
+            makers = [(receiver, scope)]
+        else:
+            values = self._values(receiver, scope) if receiver is not None and _is_read(receiver) else ()
+            makers = [(value, its_scope) for value, its_scope in values if isinstance(value, ast.Call)]
+        rules = {self._rule_of(maker, its_scope, depth - 1) for maker, its_scope in makers}
+        return rules.pop() if len(rules) == 1 else None
+
+    def _call(self, call: ast.Call, scope: Scope, rule: Rule) -> None:
+        func = call.func
+        # What the methods of such objects give may be tensors: `reader.get_batch(indexes).cuda()`.
+        is_move = isinstance(func, ast.Attribute) and func.attr in _MOVES
+        if is_move and isinstance(func, ast.Attribute) and self._rule_of(call, scope, depth=1) is not None:
+            self.places.append((name_bounds(self.file, func), rule))
+        for argument in arguments(call):
+            self._device(argument_value(argument), scope, rule)
+
+    def _device(self, value: ast.expr, scope: Scope, rule: Rule) -> None:
+        """Keep the places of strings and choices in what a package is given; not those in calls of other code."""
+        if isinstance(value, (*_PLAIN, *_CHOICES)):
+            self.places.append((self.file.bounds(value), rule))
+            self.given.update((node, (scope, rule)) for node in ast.walk(value) if _is_read(node))
+        elif isinstance(value, (ast.Dict, ast.List, ast.Tuple)):
+            for each in value.values if isinstance(value, ast.Dict) else value.elts:
+                self._device(each, scope, rule)
+        elif isinstance(value, ast.Call):
+            self._called(value, scope, rule)
+        elif _is_read(value):
+            self.given[value] = (scope, rule)
+
+    def _called(self, call: ast.Call, scope: Scope, rule: Rule) -> None:
+        qualified = self.names.qualified(call.func, scope)
+        of_text = isinstance(call.func, ast.Attribute) and isinstance(call.func.value, _PLAIN)  # "cuda:{}".format(i)
+        if qualified in _DEVICES or of_text:
+            self.places.append((self.file.bounds(call), rule))
+        elif last_name(call.func) == "dict":
+            for keyword in call.keywords:
+                self._device(keyword.value, scope, rule)
+
+    # Names
+
+    def _is_own(self, node: ast.expr) -> bool:
+        """Return whether a name or an attribute of `self` is read for such packages alone."""
+        return all(each in self.given for each in self._reads(node))
+
+    def _reads(self, node: ast.expr) -> Iterator[ast.expr]:
+        scope = self.given[node][0]
+        if isinstance(node, ast.Attribute):
+            yield from (
+                each
+                for each in self.file.parents
+                if isinstance(each, ast.Attribute) and each.attr == node.attr and isinstance(each.ctx, ast.Load)
+            )
+            return
+        assert isinstance(node, ast.Name)
+        found = scope.lookup(node.id)
+        for each in self.file.parents:
+            if isinstance(each, ast.Name) and each.id == node.id and isinstance(each.ctx, ast.Load):
+                other = self.file.scope_of(each).lookup(each.id)
+                if found is not None and other is not None and other[0] is found[0]:
+                    yield each
+
+    def _values(self, node: ast.expr, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
+        """The values that a name or an attribute of `self` is given."""
+        if isinstance(node, ast.Name):
+            found = scope.lookup(node.id)
+            for binding in found[1] if found is not None else ():
+                if isinstance(binding, Assigned) and binding.whole is not None and found is not None:
+                    yield binding.whole, found[0]
+        elif isinstance(node, ast.Attribute):
+            cls = scope.enclosing_class()
+            for assigned, method in cls.attributes.get(node.attr, ()) if cls is not None else ():
+                if assigned.whole is not None:
+                    yield assigned.whole, method
+
+
+def _is_read(node: ast.AST) -> bool:
+    """Return whether a node is a name, or an attribute of `self`, that is read."""
+    if isinstance(node, ast.Attribute):
+        return isinstance(node.ctx, ast.Load) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)

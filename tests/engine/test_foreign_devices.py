@@ -1,0 +1,62 @@
+"""Devices that are given to packages that know no NPU, and devices that other code uses as well."""
+
+import textwrap
+
+
+def found(project, code):
+    """The migrated text, None where it stays, and the messages of the findings about devices of packages."""
+    migrated = project({"a.py": textwrap.dedent(code)})["a.py"]
+    content = None if migrated.content is None else migrated.content.decode()
+    return content, [each.api for each in migrated.findings if "device" in each.message and "xgboost" in each.rule]
+
+
+def test_what_only_the_package_reads_stays(project):
+    code = """
+        import torch
+        import xgboost
+
+        class Booster:
+            def __init__(self):
+                use_gpu = torch.cuda.is_available()
+                self.device = "cuda" if use_gpu else "cpu"
+                parameters = {"device": self.device}
+                self.model = xgboost.train(parameters, data)
+
+            def move(self, number):
+                self.model.set_param({"device": f"cuda:{number}"})
+    """
+    content, apis = found(project, code)
+    assert content is None
+    assert apis == ["torch.cuda.is_available()", '"cuda" if use_gpu else "cpu"', 'f"cuda:{number}"']
+
+
+def test_what_torch_reads_too_is_migrated_and_reported(project):
+    code = """
+        import torch
+        import xgboost
+
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        data = torch.ones(3, device=device)
+        model = xgboost.XGBClassifier(device=device)
+    """
+    content, apis = found(project, code)
+    assert 'device = "npu" if torch.npu.is_available() else "cpu"' in content
+    assert apis == ["device"]
+
+
+def test_tensors_in_its_calls_are_torchs(project):
+    code = """
+        import torch
+        import xgboost
+
+        data = xgboost.DMatrix(torch.ones(3, device="cuda"), labels.cuda())
+    """
+    content, apis = found(project, code)
+    assert 'torch.ones(3, device="npu"), labels.npu()' in content
+    assert not apis
+
+
+def test_a_module_of_the_project_is_no_such_package(project):
+    code = "import xgboost\nmodel = xgboost.train(device='cuda')\n"
+    files = {"a.py": code, "xgboost.py": "def train(device):\n    pass\n"}
+    assert b"device='npu'" in project(files)["a.py"].content
