@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 from gpu2npu.engine import ProjectContext, has_trigger, migrate_source, scan_project
 from gpu2npu.rulebook import Rulebook, load_rulebook
-from gpu2npu.rulebook.kinds import Match, PatternMatch
-from gpu2npu.rulebook.rule import Rule
+from gpu2npu.rulebook.kinds import (
+    ClassMatch,
+    CodeMatch,
+    DecoratorMatch,
+    Match,
+    MemberMatch,
+    NameMatch,
+    PatternMatch,
+    SettingMatch,
+)
 
 # The fields of a match that say what is looked for.
 _WORDS = ("name", "method", "attribute", "string", "call", "of", "module", "variable", "command")
@@ -31,12 +41,30 @@ class RuleCost:
 
 
 def doubled(rulebook: Rulebook) -> Rulebook:
-    """The rules and a twin of each, of the same kind but for other names and words."""
-    return Rulebook((*rulebook.rules, *map(_twin, rulebook.rules)), rulebook.roles)
+    """The rules and a twin of each, of the same kind but for other names and words.
+
+    Of the rules for names, which are the most, some have a twin of a kind that few built-in rules are of: patterns of
+    code, members of classes, bases, decorators and settings.
+    """
+    named = (rule for rule in rulebook.rules if isinstance(rule.match, NameMatch))
+    other = {rule.id: kind(f"{rule.match.index}twin") for rule, kind in zip(named, cycle(_KINDS))}
+    twins = (
+        replace(rule, id=f"{rule.id}-twin", match=other.get(rule.id) or _other_words(rule.match))
+        for rule in rulebook.rules
+    )
+    return Rulebook((*rulebook.rules, *twins), rulebook.roles)
 
 
-def _twin(rule: Rule) -> Rule:
-    return replace(rule, id=f"{rule.id}-twin", match=_other_words(rule.match))
+_KINDS: tuple[Callable[[str], Match], ...] = (
+    NameMatch,
+    lambda name: CodeMatch(f"{name}($X, key=$Y, ...)", signature=("first", "key")),
+    lambda name: MemberMatch(f"{name}.membertwin"),
+    ClassMatch,
+    DecoratorMatch,
+    lambda name: SettingMatch(f"**.{name}", frozenset({"twin"})),
+    NameMatch,
+    NameMatch,
+)
 
 
 def _other_words(match: Match) -> Match:

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.kinds.calls import Calls
+from gpu2npu.engine.kinds.code_imports import CodeImports
 from gpu2npu.engine.kinds.code_rules import CodeRules
 from gpu2npu.engine.kinds.definitions import Definitions
 from gpu2npu.engine.kinds.literals import Literals
@@ -40,9 +41,11 @@ _FLAG_HOLDERS = frozenset({"args", "opt", "opts", "options", "flags", "FLAGS", "
 def find_matches(names: Names, context: ProjectContext, table: RuleTable, skips: Skips) -> Matches:
     """Every edit and finding that the rules of the table have for a file."""
     matcher = _Matcher(names, context, table, may_rename=not skips.lines)
-    matcher.settled |= CodeRules(names, context, table, matcher.matches, may_import=not skips.lines).run()
+    code = CodeRules(names, context, table, matcher.matches, may_import=not skips.lines)
+    matcher.settled |= code.run()
     Members(names, table, matcher.matches).run()
-    Definitions(names, table, matcher.matches).run()
+    imports = CodeImports(names, context.taken_names, not skips.lines, code.spelling)
+    Definitions(names, table, matcher.matches, imports).run()
     matcher.run()
     matcher.renames.finish_imports()
     matcher.renames.unused_imports()

@@ -53,9 +53,10 @@ class Spelled:
 
 
 class CodeImports:
-    """Decides for one file. `taken_names` are those that other files may import from this one."""
+    """Decides for one file. `taken_names` are those that other files may import from this one; `spelling` are the
+    aliases of modules that new code uses, and so stay: those of other rules, to which its own are added."""
 
-    def __init__(self, names: Names, taken_names: frozenset[str], may_edit: bool) -> None:
+    def __init__(self, names: Names, taken_names: frozenset[str], may_edit: bool, spelling: set[Key]) -> None:
         self.names = names
         self.file = names.file
         self.taken_names = taken_names
@@ -63,7 +64,7 @@ class CodeImports:
         self.moved: dict[Key, tuple[str, str, Imported, Rule]] = {}  # its new qualified and local names
         self.dropped: dict[Key, tuple[Rule, set[ast.AST]]] = {}
         self.uses: dict[Key, set[ast.AST]] = {}
-        self.spelling: set[Key] = set()  # aliases of modules that new code uses
+        self.spelling = spelling
 
     def plan(self, replacements: Sequence[Replacement], removed: Sequence[Matched]) -> None:
         """Find the from-imports that become those of the new names, since all uses of theirs are replaced."""
@@ -186,7 +187,7 @@ class CodeImports:
 
     def _alias(self, name: str, scope: Scope) -> str | None:
         """A name by an `import a as b` of its module in the file, which then stays."""
-        for statement, _ in self.file.imports:
+        for statement, _ in self.file.imports if self.may_edit else ():
             for module, local in ((each.name, each.asname) for each in statement.names):
                 if local is None or not isinstance(statement, ast.Import) or parent(name) != module:
                     continue

@@ -9,7 +9,7 @@ from functools import partial
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.cuda_branches import cuda_conditions
 from gpu2npu.engine.kinds.added import added
-from gpu2npu.engine.kinds.code_imports import CodeImports, Replacement, respelled
+from gpu2npu.engine.kinds.code_imports import CodeImports, Key, Replacement, respelled
 from gpu2npu.engine.kinds.filling import ATOMS, Filling, fill, has_effects, in_f_strings, is_loose
 from gpu2npu.engine.kinds.in_place import in_place
 from gpu2npu.engine.kinds.removal import removal
@@ -46,6 +46,7 @@ class CodeRules:
         self.matcher = CodeMatcher(names)
         self.taken_names = context.taken_names
         self.may_import = may_import
+        self.spelling: set[Key] = set()
 
     def run(self) -> set[ast.AST]:
         """Apply the rules; gives the nodes in which no further rule is looked for."""
@@ -130,7 +131,7 @@ class CodeRules:
 
     def _add(self, rule: Rule, matched: Matched, add: Addition) -> None:
         """Add a statement beside the one that has the match, once."""
-        imports = CodeImports(self.names, frozenset(), may_edit=False)
+        imports = CodeImports(self.names, frozenset(), may_edit=False, spelling=set())
         written = imports.written(rule, matched, add.code)
         edit = added(self.file, matched, rule, add, *written) if written is not None else None
         if edit is None:
@@ -142,7 +143,7 @@ class CodeRules:
     def _edit(self, removed: Sequence[tuple[Rule, Matched]], replaced: Sequence[Replacement]) -> None:
         """Make the edits. Where one does not fit, it is reported, and the others are planned without it: whether an
         import can go depends on all of them."""
-        imports = CodeImports(self.names, self.taken_names, self.may_import)
+        imports = CodeImports(self.names, self.taken_names, self.may_import, self.spelling)
         imports.plan(replaced, [matched for _, matched in removed])
         edits = [self._replaced(imports, each) for each in replaced]
         fitting = [each for each, edit in zip(replaced, edits, strict=True) if edit is not None]

@@ -25,26 +25,35 @@ _OPEN = re.compile(r"[ \t]*\([ \t]*\Z")
 class Definitions:
     """Applies rules for classes and decorators in one file."""
 
-    def __init__(self, names: Names, table: RuleTable, matches: Matches) -> None:
+    def __init__(self, names: Names, table: RuleTable, matches: Matches, imports: CodeImports) -> None:
         self.names = names
         self.file = names.file
         self.table = table
         self.matches = matches
+        self.imports = imports
 
     def run(self) -> None:
         """Apply the rules to every definition."""
         if not (self.table.classes or self.table.decorators):
             return
+        removed: list[tuple[Rule, Matched]] = []
         for scope in self.file.scopes.values():
-            node = scope.node
+            node, outer = scope.node, scope.parent or scope
             if not isinstance(node, DEFINITIONS):
                 continue
-            outer = scope.parent or scope
-            for base in node.bases if isinstance(node, ast.ClassDef) else ():
-                self._apply(self._rule(self.table.classes, base, outer), node, base, outer)
-            for decorator in node.decorator_list:
-                callee = decorator.func if isinstance(decorator, ast.Call) else decorator
-                self._apply(self._rule(self.table.decorators, callee, outer), node, decorator, outer)
+            for part in self._parts(node):
+                callee = part.func if isinstance(part, ast.Call) else part
+                rules = self.table.decorators if part in node.decorator_list else self.table.classes
+                rule = self._rule(rules, callee, outer)
+                if rule is not None and self._apply(rule, node, part, outer) and rule.then.remove:
+                    removed.append((rule, Matched(callee, outer, names=[callee])))
+        self.imports.plan([], [matched for _, matched in removed])
+        for rule, matched in removed:
+            self.imports.drop(matched.names, rule)
+        self.matches.edits += self.imports.edits()
+
+    def _parts(self, node: Definition) -> list[ast.expr]:
+        return [*(node.bases if isinstance(node, ast.ClassDef) else ()), *node.decorator_list]
 
     def _rule(self, rules: dict[str, list[Rule]], node: ast.expr, scope: Scope) -> Rule | None:
         """The rule for a base or a decorator, by what it means."""
@@ -52,9 +61,10 @@ class Definitions:
         found = rules.get((qualified or "").rpartition(".")[2], ())
         return next((rule for rule in found if getattr(rule.match, _field(rule)) == qualified), None)
 
-    def _apply(self, rule: Rule | None, node: Definition, part: ast.expr, scope: Scope) -> None:
-        if rule is None or rule.then.keep:
-            return
+    def _apply(self, rule: Rule, node: Definition, part: ast.expr, scope: Scope) -> bool:
+        """Apply a rule to a base or decorator; return whether it makes an edit."""
+        if rule.then.keep:
+            return False
         place = self.file.bounds(part)
         self.matches.note(rule, place, self.file.code(part))
         add = rule.then.add
@@ -64,26 +74,26 @@ class Definitions:
             edit = self._without_base(rule, node, part) if is_base else self._without_decorator(rule, part)
         elif add is not None:
             if self._has(node, add.code, scope):
-                return
+                return False
             edit = (
                 self._with_base(rule, node, part, scope)
                 if add.what == "base"
                 else self._decorated(rule, node, part, scope)
             )
         else:
-            return
+            return False
         if edit is None:
             message = f"{rule.why} The definition is written in a way that is not edited: change it by hand."
             self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, self.file.code(part), message))
         else:
             self.matches.edits.append(edit)
+        return edit is not None
 
     def _has(self, node: Definition, code: str, scope: Scope) -> bool:
         """Return whether a definition has the base or decorator already."""
         tree = parse_code(code).tree
         wanted = ast.unparse(tree.func if isinstance(tree, ast.Call) else tree)
-        given = [*node.decorator_list, *(node.bases if isinstance(node, ast.ClassDef) else ())]
-        callees = (each.func if isinstance(each, ast.Call) else each for each in given)
+        callees = (each.func if isinstance(each, ast.Call) else each for each in self._parts(node))
         return any(self.names.qualified(each, scope) == wanted for each in callees)
 
     def _spelled(self, rule: Rule, part: ast.expr, scope: Scope) -> tuple[str, tuple[str, ...]] | None:
@@ -92,7 +102,7 @@ class Definitions:
         assert add is not None
         callee = part.func if isinstance(part, ast.Call) else part
         matched = Matched(callee, scope, names=[callee])
-        imports = CodeImports(self.names, frozenset(), may_edit=False)
+        imports = CodeImports(self.names, frozenset(), may_edit=False, spelling=set())
         return imports.written(rule, matched, add.code)
 
     def _with_base(self, rule: Rule, node: Definition, part: ast.expr, scope: Scope) -> Edit | None:

@@ -51,9 +51,32 @@ def text_of(result, before: str) -> str:
     ],
 )  # fmt: skip
 def test_what_is_added_and_removed(migrate_with, rule: tuple, before: str, after: str | None) -> None:
-    text = f"import lib\nimport other\n{before}"
-    result = migrate_with([{"id": "r", "match": rule[0], "then": rule[1]}], text)
-    assert text_of(result, text) == (text if after is None else f"import lib\nimport other\n{after}")
+    head = "import lib\nimport other\nlib.go()\n"
+    result = migrate_with([{"id": "r", "match": rule[0], "then": rule[1]}], head + before)
+    assert text_of(result, head + before) == head + (before if after is None else after)
+
+
+@pytest.mark.parametrize(
+    ("rule", "before", "after"),
+    [
+        (UNBASE, "from lib import GpuMixin, B\nclass A(B, GpuMixin): ...\n", "from lib import B\nclass A(B): ...\n"),
+        (UNBASE, "import lib\nclass A(lib.GpuMixin): ...\n", "class A: ...\n"),
+        (UNDECORATE, "from lib import graph\n@graph\ndef f(): ...\n", "def f(): ...\n"),
+        (
+            UNDECORATE,
+            "from lib import graph\n@graph\ndef f(): ...\ng = graph\n",
+            "from lib import graph\ndef f(): ...\ng = graph\n",
+        ),
+        (
+            UNDECORATE,
+            "from lib import graph\n@graph\ndef f(): ...\n__all__ = ['graph']\n",
+            "from lib import graph\ndef f(): ...\n__all__ = ['graph']\n",
+        ),
+    ],
+)
+def test_an_import_that_nothing_uses_any_more_goes(migrate_with, rule: tuple, before: str, after: str) -> None:
+    result = migrate_with([{"id": "r", "match": rule[0], "then": rule[1]}], before)
+    assert text_of(result, before) == after
     assert not result.findings
 
 
