@@ -9,7 +9,7 @@ SITE := .venv-site
 VERIFY := .venv-verify
 RELEASE := .venv-release
 
-.PHONY: demo test test-fast test-settings test-cards test-hard test-labels test-clients test-browser lint bench bench-emulator coverage-emulator stress test-verify docs site release clean
+.PHONY: demo test test-fast test-settings test-cards test-hard test-labels test-affinity test-clients test-browser lint bench bench-emulator coverage-emulator stress test-verify docs site release clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -55,6 +55,10 @@ $(VERIFY)/.installed: pyproject.toml constraints.txt tests/verify/requirements.t
 
 test-verify: $(VERIFY)/.installed
 	GPU2NPU_TEST_VERIFY=all $(VERIFY)/bin/python -m pytest -n auto --dist loadgroup tests/verify
+
+# What every kind of affinity rewrite computes, before and after, for 300 random cases each.
+test-affinity: $(INSTALLED)
+	GPU2NPU_TEST_AFFINITY=all $(BIN)/python -m pytest -n auto tests/codemods/affinity
 
 # Other people's software on the emulated NPU (docs/emulator-clients.md), in an environment of its own.
 $(CLIENTS)/.installed: pyproject.toml constraints.txt clients/requirements.txt

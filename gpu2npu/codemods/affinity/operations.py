@@ -233,10 +233,8 @@ def subscript(reading: Reading, node: ast.Subscript) -> Term | None:
         halves = reading.term(node.value)
         name = "second_half" if index.value else "first_half"
         return Term(name, halves.args, through=halves.through) if halves.op == "halves" else None
-    if not isinstance(index, ast.Tuple) or len(index.elts) != 2 or not isinstance(index.elts[1], ast.Slice):
-        return None
-    dots, part = index.elts
-    if not (isinstance(dots, ast.Constant) and dots.value is Ellipsis):
+    dots, part = index.elts if isinstance(index, ast.Tuple) and len(index.elts) == 2 else (None, None)
+    if not isinstance(dots, ast.Constant) or dots.value is not Ellipsis or not isinstance(part, ast.Slice):
         return None
     whole = reading.term(node.value)
     if part.step is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from gpu2npu.codemods.affinity.operations import binary, called, subscript
 from gpu2npu.codemods.affinity.terms import FLOAT32, Term, const
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, Function, dotted_name, is_unpacked, parameters
+from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, Function, arguments, dotted_name, is_unpacked, parameters
 
 # How many calls are followed into functions, one within the other.
 _DEPTH = 4
@@ -55,7 +55,7 @@ class Reading:
         return self.file.qualified(node) or ""
 
     def _read(self, node: ast.expr) -> Term:
-        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
             return const(node.value)
         if isinstance(node, ast.Name):
             return self._name(node)
@@ -172,7 +172,7 @@ class Reading:
 
     def _inlined(self, call: ast.Call) -> Term | None:
         """The value of a call of a function of the project that only computes and returns it."""
-        if self.depth >= _DEPTH or any(is_unpacked(each) for each in (*call.args, *call.keywords)):
+        if self.depth >= _DEPTH or any(is_unpacked(each) for each in arguments(call)):
             return None
         found = self._function(call)
         if found is None:

@@ -27,21 +27,20 @@ def find(reading: Reading, node: ast.AST) -> Replacement | None:
         return None
     if not isinstance(mask.left, ast.Name) or mask.left.id != tensor.id or not isinstance(mask.ops[0], _COMPARISONS):
         return None
-    numbers = _is_small(reading, mask.comparators[0]) and _is_small(reading, node.value)
+    numbers = _is_small(mask.comparators[0]) and _is_small(node.value)
     file = reading.file
     if not numbers or not ValueTypes(file.names).is_tensor(tensor, file.scope_of(node)):
         return None
     return Replacement((f"{tensor.id}.masked_fill_(", file.bounds(mask), ", ", file.bounds(node.value), ")"))
 
 
-def _is_small(reading: Reading, node: ast.expr) -> bool:
+def _is_small(node: ast.expr) -> bool:
     """Tell whether a value is a small number; no negative fraction, which masked_fill_ refuses for uint8."""
     literal = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
-    if not isinstance(literal, ast.Constant) or type(literal.value) not in (int, float):
-        return False
-    if type(literal.value) is float:
-        return literal is node and literal.value <= _LARGEST
-    return abs(literal.value) <= _LARGEST
+    value = literal.value if isinstance(literal, ast.Constant) else None
+    if type(value) is float:
+        return literal is node and value <= _LARGEST
+    return type(value) is int and abs(value) <= _LARGEST
 
 
 MASKED_STORE = Kind(
