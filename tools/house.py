@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_MODULES = 22
-MOST_LINES = 440
+MOST_LINES = 450
 # Words that say nothing to a reader who does not know this code, with what to write instead.
 POOR_WORDS = {
     "blame": "the error or the cause",

@@ -82,7 +82,8 @@ class _CudaCode:
 
     def is_for_cuda(self, node: ast.If | ast.IfExp) -> bool:
         """Return whether a condition holds on CUDA alone, and what then runs is CUDA's own code."""
-        test, body = node.test, node.body
+        test = node.test
+        body: ast.expr | Sequence[ast.stmt] = node.body
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             asked = test.operand
             body = node.orelse or (self._rest(node) if isinstance(node, ast.If) else [])
@@ -140,7 +141,8 @@ class _CudaCode:
             return all(isinstance(each, Imported) and _is_compiled_member(each, names) for each in found[1])
         if all(_is_extension(binding, names) for binding in found[1]):
             return of_tensor or any(map(_NAME.search, (dotted_name(function) or "").split(".")))
-        return function.attr.endswith("_cuda") and all(_is_compiled(binding, names) for binding in found[1])
+        is_named_so = isinstance(function, ast.Attribute) and function.attr.endswith("_cuda")
+        return is_named_so and all(_is_compiled(binding, names) for binding in found[1])
 
 
 def _is_of_tensor(test: ast.expr, names: Names) -> bool:

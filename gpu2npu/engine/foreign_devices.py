@@ -127,7 +127,9 @@ class _ForeignDevices:
         """Keep the places of strings and choices in what a package is given; not those in calls of other code."""
         if isinstance(value, (*_PLAIN, *_CHOICES)):
             self.places.append((self.file.bounds(value), rule))
-            self.given.update((node, (scope, rule)) for node in ast.walk(value) if _is_read(node))
+            self.given.update(
+                (node, (scope, rule)) for node in ast.walk(value) if isinstance(node, ast.expr) and _is_read(node)
+            )
         elif isinstance(value, (ast.Dict, ast.List, ast.Tuple)):
             for each in value.values if isinstance(value, ast.Dict) else value.elts:
                 self._device(each, scope, rule)

@@ -289,7 +289,7 @@ class Recorder:
     # Checkpoints.
 
     def _checkpoint(self, saved: Any) -> None:
-        """What is saved, as part of the step before; `call` says which of the checkpoints that the step has it is."""
+        """Write what is saved, as part of the step before; `call` is its number among the checkpoints of the step."""
         if self._is_foreign():
             return
         step, site = max(self._step - 1, 0), self._sites.of_caller()

@@ -37,7 +37,7 @@ def install() -> None:
         setattr(torch.UntypedStorage, name, _unshared(getattr(torch.UntypedStorage, name)))
     torch.UntypedStorage.resize_ = _resizing(torch.UntypedStorage.resize_)  # type: ignore[method-assign]
     torch.serialization.register_package(_PRIORITY, _tag, _restore)
-    torch.utils.generate_methods_for_privateuse1_backend(
+    torch.utils.backend_registration.generate_methods_for_privateuse1_backend(
         for_tensor=False,
         for_module=False,
         for_packed_sequence=False,
