@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpu2npu.formats.knowledge import Knowledge, normalised
 from gpu2npu.formats.marks import Mark, of_environment
-from gpu2npu.records import FindingKind
+from gpu2npu.records import Bounds, FindingKind, Found, Severity
 from gpu2npu.rulebook.in_code import COMPANION, CUDA_BUILD, TORCH_NPU
 from gpu2npu.support.releases import RELEASES, known_version, release_of, wheel_version
 
@@ -79,21 +79,26 @@ def requirement_marks(required: Required, text: str, knowledge: Knowledge) -> li
     if required.name in _TORCH and not allows(required.specifier, torch_of(knowledge.version)):
         wanted = torch_of(knowledge.version)
         written = f"{required.name}{required.specifier}"
-        message = f"The migration is for PyTorch {wanted}, which this excludes; torch-npu needs just that one."
-        return [of_environment((required.start, required.end), TORCH_NPU, FindingKind.REVIEW, written, message)]
+        message = f"torch-npu needs PyTorch {wanted}, which this excludes: write {required.name}=={wanted}."
+        return [_pin((required.start, required.end), TORCH_NPU, written, message)]
     beside = companion(required.name, torch_of(knowledge.version))
     if beside is not None and not allows(required.specifier, beside):
         written = f"{required.name}{required.specifier}"
         message = (
             f"It is for another PyTorch: write {required.name}=={beside}, which is for {torch_of(knowledge.version)}."
         )
-        return [of_environment((required.start, required.end), COMPANION, FindingKind.REVIEW, written, message)]
+        return [_pin((required.start, required.end), COMPANION, written, message)]
     if rule is None and _BUILT_FOR_CUDA.fullmatch(required.name + required.extras):
         message = "It is built for CUDA: take its build for the CPU, or one for Ascend if there is one."
         return [
             of_environment((required.start, required.end), CUDA_BUILD, FindingKind.UNSUPPORTED, required.name, message)
         ]
     return []
+
+
+def _pin(place: Bounds, rule: str, written: str, message: str) -> Found:
+    """The finding about a pin that cannot be met beside torch-npu; the message shows the right one."""
+    return Found(place, rule, FindingKind.REVIEW, written, message, Severity.CHANGE)
 
 
 def npu_requirement(found: Iterable[Required], knowledge: Knowledge) -> tuple[Required, str] | None:

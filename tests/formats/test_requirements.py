@@ -2,6 +2,7 @@ import pytest
 
 from gpu2npu.engine import scan_project
 from gpu2npu.formats.dispatch import migrate_file
+from gpu2npu.records import Severity
 
 CASES = [
     ("torch==2.1.0\nnumpy\n", "torch==2.1.0\ntorch-npu==2.1.0.post17\nnumpy\n"),
@@ -105,3 +106,11 @@ def test_code_in_a_notebook_may_use_a_device(rulebook, tmp_path) -> None:
     assert scan_project({"a.py": b"import torch\n"}, rulebook, "2.1.0", root=tmp_path).uses_device
     (tmp_path / "train.ipynb").unlink()
     assert not scan_project({"a.py": b"import torch\n"}, rulebook, "2.1.0", root=tmp_path).uses_device
+
+
+@pytest.mark.parametrize(
+    ("pin", "right"), [("torch==1.8.0", "torch==2.1.0"), ("torchvision==0.20.0", "torchvision==0.16.0")]
+)
+def test_a_pin_that_excludes_the_release_is_a_line_to_write(migrate, pin: str, right: str) -> None:
+    (finding,) = migrate(f"{pin}\n", "requirements.txt").findings
+    assert finding.severity is Severity.CHANGE and f"write {right}" in finding.message
