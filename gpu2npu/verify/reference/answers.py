@@ -146,6 +146,7 @@ def install() -> None:
             if hasattr(module, name):
                 setattr(module, name, answer)
     cuda.default_generators = random.default_generators()
+    cuda._initialized = True  # torch.utils.checkpoint keeps the states of generators of a device that is
     for nvtx in ("range_push", "range_pop", "mark", "range_start", "range_end"):
         setattr(cuda.nvtx, nvtx, _nothing)
     _legacy_types(cuda)
