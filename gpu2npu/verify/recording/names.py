@@ -10,8 +10,17 @@ import torch
 from torch import nn
 
 CARD = "@"  # between a module's name and the number of the card, of copies that DataParallel makes
-# Modules that only hand their one module's call on: what they wrap keeps the name that it has without them.
 _WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+
+
+def _wrapped(module: nn.Module) -> nn.Module | None:
+    """Return the one module to which a module only hands calls on, which keeps the name that it has without it."""
+    if isinstance(module, _WRAPPERS):
+        return module.module
+    if type(module).__name__ == "OptimizedModule":  # made by torch.compile; its class cannot be had without Dynamo
+        inner = getattr(module, "_orig_mod", None)
+        return inner if isinstance(inner, nn.Module) else None
+    return None
 
 
 class Names:
@@ -25,9 +34,9 @@ class Names:
 
     def learn(self, module: nn.Module) -> list[tuple[str, torch.Tensor]]:
         """Name an outermost module and all within it, unless they have names; its weights and buffers, if new."""
-        if isinstance(module, _WRAPPERS):
+        while (inner := _wrapped(module)) is not None:
             self._modules.setdefault(module, "")
-            module = module.module
+            module = inner
         if module in self._modules:
             return []
         number = self._used[type(module).__name__]
@@ -61,7 +70,7 @@ class Names:
         """The name of a module; empty for one that only hands calls on."""
         name = self._modules.get(module)
         if name is None:  # made after its outermost module was first called
-            name = "" if isinstance(module, _WRAPPERS) else type(module).__name__
+            name = "" if _wrapped(module) is not None else type(module).__name__
             self._modules[module] = name
         return name
 
@@ -72,7 +81,9 @@ class Names:
 
     def state(self, module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
         """The parameters of an outermost module that was named, and the buffers that its next call does not change."""
-        inner = module.module if isinstance(module, _WRAPPERS) else module
+        inner = module
+        while (within := _wrapped(inner)) is not None:
+            inner = within
         root = self._modules.get(inner, "")
         for path, tensor in (*inner.named_parameters(), *(() if module.training else inner.named_buffers())):
             yield self._joined(root, path), tensor
