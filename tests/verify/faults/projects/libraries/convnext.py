@@ -10,12 +10,12 @@ from timm.utils import ModelEmaV2
 def main():
     torch.manual_seed(4)
     model = timm.create_model("convnext_atto", num_classes=4, drop_path_rate=0.1, depths=(1, 1, 1, 1), dims=(8, 16, 24, 32))
-    model = model.cuda().to(memory_format=torch.channels_last)
+    model = model.cuda()
     average = ModelEmaV2(model, decay=0.9)
     optimizer = create_optimizer_v2(model, opt="adamw", lr=1e-3, weight_decay=0.05)
     criterion = LabelSmoothingCrossEntropy(0.1).cuda()
     for step in range(3):
-        images = torch.randn(8, 3, 64, 64).cuda(non_blocking=True).to(memory_format=torch.channels_last)
+        images = torch.randn(8, 3, 64, 64).cuda(non_blocking=True)
         targets = torch.randint(0, 4, (8,)).cuda(non_blocking=True)
         model.train()
         loss = criterion(model(images), targets)
