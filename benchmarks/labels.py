@@ -27,9 +27,10 @@ from gpu2npu.rulebook.select import RuleChoice
 
 LABELLED = Path(__file__).parent.parent / "tests" / "labelled"
 TREES = Path(__file__).parent.parent / "bench-trees"
-# Packages of the first three rounds that are migrated in a tenth of the time of all: those that `make test` looks at.
+# Packages of each round that are migrated in a tenth of the time of all: those that `make test` looks at.
 QUICK = frozenset(
     {"catalyst", "effdet", "fairseq", "imagen_pytorch", "litgpt", "mosaicml", "pfrl", "pytorch_toolbelt", "torchtune"}
+    | {"audiocraft", "cleanrl", "openrlhf", "yolox"}
 )
 LABELS_ARE_FOR = "2.1.0.post0"
 MIGRATE, KEEP, REPORT = "migrate", "keep", "report"
