@@ -287,6 +287,8 @@ def _trigger(rules: Iterable[Rule]) -> Trigger:
     patterns: list[BytePattern] = []
     for rule in rules:
         each = rule.match.evidence
+        if each is None:
+            continue
         words_of_it = _WORD.findall(each.words.encode())
         if each.pattern is not None:
             patterns.append(unanchored(each.pattern, rule.named))

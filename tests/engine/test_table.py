@@ -1,14 +1,17 @@
 """Tests of what a file must have for a rule to look at it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.byte_pattern import any_in, unanchored
+from gpu2npu.engine.table import rule_table
 from gpu2npu.formats.dispatch import migrate_file
-from gpu2npu.rulebook import load_rulebook
+from gpu2npu.rulebook import Rulebook, load_rulebook
+from gpu2npu.rulebook.kinds import SettingMatch
 
 
 @pytest.mark.parametrize(
@@ -45,3 +48,10 @@ def test_a_pattern_bound_to_the_ends_of_a_string_is_applied(tmp_path: Path, path
     rules.write_text(json.dumps({"rules": [rule]}))
     result = migrate_file(before.encode(), path, load_rulebook([rules]), ProjectContext(version="2.1.0"))
     assert result.content == after.encode()
+
+
+def test_a_rule_for_settings_costs_python_files_nothing() -> None:
+    rulebook = load_rulebook()
+    setting = replace(rulebook.rules[0], id="own", match=SettingMatch("trainer.**.device", frozenset({"gpu"})))
+    with_setting = Rulebook((setting, *rulebook.rules), rulebook.roles)
+    assert rule_table(with_setting, "2.1.0").trigger == rule_table(rulebook, "2.1.0").trigger

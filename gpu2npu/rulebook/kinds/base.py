@@ -56,8 +56,8 @@ class Match:
         return str(getattr(self, dataclasses.fields(self)[0].name))
 
     @property
-    def evidence(self) -> Evidence:
-        """Texts without which a file has no match."""
+    def evidence(self) -> Evidence | None:
+        """Texts without which a Python file has no match; None where none has one."""
         return Evidence(self.index)
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gpu2npu.rulebook.kinds.base import Evidence, Json, Match, leaf, listed
+from gpu2npu.rulebook.kinds.base import Json, Match, leaf, listed
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class SettingMatch(Match):
         return leaf(self.setting)
 
     @property
-    def evidence(self) -> Evidence:
-        return Evidence(pattern=r"(?!)")  # nothing in Python
+    def evidence(self) -> None:
+        return None
 
     @property
     def only_python(self) -> bool:
