@@ -36,7 +36,7 @@ def install(module: ModuleType) -> None:
 
     _setup_privateuseone_for_python_backend("npu", backend_module=module, device_guard=backward.DeviceGuard())
 
-    from gpu2npu.emulator.device import autocast, frontend
+    from gpu2npu.emulator.device import autocast, compiling, frontend
     from gpu2npu.emulator.device.dispatch import dispatch, tally
     from gpu2npu.emulator.device.memory import storages
 
@@ -44,6 +44,7 @@ def install(module: ModuleType) -> None:
     autocast.install()
     backward.install()
     frontend.install()
+    compiling.install()
     storages.install()
     tally.report_at_exit()
     if torch.distributed.is_available():

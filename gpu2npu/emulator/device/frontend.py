@@ -41,27 +41,7 @@ def install() -> None:
     torch.Generator = randomness.Generator  # type: ignore[misc, assignment]
     format_values = _tensor_str._tensor_str
     _tensor_str._tensor_str = lambda tensor, indent: format_values(_on_host(tensor), indent)
-    compiler = torch._TorchCompileInductorWrapper
-    compiler.__call__ = _refusing_npus(compiler.__call__)  # type: ignore[method-assign]
     _install_accelerator()
-
-
-def _refusing_npus(compile_graph: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the default back end of `torch.compile`, which fails on NPUs without a message, so that it gives one.
-
-    torch_npu's own back end needs Triton-Ascend and CANN's compiler.
-    """
-
-    @functools.wraps(compile_graph)
-    def call(self: Any, graph: Any, inputs: Any) -> Any:
-        if any(isinstance(each, torch.Tensor) and each.device.type == "npu" for each in inputs):
-            raise NotImplementedError(
-                "torch.compile: the emulated NPU has no compiler; run with TORCH_COMPILE_DISABLE=1, or give "
-                'backend="eager"'
-            )
-        return compile_graph(self, graph, inputs)
-
-    return call
 
 
 def _replace(name: str, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:

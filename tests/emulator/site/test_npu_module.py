@@ -202,12 +202,6 @@ def test_lazy_modules_move_before_they_have_a_shape():
     assert torch.nn.LazyLinear(2).npu()(torch.ones(1, 3).npu()).device.type == "npu"
 
 
-def test_compiling_for_the_npu_says_that_it_cannot():
-    backend = torch._TorchCompileInductorWrapper("default", None, None)  # importing the compiler takes seconds
-    with pytest.raises(NotImplementedError, match="the emulated NPU has no compiler"):
-        backend(None, [torch.ones(2, device="npu")])
-
-
 def test_a_data_loader_pins_its_batches():
     data = torch.utils.data.TensorDataset(torch.arange(8.0), torch.arange(8))
     for workers in (0, 1):

@@ -28,7 +28,7 @@ def _install() -> None:
 
 
 # Submodules that are imported when somebody asks for them.
-_LAZY = ("contrib", "optim", "utils")
+_LAZY = ("contrib", "dynamo", "optim", "utils")
 
 
 def __getattr__(name: str) -> object:
