@@ -1,9 +1,13 @@
 """Every public name of `torch.npu` in torch_npu 2.13 exists: it behaves, or says that the emulator does not do it."""
 
+import importlib
 import math
+import unittest
 
+import numpy as np
 import pytest
 import torch
+import torch_npu
 
 from gpu2npu.support.tables import table_for
 
@@ -142,3 +146,57 @@ def test_marks_without_a_profile_do_nothing():
     assert mstx.mstx_range("double")(lambda x: 2 * x)(3) == 6
     with pytest.warns(UserWarning, match="valid message"):
         assert mstx.range_start("") == 0
+
+
+def test_modules_without_a_file_give_what_the_emulator_has_and_refuse_the_rest():
+    from torch_npu._absent import NAMES
+
+    for module, names in NAMES.items():
+        if not module.startswith("torch_npu.distributed.rpc"):  # which refuses to be imported
+            held = importlib.import_module(module)
+            assert [name for name in names if not hasattr(held, name)] == []
+    from torch_npu.contrib.module.bidirectional_lstm import BiLSTM
+    from torch_npu.jit import optimize
+    from torch_npu.optim.npu_fused_adamw import NpuFusedAdamW
+
+    assert BiLSTM is importlib.import_module("torch_npu.contrib.module").BiLSTM
+    assert NpuFusedAdamW is torch_npu.optim.NpuFusedAdamW
+    with pytest.raises(NotImplementedError, match=r"torch_npu\.jit\.optimize: the emulated NPU does not do this"):
+        optimize(None)
+    assert not isinstance(torch.ones(1), torch_npu.HiFloat8Tensor)
+    with pytest.raises(AttributeError, match=r"'torch_npu\.jit' of the emulated torch_npu has no attribute 'nothing'"):
+        importlib.import_module("torch_npu.jit").nothing()
+    import torchair.ge
+
+    assert torchair.ge is importlib.import_module("torch_npu.dynamo.torchair.ge")
+
+
+def test_tests_of_other_projects_compare_tensors_on_both_sides():
+    from torch_npu.testing.common_utils import SupportedDevices, create_common_tensor
+    from torch_npu.testing.testcase import TestCase
+
+    case = TestCase()
+    on_host, on_npu = create_common_tensor([np.float32, -1, (4, 5)], -1, 1)
+    assert on_npu.device.type == "npu"
+    case.assertRtolEqual(on_host, on_npu)
+    case.assertRtolEqual(on_host.numpy(), on_npu.cpu().numpy())
+    case.assertEqual({"a": [on_host, 1]}, {"a": [on_npu, 1]})
+    for wrong in (on_npu + 1e-2, on_npu[:3], on_npu.half()):
+        with pytest.raises(AssertionError):
+            case.assertRtolEqual(on_host, wrong)
+        if wrong.dtype == torch.float32:
+            case.assertNotEqual(on_host, wrong)
+    with pytest.raises(unittest.SkipTest, match="Only run on"):
+        SupportedDevices(["Ascend310P"])(lambda self: None)(case)
+
+
+def test_the_report_of_the_environment_names_the_npus(monkeypatch):
+    from torch_npu.utils import collect_env
+
+    monkeypatch.setattr(torch.utils.collect_env, "pretty_str", lambda info: "what PyTorch says")
+    assert collect_env.pretty_str(None).startswith("what PyTorch says\n\nTorch_npu: ")
+    assert f"NPUs: {torch.npu.device_count()} (Ascend910B2)" in collect_env.pretty_str(None)
+    monkeypatch.delenv("ASCEND_HOME_PATH", raising=False)
+    assert collect_env.get_cann_version() == "not known"
+    with pytest.raises(RuntimeError, match="The path does not exist: /nowhere"):
+        collect_env.check_directory_path_readable("/nowhere")

@@ -27,6 +27,10 @@ def _install() -> None:
     definition.install()
 
 
+from ._absent import NAMES as _ABSENT  # noqa: E402
+from ._absent import attribute as _absent_attribute  # noqa: E402
+from ._absent import install as _install_absent  # noqa: E402
+
 # Submodules that are imported when somebody asks for them.
 _LAZY = ("contrib", "dynamo", "optim", "utils")
 
@@ -43,6 +47,8 @@ def __getattr__(name: str) -> object:
     from gpu2npu.emulator.device.dispatch.support_table import has_custom
     from gpu2npu.emulator.npu_ops import definition
 
+    if name in _ABSENT["torch_npu"]:
+        return _absent_attribute("torch_npu", name)
     if name not in definition.names() or not has_custom(name):  # the import system asks for submodules here
         raise AttributeError(f"module 'torch_npu' has no attribute {name!r}")
     operator = globals()[name] = getattr(torch.ops.npu, name)
@@ -62,6 +68,8 @@ else:
 from . import _C, distributed, npu, profiler  # noqa: E402, F401
 from .npu._format import Format, get_npu_format  # noqa: E402
 from .version import __version__  # noqa: E402, F401
+
+_install_absent()
 
 __all__ = ["Format", "distributed", "get_npu_format", "npu", "profiler"]
 

@@ -106,3 +106,12 @@ def reset_stream_limit(stream: Stream) -> None:
 def get_stream_limit(stream: Stream) -> dict[str, int]:
     """The numbers of cube and vector cores that a stream may use."""
     return _named(_stream_limits.get(hash(stream), _all_cores()))
+
+
+def __getattr__(name: str) -> object:
+    """A name of `torch.npu`, which torch_npu keeps in this module."""
+    from torch_npu import npu  # type: ignore[import-not-found]
+
+    if name.startswith("_") or name not in vars(npu):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return vars(npu)[name]

@@ -109,3 +109,12 @@ def check_uce_in_memory(device_id: DeviceLike) -> int:
     """0: memory has no uncorrectable errors here."""
     index_of(device_id)
     return 0
+
+
+def __getattr__(name: str) -> object:
+    """A name of `torch.npu`, which torch_npu keeps in this module."""
+    from torch_npu import npu  # type: ignore[import-not-found]
+
+    if name.startswith("_") or name not in vars(npu):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return vars(npu)[name]

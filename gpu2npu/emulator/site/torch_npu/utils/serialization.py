@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 
-__all__ = ["save_async"]
+__all__ = ["load", "save", "save_async"]
+
+load, save = torch.load, torch.save
 
 
 def save_async(
