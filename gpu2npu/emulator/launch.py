@@ -16,6 +16,7 @@ from pathlib import Path
 from gpu2npu.emulator.machine import filesystem
 
 SITE = Path(__file__).parent / "site"  # holds the emulator's torch_npu
+APEX = Path(__file__).parent / "apex_site"  # holds Ascend's apex, which a machine has only where a user built it
 REQUIREMENTS = ("torch", "numpy", "ml_dtypes")  # the extra `emulator` in pyproject.toml
 NPUS = 8  # cards of one Atlas 800 server
 
@@ -57,15 +58,19 @@ def emulating(
     whether a virtual environment is activated or not; then that of the emulated machine's `npu-smi`. The ASCEND
     variables of the toolkit's set_env.sh name the emulated machine's files unless they are set. `soc` names the chip,
     which GPU2NPU_SOC does otherwise. `torch_npu` is the version of the
-    torch_npu release to imitate. ASCEND_RT_VISIBLE_DEVICES stays as the user set it: the emulated device reads it as
-    the real one does. What an outer run has set does not leak into this one. OPENBLAS_NUM_THREADS is 1
+    torch_npu release to imitate. With GPU2NPU_APEX=1 programs find Ascend's apex.
+    ASCEND_RT_VISIBLE_DEVICES stays as the user set it: the emulated device reads it as the real one does. What an outer
+    run has set does not leak into this one. OPENBLAS_NUM_THREADS is 1
     unless set: the kernels cut large products up themselves, and BLAS threads that spin take the cores of other ranks.
     OMP_WAIT_POLICY has torch's idle CPU threads sleep: spinning, they take the core that the next one needs.
     """
     result = {name: value for name, value in environment.items() if name not in _OURS}
     result.setdefault("OPENBLAS_NUM_THREADS", "1")
     result.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    result["PYTHONPATH"] = _first(str(SITE), environment.get("PYTHONPATH"))
+    folders = environment.get("PYTHONPATH")
+    if environment.get("GPU2NPU_APEX") == "1":
+        folders = _first(str(APEX), folders)
+    result["PYTHONPATH"] = _first(str(SITE), folders)
     path = _first(str(filesystem.PROGRAMS), environment.get("PATH", os.defpath))
     result["PATH"] = _first(str(Path(python).parent), path)
     result["GPU2NPU_PYTHON"] = python
