@@ -9,7 +9,7 @@ SITE := .venv-site
 VERIFY := .venv-verify
 RELEASE := .venv-release
 
-.PHONY: demo test test-fast test-settings test-cards test-hard test-labels test-affinity test-clients test-browser lint bench bench-emulator coverage-emulator stress test-verify docs site release clean
+.PHONY: demo test test-fast test-settings test-cards test-hard test-labels test-affinity test-clients test-browser lint bench bench-emulator coverage-emulator mutants stress test-verify docs site release clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -59,6 +59,13 @@ test-verify: $(VERIFY)/.installed
 # What every kind of affinity rewrite computes, before and after, for 300 random cases each.
 test-affinity: $(INSTALLED)
 	GPU2NPU_TEST_AFFINITY=all $(BIN)/python -m pytest -n auto tests/codemods/affinity
+
+# Faults put into 500 places of the kernels, the engine and the facts, one at a time: the tests of each have to fail. Days
+# on two cores; a part: make mutants COUNT=60 SEED=2.
+COUNT := 500
+SEED := 1
+mutants: $(INSTALLED)
+	$(BIN)/python -m tools.mutants --count $(COUNT) --seed $(SEED)
 
 # Other people's software on the emulated NPU (docs/emulator-clients.md), in an environment of its own.
 $(CLIENTS)/.installed: pyproject.toml constraints.txt clients/requirements.txt
