@@ -25,7 +25,8 @@ test: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto
 
 # What needs no PyTorch and takes no minute: the migrator, the checks, the rules and the commands.
-SLOW := tests/emulator tests/fixtures tests/labelled tests/properties tests/verify
+SLOW := tests/benchmarks tests/emulator tests/fixtures tests/labelled tests/packaging tests/properties tests/verify \
+	tests/cli/test_kill.py tests/editor/test_server.py tests/project/test_hard_inputs.py tests/project/cache/test_answers.py
 test-fast: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto -m "not torch and not long" $(addprefix --ignore=,$(SLOW))
 
