@@ -124,21 +124,31 @@ def sample(packages: list[str], count: int, seed: int) -> list[Mutant]:
     return list(islice(programs, count))
 
 
-def survives(mutant: Mutant, copy: Path, seconds: float) -> bool:
-    """Run the tests with a mutant in a copy of the repository; those that take too long have found it."""
-    tests = next(tests for package, tests in TESTS.items() if mutant.path.startswith(package))
-    file = copy / mutant.path
-    text = file.read_bytes()
-    file.write_bytes(mutated(mutant, text))
+def tests_of(mutant: Mutant) -> tuple[str, ...]:
+    """The folders whose tests have to find a mutant."""
+    return next(tests for package, tests in TESTS.items() if mutant.path.startswith(package))
+
+
+def pass_in(copy: Path, tests: tuple[str, ...], seconds: float) -> bool:
+    """Run tests in a copy of the repository; those that take longer are taken to fail."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", *tests]
     environment = {**os.environ, "PYTHONPATH": str(copy)}
     try:
         done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
         return False
+    return done.returncode == 0
+
+
+def survives(mutant: Mutant, copy: Path, seconds: float) -> bool:
+    """Run the tests of a mutant with it in a copy of the repository."""
+    file = copy / mutant.path
+    text = file.read_bytes()
+    file.write_bytes(mutated(mutant, text))
+    try:
+        return pass_in(copy, tests_of(mutant), seconds)
     finally:
         file.write_bytes(text)
-    return done.returncode == 0
 
 
 def main() -> None:
@@ -154,6 +164,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / ROOT.name
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "__pycache__", "bench-trees", "dist"))
+        for tests in sorted({tests_of(mutant) for mutant in drawn}):
+            if not pass_in(copy, tests, options.seconds):
+                sys.exit(f"The tests in {' '.join(tests)} fail without a fault: there is nothing to measure.")
         for number, mutant in enumerate(drawn, 1):
             is_alive = survives(mutant, copy, options.seconds)
             survivors += is_alive
