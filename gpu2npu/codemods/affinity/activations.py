@@ -47,8 +47,23 @@ def find_mish(reading: Reading, node: ast.expr) -> Match | None:
 
 
 def find_gelu(reading: Reading, node: ast.expr) -> Match | None:
-    """`0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))`, and with `erf(x / sqrt(2))` in its place."""
+    """`0.5 * x * (1 + erf(x / sqrt(2)))`."""
     root = reading.term(node)
+    found = _gated(root, "erf")
+    return Match(root, _GELU, (found[0],)) if found is not None and _is_erf_argument(found[1], found[0]) else None
+
+
+def find_tanh_gelu(reading: Reading, node: ast.expr) -> Match | None:
+    """`0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))`."""
+    root = reading.term(node)
+    found = _gated(root, "tanh")
+    if found is None or not _is_tanh_argument(found[1], found[0]):
+        return None
+    return Match(root, _GELU, (found[0], 'approximate="tanh"'))
+
+
+def _gated(root: Term, op: str) -> tuple[Term, Term] | None:
+    """The x and the y of `0.5 * x * (1 + op(y))`."""
     parts = _product(root)
     halves = [each for each in parts if _is(each, 0.5)]
     sums = [(each, inner) for each in parts if (inner := _without(each, "add", 1)) is not None]
@@ -56,11 +71,7 @@ def find_gelu(reading: Reading, node: ast.expr) -> Match | None:
         return None
     x = next(each for each in parts if each is not halves[0] and each is not sums[0][0])
     inner = sums[0][1]
-    if inner.op == "tanh" and _is_tanh_argument(inner.args[0], x):
-        return Match(root, _GELU, (x, 'approximate="tanh"'))
-    if inner.op == "erf" and _is_erf_argument(inner.args[0], x):
-        return Match(root, _GELU, (x,))
-    return None
+    return (x, inner.args[0]) if inner.op == op else None
 
 
 def _product(term: Term) -> list[Term]:
@@ -106,29 +117,25 @@ MISH = Kind(
     (b"softplus",),
     ("aten::mish",),
     "mish is one operator, and keeps nothing but x for the backward pass.",
-    "The result is rounded once.",
+    "The result is rounded once. Under autocast, where softplus is float32, the code gave float32, and mish the dtype "
+    "of x.",
     _ROUNDING,
     (
         Example("def f(x):\n    return x * torch.tanh(F.softplus(x))\n", "def f(x):\n    return F.mish(x)\n", ("b d",)),
         Example("def f(x):\n    return x * torch.tanh(F.softplus(x, 2))\n"),
     ),
+    safe=False,
 )
 GELU = Kind(
     "spelled-gelu",
     find_gelu,
     (ast.BinOp,),
-    (b"tanh", b"erf"),
+    (b"erf",),
     ("aten::gelu",),
     "gelu is one operator, and keeps nothing but x for the backward pass.",
     "The result is rounded once.",
     _ROUNDING,
     (
-        Example(
-            "def f(x):\n    cube = torch.pow(x, 3)\n"
-            "    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * cube)))\n",
-            'def f(x):\n    return F.gelu(x, approximate="tanh")\n',
-            ("b d",),
-        ),
         Example(
             "def f(x):\n    return x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))\n",
             "def f(x):\n    return F.gelu(x)\n",
@@ -138,4 +145,25 @@ GELU = Kind(
         Example("def f(x, y):\n    return y * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))\n"),
         Example("def f(x):\n    return 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))\n"),
     ),
+)
+TANH_GELU = Kind(
+    "tanh-gelu",
+    find_tanh_gelu,
+    (ast.BinOp,),
+    (b"tanh",),
+    ("aten::gelu",),
+    "gelu is one operator, and keeps nothing but x for the backward pass.",
+    "The result is rounded once. Under autocast, where powers are float32, the code gave float32, and gelu the dtype "
+    "of x.",
+    _ROUNDING,
+    (
+        Example(
+            "def f(x):\n    cube = torch.pow(x, 3)\n"
+            "    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * cube)))\n",
+            'def f(x):\n    return F.gelu(x, approximate="tanh")\n',
+            ("b d",),
+        ),
+        Example("def f(x):\n    return 0.5 * x * (1 + torch.tanh(x + 0.044715 * torch.pow(x, 3)))\n"),
+    ),
+    safe=False,
 )

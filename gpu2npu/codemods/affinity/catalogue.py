@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpu2npu.codemods.affinity.activations import GELU, MISH, SILU
+from gpu2npu.codemods.affinity.activations import GELU, MISH, SILU, TANH_GELU
 from gpu2npu.codemods.affinity.gated import GEGLU, SWIGLU
 from gpu2npu.codemods.affinity.kind import Kind
 from gpu2npu.codemods.affinity.rms_norm import RMS_NORM
@@ -14,7 +14,7 @@ from gpu2npu.codemods.choice import CodemodError
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.support.tables import SupportTable
 
-_ALL = (RMS_NORM, ROTARY, SWIGLU, GEGLU, SILU, MISH, GELU, MASKED_STORE)
+_ALL = (RMS_NORM, ROTARY, SWIGLU, GEGLU, SILU, GELU, MASKED_STORE, MISH, TANH_GELU)
 KINDS: Mapping[str, Kind] = {kind.id: kind for kind in _ALL}
 SAFE, ALL = "safe", "all"
 

@@ -72,3 +72,9 @@ def test_both_forms_give_one_result(dtype: torch.dtype, value: str) -> None:
     one, other = results
     assert torch.equal(one[0], other[0]) and torch.equal(one[1], other[1])
     assert (one[2] is None and other[2] is None) or torch.equal(one[2], other[2])
+
+
+def test_encoding_and_line_ends_stay() -> None:
+    source = "# coding: latin-1\r\nimport torch\r\nx = torch.rand(3)  # é\r\nx[x < 0] = 0\r\n".encode("latin-1")
+    files = fixed(Program({"a.py": source}, TORCH, "2.1.0", False), ["masked-store"])
+    assert files == {"a.py": source.replace(b"x[x < 0] = 0", b"x.masked_fill_(x < 0, 0)")}
