@@ -167,3 +167,18 @@ def test_both_compute_the_same(
     before = computed(example.source, tensors, "cpu")
     assert_near(computed(example.result, tensors, "npu"), before, kind.rounding[dtype])
     assert_near(computed(example.result, tensors, "cpu"), before, kind.rounding[dtype])
+
+
+@pytest.mark.parametrize(
+    ("model", "kinds"),
+    [
+        ("llama", {"rms-norm", "rotary-embedding", "swiglu"}),
+        ("vit", {"swiglu"}),
+        ("detector", {"spelled-silu", "spelled-mish"}),
+    ],
+)
+def test_models_as_users_write_them(model: str, kinds: set[str]) -> None:
+    source = (Path(gpu2npu.__file__).parents[1] / "fixtures" / "affinity" / f"{model}.py").read_bytes()
+    choice = CodemodChoice(data_parallel=False, affinity=tuple(KINDS))
+    rewrite = plan_codemods({"model.py": source}, ProjectContext(version=VERSION), choice).rewrites["model.py"]
+    assert {edit.rule for edit in rewrite.edits} == kinds
