@@ -90,6 +90,12 @@ def torch_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str 
             process.stdin.close()
 
 
+@pytest.fixture(scope="session")
+def training_python(torch_python: list[str | Path]) -> list[str | Path]:
+    """The same for scripts whose end is not what is tested either: nothing but what is registered to run there runs."""
+    return [*torch_python, "--brief-end"]
+
+
 @pytest.fixture
 def free_port() -> Iterator[Callable[[], int]]:
     """`free_port()`: a port of 127.0.0.1 to listen at, which the system gives to nobody else while the test runs.

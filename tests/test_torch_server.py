@@ -3,8 +3,10 @@
 import signal
 import subprocess
 
+import pytest
+
 SCRIPT = """
-import os, sys
+import atexit, os, sys, threading
 print(sys.argv[1:], os.getcwd(), os.environ["MINE"], input())
 print("a warning", file=sys.stderr)
 if sys.argv[1] == "kill":
@@ -12,19 +14,31 @@ if sys.argv[1] == "kill":
     os.kill(os.getpid(), 9)
 if sys.argv[1] == "raise":
     raise KeyError("no such picture")
+atexit.register(print, "at exit")
+threading.Timer(0.05, print, ["a thread"]).start()
 sys.exit(int(sys.argv[1]))
 """
 
 
-def test_a_script_ends_as_it_would_alone(torch_python, tmp_path):
+@pytest.fixture(params=["torch_python", "training_python"])
+def python(request):
+    return request.getfixturevalue(request.param)
+
+
+def test_a_script_ends_as_it_would_alone(python, tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     module = subprocess.run(
-        [*torch_python, "-m", "script", "3"], cwd=tmp_path, env={"MINE": ""}, input="\n", text=True, check=False
+        [*python, "-m", "script", "3"], cwd=tmp_path, env={"MINE": ""}, input="\n", text=True, check=False
     )
     assert module.returncode == 3
-    for way, code, error in (("0", 0, ""), ("7", 7, ""), ("raise", 1, "KeyError"), ("kill", -signal.SIGKILL, "")):
+    for way, code, last, error in (
+        ("0", 0, "a thread\nat exit\n", ""),
+        ("7", 7, "a thread\nat exit\n", ""),
+        ("raise", 1, "", "KeyError"),
+        ("kill", -signal.SIGKILL, "", ""),
+    ):
         ran = subprocess.run(
-            [*torch_python, "script.py", way],
+            [*python, "script.py", way],
             cwd=tmp_path,
             env={"MINE": "variable"},
             input="line\n",
@@ -32,7 +46,7 @@ def test_a_script_ends_as_it_would_alone(torch_python, tmp_path):
             text=True,
             check=False,
         )
-        assert (ran.returncode, ran.stdout) == (code, f"['{way}'] {tmp_path} variable line\n"), ran.stderr
+        assert (ran.returncode, ran.stdout) == (code, f"['{way}'] {tmp_path} variable line\n{last}"), ran.stderr
         assert ran.stderr.startswith("a warning\n") and error in ran.stderr
 
 
@@ -55,9 +69,9 @@ if __name__ == "__main__":
 """
 
 
-def test_what_a_script_spawns_ends_as_it_would_alone(torch_python, tmp_path):
+def test_what_a_script_spawns_ends_as_it_would_alone(python, tmp_path):
     (tmp_path / "script.py").write_text(SPAWN)
-    command = [*torch_python, "script.py"]
+    command = [*python, "script.py"]
     ran = subprocess.run([*command, "end"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (0, "[(0, '__mp_main__', 2), (1, '__mp_main__', 2)]\n"), ran.stderr
     ran = subprocess.run([*command, "raise"], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -1,5 +1,7 @@
 """`python client.py SOCKET SCRIPT ARGUMENTS`: has a server run the script (or `-m MODULE`), and ends as it ends.
 
+With `--brief-end` before the script it ends as soon as what is to run at its exit has run.
+
 Where multiprocessing takes it for its Python, it has the server run spawned processes, and Python itself all else.
 """
 
@@ -22,6 +24,9 @@ def inherited() -> list[int]:
 
 
 arguments, files = sys.argv[2:], [0, 1, 2]
+brief_end = arguments[0] == "--brief-end"
+if brief_end:
+    del arguments[0]
 if "--multiprocessing-fork" in arguments:
     del arguments[: arguments.index("-c")]
     files = inherited()
@@ -29,8 +34,9 @@ elif "-c" in arguments:  # multiprocessing's tracker of resources
     os.execv(sys.executable, [sys.executable, *arguments])
 with socket.socket(socket.AF_UNIX) as server:
     server.connect(sys.argv[1])
-    request = {"arguments": arguments, "folder": str(Path.cwd()), "environment": dict(os.environ), "files": files}
-    socket.send_fds(server, [json.dumps(request).encode()], files)
+    request = {"arguments": arguments, "folder": str(Path.cwd()), "environment": dict(os.environ)}
+    message = json.dumps({"request": request, "files": files, "brief_end": brief_end})
+    socket.send_fds(server, [message.encode()], files)
     server.sendall(b"\0")
     status = int(server.makefile().read())
 if os.WIFSIGNALED(status):

@@ -8,6 +8,7 @@ environment does when Python or torch starts is the server's.
 Argument: the path of the socket to listen at.
 """
 
+import atexit
 import contextlib
 import faulthandler
 import fcntl
@@ -22,7 +23,9 @@ import select
 import signal
 import socket
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch._dynamo  # optimizers and DistributedDataParallel import it
@@ -55,14 +58,14 @@ def serve(path: str) -> None:
 
 def answer(client: socket.socket) -> int:
     """Run one client's script in a child, and tell the client its wait status; end it when the client has gone."""
-    message, received, _, _ = socket.recv_fds(client, 1 << 20, MOST_FILES)
-    while b"\0" not in message:
-        message += client.recv(1 << 20)
-    request = json.loads(message[:-1])
+    text, received, _, _ = socket.recv_fds(client, 1 << 20, MOST_FILES)
+    while b"\0" not in text:
+        text += client.recv(1 << 20)
+    message = json.loads(text[:-1])
     if not (child := os.fork()):
         client.close()
-        put(received, request.pop("files"))
-        run(**request)  # ends in SystemExit or an error, as a script does
+        put(received, message["files"])
+        (run_with_brief_end if message["brief_end"] else run)(**message["request"])  # which may raise SystemExit
         sys.exit()
     for file in received:
         os.close(file)
@@ -132,6 +135,26 @@ def run(arguments: list[str], folder: str, environment: dict[str, str]) -> None:
         script = Path(arguments[0]).absolute()
         sys.path.insert(0, str(script.parent))
         runpy.run_path(str(script), run_name="__main__")
+
+
+def run_with_brief_end(**request: Any) -> None:
+    """The same, without the end of the interpreter, which takes half a second where torch has been imported."""
+    try:
+        run(**request)
+        code: Any = 0
+    except SystemExit as end:
+        code = end.code or 0
+        if not isinstance(code, int):
+            print(code, file=sys.stderr)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        code = 1
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    os._exit(code & 255 if isinstance(code, int) else 1)
 
 
 if __name__ == "__main__":

@@ -154,9 +154,9 @@ def verify(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]
 
 
 def test_a_reference_is_recorded_and_compared_with_another_program(
-    torch_python: list[str | Path], tmp_path: Path
+    training_python: list[str | Path], tmp_path: Path
 ) -> None:
-    train = ("--", *torch_python, "train.py")
+    train = ("--", *training_python, "train.py")
     project, copy = tmp_path / "project", tmp_path / "copy"
     for folder, text in ((project, TRAIN), (copy, f"import torch_npu\n{TRAIN.replace('cuda', 'npu')}")):
         folder.mkdir()
