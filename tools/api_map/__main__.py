@@ -49,7 +49,7 @@ def start_emulator() -> None:
     """
     sys.path.insert(0, str(EMULATED))
     import torch
-    import torch_npu  # type: ignore[import-not-found]  # noqa: F401
+    import torch_npu  # noqa: F401
 
     from gpu2npu.emulator.device.dispatch import dispatch
 

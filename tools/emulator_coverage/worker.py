@@ -19,7 +19,7 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what operators print is not an outcome
     import torch
-    import torch_npu  # type: ignore[import-not-found]
+    import torch_npu
 
     from gpu2npu.emulator.device.dispatch.tally import Kind, counts, reset
     from tools.emulator_coverage import modules, operators, optimizers, tables

@@ -120,7 +120,7 @@ def _shares(kinds: Sequence[Kind], total: int) -> Iterator[tuple[Kind, int]]:
 def _import() -> None:
     """Import here, once, what takes each rank seconds."""
     import torch._dynamo  # noqa: F401
-    import torch_npu  # type: ignore[import-not-found] # noqa: F401
+    import torch_npu  # noqa: F401
 
     from gpu2npu.emulator.device.dispatch import dispatch
 

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 import torch
 import torch.distributed as dist
-import torch_npu  # type: ignore[import-not-found]
+import torch_npu
 
 STEPS, STEPS_OF_FAILING = 4, 100_000
 

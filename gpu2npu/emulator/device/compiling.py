@@ -43,7 +43,7 @@ def run_graph(backend: str, graph: torch.fx.GraphModule, inputs: Sequence[Any], 
     _require(backend)
     counters["npu"][backend] += 1
     _warn_once(backend)
-    return aot_eager(graph, inputs)  # type: ignore[no-any-return]
+    return aot_eager(graph, list(inputs))  # type: ignore[no-any-return]
 
 
 def _has(name: str) -> bool:

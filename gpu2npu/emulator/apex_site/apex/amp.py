@@ -94,7 +94,8 @@ def initialize(
         "master_weights": master_weights,
         "loss_scale": loss_scale,
     }
-    properties = replace(LEVELS[opt_level], **{key: value for key, value in asked.items() if value is not None})
+    given: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
+    properties = replace(LEVELS[opt_level], **given)
     _scalers = [LossScaler(properties.loss_scale, min_loss_scale, max_loss_scale) for _ in range(num_losses)]
     for model in models if isinstance(models, (list, tuple)) else [models]:
         _check(model)

@@ -1,5 +1,7 @@
 """Helpers for tests: tensors on the host and the same on the NPU, random state, and reasons to skip."""
 
+# mypy: disable-error-code="attr-defined"
+# torch.npu exists where torch_npu has been imported.
 from __future__ import annotations
 
 import contextlib

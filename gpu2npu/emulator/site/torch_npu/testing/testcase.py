@@ -111,7 +111,7 @@ class TestCase(unittest.TestCase):
     ) -> None:
         """Compare tensors and numbers within `prec`, and what holds them, by element; all else exactly."""
         if isinstance(prec, str):
-            prec, message = None, prec
+            message, prec = prec, None
         limit = self.precision if prec is None else prec
         if isinstance(first, torch.Tensor) and isinstance(second, torch.Tensor):
             self._compare_tensors(
@@ -133,7 +133,11 @@ class TestCase(unittest.TestCase):
 
     def _compare_numbers(self, x: Any, y: Any, limit: float, message: str, allow_inf: bool) -> None:
         x, y = (each.item() if isinstance(each, torch.Tensor) else each for each in (x, y))
-        if not (isinstance(x, Number) and isinstance(y, Number)) or isinstance(x, bool) or isinstance(y, bool):
+        if (
+            not (isinstance(x, (int, float, complex)) and isinstance(y, (int, float, complex)))
+            or isinstance(x, bool)
+            or isinstance(y, bool)
+        ):
             super().assertEqual(x, y, message or None)
         elif np.isinf(x) or np.isinf(y):
             self.assertTrue(allow_inf and x == y, message or f"Expected finite numeric values - x={x}, y={y}")

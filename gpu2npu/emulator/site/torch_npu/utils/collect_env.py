@@ -1,5 +1,7 @@
 """The command `python -m torch_npu.utils.collect_env`, for what a report of a fault says about the machine."""
 
+# mypy: disable-error-code="attr-defined"
+# torch.npu exists where torch_npu has been imported.
 from __future__ import annotations
 
 import os
