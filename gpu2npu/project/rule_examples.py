@@ -19,7 +19,7 @@ from gpu2npu.support.releases import RELEASES, VERSIONS, known_version, torch_np
 
 # How long the examples of one rule may take by the clock. A search that takes too long says so much earlier; this is
 # for the expressions that evade its limit, as (?:(?:(?:a?){1000}){1000}){1000} does.
-_SECONDS = 60.0
+_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
