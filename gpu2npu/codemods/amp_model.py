@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.entry import Entry, calls_in, find_entries
-from gpu2npu.codemods.imports import line_end, spelling
 from gpu2npu.codemods.model_uses import ModelUses
 from gpu2npu.codemods.places import NPU, Step, by_file, inserted, is_skipped, of_rule, replaced, reported
 from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.spellings import line_end, spelling
 from gpu2npu.python.text.blocks import begins_line, block_of, indent_step, is_elif, lines_to_indent, same_line, start_of
 from gpu2npu.python.text.offsets import indentation, newline_of
 from gpu2npu.python.tree.syntax import IMPORTS, last_name

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.entry import calls_in
-from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.places import Step, by_file, is_skipped, of_rule, replaced
 from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.tree.place import is_integer
 from gpu2npu.python.tree.syntax import (
     argument_keyword,

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from gpu2npu.codemods.imports import RULE
 from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.spellings import RULE
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.python.text.edits import conflict
 from gpu2npu.records import Code, Edit, FileRewrite, FindingKind, Found

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.concern import imports_torch, is_silent, names_card
 from gpu2npu.codemods.entry import Entry, find_entries
-from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.places import Step, by_file, of_rule
 from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.spellings import spelling
 from gpu2npu.records import FileRewrite
 
 RULE = "import-torch-npu"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 
 from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.places import Step, by_file, is_skipped, of_rule, replaced, reported
 from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.tree.syntax import argument_keyword, arguments, is_unpacked
 from gpu2npu.records import FileRewrite, FindingKind
 from gpu2npu.support.verdicts import VerdictKind, verdict

@@ -10,9 +10,9 @@ from gpu2npu.codemods.data_parallel.own_card import on_own_card
 from gpu2npu.codemods.data_parallel.process_group import around_program
 from gpu2npu.codemods.data_parallel.wrapping import find_wraps
 from gpu2npu.codemods.entry import Entries, Entry, find_entries
-from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.places import Step, by_file, of_rule
 from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.spellings import spelling
 from gpu2npu.records import FileRewrite
 
 VARIABLE = "DEVICE_ID"

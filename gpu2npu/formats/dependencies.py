@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from gpu2npu.formats.knowledge import Knowledge, normalised
 from gpu2npu.formats.marks import Mark, of_environment
 from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar, entry
-from gpu2npu.formats.packages import (
+from gpu2npu.formats.required_packages import (
     ADDED,
     Required,
     missing_release,

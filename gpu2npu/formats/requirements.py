@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpu2npu.formats.knowledge import Knowledge
 from gpu2npu.formats.marks import Mark, of_environment
-from gpu2npu.formats.packages import (
+from gpu2npu.formats.required_packages import (
     ADDED,
     missing_release,
     npu_requirement,

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from gpu2npu.formats.knowledge import Given, Knowledge
 from gpu2npu.formats.marks import Mark, applied, moved, reported, review, shifted
-from gpu2npu.formats.packages import installed
+from gpu2npu.formats.required_packages import installed
 from gpu2npu.formats.shell_lexer import Command, Heredoc, Script, Word, lex, unescaped
 from gpu2npu.records import Found
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from gpu2npu.support.release_tables import SupportTable
 from gpu2npu.support.releases import DATA, RELEASES
-from gpu2npu.support.tables import SupportTable
 
 TORCH_RELEASES = DATA / "torch_releases.json"
 EXPLICIT, IMPLICIT, _STRUCTURED = "explicit", "implicit", "structured "

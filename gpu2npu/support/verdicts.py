@@ -31,8 +31,15 @@ from gpu2npu.support.operators import (
     packages,
     torch_release,
 )
+from gpu2npu.support.release_tables import (
+    SupportTable,
+    has_cuda_name,
+    has_npu_name,
+    npu_spelling,
+    table_for,
+    without_repeats,
+)
 from gpu2npu.support.releases import DATA, RELEASES, first_with
-from gpu2npu.support.tables import SupportTable, has_cuda_name, has_npu_name, npu_spelling, table_for, without_repeats
 
 TORCH_APIS = DATA / "torch_apis.json"
 _MOST_NAMED = 4

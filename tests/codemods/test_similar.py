@@ -12,7 +12,7 @@ from gpu2npu.codemods import CodemodChoice, plan_codemods
 from gpu2npu.codemods.similar import EQUIVALENTS
 from gpu2npu.engine import ProjectContext
 from gpu2npu.python.text.edits import Edited
-from gpu2npu.support.tables import table_for
+from gpu2npu.support.release_tables import table_for
 from gpu2npu.support.verdicts import VerdictKind, verdict
 
 TEMPLATE = Path(gpu2npu.codemods.__file__).parent / "templates" / "ascend_function" / "__init__.py"

@@ -14,8 +14,8 @@ import pytest
 
 from gpu2npu.engine import ProjectContext, migrate_source
 from gpu2npu.rulebook import load_rulebook
+from gpu2npu.support.release_tables import cuda_names
 from gpu2npu.support.releases import VERSIONS
-from gpu2npu.support.tables import cuda_names
 
 # The newest release of each PyTorch, and some older ones: their names differ most.
 JUDGED = (*VERSIONS, "2.1.0.post10", "2.4.0.post0", "2.7.1.post0", "2.12.0.post0")

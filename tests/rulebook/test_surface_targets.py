@@ -10,8 +10,8 @@ import torch
 
 from gpu2npu.rulebook import Rule, load_rulebook
 from gpu2npu.rulebook.kinds import ArgumentMatch, NameMatch
+from gpu2npu.support.release_tables import cuda_parameters, has_npu_name, table_for
 from gpu2npu.support.releases import VERSIONS, torch_npu_versions
-from gpu2npu.support.tables import cuda_parameters, has_npu_name, table_for
 
 NPU_NAME = re.compile(r"\b(?:torch_npu|torch\.npu)(?:\.[A-Za-z_]\w*)+")
 RULES = load_rulebook().rules

@@ -10,7 +10,7 @@ from gpu2npu.rulebook import load_rulebook
 from gpu2npu.rulebook.kinds import NameMatch
 from gpu2npu.support.documented import documented, documented_names
 from gpu2npu.support.operators import has_kernel, torch_release
-from gpu2npu.support.tables import cuda_names, npu_spelling, table_for
+from gpu2npu.support.release_tables import cuda_names, npu_spelling, table_for
 from gpu2npu.support.verdicts import VerdictKind, verdict
 
 # The newest of an old and of a new PyTorch, and an old post release of one.

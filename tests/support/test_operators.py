@@ -11,7 +11,7 @@ from gpu2npu.support.operators import (
     missing,
     torch_release,
 )
-from gpu2npu.support.tables import table_for
+from gpu2npu.support.release_tables import table_for
 
 TABLE, TORCH = table_for("2.7.0"), torch_release("2.7.0")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpu2npu.support import facts
+from gpu2npu.support.release_tables import table_for
 from gpu2npu.support.releases import RELEASES, VERSIONS, known_torch_npu
-from gpu2npu.support.tables import table_for
 from gpu2npu.support.verdicts import VerdictKind, api_variants, is_torch_api, verdict
 
 BY_HAND = Path(__file__).with_name("api_verdicts.csv")

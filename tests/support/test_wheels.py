@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from gpu2npu.support.release_tables import table_for
 from gpu2npu.support.releases import torch_npu_releases
-from gpu2npu.support.tables import table_for
 from tools.api_map.wheels import Listed, listed, open_wheel
 from tools.wheel_facts.extract import EXPOSED_OPERATORS, OPERATOR_FILES, REFUSED
 

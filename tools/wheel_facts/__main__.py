@@ -17,6 +17,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from gpu2npu.support.release_tables import CUDA_TABLE
 from gpu2npu.support.releases import (
     TORCH_NPU,
     Facts,
@@ -27,7 +28,6 @@ from gpu2npu.support.releases import (
     torch_npu_releases,
     version_key,
 )
-from gpu2npu.support.tables import CUDA_TABLE
 from tools.wheel_facts.extract import ExtractionError, extract_cuda_table, npu_facts, provenance
 
 

@@ -29,7 +29,7 @@ from gpu2npu.analysis.affinity.shapes import (
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import DoneCalls, keyword
 from gpu2npu.records import Advice, AdviceKind, Span
-from gpu2npu.support.tables import SupportTable, table_for
+from gpu2npu.support.release_tables import SupportTable, table_for
 
 DATA = Path(__file__).parent / "operators.json"
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu2npu.analysis.library.functions import read_library
 from gpu2npu.analysis.library.graph import Use, library_name, uses_of
+from gpu2npu.analysis.library.unsupported_functions import read_library
 from gpu2npu.python.meaning.meaning import MeaningKind
 from gpu2npu.python.meaning.meanings import Meanings
 from gpu2npu.python.meaning.names import Names

@@ -12,7 +12,7 @@ from gpu2npu.codemods.affinity.rotary import ROTARY
 from gpu2npu.codemods.affinity.stores import MASKED_STORE
 from gpu2npu.codemods.choice import CodemodError
 from gpu2npu.near_names import did_you_mean
-from gpu2npu.support.tables import SupportTable
+from gpu2npu.support.release_tables import SupportTable
 
 _ALL = (RMS_NORM, ROTARY, SWIGLU, GEGLU, SILU, GELU, MASKED_STORE, MISH, TANH_GELU)
 KINDS: Mapping[str, Kind] = {kind.id: kind for kind in _ALL}

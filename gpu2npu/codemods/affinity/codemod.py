@@ -13,14 +13,14 @@ from gpu2npu.codemods.affinity.kind import Kind, Match, Replacement
 from gpu2npu.codemods.affinity.reading import Reading
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.generated import module_beside, outermost_package
-from gpu2npu.codemods.imports import Spelling, spelling
 from gpu2npu.codemods.places import Step, by_file, is_skipped
 from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.spellings import Spelling, spelling
 from gpu2npu.python.text.concrete import has_comment
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.python.tree.syntax import last_name
 from gpu2npu.records import Code, Edit, FileRewrite, Operation
-from gpu2npu.support.tables import table_for
+from gpu2npu.support.release_tables import table_for
 
 MODULE = "ascend_affinity"
 # Expressions that take a method behind them without parentheses.

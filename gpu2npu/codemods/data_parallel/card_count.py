@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 
 from gpu2npu.codemods.data_parallel.wrapping import Wrap, argument
-from gpu2npu.codemods.imports import RULE, spelling
 from gpu2npu.codemods.places import GroupEdit, Step, reported
 from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.python.text.blocks import block_of
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned

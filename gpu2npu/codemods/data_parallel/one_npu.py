@@ -14,10 +14,10 @@ from gpu2npu.codemods.data_parallel.model_class import model_class, takes_one
 from gpu2npu.codemods.data_parallel.spelling import api_of, is_data_parallel, without_import
 from gpu2npu.codemods.data_parallel.wrapping import Wrap, argument, is_move, target_of
 from gpu2npu.codemods.entry import Entries, Entry
-from gpu2npu.codemods.imports import RULE, spelling
 from gpu2npu.codemods.model_uses import ModelUses
 from gpu2npu.codemods.places import NPU, Step, inserted, replaced, reported, span_replaced
 from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.python.text.concrete import outer_bounds
 from gpu2npu.python.tree.place import function_above, is_integer
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, elements, is_unpacked, last_name

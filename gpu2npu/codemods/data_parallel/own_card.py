@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 
 from gpu2npu.codemods.entry import Entries
-from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.places import NPU, Step, is_skipped, quoted, replaced, reported, span_replaced
 from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.text.concrete import argument_bounds
 from gpu2npu.python.text.literals import LiteralError, literals
 from gpu2npu.python.tree.place import is_integer

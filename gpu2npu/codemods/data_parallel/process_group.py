@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from gpu2npu.codemods.entry import Entry, main_guard
-from gpu2npu.codemods.imports import first_code, spelling
 from gpu2npu.codemods.places import NPU, Step, inserted, replaced
 from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.spellings import first_code, spelling
 from gpu2npu.python.text.blocks import begins_line, indent_step, line_below, next_line
 from gpu2npu.python.text.offsets import indentation, newline_of
 from gpu2npu.python.tree.syntax import DEFINITIONS, IMPORTS, argument_value, arguments, last_name, own_nodes

@@ -9,10 +9,10 @@ from gpu2npu.codemods.choice import CodemodError
 from gpu2npu.codemods.data_parallel.certainty import own_group
 from gpu2npu.codemods.data_parallel.wrapping import DISTRIBUTED, is_move
 from gpu2npu.codemods.entry import Entry, calls_in, entry_of
-from gpu2npu.codemods.imports import RULE, spelling
 from gpu2npu.codemods.model_uses import ModelUses
 from gpu2npu.codemods.places import NPU, GroupEdit, Step
 from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.python.text.blocks import begins_line, block_of, is_elif, line_below, same_line
 from gpu2npu.python.text.offsets import indentation, newline_of
 from gpu2npu.python.tree.place import function_above

@@ -6,8 +6,8 @@ import ast
 import re
 from functools import lru_cache
 
-from gpu2npu.codemods.imports import RULE, Spelling, line_end, spelling
 from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.spellings import RULE, Spelling, line_end, spelling
 from gpu2npu.python.text.blocks import line_start, same_line
 from gpu2npu.python.tree.scopes import Imported
 from gpu2npu.python.tree.syntax import dotted_name, import_module, last_name

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from gpu2npu.codemods.concern import DATA_PARALLEL_WORD
 from gpu2npu.codemods.data_parallel.spelling import is_data_parallel, spell_distributed
-from gpu2npu.codemods.imports import RULE, Spelling, spelling
 from gpu2npu.codemods.places import NPU, GroupEdit, Step, is_skipped, replaced
 from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.spellings import RULE, Spelling, spelling
 from gpu2npu.python.text.blocks import block_of
 from gpu2npu.python.text.concrete import outer_bounds
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked

@@ -28,8 +28,8 @@ from gpu2npu.python.tree.syntax import (
 )
 from gpu2npu.records import Bounds, Edit, FindingKind, Found, Severity
 from gpu2npu.rulebook.rule import Rule
+from gpu2npu.support.release_tables import has_cuda_name, has_npu_name, table_for
 from gpu2npu.support.releases import since_when
-from gpu2npu.support.tables import has_cuda_name, has_npu_name, table_for
 
 
 class Renames:

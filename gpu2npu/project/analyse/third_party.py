@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpu2npu.analysis.cuda_cpp.native_files import may_export
 from gpu2npu.analysis.library.calls import ListedApi, library_calls, read_listed
-from gpu2npu.analysis.library.functions import analyse_library
+from gpu2npu.analysis.library.unsupported_functions import analyse_library
 from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.project.analyse.session import Facts, Result
 from gpu2npu.project.errors import UsageError

@@ -34,7 +34,7 @@ from gpu2npu.rulebook import load_rulebook
 from gpu2npu.rulebook.in_code import WHY
 from gpu2npu.rulebook.reference import page_of
 from gpu2npu.support.cann import cann_for
-from gpu2npu.support.tables import table_for
+from gpu2npu.support.release_tables import table_for
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@ import pytest
 
 from gpu2npu.analysis.affinity.advice import MATCHERS, affinities, affinity_advice, available, knowledge_for
 from gpu2npu.records import AdviceKind
+from gpu2npu.support.release_tables import table_for
 from gpu2npu.support.releases import VERSIONS
-from gpu2npu.support.tables import table_for
 
 EXAMPLES = [(affinity, example) for affinity in affinities() for example in affinity.examples]
 

@@ -5,7 +5,7 @@ import torch_npu
 from gpu2npu.emulator import npu_ops
 from gpu2npu.emulator.kernels import KERNELS
 from gpu2npu.emulator.npu_ops import definition, gradient, memory
-from gpu2npu.support.tables import table_for
+from gpu2npu.support.release_tables import table_for
 
 
 @pytest.mark.parametrize("release", ["2.1.0", "2.7.0", "2.13.0"])

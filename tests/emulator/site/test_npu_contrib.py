@@ -9,7 +9,7 @@ from torch import nn
 from torch_npu import contrib
 from torch_npu.contrib import function, module
 
-from gpu2npu.support.tables import table_for
+from gpu2npu.support.release_tables import table_for
 
 
 def test_every_public_name_of_the_release_exists():

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch_npu
 
-from gpu2npu.support.tables import table_for
+from gpu2npu.support.release_tables import table_for
 
 NAMES = sorted(
     name.removeprefix("torch.npu.")

@@ -6,9 +6,9 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.text.blocks import block_of, own_lines, start_of
 from gpu2npu.python.text.offsets import indentation, newline_of

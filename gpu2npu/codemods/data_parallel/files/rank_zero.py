@@ -17,10 +17,10 @@ from gpu2npu.codemods.data_parallel.files.writes import (
 )
 from gpu2npu.codemods.data_parallel.files.written_paths import is_safe_by_itself, read_by_all
 from gpu2npu.codemods.entry_files import dataflow_of
-from gpu2npu.codemods.imports import RULE, spelling
 from gpu2npu.codemods.places import is_skipped
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.flow.reachability import is_main_guard
 from gpu2npu.python.text.blocks import begins_line, indent_step, line_below, lines_to_indent, same_line, start_of

@@ -19,10 +19,10 @@ from gpu2npu.codemods.data_parallel.loaders.roles import TrainingLoader, trainin
 from gpu2npu.codemods.data_parallel.loaders.sharding import shard
 from gpu2npu.codemods.data_parallel.loaders.training_loops import BatchLoop, LoopFinder
 from gpu2npu.codemods.entry_files import dataflow_of
-from gpu2npu.codemods.imports import RULE
 from gpu2npu.codemods.places import is_skipped
 from gpu2npu.codemods.program import Program
 from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.codemods.spellings import RULE
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import is_integer
 from gpu2npu.records import FileRewrite

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from gpu2npu.codemods.data_parallel.loaders.call import LoaderCall
 from gpu2npu.codemods.data_parallel.loaders.dataset import can_be_moved, free_name, name_dataset
 from gpu2npu.codemods.data_parallel.loaders.roles import Shared, new_parameter
-from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.text.blocks import line_start, own_lines, start_of
 from gpu2npu.python.text.concrete import argument_bounds, outer_bounds
 from gpu2npu.python.text.offsets import indentation, newline_of

@@ -16,7 +16,7 @@ from torch._ops import OpOverload
 
 from gpu2npu.emulator import kernels, npu_ops
 from gpu2npu.emulator.device import lifecycle
-from gpu2npu.emulator.device.dispatch import borrowed, computed, signature, support_table
+from gpu2npu.emulator.device.dispatch import computed, signature, support_table, without_kernel
 from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.memory import storage_ops
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES
@@ -137,7 +137,7 @@ def _elsewhere(read: signature.Signature) -> Callable[..., Any]:
     """Return the function for an operator without a kernel: torch's CPU code, or an error for torch_npu's own."""
     if read.op.namespace == definition.NAMESPACE:
         return definition.refusing(read.op)
-    return borrowed.operator(read)
+    return without_kernel.operator(read)
 
 
 def _at_first_call(make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:

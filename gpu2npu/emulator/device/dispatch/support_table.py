@@ -9,7 +9,7 @@ import functools
 import os
 
 from gpu2npu.support.operators import has_kernel, torch_release
-from gpu2npu.support.tables import SupportTable, table_for
+from gpu2npu.support.release_tables import SupportTable, table_for
 
 
 @functools.cache

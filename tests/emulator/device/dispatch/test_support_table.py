@@ -1,7 +1,7 @@
 import pytest
 
 from gpu2npu.emulator.device.dispatch import signature, support_table
-from gpu2npu.emulator.device.dispatch.borrowed import warn_of_fallback
+from gpu2npu.emulator.device.dispatch.without_kernel import warn_of_fallback
 
 
 @pytest.fixture(autouse=True)

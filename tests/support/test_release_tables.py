@@ -4,8 +4,15 @@ import json
 
 import pytest
 
+from gpu2npu.support.release_tables import (
+    CUDA_TABLE,
+    cuda_names,
+    cuda_parameters,
+    has_cuda_name,
+    has_npu_name,
+    table_for,
+)
 from gpu2npu.support.releases import RELEASES, torch_npu_versions
-from gpu2npu.support.tables import CUDA_TABLE, cuda_names, cuda_parameters, has_cuda_name, has_npu_name, table_for
 
 TENSOR_TYPES = {f"{kind}Tensor" for kind in ("Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")}
 

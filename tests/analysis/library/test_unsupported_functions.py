@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from gpu2npu.analysis.library.calls import library_calls, read_listed
-from gpu2npu.analysis.library.functions import analyse_library, public_names, read_library
+from gpu2npu.analysis.library.unsupported_functions import analyse_library, public_names, read_library
 from gpu2npu.python.project.modules import module_names
 from gpu2npu.python.project.project import Project
 from gpu2npu.records import FindingKind

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpu2npu.codemods.imports import spelling
 from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.spellings import spelling
 from gpu2npu.engine import ProjectContext
 from gpu2npu.python.text.edits import Edited
 

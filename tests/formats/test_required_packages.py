@@ -1,7 +1,7 @@
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from gpu2npu.formats.packages import allows, requirement, torch_of
+from gpu2npu.formats.required_packages import allows, requirement, torch_of
 
 SPECIFIERS = [
     "==2.1.0",
