@@ -116,6 +116,8 @@ def _reason(error: Any) -> str:
         message = message.replace(shown, shown[:limit] + "...")
     if error.validator == "additionalProperties":
         return f"{message}; allowed here: {', '.join(sorted(error.schema.get('properties', {})))}"
+    if error.validator == "pattern" and isinstance(error.schema, dict) and "description" in error.schema:
+        return f"{shown} does not match this: {error.schema['description'].rstrip('.')}"
     if error.validator == "oneOf" and _is_of_no_kind(error):
         keys = _keys_of_kinds(error.schema["oneOf"])
         return f"{message.partition(' is not valid')[0]} has none of the keys that say what it is: {', '.join(keys)}"

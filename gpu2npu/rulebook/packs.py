@@ -10,6 +10,7 @@ Nothing of the package is imported: its folder is found by its name.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
@@ -61,7 +62,8 @@ def _files_of(source: Path) -> tuple[Path, ...]:
 def _pack_called(name: str) -> Pack:
     packs = {pack.name: pack for pack in installed_packs()}
     if name not in packs:
-        known = f"the packs are {', '.join(packs)}." if packs else "no package that offers rules is installed."
+        none = f"no package that offers rules is installed beside gpu2npu in {sys.prefix}."
+        known = f"the packs are {', '.join(packs)}." if packs else none
         raise RuleError(f"No rule pack is called {name!r}; {did_you_mean(name, packs) or known}")
     if not packs[name].files:
         raise RuleError(f"{PREFIX}{name}: {packs[name].distribution} holds no rule file (.json) where it says so.")
