@@ -18,7 +18,7 @@ except ImportError:  # Windows
 ENDING_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _TIMER = getattr(signal, "SIGALRM", None)
 _TIMER_EXIT = 124  # as `timeout` of coreutils has it
-# The exit code of a process that `end_after` ended, as `multiprocessing` gives it.
+# The exit code of a process that `ends_after` ended, as `multiprocessing` gives it.
 ENDED_BY_TIMER = _TIMER_EXIT if _TIMER is None else -_TIMER
 
 

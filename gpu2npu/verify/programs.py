@@ -91,7 +91,7 @@ def start(program: Program) -> Running:
         filter(None, (str(SITE), environment.get("PYTHONPATH", ""), str(_PACKAGE)))
     )
     environment.setdefault("PYTHONHASHSEED", "0")
-    environment["TORCH_COMPILE_DISABLE"] = "1"  # neither device here has a compiler
+    environment["TORCH_COMPILE_DISABLE"] = "1"  # both run operator by operator, which is what is compared
     here = Path.cwd()
     try:
         os.chdir(program.workplace)  # `prepare` looks for scripts where the program will run

@@ -55,7 +55,7 @@ def check_directory_path_readable(path: str) -> None:
 
 
 def get_env_info() -> Any:
-    """What PyTorch says about the machine."""
+    """Return what PyTorch finds out about the machine."""
     return collect_env.get_env_info()
 
 
