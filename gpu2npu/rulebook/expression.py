@@ -28,6 +28,14 @@ _OTHERWISE = re.compile(
 )
 
 
+# A repetition with counts is compiled as many times as its largest count says, and so is each within it.
+_MOST_PARTS = 200_000  # 60 MB
+_PART = re.compile(
+    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?#[^)]*\)|(?P<open>\()|(?P<close>\))|\{(?P<least>\d*)(?:,(?P<most>\d*))?\}|.",
+    re.DOTALL,
+)
+
+
 class ExpressionTimeError(Exception):
     """A search with a rule's regular expression takes longer than it may; the text says which rule's."""
 
@@ -93,12 +101,35 @@ def compile_problem(pattern: str) -> str | None:
     import regex
 
     try:
+        re.compile(pattern)
+        if (parts := _parts(pattern)) > _MOST_PARTS:
+            return f"repeats {parts:,} parts, counts within counts multiplied; {_MOST_PARTS:,} are the most"
         for text in (pattern, pattern.encode()):  # files are searched as bytes first: no \u there
             re.compile(text)
             _compiled(text, False)
     except (re.error, regex.error, OverflowError, RecursionError) as error:
         return f"is not a regular expression ({str(error) or 'nested too deeply'})"
     return None
+
+
+def _parts(pattern: str) -> int:
+    """Return the number of parts that a regular expression is compiled to, each repetition written out."""
+    open_groups = [0]
+    last = 0  # parts of what a count would repeat
+    for part in _PART.finditer(pattern):
+        if part["open"]:
+            open_groups.append(0)
+            continue
+        if part["close"]:
+            last = open_groups.pop() + 1
+        elif part["least"] is not None:
+            repeated = last * max(int(part["most"] or 0), int(part["least"] or 0), 1)
+            open_groups[-1] -= last
+            last = repeated
+        else:
+            last = 1
+        open_groups[-1] += last
+    return sum(open_groups)
 
 
 def template_problem(pattern: str, template: str) -> str | None:

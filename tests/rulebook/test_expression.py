@@ -99,6 +99,22 @@ def test_flags_and_templates() -> None:
     assert "is not a regular expression" in str(compile_problem("(a"))
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [r"(?:a{1000}){1000}", r"(?:(?:[)\]]b{300}){300}){300}", "((?:x{1,9999}){,9999}z|y)", "(?:(?:a|b){600}c){600,}"],
+)
+def test_counts_within_counts_are_refused_before_they_take_memory(pattern: str) -> None:
+    assert re.compile(pattern)
+    assert re.search(r"^repeats [\d,]+ parts, counts within counts", str(compile_problem(pattern)))
+
+
+@pytest.mark.parametrize(
+    "pattern", ["a{1000}b{1000}", "(?:a{100}){100}", r"\({9999}", "[(]{9999}(?:x{9}y{9}){99}", "a{,}"]
+)
+def test_counts_of_an_ordinary_size_are_taken(pattern: str) -> None:
+    assert compile_problem(pattern) is None
+
+
 def test_a_search_that_does_not_end(short_limit: None) -> None:
     evil = Expression(EVIL, "rule 'evil' in own.json")
     with pytest.raises(ExpressionTimeError, match=r"of rule 'evil' in own\.json takes longer than 0\.2 seconds"):
