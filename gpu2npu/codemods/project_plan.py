@@ -39,6 +39,26 @@ def plan_codemods(
     return Plan({path: rewrites[path] for path in sorted(rewrites)}, new_files, failures)
 
 
+def components(part: Part) -> list[Part]:
+    """Return the pieces of a part that import nothing from each other and have files that are wanted."""
+    graph = ImportGraph.from_imports(part.imports)
+    pieces = []
+    for paths in graph.components():
+        wanted = tuple(path for path in part.wanted if path in paths)
+        if wanted:
+            main = part.choice.main if part.choice.main in paths else None
+            pieces.append(
+                replace(
+                    part,
+                    sources={path: part.sources[path] for path in paths},
+                    wanted=wanted,
+                    imports={path: part.imports[path] for path in paths},
+                    choice=replace(part.choice, main=main),
+                )
+            )
+    return pieces
+
+
 def _planned(parts: Sequence[Part], spread: Spread) -> list[PlannedPart]:
     if not parts:  # as of most projects: the codemods need not be imported
         return []

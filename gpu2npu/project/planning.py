@@ -11,6 +11,7 @@ from functools import partial
 
 from gpu2npu.codemods.choice import CodemodError
 from gpu2npu.codemods.plan import Part, Plan, PlannedPart
+from gpu2npu.codemods.project_plan import components
 from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.project.executors import answers
 from gpu2npu.project.processes import TimeLimitError, can_start_processes, in_processes
@@ -20,7 +21,7 @@ from gpu2npu.project.progress import Progress, no_progress
 @dataclass(frozen=True)
 class PartPlanning:
     """Plans parts by up to `jobs` processes, or on the `executor`. `seconds` is the limit for a file: a part may take
-    that long for each of its files. A part that cannot be planned fails, and the others go on."""
+    that long for each of its files. A component that cannot be planned fails, and the others go on."""
 
     jobs: int = 1
     executor: Executor | None = None
@@ -28,16 +29,30 @@ class PartPlanning:
     progress: Progress = no_progress
 
     def __call__(self, plan: Callable[[Part], PlannedPart], parts: Sequence[Part]) -> Iterable[PlannedPart]:
+        """Plan the parts, and one that fails once more by its components. Raises CodemodError."""
         total = sum(len(part.sources) for part in parts)
-        planned, done = [], 0
+        planned, pieces, done = [], [], 0
+        for part, answer in self._results(plan, parts):
+            done += len(part.sources)
+            self.progress(done, total, "planned")
+            if not isinstance(answer, BaseException):
+                planned.append(answer)
+            elif len(own := components(part)) > 1:
+                pieces += own
+            else:
+                planned.append(_failed(part, answer))
+        for piece, answer in self._results(plan, pieces):
+            planned.append(_failed(piece, answer) if isinstance(answer, BaseException) else answer)
+        return planned
+
+    def _results(
+        self, plan: Callable[[Part], PlannedPart], parts: Sequence[Part]
+    ) -> Generator[tuple[Part, PlannedPart | BaseException], None, None]:
         with closing(self._answers(plan, parts)) as answered:
             for part, answer in answered:
                 if isinstance(answer, CodemodError):
                     raise answer
-                done += len(part.sources)
-                self.progress(done, total, "planned")
-                planned.append(_failed(part, answer) if isinstance(answer, BaseException) else answer)
-        return planned
+                yield part, answer
 
     def _answers(
         self, plan: Callable[[Part], PlannedPart], parts: Sequence[Part]
@@ -48,10 +63,17 @@ class PartPlanning:
         elif can_start_processes() and (self.jobs > 1 or self.seconds is not None):
             yield from in_processes(ask, parts, min(self.jobs, len(parts)), self._limit)
         else:
-            yield from ((part, ask(part)) for part in parts)
+            yield from ((part, _result(ask, part)) for part in parts)
 
     def _limit(self, part: Part) -> float | None:
         return self.seconds * len(part.sources) if self.seconds is not None else None
+
+
+def _result(ask: Callable[[Part], PlannedPart], part: Part) -> PlannedPart | BaseException:
+    try:
+        return ask(part)
+    except Exception as error:  # as the processes and executors give it
+        return error
 
 
 def _planned(plan: Callable[[Part], PlannedPart], part: Part) -> PlannedPart:

@@ -84,6 +84,27 @@ def test_a_part_that_fails_leaves_its_own_files_as_they_are(sources: dict[str, b
     assert migrator(sources["train1.py"], "train1.py").failure is None
 
 
+@pytest.mark.parametrize("has_executor", [False, True])
+def test_of_a_part_that_fails_only_the_component_that_fails_is_left(
+    sources: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, has_executor: bool
+) -> None:
+    monkeypatch.setattr("gpu2npu.codemods.project_plan._PART_SIZE", 1 << 20)
+    planned: list[tuple[str, ...]] = []
+
+    def plan(part: Part) -> PlannedPart:
+        planned.append(part.wanted)
+        if "train2.py" in part.sources:
+            raise ZeroDivisionError("x")
+        return plan_part(part)
+
+    executor = ThreadPoolExecutor(1) if has_executor else None
+    planning = PartPlanning(executor=executor)
+    found = plan_codemods(sources, context(sources), CodemodChoice(), lambda _, parts: planning(plan, parts))
+    assert sorted(map(len, planned)) == [1, 1, 1, 1, 4]
+    assert sorted(found.rewrites) == ["train0.py", "train1.py", "train3.py"]
+    assert sorted(found.failures) == ["train2.py"]
+
+
 def test_what_a_codemod_cannot_do_ends_the_run(sources: dict[str, bytes]) -> None:
     with pytest.raises(CodemodError, match="'net' was found"):
         plan_codemods(sources, context(sources), CodemodChoice(amp_model="net"), PartPlanning())
