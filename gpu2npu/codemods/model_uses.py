@@ -15,6 +15,7 @@ from gpu2npu.python.tree.syntax import (
     argument_keyword,
     argument_value,
     arguments,
+    elements,
     last_name,
     parameters,
 )
@@ -96,10 +97,11 @@ class ModelUses:
     def _handed_on(self, file: ParsedFile, use: ast.expr) -> Iterator[_Alias]:
         parent = file.parents[use]
         if isinstance(parent, ast.Assign):  # self.model = model
-            for target in parent.targets:
-                if isinstance(target, (ast.Name, ast.Attribute)):
-                    code = file.code(target)
-                    yield _Alias(file, _where(file, target, code), code)
+            yield from _assigned(file, parent)
+        elif isinstance(parent, ast.Return):
+            yield from self._results(file, parent)
+        elif isinstance(parent, ast.Tuple) and isinstance(above := file.parents[parent], ast.Return):
+            yield from self._results(file, above, parent.elts.index(use))
         call = file.parents[parent] if isinstance(parent, ast.keyword) else parent
         if isinstance(call, ast.Call) and call.func is not use:
             yield from self._parameters(file, call, use)
@@ -112,6 +114,28 @@ class ModelUses:
             names = [parameter.arg for parameter in parameters(function)][is_method:]
             names = names[position : position + 1] if keyword is None else [name for name in names if name == keyword]
             yield from (_Alias(other, function, name) for name in names)
+
+    def _results(self, file: ParsedFile, end: ast.Return, index: int | None = None) -> Iterator[_Alias]:
+        """The names that callers give to what a function returns, or to the element `index` of it."""
+        function = function_above(file, end)
+        if function is None or (function, str(index)) in self.seen:
+            return
+        self.seen.add((function, str(index)))
+        for other, call in self._calls(function):
+            parent = other.parents[call]
+            if isinstance(parent, ast.Assign):
+                yield from _assigned(other, parent, index)
+            elif isinstance(parent, ast.Return):
+                yield from self._results(other, parent, index)
+
+    def _calls(self, function: Function) -> Iterator[tuple[ParsedFile, ast.Call]]:
+        """The calls of the program that may be of a function, by its own name."""
+        for other in self.entry.files.values():
+            for call in other.nodes(ast.Call):
+                if last_name(call.func) == function.name and any(
+                    node is function for _, node, _ in self._called(other, call)
+                ):
+                    yield other, call
 
     def _called(self, file: ParsedFile, call: ast.Call) -> Iterator[tuple[ParsedFile, Function, bool]]:
         """The functions of the program that a call may mean; a class stands for its `__init__`."""
@@ -142,6 +166,19 @@ def _where(file: ParsedFile, node: ast.AST, code: str) -> ast.AST:
         return owner or file.tree
     found = file.scope_of(node).lookup(code)
     return found[0].node if found is not None else file.tree
+
+
+def _assigned(file: ParsedFile, assignment: ast.Assign, index: int | None = None) -> Iterator[_Alias]:
+    """The names that a value, or its element `index`, is assigned to."""
+    for whole in assignment.targets:
+        named = (whole,) if index is None else elements(whole)
+        place = index or 0
+        target = (
+            named[place] if place < len(named) and not any(isinstance(each, ast.Starred) for each in named) else None
+        )
+        if isinstance(target, (ast.Name, ast.Attribute)):
+            code = file.code(target)
+            yield _Alias(file, _where(file, target, code), code)
 
 
 def _needs_module(file: ParsedFile, use: ast.expr) -> bool:

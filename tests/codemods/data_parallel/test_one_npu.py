@@ -188,3 +188,43 @@ def test_code_that_other_programs_run_too_is_left_with_what_to_do():
     text, messages = migrated(source, shared=shared, train=train)
     assert text.endswith("net = net.npu()\nlook(net)\n")
     assert any("Take `.module` out where it is used" in message for message in messages)
+
+
+MADE = """
+def build():
+    net = nn.DataParallel(Net(), device_ids=[0, 1])
+    return {returned}
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "assigned", "name"),
+    [("net", "model", "model"), ("net, 3", "model, count", "model"), ("(1, net)", "count, self.net", "self.net")],
+)
+def test_a_model_is_followed_to_those_who_call_its_maker(returned: str, assigned: str, name: str) -> None:
+    made = MADE.format(returned=returned)
+    source = HEAD + NET + made + f"def main(self):\n    {assigned} = build()\n    {name}(x, y)\n    {{}}\n\nmain(1)\n"
+    used = source.format(f"torch.save({name}.module.fc, {name}.state_dict())")
+    text, _ = migrated(used)
+    assert f"torch.save({name}.fc, {name}.state_dict(prefix='module.'))" in text
+    assert "net = Net().npu()" in text
+
+
+def test_a_model_is_followed_through_makers_that_call_each_other() -> None:
+    makers = """
+def one(n):
+    if n:
+        return two(n - 1)
+    net = nn.DataParallel(Net())
+    return net
+
+def two(n):
+    return one(n)
+
+model = two(3)
+model(x, y)
+model.module.fc
+"""
+    text, _ = migrated(HEAD + NET + makers)
+    assert text.endswith("model(x, y)\nmodel.fc\n")

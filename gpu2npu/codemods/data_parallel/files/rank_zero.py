@@ -12,10 +12,11 @@ from gpu2npu.codemods.data_parallel.files.writes import (
     WORDS,
     Effect,
     Effects,
+    gives_file,
     opens_to_write,
     opens_to_write_call,
 )
-from gpu2npu.codemods.data_parallel.files.written_paths import is_safe_by_itself, read_by_all
+from gpu2npu.codemods.data_parallel.files.written_paths import has_own_name, is_safe_by_itself, read_by_all
 from gpu2npu.codemods.entry_files import dataflow_of
 from gpu2npu.codemods.places import is_skipped
 from gpu2npu.codemods.program import ParsedFile, Program
@@ -61,7 +62,8 @@ def on_rank_zero(program: Program, entries: Sequence[str]) -> dict[str, FileRewr
     gated: list[Place[ast.stmt]] = []
     for file in flow.files.values():
         code = _Code(file, file.path in entries)
-        own: set[ast.AST] = set()
+        own: set[ast.AST] = set()  # what is not looked at again
+        on_rank_zero: set[ast.stmt] = set()
         for owner in walk(file.tree):
             if not isinstance(owner, (ast.mod, ast.stmt, ast.ExceptHandler, ast.match_case)):
                 continue
@@ -69,10 +71,9 @@ def on_rank_zero(program: Program, entries: Sequence[str]) -> dict[str, FileRewr
                 if begins_line(file, block[0]) and code.runs(block[0]) and not code.is_inside(block[0], own):
                     for group in _groups(effects, file, block):
                         own.update(group)
-                        _leave_to_rank_zero(flow, file, group, rewriting)
-        gated += [
-            Place(file, statement) for statement in sorted(own, key=file.bounds) if isinstance(statement, ast.stmt)
-        ]
+                        if _leave_to_rank_zero(flow, file, group, rewriting):
+                            on_rank_zero.update(group)
+        gated += [Place(file, statement) for statement in sorted(on_rank_zero, key=file.bounds)]
         for call in file.nodes(ast.Call):
             if not code.is_inside(call, own):
                 _rewrite_call(effects, code, Place(file, call), rewriting)
@@ -101,10 +102,13 @@ class _Code:
         """Return whether a node is in the body of a `with` that opens a file to write it."""
         below = node
         for part in self.file.above(node):
-            if isinstance(part, WITHS) and below in part.body and opens_to_write(part):
+            if isinstance(part, WITHS) and below in part.body and self._gives_file(part):
                 return True
             below = part
         return False
+
+    def _gives_file(self, node: ast.With | ast.AsyncWith) -> bool:
+        return opens_to_write(node) or any(gives_file(self.file, item, node.body) for item in node.items)
 
     def _asks_for_rank(self, above: Sequence[ast.AST]) -> bool:
         """Return whether the code around a node, or before it in its function, looks at the rank already."""
@@ -156,17 +160,19 @@ def _trimmed(run: Sequence[tuple[list[ast.stmt], Effect]]) -> Iterator[list[ast.
     yield [statement for line, _ in run[first : writes[-1] + 1] for statement in line]
 
 
-def _leave_to_rank_zero(flow: Dataflow, file: ParsedFile, group: Sequence[ast.stmt], rewriting: Rewriting) -> None:
-    """Let rank 0 write, and the others wait where they go on with the file; report it where they cannot wait."""
+def _leave_to_rank_zero(flow: Dataflow, file: ParsedFile, group: Sequence[ast.stmt], rewriting: Rewriting) -> bool:
+    """Let rank 0 write, and the others wait where they go on with the file; report it where they cannot wait. Return
+    whether rank 0 alone writes."""
     if is_safe_by_itself(file, group):
-        return
+        return False
     reading = read_by_all(flow, file, group)
     if reading is not None and reading.wait is None:
         rewriting.report(file, group[0], "dist.barrier", _GOES_ON)
-        return
+        return False
     _gate(file, group, rewriting)
     if reading is not None and reading.wait is not None:
         _wait_below(file, reading.wait, rewriting)
+    return True
 
 
 def _wait_below(file: ParsedFile, statement: ast.stmt, rewriting: Rewriting) -> None:
@@ -197,7 +203,7 @@ def _rewrite_call(effects: Effects, code: _Code, call: CallPlace, rewriting: Rew
     file, node = call.file, call.node
     name = file.qualified(node.func)
     effect = effects.of_call(call)
-    opens = (name in _LOG_FILES and _names_file(node, name)) or opens_to_write_call(node)
+    opens = (name in _LOG_FILES and _names_file(node, name)) or opens_to_write_call(node) or _gives_file(call)
     if effect not in {Effect.FOLDER, Effect.WRITE} and name != "wandb.init" and not opens:
         return
     if is_skipped(file, node) or not code.runs(node):
@@ -211,6 +217,15 @@ def _rewrite_call(effects: Effects, code: _Code, call: CallPlace, rewriting: Rew
     else:
         advice = _ALONE if effects.has_local_arguments(call) else _TOGETHER
         rewriting.report(file, node, name or file.code(node.func), advice)
+
+
+def _gives_file(call: CallPlace) -> bool:
+    """`with atomic_write(path) as f:`, and not a temporary file of the process's own."""
+    item = call.file.parents[call.node]
+    if not isinstance(item, ast.withitem) or has_own_name(call.file.code(call.node)):
+        return False
+    above = call.file.parents[item]
+    return isinstance(above, WITHS) and gives_file(call.file, item, above.body)
 
 
 def _names_file(call: ast.Call, name: str | None) -> bool:

@@ -185,9 +185,19 @@ def opens_to_write(node: ast.With | ast.AsyncWith) -> bool:
     return all(opens_to_write_call(item.context_expr) for item in node.items)
 
 
+def gives_file(file: ParsedFile, item: ast.withitem, body: Sequence[ast.stmt]) -> bool:
+    """`with atomic_write(path) as f: pickle.dump(x, f)`: what is entered gives the file that the body writes."""
+    given = item.optional_vars
+    if not isinstance(given, ast.Name):
+        return False
+    calls = [part for part in walk(*body) if isinstance(part, ast.Call)]
+    written = (each for call in calls if file.qualified(call.func) in _FUNCTIONS for each in arguments(call))
+    return any(isinstance(value := argument_value(each), ast.Name) and value.id == given.id for each in written)
+
+
 def opens_to_write_call(node: ast.AST) -> bool:
-    """`open(path, 'w')`, or with another mode that writes."""
-    if not isinstance(node, ast.Call) or last_name(node.func) != "open":
+    """`open(path, 'w')`, or with another mode that writes; `os.fdopen` too."""
+    if not isinstance(node, ast.Call) or last_name(node.func) not in {"open", "fdopen"}:
         return False
     by_position = 0 if isinstance(node.func, ast.Attribute) and last_name(node.func.value) not in _OPENING else 1
     given = [keyword.value for keyword in node.keywords if keyword.arg == "mode"]

@@ -47,14 +47,30 @@ class Reading:
 
 
 def is_safe_by_itself(file: ParsedFile, group: Sequence[ast.stmt]) -> bool:
-    """Return whether each process writes under a name of its own, and puts the file in its place in one step."""
+    """Return whether each process writes under a name of its own, for itself or to put it in its place in one step."""
+    paths = list(_written(file, group))
+    if paths and all(_is_own(file, path) for path in paths):
+        return True
     for call in _calls(group):
         if file.qualified(call.func) in _RENAMING and call.args:
             source = call.args[0]
             texts = [file.code(source), *(file.code(value) for value in _bound(file, source))]
-            if any(_OWN_NAME.search(text) for text in texts):
+            if any(map(has_own_name, texts)):
                 return True
     return False
+
+
+def _is_own(file: ParsedFile, path: ast.expr) -> bool:
+    """`os.path.join(folder, "x")` with `tempfile.TemporaryDirectory() as folder`."""
+    names = [part for part in walk(path) if isinstance(part, ast.Name)]
+    return has_own_name(file.code(path)) or any(
+        has_own_name(file.code(value)) for name in names for value in _bound(file, name)
+    )
+
+
+def has_own_name(code: str) -> bool:
+    """Return whether code names a file by something that no other process has: `tempfile`, a UUID, the process."""
+    return _OWN_NAME.search(code) is not None
 
 
 def read_by_all(flow: Dataflow, file: ParsedFile, group: Sequence[ast.stmt]) -> Reading | None:
