@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gpu2npu.engine.foreign_devices import foreign_rule
 from gpu2npu.engine.kinds.packages import is_compiled
@@ -13,19 +14,24 @@ from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.scopes import Assigned, Binding, Imported
-from gpu2npu.python.tree.syntax import IMPORTS, dotted_name, last_name, string_value
+from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
+from gpu2npu.python.tree.syntax import FUNCTIONS, IMPORTS, dotted_name, last_name, string_value
 from gpu2npu.records import Bounds
 
 KEPT = (
     "What runs under this condition is CUDA's own, so the condition stays as it is and is false on an NPU: where the "
     "code has a counterpart for Ascend, add a branch for it."
 )
+NAMED = (
+    "What runs under this condition is CUDA's own, and the name is true on an NPU as well, for other code asks it too: "
+    "ask for `torch.version.cuda is not None` here besides, or add a branch for Ascend."
+)
 KERNELS = "Only kernels for CUDA run under this condition: left as it is, check what an NPU's tensors meet instead."
 
 _ASKED = re.compile(r"cuda\s*\.\s*is_available|CUDA_HOME|\bis_cuda|['\"]cuda['\"]")
 # Each match of it has one of these, which are found faster.
 _ASKED_WORDS = ("is_available", "CUDA_HOME", "is_cuda", "'cuda'", '"cuda"')
+_FORCED = re.compile(r"(environ|getenv)\b.*CUDA", re.DOTALL)  # `os.getenv("FORCE_CUDA") == "1"`
 _DEVICE = re.compile(r"is_cuda|['\"]cuda")
 # Modules and names, and texts, of code for NVIDIA's GPUs.
 _NAME = re.compile(r"(^|_)(cuda|gpu|nvml|nvcc|cupy|pynvml|pycuda|nvidia)(_|$)", re.IGNORECASE)
@@ -39,19 +45,54 @@ _VENDOR = frozenset({"torch.version.cuda", "torch.version.hip"})
 _TORCH = re.compile(r"torch(\.|$)")
 
 
-def cuda_conditions(names: Names, table: RuleTable) -> list[Bounds]:
-    """The places of conditions that ask for CUDA, and guard only what is CUDA's own."""
+@dataclass(frozen=True)
+class CudaBranches:
+    """Code of CUDA's own, by the places of what decides whether it runs.
+
+    `conditions` stay as they are. Where a condition is a name that other code may ask as well, `named` has its place
+    and that of the value.
+    """
+
+    conditions: tuple[Bounds, ...] = ()
+    named: tuple[tuple[Bounds, Bounds], ...] = ()
+
+
+def cuda_branches(names: Names, table: RuleTable) -> CudaBranches:
+    """Find the conditions of a file that ask for CUDA, and guard only what is CUDA's own."""
     file = names.file
     if not any(word in file.text for word in _ASKED_WORDS) or _ASKED.search(file.text) is None:
-        return []
+        return CudaBranches()
     found: list[Bounds] = []
+    named: dict[tuple[Scope, str], list[ast.If | ast.IfExp]] = {}
     own = _CudaCode(names, table)
     for node in file.parents:
         if isinstance(node, (ast.If, ast.IfExp)) and own.is_for_cuda(node):
-            found.append(file.bounds(node.test))
+            flag = own.flag(_without_not(node.test))
+            if flag is None:
+                found.append(file.bounds(node.test))
+            else:
+                named.setdefault((flag[0], flag[1].id), []).append(node)
         elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) and _asks_for_vendor(node):
             found.append(file.bounds(node))
-    return sorted(found)
+    woken: list[tuple[Bounds, Bounds]] = []
+    for (home, name), guards in named.items():
+        value = file.bounds(_value(home, name))
+        if own.is_asked_only(home, name, len(guards)):
+            found.append(value)
+        else:
+            woken += [(file.bounds(guard.test), value) for guard in guards]
+    return CudaBranches(tuple(sorted(found)), tuple(sorted(woken)))
+
+
+def _without_not(test: ast.expr) -> ast.expr:
+    return test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
+
+
+def _value(home: Scope, name: str) -> ast.expr:
+    """The one value that is assigned to a name."""
+    (binding,) = home.bindings[name]
+    assert isinstance(binding, Assigned) and binding.whole is not None
+    return binding.whole
 
 
 def asks_for_device(place: Bounds, file: PythonFile) -> bool:
@@ -68,11 +109,6 @@ def _asks_for_vendor(test: ast.BoolOp) -> bool:
     )
 
 
-def _may_hold_without_cuda(test: ast.expr) -> bool:
-    """`a or torch.cuda.is_available()`, `not torch.cuda.is_available()`"""
-    return any(isinstance(part, (ast.Or, ast.Not)) for part in ast.walk(test))
-
-
 class _CudaCode:
     """Judges for the code of one file whether it is CUDA's own."""
 
@@ -82,18 +118,46 @@ class _CudaCode:
 
     def is_for_cuda(self, node: ast.If | ast.IfExp) -> bool:
         """Return whether a condition holds on CUDA alone, and what then runs is CUDA's own code."""
-        test = node.test
+        test = _without_not(node.test)
         body: ast.expr | Sequence[ast.stmt] = node.body
-        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            asked = test.operand
+        if test is not node.test:
             body = node.orelse or (self._rest(node) if isinstance(node, ast.If) else [])
-            if isinstance(asked, ast.BoolOp) or not _DEVICE.search(self.names.file.code(asked)):
-                return False
-        elif _may_hold_without_cuda(test):
+        if not self._needs_cuda(test):
             return False
         if isinstance(body, ast.expr):
             return self._is_kernel(body)
-        return self._is_own(body) or (_is_of_tensor(test, self.names) and self._calls_kernel(body))
+        return self._is_own(body) or (_is_of_tensor(node.test, self.names) and self._calls_kernel(body))
+
+    def _needs_cuda(self, test: ast.expr) -> bool:
+        """Return whether a condition holds with CUDA alone, or where the user asks for it: not `not is_available()`,
+        nor `a or is_available()`."""
+        file = self.names.file
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+            return any(map(self._needs_cuda, test.values))
+        if isinstance(test, ast.BoolOp):
+            others = [value for value in test.values if _FORCED.search(file.code(value)) is None]
+            return bool(others) and all(map(self._needs_cuda, others))
+        if isinstance(test, ast.UnaryOp):
+            return False
+        if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.NotEq, ast.NotIn, ast.Is)):
+            return False
+        return self.flag(test) is not None or _ASKED.search(file.code(test)) is not None
+
+    def flag(self, test: ast.expr) -> tuple[Scope, ast.Name] | None:
+        """The scope and the name, where a condition is a name that is bound once, to a question for CUDA."""
+        found = self.names.file.scope_of(test).lookup(test.id) if isinstance(test, ast.Name) else None
+        if not isinstance(test, ast.Name) or found is None or len(found[1]) != 1:
+            return None
+        value = found[1][0].whole if isinstance(found[1][0], Assigned) else None
+        is_question = value is not None and not isinstance(value, ast.Name) and self._needs_cuda(value)
+        return (found[0], test) if is_question else None
+
+    def is_asked_only(self, home: Scope, name: str, times: int) -> bool:
+        """Return whether a name, which no other file can see, is used so many times."""
+        if not isinstance(home.node, FUNCTIONS) and not name.startswith("_"):
+            return False
+        uses = [node for node, scope in self.names.file.uses if isinstance(node, ast.Name) and node.id == name]
+        return len(uses) == times
 
     def _rest(self, node: ast.If) -> Sequence[ast.stmt]:
         """The statements after `if not x.is_cuda: return ...`."""

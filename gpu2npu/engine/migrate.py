@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpu2npu.engine.context import ProjectContext
-from gpu2npu.engine.cuda_branches import KEPT, KERNELS, asks_for_device, cuda_conditions
+from gpu2npu.engine.cuda_branches import KEPT, KERNELS, NAMED, asks_for_device, cuda_branches
 from gpu2npu.engine.foreign_devices import leave_devices
 from gpu2npu.engine.imports import imported_modules
 from gpu2npu.engine.match import find_matches
@@ -114,8 +114,9 @@ def _migrate(names: Names, rulebook: Rulebook, context: ProjectContext, rewrite:
 def _leave_other_branches(matches: Matches, names: Names, table: RuleTable) -> None:
     """Drop what is in code that runs on no NPU, but not the new names of what the file imports."""
     file = names.file
-    conditions = cuda_conditions(names, table)
-    places = [*other_branches(file), *conditions]
+    cuda = cuda_branches(names, table)
+    places = [*other_branches(file), *cuda.conditions]
+    matches.found += [each for test, value in cuda.named for each in _woken(test, value, matches, file)]
 
     def is_kept(place: Bounds) -> bool:
         return not any(holds(outer, place) for outer in places)
@@ -125,10 +126,17 @@ def _leave_other_branches(matches: Matches, names: Names, table: RuleTable) -> N
         return text.isidentifier() and not file.text.endswith(".", 0, place[0])
 
     if places:
-        kept = [found for place in conditions for found in _kept_condition(place, matches, file)]
+        kept = [found for place in cuda.conditions for found in _kept_condition(place, matches, file)]
         matches.edits = [edit for edit in matches.edits if is_kept(edit.place) or is_local(edit.place)]
         matches.found = [*(found for found in matches.found if is_kept(found.place)), *kept]
         matches.questions = [question for question in matches.questions if is_kept(question.edit.place)]
+
+
+def _woken(test: Bounds, value: Bounds, matches: Matches, file: PythonFile) -> list[Found]:
+    """The finding at a condition that is true on an NPU since its name's value is edited."""
+    rules = [edit.rule for edit in matches.edits if holds(value, edit.place)]
+    text = file.text[slice(*test)]
+    return [Found(test, rule, FindingKind.REVIEW, text, NAMED, Severity.CHANGE) for rule in rules[:1]]
 
 
 def _kept_condition(condition: Bounds, matches: Matches, file: PythonFile) -> list[Found]:

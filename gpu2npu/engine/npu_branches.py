@@ -11,7 +11,7 @@ from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import dotted_name, last_name, string_value
 from gpu2npu.records import Bounds
 
-_NPU = "npu"
+_NPU, _CUDA = "npu", "cuda"
 _TORCH_CUDA, _TORCH_NPU = "torch.cuda.", ("torch.npu.", "torch_npu.npu.")
 # As a word, or between underscores: not as in `input`. In lower case, and with the letters first, it is found faster.
 _SPELLED = re.compile(r"npu(?<![^\W_]npu)(?![^\W_])")
@@ -19,8 +19,8 @@ _SPELLED = re.compile(r"npu(?<![^\W_]npu)(?![^\W_])")
 
 def other_branches(file: PythonFile) -> list[Bounds]:
     """The places that run on no NPU, since a condition beside them is for it: the other branches of an `if` and their
-    conditions, what follows `if is_npu_available(): return ...`, what is listed beside a name of the NPU's, and calls
-    for CUDA whose counterpart for the NPU stands beside them."""
+    conditions, what follows `if is_npu_available(): return ...` or runs where `import torch_npu` fails, what is listed
+    beside a name of the NPU's, and calls for CUDA whose counterpart for the NPU stands beside them."""
     if _SPELLED.search(file.text.lower()) is None:
         return []
     beside = (place for node in file.parents for place in _beside(node, file))
@@ -35,6 +35,15 @@ def _beside(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
     elif isinstance(node, (ast.List, ast.Tuple, ast.Set)):  # in (DistributedType.MULTI_GPU, DistributedType.MULTI_NPU)
         if any(isinstance(each, ast.Attribute) and _is_named(each) for each in node.elts):
             yield from (file.bounds(each) for each in node.elts)
+    elif isinstance(node, ast.Dict):  # {"cuda": torch.cuda, "npu": torch.npu}
+        values = {string_value(key): value for key, value in zip(node.keys, node.values, strict=True)}
+        if _NPU in values and _CUDA in values:
+            yield file.bounds(values[_CUDA])
+    elif isinstance(node, ast.Try) and _imports_plugin(node.body):
+        yield from (place for handler in node.handlers for place in _bounds(handler.body, file))
+        if any(isinstance(each, ast.Return) for each in (node.body + node.orelse)[-1:]):
+            block = file.block(node)
+            yield from _bounds(block[block.index(node) + 1 :], file)
     elif isinstance(node, ast.If) and not _is_elif(node, file):
         chain = _chain(node)
         own = next((branch for branch in chain if asks_for_npu(branch.test)), None)
@@ -51,6 +60,12 @@ def _beside(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
                 rest = list(block[block.index(node) + 1 :])
             yield from _bounds(rest, file)
             yield from _counterparts(node, own, file)
+
+
+def _imports_plugin(body: Sequence[ast.stmt]) -> bool:
+    """`import torch_npu`, which fails where there is no NPU."""
+    names = (alias.name for each in body if isinstance(each, ast.Import) for alias in each.names)
+    return any(name.partition(".")[0] == "torch_npu" for name in names)
 
 
 def _counterparts(node: ast.If, own: ast.If, file: PythonFile) -> Iterator[Bounds]:

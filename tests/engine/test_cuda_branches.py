@@ -13,8 +13,15 @@ KEPT = [
     "if torch.cuda.is_available() and torch.version.cuda:\n    f()\n",
     "can_run = HAS_CUPY and torch.cuda.is_available()\n",
     "if torch.cuda.is_available() and not (torch.version.hip or a):\n    f()\n",
+    "if torch.cuda.is_available() or os.getenv('FORCE_CUDA') == '1':\n    sources += ['a.cu']\n",
+    "if (torch.cuda.is_available() and (home or rocm)) or os.environ.get('WITH_CUDA'):\n    sources += ['a.cu']\n",
+    "def f():\n    has_gpu = torch.cuda.is_available()\n    if has_gpu:\n        from ext import nms_gpu\n",
+    "_GPU = torch.cuda.is_available()\nif _GPU:\n    from ext import nms_gpu\n",
 ]
 CHANGED = [
+    "if torch.cuda.is_available() or a:\n    sources += ['a.cu']\n",
+    "if not torch.cuda.is_available():\n    sys.exit()\n",
+    "_GPU = torch.cuda.is_available()\nif _GPU:\n    from ext import nms_gpu\nif _GPU:\n    f(x)\n",
     "if torch.cuda.is_available():\n    from ext import nms_gpu\n    x = nms_gpu(x)\n",
     "if torch.cuda.is_available():\n    from torch.cuda import amp\n",
     "if not torch.cuda.is_available():\n    from ext import nms_gpu\n",
@@ -44,6 +51,14 @@ def test_a_condition_on_a_tensor_is_reported_too(project):
 def test_a_comment_switches_the_finding_off(project):
     code = "if torch.cuda.is_available():  # gpu2npu: skip\n    import my_cuda_kernels\n"
     assert not project({"a.py": f"import torch\n{code}"})["a.py"].findings
+
+
+def test_a_name_that_other_files_may_ask_is_reported_where_it_wakes_kernels(project):
+    code = "HAS_GPU = torch.cuda.is_available()\nif HAS_GPU:\n    from ext import nms_gpu\nif HAS_GPU:\n    f(x)\n"
+    migrated = project({"a.py": f"import torch\n{code}"})["a.py"]
+    assert b"HAS_GPU = torch.npu.is_available()" in migrated.content
+    (found,) = migrated.findings
+    assert (found.api, found.span.start_line, found.severity) == ("HAS_GPU", 3, Severity.CHANGE)
 
 
 @pytest.mark.parametrize("code", CHANGED)
@@ -81,6 +96,14 @@ def test_kernels_for_cuda_meet_no_tensor_of_an_npu(project, imports, code):
     assert migrated.content is None
     (finding,) = [each for each in migrated.findings if "kernels for CUDA" in each.message]
     assert "condition" in finding.message
+
+
+def test_what_follows_the_return_without_cuda_is_cudas_own(project):
+    code = "def f(x):\n    if not torch.cuda.is_available():\n        return slow(x)\n    return nms_gpu(x)\n"
+    files = {"pkg/__init__.py": "", "pkg/a.py": f"import torch\nfrom ._ext import nms_gpu\n{code}"}
+    migrated = project(files)["pkg/a.py"]
+    assert migrated.content is None
+    assert "is false on an NPU" in migrated.findings[-1].message
 
 
 def test_a_function_in_python_is_no_kernel(project):

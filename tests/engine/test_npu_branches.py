@@ -5,6 +5,10 @@ import pytest
 KEPT = [
     "from accelerate import DistributedType as D\nmany = kind in (D.MULTI_GPU, D.MULTI_NPU)\n",
     "modules = [torch.cuda, torch.npu]\n",
+    "modules = {'cuda': torch.cuda, 'npu': getattr(torch, 'npu', None)}\n",
+    "def f():\n    try:\n        import torch_npu\n        return 'npu'\n    except ImportError:\n        pass\n"
+    "    return torch.device('cuda')\n",
+    "try:\n    import torch_npu\n    device = 'npu'\nexcept ImportError:\n    device = 'cuda'\n",
     "if kind == 'npu':\n    torch.npu.empty_cache()\nelse:\n    torch.cuda.empty_cache()\n",
     "if kind == 'cuda':\n    torch.cuda.empty_cache()\nelif kind == 'npu':\n    torch.npu.empty_cache()\n",
     "if torch.cuda.is_available():\n    n = 1\nelif hasattr(torch, 'npu') and torch.npu.is_available():\n    n = 2\n",
@@ -21,6 +25,11 @@ KEPT = [
     "if device.startswith('npu'):\n    s = torch.npu.current_stream()\nelse:\n    s = torch.cuda.ExternalStream(0)\n",
 ]
 CHANGED = {
+    "modules = {'cuda': torch.cuda, 'xpu': torch.xpu}\n": "'npu': torch.npu, 'xpu'",
+    "def f():\n    try:\n        import torch_npu\n    except ImportError:\n        pass\n"
+    "    return torch.device('cuda')\n": "torch.device('npu')",
+    "def f():\n    try:\n        import other\n        return 'x'\n    except ImportError:\n        pass\n"
+    "    return torch.device('cuda')\n": "torch.device('npu')",
     "from accelerate import DistributedType as D\nx = kind in (D.MULTI_GPU, D.NO)\n": "(D.MULTI_NPU, D.NO)",
     "if use_npu or use_cuda:\n    pass\nelse:\n    torch.cuda.empty_cache()\n": "    torch.npu.empty_cache()\n",
     "if amp and is_npu:\n    pass\nelse:\n    torch.cuda.empty_cache()\n": "    torch.npu.empty_cache()\n",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from gpu2npu.engine.context import ProjectContext
-from gpu2npu.engine.cuda_branches import cuda_conditions
+from gpu2npu.engine.cuda_branches import cuda_branches
 from gpu2npu.engine.kinds.added import added
 from gpu2npu.engine.kinds.code_imports import CodeImports, Key, Replacement, respelled
 from gpu2npu.engine.kinds.filling import ATOMS, Filling, fill, has_effects, in_f_strings, is_loose
@@ -53,7 +53,7 @@ class CodeRules:
         settled: set[ast.AST] = set()
         if not self.spelled:
             return settled
-        elsewhere = [*other_branches(self.file), *cuda_conditions(self.names, self.table)]
+        elsewhere = [*other_branches(self.file), *cuda_branches(self.names, self.table).conditions]
         found: list[tuple[Rule, Matched]] = []
         roots: set[ast.AST] = set()
         for node, scope in self.file.uses:

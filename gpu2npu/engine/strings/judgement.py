@@ -10,7 +10,7 @@ import ast
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, Place, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, SPOKEN
 from gpu2npu.engine.strings.signatures import by_signature
-from gpu2npu.engine.strings.text_methods import LOOKUPS, PARTS, TESTS
+from gpu2npu.engine.strings.text_methods import LOOKUPS, PARTS, TESTS, TRIMS
 from gpu2npu.engine.strings.words import TRANSPARENT, holds, is_word, mentions
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
@@ -156,9 +156,11 @@ def _dictionary(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> st
     if key is None:  # {**other}
         return UNSURE
     if key is child:
-        if last_name(value) == string_value(key):  # {"cuda": cuda}: a field of the user's own
+        verdict = _beside(place.siblings.inside(parent), place, role) or UNSURE
+        is_field = last_name(value) == string_value(key)  # {"cuda": cuda}: of the user's own
+        if is_field and verdict != NO and place.names.qualified(value, place.scope) != "torch.cuda":
             return UNSURE
-        return _beside(place.siblings.inside(parent), place, role) or UNSURE
+        return verdict
     if is_word(string_value(key), role) or holds(key, role) or string_value(key) in role.siblings:
         return YES
     if string_value(key) == string_value(value) and _beside(place.siblings.inside(parent), place, role) == YES:
@@ -210,7 +212,15 @@ def _comparison(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> st
     assert isinstance(parent, ast.Compare)
     sides = [parent.left, *parent.comparators]
     others = [part for side in sides if side is not child for part in (side, *elements(side))]  # in (device, other)
-    return YES if any(holds(part, role) or _stands_for(part, place, role) for part in others) else UNSURE
+    return YES if any(_has_role(part, place, role) for part in others) else UNSURE
+
+
+def _has_role(node: ast.AST, place: Place, role: Role) -> bool:
+    """Return whether a value has the role by its own words, by what it is bound to, or by what else it is compared
+    with: `x == "cpu"` beside `x == "cuda"`."""
+    if holds(node, role) or _stands_for(node, place, role):
+        return True
+    return _beside(place.siblings.compared(node, place.names.file), place, role) == YES
 
 
 def _stands_for(name: ast.AST, place: Place, role: Role) -> bool:
@@ -314,9 +324,14 @@ def _of_method(call: ast.Call, func: ast.Attribute, argument: ast.AST, place: Pl
     if func.attr in role.methods:
         return YES
     if func.attr in TESTS or func.attr in _CONTAINERS:
-        return YES if holds(func.value, role) else UNSURE
-    if func.attr in PARTS and holds(func.value, role):  # device.replace("cuda:", "")
+        return YES if _has_role(func.value, place, role) else UNSURE
+    if func.attr in PARTS and _has_role(func.value, place, role):  # device.replace("cuda:", "")
         return YES
+    if func.attr in TRIMS:
+        if strings_of(call.args) & role.siblings - {string_value(place.node)}:  # x.replace("cuda", "cpu")
+            return YES
+        if (string_value(place.node) or "").endswith(":"):  # x.replace("cuda:", ""), as certain as x.strip("cuda:")
+            return UNSURE
     if func.attr in ("get", "pop") and call.args and argument is call.args[0]:
         return _beside(_keys(func.value, place), place, role) or UNSURE
     if func.attr == "join" or "logg" in (last_name(func.value) or "").lower():

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, arguments, elements, returned_values, string_value
+from gpu2npu.python.tree.syntax import FUNCTIONS, arguments, dotted_name, elements, returned_values, string_value
 
 YES = "yes"
 NO = "no"
@@ -23,6 +24,7 @@ class Siblings:
         self._inside: dict[ast.AST, frozenset[str]] = {}
         self._values: dict[ast.Dict, frozenset[str]] = {}
         self._positions: dict[ast.AST, dict[ast.AST | None, int]] = {}
+        self._compared: dict[tuple[Scope, str], frozenset[str]] | None = None
 
     def inside(self, node: ast.AST) -> frozenset[str]:
         """The strings that a list, tuple or set has as elements, a dict as keys, a function as returned values."""
@@ -41,11 +43,35 @@ class Siblings:
             self._values[node] = strings_of(node.values)
         return self._values[node]
 
+    def compared(self, node: ast.AST, file: PythonFile) -> frozenset[str]:
+        """The strings that a name, or a chain of attributes on it, is compared with in the file."""
+        name = dotted_name(node)
+        found = file.scope_of(node).lookup(name.partition(".")[0]) if name is not None else None
+        if name is None or found is None:
+            return frozenset()
+        if self._compared is None:
+            self._compared = _comparisons(file)
+        return self._compared.get((found[0], name), frozenset())
+
     def position(self, node: ast.AST, child: ast.AST) -> int:
         """The index of an element, key or value of a display, of an argument of a call, of a part of an f-string."""
         if node not in self._positions:
             self._positions[node] = {each: index for row in _rows(node) for index, each in enumerate(row)}
         return self._positions[node][child]
+
+
+def _comparisons(file: PythonFile) -> dict[tuple[Scope, str], frozenset[str]]:
+    """The strings that names are compared with, by the scope that binds them: `x == "cpu"`, `x in ("cpu", "mps")`."""
+    found: dict[tuple[Scope, str], frozenset[str]] = {}
+    for node in (each for each in file.parents if isinstance(each, ast.Compare)):
+        sides = [node.left, *node.comparators]
+        strings = strings_of(part for side in sides for part in (side, *elements(side)))
+        for side in sides if strings else ():
+            name = dotted_name(side)
+            home = file.scope_of(side).lookup(name.partition(".")[0]) if name is not None else None
+            if name is not None and home is not None:
+                found[home[0], name] = found.get((home[0], name), frozenset()) | strings
+    return found
 
 
 def _rows(node: ast.AST) -> Iterator[Sequence[ast.AST | None]]:

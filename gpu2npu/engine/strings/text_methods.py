@@ -14,6 +14,8 @@ _ENDS = frozenset({"startswith", "endswith"})
 SAME_TEXT = _CASES | {"format", "strip", "split", "partition"}
 # An argument of these is a part of what the text holds, where `SAME_TEXT` does not speak for it already.
 PARTS = (_REPLACES | _STRIPS | _SPLITS | _FINDS) - SAME_TEXT
+# A text without an argument, or with another in its place, is still such a text.
+TRIMS = _REPLACES | _STRIPS
 # An argument is compared with the text.
 TESTS = _ENDS | {"__eq__", "__contains__"}
 # A string that is given to these is looked for in a text.
