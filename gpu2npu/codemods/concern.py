@@ -6,6 +6,7 @@ import re
 
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.python.project.imports import imported_modules
+from gpu2npu.support.releases import autoloads
 
 # The spelling of a word, and characters without which it cannot be there.
 Word = tuple[bytes, bytes]
@@ -13,7 +14,6 @@ Word = tuple[bytes, bytes]
 DATA_PARALLEL_WORD: Word = rb"(?<!Distributed)(?<!Sharded)DataParallel", b"DataParallel"
 FUNCTION_WORD: Word = rb"\bdata_parallel\s*\(", b"data_parallel"
 
-_AUTOLOAD = (2, 5)  # https://pytorch.org/docs/stable/torch.html, "Device backend autoloading"
 # It begins with a word, which is searched for much faster than a line up to it.
 _DEVICE = re.compile(rb"cuda(?:(?<=[\"']cuda)\b|(?<!\wcuda)\s*\()")
 
@@ -31,7 +31,7 @@ def may_concern(choice: CodemodChoice, version: str, path: str, source: bytes) -
 
 def is_silent(source: bytes, version: str) -> bool:
     """Return whether a file names a card, and does not import torch, which does not load the plugin by itself."""
-    return b"cuda" in source and not _autoloads(version) and names_card(source) and not imports_torch(source)
+    return b"cuda" in source and not autoloads(version) and names_card(source) and not imports_torch(source)
 
 
 def imports_torch(source: bytes) -> bool:
@@ -47,7 +47,3 @@ def names_card(source: bytes) -> bool:
 def _has(source: bytes, word: Word) -> bool:
     pattern, text = word
     return text in source and re.search(pattern, source) is not None
-
-
-def _autoloads(version: str) -> bool:
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:2]) >= _AUTOLOAD

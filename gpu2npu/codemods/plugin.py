@@ -14,23 +14,23 @@ from gpu2npu.codemods.places import Step, by_file, of_rule
 from gpu2npu.codemods.program import Program
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.records import FileRewrite
+from gpu2npu.rulebook.in_code import PLUGIN
 
-RULE = "import-torch-npu"
-_PLUGIN = b"torch_npu"
+_MODULE = b"torch_npu"
 
 
 def plugin(program: Program, choice: CodemodChoice) -> Mapping[str, FileRewrite]:
     """`import torch_npu` where a program starts, if none of its files gets it otherwise."""
     silent = {path for path, source in program.sources.items() if is_silent(source, program.version)}
     entries = find_entries(program, silent)
-    return of_rule(RULE, by_file(step for entry in entries if _lacks_plugin(entry) for step in _imported(entry)))
+    return of_rule(PLUGIN, by_file(step for entry in entries if _lacks_plugin(entry) for step in _imported(entry)))
 
 
 def _lacks_plugin(entry: Entry) -> bool:
     """Return whether a program imports torch, in files that name no card, and the plugin nowhere."""
     sources = [entry.program.sources[path] for path in entry.files]
     with_torch = [source for source in sources if imports_torch(source)]
-    return bool(with_torch) and not any(names_card(source) or _PLUGIN in source for source in with_torch)
+    return bool(with_torch) and not any(names_card(source) or _MODULE in source for source in with_torch)
 
 
 def _imported(entry: Entry) -> list[Step]:

@@ -17,6 +17,7 @@ from gpu2npu.python.text.source import words
 from gpu2npu.python.tree.headers import method_headers, positional
 from gpu2npu.rulebook.kinds import AttributeMatch, CodeMatch, MethodMatch, NameMatch
 from gpu2npu.rulebook.rule import Role, Rulebook
+from gpu2npu.support.releases import autoloads
 
 _LAST_WORD = re.compile(rb"\w+$")
 Words = frozenset[bytes]
@@ -35,6 +36,7 @@ class ProjectContext:
     by itself, and after the last name of that module.
     `folders` are those that files of the project put on sys.path (see python/project/search_path.py).
     `uses_device` says that the project's code may run on a device, so that it needs torch-npu beside torch.
+    `has_plugin` says that torch loads torch_npu by itself, or that the migrated code imports it somewhere.
     `project` is the model of these files in this process.
     """
 
@@ -47,6 +49,7 @@ class ProjectContext:
     parameters: Mapping[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
     uses_device: bool = True
+    has_plugin: bool = True
     project: Project = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -89,6 +92,7 @@ def scan_project(
         parameters=_parameters(rulebook.roles.values(), files),
         folders=search_folders(files),
         uses_device=may_use_device(files, root),
+        has_plugin=may_have_plugin(files, version),
     )
 
 
@@ -101,6 +105,16 @@ def may_use_device(files: Mapping[str, bytes], root: Path | None) -> bool:
     if not files or any(_DEVICE.search(source) for source in files.values()):
         return True
     return root is not None and any(True for _ in root.rglob("*.ipynb"))
+
+
+# What a rule for Python adds `import torch_npu` for, and the import itself.
+_CARD = re.compile(rb"torch_npu|cuda|nccl")
+
+
+def may_have_plugin(files: Mapping[str, bytes], version: str) -> bool:
+    """Return whether torch loads torch_npu by itself, or some Python file is likely to import it once it is migrated;
+    yes where there is no Python file."""
+    return autoloads(version) or not files or any(_CARD.search(source) for source in files.values())
 
 
 # What defines a member: a method, an attribute of `self`, a field of a class such as a dataclass. Classes within others

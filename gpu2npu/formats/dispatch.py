@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gpu2npu.engine import Migration, ProjectContext, may_have_trigger, migrate_source, migrate_text
@@ -28,12 +28,18 @@ from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
 from gpu2npu.python.text.offsets import Lines
-from gpu2npu.records import Edit, FileRewrite, MigratedFile, Span
+from gpu2npu.records import Edit, FileRewrite, FindingKind, Found, MigratedFile, Severity, Span
 from gpu2npu.rulebook.expression import ExpressionTimeError
+from gpu2npu.rulebook.in_code import PLUGIN
 from gpu2npu.rulebook.rule import Rulebook
 
 # A larger file is data and no configuration: it is not parsed, only searched.
 LARGEST = 5_000_000
+_DEVICE = re.compile(r"[\"']?npu(:.*)?[\"']?")
+_NO_PLUGIN = (
+    "No Python file of this project imports torch_npu or would after the migration, and PyTorch below 2.5 does not "
+    "load it by itself: add `import torch_npu` after `import torch` in the program that reads this."
+)
 
 
 def may_concern(source: bytes, path: str, rulebook: Rulebook, version: str) -> bool:
@@ -95,10 +101,20 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
         result, edited = _notebook(text, path, rulebook, context, knowledge)
         return Migration(result if result.content is None else replace(result, content=bom + result.content), edited)
     marks = _marks(text, path, kind, knowledge)
+    if not context.has_plugin:
+        marks += _without_plugin(marks)
     lines = Lines.of(text)
     spans = ((mark, _line_of(mark, lines)) for mark in marks)
     marks = resolved(mark for mark, span in spans if not skips.covers(mark.rule, span.start_line, span.end_line))
     return _file(text, path, marks, rulebook, bom, encoding)
+
+
+def _without_plugin(marks: Sequence[Mark]) -> list[Mark]:
+    """The finding at the first device that a file gives to programs none of which loads torch_npu."""
+    devices = [mark for mark in marks if isinstance(mark, Edit) and _DEVICE.fullmatch("".join(map(str, mark.pieces)))]
+    return [
+        Found(mark.place, PLUGIN, FindingKind.REVIEW, "torch_npu", _NO_PLUGIN, Severity.CHANGE) for mark in devices[:1]
+    ]
 
 
 def _line_of(mark: Mark, lines: Lines) -> Span:

@@ -11,7 +11,7 @@ from gpu2npu.codemods.choice import DEFAULT_CHOICE, CodemodChoice, CodemodError
 from gpu2npu.codemods.plan import Plan, Spread
 from gpu2npu.codemods.project_plan import plan_codemods
 from gpu2npu.engine import ProjectContext, may_have_trigger, scan_project, without_own
-from gpu2npu.engine.context import may_use_device
+from gpu2npu.engine.context import may_have_plugin, may_use_device
 from gpu2npu.formats.dispatch import may_concern, migrate_file
 from gpu2npu.project.cache.project_facts import ProjectFacts, ProjectFactsCache
 from gpu2npu.project.errors import UsageError
@@ -133,4 +133,5 @@ def _context(found: ProjectFacts, version: str, root: Path, sources: Mapping[str
         parameters=found.parameters,
         folders=search_folders(sources),
         uses_device=may_use_device(sources, root),
+        has_plugin=may_have_plugin(sources, version),
     )

@@ -7,11 +7,13 @@ NPU_LIMIT = "npu-limit"
 TORCH_NPU = "torch-npu-requirement"
 CUDA_BUILD = "cuda-build-requirement"
 COMPANION = "torch-companion-requirement"
+PLUGIN = "import-torch-npu"
 
 WHY = {
     TORCH_API: "A torch API that the NPU lacks, runs on the CPU, or that no table knows.",
     NPU_LIMIT: "A call that fails on the NPU for its dtype, an argument or a layout.",
     TORCH_NPU: "PyTorch and torch-npu have to be of one version.",
     CUDA_BUILD: "The package is built for CUDA.",
+    PLUGIN: "Below PyTorch 2.5 nothing loads torch_npu but an import of it.",
     COMPANION: "torchvision and torchaudio belong to one version of PyTorch each.",
 }

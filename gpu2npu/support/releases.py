@@ -65,6 +65,12 @@ def version_key(version: str) -> tuple[int, ...]:
     return int(major), int(minor), int(patch), {"rc": -1, None: 0, ".post": 1}[kind], int(number or 0)
 
 
+def autoloads(version: str) -> bool:
+    """Return whether PyTorch loads torch_npu by itself: from 2.5 on
+    (https://pytorch.org/docs/stable/torch.html, "Device backend autoloading")."""
+    return tuple(map(int, re.findall(r"\d+", version)[:2])) >= (2, 5)
+
+
 def release_of(version: str) -> str:
     """The minor release of a version: "2.3.0" for "2.3.1.post2"."""
     return "{}.{}.0".format(*version.split(".")[:2])

@@ -1,6 +1,8 @@
 import pytest
 
-from gpu2npu.formats.dispatch import may_concern
+from gpu2npu.engine import ProjectContext, scan_project
+from gpu2npu.formats.dispatch import may_concern, migrate_file
+from gpu2npu.rulebook import Rulebook
 
 
 def test_bytes_that_are_no_utf8_survive(migrate) -> None:
@@ -35,3 +37,28 @@ def test_changes_are_in_order_and_lie_where_the_text_was(migrate) -> None:
     for change in result.changes:
         span = change.span
         assert lines[span.start_line - 1][span.start_column : span.end_column] == change.before
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [("c.yaml", "device: cuda:0\nother: {device: cuda}\n"), ("run.sh", "python train.py --device cuda\n")],
+)
+def test_a_device_for_programs_that_load_no_plugin_is_reported_once(rulebook: Rulebook, path: str, text: str) -> None:
+    for has_plugin in (True, False):
+        context = ProjectContext(has_plugin=has_plugin)
+        result = migrate_file(text.encode(), path, rulebook, context)
+        found = [each for each in result.findings if each.rule == "import-torch-npu"]
+        assert [each.span.start_line for each in found] == ([] if has_plugin else [1])
+
+
+@pytest.mark.parametrize(
+    ("source", "version", "has_plugin"),
+    [
+        (b"import torch\nx = torch.ones(2, device=read())\n", "2.1.0", False),
+        (b"import torch\nx = torch.ones(2, device=read())\n", "2.5.1", True),
+        (b"import torch\ntorch.cuda.synchronize()\n", "2.1.0", True),
+        (b"import torch, torch_npu\n", "2.1.0", True),
+    ],
+)
+def test_a_project_has_the_plugin(rulebook: Rulebook, source: bytes, version: str, has_plugin: bool) -> None:
+    assert scan_project({"a.py": source}, rulebook, version).has_plugin is has_plugin

@@ -133,6 +133,7 @@ def shared_facts(engine: EngineMigrator, rule_files: Iterable[Path], *settings: 
         sorted((member, sorted(paths)) for member, paths in context.own_members.items()),
         sorted(context.taken_names),
         context.uses_device,
+        context.has_plugin,
         sorted((method, sorted(each)) for method, each in context.parameters.items()),
         [repr(setting) for setting in settings],
     ]
