@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -28,6 +27,7 @@ from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
 from gpu2npu.python.text.offsets import Lines
+from gpu2npu.python.text.source import SourceFile, read_settings
 from gpu2npu.records import Edit, FileRewrite, FindingKind, Found, MigratedFile, Severity, Span
 from gpu2npu.rulebook.expression import ExpressionTimeError
 from gpu2npu.rulebook.in_code import PLUGIN
@@ -49,6 +49,8 @@ def may_concern(source: bytes, path: str, rulebook: Rulebook, version: str) -> b
         return False
     if kind is Kind.PYTHON:
         return may_have_trigger(source, rulebook, version)
+    if b"\0" in source[:4]:  # a wide encoding
+        source = read_settings(source, path).text.encode("utf-8", "surrogatepass")
     if kind is Kind.NOTEBOOK and may_have_trigger(source, rulebook, version):
         return True
     if kind is Kind.REQUIREMENTS:  # short, and its names are written in many ways
@@ -88,25 +90,21 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
     kind = kind_of(path, source[: kinds.HEAD_BYTES])
     if kind is None or not may_concern(source, path, rulebook, context.version):
         return Migration(MigratedFile(path))
-    bom = codecs.BOM_UTF8 if source.startswith(codecs.BOM_UTF8) else b""
-    encoding = "utf-8"
-    try:
-        text = source[len(bom) :].decode(encoding)
-    except UnicodeDecodeError:  # what is written is ASCII: any encoding that keeps the other bytes will do
-        encoding = "latin-1"
-        text = source[len(bom) :].decode(encoding)
+    file = read_settings(source, path)
+    text = file.text
     skips = find_skips(text) if kind not in (Kind.JSON, Kind.NOTEBOOK) else Skips()
     knowledge = _knowledge(text, rulebook, context, outside(rulebook, path, skips.file, frozenset()))
     if kind is Kind.NOTEBOOK:
         result, edited = _notebook(text, path, rulebook, context, knowledge)
-        return Migration(result if result.content is None else replace(result, content=bom + result.content), edited)
+        content = None if result.content is None else file.encode(result.content.decode())
+        return Migration(replace(result, content=content), edited)
     marks = _marks(text, path, kind, knowledge)
     if not context.has_plugin:
         marks += _without_plugin(marks)
     lines = Lines.of(text)
     spans = ((mark, _line_of(mark, lines)) for mark in marks)
     marks = resolved(mark for mark, span in spans if not skips.covers(mark.rule, span.start_line, span.end_line))
-    return _file(text, path, marks, rulebook, bom, encoding)
+    return _file(file, marks, rulebook)
 
 
 def _without_plugin(marks: Sequence[Mark]) -> list[Mark]:
@@ -131,18 +129,16 @@ def _notebook(text: str, path: str, rulebook: Rulebook, context: ProjectContext,
     try:
         return migrate_notebook(text, path, rulebook, context, knowledge)
     except FormatError as error:
-        return _file(text, path, _unread(text, knowledge, str(error)), rulebook)
+        return _file(SourceFile(path, text, "utf-8", b""), _unread(text, knowledge, str(error)), rulebook)
 
 
-def _file(
-    text: str, path: str, marks: list[Mark], rulebook: Rulebook, bom: bytes = b"", encoding: str = "utf-8"
-) -> Migration:
-    changes, findings = records(text, marks)
+def _file(file: SourceFile, marks: list[Mark], rulebook: Rulebook) -> Migration:
+    changes, findings = records(file.text, marks)
     rules = {mark.rule for mark in marks if isinstance(mark, Edit)}
     traits = {rule.then.trait for rule in rulebook.rules if rule.id in rules and rule.then.trait is not None}
-    edited = with_edits(text, marks) if changes else None
-    content = bom + edited.text.encode(encoding) if edited is not None else None
-    return Migration(MigratedFile(path, content, changes, findings, traits=frozenset(traits)), edited)
+    edited = with_edits(file.text, marks) if changes else None
+    content = file.encode(edited.text) if edited is not None else None
+    return Migration(MigratedFile(file.path, content, changes, findings, traits=frozenset(traits)), edited)
 
 
 def _knowledge(text: str, rulebook: Rulebook, context: ProjectContext, without: frozenset[str]) -> Knowledge:

@@ -62,3 +62,18 @@ def test_a_device_for_programs_that_load_no_plugin_is_reported_once(rulebook: Ru
 )
 def test_a_project_has_the_plugin(rulebook: Rulebook, source: bytes, version: str, has_plugin: bool) -> None:
     assert scan_project({"a.py": source}, rulebook, version).has_plugin is has_plugin
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig"])
+@pytest.mark.parametrize(
+    ("path", "before", "after"),
+    [
+        ("c.json", '{"device": "cuda", "name": "é"}\r\n', '{"device": "npu", "name": "é"}\r\n'),
+        ("c.yaml", "device: cuda\n", "device: npu\n"),
+        ("requirements.txt", "torch==2.1.0\n", "torch==2.1.0\ntorch-npu==2.1.0.post17\n"),
+    ],
+)
+def test_wide_encodings_survive(rulebook: Rulebook, encoding: str, path: str, before: str, after: str) -> None:
+    source = before.encode(encoding)
+    assert may_concern(source, path, rulebook, "2.1.0")
+    assert migrate_file(source, path, rulebook, ProjectContext()).content == after.encode(encoding)

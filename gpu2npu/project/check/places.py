@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gpu2npu.python.flow.later import is_deferred
-from gpu2npu.python.text.source import SourceError, read_source
+from gpu2npu.python.text.source import SourceError, read_settings, read_source
 from gpu2npu.records import Finding, MigratedFile, Severity
 from gpu2npu.report.check.result import CheckedFile, CheckedFinding, Part
 
@@ -79,7 +79,8 @@ def _texts(path: str, source: bytes) -> dict[int, _Text]:
     if cells:
         return cells
     try:
-        return {0: _Text.of(read_source(source, path).text)}
+        read = read_source if path.endswith(".py") else read_settings
+        return {0: _Text.of(read(source, path).text)}
     except SourceError:
         return {0: _Text.of(source.decode("utf-8", "replace"))}
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n?|\n|$)")
 # The longer marks first: that of UTF-16 is the beginning of one of UTF-32.
 _WIDE_MARKS = (
-    (codecs.BOM_UTF32_LE, "UTF-32"),
-    (codecs.BOM_UTF32_BE, "UTF-32"),
-    (codecs.BOM_UTF16_LE, "UTF-16"),
-    (codecs.BOM_UTF16_BE, "UTF-16"),
+    (codecs.BOM_UTF32_LE, "UTF-32", "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "UTF-32", "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "UTF-16", "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "UTF-16", "utf-16-be"),
 )
 
 
@@ -44,13 +44,34 @@ def words(data: bytes) -> list[bytes]:
     return data.translate(_APART).split()
 
 
+def read_settings(data: bytes, path: str) -> SourceFile:
+    """Decode a file that is not Python: by its byte order mark, as UTF-16 where one of the first two bytes is null,
+    else as UTF-8, or by Latin-1, which keeps every byte."""
+    bom, encoding = _spelled(data)
+    try:
+        text = data[len(bom) :].decode(encoding)
+    except UnicodeDecodeError:  # what is written is ASCII: any encoding that keeps the other bytes will do
+        encoding = "latin-1"
+        text = data[len(bom) :].decode(encoding)
+    return SourceFile(path, text, encoding, bom)
+
+
+def _spelled(data: bytes) -> tuple[bytes, str]:
+    """The byte order mark and the encoding that the first bytes of a file tell."""
+    for mark, _, encoding in (*_WIDE_MARKS, (codecs.BOM_UTF8, "UTF-8", "utf-8")):
+        if data.startswith(mark):
+            return mark, encoding
+    first, second = data[:1] == b"\0", data[1:2] == b"\0"
+    return b"", {(True, False): "utf-16-be", (False, True): "utf-16-le"}.get((first, second), "utf-8")
+
+
 def read_source(data: bytes, path: str) -> SourceFile:
     """Decode by PEP 263: byte order mark, cookie in the first two lines, else UTF-8.
 
     Raises:
         SourceError: The cookie names no known encoding, or the bytes do not fit the encoding.
     """
-    for mark, name in _WIDE_MARKS:
+    for mark, name, _ in _WIDE_MARKS:
         if data.startswith(mark):
             raise SourceError(f"it is {name}, which is not an encoding of Python files: save it as UTF-8")
     try:
