@@ -26,10 +26,12 @@ from gpu2npu.rulebook.describe import limit_texts, where_texts
 from gpu2npu.rulebook.kinds import (
     ArgumentMatch,
     AttributeMatch,
+    CallMatch,
+    CodeMatch,
     ImportMatch,
     Match,
+    MemberMatch,
     MethodMatch,
-    NameMatch,
     StringMatch,
 )
 from gpu2npu.rulebook.rule import Rule, Rulebook
@@ -186,10 +188,12 @@ class _Reasons:
             return self._of_method(match, site, names, shown)
         if isinstance(match, AttributeMatch):
             return self._of_attribute(match, site, names, shown)
+        if isinstance(match, MemberMatch) and isinstance(site.node, ast.Attribute):
+            return f"`{names.file.code(site.node.value)}` is not known to be a `{match.owner}`"
         wanted = match.qualified
         if wanted is None:
             return f"the code here is other than the rule's: it matches {match.text}"
-        if not isinstance(match, NameMatch) and site.call is None:
+        if isinstance(match, (ArgumentMatch, CallMatch)) and site.call is None:
             return f"`{shown}` is not called here"
         meaning = names.qualified(site.node, site.scope)
         if meaning is None and not wanted.startswith("*"):
@@ -199,12 +203,17 @@ class _Reasons:
             return f"`{shown}`{means} is another name than the rule's"
         if isinstance(match, ArgumentMatch):
             return f"this call has no such argument: the rule matches {match.text}"
+        if isinstance(match, CodeMatch):
+            return f"the code here is other than the rule's: it matches {match.text}"
         return None
 
     def _of_method(self, match: MethodMatch, site: Site, names: Names, shown: str) -> str | None:
         if not isinstance(site.node, ast.Attribute) or site.call is None:
             return f"`{shown}` is not a call of a method"
-        return self._of_owner(site.node, match.method, site, names)
+        own = self._of_owner(site.node, match.method, site, names)
+        if own is not None or "unknown" in match.receiver:
+            return own
+        return f"`{names.file.code(site.node.value)}` is not known to be a {' or '.join(sorted(match.receiver))}"
 
     def _of_attribute(self, match: AttributeMatch, site: Site, names: Names, shown: str) -> str | None:
         if not isinstance(site.node, ast.Attribute):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from functools import partial
 
 from gpu2npu.engine import ProjectContext
 from gpu2npu.formats.dispatch import migrate_file
+from gpu2npu.project.explain import explain_line
 from gpu2npu.project.processes import TaskEndedError, can_fork, can_start_processes, in_processes
 from gpu2npu.records import FindingKind, MigratedFile
 from gpu2npu.rulebook import Rule, Rulebook, RuleError
@@ -20,6 +22,7 @@ from gpu2npu.support.releases import RELEASES, VERSIONS, known_version, torch_np
 # How long the examples of one rule may take by the clock. A search that takes too long says so much earlier; this is
 # for the expressions that evade its limit, as (?:(?:(?:a?){1000}){1000}){1000} does.
 _SECONDS = 180.0
+_IMPORT = re.compile(r"\s*(import|from)\b")  # a line that says less about a match than those that use the name
 
 
 @dataclass(frozen=True)
@@ -71,10 +74,14 @@ def run_example(rule: Rule, index: int, example: Example, rulebook: Rulebook) ->
     unusable = _unusable(rule, version)
     if unusable is not None:
         return ExampleRun(rule, index, example, example.before, unusable)
-    result = _migrate(example, rulebook, version)
+    context = ProjectContext(version=version)
+    result = _migrate(example, rulebook, context)
     after = example.before if result.content is None else result.content.decode()
     is_for = rule.applies_to(version)
-    return ExampleRun(rule, index, example, after, _problem(rule, example, result, after, is_for))
+    problem = _problem(rule, example, result, after, is_for)
+    if problem is not None and is_for and result.failure is None and rule.id not in _involved(result):
+        problem = f"{problem}: {_why_unmatched(rule, example, rulebook, context)}"
+    return ExampleRun(rule, index, example, after, problem)
 
 
 def check_user_examples(rulebook: Rulebook) -> None:
@@ -120,8 +127,7 @@ def _first_version(rule: Rule) -> str:
     return next(fitting, rule.since or rule.until or RELEASES[0])
 
 
-def _migrate(example: Example, rulebook: Rulebook, version: str) -> MigratedFile:
-    context = ProjectContext(version=version)
+def _migrate(example: Example, rulebook: Rulebook, context: ProjectContext) -> MigratedFile:
     try:
         source = example.before.encode()
     except UnicodeEncodeError as error:
@@ -136,8 +142,7 @@ def _problem(rule: Rule, example: Example, result: MigratedFile, after: str, is_
         return result.failure
     if after != example.after:
         return "the code is changed" if example.before == example.after else "the result is not what it shows"
-    # An edit of the owner's name may carry out a renaming; the rule then shows by its finding.
-    involved = {change.rule for change in result.changes} | {finding.rule for finding in result.findings}
+    involved = _involved(result)
     if not is_for and rule.id in involved:
         return "the rule acts in a release that it is not for"
     if is_for and example.before != example.after and rule.id not in involved:
@@ -148,6 +153,33 @@ def _problem(rule: Rule, example: Example, result: MigratedFile, after: str, is_
     if reported != expected:
         return f"the rule reports {_names(reported)} where the example says {_names(expected)}"
     return None
+
+
+def _involved(result: MigratedFile) -> set[str]:
+    """The rules of the changes and findings: where an edit of the owner's name carries out a renaming, the rule of the
+    renaming shows by its finding."""
+    return {change.rule for change in result.changes} | {finding.rule for finding in result.findings}
+
+
+def _why_unmatched(rule: Rule, example: Example, rulebook: Rulebook, context: ProjectContext) -> str:
+    """The part of a sentence that says that a rule matches nothing in an example, and where to look for the reason."""
+    nothing = "the rule matches nothing in it"
+    lines = [(number, line) for number, line in enumerate(example.before.splitlines(), 1) if rule.match.is_on(line)]
+    if not lines:
+        return f"{nothing}, no line has what it looks for: {rule.match.text}"
+    for number, _ in sorted(lines, key=lambda each: _IMPORT.match(each[1]) is not None):
+        reason = _reason(rule, example, number, rulebook, context)
+        if reason is not None:
+            return f"{nothing}, since in line {number} {reason}"
+    return f"{nothing}, and line {lines[0][0]} is not what it looks for: {rule.match.text}"
+
+
+def _reason(rule: Rule, example: Example, line: int, rulebook: Rulebook, context: ProjectContext) -> str | None:
+    """The reason why a rule makes nothing of a line of an example, where one is known."""
+    if example.file.endswith(".ipynb"):
+        return None
+    others = explain_line(example.before.encode(), example.file, line, rulebook, context).others
+    return next((reason for other, reason in others if other.id == rule.id), None)
 
 
 def _names(kinds: set[FindingKind]) -> str:

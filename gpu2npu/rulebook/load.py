@@ -27,7 +27,8 @@ def load_rulebook(user_files: Sequence[Path] = ()) -> Rulebook:
     given first.
 
     Raises:
-        RuleError: A file cannot be read, is not JSON, does not fit the schema, or repeats a rule's id.
+        RuleError: A file cannot be read, is not JSON, does not fit the schema, or repeats a rule's id; a sentence for
+            each place that is wrong, with the file and the JSON path.
     """
     rules: list[Rule] = []
     roles: dict[str, Role] = {}
@@ -69,8 +70,12 @@ def _read_user_file(path: Path, *, builtin: bool) -> _File:
 @cache
 def _read_builtin_file(path: Path) -> _File:
     # The built-in files are checked against the schema by the tests, not on every run: importing jsonschema takes
-    # longer than migrating a small project.
-    return _decode(json.loads(path.read_text(encoding="utf-8")), path, builtin=True, file=path.name)
+    # longer than migrating a small project. One that a contributor broke gets the sentences of the check.
+    try:
+        return _decode(json.loads(path.read_text(encoding="utf-8")), path, builtin=True, file=path.name)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        check_document(read_document(path), path)
+        raise
 
 
 def _decode(document: dict[str, Any], path: Path, *, builtin: bool, file: str) -> _File:

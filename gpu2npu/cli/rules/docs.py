@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from gpu2npu.cli.rules.options import usage_errors
 from gpu2npu.rulebook import load_rulebook
 from gpu2npu.rulebook.reference import reference
 
@@ -22,7 +23,8 @@ from gpu2npu.rulebook.reference import reference
 )
 def docs(output: Path) -> None:
     """Write the reference of the built-in rules: one page for each rule file, one for the roles, and an index."""
-    pages = reference(load_rulebook())
+    with usage_errors():
+        pages = reference(load_rulebook())
     try:
         output.mkdir(parents=True, exist_ok=True)
         for name, text in pages.items():

@@ -46,6 +46,10 @@ class ClassMatch(Match):
         return Evidence(last_two(self.base))
 
     @property
+    def qualified(self) -> str:
+        return self.base
+
+    @property
     def text(self) -> str:
         return f"definitions of classes with the base `{self.base}`"
 

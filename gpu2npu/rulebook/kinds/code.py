@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gpu2npu.rulebook.code_pattern import ANYTHING, CodePattern, PatternError, check_pattern, parse_code
+from gpu2npu.rulebook.code_pattern import ANYTHING, CodePattern, PatternError, check_pattern, parse_code, qualified_name
 from gpu2npu.rulebook.kinds.base import Evidence, Json, Match
 
 _PLAIN = ("name", "literal")  # what may be written twice
@@ -76,6 +76,11 @@ class CodeMatch(Match):
     @property
     def evidence(self) -> Evidence:
         return Evidence(" ".join(sorted(self.pattern.words)))
+
+    @property
+    def qualified(self) -> str | None:
+        name = qualified_name(self.pattern.names[0])
+        return name if name is not None and "." in name else None
 
     @property
     def text(self) -> str:

@@ -46,6 +46,10 @@ class DecoratorMatch(Match):
         return leaf(self.decorator)
 
     @property
+    def qualified(self) -> str:
+        return self.decorator
+
+    @property
     def text(self) -> str:
         return f"functions and classes with the decorator `{self.decorator}`"
 

@@ -160,6 +160,64 @@ def test_test(folder: Path) -> None:
     assert "bad.json: 1 of 2 examples as shown\n" in bad.output
 
 
+@pytest.mark.parametrize(
+    ("match", "before", "reason"),
+    [
+        (
+            {"argument": "gpus", "of": "fastlib.start"},
+            "import otherlib\notherlib.start(gpus=1)\n",
+            "since in line 2 `otherlib.start` is another name than the rule's",
+        ),
+        (
+            {"argument": "gpus", "of": "fastlib.start"},
+            "from fastlib import start\nstart(8)\n",
+            "since in line 2 this call has no such argument: the rule matches the argument `gpus` of calls of "
+            "`fastlib.start`",
+        ),
+        (
+            {"code": "fastlib.run()"},
+            "from otherlib import run\nrun()\n",
+            "since in line 2 `run` means `otherlib.run` here, which is another name than the rule's",
+        ),
+        (
+            {"code": "fastlib.run($X)"},
+            "import fastlib\nfastlib.run()\n",
+            "since in line 2 the code here is other than the rule's: it matches the code `fastlib.run($X)`",
+        ),
+        (
+            {"class": "fastlib.Net"},
+            "import otherlib\nclass A(otherlib.Net): ...\n",
+            "since in line 2 `otherlib.Net` is another name than the rule's",
+        ),
+        (
+            {"decorator": "fastlib.step"},
+            "f()\n",
+            "no line has what it looks for: functions and classes with the decorator `fastlib.step`",
+        ),
+        (
+            {"method": "to_gpu", "receiver": ["tensor"]},
+            "def f(x):\n    x.to_gpu()\n",
+            "since in line 2 `x` is not known to be a tensor",
+        ),
+        (
+            {"member": "fastlib.Net.to_gpu"},
+            "def f(x):\n    x.to_gpu()\n",
+            "since in line 2 `x` is not known to be a `fastlib.Net`",
+        ),
+    ],
+)
+def test_test_says_why_nothing_in_an_example_is_matched(
+    folder: Path, match: dict[str, Any], before: str, reason: str
+) -> None:
+    report = {"report": {"kind": "review", "message": "Look."}}
+    rule = {**RULE, "match": match, "then": report, "examples": [{"keep": before, "reports": "review"}]}
+    output = run("rules", "test", write("mine.json", rule), "-j", "1").output
+    line = (
+        "FAILED fuse, example 1: the rule reports nothing where the example says review: the rule matches nothing in it"
+    )
+    assert output.splitlines()[0] == f"{line}, {reason}"
+
+
 def test_test_names_what_no_example_shows(folder: Path) -> None:
     report = {"kind": "review", "message": "Look."}
     limited = {**RULE, "id": "limited", "since": "2.4.0", "then": {**RULE["then"], "report": report}}
@@ -338,3 +396,11 @@ def test_docs(folder: Path) -> None:
     assert {path.name for path in Path("reference").iterdir()} == pages | {"mine.md"}
     Path("file").write_text("")
     assert "cannot be written" in refusal("rules", "docs", "-o", "file")
+
+
+def test_docs_of_a_broken_built_in_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = {**RULE, "examples": [{"keep": "f()\n", "reports": ["review"]}]}
+    monkeypatch.setattr("gpu2npu.rulebook.load.builtin_files", lambda: [folder / write("broken.json", broken)])
+    message = refusal("rules", "docs", "-o", "reference")
+    assert message.startswith(f"{folder / 'broken.json'}: $.rules[0].examples[0].reports (rule 'fuse'): ['review'] is")
+    assert "\n" not in message
