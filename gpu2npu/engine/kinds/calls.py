@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 
 from gpu2npu.engine.imports import import_of
 from gpu2npu.engine.kinds.filling import fill, in_f_strings, is_loose, is_operand_template
+from gpu2npu.engine.kinds.removal import without_arguments
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.engine.table import RuleTable
@@ -34,8 +35,6 @@ from gpu2npu.rulebook.template import Piece, parse_template
 # The name that a dotted one begins with.
 _FIRST = r"(?<![\w.'\"]){}(?=\.[A-Za-z_])"
 _ANY_FIRST = re.compile(_FIRST.format(r"[A-Za-z_]\w*"))
-
-_TRAILING_COMMA = re.compile(r"(?:[ \t]*,)?")
 
 Argument = ast.expr | ast.keyword
 
@@ -255,25 +254,20 @@ class Calls:
         return shown
 
     def _remove(self, rule: Rule, node: ast.Call, first: int, last: int) -> None:
-        """Take arguments out with the comma that goes with them: the one behind, or at the end the one before."""
+        """Take arguments out with the comma that goes with them."""
         bounds = argument_bounds(self.file, node)
-        if bounds is None:
+        cut = without_arguments(self.file, node, bounds, first, last) if bounds is not None else None
+        if bounds is None or cut is None:
             self._misfit(rule, self.file.bounds(node), last_name(node.func) or "")
             return
-        start, end = bounds[first][0], bounds[last][1]
-        if last + 1 < len(bounds):
-            end = bounds[last + 1][0]
-        elif first:
-            start = bounds[first - 1][1]
-        else:
-            end = _TRAILING_COMMA.match(self.file.text, end).end()  # type: ignore[union-attr]  # it matches nothing too
+        replaced, kept = cut
         edit = Edit(
             bounds[first],
-            "",
+            kept,
             rule.id,
             rule.why,
             shown=self.file.bounds(node),
-            replaced=(start, end),
+            replaced=replaced,
             operation=Operation.DELETE,
         )
         self.matches.edits.append(edit)

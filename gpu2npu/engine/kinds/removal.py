@@ -1,12 +1,19 @@
-"""Statements that are taken out with their lines."""
+"""Statements and arguments that are taken out."""
 
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Sequence
 
+from gpu2npu.python.text.concrete import comments
 from gpu2npu.python.text.tokens import statement_end
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.records import Bounds, Edit, Operation
+
+_COMMA = re.compile(r"[ \t]*,|")
+_REST_OF_LINE = re.compile(r"[ \t]*,?[ \t]*(?:#[^\r\n]*)?(?:\r\n?|\n)")
+_COMMENT = re.compile(r"#[^\r\n]*")
 
 
 def removal(file: PythonFile, node: ast.stmt, rule: str, message: str) -> Edit:
@@ -31,3 +38,43 @@ def _own_line(file: PythonFile, node: ast.stmt, place: Bounds) -> Bounds | None:
     if after and file.bounds(after[0])[0] < end:  # import a; import b
         return None
     return place[0] - len(indentation), end
+
+
+def without_arguments(
+    file: PythonFile, call: ast.Call, bounds: Sequence[Bounds], first: int, last: int
+) -> tuple[Bounds, str] | None:
+    """The bounds of neighbours among the arguments of a call with the comma that goes with them, and the text there
+    instead: the comments that would be lost. None where those have no place.
+
+    `bounds` are those of all arguments. The comma is the one behind, or at the end the one before.
+    """
+    start, end = bounds[first][0], bounds[last][1]
+    before = bounds[first - 1][1] if first else start
+    comma = _end(_COMMA, file, end)
+    is_last = last + 1 == len(bounds)
+    beside = [at for at in comments(file, call) if not any(low <= at < high for low, high in bounds)]
+    whole = (before if first else start, end) if is_last and first else (start, comma)
+    whole = whole if is_last else (start, bounds[last + 1][0])
+    if not any(whole[0] <= at < max(whole[1], _end(_REST_OF_LINE, file, end)) for at in beside):
+        return (_between_brackets(file, call, whole) if is_last and not first and not beside else whole), ""
+    rest = _REST_OF_LINE.match(file.text, end)
+    indentation = file.indentation(start)
+    if rest is not None and file.line_before(start) == indentation:
+        kept = [_COMMENT.match(file.text, at) for at in beside if start <= at < rest.end()]
+        text = "".join(f"{indentation}{each[0]}{file.newline}" for each in kept if each is not None)
+        return (start - len(indentation), rest.end()), text
+    if any(start <= at < end for at in beside):
+        return None
+    return ((before, end) if first and not any(before <= at < start for at in beside) else (start, comma)), ""
+
+
+def _end(pattern: re.Pattern[str], file: PythonFile, offset: int) -> int:
+    found = pattern.match(file.text, offset)
+    return found.end() if found is not None else offset
+
+
+def _between_brackets(file: PythonFile, call: ast.Call, place: Bounds) -> Bounds:
+    """The place of all arguments with the white space up to the brackets of the call."""
+    end = file.bounds(call)[1] - 1
+    start = len(file.text[: place[0]].rstrip())
+    return (start, end) if not file.text[place[1] : end].strip() else place
