@@ -10,9 +10,11 @@ from functools import lru_cache, partial
 from gpu2npu.engine.imports import import_of
 from gpu2npu.engine.kinds.filling import fill, in_f_strings, is_loose, is_operand_template
 from gpu2npu.engine.kinds.removal import without_arguments
+from gpu2npu.engine.kinds.unpacked import UnpackedArguments
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.engine.table import RuleTable
+from gpu2npu.python.meaning.constructors import Constructed, constructed
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.concrete import argument_bounds, has_comment
 from gpu2npu.python.text.tokens import name_bounds
@@ -47,6 +49,7 @@ class Calls:
         self.file = names.file
         self.table = table
         self.matches = matches
+        self.dictionaries = UnpackedArguments(names.file)
         self._reported: set[tuple[str, Bounds]] = set()  # rules with the places in unpacked dictionaries
 
     def call(self, node: ast.Call, scope: Scope) -> bool:
@@ -134,7 +137,8 @@ class Calls:
 
     def arguments(self, node: ast.Call, scope: Scope) -> list[Argument]:
         """Apply the rules for the arguments of the call; gives those of which nothing stays."""
-        rules = self._argument_rules(node, scope)
+        reached = self._constructed(node, scope)
+        rules = self._argument_rules(node, reached, scope)
         if not rules:
             return []
         given = arguments(node)
@@ -143,7 +147,11 @@ class Calls:
         for rule in rules:
             assert isinstance(rule.match, ArgumentMatch)
             index = _argument_index(given, rule.match)
-            if index is None or index in removed or not self._accepts(rule, rule.match, node, given[index], scope):
+            if index is None or index in removed or not self._accepts(rule, rule.match, given[index]):
+                continue
+            is_of = self._is(node, rule.match.of, scope) or rule.match.of == reached.first
+            if not is_of:
+                self._report_handed_on(rule, node, index, reached)
                 continue
             if rule.then.remove and "torch_npu" in self.file.code(given[index]):
                 continue  # given for the NPU
@@ -158,25 +166,16 @@ class Calls:
 
     def unpacked(self, node: ast.Call, scope: Scope) -> None:
         """Report the arguments that rules are for and that come out of a dictionary: `Trainer(**{"gpus": 2})`."""
-        given = [pair for keyword in node.keywords if keyword.arg is None for pair in self._pairs(keyword.value, scope)]
-        callees = (*self._callees(node, scope), "*") if given else ()
+        given = self.dictionaries.of(node, scope)
+        reached = self._constructed(node, scope) if given else Constructed()
+        callees = (*self._callees(node, scope), *_leaves(reached), "*") if given else ()
         for name, key, value in given:
             of_callee = (rule for callee in callees for rule in self.table.arguments.get(callee, ()))
             for rule in (*of_callee, *self.table.keywords.get(name, ())):
                 assert isinstance(rule.match, ArgumentMatch)
-                if rule.match.argument == name and self._accepts(rule, rule.match, node, value, scope):
+                is_of = self._is(node, rule.match.of, scope) or rule.match.of in (reached.first, *reached.further)
+                if rule.match.argument == name and is_of and self._accepts(rule, rule.match, value):
                     self._report_unpacked(rule, name, self.file.bounds(key))
-
-    def _pairs(self, mapping: ast.expr, scope: Scope) -> list[tuple[str, ast.expr, ast.expr]]:
-        """The keys of a dictionary, each with the code that gives it and with its value, where they stand in the text:
-        in a display, a call of `dict`, or what a name is bound to once."""
-        whole = scope.only_value(mapping.id) if isinstance(mapping, ast.Name) else mapping
-        if isinstance(whole, ast.Dict):
-            keys = [(string_value(key), key, value) for key, value in zip(whole.keys, whole.values, strict=True)]
-            return [(name, key, value) for name, key, value in keys if name is not None and key is not None]
-        if isinstance(whole, ast.Call) and self.names.qualified(whole.func, scope) in ("dict", "builtins.dict"):
-            return [(keyword.arg, keyword.value, keyword.value) for keyword in whole.keywords if keyword.arg]
-        return []
 
     def _report_unpacked(self, rule: Rule, name: str, place: Bounds) -> None:
         then = rule.then
@@ -189,14 +188,22 @@ class Calls:
             message = f"{rule.why} This dictionary is unpacked into a call: change it by hand."
             self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message))
 
-    def _argument_rules(self, node: ast.Call, scope: Scope) -> list[Rule]:
-        rules = [rule for name in (*self._callees(node, scope), "*") for rule in self.table.arguments.get(name, ())]
+    def _argument_rules(self, node: ast.Call, reached: Constructed, scope: Scope) -> list[Rule]:
+        callees = (*self._callees(node, scope), *_leaves(reached), "*")
+        rules = [rule for name in dict.fromkeys(callees) for rule in self.table.arguments.get(name, ())]
         for keyword in node.keywords:
             if keyword.arg in self.table.keywords:
                 rules += self.table.keywords[keyword.arg]
         return rules
 
-    def _accepts(self, rule: Rule, match: ArgumentMatch, node: ast.Call, argument: Argument, scope: Scope) -> bool:
+    def _constructed(self, node: ast.Call, scope: Scope) -> Constructed:
+        """The classes outside the project whose `__init__` the call reaches, if there are rules for classes."""
+        name = last_name(node.func) or ""
+        is_class = name == "__init__" or name[:1].isupper()
+        return constructed(self.names, node, scope) if is_class and node.keywords else Constructed()
+
+    def _accepts(self, rule: Rule, match: ArgumentMatch, argument: Argument) -> bool:
+        """Return whether a rule is for what is written as an argument."""
         value = argument_value(argument)
         if match.value is not None and string_value(value) != match.value:
             return False
@@ -204,9 +211,16 @@ class Calls:
             return False
         if match.unless_found is not None:
             unless = rule.expression(match.unless_found, ignores_case=True)
-            if unless.search(self.file.code(argument)) is not None:
-                return False
-        return self._is(node, match.of, scope)
+            return unless.search(self.file.code(argument)) is None
+        return True
+
+    def _report_handed_on(self, rule: Rule, node: ast.Call, index: int, reached: Constructed) -> None:
+        """Report an argument that may come to the class that a rule is for by way of another."""
+        assert isinstance(rule.match, ArgumentMatch)
+        if rule.match.of in reached.further and not rule.then.keep:
+            message = f"{rule.why} This argument may be handed on to {rule.match.of}: change it by hand."
+            place, shown = self._bounds(node, index), str(rule.match.argument)
+            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, shown, message))
 
     def argument(self, rule: Rule, node: ast.Call, argument: Argument, place: Bounds, scope: Scope) -> bool:
         """Apply a rule to an argument of a call; gives whether no further rule is for its value."""
@@ -287,6 +301,10 @@ def _argument_index(given: Sequence[Argument], match: ArgumentMatch) -> int | No
         plain = match.argument < len(given) and not any(map(is_unpacked, given[: match.argument + 1]))
         return match.argument if plain and not isinstance(given[match.argument], ast.keyword) else None
     return next((at for at, each in enumerate(given) if argument_keyword(each) == match.argument), None)
+
+
+def _leaves(reached: Constructed) -> list[str]:
+    return [name.rpartition(".")[2] for name in (reached.first, *reached.further) if name is not None]
 
 
 def _runs(indexes: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -49,14 +49,16 @@ def without_arguments(
     `bounds` are those of all arguments. The comma is the one behind, or at the end the one before.
     """
     start, end = bounds[first][0], bounds[last][1]
-    before = bounds[first - 1][1] if first else start
-    comma = _end(_COMMA, file, end)
+    before, comma = bounds[first - 1][1] if first else start, _end(_COMMA, file, end)
     is_last = last + 1 == len(bounds)
+    is_alone = is_last and not first
+    whole = (start, bounds[last + 1][0]) if not is_last else (before, end) if first else (start, comma)
     beside = [at for at in comments(file, call) if not any(low <= at < high for low, high in bounds)]
-    whole = (before if first else start, end) if is_last and first else (start, comma)
-    whole = whole if is_last else (start, bounds[last + 1][0])
-    if not any(whole[0] <= at < max(whole[1], _end(_REST_OF_LINE, file, end)) for at in beside):
-        return (_between_brackets(file, call, whole) if is_last and not first and not beside else whole), ""
+    if is_alone and not beside:
+        return _between_brackets(file, call, whole), ""
+    reach = whole[0], max(whole[1], _end(_REST_OF_LINE, file, end))
+    if not is_alone and not any(reach[0] <= at < reach[1] for at in beside):
+        return whole, ""
     rest = _REST_OF_LINE.match(file.text, end)
     indentation = file.indentation(start)
     if rest is not None and file.line_before(start) == indentation:

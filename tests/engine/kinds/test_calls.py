@@ -113,6 +113,7 @@ ARGUMENT = {"id": "arg", "match": {"argument": "engine", "of": "house.Trainer", 
         ({"remove": True}, "Trainer(engine='gpu',  # c\n  n=1)", "Trainer(  # c\n  n=1)"),
         ({"remove": True}, "Trainer(1,  # a\n  engine='gpu')", "Trainer(1,  # a\n  )"),
         ({"remove": True}, "Trainer(1, engine='gpu'  # c\n)", "Trainer(1  # c\n)"),
+        ({"remove": True}, "Trainer(\n  # c\n  engine='gpu',\n)", "Trainer(\n  # c\n)"),
     ],
 )
 def test_argument_rules(migrate_with, then, call: str, after: str) -> None:
@@ -242,3 +243,77 @@ def test_an_argument_that_was_given_for_the_npu_stays(migrate) -> None:
     given = "experimental_config=torch_npu.profiler._ExperimentalConfig() if on_npu else None"
     before = f"import torch\nimport torch_npu\np = torch.profiler.profile({given})\n"
     assert migrate(before) == before.replace("torch.profiler.profile", "torch_npu.profiler.profile")
+
+
+CARDS = {"id": "cards", "match": {"argument": "cards", "of": "house.Trainer"}, "then": {"replace": "npus={value}"}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class Ours(Trainer):\n    def __init__(self):\n        super().__init__(1, cards=2)\n",
+        "class Ours(Trainer):\n    def __init__(self):\n        super(Ours, self).__init__(cards=2)\n",
+        "class Ours(Trainer):\n    def __init__(self):\n        Trainer.__init__(self, cards=2)\n",
+        "class Ours(ABC, Trainer[int]):\n    def __init__(self):\n        super().__init__(cards=2)\n",
+        "class Base(Trainer): ...\nclass Ours(Base):\n    def __init__(self):\n        super().__init__(cards=2)\n",
+        "class Ours(Trainer): ...\nOurs(cards=2)\n",
+    ],
+)
+def test_a_class_is_given_arguments_through_its_subclasses(migrate_with, text: str) -> None:
+    before = f"from abc import ABC\nfrom house import Trainer\n{text}"
+    assert text_of(migrate_with([CARDS], before), before) == before.replace("cards=", "npus=")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("class Ours(Trainer):\n    def __init__(self, cards): ...\nOurs(cards=2)\n", 0),
+        (
+            "class Base(Trainer):\n    def __init__(self, cards): ...\n"
+            "class Ours(Base):\n    def __init__(self):\n        super().__init__(cards=2)\n",
+            0,
+        ),
+        ("class Ours(Other, Trainer):\n    def __init__(self):\n        super().__init__(cards=2)\n", 1),
+        (
+            "class Ours(Trainer):\n    def __init__(self, **more):\n        super().__init__(**more)\nOurs(cards=2)\n",
+            1,
+        ),
+        ("class Ours(Trainer):\n    def __init__(self):\n        super().__init__(**{'cards': 2})\n", 1),
+    ],
+)
+def test_an_argument_that_may_be_handed_on_is_reported(migrate_with, text: str, found: int) -> None:
+    before = f"from house import Trainer\nfrom others import Other\n{text}"
+    result = migrate_with([CARDS], before)
+    assert result.content is None
+    assert [finding.rule for finding in result.findings] == ["cards"] * found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "options = {'cards': 2}\n",
+        "options = {**{'cards': 2}}\n",
+        "options = dict(cards=2)\n",
+        "options = {}\noptions['cards'] = 2\n",
+        "options = {}\nif x:\n    options = {'cards': 2}\n",
+        "options = {}\noptions.update(cards=2)\n",
+        "options = {}\noptions.update({'cards': 2})\n",
+        "options = {}\noptions.setdefault('cards', 2)\n",
+    ],
+)
+def test_what_a_call_unpacks_is_reported_where_it_stands(migrate_with, text: str) -> None:
+    before = f"from house import Trainer\n{text}Trainer(**options)\n"
+    result = migrate_with([CARDS], before)
+    lines = before.split("\n")
+    assert [lines[finding.span.start_line - 1] for finding in result.findings] == [
+        line for line in lines if "cards" in line
+    ]
+    assert result.content is None
+
+
+def test_another_dictionary_of_the_name_is_not_reported(migrate_with) -> None:
+    before = (
+        "from house import Trainer\n\n\ndef f(options):\n    options['cards'] = 2\n\n\n"
+        "def g(options):\n    Trainer(**options)\n"
+    )
+    assert migrate_with([CARDS], before).findings == ()
