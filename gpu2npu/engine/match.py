@@ -379,7 +379,8 @@ class _Matcher:
         if rule.then.rename is not None:
             rest = text.raw[len(prefix + candidate.text) :]
             shown = self.file.bounds(text.node) if text.is_formatted else None
-            edit = Edit(text.place, text.quoted(prefix + new + rest), rule.id, rule.why, shown)
+            why = self.renames.why(rule, new + suffix)
+            edit = Edit(text.place, text.quoted(prefix + new + rest), rule.id, why, shown)
             self.matches.edits.append(edit)
 
     def _argument_places(self, text: StringText) -> list[tuple[int, int]]:

@@ -14,6 +14,7 @@ from gpu2npu.support.releases import (
     DATA,
     facts_of,
     first_release,
+    from_on,
     known_version,
     release_of,
     torch_npu_releases,
@@ -151,6 +152,22 @@ def has_npu_name(table: SupportTable, name: str) -> bool:
         modules = frozenset(each.rpartition(".")[0] for each in table.torch_npu_names)
         return _can_read(name, table.torch_npu_names | modules, modules)
     return _can_read(name, table.npu_names, table.npu_modules)
+
+
+@cache
+def npu_name_from(name: str, version: str) -> str:
+    """The wheel from which on torch_npu has a name of torch.npu that `version` has: "2.1.0.post12" for torch.npu.graph.
+
+    "" where all wheels for that minor release have it. An attribute of a class is there since the class is.
+    """
+    table = table_for(version)
+    name = name.removeprefix("torch_npu.npu.") if name.startswith("torch_npu.npu.") else name.removeprefix("torch.npu.")
+    name = f"torch.npu.{name}"
+    if not has_npu_name(table, name):
+        return ""
+    while name not in table.npu_names:
+        name = name.rpartition(".")[0]
+    return from_on((name,), version)
 
 
 def npu_spelling(name: str) -> str:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -74,6 +74,12 @@ def autoloads(version: str) -> bool:
 def release_of(version: str) -> str:
     """The minor release of a version: "2.3.0" for "2.3.1.post2"."""
     return "{}.{}.0".format(*version.split(".")[:2])
+
+
+def pytorch_of(version: str) -> str:
+    """The version of PyTorch that a version of torch_npu is for: "2.1.0" for "2.1.0.post3" and "2.1.0rc1"."""
+    match = _VERSION.fullmatch(version)
+    return f"{match[1]}.{match[2]}.{match[3]}" if match is not None else version
 
 
 @cache
@@ -207,6 +213,21 @@ def _later_than(version: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
         for index, each in enumerate(after)
         if "rc" not in each
     )
+
+
+def from_on(facts: Iterable[str], version: str) -> str:
+    """The wheel of a minor release from which on all `facts` are there, up to that of `version`: "2.1.0.post12".
+
+    "" where every wheel of that minor release has them, or `version` is not on PyPI.
+    """
+    known = wheel_version(known_version(version) or version)
+    versions = [each for each in versions_of(release_of(known)) if "rc" not in each]
+    if known not in versions:
+        return ""
+    older = versions[: versions.index(known)]
+    wanted = tuple(facts)
+    lacking = [each for each in older if not all(each in released_with(fact) for fact in wanted)]
+    return versions[versions.index(lacking[-1]) + 1] if lacking else ""
 
 
 def since_when(fact: str, version: str) -> str:

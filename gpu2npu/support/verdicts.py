@@ -35,11 +35,12 @@ from gpu2npu.support.release_tables import (
     SupportTable,
     has_cuda_name,
     has_npu_name,
+    npu_name_from,
     npu_spelling,
     table_for,
     without_repeats,
 )
-from gpu2npu.support.releases import DATA, RELEASES, first_with
+from gpu2npu.support.releases import DATA, RELEASES, first_with, from_on
 
 TORCH_APIS = DATA / "torch_apis.json"
 _MOST_NAMED = 4
@@ -231,7 +232,8 @@ def _of_cuda(api: str, table: SupportTable) -> Verdict:
     if api in _OUT_OF_MEMORY and table.out_of_memory == "torch.OutOfMemoryError":
         return Verdict(api, VerdictKind.NATIVE, f"{table.out_of_memory} stands for it ({table.evidence})")
     if has_npu_name(table, npu):
-        return Verdict(api, VerdictKind.NATIVE, f"{npu} stands for it ({table.evidence})", f"call {npu}")
+        evidence = _evidence(table, npu_name_from(npu, table.version))
+        return Verdict(api, VerdictKind.NATIVE, f"{npu} stands for it ({evidence})", f"call {npu}")
     if has_cuda_name(api):
         first = first_with(npu, table.version)
         advice = f"move to torch_npu {first}, which has it" if first is not None else ""
@@ -281,11 +283,17 @@ def _of_operators(api: str, variants: Sequence[Variant], assumed: str, table: Su
     notes = _notes(variants, lacks, good, table, torch)
     if not shown.nodes:
         return Verdict(api, VerdictKind.NATIVE, "needs no operator", notes)
+    kernels = _kernels(computing, table, torch)
+    source = _evidence(table, from_on((name for name in kernels if name in table.supported), table.version))
     if native:
-        return Verdict(api, VerdictKind.NATIVE, f"{names} registered for the NPU ({table.evidence})", notes)
-    parts = _listed(sorted(_kernels(computing, table, torch)))
-    evidence = f"{names} composed by PyTorch of {parts or 'views'} ({table.evidence})"
+        return Verdict(api, VerdictKind.NATIVE, f"{names} registered for the NPU ({source})", notes)
+    evidence = f"{names} composed by PyTorch of {_listed(sorted(kernels)) or 'views'} ({source})"
     return Verdict(api, VerdictKind.COMPOSITE, evidence, notes)
+
+
+def _evidence(table: SupportTable, first: str) -> str:
+    """The source of a fact that `first`, where it is a wheel, and all later ones have."""
+    return f"{table.evidence}, from {first} on" if first else table.evidence
 
 
 def _weight(variant: Variant) -> int:

@@ -28,7 +28,7 @@ from gpu2npu.python.tree.syntax import (
 )
 from gpu2npu.records import Bounds, Edit, FindingKind, Found, Severity
 from gpu2npu.rulebook.rule import Rule
-from gpu2npu.support.release_tables import has_cuda_name, has_npu_name, table_for
+from gpu2npu.support.release_tables import has_cuda_name, has_npu_name, npu_name_from, table_for
 from gpu2npu.support.releases import since_when
 
 
@@ -72,6 +72,14 @@ class Renames:
     def is_missing(self, rule: Rule, target: str) -> bool:
         """Return whether a rule needs its target to exist in this release, and it does not."""
         return rule.then.needs_target and not has_npu_name(self.release, target)
+
+    def why(self, rule: Rule, *targets: str) -> str:
+        """The reason of a rule, with the post release of torch_npu from which on its targets are there, where an older
+        one of the same PyTorch lacks them."""
+        known = [target for target in targets if target.startswith(("torch.npu.", "torch_npu.npu."))]
+        since = [(target, npu_name_from(target, self.release.version)) for target in known]
+        notes = [f"{target} is there from torch_npu {first} on." for target, first in since if first]
+        return " ".join((rule.why, *notes))
 
     # References
 
@@ -120,7 +128,7 @@ class Renames:
         if index == 0:
             self._rename_root(rule, root, prefix, qualified, target, whole, scope)
         elif index > 0 and self.names.qualified(parts[index - 1], scope) == parent(prefix):
-            return self._rename_member(rule, prefix, parts, index, scope)
+            return self._rename_member(rule, prefix, target, parts, index, scope)
         return True
 
     def _rename_root(
@@ -128,24 +136,24 @@ class Renames:
     ) -> None:
         local = self.locals.new_name(root.id, scope)
         if local is not None:
-            self.edit(self.file.bounds(root), local, rule, whole)
+            self.edit(self.file.bounds(root), local, rule, whole, target)
         elif scope.lookup(root.id) is None and parent(prefix) in self.file.stars and not self._target(parent(prefix)):
             module = rule.then.imports or parent(target) or target
             message = f"{root.id} comes from a star import, where the NPU's is not: import {module}, write {target}."
             self.matches.found.append(Found(whole, rule.id, FindingKind.REVIEW, qualified, message))
 
     def _rename_member(
-        self, rule: Rule, prefix: str, parts: Sequence[ast.expr], index: int, scope: Scope
+        self, rule: Rule, prefix: str, target: str, parts: Sequence[ast.expr], index: int, scope: Scope
     ) -> bool | None:
         node, whole = parts[index], self.file.bounds(parts[-1])
         rename = rule.then.rename or ""
         assert isinstance(node, ast.Attribute)
         owner_rule = self.table.rule_for(parent(prefix))
         if parent(rename) == parent(prefix):
-            self.edit(name_bounds(self.file, node), leaf(rename), rule, whole)
+            self.edit(name_bounds(self.file, node), leaf(rename), rule, whole, target)
         elif owner_rule is not None and parent(rename) == self._target(parent(prefix)):
             if leaf(rename) != leaf(prefix):
-                self.edit(name_bounds(self.file, node), leaf(rename), rule, whole)
+                self.edit(name_bounds(self.file, node), leaf(rename), rule, whole, target)
             return self.apply_name(*owner_rule, parent(prefix), parts[:index], scope)
         else:
             return False if self.respell(node, rename, rule, parts[:index], scope) else None
@@ -164,7 +172,7 @@ class Renames:
             needs = (parent(name),)
         elif not known and not self.names.binds(package := name.partition(".")[0], scope):
             needs = (import_of(package, rule.then.imports),)
-        self.matches.edits.append(Edit(self.file.bounds(node), text, rule.id, rule.why, needs=needs))
+        self.matches.edits.append(Edit(self.file.bounds(node), text, rule.id, self.why(rule, name), needs=needs))
         self.anchors.add(dotted_name(owners[0]) or "")
         return known
 
@@ -192,7 +200,7 @@ class Renames:
                 self.report_missing(rule, text.place, qualified, target)
         elif parent(target) in (owner, self._target(owner)):  # a rule of its own may rename the owner
             if leaf(target) != attribute:
-                self.matches.edits.append(Edit(text.place, text.quoted(leaf(target)), rule.id, rule.why))
+                self.matches.edits.append(Edit(text.place, text.quoted(leaf(target)), rule.id, self.why(rule, target)))
         else:
             message = f"{rule.why} Write {target}, whose owner is another: change it by hand."
             self.matches.found.append(Found(text.place, rule.id, FindingKind.REVIEW, qualified, message))
@@ -225,7 +233,8 @@ class Renames:
                     continue
                 text = re.sub(rf"(?<![\w.]){re.escape(dotted)}(?![\w.])", new, text)
                 self.anchors.add(owner.partition(".")[0])
-                self.matches.edits.append(Edit(string.place, string.quoted(text), rule.id, rule.why))
+                why = self.why(rule, rule.then.rename + rest)
+                self.matches.edits.append(Edit(string.place, string.quoted(text), rule.id, why))
 
     def report_missing(self, rule: Rule, place: Bounds, qualified: str, target: str) -> None:
         """Report a name whose target the release lacks."""
@@ -240,9 +249,9 @@ class Renames:
             message = f"Neither PyTorch's documented API nor torch_npu {release} has this name; left as it is."
         self.matches.found.append(Found(place, rule.id, kind, qualified, message, severity))
 
-    def edit(self, place: Bounds, text: str, rule: Rule, shown: Bounds | None = None) -> None:
-        """Replace the text at a place."""
-        self.matches.edits.append(Edit(place, text, rule.id, rule.why, shown))
+    def edit(self, place: Bounds, text: str, rule: Rule, shown: Bounds | None = None, *targets: str) -> None:
+        """Replace the text at a place, which then means the `targets`."""
+        self.matches.edits.append(Edit(place, text, rule.id, self.why(rule, *targets), shown))
 
     def _is_tested(self, node: ast.AST) -> bool:
         """Return whether a class is asked for and not used.
@@ -282,10 +291,10 @@ class Renames:
             elif alias.asname is None and "." not in prefix:  # all uses begin with the package's name
                 package = f"{rule.then.rename} as {prefix}"
                 text = package if old == prefix else f"{new}, {package}"
-                self.edit(alias_name(self.file, alias), text, rule, whole)
+                self.edit(alias_name(self.file, alias), text, rule, whole, new)
                 edited = True
             elif alias.asname is not None or new.partition(".")[0] == old.partition(".")[0]:
-                self.edit(alias_name(self.file, alias), new, rule, whole)
+                self.edit(alias_name(self.file, alias), new, rule, whole, new)
                 edited = True
         self.site(node, scope, edited)
 
@@ -342,6 +351,7 @@ class Renames:
         """Write a from-import with the new names, or as one statement for each module that they live in now."""
         rules = [matched[0] for item in followed if item.new and (matched := self.table.rule_for(item.old))]
         rule = next((rule for rule in rules if rule.then.imports is not None), rules[0])
+        targets = [item.new for item in followed if item.new]
         keep = {item.alias: self.locals.keeps(item, scope) for item in followed}
         homes = {parent(item.new) if item.new else module for item in followed}
         whole = self.file.bounds(node)
@@ -351,17 +361,17 @@ class Renames:
                 self.matches.found.append(Found(whole, rule.id, FindingKind.REVIEW, module, message))
                 return
             text = split_from_import(module, followed, keep)
-            self.edit(whole, text.replace("\n", self._separator(node)), rule)
+            self.edit(whole, text.replace("\n", self._separator(node)), rule, None, *targets)
             return
         home = homes.pop()
         both = {item.alias for item in followed if item.new is None}
         if home != module:
-            self.edit(from_module(self.file, node), home, rule, whole)
+            self.edit(from_module(self.file, node), home, rule, whole, *targets)
         for item in followed:
             if item.new is not None and leaf(item.new) != leaf(item.old):
                 prefix = f"{leaf(item.old)}, " if item.alias in both else ""
                 suffix = f" as {leaf(item.old)}" if keep[item.alias] else ""
-                self.edit(alias_name(self.file, item.alias), prefix + leaf(item.new) + suffix, rule, whole)
+                self.edit(alias_name(self.file, item.alias), prefix + leaf(item.new) + suffix, rule, whole, item.new)
 
     def _separator(self, node: ast.stmt) -> str:
         """Return the text that separates a statement from one that is put behind it."""

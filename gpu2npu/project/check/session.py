@@ -35,6 +35,7 @@ from gpu2npu.rulebook.in_code import WHY
 from gpu2npu.rulebook.reference import page_of
 from gpu2npu.support.cann import cann_for
 from gpu2npu.support.release_tables import table_for
+from gpu2npu.support.releases import pytorch_of
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def check_project(
     release = trees[0].request.release
     result = CheckResult(
         name=", ".join(dict.fromkeys(tree.place.name for tree in trees)),
-        version=trees[0].request.version,
+        version=pytorch_of(trees[0].request.version),
         evidence=f"{table_for(release).evidence}, CANN {cann_for(release).version}",
         chips=tuple(dict.fromkeys(chip for tree in trees for chip in tree.request.chips)),
         tool_version=__version__,
