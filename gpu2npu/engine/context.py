@@ -34,6 +34,8 @@ class ProjectContext:
     strings names, such as `device`, the names of the parameters of each definition, without `self`.
     `taken_names` are names that some file imports from another module of the project: they must go on existing; each
     by itself, and after the last name of that module.
+    `other_names` are names that files of the project give to functions and classes of rules, `from lib import norm as
+    our_norm`: each with the last names that it stands for.
     `folders` are those that files of the project put on sys.path (see python/project/search_path.py).
     `uses_device` says that the project's code may run on a device, so that it needs torch-npu beside torch.
     `has_plugin` says that torch loads torch_npu by itself, or that the migrated code imports it somewhere.
@@ -47,6 +49,7 @@ class ProjectContext:
     own_members: Mapping[str, frozenset[str]] = field(default_factory=dict)
     taken_names: frozenset[str] = frozenset()
     parameters: Mapping[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
+    other_names: Mapping[bytes, frozenset[str]] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
     uses_device: bool = True
     has_plugin: bool = True
@@ -55,6 +58,10 @@ class ProjectContext:
     def __post_init__(self) -> None:
         project = Project(self.files, self.read, self.root, TORCH, folders=self.folders)
         object.__setattr__(self, "project", project)
+
+    def has_other_name(self, source: bytes) -> bool:
+        """Return whether the bytes of a file have another name of a function or class of a rule."""
+        return bool(self.other_names) and not self.other_names.keys().isdisjoint(words(source))
 
     def has_own_class(self, path: str, member: str, read: bool, asker: str) -> bool:
         """Return whether some class of another file that is not a Module or Tensor defines a member itself."""
@@ -80,7 +87,8 @@ def scan_project(
     attributes = frozenset(match.attribute.encode() for match in matches if isinstance(match, AttributeMatch))
     leaves = frozenset(match.word.encode() for match in matches if isinstance(match, NameMatch))
     leaves |= {part.encode() for match in matches if isinstance(match, CodeMatch) for part in match.pattern.parts}
-    wanted = methods | attributes | leaves
+    callees = frozenset(leaf.encode() for match in matches for leaf in match.callee_leaves)
+    wanted = methods | attributes | leaves | callees
     spelled = {path: wanted.intersection(words(source)) for path, source in files.items()}
     return ProjectContext(
         version=version,
@@ -90,10 +98,44 @@ def scan_project(
         own_members=_own_members(methods | attributes, attributes, files, spelled),
         taken_names=_taken_names(leaves, files, spelled),
         parameters=_parameters(rulebook.roles.values(), files),
+        other_names=_other_names(callees, files, spelled),
         folders=search_folders(files),
         uses_device=may_use_device(files, root),
         has_plugin=may_have_plugin(files, version),
     )
+
+
+# What gives a name another one: `norm as our_norm`, and `our_norm = lib.norm`, of which this is the end.
+_RENAMED = rb"%b(?<!\w%b)[ \t]*(?:[ \t]as[ \t]+(\w+)|[\r\n#])"
+_ASSIGNED = re.compile(rb"(\w+)[ \t]*=[ \t]*(?:\w+\.)*")
+
+
+def _other_names(
+    leaves: Words, files: Mapping[str, bytes], spelled: Mapping[str, Words]
+) -> dict[bytes, frozenset[str]]:
+    """The names that files seem to give to what has one of the `leaves` as its last name, also one after the other."""
+    found: dict[bytes, set[bytes]] = {}
+    known: dict[bytes, set[bytes]] = {leaf: {leaf} for leaf in leaves}
+    while known:
+        renamed: dict[bytes, set[bytes]] = {}
+        for path, source in files.items():
+            for name in known.keys() & spelled[path]:
+                for new in _renamed(name, source) - leaves - found.keys():
+                    renamed.setdefault(new, set()).update(known[name])
+        found.update(renamed)
+        known = {name: set(each) for name, each in renamed.items()}
+        spelled = {path: frozenset(name for name in renamed if name in source) for path, source in files.items()}
+    return {name: frozenset(word.decode() for word in each) for name, each in found.items()}
+
+
+def _renamed(name: bytes, source: bytes) -> set[bytes]:
+    """The other names that a file gives to a name by an import or an assignment on the left margin."""
+    found: set[bytes] = set()
+    for match in _pattern(_RENAMED, name).finditer(source):
+        line = source[source.rfind(b"\n", 0, match.start()) + 1 : match.start()]
+        assigned = _ASSIGNED.fullmatch(line)
+        found.update(filter(None, (match[1], assigned[1] if assigned is not None and match[1] is None else None)))
+    return found
 
 
 # A device, or what chooses one: `Accelerator()`, `Trainer(...)`.

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpu2npu.engine.imports import imports_package
+from gpu2npu.engine.imports import imported_modules
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
@@ -39,8 +39,10 @@ class _Given:
 
 def leave_devices(names: Names, table: RuleTable, matches: Matches) -> None:
     """Drop the edits of devices that foreign packages are given, and report these places."""
-    packages = [module for module, rule in table.packages.items() if rule.then.own_devices]
-    if not any(imports_package(names.file, module.partition(".")[0]) for module in packages):
+    imported = {module.partition(".")[0] for module in imported_modules(names.file)}
+    if not any(
+        rule.then.own_devices and module.partition(".")[0] in imported for module, rule in table.packages.items()
+    ):
         return
     devices = _ForeignDevices(names, table)
     devices.collect()

@@ -27,6 +27,7 @@ from gpu2npu.engine.table import RuleTable, StringRule
 from gpu2npu.python.meaning.kinds import ANY_KIND, MODULE, OWN, ObjectKinds
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import TENSOR, UNKNOWN
+from gpu2npu.python.text.source import words
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Imported, Scope
 from gpu2npu.python.tree.syntax import Function, Import, last_name, string_value
@@ -41,9 +42,11 @@ _FLAG_HOLDERS = frozenset({"args", "opt", "opts", "options", "flags", "FLAGS", "
 def find_matches(names: Names, context: ProjectContext, table: RuleTable, skips: Skips) -> Matches:
     """Every edit and finding that the rules of the table have for a file."""
     matcher = _Matcher(names, context, table, may_rename=not skips.lines)
-    code = CodeRules(names, context, table, matcher.matches, may_import=not skips.lines)
+    spelled = frozenset(words(names.file.text.encode("utf-8", "surrogatepass")))
+    code = CodeRules(names, context, table, matcher.matches, not skips.lines, spelled)
     matcher.settled |= code.run()
-    Members(names, table, matcher.matches).run()
+    if not table.member_words.isdisjoint(spelled):
+        Members(names, table, matcher.matches).run()
     imports = CodeImports(names, context.taken_names, not skips.lines, code.spelling)
     Definitions(names, table, matcher.matches, imports).run()
     matcher.run()

@@ -26,18 +26,20 @@ from gpu2npu.records import Bounds, Edit, FileRewrite, FindingKind, Found, Migra
 from gpu2npu.rulebook.rule import Rulebook
 
 
-def has_trigger(source: bytes, rulebook: Rulebook, version: str) -> bool:
+def has_trigger(source: bytes, rulebook: Rulebook, context: ProjectContext) -> bool:
     """Return whether a file contains a text that some rule could be for; without one it stays as it is.
 
     Raises:
         ExpressionTimeError: The search for a rule's expression takes too long.
     """
-    return rule_table(rulebook, version).trigger.is_in(_without_nulls(source))
+    text = _without_nulls(source)
+    return rule_table(rulebook, context.version).trigger.is_in(text) or context.has_other_name(text)
 
 
-def may_have_trigger(source: bytes, rulebook: Rulebook, version: str) -> bool:
+def may_have_trigger(source: bytes, rulebook: Rulebook, context: ProjectContext) -> bool:
     """Return whether `has_trigger` may be true. This takes no time to speak of, whatever the rules are."""
-    return rule_table(rulebook, version).trigger.may_be_in(_without_nulls(source))
+    text = _without_nulls(source)
+    return rule_table(rulebook, context.version).trigger.may_be_in(text) or context.has_other_name(text)
 
 
 def _without_nulls(source: bytes) -> bytes:
@@ -51,7 +53,7 @@ def migrate_source(
     """Apply the rules to one file, beside what the codemods do to it.
 
     A file that cannot be migrated comes back with the reason as its failure."""
-    if rewrite is None and not has_trigger(source, rulebook, context.version):
+    if rewrite is None and not has_trigger(source, rulebook, context):
         return MigratedFile(path)
 
     def migrate() -> Migration:
@@ -63,7 +65,7 @@ def migrate_source(
 
 def migrate_text(text: str, path: str, rulebook: Rulebook, context: ProjectContext) -> Migration:
     """Apply the rules to Python that is a part of another file, as a cell of a notebook is."""
-    if not has_trigger(text.encode("utf-8", "surrogatepass"), rulebook, context.version):
+    if not has_trigger(text.encode("utf-8", "surrogatepass"), rulebook, context):
         return Migration(MigratedFile(path))
 
     def migrate() -> Migration:

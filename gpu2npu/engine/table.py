@@ -69,7 +69,9 @@ class Trigger:
         found = frozenset(spelled)
         if any(others <= found for word in self.together.keys() & found for others in self.together[word]):
             return True
-        return bool(self.beginnings) and any(word.startswith(self.beginnings) for word in found)
+        length = min(map(len, self.beginnings), default=0)
+        heads = {beginning[:length] for beginning in self.beginnings} & {word[:length] for word in found}
+        return any(word.startswith(self.beginnings) for word in found if word[:length] in heads) if heads else False
 
 
 @dataclass(frozen=True)
@@ -117,13 +119,23 @@ class RuleTable:
     decorators: dict[str, list[Rule]]
 
     @cached_property
-    def pattern_texts(self) -> frozenset[str]:
-        """Texts in small letters: what a pattern matches has one of them, in whatever letters."""
+    def code_words(self) -> frozenset[bytes]:
+        """The words of which a file with a match of a code rule has one, unless it has another name for it."""
+        return frozenset(word.encode() for word in self.codes)
+
+    @cached_property
+    def member_words(self) -> frozenset[bytes]:
+        """The words of which a file with a match of a rule for members of classes has one."""
+        return frozenset(word.encode() for word in self.members)
+
+    @cached_property
+    def pattern_text(self) -> re.Pattern[str]:
+        """Finds a text in small letters: what a pattern matches has one, in whatever letters."""
         found: set[str] = set()
         for pattern, _ in self.patterns:
             required = required_texts(pattern.text.encode())
             found.update(text.decode() for text in max(required, key=_shortest, default=frozenset({b""})))
-        return frozenset(found)
+        return re.compile(_any_of(found) if "" not in found else "")
 
     def rule_for(self, qualified: str) -> tuple[Rule, str] | None:
         """The rule for a qualified name and the part of the name it matches: users' rules first, then the longest."""
@@ -235,7 +247,7 @@ def outside(
     """
     if EVERY_RULE in skipped:
         return frozenset(rule.id for rule in rulebook.rules)
-    return skipped.union(rule.id for rule in rulebook.limited if not _is_in(rule.where, path, imported))
+    return skipped.union(*(ids for where, ids in rulebook.limited if not _is_in(where, path, imported)))
 
 
 def _is_in(where: Where, path: str, imported: frozenset[str] | None) -> bool:

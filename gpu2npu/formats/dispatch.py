@@ -42,22 +42,22 @@ _NO_PLUGIN = (
 )
 
 
-def may_concern(source: bytes, path: str, rulebook: Rulebook, version: str) -> bool:
+def may_concern(source: bytes, path: str, rulebook: Rulebook, context: ProjectContext) -> bool:
     """Return whether a file contains a word that some rule could be for; without one it stays as it is."""
     kind = kind_of(path, source[: kinds.HEAD_BYTES])
     if kind is None:
         return False
     if kind is Kind.PYTHON:
-        return may_have_trigger(source, rulebook, version)
+        return may_have_trigger(source, rulebook, context)
     if b"\0" in source[:4]:  # a wide encoding
         source = read_settings(source, path).text.encode("utf-8", "surrogatepass")
-    if kind is Kind.NOTEBOOK and may_have_trigger(source, rulebook, version):
+    if kind is Kind.NOTEBOOK and may_have_trigger(source, rulebook, context):
         return True
     if kind is Kind.REQUIREMENTS:  # short, and its names are written in many ways
         return True
     if b"torch" in source and (kind in _INSTALLING or b"install" in source):
         return True
-    knowledge = knowledge_for(rulebook, version)
+    knowledge = knowledge_for(rulebook, context.version)
     if len(source) > LARGEST:  # it is reported, at most
         return any(rule.text.encode() in source for rule in knowledge.table.strings)
     return knowledge.trigger.may_be_in(source)
@@ -88,7 +88,7 @@ def migrate_part(text: str, path: str, rulebook: Rulebook, context: ProjectConte
 def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: ProjectContext) -> Migration:
     """Apply the rules to a file that is not Python."""
     kind = kind_of(path, source[: kinds.HEAD_BYTES])
-    if kind is None or not may_concern(source, path, rulebook, context.version):
+    if kind is None or not may_concern(source, path, rulebook, context):
         return Migration(MigratedFile(path))
     file = read_settings(source, path)
     text = file.text

@@ -48,11 +48,11 @@ class EngineMigrator:
         return (
             path in self.plan.rewrites
             or path in self.plan.failures
-            or may_have_trigger(source, self.rulebook, self.context.version)
+            or may_have_trigger(source, self.rulebook, self.context)
         )
 
     def concerns_other(self, source: bytes, path: str) -> bool:
-        return may_concern(source, path, self.rulebook, self.context.version)
+        return may_concern(source, path, self.rulebook, self.context)
 
     def __call__(self, source: bytes, path: str) -> MigratedFile:
         if path in self.plan.failures:
@@ -91,7 +91,8 @@ class EngineMigrator:
             migrator = cls.of(rulebook, version, root, sources, codemods, spread)
             context, plan = migrator.context, migrator.plan
             if kept is not None and not plan.failures:  # time or memory may have run out
-                kept.put(facts, ProjectFacts(context.own_members, context.taken_names, plan, context.parameters))
+                own, taken = context.own_members, context.taken_names
+                kept.put(facts, ProjectFacts(own, taken, plan, context.parameters, context.other_names))
             return migrator
         except (RuleError, CodemodError) as error:
             raise UsageError(str(error)) from error
@@ -131,6 +132,7 @@ def _context(found: ProjectFacts, version: str, root: Path, sources: Mapping[str
         own_members=found.own_members,
         taken_names=found.taken_names,
         parameters=found.parameters,
+        other_names=found.other_names,
         folders=search_folders(sources),
         uses_device=may_use_device(sources, root),
         has_plugin=may_have_plugin(sources, version),

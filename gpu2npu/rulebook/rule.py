@@ -168,6 +168,10 @@ class Rulebook:
     roles: Mapping[str, Role]
 
     @cached_property
-    def limited(self) -> tuple[Rule, ...]:
-        """The rules that are not for every file."""
-        return tuple(rule for rule in self.rules if rule.where != Where())
+    def limited(self) -> tuple[tuple[Where, frozenset[str]], ...]:
+        """The limits of rules that are not for every file, each with the ids of the rules that have it."""
+        found: dict[Where, list[str]] = {}
+        for rule in self.rules:
+            if rule.where != Where():
+                found.setdefault(rule.where, []).append(rule.id)
+        return tuple((where, frozenset(ids)) for where, ids in found.items())

@@ -16,7 +16,7 @@ def test_line_ends_and_a_missing_last_one_survive(migrate) -> None:
 
 @pytest.mark.parametrize("path", ["a.yaml", "a.json", "a.sh", "a.toml", "Dockerfile", "a.ipynb", "a.txt"])
 def test_a_file_without_a_trigger_is_not_read(rulebook, path: str) -> None:
-    assert not may_concern(b'{"optimizer": "adam", "epochs": 3}', path, rulebook, "2.1.0")
+    assert not may_concern(b'{"optimizer": "adam", "epochs": 3}', path, rulebook, ProjectContext())
 
 
 def test_rules_for_other_files_stay_away(migrated) -> None:
@@ -75,5 +75,5 @@ def test_a_project_has_the_plugin(rulebook: Rulebook, source: bytes, version: st
 )
 def test_wide_encodings_survive(rulebook: Rulebook, encoding: str, path: str, before: str, after: str) -> None:
     source = before.encode(encoding)
-    assert may_concern(source, path, rulebook, "2.1.0")
+    assert may_concern(source, path, rulebook, ProjectContext())
     assert migrate_file(source, path, rulebook, ProjectContext()).content == after.encode(encoding)

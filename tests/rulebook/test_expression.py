@@ -154,17 +154,18 @@ def test_only_the_files_in_which_a_rule_does_not_end_fail(tmp_path: Path, short_
 
 def test_no_rule_is_executed_to_choose_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a worker's own time is limited."""
-    from gpu2npu.engine import has_trigger, may_have_trigger
+    from gpu2npu.engine import ProjectContext, has_trigger, may_have_trigger
     from gpu2npu.formats.dispatch import may_concern
 
     def fail(*_: object) -> None:
         raise AssertionError
 
+    context = ProjectContext(version=VERSIONS[0])
     source = b"x = '1.0+cu118'"  # only a pattern finds it
-    assert has_trigger(source, RULEBOOK, VERSIONS[0])
+    assert has_trigger(source, RULEBOOK, context)
     monkeypatch.setattr(Expression, "_limited", fail)
-    assert may_have_trigger(source, RULEBOOK, VERSIONS[0])
-    assert may_concern(b"image: pytorch/pytorch:2.1-cuda\n", "a.yaml", RULEBOOK, VERSIONS[0])
+    assert may_have_trigger(source, RULEBOOK, context)
+    assert may_concern(b"image: pytorch/pytorch:2.1-cuda\n", "a.yaml", RULEBOOK, context)
 
 
 def test_an_example_with_which_a_rule_does_not_end(tmp_path: Path, short_limit: None) -> None:

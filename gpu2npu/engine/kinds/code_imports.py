@@ -83,7 +83,7 @@ class CodeImports:
             self._move(key, found)
 
     def _collect_uses(self, wanted: set[str]) -> None:
-        for node, scope in self.file.uses:
+        for node, scope in self.file.uses if wanted else ():
             root = chain(node)[0] if isinstance(node, (ast.Name, ast.Attribute)) else None
             if isinstance(root, ast.Name) and root.id in wanted:
                 self.uses.setdefault(self._key(root, scope), set()).add(root)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import partial
 
 from gpu2npu.engine.context import ProjectContext
@@ -19,7 +19,7 @@ from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.concrete import comments
 from gpu2npu.python.text.offsets import holds
-from gpu2npu.python.text.source import words
+from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
 from gpu2npu.python.tree.syntax import arguments, chain, dotted_name
 from gpu2npu.records import Code, Edit, FindingKind, Found
@@ -29,20 +29,24 @@ from gpu2npu.rulebook.kinds import CodeMatch
 from gpu2npu.rulebook.rule import Addition, Rule
 from gpu2npu.rulebook.template import ARGS, Piece
 
-_SLACK = 2  # nodes above a name that the pattern does not have: an argument's keyword, for instance
-
 
 class CodeRules:
-    """Applies rules for code patterns in one file. They come before all other rules."""
+    """Applies rules for code patterns in one file, which has the words `spelled`. They come before all other rules."""
 
     def __init__(
-        self, names: Names, context: ProjectContext, table: RuleTable, matches: Matches, may_import: bool
+        self,
+        names: Names,
+        context: ProjectContext,
+        table: RuleTable,
+        matches: Matches,
+        may_import: bool,
+        spelled: Set[bytes],
     ) -> None:
         self.names = names
         self.file = names.file
         self.table = table
         self.matches = matches
-        self.spelled = _spelled(names, table)
+        self.spelled = _rules_by_word(names.file, table, context, spelled)
         self.matcher = CodeMatcher(names)
         self.taken_names = context.taken_names
         self.may_import = may_import
@@ -224,16 +228,25 @@ def _is_kept(offset: int, code: Sequence[Code]) -> bool:
     return any(not isinstance(piece, str) and piece[0] <= offset < piece[1] for piece in code)
 
 
-def _spelled(names: Names, table: RuleTable) -> dict[str, list[Rule]]:
-    """The rules for code by the last part of their first name as this file spells it: also by its own names for it."""
-    file, codes = names.file, table.codes
-    if not codes or {word.encode() for word in codes}.isdisjoint(words(file.text.encode("utf-8", "surrogatepass"))):
+def _rules_by_word(
+    file: PythonFile, table: RuleTable, context: ProjectContext, spelled: Set[bytes]
+) -> dict[str, list[Rule]]:
+    """The rules for code by the last part of their first name as a file spells it: also by its own names for it, and by
+    those that it has from other files of the project. Empty where none of these words is `spelled` in the file."""
+    codes = table.codes
+    others = {name: codes.keys() & leaves for name, leaves in context.other_names.items() if name in spelled}
+    if not others and table.code_words.isdisjoint(spelled):
         return {}
     found = {word: list(rules) for word, rules in codes.items()}
-    for scope in file.scopes.values():
-        for name, bindings in scope.bindings.items():
-            for word in {_stands_for(binding) for binding in bindings} & codes.keys() - {name}:
-                found[name] = [*found.get(name, ()), *codes[word or ""]]
+    given = [(name.decode(), word) for name, leaves in others.items() for word in leaves]
+    given += [
+        (name, word)
+        for scope in file.scopes.values()
+        for name, bindings in scope.bindings.items()
+        for word in codes.keys() & {_stands_for(binding) for binding in bindings} - {name}
+    ]
+    for name, word in dict.fromkeys(given):
+        found[name] = [*found.get(name, ()), *codes[word]]
     return found
 
 

@@ -48,8 +48,7 @@ class Literals:
 
     def patterns(self, string: StringText, raw: str) -> tuple[str, list[Rule]]:
         """The text under all rules for parts of it, and these rules; a rule that keeps it ends the search."""
-        lowered = raw.lower()
-        if not any(text in lowered for text in self.table.pattern_texts):
+        if self.table.pattern_text.search(raw.lower()) is None:
             return raw, []
         new, rules = raw, []
         for pattern, rule in self.table.patterns:

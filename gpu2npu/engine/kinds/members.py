@@ -30,8 +30,6 @@ class Members:
 
     def run(self) -> None:
         """Apply the rules to every use and definition."""
-        if not self.rules:
-            return
         for node, scope in self.file.uses:
             for part in chain(node) if isinstance(node, ast.Attribute) else ():
                 if isinstance(part, ast.Attribute) and part.attr in self.rules:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import OTHER, UNKNOWN, Own, ValueTypes
 from gpu2npu.python.tree.scopes import Assigned, Parameter, Scope
+from gpu2npu.python.tree.syntax import FUNCTIONS
 from gpu2npu.python.tree.syntax_tree import alternatives
 
 _MAX_BASES = 10
@@ -35,9 +36,11 @@ class Instances:
 
     def classes(self, node: ast.expr, scope: Scope) -> Iterator[str]:
         """The qualified names of the classes that a call, an assignment or an annotation gives."""
-        for callee in self.names.callees(node, scope):
-            if callee.rpartition(".")[2][:1].isupper():
+        for call in self.names.calls(node, scope):
+            callee = self.names.qualified(call.func, scope)
+            if callee is not None and callee.rpartition(".")[2][:1].isupper():
                 yield callee
+            yield from self._returned(call, scope)
         found = scope.lookup(node.id) if isinstance(node, ast.Name) else None
         for binding in found[1] if found is not None else ():
             if isinstance(binding, (Parameter, Assigned)) and binding.annotation is not None:
@@ -45,6 +48,17 @@ class Instances:
                     name = self.names.qualified(each, found[0] if found is not None else scope)
                     if name is not None:
                         yield name
+
+    def _returned(self, call: ast.Call, scope: Scope) -> Iterator[str]:
+        """The classes that a function of the project says it returns."""
+        found = self.names.definition(call.func, scope)
+        if found is None or not isinstance(found.bound.node, FUNCTIONS) or found.bound.node.returns is None:
+            return
+        outer = found.bound.scope.parent or found.bound.scope
+        for each in alternatives(found.bound.node.returns):
+            name = found.names.qualified(each, outer)
+            if name is not None:
+                yield name
 
 
 def derives(names: Names, cls: Scope, wanted: str, depth: int = _MAX_BASES) -> bool:

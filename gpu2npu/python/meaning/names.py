@@ -328,8 +328,12 @@ class Names(ModuleNames):
         return None
 
     def callees(self, node: ast.AST, scope: Scope) -> frozenset[str]:
-        """The functions of which an expression is the result: a call, a name or `self.x` that calls are assigned to, a
-        name that `with` gives what a call makes."""
+        """The functions of which an expression is the result."""
+        return frozenset(filter(None, (self.qualified(call.func, scope) for call in self.calls(node, scope))))
+
+    def calls(self, node: ast.AST, scope: Scope) -> list[ast.Call]:
+        """The calls of which an expression is the result: a call, those that a name or `self.x` is assigned to, and
+        those whose result `with` gives a name."""
         values: list[ast.AST | None] = [node]
         if isinstance(node, ast.Name):
             found = scope.lookup(node.id)
@@ -338,8 +342,7 @@ class Names(ModuleNames):
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
             cls = scope.enclosing_class()
             values = [each.whole for each, _ in cls.attributes.get(node.attr, ())] if cls is not None else []
-        calls = (value.func for value in values if isinstance(value, ast.Call))
-        return frozenset(filter(None, (self.qualified(function, scope) for function in calls)))
+        return [value for value in values if isinstance(value, ast.Call)]
 
     def method(self, node: ast.Attribute, scope: Scope) -> Method | None:
         """The method that `self.move`, `cls.move` or `Kit.move` names, where a class of the project defines it."""

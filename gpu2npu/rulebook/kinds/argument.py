@@ -74,6 +74,10 @@ class ArgumentMatch(Match):
         return "." in self.of
 
     @property
+    def callee_leaves(self) -> frozenset[str]:
+        return frozenset({leaf(self.of)}) if "." in self.of else frozenset()
+
+    @property
     def text(self) -> str:
         number = isinstance(self.argument, int)
         which = f"argument {self.argument} (from 0)" if number else f"argument `{self.argument}`"

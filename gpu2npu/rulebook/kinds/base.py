@@ -66,6 +66,12 @@ class Match:
         return None
 
     @property
+    def callee_leaves(self) -> frozenset[str]:
+        """The last names of functions and classes that are matched also where a file of the project has them under
+        another name from another file."""
+        return frozenset()
+
+    @property
     def only_python(self) -> bool:
         """Return whether nothing but Python code has a match."""
         return True

@@ -58,6 +58,10 @@ class CallMatch(Match):
         return self.call
 
     @property
+    def callee_leaves(self) -> frozenset[str]:
+        return frozenset() if self.call.startswith("*") else frozenset({self.index})
+
+    @property
     def text(self) -> str:
         number = f" with {self.arguments} arguments" if self.arguments is not None else ""
         number += f" without `{self.without}=`" if self.without is not None else ""

@@ -50,6 +50,10 @@ class ClassMatch(Match):
         return self.base
 
     @property
+    def callee_leaves(self) -> frozenset[str]:
+        return frozenset({self.index})
+
+    @property
     def text(self) -> str:
         return f"definitions of classes with the base `{self.base}`"
 

@@ -83,6 +83,10 @@ class CodeMatch(Match):
         return name if name is not None and "." in name else None
 
     @property
+    def callee_leaves(self) -> frozenset[str]:
+        return self.pattern.words
+
+    @property
     def text(self) -> str:
         types = ", ".join(f"`${name}` is a {kind}" for name, kind in self.types)
         return f"the code `{self.code}`" + (f" where {types}" if types else "")

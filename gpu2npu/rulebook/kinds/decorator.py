@@ -50,6 +50,10 @@ class DecoratorMatch(Match):
         return self.decorator
 
     @property
+    def callee_leaves(self) -> frozenset[str]:
+        return frozenset({self.index})
+
+    @property
     def text(self) -> str:
         return f"functions and classes with the decorator `{self.decorator}`"
 
