@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from gpu2npu.engine import ProjectContext, has_trigger, migrate_source, scan_project
 from gpu2npu.rulebook import Rulebook, load_rulebook
+from gpu2npu.rulebook.builtin import builtin_files
+from gpu2npu.rulebook.decode import decode_rule
 from gpu2npu.rulebook.kinds import (
     ClassMatch,
     CodeMatch,
@@ -28,16 +32,15 @@ _WORDS = ("name", "method", "attribute", "string", "call", "of", "module", "vari
 
 @dataclass(frozen=True)
 class RuleCost:
-    """CPU seconds of a migration on one core, `once` with `rules` rules and `twice` with twice as many."""
+    """CPU seconds of a migration on one core with `rules` rules, and with twice as many: estimates of both."""
 
     rules: int
-    once: float
-    twice: float
+    estimates: tuple[tuple[float, float], ...]
 
     @property
-    def added(self) -> float:
-        """The share of time that the second half of the rules adds."""
-        return self.twice / self.once - 1
+    def added(self) -> list[float]:
+        """The share of time that the second half of the rules adds, by each estimate; the least first."""
+        return sorted(twice / once - 1 for once, twice in self.estimates)
 
 
 def doubled(rulebook: Rulebook) -> Rulebook:
@@ -80,34 +83,46 @@ def _other(word: str) -> str:
     return f"{word[:-1]}twin*" if word.endswith("*") else f"{word}twin"
 
 
-def measure_rule_cost(tree: Path, version: str, rounds: int = 3) -> RuleCost:
-    """Migrate every Python file below `tree` with each of the two rulebooks, in turns, in memory.
+def measure_rule_cost(tree: Path, version: str, estimates: int = 3, every: int = 1) -> RuleCost:
+    """Migrate every `every`-th Python file below `tree` with each of the two rulebooks, in turns, in memory.
 
-    Of the rounds a file counts with its fastest: what else the machine does is not what rules cost. Reading the rules
-    and preparing for the project count too.
+    Each time is that of a run of its own: the rules are read, the project is prepared for, and each file is parsed, as
+    nothing is kept from the run before. An estimate takes two runs with each rulebook, in one order and in the other;
+    of the two, a file counts with its faster one: what else the machine does is not what rules cost.
     """
-    sources = {path.relative_to(tree).as_posix(): path.read_bytes() for path in sorted(tree.rglob("*.py"))}
-    reading = min(_seconds(load_rulebook) for _ in range(rounds))
+    sources = {path.relative_to(tree).as_posix(): path.read_bytes() for path in sorted(tree.rglob("*.py"))[::every]}
     rulebook = load_rulebook()
     contestants = (rulebook, doubled(rulebook))
-    contexts = []
-    total = [reading, 2 * reading]
-    for index, book in enumerate(contestants):
-        start = time.process_time()
-        contexts.append(scan_project(sources, book, version, sources.__getitem__, tree))
-        total[index] += time.process_time() - start
-    for path, source in sources.items():
-        times: tuple[list[float], list[float]] = [], []
-        for number in range(rounds):
-            for index in (0, 1) if number % 2 else (1, 0):
-                times[index].append(_seconds(_migrate, source, path, contestants[index], contexts[index]))
-        for index in (0, 1):
-            total[index] += min(times[index])
-    return RuleCost(len(rulebook.rules), total[0], total[1])
+    for book in contestants:  # what is imported and compiled once
+        _run(book, sources, version, tree)
+    found = []
+    for _ in range(estimates):
+        runs: tuple[list[list[float]], list[list[float]]] = [], []
+        for index in (0, 1, 1, 0):
+            runs[index].append(_run(contestants[index], sources, version, tree))
+        once, twice = (sum(map(min, *each)) for each in runs)
+        reading = min(_seconds(_read_rules) for _ in range(3))
+        found.append((reading + once, 2 * reading + twice))
+    return RuleCost(len(rulebook.rules), tuple(found))
+
+
+def _run(rulebook: Rulebook, sources: dict[str, bytes], version: str, tree: Path) -> list[float]:
+    """The seconds for preparing, and for each file."""
+    start = time.process_time()
+    context = scan_project(sources, rulebook, version, sources.__getitem__, tree)
+    times = [time.process_time() - start]
+    times += [_seconds(_migrate, source, path, rulebook, context) for path, source in sources.items()]
+    return times
+
+
+def _read_rules() -> None:
+    for path in builtin_files():
+        for entry in json.loads(path.read_text(encoding="utf-8"))["rules"]:
+            decode_rule(entry, builtin=True, file=path.name)
 
 
 def _migrate(source: bytes, path: str, rulebook: Rulebook, context: ProjectContext) -> None:
-    if has_trigger(source, rulebook, context.version):
+    if has_trigger(source, rulebook, context):
         migrate_source(source, path, rulebook, context)
 
 
@@ -118,7 +133,9 @@ def _seconds(function: Any, *arguments: Any) -> float:
 
 
 def format_rule_cost(cost: RuleCost) -> str:
+    once, twice = (min(each) for each in zip(*cost.estimates, strict=True))
+    low, high = cost.added[0], cost.added[-1]
     return (
-        f"twice the rules: {cost.rules} rules take {cost.once:.2f} s of CPU, {2 * cost.rules} take {cost.twice:.2f} s: "
-        f"{cost.added:+.1%}"
+        f"twice the rules: {cost.rules} rules take {once:.2f} s of CPU, {2 * cost.rules} take {twice:.2f} s: "
+        f"{median(cost.added):+.1%} (of {len(cost.added)} estimates the median; {low:+.1%} to {high:+.1%})"
     )
