@@ -26,7 +26,7 @@ _BUILT_FOR_CUDA = re.compile(
 # What is installed from a file or a repository, by the name that these have.
 _WHEEL = re.compile(r"(?:[^\s@]*/)?(?P<name>[A-Za-z0-9][\w.]*)-(?P<version>\d[\w.]*)[^/\s]*\.whl(?=$|[\s#?;])")
 _REPOSITORY = re.compile(r"git\+\S*?(?:/(?P<name>[A-Za-z0-9][\w.-]*?)(?:\.git)?/?(?:@[^\s/]*)?(?=$|[\s#?;]))")
-_CLAUSE = re.compile(r"(?P<operator>===|==|>=|<=|!=|~=|=|>|<)\s*(?P<version>[^\s,;()]+)")
+_CLAUSE = re.compile(r"(?P<operator>===|==|>=|<=|!=|~=|=|>|<|\^|~)\s*(?P<version>[^\s,;()|]+)")
 _TORCH = frozenset({"torch", "pytorch"})
 _INSTALLERS = frozenset({"install", "add", "create"})
 # Options of pip and conda that take the next word.
@@ -149,9 +149,13 @@ def _is_on_pypi(version: str) -> bool:
 
 
 def allows(specifier: str, version: str) -> bool:
-    """Return whether a version specifier (PEP 440, or conda's `=2.1`) leaves room for a release such as 2.1.0."""
+    """Return whether a version specifier (PEP 440, conda's `=2.1`, Poetry's `^2.1 || ~1.13`) leaves room for a release
+    such as 2.1.0."""
     wanted = _numbers(version)
-    return all(_allows(clause["operator"], clause["version"], wanted) for clause in _CLAUSE.finditer(specifier))
+    return any(
+        all(_allows(clause["operator"], clause["version"], wanted) for clause in _CLAUSE.finditer(alternative))
+        for alternative in specifier.split("||")
+    )
 
 
 def _allows(operator: str, written: str, wanted: tuple[int, ...]) -> bool:
@@ -166,9 +170,18 @@ def _allows(operator: str, written: str, wanted: tuple[int, ...]) -> bool:
         return padded == wanted
     if operator == "!=":
         return padded != wanted
-    if operator == "~=":
-        return padded <= wanted and wanted[: len(numbers) - 1] == numbers[:-1]
+    if operator in ("~=", "^", "~"):
+        return padded <= wanted and wanted[: (fixed := _fixed(operator, numbers))] == numbers[:fixed]
     return {">=": wanted >= padded, "<=": wanted <= padded, ">": wanted > padded, "<": wanted < padded}[operator]
+
+
+def _fixed(operator: str, numbers: tuple[int, ...]) -> int:
+    """Return how many of the first numbers of a version may not change: with `^` all up to the first that is not 0."""
+    if operator == "~=":
+        return len(numbers) - 1
+    if operator == "~":
+        return min(len(numbers), 2)
+    return next((place for place, number in enumerate(numbers, start=1) if number), len(numbers))
 
 
 def _numbers(version: str) -> tuple[int, ...]:

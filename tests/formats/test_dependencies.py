@@ -59,6 +59,7 @@ def test_torch_npu_beside_torch(migrated, path: str, before: str, after: str) ->
 @pytest.mark.parametrize(
     ("path", "text", "rules"),
     [
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = "^1.12.0"\n', {"torch-npu-requirement"}),
         (
             "environment.yml",
             "dependencies: [pytorch::pytorch=2.1, pytorch-cuda=11.8]\n",

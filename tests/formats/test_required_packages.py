@@ -30,6 +30,23 @@ def test_the_specifiers_of_conda_and_suffixes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("specifier", "lowest", "first_after"),
+    [
+        ("^1.12.0", "1.12.0", "2.0.0"),
+        ("^0.13", "0.13.0", "0.14.0"),
+        ("^0.0.3", "0.0.3", "0.0.4"),
+        ("^2", "2.0.0", "3.0.0"),
+        ("~1.12", "1.12.0", "1.13.0"),
+        ("~1.12.1", "1.12.1", "1.13.0"),
+        ("~1", "1.0.0", "2.0.0"),
+    ],
+)
+def test_the_specifiers_of_poetry(specifier: str, lowest: str, first_after: str) -> None:
+    assert allows(specifier, lowest) and not allows(specifier, first_after)
+    assert allows(f"{specifier} || ^{first_after}", first_after) and not allows(f"{specifier} || ^9.1", first_after)
+
+
+@pytest.mark.parametrize(
     ("text", "name", "specifier", "marker"),
     [
         ("torch", "torch", "", ""),

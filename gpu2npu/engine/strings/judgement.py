@@ -6,6 +6,7 @@ The judgement climbs from the string to what uses it: an argument, a comparison,
 from __future__ import annotations
 
 import ast
+import re
 
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, Place, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, SPOKEN
@@ -35,6 +36,8 @@ _FLAGS = frozenset({"add_argument", "add_option", "option"})
 _EXPORTS = frozenset({"__all__", "__slots__", "__match_args__"})  # lists of names
 # Assertions of unittest and NumPy that compare their arguments.
 _COMPARED = frozenset({"assertEqual", "assertNotEqual", "assertIs", "assertIn", "assertNotIn", "assert_equal"})
+# In names of what only NVIDIA's GPUs, or libraries for them, do.
+_FEATURE = re.compile(r"(^|_)(ipc|nvlink|nvshmem|nvtx|gds|tensorrt|trt)(_|$)", re.IGNORECASE)
 _NPU = "npu"  # a table with such a key has an entry for NPUs already
 
 
@@ -212,6 +215,8 @@ def _comparison(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> st
     assert isinstance(parent, ast.Compare)
     sides = [parent.left, *parent.comparators]
     others = [part for side in sides if side is not child for part in (side, *elements(side))]  # in (device, other)
+    if _enables_feature(parent, place):
+        return UNSURE
     return YES if any(_has_role(part, place, role) for part in others) else UNSURE
 
 
@@ -221,6 +226,18 @@ def _has_role(node: ast.AST, place: Place, role: Role) -> bool:
     if holds(node, role) or _stands_for(node, place, role):
         return True
     return _beside(place.siblings.compared(node, place.names.file), place, role) == YES
+
+
+def _enables_feature(comparison: ast.Compare, place: Place) -> bool:
+    """Return whether a comparison decides on a feature of NVIDIA's own: `use_cuda_ipc = backend == "nccl"`."""
+    child: ast.AST = comparison
+    parent = place.parent(child)
+    while isinstance(parent, (ast.BoolOp, ast.UnaryOp)):
+        child, parent = parent, place.parent(parent)
+    if isinstance(parent, ast.keyword):
+        return _FEATURE.search(parent.arg or "") is not None
+    targets = parent.targets if isinstance(parent, ast.Assign) else [getattr(parent, "target", None)]
+    return any(_FEATURE.search(last_name(target) or "") for target in targets if target is not None)
 
 
 def _stands_for(name: ast.AST, place: Place, role: Role) -> bool:

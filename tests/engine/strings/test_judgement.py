@@ -131,6 +131,8 @@ def test_what_is_no_device_stays_without_a_word(rulebook, text: str) -> None:
 
 
 DOUBTFUL = [
+    "self.use_cuda_ipc = device == 'cuda' and shared",
+    "build(enable_nvtx=not device.type == 'cuda')",
     "mode = 'cuda'",
     "run_on('cuda')",
     "results['cuda'] = 1",
