@@ -72,25 +72,16 @@ class _Matcher:
         self.calls = Calls(names, table, self.matches)
         self.packages = Packages(names, table, self.matches)
         self.literals = Literals(self.file, table, self.matches)
-        self.handlers: dict[type[ast.AST], Callable[[Any, Scope], None]] = {
-            ast.Name: self.reference,
-            ast.Attribute: self.attribute,
-            ast.Call: self.call,
-            ast.keyword: self.keyword,
-            ast.FunctionDef: self.function,
-            ast.AsyncFunctionDef: self.function,
-            ast.Import: self.import_,
-            ast.ImportFrom: self.import_,
-            ast.Constant: self.string,
-            ast.JoinedStr: self.formatted,
-        }
 
     def run(self) -> None:
-        handlers = self.handlers
+        handlers, interesting = _HANDLERS, self.renames.interesting
         for node, scope in self.file.uses:
-            handler = handlers.get(node.__class__)
+            kind = node.__class__
+            if kind is ast.Name and node.id not in interesting:  # type: ignore[attr-defined]  # as most names are not
+                continue
+            handler = handlers.get(kind)
             if handler is not None and not (self.settled and self._is_settled(node)):
-                handler(node, scope)
+                handler(self, node, scope)
 
     def _is_settled(self, node: ast.AST) -> bool:
         return node in self.settled or any(above in self.settled for above in self.file.above(node))
@@ -392,3 +383,18 @@ class _Matcher:
         if isinstance(parent, ast.keyword):
             return [self.file.bounds(parent)]
         return [text.place] if isinstance(parent, ast.Call) else []
+
+
+# Of the class, not of each object: methods in an attribute would keep a file's tree until the garbage collector runs.
+_HANDLERS: dict[type[ast.AST], Callable[[_Matcher, Any, Scope], None]] = {
+    ast.Name: _Matcher.reference,
+    ast.Attribute: _Matcher.attribute,
+    ast.Call: _Matcher.call,
+    ast.keyword: _Matcher.keyword,
+    ast.FunctionDef: _Matcher.function,
+    ast.AsyncFunctionDef: _Matcher.function,
+    ast.Import: _Matcher.import_,
+    ast.ImportFrom: _Matcher.import_,
+    ast.Constant: _Matcher.string,
+    ast.JoinedStr: _Matcher.formatted,
+}

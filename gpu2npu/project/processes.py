@@ -21,7 +21,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Generic, TypeVar
 
 from gpu2npu.deep_stack import with_deep_stack
-from gpu2npu.garbage import collect_after
+from gpu2npu.garbage import collect_after, stop_collecting
 from gpu2npu.system import ENDED_BY_TIMER, ends_after, take_ending_signals_as_usual
 
 _Task = TypeVar("_Task")
@@ -164,7 +164,7 @@ def _serve(given: Callable[[Any], Any] | None, connection: Connection) -> None:
     _is_worker = True
     # Ctrl-C goes to the whole process group; the process that asks decides what happens.
     take_ending_signals_as_usual()
-    gc.disable()
+    stop_collecting()
     gc.freeze()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError):

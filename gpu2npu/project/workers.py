@@ -1,7 +1,6 @@
 """Migrating many files at once: in processes that can be ended, or on any `concurrent.futures.Executor`.
 
-The cyclic garbage collector is off while a file is worked on and runs once every few dozen files. What the first of
-them left for the others, such as the interfaces of modules, is seldom looked at again.
+The cyclic garbage collector is off while a file is worked on and runs once every few hundred files.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import codecs
+import gc
 from collections.abc import Callable
 
 import pytest
@@ -204,3 +205,14 @@ def test_a_long_list_of_devices_takes_as_many_steps_as_short_ones(steps: Callabl
 def test_edits_in_the_heads_of_blocks(migrate, head: str) -> None:
     for before, after in (("x.cuda()", "x.npu()"), ("torch.device('cuda')", "torch.device('npu')")):
         assert migrate(f"{head.format(before)}\n    pass\n") == f"{head.format(after)}\n    pass\n"
+
+
+def test_the_tree_of_a_migrated_file_is_freed_without_the_garbage_collector() -> None:
+    run(b"import torch\n")  # what is loaded once
+    gc.collect()
+    gc.disable()
+    try:
+        run(b"import torch\nfrom torch import cuda\n" + b"x = [y.cuda() for y in range(cuda.device_count())]\n" * 1000)
+        assert gc.collect() < 1000  # of some 15,000 nodes
+    finally:
+        gc.enable()

@@ -86,8 +86,9 @@ def test_the_garbage_collector_is_left_as_it_was(enabled: bool) -> None:
     was_enabled = gc.isenabled()
     try:
         (gc.enable if enabled else gc.disable)()
+        thresholds = gc.get_threshold()
         list(migrate_files(upper, SOURCES, 1))
-        assert gc.isenabled() is enabled
+        assert (gc.isenabled(), gc.get_threshold()) == (enabled, thresholds)
     finally:
         (gc.enable if was_enabled else gc.disable)()
 

@@ -23,15 +23,14 @@ class LocalNames:
         self, names: Names, target: Callable[[str], str | None], taken_names: frozenset[str], may_rename: bool
     ) -> None:
         self.names = names
-        self.target = target
         self.taken_names = taken_names
         self.renamed: dict[tuple[Scope | None, str], str] = {}
         self.moved: set[tuple[Scope | None, str]] = set()
         self.kept: set[tuple[Scope | None, str]] = set()
         if may_rename:  # not where comments keep some lines as they are, which may use the old name
-            self._plan()
+            self._plan(target)
 
-    def _plan(self) -> None:
+    def _plan(self, target: Callable[[str], str | None]) -> None:
         for statement, scope in self.names.file.imports:
             if not isinstance(statement, ast.ImportFrom):
                 continue
@@ -41,18 +40,18 @@ class LocalNames:
                 binding = bindings[0] if bindings else None
                 if not isinstance(binding, Imported) or binding.statement is not statement:
                     continue
-                target = self.target(binding.qualified)
-                if target is None or leaf(target) == name or self._stays_whole(statement):
+                new = target(binding.qualified)
+                if new is None or leaf(new) == name or self._stays_whole(statement, target):
                     continue
                 is_public = self._is_public(name, scope)
-                if may_rename_local(binding, leaf(target), scope.owner(name), self.names.file, is_public):
-                    self.renamed[scope.owner(name), name] = leaf(target)
+                if may_rename_local(binding, leaf(new), scope.owner(name), self.names.file, is_public):
+                    self.renamed[scope.owner(name), name] = leaf(new)
 
-    def _stays_whole(self, statement: ast.ImportFrom) -> bool:
+    def _stays_whole(self, statement: ast.ImportFrom, target: Callable[[str], str | None]) -> bool:
         """Return whether the statement would have to be split, and is not because of a comment in it."""
         if "#" not in self.names.file.code(statement):
             return False
-        return len({parent(self.target(name) or name) for _, name in imported_names(statement)}) > 1
+        return len({parent(target(name) or name) for _, name in imported_names(statement)}) > 1
 
     def _is_public(self, name: str, scope: Scope) -> bool:
         """Return whether another file may take the name from this one."""
