@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpu2npu.engine.imports import imported_modules
+from gpu2npu.engine.imports import imported_packages
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
@@ -39,10 +39,8 @@ class _Given:
 
 def leave_devices(names: Names, table: RuleTable, matches: Matches) -> None:
     """Drop the edits of devices that foreign packages are given, and report these places."""
-    imported = {module.partition(".")[0] for module in imported_modules(names.file)}
-    if not any(
-        rule.then.own_devices and module.partition(".")[0] in imported for module, rule in table.packages.items()
-    ):
+    packages = (module.partition(".")[0] for module, rule in table.packages.items() if rule.then.own_devices)
+    if imported_packages(names.file).isdisjoint(packages):
         return
     devices = _ForeignDevices(names, table)
     devices.collect()
@@ -81,6 +79,10 @@ class _ForeignDevices:
         self.places: list[tuple[Bounds, Rule]] = []
         self.shared: list[_Given] = []
         self.given: dict[ast.expr, tuple[Scope, Rule]] = {}  # names and attributes in what is given
+        self.read: dict[str, list[ast.Name | ast.Attribute]] = {}  # all that are read, by their last names
+        for node in self.file.parents:
+            if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+                self.read.setdefault(last_name(node) or "", []).append(node)
 
     def collect(self) -> None:
         """Find the places, and among what they name the devices that nothing else uses."""
@@ -156,18 +158,14 @@ class _ForeignDevices:
         return all(each in self.given for each in self._reads(node))
 
     def _reads(self, node: ast.expr) -> Iterator[ast.expr]:
-        scope = self.given[node][0]
+        scope, alike = self.given[node][0], self.read[last_name(node) or ""]
         if isinstance(node, ast.Attribute):
-            yield from (
-                each
-                for each in self.file.parents
-                if isinstance(each, ast.Attribute) and each.attr == node.attr and isinstance(each.ctx, ast.Load)
-            )
+            yield from (each for each in alike if isinstance(each, ast.Attribute))
             return
         assert isinstance(node, ast.Name)
         found = scope.lookup(node.id)
-        for each in self.file.parents:
-            if isinstance(each, ast.Name) and each.id == node.id and isinstance(each.ctx, ast.Load):
+        for each in alike:
+            if isinstance(each, ast.Name):
                 other = self.file.scope_of(each).lookup(each.id)
                 if found is not None and other is not None and other[0] is found[0]:
                     yield each

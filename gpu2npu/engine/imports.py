@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu2npu.engine.matches import ImportSite
+from gpu2npu.python.project.interface import Interface
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Imported, Scope
-from gpu2npu.python.tree.syntax import elements, imported_names, string_value
+from gpu2npu.python.tree.syntax import elements, string_value
 
 
 @dataclass(frozen=True)
@@ -67,16 +68,20 @@ def split_from_import(module: str, renamed: Sequence[Renamed], keep: Mapping[ast
     return "\n".join(f"{heads[home]} {', '.join(names)}" for home, names in groups.items())
 
 
-def imported_modules(file: PythonFile) -> frozenset[str]:
-    """The modules the file may load: of `from a import b`, both `a` and `a.b`."""
+def imported_modules(interface: Interface) -> frozenset[str]:
+    """The modules that a file may load by absolute imports: of `from a import b`, both `a` and `a.b`."""
+    return frozenset(module for module in interface.imports if not module.startswith("."))
+
+
+def imported_packages(file: PythonFile) -> frozenset[str]:
+    """The first parts of the modules that a file loads by absolute imports, anywhere in it."""
     modules: set[str] = set()
     for statement, _ in file.imports:
         if isinstance(statement, ast.Import):
             modules.update(alias.name for alias in statement.names)
         elif not statement.level:
             modules.add(statement.module or "")
-            modules.update(qualified for _, qualified in imported_names(statement))
-    return frozenset(modules)
+    return frozenset(module.partition(".")[0] for module in modules)
 
 
 def import_of(package: str, wanted: str | None) -> str:
@@ -86,7 +91,7 @@ def import_of(package: str, wanted: str | None) -> str:
 
 def imports_package(file: PythonFile, package: str) -> bool:
     """Return whether the file imports `package`, or something of it, anywhere already: enough to have it loaded."""
-    return any(module.partition(".")[0] == package for module in imported_modules(file))
+    return package in imported_packages(file)
 
 
 def binds_module(file: PythonFile, module: str) -> bool:

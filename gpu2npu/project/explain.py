@@ -124,7 +124,7 @@ class _Reasons:
                 imported = None
             else:
                 self.sites = sites_on_line(self.names.file, line)
-                imported = imported_modules(self.names.file)
+                imported = imported_modules(self.names.interface)
         self.outside = outside(rulebook, path, frozenset(), imported)
 
     def reason(self, rule: Rule) -> str | None:
