@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice, takewhile
 
 from gpu2npu.engine.foreign_devices import foreign_rule
 from gpu2npu.engine.kinds.packages import is_compiled
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
@@ -57,23 +60,27 @@ class CudaBranches:
     named: tuple[tuple[Bounds, Bounds], ...] = ()
 
 
-def cuda_branches(names: Names, table: RuleTable) -> CudaBranches:
-    """Find the conditions of a file that ask for CUDA, and guard only what is CUDA's own."""
-    file = names.file
+def cuda_branches(names: Names, table: RuleTable, places: Iterable[Bounds]) -> CudaBranches:
+    """Find the conditions of a file that ask for CUDA, and guard only what is CUDA's own: of those that hold some of
+    `places`."""
+    file, asked = names.file, sorted(places)
     if not any(word in file.text for word in _ASKED_WORDS) or _ASKED.search(file.text) is None:
         return CudaBranches()
     found: list[Bounds] = []
     named: dict[tuple[Scope, str], list[ast.If | ast.IfExp]] = {}
     own = _CudaCode(names, table)
     for node in file.parents:
-        if isinstance(node, (ast.If, ast.IfExp)) and own.is_for_cuda(node):
+        if isinstance(node, (ast.If, ast.IfExp)):
             flag = own.flag(_without_not(node.test))
+            place = file.bounds(node.test if flag is None else _value(flag[0], flag[1].id))
+            if not _holds_some(place, asked) or not own.is_for_cuda(node):
+                continue
             if flag is None:
-                found.append(file.bounds(node.test))
+                found.append(place)
             else:
                 named.setdefault((flag[0], flag[1].id), []).append(node)
-        elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) and _asks_for_vendor(node):
-            found.append(file.bounds(node))
+        elif isinstance(node, ast.BoolOp) and _holds_some(place := file.bounds(node), asked) and _asks_for_vendor(node):
+            found.append(place)
     woken: list[tuple[Bounds, Bounds]] = []
     for (home, name), guards in named.items():
         value = file.bounds(_value(home, name))
@@ -95,6 +102,12 @@ def _value(home: Scope, name: str) -> ast.expr:
     return binding.whole
 
 
+def _holds_some(condition: Bounds, places: Sequence[Bounds]) -> bool:
+    """Return whether one of some places, in their order, lies within a condition."""
+    behind = islice(places, bisect_left(places, (condition[0], 0)), None)
+    return any(holds(condition, place) for place in takewhile(lambda place: place[0] <= condition[1], behind))
+
+
 def asks_for_device(place: Bounds, file: PythonFile) -> bool:
     """Return whether a place in a condition asks for the device of a tensor: `x.is_cuda`, `x.device.type == "cuda"`."""
     return _DEVICE.search(file.text, *place) is not None
@@ -102,6 +115,8 @@ def asks_for_device(place: Bounds, file: PythonFile) -> bool:
 
 def _asks_for_vendor(test: ast.BoolOp) -> bool:
     """`torch.cuda.is_available() and torch.version.hip is None`, but not `... and (torch.version.hip or big_card)`"""
+    if not isinstance(test.op, ast.And):
+        return False
     sure = [value for value in test.values if not isinstance(value, ast.BoolOp)]  # the others are alternatives
     asked = [value for value in sure if not isinstance(value, ast.UnaryOp)]
     return any(dotted_name(part) in _VENDOR for part in walk(*sure)) or any(

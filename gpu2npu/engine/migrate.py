@@ -116,7 +116,7 @@ def _migrate(names: Names, rulebook: Rulebook, context: ProjectContext, rewrite:
 def _leave_other_branches(matches: Matches, names: Names, table: RuleTable) -> None:
     """Drop what is in code that runs on no NPU, but not the new names of what the file imports."""
     file = names.file
-    cuda = cuda_branches(names, table)
+    cuda = cuda_branches(names, table, [item.place for item in _asked(matches)])
     places = [*other_branches(file), *cuda.conditions]
     matches.found += [each for test, value in cuda.named for each in _woken(test, value, matches, file)]
 
@@ -141,15 +141,19 @@ def _woken(test: Bounds, value: Bounds, matches: Matches, file: PythonFile) -> l
     return [Found(test, rule, FindingKind.REVIEW, text, NAMED, Severity.CHANGE) for rule in rules[:1]]
 
 
+def _asked(matches: Matches) -> list[Edit | Found]:
+    """What rules would change or report."""
+    return [*matches.edits, *matches.found, *(question.edit for question in matches.questions)]
+
+
 def _kept_condition(condition: Bounds, matches: Matches, file: PythonFile) -> list[Found]:
     """The finding of the first rule that would have changed or reported something in a condition that stays."""
-    asked: list[Edit | Found] = [*matches.edits, *matches.found, *(question.edit for question in matches.questions)]
-    within = sorted((item.place, item.rule) for item in asked if holds(condition, item.place))
+    within = sorted((item.place, item.rule) for item in _asked(matches) if holds(condition, item.place))
     if not within:
         return []
     _, rule = within[0]
     # Tensors on an NPU come to a condition on a device, and take its other branch; one on CUDA itself is about a build.
-    is_met = any(asks_for_device(item.place, file) for item in asked if holds(condition, item.place))
+    is_met = any(asks_for_device(place, file) for place, _ in within)
     message, severity = (KERNELS, Severity.CHANGE) if is_met else (KEPT, Severity.NOTE)
     return [Found(condition, rule, FindingKind.REVIEW, file.text[slice(*condition)], message, severity)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import partial
 
 from gpu2npu.engine.context import ProjectContext
@@ -57,18 +57,22 @@ class CodeRules:
         settled: set[ast.AST] = set()
         if not self.spelled:
             return settled
-        elsewhere = [*other_branches(self.file), *cuda_branches(self.names, self.table).conditions]
-        found: list[tuple[Rule, Matched]] = []
-        roots: set[ast.AST] = set()
+        met: dict[ast.AST, tuple[Rule, Matched]] = {}
         for node, scope in self.file.uses:
             for rule, matched in self._at(node, scope) if isinstance(node, (ast.Name, ast.Attribute)) else ():
-                root = matched.node
-                if root not in roots and not any(holds(place, self.file.bounds(root)) for place in elsewhere):
-                    roots.add(root)
-                    found.append((rule, matched))
+                met.setdefault(matched.node, (rule, matched))
+        found = self._where_npu_runs(met)
         settled.update(name for _, matched in found for name in matched.names)
         self._apply([(rule, matched) for rule, matched in found if not rule.then.keep])
         return settled
+
+    def _where_npu_runs(self, met: Mapping[ast.AST, tuple[Rule, Matched]]) -> list[tuple[Rule, Matched]]:
+        """The matches but for those in code that runs on no NPU; `met` has them by what they match."""
+        if not met:
+            return []
+        places = {root: self.file.bounds(root) for root in met}
+        elsewhere = [*other_branches(self.file), *cuda_branches(self.names, self.table, places.values()).conditions]
+        return [found for root, found in met.items() if not any(holds(outer, places[root]) for outer in elsewhere)]
 
     # Matching
 
