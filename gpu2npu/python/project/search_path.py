@@ -6,7 +6,9 @@ import ast
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 
+from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.syntax import dotted_name, last_name, string_value
 
 _WORD = b"sys.path"
@@ -19,15 +21,19 @@ _DEPTH = 8
 
 def search_folders(sources: Mapping[str, bytes]) -> tuple[str, ...]:
     """The folders, relative to the project, that its files put on sys.path, as far as the text says which."""
-    found: set[str] = set()
-    for path, source in sources.items():
-        if _WORD in source and _ADDS.search(source):
-            try:
-                tree = ast.parse(source)
-            except (SyntaxError, ValueError, RecursionError):
-                continue
-            found.update(_Folders(path, tree).added())
-    return tuple(sorted(found))
+    found = (_added_folders(path, source) for path, source in sources.items() if _WORD in source)
+    return tuple(sorted(frozenset().union(*found)))
+
+
+@lru_cache(maxsize=2_000)  # asked of a project, then of its parts
+def _added_folders(path: str, source: bytes) -> frozenset[str]:
+    if _ADDS.search(source) is None:
+        return frozenset()
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return frozenset()
+    return frozenset(_Folders(path, tree).added())
 
 
 class _Folders:
@@ -35,7 +41,7 @@ class _Folders:
 
     def __init__(self, path: str, tree: ast.Module) -> None:
         self.path = path
-        self.nodes = list(ast.walk(tree))
+        self.nodes = list(walk(tree))
         self.values: dict[str, list[ast.expr]] = {}
         for node in self.nodes:
             if isinstance(node, ast.Assign):
