@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 
 from gpu2npu.project.analysing_migrator import AnalysingMigrator
@@ -41,7 +41,7 @@ class TracedMigrator:
         file = self.migrator(source, path)
         if not self._graphs:
             project = self.engine.context.project
-            self._graphs.append(Dependencies(sorted(project.files), (project.consulted,)))
+            self._graphs.append(Dependencies(sorted(project.files), (project.consulted,), project.grown))
         record = {field.name: getattr(file, field.name) for field in fields(MigratedFile)}
         return TracedFile(**record, depends=self._graphs[0].of(path))
 
@@ -50,11 +50,18 @@ class Dependencies:
     """The files that each file leads to, by the graphs of who asked about whom, which grow as files are looked at.
 
     Sets of files are bits, in the order of `paths`. What a file leads to is kept until an edge leads out of it: most
-    files of a project lead to each other, and their new edges stay among them.
+    files of a project lead to each other, and their new edges stay among them. `grown` gives the files whose edges may
+    have grown since it was asked last; without it, all edges are looked at.
     """
 
-    def __init__(self, paths: Sequence[str], edges: Sequence[Mapping[str, Set[str]]]) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str],
+        edges: Sequence[Mapping[str, Set[str]]],
+        grown: Callable[[], Iterable[str]] | None = None,
+    ) -> None:
         self._edges = edges
+        self._grown = grown
         self._bits = {path: 1 << place for place, path in enumerate(paths)}  # and of what asks without being asked
         self._numbers: list[dict[str, int]] = [{} for _ in edges]  # of the edges of each file when last looked at
         self._direct: dict[int, int] = {}  # what the file of a bit asked about
@@ -81,9 +88,11 @@ class Dependencies:
 
     def _look_again(self) -> None:
         """Take up new edges, and forget what was found and does not hold what they lead to."""
+        grown = self._grown() if self._grown is not None else None
         for graph, numbers in zip(self._edges, self._numbers, strict=True):
-            for path, others in graph.items():
-                if numbers.get(path) == len(others):
+            for path in graph if grown is None else grown:
+                others = graph.get(path, frozenset())
+                if numbers.get(path, 0) == len(others):
                     continue
                 numbers[path] = len(others)
                 bit, direct = self._bit(path), self._bits_of(others)

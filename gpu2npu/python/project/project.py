@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -58,7 +58,9 @@ class Project:
         self._parts = {part for path in files for part in path.removesuffix(".py").split("/")}
         if root is not None and "__init__.py" in files:
             self._parts.update(root.parts)
+        self._at = _by_stem(files)
         self.consulted: dict[str, set[str]] = {}
+        self._grown: set[str] = set()
         self._names: OrderedDict[str, Names | None] = OrderedDict()
         self._size = 0  # characters of the files in it
         self._held: dict[str, Names | None] = {}
@@ -78,7 +80,15 @@ class Project:
 
     def consult(self, asker: str, path: str) -> None:
         """Note that an answer about the file `asker` may depend on the file at `path`, or on EVERY_FILE."""
-        self.consulted.setdefault(asker, set()).add(path)
+        others = self.consulted.setdefault(asker, set())
+        if path not in others:
+            others.add(path)
+            self._grown.add(asker)
+
+    def grown(self) -> set[str]:
+        """The files for which `consulted` has grown since this was asked last."""
+        found, self._grown = self._grown, set()
+        return found
 
     def once(self, question: tuple[object, ...], ask: Callable[[], _Answer]) -> _Answer | None:
         """The answer to a question that leads to others, perhaps in a circle: a module that imports from one that
@@ -132,8 +142,8 @@ class Project:
             return None
         key = module, importer.rpartition("/")[0]
         if key not in self._paths:
-            candidates = (*_candidates(module, importer), *self._in_root(module), *self._in_folders(module))
-            self._paths[key] = tuple(path for path in candidates if path in self.files)
+            stems = (*_stems(module, importer), *self._in_root(module), *self._in_folders(module))
+            self._paths[key] = tuple(path for stem in stems for path in self._at.get(stem, ()))
         found = self._paths[key]
         return next((path for path in found if not self._is_hidden(path, module, importer)), None) if found else None
 
@@ -152,23 +162,20 @@ class Project:
         return interface is not None and any(name.startswith(own) for name in interface.imports)
 
     def _in_root(self, module: str) -> list[str]:
-        """The paths that an absolute `module` may have where the root is itself a package: `a/b.py` of `lib.a.b` in the
+        """The stems that an absolute `module` may have where the root is itself a package: `a/b` of `lib.a.b` in the
         folder `lib`."""
         if self.root is None or "__init__.py" not in self.files:
             return []
         parts = module.split(".")
         above = self.root.parts
-        inner = [
-            "/".join(parts[depth:]) for depth in range(1, len(parts) + 1) if tuple(parts[:depth]) == above[-depth:]
-        ]
-        return [path for stem in inner for path in (f"{stem}.py", f"{stem}/__init__.py".lstrip("/"))]
+        depths = range(1, len(parts) + 1)
+        return ["/".join(parts[depth:]) for depth in depths if tuple(parts[:depth]) == above[-depth:]]
 
     def _in_folders(self, module: str) -> list[str]:
-        """The paths that an absolute `module` may have in the folders that are put on sys.path."""
+        """The stems that an absolute `module` may have in the folders that are put on sys.path."""
         if module.startswith("."):
             return []
-        stems = [f"{folder}/{module.replace('.', '/')}" for folder in self.folders]
-        return [path for stem in stems for path in (f"{stem}.py", f"{stem}/__init__.py")]
+        return [f"{folder}/{module.replace('.', '/')}" for folder in self.folders]
 
     def names(self, path: str, asker: str | None = None) -> Names | None:
         """Return what the names of another file mean; None where it cannot be read or parsed."""
@@ -338,8 +345,19 @@ def _listed_names(source: bytes, path: str) -> frozenset[str] | None:
         return None
 
 
-def _candidates(module: str, importer: str) -> list[str]:
-    """The paths that `module` may have in `importer`, the likeliest first."""
+def _by_stem(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The files by what a module's name becomes in a path: `a/b` of `a/b.py`, then of `a/b/__init__.py`."""
+    modules = [path for path in files if path.endswith(".py")]
+    found = {path.removesuffix(".py"): (path,) for path in modules}
+    for path in modules:
+        folder, _, name = path.rpartition("/")
+        if name == "__init__.py":
+            found[folder] = (*found.get(folder, ()), path)
+    return found
+
+
+def _stems(module: str, importer: str) -> list[str]:
+    """The stems of the paths that `module` may have in `importer`, the likeliest first."""
     stripped = module.lstrip(".")
     parts = stripped.split(".") if stripped else []
     level = len(module) - len(stripped)
@@ -350,5 +368,4 @@ def _candidates(module: str, importer: str) -> list[str]:
         # An absolute import starts at the root, at a folder on the way to the importer (scripts put their own folder
         # on sys.path), or at a conventional source folder.
         bases = [package[:depth] for depth in range(len(package), -1, -1)] + [["src"]]
-    stems = ["/".join((*base, *parts)) for base in bases]
-    return [path for stem in stems for path in (f"{stem}.py", f"{stem}/__init__.py".lstrip("/"))]
+    return ["/".join((*base, *parts)) for base in bases]

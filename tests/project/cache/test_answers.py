@@ -16,7 +16,7 @@ from gpu2npu.project.cache.traced import Dependencies
 from gpu2npu.project.check import tree_answers
 from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.check.session import check_project
-from gpu2npu.python.project.project import EVERY_FILE
+from gpu2npu.python.project.project import EVERY_FILE, Project
 from gpu2npu.report.check.result import CheckResult
 
 # Files whose answers depend on one another: what `cuda` and `Kit` mean in main.py stands elsewhere.
@@ -262,11 +262,13 @@ def test_what_a_file_leads_to_grows() -> None:
 )
 def test_what_a_file_leads_to_is_the_same_however_the_graph_grew(steps: list[tuple[int, str, int]]) -> None:
     paths = list("abcdef")
-    graph: dict[str, set[str]] = {}
-    dependencies = Dependencies(paths, [graph])
+    project = Project()
+    graph = project.consulted
+    dependencies, by_growth = Dependencies(paths, [graph]), Dependencies(paths, [graph], project.grown)
     for asker, asked, path in steps:
-        graph.setdefault(paths[asker], set()).add(asked)
-        assert dependencies.of(paths[path]) == Dependencies(paths, [graph]).of(paths[path])
+        project.consult(paths[asker], asked)
+        expected = Dependencies(paths, [graph]).of(paths[path])
+        assert (dependencies.of(paths[path]), by_growth.of(paths[path])) == (expected, expected)
 
 
 def test_what_leads_to_other_files_need_be_no_file_of_python() -> None:
