@@ -348,7 +348,7 @@ def _listed_names(source: bytes, path: str) -> frozenset[str] | None:
 def _by_stem(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """The files by what a module's name becomes in a path: `a/b` of `a/b.py`, then of `a/b/__init__.py`."""
     modules = [path for path in files if path.endswith(".py")]
-    found = {path.removesuffix(".py"): (path,) for path in modules}
+    found: dict[str, tuple[str, ...]] = {path.removesuffix(".py"): (path,) for path in modules}
     for path in modules:
         folder, _, name = path.rpartition("/")
         if name == "__init__.py":
