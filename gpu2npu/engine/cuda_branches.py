@@ -43,6 +43,8 @@ _TEXT = re.compile(r".*\.cuh?|.*_(cuda|gpu)\.(c|cc|cpp|h|hpp)|(WITH|USE)_CUDA|-?
 _FOREIGN = re.compile(r"gpu|cuda|cupy|nvml", re.IGNORECASE)
 _LIBRARY = re.compile(r"(^|_)(cupy|pycuda|pynvml|nvml|nvcc|tensorrt)(_|$)", re.IGNORECASE)
 _LOADERS = frozenset({"torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline"})
+# Modules of these names, imported by themselves, may be extensions that the project builds; `torch` and `time` are not.
+_EXTENSION = re.compile(r"(^|_)(c|ext|extensions?|ops?|kernels?|backend)(_|$)", re.IGNORECASE)
 _COMPILED = re.compile(r"_cuda$")  # modules of this name are compiled, unless the project has them in Python
 _VENDOR = frozenset({"torch.version.cuda", "torch.version.hip"})
 _TORCH = re.compile(r"torch(\.|$)")
@@ -256,6 +258,8 @@ def _is_compiled(binding: Binding, names: Names) -> bool:
         return names.project.module_path(binding.qualified, names.path) is None
     name = binding.qualified.rpartition(".")[2]
     package = binding.qualified.removesuffix(name)
+    if not package and not (_EXTENSION.search(name) or _NAME.search(name)):
+        return False
     return is_compiled(names, package.removesuffix(".") if package.strip(".") else package, name)
 
 

@@ -11,6 +11,7 @@ from gpu2npu.engine.byte_pattern import BytePattern, any_may_be_in, unanchored
 from gpu2npu.engine.strings.words import is_word
 from gpu2npu.engine.table import RuleTable, StringRule, rule_table
 from gpu2npu.formats.marks import Mark, applied, edit, reported, review
+from gpu2npu.records import FindingKind, Found, Severity
 from gpu2npu.rulebook.expression import Expression
 from gpu2npu.rulebook.kinds import ArgumentMatch, ImportMatch, SettingMatch
 from gpu2npu.rulebook.rule import Rule, Rulebook
@@ -88,7 +89,7 @@ class Knowledge:
         end = start + len(name)
         if rule.then.rename in self.taken:
             message = f"This file knows {rule.then.rename} already; left as it is."
-            return [review(rule, start, end, name, message)]
+            return [Found((start, end), rule.id, FindingKind.REVIEW, name, message, Severity.NOTE)]
         if not rule.then.values:
             return applied(rule, start, end, name)
         new = dict(rule.then.values).get(given.text) if given is not None else None

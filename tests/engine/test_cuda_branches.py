@@ -113,6 +113,20 @@ def test_a_function_in_python_is_no_kernel(project):
     assert b"if x.is_npu:" in migrated.content
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f(x):\n    if x.is_cuda:\n        d = torch.device('cpu', x.get_device())\n",
+        "def f(x):\n    if x.device.type == 'cuda':\n        torch.set_float32_matmul_precision('high')\n",
+        "def f(x):\n    if x.is_cuda and slow:\n        start = time.time()\n",
+    ],
+)
+def test_a_function_of_torch_is_no_kernel(project, code):
+    migrated = project({"a.py": f"import time\nimport torch\n{code}", "b.py": ""})["a.py"]
+    assert migrated.content is not None and (b"is_npu" in migrated.content or b"== 'npu'" in migrated.content)
+    assert not [each for each in migrated.findings if "kernels for CUDA" in each.message]
+
+
 def test_an_object_of_a_module_in_python_is_no_compiled_one(project):
     code = "import torch\nfrom .tools import kit\ndef f(x):\n    if x.is_cuda:\n        return kit.forward(x)\n"
     migrated = project({"pkg/__init__.py": "", "pkg/tools.py": "kit = make()\n", "pkg/a.py": code})["pkg/a.py"]

@@ -212,3 +212,30 @@ def test_functions_of_the_projects_modules_keep_their_names(project) -> None:
         "app/train.py": "from app import tools\nbatch = tools.cuda(batch)\n",
     }
     assert all(result.content is None and not result.findings for result in project(files).values())
+
+
+GUARDED = {
+    "a condition": "def f(t):\n    if isinstance(t, torch.Tensor) and ok:\n        t = t.cuda()",
+    "an earlier part of a condition": "def f(t):\n    return isinstance(t, (torch.Tensor, nn.Module)) and t.cuda()",
+    "an attribute": "def f(b):\n    return b.x.cuda() if isinstance(b.x, torch.Tensor) else b",
+}
+
+
+@pytest.mark.parametrize("use", GUARDED.values(), ids=GUARDED)
+def test_what_is_asked_to_be_a_tensor_is_one(project, use: str) -> None:
+    migrated = project({"a.py": f"import torch\nfrom torch import nn\n{KIT}{use}\n"})["a.py"]
+    assert b".npu()" in migrated.content and not migrated.findings
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "def f(t, u):\n    if isinstance(t, torch.Tensor):\n        u.cuda()",
+        "def f(t):\n    if isinstance(t, torch.Tensor) or ok:\n        t.cuda()",
+        "def f(t):\n    if isinstance(t, torch.Tensor):\n        pass\n    else:\n        t.cuda()",
+        "def f(t):\n    if isinstance(t, (torch.Tensor, Kit)):\n        t.cuda()",
+    ],
+)
+def test_what_may_be_something_else_is_reported(project, use: str) -> None:
+    migrated = project({"a.py": f"import torch\nfrom torch import nn\n{KIT}{use}\n"})["a.py"]
+    assert [finding.rule for finding in migrated.findings] == ["cuda-method"]

@@ -140,8 +140,7 @@ class Literals:
             return False
         if re.search(rf"\b{renamed}\b", self.file.text) is not None:
             message = f"This file knows {renamed} already; left as it is."
-            kind, severity = FindingKind.REVIEW, Severity.ENVIRONMENT
-            self.matches.found.append(Found(place, rule.id, kind, name, message, severity))
+            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message, Severity.NOTE))
             return False
         if value is not None and given is not None and value != given.raw:
             self.matches.edits.append(Edit(given.place, given.quoted(value), rule.id, rule.why))

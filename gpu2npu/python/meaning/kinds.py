@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 
+from gpu2npu.python.meaning.guards import guarded_classes
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import TENSOR as TENSOR
 from gpu2npu.python.meaning.types import TENSORS, Own, Types, ValueTypes
@@ -34,6 +35,9 @@ class ObjectKinds:
 
     def of(self, node: ast.AST, scope: Scope, member: str) -> Kinds:
         """Every kind the expression may be; {"unknown"} when nothing tells."""
+        guarded = frozenset(map(self._of_library, guarded_classes(node, self.names)))
+        if guarded and UNKNOWN not in guarded:
+            return guarded
         types = self.types.of(node, scope)
         if _is_super(node):
             # The override itself is the project's; what super() reaches is the base's.
