@@ -39,6 +39,7 @@ class ProjectContext:
     `folders` are those that files of the project put on sys.path (see python/project/search_path.py).
     `uses_device` says that the project's code may run on a device, so that it needs torch-npu beside torch.
     `has_plugin` says that torch loads torch_npu by itself, or that the migrated code imports it somewhere.
+    `imported` are those modules that rules ask of a project and that some file imports; None where no file is known.
     `project` is the model of these files in this process.
     """
 
@@ -53,6 +54,7 @@ class ProjectContext:
     folders: tuple[str, ...] = ()
     uses_device: bool = True
     has_plugin: bool = True
+    imported: frozenset[str] | None = None
     project: Project = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -102,6 +104,7 @@ def scan_project(
         folders=search_folders(files),
         uses_device=may_use_device(files, root),
         has_plugin=may_have_plugin(files, version),
+        imported=asked_imports(rulebook, files),
     )
 
 
@@ -159,11 +162,24 @@ def may_have_plugin(files: Mapping[str, bytes], version: str) -> bool:
     return autoloads(version) or not files or any(_CARD.search(source) for source in files.values())
 
 
+def asked_imports(rulebook: Rulebook, files: Mapping[str, bytes]) -> frozenset[str] | None:
+    """Return the modules that rules ask of a project and that some Python file imports; None without files."""
+    modules = {module for rule in rulebook.rules for module in rule.where.project}
+    patterns = {module: _pattern(_IMPORT, re.escape(module).encode()) for module in modules}
+    found = {
+        module
+        for module, pattern in patterns.items()
+        if any(module.encode() in source and pattern.search(source) is not None for source in files.values())
+    }
+    return frozenset(found) if files else None
+
+
 # What defines a member: a method, an attribute of `self`, a field of a class such as a dataclass. Classes within others
 # are not worth a slower search.
 # A pattern that begins with a word is searched for several times as fast as one that begins with \b.
 _METHOD = rb"def(?<!\wdef)[ \t]+%b[ \t]*\("
 _ATTRIBUTE = rb"\bself\.%b[ \t]*[=:](?!=)|\n(?:    |\t)%b: "
+_IMPORT = rb"(?m)^[ \t]*(?:from|import)[ \t][^\n#]*(?<![\w.])%b\b"
 _READ = rb"\.%b\b(?![ \t]*\()"
 # With the line end before it, which is found faster than the beginning of a line.
 _FROM_IMPORT = re.compile(rb"\n[ \t]*from[ \t]+(?!torch\b)([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)")

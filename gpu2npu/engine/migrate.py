@@ -99,7 +99,7 @@ def _migrate(names: Names, rulebook: Rulebook, context: ProjectContext, rewrite:
     """The file after the codemods and the rules, which all go by the source."""
     file = names.file
     skips = find_skips(file.text)
-    without = outside(rulebook, file.path, skips.file, imported_modules(names.interface))
+    without = outside(rulebook, file.path, skips.file, imported_modules(names.interface), context.imported)
     table = rule_table(rulebook, context.version, without)
     if table.users_names:
         names = Names(file, context.project, wanted=table.users_names)

@@ -239,23 +239,34 @@ def _for_release(rule: Rule, version: str) -> Rule:
 
 
 def outside(
-    rulebook: Rulebook, path: str, skipped: frozenset[str], imported: frozenset[str] | None = None
+    rulebook: Rulebook,
+    path: str,
+    skipped: frozenset[str],
+    imported: frozenset[str] | None = None,
+    project: frozenset[str] | None = None,
 ) -> frozenset[str]:
     """The ids of the rules that are not for a file: its comments skip them, or their `where` leaves it out.
 
-    `imported` are the modules the file imports, None while they are not known.
+    `imported` are the modules the file imports, `project` those that some file of its project does; None while they are
+    not known.
     """
     if EVERY_RULE in skipped:
         return frozenset(rule.id for rule in rulebook.rules)
-    return skipped.union(*(ids for where, ids in rulebook.limited if not _is_in(where, path, imported)))
+    return skipped.union(*(ids for where, ids in rulebook.limited if not _is_in(where, path, imported, project)))
 
 
-def _is_in(where: Where, path: str, imported: frozenset[str] | None) -> bool:
+def _is_in(where: Where, path: str, imported: frozenset[str] | None, project: frozenset[str] | None) -> bool:
     if where.files and not any(fnmatchcase(path, pattern) for pattern in where.files):
         return False
-    if not where.imports or imported is None:
+    known = project | imported if project is not None and imported is not None else None
+    return _has(imported, where.imports) and _has(known, where.project)
+
+
+def _has(imported: frozenset[str] | None, wanted: frozenset[str]) -> bool:
+    """Return whether a module is imported, or may be; yes where none is asked for."""
+    if not wanted or imported is None:
         return True
-    return any(module == wanted or module.startswith(f"{wanted}.") for module in imported for wanted in where.imports)
+    return any(module == name or module.startswith(f"{name}.") for module in imported for name in wanted)
 
 
 def _indexed(rules: Iterable[Rule]) -> dict[type[Match], dict[str, list[Rule]]]:

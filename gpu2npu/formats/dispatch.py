@@ -93,7 +93,7 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
     file = read_settings(source, path)
     text = file.text
     skips = find_skips(text) if kind not in (Kind.JSON, Kind.NOTEBOOK) else Skips()
-    knowledge = _knowledge(text, rulebook, context, outside(rulebook, path, skips.file, frozenset()))
+    knowledge = _knowledge(text, rulebook, context, outside(rulebook, path, skips.file, frozenset(), context.imported))
     if kind is Kind.NOTEBOOK:
         result, edited = _notebook(text, path, rulebook, context, knowledge)
         content = None if result.content is None else file.encode(result.content.decode())

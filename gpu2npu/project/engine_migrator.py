@@ -11,7 +11,7 @@ from gpu2npu.codemods.choice import DEFAULT_CHOICE, CodemodChoice, CodemodError
 from gpu2npu.codemods.plan import Plan, Spread
 from gpu2npu.codemods.project_plan import plan_codemods
 from gpu2npu.engine import ProjectContext, may_have_trigger, scan_project, without_own
-from gpu2npu.engine.context import may_have_plugin, may_use_device
+from gpu2npu.engine.context import asked_imports, may_have_plugin, may_use_device
 from gpu2npu.formats.dispatch import may_concern, migrate_file
 from gpu2npu.project.cache.project_facts import ProjectFacts, ProjectFactsCache
 from gpu2npu.project.errors import UsageError
@@ -86,7 +86,7 @@ class EngineMigrator:
             facts = _facts(rules, rulebook, version, wanted)
             found = kept.get(facts) if kept is not None else None
             if found is not None:
-                context = _context(found, version, root, sources)
+                context = _context(found, version, root, sources, rulebook)
                 return cls(rulebook, context, found.plan)
             migrator = cls.of(rulebook, version, root, sources, codemods, spread)
             context, plan = migrator.context, migrator.plan
@@ -123,7 +123,9 @@ def _facts(rules: RuleChoice, rulebook: Rulebook, version: str, codemods: Codemo
     return version, files, ids, replace(codemods, excluded=frozenset()), sorted(codemods.excluded)
 
 
-def _context(found: ProjectFacts, version: str, root: Path, sources: Mapping[str, bytes]) -> ProjectContext:
+def _context(
+    found: ProjectFacts, version: str, root: Path, sources: Mapping[str, bytes], rulebook: Rulebook
+) -> ProjectContext:
     return ProjectContext(
         version=version,
         files=frozenset(sources),
@@ -136,4 +138,5 @@ def _context(found: ProjectFacts, version: str, root: Path, sources: Mapping[str
         folders=search_folders(sources),
         uses_device=may_use_device(sources, root),
         has_plugin=may_have_plugin(sources, version),
+        imported=asked_imports(rulebook, sources),
     )

@@ -125,7 +125,7 @@ class _Reasons:
             else:
                 self.sites = sites_on_line(self.names.file, line)
                 imported = imported_modules(self.names.interface)
-        self.outside = outside(rulebook, path, frozenset(), imported)
+        self.outside = outside(rulebook, path, frozenset(), imported, context.imported)
 
     def reason(self, rule: Rule) -> str | None:
         """One clause; None for a rule that no one would expect here."""

@@ -54,7 +54,7 @@ def _addition(entry: dict[str, str]) -> Addition:
 
 
 def _where(entry: dict[str, Any]) -> Where:
-    return Where(frozenset(entry.get("files", ())), frozenset(entry.get("imports", ())))
+    return Where(*(frozenset(entry.get(key, ())) for key in ("files", "imports", "project")))
 
 
 def _example(entry: dict[str, Any]) -> Example:

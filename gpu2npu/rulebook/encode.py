@@ -10,7 +10,8 @@ from gpu2npu.rulebook.rule import Addition, Example, Report, Rule, Then
 
 def encode_rule(rule: Rule) -> dict[str, Any]:
     """A rule as an entry of `rules`; keys that say nothing are left out."""
-    where = {"files": sorted(rule.where.files), "imports": sorted(rule.where.imports)}
+    limits = rule.where
+    where = {"files": limits.files, "imports": limits.imports, "project": limits.project}
     return _said(
         {
             "id": rule.id,
@@ -20,7 +21,7 @@ def encode_rule(rule: Rule) -> dict[str, Any]:
             "until": rule.until,
             "needs": rule.needs,
             "lacks": rule.lacks,
-            "where": _said(where),
+            "where": _said({key: sorted(words) for key, words in where.items()}),
             "match": rule.match.encode(),
             "then": _then(rule.then, rule.match),
             "examples": [_example(example) for example in rule.examples],

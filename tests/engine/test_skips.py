@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from gpu2npu.engine import ProjectContext, migrate_source, scan_project
 from gpu2npu.engine.skips import EVERY_RULE, find_skips
+from gpu2npu.rulebook import Rulebook
 
 
 def after(migrate_with, text: str, path: str = "train.py", rules=()) -> str:
@@ -62,3 +64,13 @@ def test_a_rule_can_be_limited_by_file_and_by_import(migrate_with) -> None:
     assert after(migrate_with, "f()\n", "train.py", rules) == "f()\n"
     assert after(migrate_with, "from house import gpu\nh()\n", rules=rules) == "from house import gpu\ng()\n"
     assert after(migrate_with, "import house\nh()\n", rules=rules) == "import house\nh()\n"
+
+
+def test_a_rule_can_be_limited_to_projects_that_import_a_module(rulebook: Rulebook) -> None:
+    source = b"from team import Trainer\n\nTrainer(gpus=2)\n"
+    others = {b"import team.lightning\n": [], b"if x:\n    from lightning.pytorch import a\n": ["lightning-gpus"]}
+    for other, found in others.items():
+        context = scan_project({"train.py": source, "other.py": other}, rulebook, "2.1.0")
+        result = migrate_source(source, "train.py", rulebook, context)
+        assert [finding.rule for finding in result.findings] == found
+    assert migrate_source(source, "train.py", rulebook, ProjectContext()).findings  # nothing is known of its project

@@ -135,6 +135,7 @@ def shared_facts(engine: EngineMigrator, rule_files: Iterable[Path], *settings: 
         context.uses_device,
         context.has_plugin,
         sorted((name.decode("latin-1"), sorted(each)) for name, each in context.other_names.items()),
+        sorted(context.imported) if context.imported is not None else None,
         sorted((method, sorted(each)) for method, each in context.parameters.items()),
         [repr(setting) for setting in settings],
     ]

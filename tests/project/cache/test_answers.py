@@ -227,6 +227,7 @@ def test_another_parser_is_another_program(tmp_path: Path, monkeypatch: pytest.M
 def test_every_fact_that_an_answer_may_depend_on_is_in_the_key() -> None:
     """A new field of the context has to be looked at: does an answer depend on it?"""
     kept = {"version", "files", "own_members", "taken_names", "parameters", "other_names", "folders", "uses_device"}
+    kept |= {"has_plugin", "imported"}
     found_again = {"read", "root", "project"}
     assert {field.name for field in dataclasses.fields(ProjectContext)} == kept | found_again
 
