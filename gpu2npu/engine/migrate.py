@@ -142,7 +142,7 @@ def _woken(test: Bounds, value: Bounds, matches: Matches, file: PythonFile) -> l
 
 
 def _asked(matches: Matches) -> list[Edit | Found]:
-    """What rules would change or report."""
+    """The edits and findings that rules would make."""
     return [*matches.edits, *matches.found, *(question.edit for question in matches.questions)]
 
 
