@@ -1,9 +1,16 @@
 """The stand-in for `python SCRIPT` that tests of trainings use ends as a script ends, and is where a script is."""
 
+import ast
+import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
+
+from gpu2npu.emulator.launch import emulating
+
+SERVER = Path(__file__).with_name("torch_server") / "server.py"
 
 SCRIPT = """
 import atexit, os, sys, threading
@@ -76,3 +83,52 @@ def test_what_a_script_spawns_ends_as_it_would_alone(python, tmp_path):
     assert (ran.returncode, ran.stdout) == (0, "[(0, '__mp_main__', 2), (1, '__mp_main__', 2)]\n"), ran.stderr
     ran = subprocess.run([*command, "raise"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (1, "") and "KeyError: 'no such picture'" in ran.stderr
+
+
+READING = """
+import os
+
+import torch
+
+
+class Recorded(type(os.environ)):
+    def __getitem__(self, name):
+        names.add(name)
+        return super().__getitem__(name)
+
+
+names = set()
+os.environ.__class__ = Recorded
+import torch_npu
+from gpu2npu.emulator.device.dispatch import dispatch
+
+dispatch.load_kernels()
+print(*sorted(names))
+"""
+
+
+def test_what_decides_how_the_emulator_is_imported_is_known(training_python, tmp_path):
+    """Else scripts would have an emulator that was imported in the environment of another."""
+    (tmp_path / "script.py").write_text(f"import sys\nsys.path.insert(0, sys.argv[1])\n{READING}")
+    command = [*training_python, "script.py", str(SERVER.parents[2] / "gpu2npu" / "emulator" / "site")]
+    ran = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=True)
+    tables = [node for node in ast.parse(SERVER.read_text()).body if isinstance(node, ast.Assign)]
+    (known,) = [ast.literal_eval(table.value) for table in tables if table.targets[0].id == "READ_AT_IMPORT"]
+    assert set(ran.stdout.split()) == {*known, "GPU2NPU_OP_REPORT"}  # which the server asks for each script
+
+
+EMULATED = """
+import torch
+
+print(torch.npu.device_count(), torch.npu.get_device_name(), torch.npu.conv.allow_hf32, torch.ones(2).npu().tolist())
+"""
+
+
+def test_scripts_with_different_environments_have_emulators_of_their_own(python, tmp_path):
+    (tmp_path / "script.py").write_text(EMULATED)
+    for npus, soc, hf32 in ((2, "Ascend910A", "1"), (4, "Ascend910A", "1"), (4, "Ascend910B4", "0")):
+        environment = emulating({**os.environ, "GPU2NPU_CONV_HF32": hf32}, python="python", npus=npus, soc=soc)
+        ran = subprocess.run(
+            [*python, "script.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert ran.stdout == f"{npus} {soc} {hf32 == '1'} [1.0, 1.0]\n", ran.stderr

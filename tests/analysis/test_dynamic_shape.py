@@ -86,11 +86,11 @@ def report(folder: Path) -> list[dict[str, str]]:
 
 
 def test_changing_lengths_are_found_with_their_lines_and_constant_ones_are_not(
-    project: Path, torch_python: Command, tmp_path: Path
+    project: Path, training_python: Command, tmp_path: Path
 ) -> None:
     run_tool("analyse", "-q", "-i", project, "-o", tmp_path, "-v", "2.7.1", "-m", "dynamic_shape")
     copy = tmp_path / "talk_analysis" / "talk"
-    subprocess.run([*torch_python, "tools/train.py"], cwd=copy, check=True, timeout=600, env=environment())
+    subprocess.run([*training_python, "tools/train.py"], cwd=copy, check=True, timeout=600, env=environment())
     rows = report(copy)
     assert {row["Rank"] for row in rows} == {"1"}
     found = {(row["Function Name"], row["File Path"], row["Line Number"]) for row in rows}
@@ -112,11 +112,11 @@ def test_changing_lengths_are_found_with_their_lines_and_constant_ones_are_not(
     assert embedding["Call Stack"].count("line ") == 3 and "in train>" in embedding["Call Stack"]
 
 
-def test_the_migrated_copy_reports_what_ran_on_the_npu(project: Path, torch_python: Command, tmp_path: Path) -> None:
+def test_the_migrated_copy_reports_what_ran_on_the_npu(project: Path, training_python: Command, tmp_path: Path) -> None:
     run_tool("analyse", "-q", "-i", project, "-o", tmp_path, "-v", "2.7.1", "-m", "dynamic_shape")
     run_tool("-q", "-i", tmp_path / "talk_analysis" / "talk", "-o", tmp_path, "-v", "2.7.1")
     copy = tmp_path / "talk_msft"
-    command = [sys.executable, "-m", "gpu2npu", "run", *torch_python, "tools/train.py", "--one"]
+    command = [sys.executable, "-m", "gpu2npu", "run", *training_python, "tools/train.py", "--one"]
     subprocess.run(command, cwd=copy, check=True, timeout=600, env=environment())
     rows = report(copy)
     assert {row["Device"] for row in rows} == {"npu"}

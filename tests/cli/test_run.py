@@ -130,7 +130,7 @@ def test_help_shows_an_example():
     assert "gpu2npu run train.py" in result.output
 
 
-def test_the_chip_and_the_release_are_chosen(gpu2npu_run, torch_python, tmp_path):
+def test_the_chip_and_the_release_are_chosen(gpu2npu_run, training_python, tmp_path):
     code = (
         "import os, torch, torch_npu, warnings\n"
         "print(torch_npu.__version__, torch.npu.get_device_name())\n"
@@ -141,10 +141,10 @@ def test_the_chip_and_the_release_are_chosen(gpu2npu_run, torch_python, tmp_path
         "print([(str(w.message)[:39], os.path.basename(w.filename)) for w in warned])"
     )
     (tmp_path / "chip.py").write_text(code)
-    ran = gpu2npu_run("--torch-npu", "2.3", "--soc", "Ascend910B4", *torch_python, "chip.py")
+    ran = gpu2npu_run("--torch-npu", "2.3", "--soc", "Ascend910B4", *training_python, "chip.py")
     assert ran.stdout.splitlines() == [
         "2.3.1.post6 Ascend910B4",
         "[(\"CAUTION: The operator 'aten::lgamma.out\", 'chip.py')]",
     ]
-    same = gpu2npu_run(*torch_python, "chip.py", GPU2NPU_SOC="Ascend910A")
+    same = gpu2npu_run(*training_python, "chip.py", GPU2NPU_SOC="Ascend910A")
     assert same.stdout.splitlines()[0].endswith(" Ascend910A")

@@ -32,13 +32,16 @@ if "--multiprocessing-fork" in arguments:
     files = inherited()
 elif "-c" in arguments:  # multiprocessing's tracker of resources
     os.execv(sys.executable, [sys.executable, *arguments])
-with socket.socket(socket.AF_UNIX) as server:
-    server.connect(sys.argv[1])
-    request = {"arguments": arguments, "folder": str(Path.cwd()), "environment": dict(os.environ)}
-    message = json.dumps({"request": request, "files": files, "brief_end": brief_end})
-    socket.send_fds(server, [message.encode()], files)
-    server.sendall(b"\0")
-    status = int(server.makefile().read())
+request = {"arguments": arguments, "folder": str(Path.cwd()), "environment": dict(os.environ)}
+message = json.dumps({"request": request, "files": files, "brief_end": brief_end})
+reply = sys.argv[1]
+while reply.startswith("/"):  # the address of a server, else the status of the script
+    with socket.socket(socket.AF_UNIX) as server:
+        server.connect(reply)
+        socket.send_fds(server, [message.encode()], files)
+        server.sendall(b"\0")
+        reply = server.makefile().read()
+status = int(reply)
 if os.WIFSIGNALED(status):
     os.kill(os.getpid(), os.WTERMSIG(status))
 sys.exit(os.waitstatus_to_exitcode(status))

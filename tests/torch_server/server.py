@@ -5,6 +5,9 @@ would run it: what is on PYTHONPATH is found, a sitecustomize there is imported,
 there. A recording of `gpu2npu verify` begins. What it spawns runs in children of the server, too. What else the
 environment does when Python or torch starts is the server's.
 
+The first script that has the emulated NPU on PYTHONPATH begins one more server, a child of this one that imports the
+emulator too, with what the environment says of it. Its address is the answer to all such scripts.
+
 Argument: the path of the socket to listen at.
 """
 
@@ -17,6 +20,7 @@ import importlib
 import importlib.metadata
 import json
 import multiprocessing.process
+import multiprocessing.spawn
 import os
 import runpy
 import select
@@ -24,6 +28,7 @@ import signal
 import socket
 import sys
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,43 +37,124 @@ import torch._dynamo  # optimizers and DistributedDataParallel import it
 import torch.distributed
 import torch.utils.data  # noqa: F401
 
+import gpu2npu
 from gpu2npu.verify.recording import begin as recording
 
 MOST_FILES = 250  # Linux sends as many at a time
+EMULATOR = Path(gpu2npu.__file__).with_name("emulator") / "site"
+# All else the emulator asks the environment when a program uses an NPU.
+READ_AT_IMPORT = (
+    "GPU2NPU_CONV_HF32",
+    "GPU2NPU_SOC",
+    "GPU2NPU_TORCH_NPU",
+    "INF_NAN_MODE_ENABLE",
+    "INF_NAN_MODE_FORCE_DISABLE",
+    "TORCH_DEVICE_BACKEND_AUTOLOAD",
+    "TORCH_TRANSFER_TO_NPU",
+)
+Settings = tuple[tuple[str, str | None], ...]  # of these
 
 
-def serve(path: str) -> None:
+@dataclass(frozen=True)
+class Request:
+    """A script to run as a client asks for it, with the client's files and the numbers that they have there."""
+
+    script: dict[str, Any]
+    brief_end: bool
+    received: list[int]
+    files: list[int]
+
+    @property
+    def emulator(self) -> Settings | None:
+        """The environment in which the emulator is imported; None where the script does not see it."""
+        environment = self.script["environment"]
+        if str(EMULATOR) not in environment.get("PYTHONPATH", "").split(os.pathsep):
+            return None
+        return tuple((name, environment.get(name)) for name in READ_AT_IMPORT)
+
+    def close(self) -> None:
+        """Close the client's files, which the process that runs the script has."""
+        for file in self.received:
+            os.close(file)
+
+
+def listening(path: str) -> socket.socket:
+    """A socket that listens at a path."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(64)
+    return listener
+
+
+def serve(listener: socket.socket, emulates: bool = False) -> None:
     """Answer clients until the process that started this one ends."""
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(path)
-        listener.listen(64)
-        print("ready", flush=True)
-        parent = sys.stdin.fileno()
-        while True:
-            readable, _, _ = select.select([listener, parent], [], [])
-            if parent in readable:  # closed
-                return
-            client, _ = listener.accept()
-            with client:
+    emulating: dict[object, str] = {}  # the addresses of the servers that have imported the emulator
+    parent = sys.stdin.fileno()
+    while True:
+        readable, _, _ = select.select([listener, parent], [], [])
+        if parent in readable:  # closed
+            return
+        client, _ = listener.accept()
+        with client:
+            request = receive(client)
+            if request is None:
+                continue
+            settings = None if emulates else request.emulator
+            if settings is None:
                 if not os.fork():
                     listener.close()
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                    os._exit(answer(client))
+                    os._exit(answer(client, request))
+            elif settings in emulating:
+                client.sendall(emulating[settings].encode())
+            else:
+                emulating[settings] = f"{listener.getsockname()}.{len(emulating)}"
+                with listening(emulating[settings]) as second:
+                    client.sendall(emulating[settings].encode())
+                    if not os.fork():
+                        for file in (listener, client, request):
+                            file.close()
+                        import_emulator(settings)
+                        serve(second, emulates=True)
+                        os._exit(0)
+            request.close()
 
 
-def answer(client: socket.socket) -> int:
-    """Run one client's script in a child, and tell the client its wait status; end it when the client has gone."""
+def import_emulator(settings: Settings) -> None:
+    """Import the emulator and its kernels, for the children of this process."""
+    for name, value in settings:
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
+    before = list(sys.path)
+    sys.path.insert(0, str(EMULATOR))
+    load_backends()
+    sys.path[:] = before
+    if "torch_npu" in sys.modules:  # early releases leave the import to the script
+        importlib.import_module("gpu2npu.emulator.device.dispatch.dispatch").load_kernels()
+    gc.freeze()
+
+
+def receive(client: socket.socket) -> Request | None:
+    """Read what a client asks for; None if it has gone."""
     text, received, _, _ = socket.recv_fds(client, 1 << 20, MOST_FILES)
     while b"\0" not in text:
-        text += client.recv(1 << 20)
+        part = client.recv(1 << 20)
+        if not part:
+            return None
+        text += part
     message = json.loads(text[:-1])
+    return Request(message["request"], message["brief_end"], received, message["files"])
+
+
+def answer(client: socket.socket, request: Request) -> int:
+    """Run one client's script in a child, and tell the client its wait status; end it when the client has gone."""
     if not (child := os.fork()):
         client.close()
-        put(received, message["files"])
-        (run_with_brief_end if message["brief_end"] else run)(**message["request"])  # which may raise SystemExit
+        put(request.received, request.files)
+        (run_with_brief_end if request.brief_end else run)(**request.script)  # which may raise SystemExit
         sys.exit()
-    for file in received:
-        os.close(file)
+    request.close()
     ended = os.pidfd_open(child)
     readable, _, _ = select.select([client, ended], [], [])
     if ended not in readable:
@@ -89,14 +175,15 @@ def put(received: list[int], numbers: list[int]) -> None:
         os.close(file)
 
 
-def write_spawning_client(path: str) -> str:
+def write_spawning_client(path: str, *options: str) -> str:
     """Write a program that multiprocessing takes for Python: the client of the server at a socket; return its path."""
     client = Path(__file__).with_name("client.py")
-    program = Path(f"{path}.python")
-    begin = (
-        f"import sys\nsys.argv.insert(1, {path!r})\nexec(compile({client.read_text()!r}, {str(client)!r}, 'exec'))\n"
+    program = Path("".join([path, ".python", *options]))
+    arguments = f"sys.argv[1:1] = {[path, *options]!r}"
+    program.write_text(
+        f"#!{sys.executable} -IS\n"
+        f"import sys\n{arguments}\nexec(compile({client.read_text()!r}, {str(client)!r}, 'exec'))\n"
     )
-    program.write_text(f"#!{sys.executable} -IS\n{begin}")
     program.chmod(0o700)
     return str(program)
 
@@ -120,8 +207,10 @@ def run(arguments: list[str], folder: str, environment: dict[str, str]) -> None:
         importlib.import_module("sitecustomize")
     if environment.get("TORCH_COMPILE_DISABLE") == "1":  # which is read when torch is imported
         os.environ["TORCHDYNAMO_DISABLE"] = "1"
-    for backend in importlib.metadata.entry_points(group="torch.backends"):
-        backend.load()()
+    if "torch_npu" in sys.modules:
+        importlib.import_module("gpu2npu.emulator.device.dispatch.tally").report_at_exit()
+    else:
+        load_backends()
     if "GPU2NPU_VERIFY_FOLDER" in environment:
         recording.begin()  # which else waits for torch to be imported
     if arguments[0] == "-m":
@@ -137,8 +226,15 @@ def run(arguments: list[str], folder: str, environment: dict[str, str]) -> None:
         runpy.run_path(str(script), run_name="__main__")
 
 
+def load_backends() -> None:
+    """Call the entry points that `import torch` calls at its end."""
+    for backend in importlib.metadata.entry_points(group="torch.backends"):
+        backend.load()()
+
+
 def run_with_brief_end(**request: Any) -> None:
     """The same, without the end of the interpreter, which takes half a second where torch has been imported."""
+    multiprocessing.set_executable(f"{os.fsdecode(multiprocessing.spawn.get_executable())}--brief-end")
     try:
         run(**request)
         code: Any = 0
@@ -160,6 +256,9 @@ def run_with_brief_end(**request: Any) -> None:
 if __name__ == "__main__":
     faulthandler.enable()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    write_spawning_client(sys.argv[1], "--brief-end")
     multiprocessing.set_executable(write_spawning_client(sys.argv[1]))
     gc.freeze()  # else the collections of every child, most of all the one at its end, go over all of torch
-    serve(sys.argv[1])
+    with listening(sys.argv[1]) as first:
+        print("ready", flush=True)
+        serve(first)

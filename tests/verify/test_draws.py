@@ -64,8 +64,8 @@ assert seen[0] == ("normal", (5,), 3, 0), seen[0]
 """
 
 
-def test_draws_depend_on_seed_number_kind_and_shape_alone(torch_python: list[str | Path], tmp_path: Path) -> None:
+def test_draws_depend_on_seed_number_kind_and_shape_alone(training_python: list[str | Path], tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(PROGRAM)
-    done = subprocess.run([*torch_python, script], capture_output=True, text=True, check=False)
+    done = subprocess.run([*training_python, script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

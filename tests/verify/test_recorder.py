@@ -41,12 +41,12 @@ assert torch.load("0.pt")["model"].keys() == {"linear.weight", "linear.bias"}
 
 
 @pytest.fixture(scope="module")
-def recording(torch_python: list[str | Path], tmp_path_factory: pytest.TempPathFactory) -> Recording:
+def recording(training_python: list[str | Path], tmp_path_factory: pytest.TempPathFactory) -> Recording:
     folder = tmp_path_factory.mktemp("recorder")
     script = folder / "train.py"
     script.write_text(PROGRAM)
     environment = os.environ | Settings(folder / "recording", folder, steps=5).variables()
-    done = subprocess.run([*torch_python, script], cwd=folder, env=environment, capture_output=True, text=True)
+    done = subprocess.run([*training_python, script], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     (found,) = read_recordings(folder / "recording")
     return found

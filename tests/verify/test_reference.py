@@ -143,10 +143,10 @@ for kind in (nn.LSTM, nn.GRU):
 """
 
 
-def test_cuda_is_played_as_cuda_behaves(torch_python: list[str | Path], tmp_path: Path) -> None:
+def test_cuda_is_played_as_cuda_behaves(training_python: list[str | Path], tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(PROGRAM)
-    done = subprocess.run([*torch_python, script], capture_output=True, text=True, check=False)
+    done = subprocess.run([*training_python, script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -13,9 +13,9 @@ from gpu2npu.emulator.launch import emulating
 
 
 @pytest.fixture
-def on_chip(torch_python, tmp_path):
+def on_chip(training_python, tmp_path):
     """`on_chip("Ascend910A", code)`: what the code prints as JSON on such a chip."""
-    return partial(run_on_chip, [*torch_python, tmp_path / "script.py"])
+    return partial(run_on_chip, [*training_python, tmp_path / "script.py"])
 
 
 def run_on_chip(command, soc, code, **environment):

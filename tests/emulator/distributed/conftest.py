@@ -27,11 +27,11 @@ def run():
 
 
 @pytest.fixture
-def check(run, torch_python, tmp_path):
+def check(run, training_python, tmp_path):
     """Have ranks run the checks of a module of this folder."""
 
     def call(module, size):
-        ran = run(*torch_python, RANKS, module, size, tmp_path, timeout=600)
+        ran = run(*training_python, RANKS, module, size, tmp_path, timeout=600)
         assert ran.returncode == 0, ran.stderr
         failures = json.loads(ran.stdout.splitlines()[-1])
         assert not failures, "\n".join(f"{name}:\n{trace}" for name, trace in failures.items())

@@ -44,11 +44,11 @@ def losses(output):
     ("project", "options"),
     [("mnist_cnn", ["--epochs", "1", "--train-size", "160"]), ("char_gpt", ["--max_iters=4", "--amp=False"])],
 )
-def test_an_unmodified_cuda_script_trains_as_its_migrated_copy_does(project, options, torch_python, tmp_path):
+def test_an_unmodified_cuda_script_trains_as_its_migrated_copy_does(project, options, training_python, tmp_path):
     shutil.copytree(ROOT / "fixtures" / project, tmp_path / project)
     run(sys.executable, "-m", "gpu2npu", "-i", project, "-o", "out", "-v", "2.1.0", cwd=tmp_path)
     prepended(tmp_path / project / "train.py")
-    command = (sys.executable, "-m", "gpu2npu", "run", *torch_python, "train.py", *options)
+    command = (sys.executable, "-m", "gpu2npu", "run", *training_python, "train.py", *options)
     transferred = run(*command, cwd=tmp_path / project)
     migrated = run(*command, cwd=tmp_path / "out" / f"{project}_msft")
     assert len(losses(transferred.stdout)) >= 4
@@ -112,8 +112,8 @@ print("done")
 """
 
 
-def test_what_scripts_ask_of_cuda_the_npu_answers(torch_python, tmp_path):
+def test_what_scripts_ask_of_cuda_the_npu_answers(training_python, tmp_path):
     (tmp_path / "script.py").write_text(IMPORT + SURFACE)
-    result = run(sys.executable, "-m", "gpu2npu", "run", *torch_python, "script.py", cwd=tmp_path)
+    result = run(sys.executable, "-m", "gpu2npu", "run", *training_python, "script.py", cwd=tmp_path)
     assert result.stdout.splitlines()[-1] == "done"
     assert "transfer_to_npu disables torch.jit.script" in result.stderr

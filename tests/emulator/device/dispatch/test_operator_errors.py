@@ -165,11 +165,11 @@ if __name__ == "__main__":
 """
 
 
-def test_workers_spawned_ranks_and_strict_backward_passes(torch_python, tmp_path):
+def test_workers_spawned_ranks_and_strict_backward_passes(training_python, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(WORKERS)
     ran = subprocess.run(
-        [*torch_python, script],
+        [*training_python, script],
         env=emulating(os.environ, python=sys.executable, npus=2, strict=True),
         capture_output=True,
         text=True,
