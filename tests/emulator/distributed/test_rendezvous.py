@@ -63,10 +63,12 @@ def test_a_rank_that_dies_ends_a_torchrun_job(run, torch_python, tmp_path):
     assert "rank:1" in ran.stderr.replace(" ", "")
 
 
-def test_torchrun_on_one_node(run, tmp_path):
+def test_torchrun_on_one_node(run, torch_python, tmp_path):
+    """torchrun as users start it, and ranks that end as theirs do."""
     script = tmp_path / "train.py"
     script.write_text(TRAIN)
-    ran = run("-m", "torch_npu.distributed.run", "--standalone", "--nproc_per_node", 2, script)
+    torchrun = ["-m", "torch_npu.distributed.run", "--standalone", "--nproc_per_node", 2]
+    ran = run(*torchrun, "--no-python", *torch_python, script)
     assert ran.returncode == 0, ran.stderr
     assert reports(ran.stdout) == [[rank, 0, rank, [[1.5, 1.5, 1.5]]] for rank in range(2)]
 
