@@ -1,15 +1,8 @@
-"""Training loaders are shared out, evaluation loaders stay whole, and what is left is reported."""
+"""Training loaders are shared out, and evaluation loaders stay whole."""
 
-import ast
 from textwrap import dedent
 
 import pytest
-
-from gpu2npu.codemods.data_parallel.loaders.conversion import shard_loaders
-from gpu2npu.codemods.program import Program
-from gpu2npu.engine import ProjectContext
-from gpu2npu.python.text.edits import Edited
-from gpu2npu.records import FileRewrite
 
 HEAD = "import torch\nimport torch.distributed as dist\nfrom torch.utils.data import DataLoader, DistributedSampler\n"
 LOOP = """
@@ -20,28 +13,6 @@ for epoch in range(3):
         optimizer.step()
 """
 TOLD = LOOP.replace("range(3):\n", "range(3):\n    train_loader.sampler.set_epoch(epoch)\n")
-
-
-def shard(files, entries=("train.py",)):
-    """The files after the rewrite, and what was found, by path; the result parses, and stays under a second rewrite."""
-    files = {path: dedent(text) for path, text in files.items()}
-    rewrites = rewrites_of(files, entries)
-    after = {path: Edited(text, rewrites.get(path, FileRewrite()).edits).text for path, text in files.items()}
-    for text in after.values():
-        ast.parse(text)
-    assert not any(rewrite.edits for rewrite in rewrites_of(after, entries).values())
-    return after, {path: rewrite.found for path, rewrite in rewrites.items() if rewrite.found}
-
-
-def rewrites_of(files, entries):
-    sources = {path: text.encode() for path, text in files.items()}
-    return shard_loaders(Program.of(sources, ProjectContext(files=frozenset(sources))), entries)
-
-
-def shard_one(before):
-    after, findings = shard({"train.py": HEAD + before})
-    assert after["train.py"].startswith(HEAD)
-    return after["train.py"][len(HEAD) :], [finding.message for finding in findings.get("train.py", ())]
 
 
 # What stands before the training loop: before, after.
@@ -103,12 +74,12 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_training_loader_is_shared_out(form):
+def test_a_training_loader_is_shared_out(form, shard_one):
     before, after = FORMS[form]
     assert shard_one(before + LOOP) == (after + TOLD, [])
 
 
-def test_a_loader_that_is_not_shuffled_keeps_its_order():
+def test_a_loader_that_is_not_shuffled_keeps_its_order(shard_one):
     before = "train_loader = DataLoader(ds, batch_size=64)\n"
     after = (
         "train_loader = DataLoader(ds, batch_size=64 // dist.get_world_size(), "
@@ -117,7 +88,7 @@ def test_a_loader_that_is_not_shuffled_keeps_its_order():
     assert shard_one(before + LOOP) == (after + LOOP, [])
 
 
-def test_imports_are_added():
+def test_imports_are_added(shard):
     after, _ = shard(
         {
             "train.py": "import torch\nfrom torch.utils.data import DataLoader\n"
@@ -127,7 +98,7 @@ def test_imports_are_added():
     assert after["train.py"].startswith(HEAD)
 
 
-def test_evaluation_loaders_stay_whole():
+def test_evaluation_loaders_stay_whole(shard_one):
     source = """
     val_loader = DataLoader(val, batch_size=64, shuffle=True)
     with torch.no_grad():
@@ -137,7 +108,7 @@ def test_evaluation_loaders_stay_whole():
     assert shard_one(dedent(source)) == (dedent(source), [])
 
 
-def test_an_attack_on_the_test_set_trains_nothing():
+def test_an_attack_on_the_test_set_trains_nothing(shard_one):
     source = """
     test_loader = DataLoader(ds, batch_size=64, shuffle=True)
     def attack():
@@ -149,7 +120,7 @@ def test_an_attack_on_the_test_set_trains_nothing():
     assert shard_one(dedent(source)) == (dedent(source), [])
 
 
-def test_loaders_are_found_across_functions_and_files():
+def test_loaders_are_found_across_functions_and_files(shard):
     files = {
         "train.py": """
             from data import get_loaders
@@ -197,7 +168,7 @@ def test_loaders_are_found_across_functions_and_files():
     assert after["unrelated.py"] == files["unrelated.py"]
 
 
-def test_a_function_that_makes_both_loaders_is_told_which_is_for_training():
+def test_a_function_that_makes_both_loaders_is_told_which_is_for_training(shard_one):
     before = """
     def make(ds, shuffle):
         return DataLoader(ds, batch_size=64, shuffle=shuffle)
@@ -215,7 +186,7 @@ def test_a_function_that_makes_both_loaders_is_told_which_is_for_training():
     assert shard_one(dedent(before) + LOOP) == (dedent(after) + TOLD, [])
 
 
-def test_a_dictionary_of_loaders_by_phase():
+def test_a_dictionary_of_loaders_by_phase(shard_one):
     before = """
     loaders = {x: DataLoader(sets[x], batch_size=4, shuffle=True) for x in ['train', 'val']}
     for epoch in range(3):
@@ -235,7 +206,7 @@ def test_a_dictionary_of_loaders_by_phase():
     assert [message.partition(":")[0] for message in messages] == ["Choose a number of ranks that divides 4"]
 
 
-def test_one_loop_for_training_and_validation():
+def test_one_loop_for_training_and_validation(shard_one):
     before = """
     def run(loader, train):
         for x, y in loader:
@@ -257,7 +228,7 @@ def test_one_loop_for_training_and_validation():
     assert after.count("set_epoch") == 1
 
 
-def test_of_loaders_made_together_names_tell_which_is_for_training():
+def test_of_loaders_made_together_names_tell_which_is_for_training(shard_one):
     before = """
     def make(shuffle_train, shuffle_val):
         train = DataLoader(a, batch_size=64, shuffle=shuffle_train)
@@ -283,7 +254,7 @@ def test_of_loaders_made_together_names_tell_which_is_for_training():
     assert after.count("set_epoch") == 1
 
 
-def test_the_steps_of_an_attack_are_no_training_loop():
+def test_the_steps_of_an_attack_are_no_training_loop(shard_one):
     source = """
     for i in range(10):
         loss = criterion(model(x), y)
@@ -293,67 +264,7 @@ def test_the_steps_of_an_attack_are_no_training_loop():
     assert shard_one(dedent(source)) == (dedent(source), [])
 
 
-# What is left as it is, and the words that the finding must have.
-LEFT = {
-    "a sampler": (
-        "train_loader = DataLoader(ds, 64, sampler=Weighted(w))",
-        "The program has a sampler of its own, Weighted(w)",
-    ),
-    "a sampler that draws each sample once": (
-        "s = torch.utils.data.RandomSampler(ds)\ntrain_loader = DataLoader(ds, 64, sampler=s)",
-        "write DistributedSampler(ds) in place of RandomSampler",
-    ),
-    "a batch sampler": ("train_loader = DataLoader(ds, batch_sampler=Buckets(ds))", "A batch sampler decides"),
-    "an iterable dataset": (
-        "class Lines(torch.utils.data.IterableDataset): pass\ntrain_loader = DataLoader(Lines(), batch_size=64)",
-        "An iterable dataset has no indices",
-    ),
-    "a batch of one": ("train_loader = DataLoader(ds, shuffle=True)", "A batch of one sample cannot be shared"),
-    "unknown keywords": (
-        "train_loader = DataLoader(ds, **options())",
-        "What the keyword dictionary holds cannot be told",
-    ),
-    "keywords of two loaders": (
-        "kw = dict(batch_size=64)\ntrain_loader = DataLoader(ds, **kw)\nother = DataLoader(ds, **kw)",
-        "or other loaders get it too",
-    ),
-    "starred arguments": ("train_loader = DataLoader(*parts)", "cannot be told apart"),
-    "a condition": (
-        "train_loader = DataLoader(Big(), batch_size=64) if big else DataLoader(Small(), batch_size=64)",
-        "give it a name in a line before",
-    ),
-    "by hand": ("train_loader = [data[i:i + 64] for i in range(0, 640, 64)]", "No DataLoader of the project"),
-    "a library": ("train_loader = library.loader(64)", "No DataLoader of the project"),
-}
-
-
-@pytest.mark.parametrize("form", LEFT)
-def test_what_cannot_be_shared_out_is_left_and_reported(form):
-    source, words = LEFT[form]
-    after, messages = shard_one(source + "\n" + LOOP)
-    assert after == source + "\n" + LOOP
-    assert messages
-    assert all(words in message and "in the time of one card" in message for message in messages)
-
-
-def test_a_loader_made_when_a_module_is_imported_is_reported():
-    files = {
-        "train.py": "from data import train_loader\n" + LOOP,
-        "data.py": HEAD + "train_loader = DataLoader(ds, batch_size=64, shuffle=True)\n",
-    }
-    after, findings = shard(files)
-    assert after == {path: dedent(text) for path, text in files.items()}
-    (finding,) = findings["data.py"]
-    assert finding.message.startswith("This runs when the file is imported, before there are ranks")
-
-
-def test_a_batch_that_ranks_cannot_share_evenly_is_reported():
-    _, (message,) = shard_one("train_loader = DataLoader(ds, batch_size=100, shuffle=True)\n" + LOOP)
-    assert "divides 100" in message
-    assert "96 with 8 ranks" in message
-
-
-def test_averages_are_over_the_share_of_a_rank():
+def test_averages_are_over_the_share_of_a_rank(shard_one):
     before = """
     def train(loader):
         for i, (x, y) in enumerate(loader):
@@ -380,31 +291,7 @@ def test_averages_are_over_the_share_of_a_rank():
     assert "return right / len(loader.dataset)" in after
 
 
-def test_averages_over_the_whole_dataset_are_reported():
-    before = """
-    data = {x: read(x) for x in ["train", "val"]}
-    loaders = {x: DataLoader(data[x], batch_size=64, shuffle=True) for x in ["train", "val"]}
-    sizes = {x: len(data[x]) for x in ["train", "val"]}
-    steps = sizes["train"] / 64
-    for epoch in range(3):
-        for phase in ["train", "val"]:
-            total = 0
-            for x, y in tqdm(loaders[phase]):
-                loss = criterion(model(x), y)
-                if phase == "train":
-                    loss.backward()
-                    optimizer.step()
-                total += loss.item() * len(x)
-            print(total / sizes[phase], total / len(loaders[phase]))
-    """
-    _, messages = shard_one(dedent(before))
-    told = [message for message in messages if "sees its share" in message]
-    assert [message.partition(" divide by ")[2] for message in told] == [
-        "len(loaders[phase].sampler) in place of sizes[phase]."
-    ]
-
-
-def test_a_method_of_the_program_called_step_trains():
+def test_a_method_of_the_program_called_step_trains(shard_one):
     before = """
     class Trainer:
         def step(self, x, y):
@@ -425,71 +312,22 @@ def test_a_method_of_the_program_called_step_trains():
     assert messages == []
 
 
-def test_tensors_of_the_size_of_a_batch_are_reported():
-    before = """
-    def make(size):
-        return DataLoader(ds, batch_size=size, shuffle=True)
-    train_loader = make(args.batch)
-    real = torch.ones(args.batch, 1)
-    hidden = rnn.init_hidden(args.batch)
-    log(args.batch)
-    noise = torch.randn((args.batch, 8))
-    other = torch.randn(size, 8)
-    """
-    _, messages = shard_one(dedent(before) + LOOP)
-    assert [message.partition(";")[0] for message in messages] == ["args.batch is the batch of all ranks"] * 3
-
-
-def test_a_random_split_without_a_seed_is_reported():
-    before = "first, second = torch.utils.data.random_split(ds, [90, 10])\n"
-    before += "train_loader = DataLoader(first, batch_size=64, shuffle=True)\n" + LOOP
-    _, messages = shard_one(before)
-    assert [message.partition(",")[0] for message in messages] == ["Each rank splits the data in another way"]
-    assert shard_one("torch.manual_seed(1)\n" + before)[1] == []
-    assert shard_one(before.replace("10])", "10], generator=g)"))[1] == []
-
-
-@pytest.mark.parametrize(("given", "told"), [("download=True", True), ("download=False", False), ("train=True", False)])
-def test_a_dataset_that_every_rank_downloads_is_reported(given, told):
-    before = f"from torchvision import datasets\nds = datasets.MNIST('data', {given})\n"
-    _, messages = shard_one(before + "train_loader = DataLoader(ds, batch_size=64, shuffle=True)\n" + LOOP)
-    assert [message.partition(",")[0] for message in messages] == ["Every rank downloads into this folder"] * told
-
-
-def test_evaluation_on_the_training_loader_is_reported():
-    _, messages = shard_one(
-        "train_loader = DataLoader(ds, batch_size=64, shuffle=True)\n"
-        + LOOP
-        + "\nfor x, y in train_loader:\n    count(x)\n"
-    )
-    assert [message.partition(",")[0] for message in messages] == ["train_loader may be the training loader"]
-
-
-def test_a_comment_keeps_a_loader_as_it_is():
+def test_a_comment_keeps_a_loader_as_it_is(shard_one):
     source = "train_loader = DataLoader(ds, batch_size=64, shuffle=True)  # gpu2npu: skip\n" + LOOP
     assert shard_one(source) == (source, [])
 
 
-def test_a_program_for_several_ranks_stays():
+def test_a_program_for_several_ranks_stays(shard_one):
     source = (
         "sampler = DistributedSampler(ds) if many else None\ntrain_loader = DataLoader(ds, 8, sampler=sampler)\n" + LOOP
     )
     assert shard_one(source) == (source, [])
 
 
-def test_a_comprehension_over_the_training_loader_is_reported():
-    _, messages = shard_one(
-        "train_loader = DataLoader(ds, batch_size=8, shuffle=True)\n"
-        + LOOP
-        + "total = sum(criterion(model(x), y) for x, y in train_loader)\n"
-    )
-    assert len([message for message in messages if message.startswith("train_loader may be")]) == 1
-
-
 @pytest.mark.parametrize(
     "parts", ["x, y = (each.cuda() for each in next(batches))", "for each in next(batches): print(each)"]
 )
-def test_the_parts_of_a_batch_are_no_batches(parts):
+def test_the_parts_of_a_batch_are_no_batches(parts, shard_one):
     _, messages = shard_one(
         f"""
 train_loader = DataLoader(ds, batch_size=8, shuffle=True)
