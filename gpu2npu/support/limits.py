@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from gpu2npu.support.documented import documented
-from gpu2npu.support.releases import DATA, has_fact, release_of, version_key
+from gpu2npu.support.releases import DATA, from_on, has_fact, release_of, version_key
 
 LIMITS = DATA / "limits.json"
 # Families of chips, as torch_npu's documentation tells them apart; 910_93 is the A3, 310P an inference card.
@@ -110,6 +110,18 @@ def limit(name: str, given: Given, version: str, chip: str = DEFAULT_CHIP) -> Li
     return _of_documentation(name, given)
 
 
+def lifted(name: str, given: Given, version: str) -> tuple[Limit, str] | None:
+    """The limit that a call met in an older post release of the same torch_npu, and the first without it.
+
+    None where there is none, or the release has it itself.
+    """
+    for each in _by_name().get(name, ()):
+        if each.lacks and each.applies_to(given):
+            first = from_on((each.lacks,), version) if has_fact(version, each.lacks) else ""
+            return (each, first) if first else None
+    return None
+
+
 def chip_family(name: str) -> str:
     """Find the member of CHIPS that a chip's name is for: "Ascend910B2" and "910b" for "910B", "A3" for "910_93".
 
@@ -126,6 +138,11 @@ def chip_family(name: str) -> str:
 def chip_families(names: Sequence[str]) -> tuple[str, ...]:
     """The families that chips are of, each once. Raises ValueError where no family has a name."""
     return tuple(dict.fromkeys(map(chip_family, names)))
+
+
+def limits_of(name: str) -> Sequence[Limit]:
+    """The limits that are about an API or operator, for any release and chip, without those of the documentation."""
+    return _by_name().get(name, ())
 
 
 @cache

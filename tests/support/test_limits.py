@@ -3,7 +3,17 @@
 import pytest
 
 from gpu2npu.support.documented import documented, documented_names
-from gpu2npu.support.limits import CHIPS, NOT_LISTED, Given, chip_family, known_limits, limit, limited_names
+from gpu2npu.support.limits import (
+    CHIPS,
+    NOT_LISTED,
+    RAISES,
+    Given,
+    chip_family,
+    known_limits,
+    lifted,
+    limit,
+    limited_names,
+)
 from gpu2npu.support.verdicts import VerdictKind, verdict
 
 
@@ -25,6 +35,9 @@ def met(name, version="2.7.1", chip="910B", **given):
         ("torch.matmul", {"dtypes": ("float32",)}, None),
         ("torch.matmul", {}, None),
         ("torch.distributed.all_reduce", {"dtypes": ("float64",)}, "float64-hccl-reduce"),
+        ("torch.nn.Module.to", {"dtypes": ("float64",)}, "float64-module-to"),
+        ("torch.einsum", {"dtypes": ("int64",)}, "integer-cube"),
+        ("torch.distributed.gather", {"dtypes": ("complex64",)}, "complex-hccl"),
         ("torch.nn.MaxPool2d", {"arguments": {"dilation": "2"}}, "max-pool-dilation"),
         ("torch.nn.MaxPool2d", {"arguments": {"dilation": "(1, 1)"}}, None),
         ("torch.nn.MaxPool2d", {}, None),
@@ -46,6 +59,42 @@ def test_limits_differ_between_releases_and_chips():
     assert met("torch.nn.Linear", chip="910B", dtypes=("bfloat16",)) != "bfloat16-first-generation"
     with pytest.raises(ValueError, match="no chip family 'H100'"):
         limit("torch.mm", Given(), "2.7.1", "H100")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "op", "chips"),
+    [
+        ("float64", "SUM", {"910A", "910B", "910_93", "310P"}),
+        ("bfloat16", "SUM", {"910A", "310P"}),
+        ("bfloat16", "PRODUCT", {"910A", "910B", "910_93", "310P"}),
+        ("int16", "SUM", {"910A"}),
+        ("int16", "MAX", {"910A", "310P"}),
+        ("int64", "SUM", {"310P"}),
+        ("int32", "SUM", set()),
+        ("int32", "BAND", set(CHIPS)),
+        ("int32", "AVG", set(CHIPS)),
+    ],
+)
+def test_what_hccl_reduces_on_each_chip(dtype, op, chips):
+    given = Given((dtype,), arguments={"op": f"torch.distributed.ReduceOp.{op}"})
+    found = {chip: limit("torch.distributed.all_reduce", given, "2.7.1", chip) for chip in CHIPS}
+    assert {chip for chip, each in found.items() if each is not None and each.outcome == RAISES} == chips
+
+
+def test_every_chip_differs_from_every_other():
+    """A family of chips is named because a limit tells it from the others."""
+    by_chip = {chip: {each.id for each in known_limits() if chip in each.chips} for chip in CHIPS}
+    same = [{one, other} for one in CHIPS for other in CHIPS if one < other and by_chip[one] == by_chip[other]]
+    assert same == [{"910B", "910_93"}]  # two dies of the same generation in one package
+
+
+def test_a_post_release_lifts_a_limit():
+    given = Given(devices=("npu",))
+    limit_lifted = lifted("torch.from_dlpack", given, "2.7.1")
+    assert limit_lifted is not None and limit_lifted[1] == "2.7.1.post2"
+    assert lifted("torch.from_dlpack", given, "2.7.1.post0") is None  # it meets the limit
+    assert lifted("torch.from_dlpack", given, "2.13.0") is None  # every 2.13 exchanges
+    assert lifted("torch.mm", given, "2.7.1") is None
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
+from gpu2npu.emulator.device.dispatch.limits import LimitError
 from tools.emulator_coverage.compare import (
     DifferenceError,
     check_kind,
@@ -82,7 +83,11 @@ def _check_sample(op: Any, dtype: torch.dtype, sample: Any, requires_grad: bool,
     on_npu = to_npu(given) if op.name not in TAKES_HOST_TENSORS else (to_npu(given[0]), given[1], given[2])
     if not tensors(on_npu) and "device" in _keywords(op, sample):
         on_npu = (on_npu[0], on_npu[1], {**on_npu[2], "device": torch.device("npu")})
-    actual = _run(op, sample, on_npu, requires_grad, seed=1)
+    try:
+        actual = _run(op, sample, on_npu, requires_grad, seed=1)
+    except LimitError as error:
+        tried.uncomparable.append(f"the NPU refuses it: {error}")
+        return
     wide: list[Run] = []
 
     def in_wider_dtype() -> Run | None:

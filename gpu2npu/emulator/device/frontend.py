@@ -18,7 +18,7 @@ from torch.jit import _builtins
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _device
 
-from gpu2npu.emulator.device import ordinal, randomness, streams
+from gpu2npu.emulator.device import exchange, ordinal, randomness, streams
 from gpu2npu.emulator.device.memory import memory, memory_stats
 
 
@@ -38,6 +38,7 @@ def install() -> None:
     torch.set_default_tensor_type = _defaulting(torch.set_default_tensor_type)
     torch.Tensor.pin_memory = _pin_memory  # type: ignore[method-assign, assignment]
     torch.Tensor.is_pinned = _is_pinned  # type: ignore[method-assign, assignment]
+    exchange.install()
     torch.Generator = randomness.Generator  # type: ignore[misc, assignment]
     format_values = _tensor_str._tensor_str
     _tensor_str._tensor_str = lambda tensor, indent: format_values(_on_host(tensor), indent)

@@ -1,8 +1,7 @@
 """The dtypes that HCCL moves and those that it reduces, by chip.
 
-Sources: torch_npu's maps from dtype to HcclDataType and from ReduceOp to HcclReduceOp (`HCCLUtils.cpp`,
-`ProcessGroupHCCL.cpp`), and the tables of dataType and op in CANN's reference of HcclAllReduce, HcclReduceScatter and
-HcclAllGather (8.0 to 8.5).
+What it moves is torch_npu's map from dtype to HcclDataType (`HCCLUtils.cpp`); what it does not reduce is among the
+limits of `gpu2npu.support.limits`, with the sources.
 """
 
 from __future__ import annotations
@@ -11,11 +10,10 @@ import functools
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
+from gpu2npu.emulator.device.dispatch.limits import refused
 from gpu2npu.emulator.soc import current_soc
-
-_Op: Any = dist.ReduceOp.RedOpType
+from gpu2npu.support.limits import Given
 
 # Of a tensor that is moved as it is; the names are those of torch_npu's messages.
 _NAMES = {
@@ -30,23 +28,12 @@ _NAMES = {
     torch.float64: "at::kDouble",
     torch.bfloat16: "at::kBFloat16",
 }
-_REDUCED = {torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.bfloat16}
-_CAST = {torch.bool, torch.uint8}  # torch_npu casts them to int32 for all_reduce and reduce, not for reduce_scatter
-_REFUSED_OPS = {
-    _Op.BAND: "BAND",
-    _Op.BOR: "BOR",
-    _Op.BXOR: "BXOR",
-    _Op.PREMUL_SUM: "PREMUL_SUM",
-}
-
-_ANY = frozenset({_Op.SUM, _Op.AVG, _Op.PRODUCT, _Op.MAX, _Op.MIN})
-
-# By the beginning of the chip's name: the Atlas training series, Atlas 300I Duo, the Atlas A2 and A3 series.
-_LACKING: dict[str, dict[torch.dtype, frozenset[Any]]] = {
-    "Ascend910A": {torch.int16: _ANY, torch.bfloat16: _ANY},
-    "Ascend310P": {torch.int64: _ANY, torch.bfloat16: _ANY, torch.int16: frozenset({_Op.PRODUCT, _Op.MAX, _Op.MIN})},
-    "Ascend910B": {torch.int16: frozenset({_Op.PRODUCT}), torch.bfloat16: frozenset({_Op.PRODUCT})},
-    "Ascend910_93": {torch.int16: frozenset({_Op.PRODUCT}), torch.bfloat16: frozenset({_Op.PRODUCT})},
+# torch_npu's methods, and the function of torch.distributed that the limits are stated for.
+_FUNCTIONS = {
+    "allreduce": "all_reduce",
+    "reduce": "reduce",
+    "reduce_scatter": "reduce_scatter",
+    "_reduce_scatter_base": "reduce_scatter_tensor",
 }
 
 
@@ -70,12 +57,13 @@ def check_reduced(dtype: torch.dtype, op: Any, collective: str) -> None:
 @functools.cache
 def _check_kind_reduced(dtype: torch.dtype, kind: Any, collective: str, chip: str) -> None:
     check_moved(dtype)
-    if kind in _REFUSED_OPS:
-        raise RuntimeError(f"Cannot use ReduceOp.{_REFUSED_OPS[kind]} with HCCL")
-    if dtype not in _REDUCED and not (dtype in _CAST and "reduce_scatter" not in collective):
-        raise RuntimeError(f"HCCL {collective}: Unsupported data type {_NAMES[dtype]} ({dtype})")
-    lacking = next((lacks for series, lacks in _LACKING.items() if chip.startswith(series)), {})
-    if kind in lacking.get(dtype, ()):
-        raise RuntimeError(f"HCCL {collective}: {chip} does not reduce {dtype} with ReduceOp.{kind.name}")
-    if kind is _Op.AVG and not dtype.is_floating_point:  # torch_npu sums, and then divides in place
-        raise RuntimeError("result type Float can't be cast to the desired output type " + _NAMES[dtype][5:])
+    function = next((name for method, name in _FUNCTIONS.items() if collective.startswith(method)), "all_reduce")
+    given = Given((str(dtype).removeprefix("torch."),), arguments={"op": f"torch.distributed.ReduceOp.{kind.name}"})
+    met = refused(f"torch.distributed.{function}", given)
+    if met is not None:
+        if not met.dtypes:
+            raise RuntimeError(f"Cannot use ReduceOp.{kind.name} with HCCL: {met.evidence}")
+        if not met.arguments:
+            raise RuntimeError(f"HCCL {collective}: Unsupported data type {_NAMES[dtype]} ({dtype}): {met.evidence}")
+        what = f"{chip} does not reduce {dtype} with ReduceOp.{kind.name}"
+        raise RuntimeError(f"HCCL {collective}: {what}: {met.evidence}")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from gpu2npu.emulator.device.dispatch import support_table
 from gpu2npu.emulator.device.tensor import array, host
 
 
@@ -34,6 +35,27 @@ def test_every_dtype_survives_the_way_there_and_back(dtype):
     back = x.npu().cpu()
     assert back.dtype is dtype
     assert torch.equal(back.view(torch.uint8), x.view(torch.uint8))
+
+
+def test_dlpack_gives_a_tensor_over_the_same_bytes():
+    n = torch.zeros(3).npu()
+    for other in (torch.from_dlpack(n), torch.utils.dlpack.from_dlpack(n), torch.from_dlpack(torch.to_dlpack(n))):
+        assert other.device == n.device and other.data_ptr() == n.data_ptr()
+        other += 1
+    assert n.tolist() == [3, 3, 3]
+    assert torch.from_dlpack(np.ones(2, np.float32)).tolist() == [1, 1]
+
+
+def test_dlpack_refuses_in_a_release_without_it(monkeypatch):
+    monkeypatch.setenv("GPU2NPU_TORCH_NPU", "2.7.1.post0")
+    support_table._table.cache_clear()
+    n = torch.zeros(3).npu()
+    try:
+        for exchange in (torch.from_dlpack, torch.to_dlpack, torch.Tensor.__dlpack__):
+            with pytest.raises(ValueError, match="PyTorch's DLPack has no NPU"):
+                exchange(n)
+    finally:
+        support_table._table.cache_clear()
 
 
 def test_host_and_array_share_the_bytes():

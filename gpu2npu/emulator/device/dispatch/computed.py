@@ -12,6 +12,7 @@ import torch
 from gpu2npu.emulator.device.dispatch.arguments import add_generator, fresh, gatherer, wrap, write, write_out
 from gpu2npu.emulator.device.dispatch.checks import Check, checker, refusal
 from gpu2npu.emulator.device.dispatch.cube import preparation
+from gpu2npu.emulator.device.dispatch.limits import argument_check
 from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.dispatch.signature import Signature
 from gpu2npu.emulator.device.dispatch.tally import Kind, tally
@@ -99,7 +100,7 @@ def _one_tensor(signature: Signature, kernel: Kernel, otherwise: Operator) -> Op
     gather = gatherer(signature)
     keep_strides = signature.pointwise
     entry = tally(signature.functional, _kind(signature))
-    prepare = preparation(signature.op._schema.name)
+    prepare = preparation(signature.op._schema.name) or argument_check(signature)
     check = late_check = checker(signature)
     if signature.only_tensors and signature.pointwise:
         check = None
@@ -144,7 +145,7 @@ def _compute(signature: Signature, kernel: Kernel) -> Compute:
     gather = gatherer(signature)
     entry = tally(signature.functional, _kind(signature))
     random = signature.random
-    prepare = preparation(signature.op._schema.name)
+    prepare = preparation(signature.op._schema.name) or argument_check(signature)
 
     def compute(args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, int]:
         start = perf_counter()

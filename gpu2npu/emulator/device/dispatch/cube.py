@@ -1,4 +1,4 @@
-"""Operators of an Ascend chip's cube unit, which multiplies float16, bfloat16 and float32 and nothing wider.
+"""Operators of an Ascend chip's cube unit, which multiplies float16, bfloat16 and float32 and nothing else.
 
 float16 and bfloat16 are accumulated in float32 and rounded once, by the kernels. float32 is multiplied as it is, as
 HF32, or (on chips of the first generation, which cannot do either) as float16: the meanings of `cubeMathType` 0 and 1
@@ -8,13 +8,14 @@ in CANN's documents of aclnnConvolution and aclnnMatmul, of which torch_npu pass
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
 from gpu2npu.emulator.device import settings
+from gpu2npu.emulator.device.dispatch.limits import LimitError, refused_dtypes
 from gpu2npu.emulator.soc import current_soc
 
 Array = np.ndarray[Any, Any]
@@ -55,35 +56,73 @@ _CONV: dict[str, tuple[str, tuple[int, ...]]] = {
     "convolution_backward": ("ConvolutionBackward", (0, 1, 2)),
     "convolution_backward_overrideable": ("ConvolutionBackward", (0, 1, 2)),
 }
-_TOO_WIDE = np.dtype(np.float64)
+# What CANN calls the dtypes that it refuses. bfloat16 is `generation`'s to refuse, whatever the operator.
+_DT = {
+    "float64": "DT_DOUBLE",
+    "complex32": "DT_COMPLEX32",
+    "complex64": "DT_COMPLEX64",
+    "complex128": "DT_COMPLEX128",
+    "bool": "DT_BOOL",
+    **{name: f"DT_{name.upper()}" for name in ("uint8", "int8", "int16", "int32", "int64")},
+}
+_FLOAT64 = (np.dtype(np.float64), torch.float64)
 _FLOAT32 = np.dtype(np.float32)
 _HF32_DROPPED = 12  # bits: float32 has 23 of mantissa, HF32 keeps 11
 _BLOCK = 1 << 15  # elements rounded at a time, so that the passes over them stay in the cache
 
 
-def cube_operator(name: str) -> str | None:
-    """The CANN operator behind an aten operator of the cube unit, by its schema name; None for all others."""
+def dtype_check(name: str) -> Prepare | None:
+    """A function that raises where a list of arguments has a tensor that the cube unit does not multiply.
+
+    None for operators that are not the cube unit's, by their schema name. What else an operator is given, such as the
+    mask of an attention, may be of any dtype but float64.
+
+    Raises (the function):
+        LimitError: In the words of CANN, which names the dtypes that would do.
+    """
     name = name.removeprefix("aten::")
-    found = _MATMUL.get(name) or _CONV.get(name)
-    return found[0] if found else None
+    operator, multiplied = _MATMUL.get(name) or _CONV.get(name) or ("", ())
+    if not operator:
+        return None
+    refused = refused_dtypes("aten::mm" if name in _MATMUL else "aten::convolution")
+    known = {dtype: name for name in refused.keys() & _DT for dtype in _dtypes(name)}
+
+    def check(values: list[Any]) -> None:
+        for position, value in enumerate(values):
+            dtype = getattr(value, "dtype", None)
+            if dtype in known and (position in multiplied or dtype in _FLOAT64):
+                met = refused[known[dtype]]
+                raise LimitError(
+                    f"call aclnn{operator} failed, detail:EZ1001: Tensor not implemented for {_DT[known[dtype]]}, "
+                    "should be in dtype support list [DT_FLOAT,DT_FLOAT16,DT_BFLOAT16,]. "
+                    f"On the NPU {met.evidence}: {met.advice}."
+                )
+
+    return check
+
+
+def _dtypes(name: str) -> list[Any]:
+    """The dtype of torch, and that of NumPy where it has one."""
+    return [getattr(torch, name), *([np.dtype(name)] if name != "complex32" else [])]
 
 
 def preparation(name: str) -> Prepare | None:
     """Return a function that rounds, in a list of arguments, the arrays that the cube unit multiplies.
 
-    None for operators that are not the cube unit's. The function raises `check_cube_dtypes`' error.
+    None for operators that are not the cube unit's. The function raises the error of `dtype_check`.
     """
+    check = dtype_check(name)
     name = name.removeprefix("aten::")
     found, switch = _MATMUL.get(name), settings.matmul
     if found is None:
         found, switch = _CONV.get(name), settings.conv
-    if found is None:
+    if found is None or check is None:
         return None
-    operator, multiplied = found
+    multiplied = found[1]
     has_hf32 = current_soc().hf32
 
     def prepare(values: list[Any]) -> None:
-        check_cube_dtypes(operator, values)
+        check(values)
         if has_hf32 and not switch.allow_hf32:
             return
         for position in multiplied:
@@ -91,21 +130,6 @@ def preparation(name: str) -> Prepare | None:
                 values[position] = hf32(values[position]) if has_hf32 else _as_float16(values[position])
 
     return prepare
-
-
-def check_cube_dtypes(operator: str, values: Sequence[Any]) -> None:
-    """Raise the error of the NPU when a cube operator is given float64.
-
-    Raises:
-        RuntimeError: In the words of CANN, which names the dtypes that would do.
-    """
-    for value in values:
-        if isinstance(value, (np.ndarray, torch.Tensor)) and value.dtype in (_TOO_WIDE, torch.float64):
-            raise RuntimeError(
-                f"call aclnn{operator} failed, detail:EZ1001: Tensor not implemented for DT_DOUBLE, should be in dtype "
-                f"support list [DT_FLOAT,DT_FLOAT16,DT_BFLOAT16,]. The cube unit of the NPU has no float64: convert "
-                "the tensors to float32."
-            )
 
 
 def hf32(values: Array) -> Array:

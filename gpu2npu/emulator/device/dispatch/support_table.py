@@ -29,6 +29,12 @@ def release() -> str | None:
     return table.wheel.split("-")[1] if table is not None else None
 
 
+def version() -> str | None:
+    """The version of the facts in use, as gpu2npu.support understands it: "2.1.0.post0" for the wheel 2.1.0."""
+    table = _table()
+    return table.version if table is not None else None
+
+
 def is_supported(name: str) -> bool:
     """Return whether the NPU has a kernel for an overload ("aten::add.Tensor"); True for those of other libraries."""
     table = _table()

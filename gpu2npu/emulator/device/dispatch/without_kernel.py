@@ -14,7 +14,7 @@ import torch
 
 from gpu2npu.emulator.device import generation, randomness
 from gpu2npu.emulator.device.dispatch.arguments import different_devices, gatherer, resize_out
-from gpu2npu.emulator.device.dispatch.cube import check_cube_dtypes, cube_operator
+from gpu2npu.emulator.device.dispatch.cube import dtype_check
 from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.dispatch.signature import Signature
 from gpu2npu.emulator.device.dispatch.tally import Kind, tally
@@ -39,7 +39,7 @@ def operator(signature: Signature) -> Operator:
     kind = Kind.FALLBACK if signature.fallback else Kind.BORROWED
     entry = tally(name, kind)
     gather = gatherer(signature, host)
-    cube = cube_operator(signature.op._schema.name)
+    check = dtype_check(signature.op._schema.name)
     draws = any(argument.name == "generator" for argument in signature.op._schema.arguments)
     strict = is_strict()
 
@@ -68,8 +68,8 @@ def operator(signature: Signature) -> Operator:
             kwargs["device"] = "cpu"
         if draws:
             kwargs["generator"] = randomness.torch_generator(kwargs.get("generator"), index)
-        if cube is not None:
-            check_cube_dtypes(cube, values)
+        if check is not None:
+            check(values)
         result = _run(signature, values, kwargs, outs)
         if saturates():
             _saturate(result)

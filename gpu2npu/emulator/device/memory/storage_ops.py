@@ -15,9 +15,11 @@ import numpy as np
 import torch
 
 from gpu2npu.emulator.device import generation, ordinal
+from gpu2npu.emulator.device.dispatch.limits import refused
 from gpu2npu.emulator.device.memory import memory
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, adopt, host, on_npu, set_storage_of
 from gpu2npu.emulator.soc import saturates
+from gpu2npu.support.limits import Given
 
 aten = torch.ops.aten
 _CPU = torch._C.DispatchKey.CPU
@@ -284,7 +286,15 @@ def has_compatible_shallow_copy_type(tensor: torch.Tensor, source: torch.Tensor)
 def resize_(
     tensor: torch.Tensor, size: Sequence[int], memory_format: torch.memory_format | None = None
 ) -> torch.Tensor:
-    """Growing moves the tensor to a new block (views keep the old one: PyTorch cannot grow foreign memory)."""
+    """Growing moves the tensor to a new block (views keep the old one: PyTorch cannot grow foreign memory).
+
+    Raises:
+        RuntimeError: The NPU has no such memory format.
+    """
+    if memory_format is not None:
+        met = refused("torch.Tensor.resize_", Given(arguments={"memory_format": str(memory_format)}))
+        if met is not None:
+            raise RuntimeError(f"resize_: {met.evidence}; {met.advice}")
     needed = (tensor.storage_offset() + math.prod(size)) * tensor.dtype.itemsize
     storage = tensor.untyped_storage()
     if needed > storage.nbytes():
