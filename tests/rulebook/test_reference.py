@@ -33,3 +33,8 @@ def test_every_rule_and_role_has_its_place_and_the_index_leads_there() -> None:
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         assert (page.parent / link).exists(), link
+
+
+def test_every_rule_about_a_package_says_where_its_state_is_from_and_when() -> None:
+    rules = [rule for rule in load_rulebook().rules if rule.file == "packages.json"]
+    assert [rule.id for rule in rules if not re.search(r"\S \(20\d\d-[01]\d\)$", rule.source)] == []
