@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from gpu2npu.codemods.choice import CodemodChoice, CodemodError
 from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
 from gpu2npu.project.analysing_migrator import AnalysingMigrator
 from gpu2npu.project.check.request import CheckRequest, SourceTree, source_trees
 from gpu2npu.project.engine_migrator import EngineMigrator
 from gpu2npu.project.migrator import prepare_migration
+from gpu2npu.project.request import Place
 from gpu2npu.project.tree.discovery import discover, listed
 from gpu2npu.project.tree.mirror import read_files
 from gpu2npu.python.meaning.names import Names
@@ -21,6 +25,7 @@ from gpu2npu.python.tree.syntax_tree import TreeError
 from gpu2npu.records import MigratedFile
 
 NOTEBOOK = ".ipynb"
+Stamp = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -28,12 +33,14 @@ class OpenProject:
     """The rules and facts of a project as its files are on the disk.
 
     `saved` has the Python files that the structural rewrites were planned for: they are about these very bytes, and are
-    left out for a text that differs.
+    left out for a text that differs. `stamps` are the times and sizes of these files and of the rule files.
     """
 
     tree: SourceTree
+    codemods: CodemodChoice
     migrator: AnalysingMigrator
     saved: dict[str, bytes]
+    stamps: dict[Path, Stamp]
 
     @property
     def release(self) -> str:
@@ -64,6 +71,30 @@ class OpenProject:
         except (SourceError, TreeError):
             return None
 
+    def refreshed(self) -> OpenProject | None:
+        """The project with its Python files as they are on the disk now, itself where none has changed; None where it
+        has other files or rules, and has to be read as a whole."""
+        files = _python_files(self.tree.place)
+        stamps = _stamps(self.tree, files)
+        changed = [file for file, stamp in stamps.items() if self.stamps.get(file) != stamp]
+        if stamps.keys() != self.stamps.keys() or any(file in self.tree.request.choice.files for file in changed):
+            return None
+        if not changed:
+            return self
+        root = self.tree.place.root
+        read, _ = read_files(root, [file.relative_to(root).as_posix() for file in changed])
+        engine, sources = _engine(self.migrator), self.saved | read
+        if sources.keys() != self.saved.keys() or len(read) < len(changed):
+            return None
+        try:
+            anew = EngineMigrator.of(engine.rulebook, self.release, root, sources, self.codemods)
+        except CodemodError:
+            return None
+        migrator = replace(
+            self.migrator, migrator=anew, analyser=replace(self.migrator.analyser, project=anew.context.project)
+        )
+        return replace(self, migrator=migrator, saved=sources, stamps=stamps)
+
     def _without_rewrite(self, path: str) -> AnalysingMigrator:
         engine = _engine(self.migrator)
         rewrites = {each: rewrite for each, rewrite in engine.plan.rewrites.items() if each != path}
@@ -80,13 +111,29 @@ def open_project(source: Path, request: CheckRequest) -> OpenProject:
     """
     (tree,), _, _ = source_trees(replace(request, sources=(source,)))
     place, asked = tree.place, tree.request
-    found = listed(place.root) if place.only is None else discover(place.root, place.only)
-    python, _ = read_files(place.root, found.python)
+    files = _python_files(place)
+    stamps = _stamps(tree, files)
+    python, _ = read_files(place.root, files)
     excluded = frozenset(path for path in python if tree.excludes(path))
     codemods = replace(asked.codemods, excluded=excluded)
     migrator = prepare_migration(asked.choice, asked.release, place.root, python, codemods, chips=asked.chips)
     assert isinstance(migrator, AnalysingMigrator)
-    return OpenProject(tree, migrator, python)
+    return OpenProject(tree, codemods, migrator, python, stamps)
+
+
+def _python_files(place: Place) -> tuple[str, ...]:
+    return (listed(place.root) if place.only is None else discover(place.root, place.only)).python
+
+
+def _stamps(tree: SourceTree, paths: Iterable[str]) -> dict[Path, Stamp]:
+    """The time and size of each file of a project that can be read, and of its rule files."""
+    files = (*(tree.place.root / path for path in paths), *tree.request.choice.files)
+    found = {}
+    for file in files:
+        with contextlib.suppress(OSError):
+            status = file.stat()
+            found[file] = status.st_mtime_ns, status.st_size
+    return found
 
 
 def source_of(file: Path, folders: tuple[Path, ...]) -> Path:

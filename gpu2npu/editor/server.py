@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
@@ -13,6 +17,7 @@ from gpu2npu.editor.session import Checked, Session
 from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.errors import UsageError
 
+_WATCHED = "**/*.{py,toml,json}"  # the program, its settings and its rules
 _KINDS = [types.CodeActionKind.QuickFix, FIX_ALL]
 
 
@@ -20,50 +25,92 @@ def language_server(request: CheckRequest) -> LanguageServer:
     """A server for one editor; `request` has the version and the rules."""
     server = LanguageServer("gpu2npu", __version__)
     session = Session(request)
-    _publish_findings(server, session)
+    documents = _Documents(server, session)
+    _follow_texts(server, documents)
+    _follow_files(server, documents)
     _answer_questions(server, session)
     return server
 
 
-def _publish_findings(server: LanguageServer, session: Session) -> None:
-    """Check a text when it is opened, changed or saved. What was saved may change what other files mean."""
+@dataclass(frozen=True)
+class _Documents:
+    """The texts that are open in the editor."""
 
-    async def publish(uri: str) -> None:
-        document = server.workspace.get_text_document(uri)
+    server: LanguageServer
+    session: Session
+
+    async def publish(self, uri: str) -> None:
+        """Show what is found in a text."""
+        document = self.server.workspace.get_text_document(uri)
         version, text = document.version, document.source
+
+        def check() -> Checked | None:
+            return _checked(self.session, uri, text) if document.version == version else None
+
         try:
-            checked = await session.work(lambda: _checked(session, uri, text) if document.version == version else None)
+            checked = await self.session.work(check)
         except Exception as error:  # an editor shows nothing of what a server writes elsewhere
             said = str(error) if isinstance(error, UsageError) else f"an internal error in {uri}: {error!r}"
-            server.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"gpu2npu: {said}"))
+            self.server.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"gpu2npu: {said}"))
             return
         if document.version == version:  # else another check of it is on its way
             found = list(diagnostics(checked, document.position_codec)) if checked is not None else []
-            server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
+            self.server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
 
-    @server.feature(types.INITIALIZED)
-    def initialized(params: types.InitializedParams) -> None:
-        names = (to_fs_path(folder.uri) for folder in server.workspace.folders.values())
-        session.folders = tuple(resolved(name) for name in names if name is not None)
+    async def refresh(self, uris: Sequence[str]) -> None:
+        """Take in files that changed on the disk, and check all that is open: its names may mean something else now."""
+        for name in filter(None, map(to_fs_path, uris)):
+            await self.session.work(partial(self.session.refresh, name))
+        for uri in list(self.server.workspace.text_documents):
+            await self.publish(uri)
+
+    def follow_folders(self) -> None:
+        """Take the folders that are open from the editor."""
+        names = (to_fs_path(folder.uri) for folder in self.server.workspace.folders.values())
+        self.session.folders = tuple(resolved(name) for name in names if name is not None)
+
+
+def _follow_texts(server: LanguageServer, documents: _Documents) -> None:
+    """Check a text when it is opened, changed or saved."""
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     async def did_open(params: types.DidOpenTextDocumentParams) -> None:
-        await publish(params.text_document.uri)
+        await documents.publish(params.text_document.uri)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     async def did_change(params: types.DidChangeTextDocumentParams) -> None:
-        await publish(params.text_document.uri)
+        await documents.publish(params.text_document.uri)
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     async def did_save(params: types.DidSaveTextDocumentParams) -> None:
-        name = to_fs_path(params.text_document.uri)
-        if name is not None:
-            await session.work(lambda: session.forget(name))
-        await publish(params.text_document.uri)
+        await documents.refresh([params.text_document.uri])
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def did_close(params: types.DidCloseTextDocumentParams) -> None:
         server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(params.text_document.uri, []))
+
+
+def _follow_files(server: LanguageServer, documents: _Documents) -> None:
+    """Follow the folders that are open, and what other programs change in them, where the editor says it."""
+
+    @server.feature(types.INITIALIZED)
+    def initialized(params: types.InitializedParams) -> None:
+        documents.follow_folders()
+        workspace = server.client_capabilities.workspace
+        watching = workspace.did_change_watched_files if workspace is not None else None
+        if watching is not None and watching.dynamic_registration:
+            options = types.DidChangeWatchedFilesRegistrationOptions([types.FileSystemWatcher(_WATCHED)])
+            files = types.Registration("files", types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)
+            server.client_register_capability(types.RegistrationParams([files]))
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
+    async def did_change_folders(params: types.DidChangeWorkspaceFoldersParams) -> None:
+        documents.follow_folders()
+        await documents.refresh([])
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    async def did_change_files(params: types.DidChangeWatchedFilesParams) -> None:
+        await documents.refresh([event.uri for event in params.changes])
 
 
 def _answer_questions(server: LanguageServer, session: Session) -> None:

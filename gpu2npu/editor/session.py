@@ -76,9 +76,15 @@ class Session:
         source = _encoded(text)
         return Checked(project, path, text, source, project.migrated(path, source))
 
-    def forget(self, name: str) -> None:
-        """Read a file's project anew when it is next asked about."""
-        self.projects.pop(source_of(resolved(name), self.folders), None)
+    def refresh(self, name: str) -> None:
+        """Take in what changed on the disk in a file's project. Where it is not Python, it may be settings: then the
+        project is read as a whole when it is next asked about."""
+        file = resolved(name)
+        root = source_of(file, self.folders)
+        known = self.projects.pop(root, None) if root.exists() else None
+        project = known.refreshed() if known is not None and file.suffix == ".py" else None
+        if project is not None:
+            self.projects[root] = project
 
 
 def _encoded(text: str) -> bytes:

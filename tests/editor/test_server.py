@@ -19,7 +19,7 @@ class Editor:
     """A client with one folder open, and the diagnostics that it was sent."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder = self.opened = folder
         self.client = LanguageClient("editor", "1")
         self.published: asyncio.Queue[types.PublishDiagnosticsParams] = asyncio.Queue()
         self.messages: asyncio.Queue[types.ShowMessageParams] = asyncio.Queue()
@@ -28,7 +28,7 @@ class Editor:
 
     async def start(self, *options: str) -> None:
         await self.client.start_io(sys.executable, "-m", "gpu2npu", "server", "--stdio", *options)
-        folders = [types.WorkspaceFolder(self.folder.as_uri(), "project")]
+        folders = [types.WorkspaceFolder(self.opened.as_uri(), "project")]
         await self.client.initialize_async(
             types.InitializeParams(capabilities=types.ClientCapabilities(), workspace_folders=folders)
         )
@@ -77,9 +77,10 @@ class Editor:
 def edit(tmp_path: Path) -> Callable[..., None]:
     """Run a session with a server: `edit(session, *options)`."""
 
-    def run(session: Callable[[Editor], Awaitable[None]], *options: str) -> None:
+    def run(session: Callable[[Editor], Awaitable[None]], *options: str, folder: str = "") -> None:
         async def whole() -> None:
             editor = Editor(tmp_path)
+            editor.opened = tmp_path / folder
             await editor.start(*options)
             await session(editor)
             await editor.stop()
@@ -152,3 +153,28 @@ def test_a_wrong_setting_is_said(edit: Callable[..., None], tmp_path: Path) -> N
         assert await editor.actions("train.py", 4) == [] and await editor.hover("train.py", 4, 16) == ""
 
     edit(session)
+
+
+def test_what_changes_in_the_project_counts_in_all_that_is_open(edit: Callable[..., None], tmp_path: Path) -> None:
+    """Other files that are saved or changed elsewhere, new files, and folders that are opened later."""
+    inside, beside = tmp_path / "inside", tmp_path / "beside"
+    for folder in (inside, beside):
+        folder.mkdir()
+        (folder / "a.py").write_text("import numpy as th\n")
+        (folder / "b.py").write_text("from a import th\nth.cuda.synchronize()\n")
+
+    async def session(editor: Editor) -> None:
+        text = (inside / "b.py").read_text()
+        assert await editor.open("inside/b.py", text) == []
+        (inside / "a.py").write_text("import torch as th  # anew\n")
+        changed = types.FileEvent(editor.uri("inside/a.py"), types.FileChangeType.Changed)
+        editor.client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([changed]))
+        assert [each.code for each in await editor.found("inside/b.py", 1)] == ["torch-cuda"]
+
+        (beside / "a.py").write_text("import torch as th  # anew\n")
+        assert await editor.open("beside/b.py", text) == []  # of no folder: a file by itself
+        event = types.WorkspaceFoldersChangeEvent([types.WorkspaceFolder(beside.as_uri(), "beside")], [])
+        editor.client.workspace_did_change_workspace_folders(types.DidChangeWorkspaceFoldersParams(event))
+        assert [each.code for each in await editor.found("beside/b.py", 1)] == ["torch-cuda"]
+
+    edit(session, "-v", "2.7.1", folder="inside")

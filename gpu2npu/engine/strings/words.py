@@ -22,6 +22,7 @@ _TAILS = frozenset(
 _LINKS = frozenset({"to", "for", "in", "on", "of", "from", "with", "without", "or", "and", "used", "requested"})
 
 
+@lru_cache(maxsize=20_000)  # files ask about the same names
 def is_word(name: str | None, role: Role) -> bool:
     """Return whether a name says that it holds such a value: `map_location`, `teacher_device`, `DEVICE`, `deviceType`.
 
