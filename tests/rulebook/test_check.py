@@ -108,6 +108,14 @@ def test_what_can_be_done_with_each_match(kind: str, action: str) -> None:
         ({"match": {"pattern": "(a"}}, "match.pattern (rule 'mine'): '(a' is not a regular expression"),
         ({"match": {"pattern": "\\u00e9"}}, "is not a regular expression"),
         ({"match": {"pattern": "cu(\\d+)"}, "then": {"rename": "\\2"}}, "cannot stand for what the pattern finds"),
+        (
+            {"match": MATCHES["import"], "then": {"add": {"statement": "lib.f()", "place": "around"}}},
+            "then.add.place (rule 'mine'): 'around' is no place beside an import",
+        ),
+        (
+            {"match": {"import": "*_cuda"}, "then": {"add": {"statement": "lib.f()"}}},
+            "then.add (rule 'mine'): is for one package",
+        ),
         ({"since": "2.3.0", "until": "2.2.0"}, "until (rule 'mine'): PyTorch 2.2.0 comes before 2.3.0"),
         ({"then": {"renmae": "x"}}, "then (rule 'mine'): Additional properties are not allowed ('renmae'"),
         (

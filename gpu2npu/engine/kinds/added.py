@@ -13,10 +13,10 @@ from gpu2npu.rulebook.rule import Addition, Rule
 
 
 def added(
-    file: PythonFile, matched: Matched, rule: Rule, add: Addition, code: str, needs: tuple[str, ...]
+    file: PythonFile, statement: ast.stmt, rule: Rule, add: Addition, code: str, needs: tuple[str, ...]
 ) -> Edit | None:
-    """The edit that adds a statement; an empty one where it stands there already, None where there is no place."""
-    statement = _beside(file, matched, add.place)
+    """The edit that adds a statement beside another; an empty one where it stands there already, None where there is no
+    place."""
     start, end = file.bounds(statement)
     indentation = file.indentation(start)
     block = file.block(statement)
@@ -41,7 +41,7 @@ def added(
     return Edit((start, start), "" if known else text, rule.id, rule.why, needs=needs, operation=Operation.INSERT)
 
 
-def _beside(file: PythonFile, matched: Matched, place: str) -> ast.stmt:
+def beside(file: PythonFile, matched: Matched, place: str) -> ast.stmt:
     """The statement beside which one is added: the one with the match, or the first of the function around it."""
     statement = file.statement(matched.node)
     function = next((above for above in file.above(statement) if isinstance(above, FUNCTIONS)), None)

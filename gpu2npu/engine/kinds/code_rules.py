@@ -8,7 +8,7 @@ from functools import partial
 
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.cuda_branches import cuda_branches
-from gpu2npu.engine.kinds.added import added
+from gpu2npu.engine.kinds.added import added, beside
 from gpu2npu.engine.kinds.code_imports import CodeImports, Key, Replacement, respelled
 from gpu2npu.engine.kinds.filling import ATOMS, Filling, fill, has_effects, in_f_strings, is_loose
 from gpu2npu.engine.kinds.in_place import in_place
@@ -141,7 +141,11 @@ class CodeRules:
         """Add a statement beside the one that has the match, once."""
         imports = CodeImports(self.names, frozenset(), may_edit=False, spelling=set())
         written = imports.written(rule, matched, add.code)
-        edit = added(self.file, matched, rule, add, *written) if written is not None else None
+        edit = (
+            added(self.file, beside(self.file, matched, add.place), rule, add, *written)
+            if written is not None
+            else None
+        )
         if edit is None:
             message = f"{rule.why} There is no line of its own for `{add.code}` here: add it by hand."
             self._report(rule, matched, message)

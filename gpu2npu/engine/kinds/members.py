@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections import deque
 from collections.abc import Iterator
 
 from gpu2npu.engine.imports import imports_package
@@ -16,6 +18,8 @@ from gpu2npu.python.tree.syntax import chain
 from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.kinds import MemberMatch
 from gpu2npu.rulebook.rule import Rule
+
+_COMMON = frozenset(name for kind in (dict, list, set, str, deque) for name in dir(kind))
 
 
 class Members:
@@ -67,9 +71,12 @@ class Members:
         return self.instances.is_one(owner, scope, wanted)
 
     def _may_be(self, node: ast.Attribute, scope: Scope, match: MemberMatch) -> bool:
-        """Return whether an object of which nothing is known may be of the class: the file imports the package."""
-        package = match.owner.partition(".")[0]
-        return imports_package(self.file, package) and self.names.qualified(node, scope) is None
+        """Return whether an object of which nothing is known may be of the class: the file imports the package, and
+        names the class where a member of that name is one of dictionaries, lists and the like too."""
+        package, _, cls = match.owner.rpartition(".")
+        if node.attr in _COMMON and re.search(rf"\b{cls}\b", self.file.text) is None:
+            return False
+        return imports_package(self.file, package.partition(".")[0]) and self.names.qualified(node, scope) is None
 
     def _definition(self, name: str, cls: Scope) -> None:
         for rule in self.rules[name]:

@@ -1,4 +1,4 @@
-"""Rules about imported packages: a finding at the import, or the import taken out."""
+"""Rules about imported packages: a finding at the import, the import taken out, or a statement beside it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import ast
 import re
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
+from gpu2npu.engine.kinds.added import added
+from gpu2npu.engine.kinds.code_imports import CodeImports
 from gpu2npu.engine.kinds.removal import removal
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.table import RuleTable
@@ -22,9 +25,10 @@ from gpu2npu.python.tree.syntax import (
     member_of,
     string_value,
 )
-from gpu2npu.records import FindingKind, Found, Severity
+from gpu2npu.records import Edit, FindingKind, Found, Severity
+from gpu2npu.rulebook.code_matching import Matched
 from gpu2npu.rulebook.kinds import ImportMatch
-from gpu2npu.rulebook.rule import Rule, Rulebook
+from gpu2npu.rulebook.rule import Addition, Rule, Rulebook
 
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 _OPTIONAL = "The import is optional here: the program has another way."
@@ -70,6 +74,7 @@ class Packages:
         self.table = table
         self.matches = matches
         self.reported: set[tuple[str, FindingKind, str]] = set()
+        self.extended: set[str] = set()  # rules that have added their statement
 
     def statement(self, node: Import) -> bool:
         """Judge an import statement; gives whether it is taken out as a whole."""
@@ -80,6 +85,8 @@ class Packages:
         for rule in dict.fromkeys(rule for _, rule in matched if rule is not None):
             named = [name for name, found in matched if found is rule]
             self.report(rule, node, node, named[0])
+            if rule.then.add is not None:
+                self.add(rule, rule.then.add, node)
             if not rule.then.remove or self.is_optional(node):
                 continue
             if len(named) == len(matched):
@@ -90,6 +97,39 @@ class Packages:
                 place = self.file.bounds(node)
                 self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, named[0], message))
         return False
+
+    def add(self, rule: Rule, add: Addition, node: Import) -> None:
+        """Add a statement beside the first import of a package in the file, with the import that it needs."""
+        statements = {self.file.code(each) for each in self.file.block(node)}
+        if rule.id in self.extended or add.code in statements:
+            return
+        self.extended.add(rule.id)
+        imports = CodeImports(self.names, frozenset(), may_edit=False, spelling=set())
+        written = imports.written(rule, Matched(ast.Name("_"), self.file.scope_of(node)), add.code)
+        edit: Edit | None = None
+        if written is not None:
+            missing = tuple(module for module in written[1] if not self._is_imported(module, node))
+            separator = f"{self.file.newline}{self.file.indentation(self.file.bounds(node)[0])}"
+            lines = [*(f"import {module}" for module in missing), written[0]]
+            edit = added(self.file, node, rule, add, separator.join(lines), ())
+        if edit is not None:
+            self.matches.edits.append(replace(edit, imports=missing))
+        else:
+            message = f"{rule.why} There is no line of its own for `{add.code}` here: add it by hand."
+            place = self.file.bounds(node)
+            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, self.file.code(node), message))
+
+    def _is_imported(self, module: str, node: Import) -> bool:
+        """Return whether a module is spelled out by an import at the top of the file up to this statement."""
+        end = self.file.bounds(node)[1]
+        names = [
+            alias.name
+            for statement, scope in self.file.imports
+            if isinstance(statement, ast.Import) and scope.kind == "module" and self.file.bounds(statement)[1] <= end
+            for alias in statement.names
+            if alias.asname is None
+        ]
+        return any(name == module or name.startswith(f"{module}.") for name in names)
 
     def extensions(self, node: Import) -> None:
         """Judge modules by how their names end, where the project has no such module in Python: compiled ones."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from gpu2npu.records import FindingKind, Severity
 from gpu2npu.rulebook.kinds.base import Evidence, Json, Match, leaf, listed
@@ -32,7 +33,8 @@ class ImportMatch(Match):
             "$ref": "#/$defs/words",
         },
     }
-    actions = ("remove", "own_devices")
+    actions = ("remove", "add", "own_devices")
+    additions = ("statement",)
     starter: ClassVar[Json] = {
         "$comment": "An import of a package: here only reported, with what to do about it.",
         "why": "The package has CUDA kernels alone.",
@@ -73,6 +75,14 @@ class ImportMatch(Match):
     def severity(self, kind: FindingKind) -> Severity:
         """A package with a version for the NPU belongs to the environment; nothing takes the place of the others."""
         return Severity.BLOCKER if kind is FindingKind.UNSUPPORTED else Severity.ENVIRONMENT
+
+    @classmethod
+    def problems(cls, entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        add = entry["then"].get("add", {})
+        if add and entry["match"]["import"].startswith("*"):
+            yield "then.add", "is for one package; an ending of names is for many"
+        if add.get("place", "before") not in ("before", "after"):
+            yield "then.add.place", f"{add['place']!r} is no place beside an import; possible: 'before', 'after'"
 
     def meets(self, other: Match) -> bool:
         return isinstance(other, ImportMatch) and self.module == other.module

@@ -159,3 +159,38 @@ def test_compiled_modules_are_known_by_their_ending(project, text: str, module: 
 def test_each_compiled_module_of_a_file_is_reported(project) -> None:
     text = "import nms_cuda\nfrom nms_cuda import forward\nimport roi_cuda\n"
     assert [finding.api for finding in project({"a.py": text})["a.py"].findings] == ["nms_cuda", "roi_cuda"]
+
+
+REGISTER = {
+    "id": "register",
+    "match": {"import": "house"},
+    "then": {"add": {"statement": "house.npu.register()", "place": "after"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("import house\nimport os\n", "import house\nimport house.npu\nhouse.npu.register()\nimport os\n"),
+        ("import house.npu\nimport os\n", "import house.npu\nhouse.npu.register()\nimport os\n"),
+        (
+            "from house import f\nimport house.data\n",
+            "from house import f\nimport house.npu\nhouse.npu.register()\nimport house.data\n",
+        ),
+        (
+            "try:\n    import house\nexcept ImportError:\n    pass\n",
+            "try:\n    import house\n    import house.npu\n    house.npu.register()\nexcept ImportError:\n    pass\n",
+        ),
+        ("import house\nimport house.npu\nhouse.npu.register()\n", None),
+        ("import household\n", None),
+    ],
+)
+def test_a_statement_is_added_after_the_first_import(migrate_with, before: str, after: str | None) -> None:
+    result = migrate_with([REGISTER], before)
+    assert (result.content, result.findings) == (after.encode() if after is not None else None, ())
+
+
+def test_a_statement_whose_names_mean_something_else_is_reported(migrate_with) -> None:
+    result = migrate_with([REGISTER], "import house as h\nhouse = 1\n")
+    assert result.content is None
+    assert [finding.rule for finding in result.findings] == ["register"]
