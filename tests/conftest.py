@@ -21,9 +21,9 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import is_hypothesis_test, seed, settings
+from hypothesis import HealthCheck, is_hypothesis_test, seed, settings
 
-settings.register_profile("untimed", deadline=None)
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 PACKAGE = Path(__file__).parents[1] / "gpu2npu"

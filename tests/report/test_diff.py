@@ -28,7 +28,7 @@ def apply(tool: list[str], folder: Path, path: str, before: bytes, diff: bytes) 
 GIT = ["git", "apply", "--whitespace=nowarn", "-"]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(CONTENT, CONTENT)
 @example(b"x", b"x\n")
 @example(b"x\r\n", b"x\n")

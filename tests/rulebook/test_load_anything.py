@@ -85,7 +85,7 @@ def documents(draw: st.DrawFn) -> Any:
 @example({"rules": {"\r": None}})
 @example({"rules": {"ArgsModifyRule": [{"\r": None}]}})
 @example({"roles": {"\r": 1}})
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_it_loads_or_is_refused(tmp_path: Path, document: Any) -> None:
     path = tmp_path / "mine.json"
     path.write_text(json.dumps(document), encoding="utf-8")
