@@ -20,7 +20,8 @@ _TESTS = frozenset({"isinstance", "issubclass", "hasattr"})
 class Code:
     """A file's names and types, and what it does in the order of the source, each with the scope it is done in.
 
-    `mentions` are imported names and dotted names that are read and not called: values, decorators, base classes.
+    `mentions` are imported names, and dotted names that may lead to others, that are read and not called: values,
+    decorators, base classes.
     `products` are the uses of `*` and `@`, `stores` the assignments to one subscript. A definition is given with the
     scope that it opens.
     """
@@ -44,13 +45,15 @@ class Code:
         stores: list[tuple[ast.Assign, Scope]] = []
         definitions: list[tuple[Definition, Scope]] = []
         for node, scope in file.uses:
+            if isinstance(node, (ast.Constant, ast.keyword)):
+                continue
             if isinstance(node, ast.Name):
                 if node.id in imported and _is_mention(node, scope, file):
                     mentions.append((node, scope))
             elif isinstance(node, ast.Call):
                 calls.append((node, scope))
             elif isinstance(node, ast.Attribute):
-                if _is_mention(node, scope, file):
+                if names.may_lead_on(node) and _is_mention(node, scope, file):
                     mentions.append((node, scope))
             elif isinstance(node, ast.BinOp):
                 products.append((node, scope))

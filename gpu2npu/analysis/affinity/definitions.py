@@ -89,8 +89,10 @@ def spelled_attention(code: Code) -> Found:
     """`softmax(q @ k.transpose(-2, -1)) @ v` within one function, dropout and masks between or not."""
     if "softmax" not in code.text:
         return
+    products = _matmuls(code)
+    if not any(len(inside) > 1 for inside in products.values()):
+        return
     done = DoneCalls(code)
-    products = _matmuls(code, done)
     for function, scope in code.functions():
         inside = products.get(scope, [])
         if len(inside) < 2 or "softmax" not in done.of(scope):
@@ -102,7 +104,7 @@ def spelled_attention(code: Code) -> Found:
                 break
 
 
-def _matmuls(code: Code, done: DoneCalls) -> dict[Scope, list[ast.expr]]:
+def _matmuls(code: Code) -> dict[Scope, list[ast.expr]]:
     found: dict[Scope, list[ast.expr]] = {}
     for product, scope in code.products:
         if isinstance(product.op, ast.MatMult):

@@ -26,7 +26,7 @@ _BOOLEAN_CALLS = frozenset({"isnan", "isinf", "isfinite", "isclose", "logical_an
 
 def transposed_matmul(code: Code) -> Found:
     """`torch.matmul(a, b.transpose(-2, -1))` and `a @ b.transpose(-2, -1)`."""
-    for call, scope in code.calls:
+    for call, scope in code.calls if "matmul" in code.text else ():
         if last_name(call.func) != "matmul" or len(call.args) != 2 or not _is_transposed(call.args[1]):
             continue
         if code.qualified(call.func, scope) == "torch.matmul":
@@ -160,6 +160,8 @@ def _are_halves(one: ast.expr, other: ast.expr, scope: Scope) -> bool:
 
 def permuted_reshape(code: Code) -> Found:
     """`x.permute(0, 2, 1, 3).reshape(...)`, with `.contiguous()` between or not."""
+    if "permute" not in code.text:
+        return
     for call, scope in code.calls:
         if last_name(call.func) not in ("reshape", "view") or not isinstance(call.func, ast.Attribute) or not call.args:
             continue
@@ -175,6 +177,8 @@ def permuted_reshape(code: Code) -> Found:
 
 def window_roll(code: Code) -> Found:
     """`torch.roll(x, shifts=(a, b), dims=(1, 2))`."""
+    if "roll" not in code.text:
+        return
     for call, scope in code.calls:
         if last_name(call.func) != "roll":
             continue

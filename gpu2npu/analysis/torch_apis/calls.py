@@ -118,8 +118,9 @@ def _uses(code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
             yield from _method(function, scope, code, version)
     for node, scope in code.mentions:
         qualified = code.qualified(node, scope)
-        called = is_decorator(node, code.file)
-        if qualified is None or not of_torch(qualified) or not _is_reported(qualified, version, called):
+        if qualified is None or not of_torch(qualified):
+            continue
+        if not _is_reported(qualified, version, is_decorator(node, code.file)):
             continue
         if not is_asked_about(node, code.file):
             yield node, qualified

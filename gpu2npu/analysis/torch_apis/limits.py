@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword
@@ -111,7 +112,9 @@ def _apis(call: ast.Call, scope: Scope, code: Code) -> Iterator[str]:
     if qualified is not None:
         if qualified in limited_names() and not _is_on_cpu(call, scope, code):
             yield qualified
-    elif isinstance(function, ast.Attribute) and not _is_on_cpu(call, scope, code):
+    elif isinstance(function, ast.Attribute) and function.attr in _limited_methods():
+        if _is_on_cpu(call, scope, code):
+            return
         method, owner = function.attr, function.value
         if f"torch.Tensor.{method}" in limited_names() and (
             dtype_of(owner, scope, code) or (method in _OF_ANY_DTYPE and code.types.is_tensor(owner, scope))
@@ -121,6 +124,13 @@ def _apis(call: ast.Call, scope: Scope, code: Code) -> Iterator[str]:
             owners = code.types.owners(code.types.of(owner, scope), method)
             if owners and all(each.startswith("torch.nn.") for each in owners):
                 yield f"{_MODULE}.{method}"
+
+
+@cache
+def _limited_methods() -> frozenset[str]:
+    """The last names of limited methods of tensors and modules."""
+    named = (api.rpartition(".") for api in limited_names())
+    return frozenset(name for owner, _, name in named if owner in ("torch.Tensor", _MODULE))
 
 
 def _is_on_cpu(call: ast.Call, scope: Scope, code: Code) -> bool:

@@ -57,7 +57,7 @@ class Renames:
         for _ in range(2):  # an alias of an alias
             for scope in self.file.scopes.values():
                 for name, bindings in scope.bindings.items():
-                    if any(_stands_for(binding, interesting) for binding in bindings):
+                    if name in self.names.leading and any(_stands_for(binding, interesting) for binding in bindings):
                         interesting.add(name)
         return frozenset(interesting)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -189,12 +189,15 @@ class Names(ModuleNames):
     """Resolves the names of one file, in any scope.
 
     `wanted` are qualified names that stars of modules outside the project are taken to bring in.
+    `leading` are the names that mean more than this file says: no other leads to a qualified name, unless a star may
+    bring it in.
     """
 
     def __init__(self, file: PythonFile, project: Project, wanted: frozenset[str] = frozenset()) -> None:
         super().__init__(interface_of(file), project)
         self.file = file
         self.wanted = wanted
+        self.leading = frozenset(_leading(file)) | project.library.packages
         self._meanings: dict[tuple[Scope, str], str | None] = {}
         self._qualified: dict[tuple[ast.AST, Scope], str | None] = {}
 
@@ -216,10 +219,10 @@ class Names(ModuleNames):
 
     def qualified(self, node: ast.AST, scope: Scope) -> str | None:
         """`torch.cuda.amp.autocast` for an expression that means it, whatever it is spelled; else None."""
+        if not self.may_lead_on(node):  # as most expressions
+            return None
         if isinstance(node, ast.Name):
             return self.name(node.id, scope)
-        if not isinstance(node, (ast.Attribute, ast.Call)):
-            return None
         key = (node, scope)
         if key in self._qualified:
             return self._qualified[key]
@@ -227,6 +230,15 @@ class Names(ModuleNames):
         if not self.project.is_asking:
             self._qualified[key] = found
         return found
+
+    def may_lead_on(self, node: ast.AST) -> bool:
+        """Return whether an expression has the form of one that has a qualified name, and begins with a name that may
+        lead to one."""
+        while node.__class__ is ast.Attribute:
+            node = node.value  # type: ignore[attr-defined]
+        if isinstance(node, ast.Name):
+            return node.id in self.leading or bool(self.interface.stars)
+        return isinstance(node, ast.Call)
 
     def _dotted(self, node: ast.AST, scope: Scope) -> str | None:
         members: list[str] = []
@@ -358,3 +370,18 @@ class Names(ModuleNames):
             return None
         kinds = {last_name(decorator) for decorator in function.decorator_list}
         return Method(function, "staticmethod" not in kinds and (is_self or "classmethod" in kinds))
+
+
+def _leading(file: PythonFile) -> Iterator[str]:
+    """The names that some scope of a file binds to what another name or module is."""
+    for scope in file.scopes.values():
+        for name, bindings in scope.bindings.items():
+            if any(map(_leads_on, bindings)):
+                yield name
+
+
+def _leads_on(binding: Binding) -> bool:
+    if isinstance(binding, Imported):
+        return True
+    value = binding.whole if isinstance(binding, Assigned) else None
+    return isinstance(value, (ast.Name, ast.Attribute)) or loaded_module(value) is not None
