@@ -11,6 +11,10 @@ def npu(values, dtype=torch.float32):
     return torch.tensor(values, dtype=dtype).to(f"npu:{dist.get_rank()}")
 
 
+def size():
+    return dist.get_world_size()
+
+
 def ranks():
     return range(dist.get_world_size())
 
