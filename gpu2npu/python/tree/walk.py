@@ -97,7 +97,9 @@ class Walk:
         return scope
 
     def _bind(self, scope: Scope, name: str, binding: Binding) -> None:
-        if scope.declared.get(name) == "nonlocal":
+        if not scope.declared:
+            scope.bindings.setdefault(name, []).append(binding)
+        elif scope.declared.get(name) == "nonlocal":
             self._later.append((scope, name, binding))
         else:
             scope.owner(name).bindings.setdefault(name, []).append(binding)
@@ -246,9 +248,14 @@ class Walk:
     def assign(self, node: ast.Assign, scope: Scope) -> None:
         if len(node.targets) == 1 and isinstance(node.targets[0], ast.Subscript):
             self.uses.append((node, scope))
-        self._push(node, scope, (node.value,))
+        self.parents[node.value] = node
+        self._stack.append((node.value, scope))
         for target in reversed(node.targets):
-            self._target(node, target, node.value, scope)
+            if isinstance(target, ast.Name):  # as most are
+                self.parents[target] = node
+                self._bind(scope, target.id, Assigned(node.value, node))
+            else:
+                self._target(node, target, node.value, scope)
 
     def annotated(self, node: ast.AnnAssign, scope: Scope) -> None:
         self._push(node, scope, (node.annotation, node.value))
