@@ -1,4 +1,5 @@
 import ast
+from textwrap import dedent
 
 import pytest
 
@@ -172,3 +173,18 @@ def test_parsed_files_are_kept_up_to_a_size() -> None:
     assert not project.parsed("a.py") and not project.parsed("b.py") and project.parsed("c.py")
     held = project.hold("a.py")
     assert project.names("b.py") is not None and project.parsed("a.py") is held
+
+
+def test_only_names_of_names_and_modules_lead_on() -> None:
+    text = """
+        import importlib
+        import torch as t
+        f = t.cat
+        g, h = t.cat, t.stack
+        loaded = importlib.import_module("torch")
+        def run(tensor):
+            result = f(tensor)
+            return [each for each in result]
+    """
+    names = parsed({"main.py": dedent(text)})
+    assert names.leading - names.project.library.packages == {"importlib", "t", "f", "g", "h", "loaded"}
