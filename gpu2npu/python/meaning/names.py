@@ -235,7 +235,7 @@ class Names(ModuleNames):
         """Return whether an expression has the form of one that has a qualified name, and begins with a name that may
         lead to one."""
         while node.__class__ is ast.Attribute:
-            node = node.value  # type: ignore[attr-defined]
+            node = node.value
         if isinstance(node, ast.Name):
             return node.id in self.leading or bool(self.interface.stars)
         return isinstance(node, ast.Call)
