@@ -14,6 +14,7 @@ SERVER = Path(__file__).with_name("torch_server") / "server.py"
 
 SCRIPT = """
 import atexit, os, sys, threading
+from concurrent.futures import ThreadPoolExecutor
 print(sys.argv[1:], os.getcwd(), os.environ["MINE"], input())
 print("a warning", file=sys.stderr)
 if sys.argv[1] == "kill":
@@ -23,6 +24,8 @@ if sys.argv[1] == "raise":
     raise KeyError("no such picture")
 atexit.register(print, "at exit")
 threading.Timer(0.05, print, ["a thread"]).start()
+idle = ThreadPoolExecutor(1)
+idle.submit(int).result()
 sys.exit(int(sys.argv[1]))
 """
 

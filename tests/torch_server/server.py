@@ -245,9 +245,7 @@ def run_with_brief_end(**request: Any) -> None:
     except BaseException:
         sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
         code = 1
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
+    threading._shutdown()  # type: ignore[attr-defined]  # ends the idle threads of executors, and joins all others
     atexit._run_exitfuncs()
     sys.stdout.flush()
     os._exit(code & 255 if isinstance(code, int) else 1)
