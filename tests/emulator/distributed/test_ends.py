@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long  # all of them: the first runs the stories of all
+
 
 @pytest.fixture(scope="module")
 def stories(tmp_path_factory, run, torch_python):

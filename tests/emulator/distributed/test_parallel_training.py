@@ -1,6 +1,10 @@
+import pytest
+
+
 def test_data_parallel_training(check):
     check("training_checks", 2)
 
 
+@pytest.mark.long
 def test_sharded_and_tensor_parallel_training(check):
     check("sharding_checks", 4)
