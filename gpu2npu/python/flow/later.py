@@ -8,14 +8,24 @@ from functools import lru_cache
 
 from gpu2npu.python.text.source import SourceError, read_source
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, IMPORTS
+from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, IMPORTS, local_name
 from gpu2npu.python.tree.syntax_tree import TreeError, parse
 
 
 def is_deferred(source: bytes, line: int) -> bool:
-    """Return whether a line of a Python file is an import that is done only when some function is called."""
+    """Return whether a line of a Python file is an import that is done only when some function is called.
+
+    Lines that use what such an import brought into the same function count too.
+    """
     outer = _called_later(source, line)
-    return outer is not None and any(isinstance(node, IMPORTS) and _holds(node, line) for node in walk(outer))
+    if outer is None:
+        return False
+    if any(isinstance(node, IMPORTS) and _holds(node, line) for node in walk(outer)):
+        return True
+    around = (node for node in walk(outer) if isinstance(node, FUNCTIONS) and _holds(node, line))
+    imports = [node for function in around for node in walk(function) if isinstance(node, IMPORTS)]
+    names = {local_name(alias, node) for node in imports for alias in node.names}
+    return any(isinstance(node, ast.Name) and node.lineno == line and node.id in names for node in walk(outer))
 
 
 def is_called_later(source: bytes, line: int) -> bool:
