@@ -148,6 +148,56 @@ def test_limits_by_chip() -> None:
     assert found("910A", "910B", "310P") == [(2, "On 910A and 310P"), (3, "The cube unit has no float64")]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "op", "chips"),
+    [
+        ("torch.int64", "", ["310P"]),
+        ("torch.float64", "", ["910A", "910B", "910_93", "310P"]),
+        ("torch.bfloat16", "dist.ReduceOp.PRODUCT", ["910A", "910B", "910_93", "310P"]),
+        ("torch.bfloat16", "dist.ReduceOp.SUM", ["910A", "310P"]),
+        ("torch.int32", "op=dist.ReduceOp.BXOR", ["910A", "910B", "910_93", "310P", "950"]),
+        ("torch.float32", "", []),
+    ],
+)
+def test_what_each_chip_does_not_reduce(dtype: str, op: str, chips: list[str]) -> None:
+    source = f"""import torch
+import torch.distributed as dist
+x = torch.ones(4, device="cuda", dtype={dtype})
+dist.all_reduce(x, {op})
+"""
+    found = []
+    for chip in ("910A", "910B", "910_93", "310P", "950"):
+        look = FileAnalyser("2.7.1", BOTH, Project(library=TORCH), chips=(chip,))
+        found += [chip for each in look(source.encode(), "a.py").findings if each.span.start_line == 4]
+    assert found == chips
+
+
+@pytest.mark.parametrize(
+    ("text", "is_limited"),
+    [
+        ("x = torch.arange(4).cuda()\nx @ x", True),
+        ("x = torch.arange(4)\nx @ x", False),  # on the CPU
+        ("x = torch.arange(4.0).cuda()\nx @ x", False),
+        ("x = torch.from_numpy(np.zeros((2, 2))).cuda()\nx @ x", True),
+        ("x = torch.from_numpy(np.zeros((2, 2))).float().cuda()\nx @ x", False),
+        ("x = torch.from_numpy(np.zeros((2, 2), np.float32)).cuda()\nx @ x", False),
+        ("x = torch.from_numpy(np.zeros((2, 2), dtype='float32')).cuda()\nx @ x", False),
+        ("x = torch.from_numpy(a.astype(np.float64)).cuda()\nx @ x", True),
+        ("x = torch.tensor([1.5, 2]).cuda()\nx @ x", False),
+        ("x = torch.tensor([[1, 2], [3, 4]], device='cuda')\nx @ x", True),
+        ("x = torch.ones(2, 2, dtype=torch.float64).cuda().to(dtype)\nx @ x", False),
+        ("x = torch.ones(2, 2, dtype=torch.float64).to(device, torch.float32)\nx @ x", False),
+        ("x = torch.ones(2, 2, dtype=torch.int64).cuda()\ntorch.einsum('ij,ij->ij', x, x)", False),
+        ("x = torch.ones(2, 2, dtype=torch.int64).cuda()\ntorch.einsum('ij,jk', x, x)", True),
+        ("torch.nn.Linear(2, 2).to('cpu', torch.float64)", False),
+        ("torch.nn.Linear(2, 2).to('cuda', torch.float64)", True),
+    ],
+)
+def test_dtypes_that_the_text_implies(text: str, is_limited: bool) -> None:
+    found = rules(f"import numpy as np\nimport torch\n{text}\n".encode())
+    assert [rule for rule, *_ in found] == ["npu-limit"] * is_limited
+
+
 def test_an_api_and_its_limit_are_one_finding() -> None:
     assert rules(b"import torch\nx = torch.sparse_csr_tensor(a, b, c)\n") == [("npu-limit", 0, 2)]
 

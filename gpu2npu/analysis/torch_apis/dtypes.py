@@ -71,6 +71,12 @@ def stated_dtype(call: ast.Call, scope: Scope, code: Code) -> str | None:
     return next(filter(None, named), None)
 
 
+def is_of_numpy(node: ast.expr, scope: Scope, code: Code) -> bool:
+    """Return whether an expression, or the only value of its variable, is made by a function of NumPy."""
+    made = _only_value(node, scope) or node
+    return isinstance(made, ast.Call) and (code.qualified(made.func, scope) or "").startswith("numpy.")
+
+
 def _dtype(node: ast.expr, scope: Scope, code: Code, depth: int, moved: bool) -> str | None:
     """The same after `depth` steps at most; `moved`: what is made of it is moved to a device."""
     if depth == 0:

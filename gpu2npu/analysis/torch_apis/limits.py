@@ -12,7 +12,7 @@ from functools import cache
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword
 from gpu2npu.analysis.torch_apis.calls import message
-from gpu2npu.analysis.torch_apis.dtypes import DTYPES, dtype_of, stated_dtype
+from gpu2npu.analysis.torch_apis.dtypes import DTYPES, dtype_of, is_of_numpy, stated_dtype
 from gpu2npu.python.meaning.types import OTHER
 from gpu2npu.python.tree.scopes import Parameter, Scope
 from gpu2npu.python.tree.syntax import defaults, string_value
@@ -153,7 +153,9 @@ def _given(api: str, call: ast.Call, scope: Scope, code: Code) -> Given:
     if api == _EINSUM and not _contracts(operands.pop(0) if operands else None):
         return Given()
     dtypes = [*stated, *(dtype_of(each, scope, code) for each in operands)]
-    is_other = len(operands) > 0 and all(code.types.of(each, scope) == {OTHER} for each in operands)
+    is_other = len(operands) > 0 and all(
+        code.types.of(each, scope) == {OTHER} or is_of_numpy(each, scope, code) for each in operands
+    )
     texts = {name: _written(name, value, scope, code) for name, value in named.items()}
     known = {name: text for name, text in texts.items() if text is not None}
     devices = () if is_other else ("npu",)  # an array of NumPy is on no NPU
