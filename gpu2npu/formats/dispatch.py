@@ -16,6 +16,7 @@ from gpu2npu.formats.ini_reader import read_ini
 from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.kinds import Kind, kind_of
 from gpu2npu.formats.knowledge import Knowledge, knowledge_for, patterns_in
+from gpu2npu.formats.lock_files import lock_marks
 from gpu2npu.formats.makefile import makefile_marks
 from gpu2npu.formats.marks import Mark, records, resolved, review, with_edits
 from gpu2npu.formats.nodes import FormatError, Items, entry
@@ -188,6 +189,8 @@ def _json(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
 
 def _toml(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
     root = read_toml(text)
+    if kinds.is_lock(path):
+        return list(lock_marks(root, knowledge))
     return settings_marks(root, knowledge) + toml_dependencies(root, text, knowledge)
 
 

@@ -46,9 +46,12 @@ _NAMES = {
     "makefile": Kind.SHELL,
     "GNUmakefile": Kind.SHELL,
     "Pipfile": Kind.TOML,
+    "uv.lock": Kind.TOML,
+    "poetry.lock": Kind.TOML,
+    "pdm.lock": Kind.TOML,
     ".env": Kind.SHELL,
 }
-# What a package manager writes and reads: an edit would make it inconsistent.
+# What other package managers write and read: an edit would make it inconsistent.
 _LOCKS = frozenset({"package-lock.json", "pnpm-lock.yaml", "conda-lock.yml", "conda-lock.yaml", "composer.lock"})
 _REQUIREMENTS = re.compile(r"(?:.*[-_.])?(?:requirements?|constraints?)(?:[-_.].*)?\.(?:txt|in|pip)", re.IGNORECASE)
 _SHELL_LINE = re.compile(rb"#!.*\b(?:ba|z|k|da)?sh\b")
@@ -79,6 +82,11 @@ def kind_of(path: str, head: bytes = b"") -> Kind | None:
 def needs_head(path: str) -> bool:
     """Return whether the name says nothing, so that the kind may be in the first line."""
     return "." not in path.rpartition("/")[2]
+
+
+def is_lock(path: str) -> bool:
+    """Return whether a package manager has written a file of the kind TOML: it is read, and never edited."""
+    return path.endswith(".lock")
 
 
 def is_makefile(path: str) -> bool:

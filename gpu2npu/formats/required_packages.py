@@ -19,8 +19,9 @@ _REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?P<extras>\[[^\]]*\])?\s*"
     r"(?P<specifier>\(?\s*(?:[=<>!~]=?=?\s*[^\s;#,'\"()]+\s*,?\s*)*\)?)(?P<marker>\s*;[^#\n]*?)?\s*(?:#|$|--|\\)"
 )
+FOR_CUDA = "It is built for CUDA: take its build for the CPU, or one for Ascend if there is one."
 # A name or an extra by which a package is built for CUDA: dgl-cu118, tensorflow-gpu, jax[cuda12].
-_BUILT_FOR_CUDA = re.compile(
+BUILT_FOR_CUDA = re.compile(
     r"[^\[]*-(?:cu\d{2,3}|cuda\d*x?|gpu)|[^\[]*\[(?:[^\]]*,)?\s*(?:cu\d{2,3}|cuda\w*)\s*[\],].*"
 )
 # What is installed from a file or a repository, by the name that these have.
@@ -88,11 +89,9 @@ def requirement_marks(required: Required, text: str, knowledge: Knowledge) -> li
             f"It is for another PyTorch: write {required.name}=={beside}, which is for {torch_of(knowledge.version)}."
         )
         return [_pin((required.start, required.end), COMPANION, written, message)]
-    if rule is None and _BUILT_FOR_CUDA.fullmatch(required.name + required.extras):
-        message = "It is built for CUDA: take its build for the CPU, or one for Ascend if there is one."
-        return [
-            of_environment((required.start, required.end), CUDA_BUILD, FindingKind.UNSUPPORTED, required.name, message)
-        ]
+    if rule is None and BUILT_FOR_CUDA.fullmatch(required.name + required.extras):
+        place, kind = (required.start, required.end), FindingKind.UNSUPPORTED
+        return [of_environment(place, CUDA_BUILD, kind, required.name, FOR_CUDA)]
     return []
 
 
