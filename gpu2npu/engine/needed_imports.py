@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from gpu2npu.engine.imports import anchor, binds_module, imports_package
 from gpu2npu.engine.matches import ImportSite, Matches
 from gpu2npu.engine.table import RuleTable
+from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.text.tokens import statement_end
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.records import Bounds, Change, Edit, Operation
 
 _PLUGIN = "torch_npu"
@@ -33,12 +35,16 @@ def needed_imports(
     for module, needing in needed.items():
         # To be loaded, the plugin is of use only where torch is; what is spelled goes to whatever the file imports.
         sites = everywhere if (module != _PLUGIN or module in spelled) and not beside_torch else beside_torch
-        for site, above in _places(sites, needing, file):
+        places = [(site.statement, above) for site, above in _places(sites, needing, file)]
+        if module in spelled and not _cover(places, needing, file):  # an import in some other function is of no use
+            places = [(site.statement, above) for site, above in _places(everywhere, needing, file)]
+            places = places if _cover(places, needing, file) else [(_first(file), True)]
+        for statement, above in places:
             if module in imported and not above:
                 continue
-            place, text = _import_line(module, site.statement, above, file)
+            place, text = _import_line(module, statement, above, file)
             edit = Edit(place, text, needing[0].rule, f"The result needs {module}.", operation=Operation.INSERT)
-            span = file.span(site.statement)
+            span = file.span(statement)
             change = Change(span, edit.rule, edit.operation, edit.message, "", f"import {module}")
             insertions.append((edit, change))
     return insertions
@@ -76,6 +82,20 @@ def _places(sites: Sequence[ImportSite], edits: Sequence[Edit], file: PythonFile
         if place is not None and bisect_left(starts, start) < bisect_left(starts, end):
             places.append(place)
     return places
+
+
+def _cover(places: Sequence[tuple[ast.stmt, bool]], edits: Sequence[Edit], file: PythonFile) -> bool:
+    """Return whether what is imported at some places is known where the edits are made."""
+    scopes = [file.scope_of(statement) for statement, _ in places]
+    bounds = [file.bounds(scope.node) for scope in scopes if scope.kind != "module"]
+    return len(bounds) < len(scopes) or all(any(holds(each, edit.place) for each in bounds) for edit in edits)
+
+
+def _first(file: PythonFile) -> ast.stmt:
+    """The first statement of a file but its docstring."""
+    first, *others = file.tree.body
+    is_docstring = isinstance(first, ast.Expr) and string_value(first.value) is not None
+    return others[0] if is_docstring and others else first
 
 
 def _import_line(module: str, statement: ast.stmt, above: bool, file: PythonFile) -> tuple[Bounds, str]:

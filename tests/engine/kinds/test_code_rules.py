@@ -178,3 +178,26 @@ def test_names_are_followed_through_files(migrate_with, tmp_path: Path) -> None:
     moved = b"from lib.npu import norm\ny = norm(x, epsilon=1)\n"
     kept = b"from lib.gpu import norm\nimport lib.npu\ny = lib.npu.norm(x, epsilon=1)\n"  # c.py takes norm from it
     assert after == {"team.py": None, "a.py": moved, "b.py": kept, "c.py": None, "d.py": moved}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "from lib import Conf\n\n\nclass A(Conf): ...\n\n\ndef f():\n    import torch\n",
+            "from lib import Conf\nimport kit\n\n\n@kit.config\nclass A(Conf): ...\n\n\ndef f():\n    import torch\n",
+        ),
+        (
+            '"""D."""\nx = 1\n\n\ndef f():\n    import torch\n\n\ndef g():\n    print(1)\n',
+            '"""D."""\nimport kit\nx = 1\n\n\ndef f():\n    import torch\n\n\ndef g():\n    kit.log(1)\n',
+        ),
+        ("def f():\n    import torch\n    print(1)\n", "def f():\n    import torch\n    import kit\n    kit.log(1)\n"),
+        ("print(1)\n", "import kit\nkit.log(1)\n"),
+    ],
+)
+def test_an_import_stands_where_new_code_can_use_it(migrate_with, before: str, after: str) -> None:
+    rules = [
+        {"id": "log", "match": {"code": "print($X)"}, "then": {"replace": "kit.log($X)"}},
+        {"id": "conf", "match": {"class": "lib.Conf"}, "then": {"add": {"decorator": "kit.config"}}},
+    ]
+    assert migrate_with(rules, before).content.decode() == after
