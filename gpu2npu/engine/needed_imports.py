@@ -35,7 +35,7 @@ def needed_imports(
     for module, needing in needed.items():
         # To be loaded, the plugin is of use only where torch is; what is spelled goes to whatever the file imports.
         sites = everywhere if (module != _PLUGIN or module in spelled) and not beside_torch else beside_torch
-        places = [(site.statement, above) for site, above in _places(sites, needing, file)]
+        places: list[tuple[ast.stmt, bool]] = [(site.statement, above) for site, above in _places(sites, needing, file)]
         if module in spelled and not _cover(places, needing, file):  # an import in some other function is of no use
             places = [(site.statement, above) for site, above in _places(everywhere, needing, file)]
             places = places if _cover(places, needing, file) else [(_first(file), True)]
