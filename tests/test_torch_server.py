@@ -1,8 +1,10 @@
 """The stand-in for `python SCRIPT` that tests of trainings use ends as a script ends, and is where a script is."""
 
 import ast
+import json
 import os
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
@@ -135,3 +137,17 @@ def test_scripts_with_different_environments_have_emulators_of_their_own(python,
             [*python, "script.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )
         assert ran.stdout == f"{npus} {soc} {hf32 == '1'} [1.0, 1.0]\n", ran.stderr
+
+
+def test_clients_that_have_gone_are_no_matter(python, tmp_path):
+    """One that sent nothing, one that sent half of its request, and one whose answer would be another address."""
+    environment = emulating({"GPU2NPU_CONV_HF32": "0"}, python="python")
+    request = {"arguments": ["script.py"], "folder": str(tmp_path), "environment": environment}
+    message = json.dumps({"request": request, "files": [], "brief_end": True}).encode() + b"\0"
+    for sent in (b"", message[:20], message, message):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(python[4]))
+            client.sendall(sent)
+    (tmp_path / "script.py").write_text("print('here')")
+    ran = subprocess.run([*python, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ran.stdout == "here\n"

@@ -106,11 +106,11 @@ def serve(listener: socket.socket, emulates: bool = False) -> None:
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                     os._exit(answer(client, request))
             elif settings in emulating:
-                client.sendall(emulating[settings].encode())
+                redirect(client, emulating[settings])
             else:
                 emulating[settings] = f"{listener.getsockname()}.{len(emulating)}"
                 with listening(emulating[settings]) as second:
-                    client.sendall(emulating[settings].encode())
+                    redirect(client, emulating[settings])
                     if not os.fork():
                         for file in (listener, client, request):
                             file.close()
@@ -118,6 +118,12 @@ def serve(listener: socket.socket, emulates: bool = False) -> None:
                         serve(second, emulates=True)
                         os._exit(0)
             request.close()
+
+
+def redirect(client: socket.socket, address: str) -> None:
+    """Send a client to another server, unless it has gone."""
+    with contextlib.suppress(ConnectionError):
+        client.sendall(address.encode())
 
 
 def import_emulator(settings: Settings) -> None:
@@ -138,11 +144,13 @@ def import_emulator(settings: Settings) -> None:
 def receive(client: socket.socket) -> Request | None:
     """Read what a client asks for; None if it has gone."""
     text, received, _, _ = socket.recv_fds(client, 1 << 20, MOST_FILES)
-    while b"\0" not in text:
+    while text and b"\0" not in text:
         part = client.recv(1 << 20)
-        if not part:
-            return None
-        text += part
+        text = text + part if part else b""
+    if not text:
+        for file in received:
+            os.close(file)
+        return None
     message = json.loads(text[:-1])
     return Request(message["request"], message["brief_end"], received, message["files"])
 
