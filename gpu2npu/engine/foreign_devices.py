@@ -39,8 +39,7 @@ class _Given:
 
 def leave_devices(names: Names, table: RuleTable, matches: Matches) -> None:
     """Drop the edits of devices that foreign packages are given, and report these places."""
-    packages = (module.partition(".")[0] for module, rule in table.packages.items() if rule.then.own_devices)
-    if imported_packages(names.file).isdisjoint(packages):
+    if table.foreign_packages.isdisjoint(imported_packages(names.file)):
         return
     devices = _ForeignDevices(names, table)
     devices.collect()

@@ -17,18 +17,13 @@ from gpu2npu.rulebook.kinds import (
     ArgumentMatch,
     AttributeMatch,
     CallMatch,
-    ClassMatch,
-    CodeMatch,
     CommandMatch,
-    DecoratorMatch,
     EnvironmentMatch,
     ImportMatch,
     Match,
-    MemberMatch,
     MethodMatch,
     NameMatch,
     PatternMatch,
-    SettingMatch,
     StringMatch,
 )
 from gpu2npu.rulebook.kinds.base import leaf
@@ -91,7 +86,7 @@ class RuleTable:
     `calls` and `arguments` are found by the last name of what is called, arguments of any call by `keywords`;
     `families` are environment variables by their beginning, `endings` imported modules by their end. `plugins` tells
     for a rule's id which module its edits need. `leaves` are the last parts of all rule names: cheap evidence that a
-    name matters.
+    name matters. `kinds` has the rules of each kind by the text that finds them, `words` these texts.
     """
 
     leaves: frozenset[str]
@@ -112,21 +107,12 @@ class RuleTable:
     variables: dict[str, Rule]
     families: dict[str, Rule]
     commands: dict[str, Rule]
-    codes: dict[str, list[Rule]]
-    settings: dict[str, list[Rule]]
-    members: dict[str, list[Rule]]
-    classes: dict[str, list[Rule]]
-    decorators: dict[str, list[Rule]]
+    kinds: Mapping[type[Match], dict[str, list[Rule]]]
+    words: Mapping[type[Match], frozenset[bytes]]
 
-    @cached_property
-    def code_words(self) -> frozenset[bytes]:
-        """The words of which a file with a match of a code rule has one, unless it has another name for it."""
-        return frozenset(word.encode() for word in self.codes)
-
-    @cached_property
-    def member_words(self) -> frozenset[bytes]:
-        """The words of which a file with a match of a rule for members of classes has one."""
-        return frozenset(word.encode() for word in self.members)
+    def of(self, kind: type[Match]) -> dict[str, list[Rule]]:
+        """The rules of a kind, by the text that finds them."""
+        return self.kinds.get(kind, {})
 
     @cached_property
     def pattern_text(self) -> re.Pattern[str]:
@@ -136,6 +122,11 @@ class RuleTable:
             required = required_texts(pattern.text.encode())
             found.update(text.decode() for text in max(required, key=_shortest, default=frozenset({b""})))
         return re.compile(_any_of(found) if "" not in found else "")
+
+    @cached_property
+    def foreign_packages(self) -> frozenset[str]:
+        """The packages that know no NPU."""
+        return frozenset(module.partition(".")[0] for module, rule in self.packages.items() if rule.then.own_devices)
 
     def rule_for(self, qualified: str) -> tuple[Rule, str] | None:
         """The rule for a qualified name and the part of the name it matches: users' rules first, then the longest."""
@@ -218,11 +209,8 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
         variables=variables,
         families=families,
         commands=first(CommandMatch),
-        codes=index.get(CodeMatch, {}),
-        settings=index.get(SettingMatch, {}),
-        members=index.get(MemberMatch, {}),
-        classes=index.get(ClassMatch, {}),
-        decorators=index.get(DecoratorMatch, {}),
+        kinds=index,
+        words={kind: frozenset(text.encode() for text in found) for kind, found in index.items()},
     )
 
 

@@ -154,7 +154,7 @@ class Knowledge:
     def setting(self, keys: Sequence[str], value: str | None, start: int) -> list[Mark] | None:
         """Return the marks of rules for the value at `start` below some keys, None where it is not a string; None if
         no rule fits."""
-        for rule in self.table.settings.get(keys[-1], ()) if keys else ():
+        for rule in self.table.of(SettingMatch).get(keys[-1], ()) if keys else ():
             if isinstance(rule.match, SettingMatch) and rule.match.fits(keys, value):
                 shown = keys[-1] if value is None else value
                 return applied(rule, start, start + len(shown), shown)
@@ -236,7 +236,7 @@ def normalised(distribution: str) -> str:
 
 def _trigger(table: RuleTable, distributions: Mapping[str, Rule], options: Mapping[str, tuple[Rule, ...]]) -> Trigger:
     words = {rule.text for rule in table.strings if rule.role.words}
-    words.update(table.variables, table.commands, table.texts, table.settings, distributions)
+    words.update(table.variables, table.commands, table.texts, table.of(SettingMatch), distributions)
     for rule in (rule for rules in options.values() for rule in rules):
         assert isinstance(rule.match, ArgumentMatch)
         words.add(rule.match.value or str(rule.match.argument))

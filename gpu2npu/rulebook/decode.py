@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from gpu2npu.records import FindingKind, Severity
@@ -11,35 +12,24 @@ from gpu2npu.rulebook.rule import Addition, Example, Report, Role, Rule, Then, W
 
 def decode_rule(entry: dict[str, Any], *, builtin: bool, file: str) -> Rule:
     """One entry of `rules`; `file` is the file it stands in, as messages name it."""
-    then = entry["then"]
     match = kind_of(entry["match"]).decode(entry["match"])
-    return Rule(
-        id=entry["id"],
-        why=entry["why"],
-        match=match,
-        then=Then(
-            rename=then.get("rename"),
-            replace=then.get("replace"),
-            remove=then.get("remove", False),
-            add=_addition(then["add"]) if "add" in then else None,
-            needs_target=then.get("needs_target", False),
-            own_devices=then.get("own_devices", False),
-            values=tuple(then.get("values", {}).items()),
-            imports=then.get("imports"),
-            report=_report(then["report"], match) if "report" in then else None,
-            trait=then.get("trait"),
-            keep=then.get("keep", False),
-        ),
-        examples=tuple(_example(example) for example in entry["examples"]),
-        since=entry.get("since"),
-        until=entry.get("until"),
-        needs=entry.get("needs"),
-        lacks=entry.get("lacks"),
-        where=_where(entry.get("where", {})),
-        builtin=builtin,
-        file=file,
-        source=entry.get("source", ""),
-    )
+    rest = {
+        "match": match,
+        "then": _then(entry["then"], match),
+        "examples": tuple(map(_example, entry["examples"])),
+        "where": Where(**{key: frozenset(words) for key, words in entry.get("where", {}).items()}),
+    }
+    kept = {key: value for key, value in entry.items() if not key.startswith("$")}
+    return Rule(**{**kept, **rest}, builtin=builtin, file=file)
+
+
+def _then(entry: dict[str, Any], match: Match) -> Then:
+    decoded = {
+        "add": _addition(entry["add"]) if "add" in entry else None,
+        "values": tuple(entry.get("values", {}).items()),
+        "report": _report(entry["report"], match) if "report" in entry else None,
+    }
+    return Then(**{**entry, **decoded})
 
 
 def _report(entry: dict[str, Any], match: Match) -> Report:
@@ -53,10 +43,6 @@ def _addition(entry: dict[str, str]) -> Addition:
     return Addition(what, entry[what], entry.get("place", "before"))
 
 
-def _where(entry: dict[str, Any]) -> Where:
-    return Where(*(frozenset(entry.get(key, ())) for key in ("files", "imports", "project")))
-
-
 def _example(entry: dict[str, Any]) -> Example:
     reports = FindingKind(entry["reports"]) if "reports" in entry else None
     before = entry["keep"] if "keep" in entry else entry["before"]
@@ -65,20 +51,11 @@ def _example(entry: dict[str, Any]) -> Example:
 
 def decode_role(entry: dict[str, Any]) -> Role:
     """One value of `roles`."""
-    kinds = ("words", "siblings", "callables", "methods", "attributes", "strangers")
-    sets = {key: frozenset(entry.get(key, ())) for key in kinds}
-    return Role(**sets, prefix=entry.get("prefix"), suffix=entry.get("suffix"))
+    decoded: dict[str, Any] = {key: frozenset(each) if isinstance(each, list) else each for key, each in entry.items()}
+    return Role(**decoded)
 
 
 def merge_roles(first: Role, second: Role) -> Role:
     """A role that two files say something about."""
-    return Role(
-        words=first.words | second.words,
-        siblings=first.siblings | second.siblings,
-        callables=first.callables | second.callables,
-        methods=first.methods | second.methods,
-        attributes=first.attributes | second.attributes,
-        strangers=first.strangers | second.strangers,
-        prefix=first.prefix or second.prefix,
-        suffix=first.suffix or second.suffix,
-    )
+    pairs = ((field.name, getattr(first, field.name), getattr(second, field.name)) for field in fields(Role))
+    return Role(**{name: one | other if isinstance(one, frozenset) else one or other for name, one, other in pairs})

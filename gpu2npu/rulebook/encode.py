@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from gpu2npu.rulebook.kinds import Match
@@ -10,17 +11,12 @@ from gpu2npu.rulebook.rule import Addition, Example, Report, Rule, Then
 
 def encode_rule(rule: Rule) -> dict[str, Any]:
     """A rule as an entry of `rules`; keys that say nothing are left out."""
+    keys = ("id", "why", "source", "since", "until", "needs", "lacks")
     limits = rule.where
     where = {"files": limits.files, "imports": limits.imports, "project": limits.project}
     return _said(
         {
-            "id": rule.id,
-            "why": rule.why,
-            "source": rule.source or None,
-            "since": rule.since,
-            "until": rule.until,
-            "needs": rule.needs,
-            "lacks": rule.lacks,
+            **{key: getattr(rule, key) or None for key in keys},
             "where": _said({key: sorted(words) for key, words in where.items()}),
             "match": rule.match.encode(),
             "then": _then(rule.then, rule.match),
@@ -44,21 +40,12 @@ def _addition(add: Addition) -> dict[str, str]:
 
 
 def _then(then: Then, match: Match) -> dict[str, Any]:
-    entry = _said(
-        {
-            "replace": then.replace,
-            "remove": then.remove,
-            "add": _addition(then.add) if then.add is not None else None,
-            "needs_target": then.needs_target,
-            "own_devices": then.own_devices,
-            "values": dict(then.values),
-            "imports": then.imports,
-            "report": _report(then.report, match) if then.report is not None else None,
-            "trait": then.trait,
-            "keep": then.keep,
-        }
-    )
-    return entry if then.rename is None else {"rename": then.rename, **entry}
+    encoded = {
+        "add": _addition(then.add) if then.add is not None else None,
+        "values": dict(then.values),
+        "report": _report(then.report, match) if then.report is not None else None,
+    }
+    return _said({field.name: encoded.get(field.name, getattr(then, field.name)) for field in fields(then)})
 
 
 def _example(example: Example) -> dict[str, Any]:

@@ -241,9 +241,9 @@ def _rules_by_word(
 ) -> dict[str, list[Rule]]:
     """The rules for code by the last part of their first name as a file spells it: also by its own names for it, and by
     those that it has from other files of the project. Empty where none of these words is `spelled` in the file."""
-    codes = table.codes
+    codes = table.of(CodeMatch)
     others = {name: codes.keys() & leaves for name, leaves in context.other_names.items() if name in spelled}
-    if not others and table.code_words.isdisjoint(spelled):
+    if not others and table.words.get(CodeMatch, frozenset()).isdisjoint(spelled):
         return {}
     found = {word: list(rules) for word, rules in codes.items()}
     given = [(name.decode(), word) for name, leaves in others.items() for word in leaves]

@@ -15,9 +15,10 @@ from gpu2npu.python.tree.syntax import DEFINITIONS, Definition, arguments
 from gpu2npu.records import Bounds, Edit, FindingKind, Found, Operation
 from gpu2npu.rulebook.code_matching import Matched
 from gpu2npu.rulebook.code_pattern import parse_code
-from gpu2npu.rulebook.kinds import ClassMatch
+from gpu2npu.rulebook.kinds import ClassMatch, DecoratorMatch
 from gpu2npu.rulebook.rule import Rule
 
+_KINDS = (ClassMatch, DecoratorMatch)
 _CLOSE = re.compile(r"[ \t]*,?[ \t]*\)")
 _OPEN = re.compile(r"[ \t]*\([ \t]*\Z")
 
@@ -34,7 +35,8 @@ class Definitions:
 
     def run(self) -> None:
         """Apply the rules to every definition."""
-        if not (self.table.classes or self.table.decorators):
+        classes, decorators = self.table.of(ClassMatch), self.table.of(DecoratorMatch)
+        if not (classes or decorators):
             return
         removed: list[tuple[Rule, Matched]] = []
         for scope in self.file.scopes.values():
@@ -43,7 +45,7 @@ class Definitions:
                 continue
             for part in self._parts(node):
                 callee = part.func if isinstance(part, ast.Call) else part
-                rules = self.table.decorators if part in node.decorator_list else self.table.classes
+                rules = decorators if part in node.decorator_list else classes
                 rule = self._rule(rules, callee, outer)
                 if rule is not None and self._apply(rule, node, part, outer) and rule.then.remove:
                     removed.append((rule, Matched(callee, outer, names=[callee])))
@@ -59,7 +61,8 @@ class Definitions:
         """The rule for a base or a decorator, by what it means."""
         qualified = self.names.qualified(node, scope) if rules else None
         found = rules.get((qualified or "").rpartition(".")[2], ())
-        return next((rule for rule in found if getattr(rule.match, _field(rule)) == qualified), None)
+        named = ((rule, rule.match) for rule in found)
+        return next((rule for rule, match in named if isinstance(match, _KINDS) and match.reference == qualified), None)
 
     def _apply(self, rule: Rule, node: Definition, part: ast.expr, scope: Scope) -> bool:
         """Apply a rule to a base or decorator; return whether it makes an edit."""
@@ -157,7 +160,3 @@ class Definitions:
         close = _CLOSE.match(self.file.text, end)
         is_open = _OPEN.match(self.file.text[name_end:start]) is not None
         return (name_end, close.end()) if close is not None and is_open else None
-
-
-def _field(rule: Rule) -> str:
-    return "base" if isinstance(rule.match, ClassMatch) else "decorator"

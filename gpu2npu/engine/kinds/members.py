@@ -28,7 +28,7 @@ class Members:
     def __init__(self, names: Names, table: RuleTable, matches: Matches) -> None:
         self.names = names
         self.file = names.file
-        self.rules = table.members
+        self.rules = table.of(MemberMatch)
         self.matches = matches
         self.instances = Instances(names)
 

@@ -145,6 +145,29 @@ class Match:
         return iter(())
 
 
+@dataclass(frozen=True)
+class ReferenceMatch(Match):
+    """A match by the qualified name of a function or class, which is the first field: a rule is found by its last name,
+    also where the project has another name for it."""
+
+    @property
+    def reference(self) -> str:
+        """The qualified name."""
+        return super().index
+
+    @property
+    def index(self) -> str:
+        return leaf(self.reference)
+
+    @property
+    def evidence(self) -> Evidence | None:
+        return Evidence(last_two(self.reference))
+
+    @property
+    def callee_leaves(self) -> frozenset[str]:
+        return frozenset() if self.reference.startswith("*") else frozenset({self.index})
+
+
 def leaf(name: str) -> str:
     """The last part of a dotted name."""
     return name.rpartition(".")[2]

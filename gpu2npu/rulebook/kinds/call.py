@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gpu2npu.rulebook.kinds.base import IDENTIFIER, Evidence, Json, Match, callee_text, last_two, leaf, may_be_one
+from gpu2npu.rulebook.kinds.base import IDENTIFIER, Json, Match, ReferenceMatch, callee_text, leaf, may_be_one
 from gpu2npu.rulebook.kinds.method import MethodMatch
 from gpu2npu.rulebook.kinds.name import NameMatch
 from gpu2npu.rulebook.template import TemplateError, check_template
 
 
 @dataclass(frozen=True)
-class CallMatch(Match):
+class CallMatch(ReferenceMatch):
     """A call of a function, by its qualified name; `*.move` is any function or method that is called `move`.
 
     With `arguments`, only where it is called with so many; with `without`, only where that keyword argument is left to
@@ -46,20 +46,8 @@ class CallMatch(Match):
     }
 
     @property
-    def index(self) -> str:
-        return leaf(self.call)
-
-    @property
-    def evidence(self) -> Evidence:
-        return Evidence(last_two(self.call))
-
-    @property
     def qualified(self) -> str:
         return self.call
-
-    @property
-    def callee_leaves(self) -> frozenset[str]:
-        return frozenset() if self.call.startswith("*") else frozenset({self.index})
 
     @property
     def text(self) -> str:

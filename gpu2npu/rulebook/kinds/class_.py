@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpu2npu.rulebook.kinds.base import Evidence, Json, Match, last_two, leaf
+from gpu2npu.rulebook.kinds.base import Json, ReferenceMatch
 
 
 @dataclass(frozen=True)
-class ClassMatch(Match):
+class ClassMatch(ReferenceMatch):
     """The definition of a class that names the class of a qualified name among its bases."""
 
     base: str
@@ -38,20 +38,8 @@ class ClassMatch(Match):
     }
 
     @property
-    def index(self) -> str:
-        return leaf(self.base)
-
-    @property
-    def evidence(self) -> Evidence:
-        return Evidence(last_two(self.base))
-
-    @property
     def qualified(self) -> str:
         return self.base
-
-    @property
-    def callee_leaves(self) -> frozenset[str]:
-        return frozenset({self.index})
 
     @property
     def text(self) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpu2npu.rulebook.kinds.base import Evidence, Json, Match, last_two, leaf
+from gpu2npu.rulebook.kinds.base import Json, ReferenceMatch
 
 
 @dataclass(frozen=True)
-class DecoratorMatch(Match):
+class DecoratorMatch(ReferenceMatch):
     """A function or class with a decorator of a qualified name, called or not."""
 
     decorator: str
@@ -38,20 +38,8 @@ class DecoratorMatch(Match):
     }
 
     @property
-    def evidence(self) -> Evidence:
-        return Evidence(last_two(self.decorator))
-
-    @property
-    def index(self) -> str:
-        return leaf(self.decorator)
-
-    @property
     def qualified(self) -> str:
         return self.decorator
-
-    @property
-    def callee_leaves(self) -> frozenset[str]:
-        return frozenset({self.index})
 
     @property
     def text(self) -> str:
