@@ -1,7 +1,6 @@
 """nccl, played over gloo: two ranks in forks of one process. The port that both name is another in every run."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 PROGRAM = """
@@ -95,6 +94,8 @@ if child:
 """
 
 
-def test_collectives_of_two_ranks(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM, tmp_path], capture_output=True, text=True, check=False)
+def test_collectives_of_two_ranks(training_python: list[str | Path], tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [*training_python, tmp_path / "program.py", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -148,20 +149,22 @@ def test_a_file_that_cannot_be_read_says_why(
         read_reference(changed(small[1], tmp_path / "changed.gpu2npu", **fields))
 
 
-def verify(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gpu2npu", "verify", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+def verify(
+    *arguments: object, folder: Path, python: Sequence[str | Path] = (sys.executable,)
+) -> subprocess.CompletedProcess[str]:
+    command = [*python, "-m", "gpu2npu", "verify", *arguments]
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, cwd=folder)
 
 
 def test_a_reference_is_recorded_and_compared_with_another_program(
     training_python: list[str | Path], tmp_path: Path
 ) -> None:
-    train = ("--", *training_python, "train.py")
+    """The reference is recorded, and the first comparison made, as users start programs."""
     project, copy = tmp_path / "project", tmp_path / "copy"
     for folder, text in ((project, TRAIN), (copy, f"import torch_npu\n{TRAIN.replace('cuda', 'npu')}")):
         folder.mkdir()
         (folder / "train.py").write_text(text.replace("lr=0.1", "lr=0.2") if folder == copy else text)
-    done = verify("record", "-o", tmp_path / "ref.gpu2npu", "--steps", 3, *train, folder=project)
+    done = verify("record", "-o", tmp_path / "ref.gpu2npu", "--steps", 3, "--", "train.py", folder=project)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [line.split()[:2] for line in done.stdout.splitlines()[:3]] == [["step", "1"], ["step", "2"], ["step", "3"]]
     assert "3 steps on a GPU played on the CPU" in done.stdout
@@ -170,13 +173,13 @@ def test_a_reference_is_recorded_and_compared_with_another_program(
     right = tmp_path / "right"
     right.mkdir()
     (right / "train.py").write_text((copy / "train.py").read_text().replace("lr=0.2", "lr=0.1"))
-    keep = ("compare", tmp_path / "ref.gpu2npu", "--baseline", baseline, "--update-baseline", *train)
-    done = verify(*keep, folder=right)
+    keep = ("compare", tmp_path / "ref.gpu2npu", "--baseline", baseline, "--update-baseline", "--", "train.py")
+    done = verify(*keep, folder=right, python=training_python)
     assert done.returncode == 0, done.stdout + done.stderr
     runs = json.loads(baseline.read_text())["runs"]
     assert len(runs) == 3 and runs[0]["losses"] == runs[1]["losses"] and runs[0]["memory"][0] > 8 * 16 * 4
-    arguments = ("compare", tmp_path / "ref.gpu2npu", "--format", "json", "--baseline", baseline, *train)
-    done = verify(*arguments, folder=copy)
+    arguments = ("compare", tmp_path / "ref.gpu2npu", "--format", "json", "--baseline", baseline, "--")
+    done = verify(*arguments, *training_python, "train.py", folder=copy, python=training_python)
     assert done.returncode == 1, done.stdout + done.stderr
     found = json.loads(done.stdout)
     assert (found["first"]["step"], found["first"]["cause"], found["steps"]) == (1, "other learning rate", 3)
