@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -32,9 +33,11 @@ _WORDS = ("name", "method", "attribute", "string", "call", "of", "module", "vari
 
 @dataclass(frozen=True)
 class RuleCost:
-    """CPU seconds of a migration on one core with `rules` rules, and with twice as many: estimates of both."""
+    """The cost of a migration on one core with `rules` rules, and with twice as many: estimates of both in CPU seconds,
+    and `calls`, the calls of functions in Python and C, which are the same however busy the machine is."""
 
     rules: int
+    calls: tuple[int, int]
     estimates: tuple[tuple[float, float], ...]
 
     @property
@@ -95,6 +98,7 @@ def measure_rule_cost(tree: Path, version: str, estimates: int = 3, every: int =
     contestants = (rulebook, doubled(rulebook))
     for book in contestants:  # what is imported and compiled once
         _run(book, sources, version, tree)
+    calls = [_calls(_run, book, sources, version, tree) for book in contestants]
     found = []
     for _ in range(estimates):
         runs: tuple[list[list[float]], list[list[float]]] = [], []
@@ -103,7 +107,7 @@ def measure_rule_cost(tree: Path, version: str, estimates: int = 3, every: int =
         once, twice = (sum(map(min, *each)) for each in runs)
         reading = min(_seconds(_read_rules) for _ in range(3))
         found.append((reading + once, 2 * reading + twice))
-    return RuleCost(len(rulebook.rules), tuple(found))
+    return RuleCost(len(rulebook.rules), (calls[0], calls[1]), tuple(found))
 
 
 def _run(rulebook: Rulebook, sources: dict[str, bytes], version: str, tree: Path) -> list[float]:
@@ -132,10 +136,26 @@ def _seconds(function: Any, *arguments: Any) -> float:
     return time.process_time() - start
 
 
+def _calls(function: Any, *arguments: Any) -> int:
+    count = 0
+
+    def follow(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(follow)
+    try:
+        function(*arguments)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
 def format_rule_cost(cost: RuleCost) -> str:
     once, twice = (min(each) for each in zip(*cost.estimates, strict=True))
     low, high = cost.added[0], cost.added[-1]
     return (
         f"twice the rules: {cost.rules} rules take {once:.2f} s of CPU, {2 * cost.rules} take {twice:.2f} s: "
-        f"{median(cost.added):+.1%} (of {len(cost.added)} estimates the median; {low:+.1%} to {high:+.1%})"
+        f"{median(cost.added):+.1%} (of {len(cost.added)} estimates the median; {low:+.1%} to {high:+.1%}); "
+        f"calls of functions: {cost.calls[1] / cost.calls[0] - 1:+.1%}"
     )

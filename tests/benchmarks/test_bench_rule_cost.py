@@ -26,5 +26,6 @@ def test_the_cost_is_measured_on_a_tree(tmp_path: Path) -> None:
     assert cost.rules == len(load_rulebook().rules)
     ((once, twice),) = cost.estimates
     assert once > 0
+    assert cost.calls[0] > 1000
     assert cost.added == [twice / once - 1]
     assert f"{cost.added[0]:+.1%}" in format_rule_cost(cost)
