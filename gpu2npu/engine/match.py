@@ -16,6 +16,7 @@ from gpu2npu.engine.kinds.code_rules import CodeRules
 from gpu2npu.engine.kinds.definitions import Definitions
 from gpu2npu.engine.kinds.literals import Literals
 from gpu2npu.engine.kinds.members import Members
+from gpu2npu.engine.kinds.option_names import report_option_names
 from gpu2npu.engine.kinds.packages import Packages
 from gpu2npu.engine.kinds.renames import Renames, is_annotation
 from gpu2npu.engine.matches import Matches, Question
@@ -52,6 +53,7 @@ def find_matches(names: Names, context: ProjectContext, table: RuleTable, skips:
     matcher.run()
     matcher.renames.finish_imports()
     matcher.renames.unused_imports()
+    report_option_names(names.file, matcher.matches)
     return matcher.matches
 
 

@@ -107,3 +107,19 @@ def test_a_backslash_in_a_new_text_stays_one(migrate_with) -> None:
     assert migrate_with([rule], 'x = r"D:/gpu"\n').content == b'x = r"D:\\npu"\n'
     result = migrate_with([rule], 'x = "D:/gpu"\n')
     assert result.content is None and [finding.rule for finding in result.findings] == ["disk"]
+
+
+@pytest.mark.parametrize(
+    ("call", "found"),
+    [
+        ("p.add_argument('--gpus', type=int)", 1),
+        ("p.add_argument('-g', '--gpus')", 1),
+        ("p.add_argument('--gpus', dest='cards')", 0),
+        ("run('--gpus')", 0),
+    ],
+)
+def test_a_renamed_option_is_reported_since_its_attribute_stays(migrate_with, call: str, found: int) -> None:
+    rule = {"id": "o", "match": {"string": "--gpus"}, "then": {"rename": "--npus"}}
+    result = migrate_with([rule], f"{call}\nprint(args.gpus)\n")
+    assert result.content.decode() == f"{call}\nprint(args.gpus)\n".replace("--gpus", "--npus")
+    assert [(finding.span.start_line, finding.rule) for finding in result.findings] == [(1, "o")] * found
