@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 from gpu2npu.project.config import read_config
 from gpu2npu.project.rule_examples import check_user_examples
@@ -32,8 +38,19 @@ def test_rule_files(tmp_path: Path, sample: str) -> None:
     check_user_examples(rulebook)
 
 
-@pytest.mark.parametrize("sample", samples("toml"))
+PACKS = [item for item in samples("toml") if "[build-system]" in item.values[0]]
+
+
+@pytest.mark.parametrize("sample", [item for item in samples("toml") if item not in PACKS])
 def test_configurations(tmp_path: Path, sample: str) -> None:
     (tmp_path / "gpu2npu.toml").write_text(sample, encoding="utf-8")
     config = read_config(tmp_path)
     assert config.version == "2.1.0" and config.rules
+
+
+@pytest.mark.parametrize("sample", PACKS)
+def test_projects_of_packs(sample: str) -> None:
+    """The folder that is named as a pack is a package, and its rule files are packaged."""
+    read = tomllib.loads(sample)
+    (package,) = read["project"]["entry-points"]["gpu2npu.rules"].values()
+    assert read["tool"]["setuptools"]["package-data"][package] == ["*.json"]
