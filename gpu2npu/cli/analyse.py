@@ -132,7 +132,7 @@ def analyse(
     if not request.version:
         raise click.UsageError("The option -v/--version is missing: give the PyTorch version of the project.")
     end_cleanly_when_asked()
-    with progress_shown(quiet) as progress:
+    with progress_shown(quiet, "Analysing") as progress:
         tables, notes, folder = analyse_project(request, AnalysisChoice(modes, fix, apis), MODES, progress)
     _show(tables, notes, folder, quiet)
     ctx.exit(EXIT_INCOMPLETE if any(note.failed for note in notes) else EXIT_COMPLETE)

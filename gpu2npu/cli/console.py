@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 _PLAIN_LINES = 10  # how many progress lines a pipe gets at most
 _FEW_FILES = 5
 _SECONDS_BETWEEN_DRAWINGS = 0.1
-_LABELS = {"planned": "Planning", "done": "Migrating"}
+_PLANNING = "Planning"
 
 
 @contextmanager
-def progress_shown(quiet: bool) -> Iterator[Progress]:
-    """Yields what to call with the number of files done and of all files. Shows on stderr."""
+def progress_shown(quiet: bool, work: str = "Migrating") -> Iterator[Progress]:
+    """Yields what to call with the number of files done and of all files. Shows on stderr; `work` labels the bar."""
     if quiet:
         yield no_progress
     elif sys.stderr.isatty():
-        bar = _Bar()
+        bar = _Bar(work)
         try:
             yield bar.show
         finally:
@@ -53,7 +53,8 @@ def _show_plainly(done: int, total: int, verb: str = "done") -> None:
 class _Bar:
     """A progress bar, drawn when it is updated: a thread that draws it would make it unsafe to fork workers."""
 
-    def __init__(self) -> None:
+    def __init__(self, work: str) -> None:
+        self._work = work
         self._bar: ProgressBar | None = None
         self._tasks: dict[str, TaskID] = {}
         self._drawn = 0.0
@@ -66,7 +67,7 @@ class _Bar:
             self._bar = ProgressBar(console=Console(stderr=True), transient=True, auto_refresh=False)
             self._bar.start()
         if verb not in self._tasks:
-            self._tasks[verb] = self._bar.add_task(_LABELS[verb], total=total)
+            self._tasks[verb] = self._bar.add_task(_PLANNING if verb == "planned" else self._work, total=total)
         now = time.monotonic()
         is_due = done == total or now - self._drawn >= _SECONDS_BETWEEN_DRAWINGS
         self._bar.update(self._tasks[verb], completed=done, refresh=is_due)

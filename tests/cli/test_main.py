@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import gpu2npu
+from gpu2npu.cli.console import progress_shown
 from gpu2npu.cli.main import main
 
 HEAVY = {"libcst", "jedi", "pandas", "torch", "numpy", "rich", "jsonschema", "multiprocessing", "gpu2npu.engine"}
@@ -150,6 +151,14 @@ def test_a_terminal_gets_a_bar_and_a_table(project: Path) -> None:
     shown = on_a_terminal("-i", "proj", "-o", "out", "-v", "2.1.0")
     assert "Migrating" in shown and "100%" in shown
     assert "proj -> " in shown and "│   migrated" in shown
+
+
+def test_a_bar_says_what_is_being_done(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with progress_shown(False, "Checking") as progress:
+        progress(2, 2)
+    assert "Checking" in capsys.readouterr().err
 
 
 def test_a_terminal_gets_a_coloured_diff(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

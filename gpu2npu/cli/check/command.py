@@ -262,7 +262,7 @@ def _check_one(request: CheckRequest, shown: Shown, stdin_name: str) -> int:
     from gpu2npu.project.check.standard_input import check_text
     from gpu2npu.report.text import one_line
 
-    with progress_shown(shown.quiet or not sys.stderr.isatty()) as progress:
+    with progress_shown(shown.quiet or not sys.stderr.isatty(), "Checking") as progress:
         if request.sources == (_STDIN,):
             result, chosen = check_text(request, sys.stdin.buffer.read(), stdin_name, progress)
         else:
