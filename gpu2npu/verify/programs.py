@@ -143,11 +143,9 @@ def losses_so_far(folder: Path) -> dict[int, float]:
 
 def _losses(file: Path) -> dict[int, float]:
     """The sum of the losses of every step that is over."""
-    losses: dict[int, float] = {}
-    steps = 0
-    for line in file.read_text(encoding="utf-8").splitlines():
-        if '"event": "loss"' in line and line.endswith("}"):
-            fields = json.loads(line)
-            losses[fields["step"]] = losses.get(fields["step"], 0.0) + fields["mean"]
-        steps += '"stepped": ' in line
-    return {step: loss for step, loss in losses.items() if step < steps}
+    steps = (
+        json.loads(line)
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if line.startswith('{"stepped": ') and line.endswith("}")
+    )
+    return {fields["stepped"]: fields["loss"] for fields in steps if fields["loss"] is not None}

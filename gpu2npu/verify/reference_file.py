@@ -1,8 +1,8 @@
 """A reference that travels: what the original did on one machine, in one file, to be compared with on another.
 
-The file is a zip of `reference.json` and, for each rank, the lines of the recording, its sketches, and the tolerance of
-the place of every tensor, float32. It holds names, numbers of lines, statistics and a few elements of each tensor: no
-code and no pickle. Nothing in it is executed.
+The file is a zip of `reference.json` and, for each rank, the lines of the recording, its rows of tensors, and the
+tolerance of the place of every tensor, float32. It holds names, numbers of lines, statistics and a few elements of each
+tensor: no code and no pickle. Nothing in it is executed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import numpy as np
 
 from gpu2npu import __version__
 from gpu2npu.verify.comparing.tolerance import Tolerance
-from gpu2npu.verify.recording.format import EVENTS, SKETCHES
-from gpu2npu.verify.recording.records import Key, Recording, RecordingError, recording_of, sketches_of
+from gpu2npu.verify.recording.format import EVENTS, TENSORS
+from gpu2npu.verify.recording.records import Key, Recording, RecordingError, recording_of, rows_of
 from gpu2npu.verify.verdict import Reference
 
 FORMAT = "gpu2npu reference"
-VERSION = 1  # of the file; a reader refuses newer ones
+VERSION = 2  # of the file; a reader refuses others
 SUFFIX = ".gpu2npu"
 _ABOUT, _TOLERANCE = "reference.json", "tolerance.f32"
 _MOST = 1 << 31  # bytes that a file may hold, unpacked
@@ -60,7 +60,7 @@ def _add(archive: zipfile.ZipFile, rank: int, recording: Recording, tolerance: T
     assert recording.folder is not None
     shares = [tolerance.relative.get(key, 0.0) for key in _places(recording)]
     archive.write(recording.folder / EVENTS, f"{rank}/{EVENTS}")
-    archive.write(recording.folder / SKETCHES, f"{rank}/{SKETCHES}")
+    archive.write(recording.folder / TENSORS, f"{rank}/{TENSORS}")
     archive.writestr(f"{rank}/{_TOLERANCE}", np.asarray(shares, np.float32).tobytes())
 
 
@@ -68,7 +68,7 @@ def read_reference(file: Path) -> Reference:
     """Read a reference.
 
     Raises:
-        RecordingError: The file cannot be read, is none, is damaged, or is of a newer version.
+        RecordingError: The file cannot be read, is none, is damaged, or is of another version.
     """
     with _refusing(file), zipfile.ZipFile(file) as archive:
         if sum(each.file_size for each in archive.infolist()) > _MOST:
@@ -81,6 +81,11 @@ def read_reference(file: Path) -> Reference:
                 f"{file} is of version {about['version']}, and this gpu2npu reads up to {VERSION}: install gpu2npu "
                 f"{about['gpu2npu']} or newer, or record it again"
             )
+        if about["version"] < VERSION:
+            raise RecordingError(
+                f"{file} was recorded by gpu2npu {about['gpu2npu']}, in a format that is no longer read: record it "
+                "again"
+            )
         if about["ranks"] < 1:
             raise ValueError("it holds no rank")
         coarse = tuple(map(str, about["coarse"]))
@@ -90,7 +95,7 @@ def read_reference(file: Path) -> Reference:
 
 def _rank(archive: zipfile.ZipFile, rank: int, coarse: tuple[str, ...], where: str) -> tuple[Recording, Tolerance]:
     lines = io.StringIO(archive.read(f"{rank}/{EVENTS}").decode())
-    recording = recording_of(lines, sketches_of(archive.read(f"{rank}/{SKETCHES}")), where)
+    recording = recording_of(lines, rows_of(archive.read(f"{rank}/{TENSORS}")), where)
     shares = np.frombuffer(archive.read(f"{rank}/{_TOLERANCE}"), np.float32)
     return recording, Tolerance(dict(zip(_places(recording), map(float, shares), strict=True)), coarse)
 

@@ -136,6 +136,7 @@ def changed(file: Path, to: Path, **fields: object) -> Path:
     ("fields", "words"),
     [
         ({"version": VERSION + 1}, f"is of version {VERSION + 1}, and this gpu2npu reads up to {VERSION}"),
+        ({"version": VERSION - 1}, "in a format that is no longer read: record it again"),
         ({"version": "new"}, "is damaged"),
         ({"format": "something else"}, "its format is"),
         ({"ranks": 0}, "it holds no rank"),

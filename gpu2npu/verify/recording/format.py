@@ -1,7 +1,20 @@
 """The constants that the writer and the reader of a recording share."""
 
-VERSION = 1  # of the format; a reader refuses others
+import numpy as np
+
+VERSION = 2  # of the format; a reader refuses others
 BUCKETS = 32  # numbers in a sketch
+FIRST = 4  # elements of a tensor that are kept as they are
 EVENTS = "events.jsonl"
-SKETCHES = "sketches.f32"  # float32, BUCKETS to a row
+TENSORS = "tensors.rows"  # what is recorded of each tensor, a ROW each
+ROW = np.dtype(
+    [
+        ("sketch", "<f4", (BUCKETS,)),
+        ("norm", "<f8"),
+        ("mean", "<f8"),
+        ("largest", "<f8"),
+        ("unfinite", "<i8"),
+        ("first", "<f8", (FIRST,)),  # 0 beyond the last element
+    ]
+)
 TRACEBACK = "traceback.txt"  # of a process that failed

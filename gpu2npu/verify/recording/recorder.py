@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 import threading
 import weakref
 from collections import Counter
@@ -18,6 +17,7 @@ from gpu2npu.verify.recording import cards, checkpoints, ports, ranks, sampling
 from gpu2npu.verify.recording.clock import Clock
 from gpu2npu.verify.recording.dump import Dump, frames_of
 from gpu2npu.verify.recording.environment import Settings
+from gpu2npu.verify.recording.host import on_host
 from gpu2npu.verify.recording.names import Names
 from gpu2npu.verify.recording.operators import Operators
 from gpu2npu.verify.recording.sites import Sites
@@ -46,7 +46,7 @@ class Recorder:
         self._settings = settings
         self._process = os.getpid()
         self._names = Names()
-        self._untrained = Untrained(_on_host)
+        self._untrained = Untrained(on_host)
         self._sites = Sites(settings.project)
         self._writer = Writer(settings)
         self._calls = _Calls()
@@ -56,7 +56,7 @@ class Recorder:
         self._known: dict[int, tuple[weakref.ref[torch.Tensor], int, Summary]] = {}
         self._optimizers: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._clock = Clock()
-        self._dump = Dump((settings.dump or settings.folder) / f"step{settings.steps - 1}", _on_host)
+        self._dump = Dump((settings.dump or settings.folder) / f"step{settings.steps - 1}", on_host)
         self._depth = 0  # of recording: what is computed for a record is not recorded
 
     def install(self) -> None:
@@ -250,7 +250,7 @@ class Recorder:
         for optimizer, label in list(self._optimizers.items()):
             gradients = (each.grad for group in optimizer.param_groups for each in group["params"])
             strided = (each for each in gradients if each is not None and not each.is_sparse)
-            kept = any(bool(_on_host(each).count_nonzero()) for each in strided)
+            kept = any(bool(on_host(each).count_nonzero()) for each in strided)
             self._number_event("kept gradients", label, float(kept))
 
     def _loss(self, tensor: torch.Tensor) -> None:
@@ -326,7 +326,7 @@ class Recorder:
         version = tensor._version if not tensor.is_inference() else -1
         if found is not None and found[0]() is tensor and found[1] == version:
             return found[2]
-        made = summary(_on_host(tensor))
+        made = summary(tensor)
         self._known[id(tensor)] = (weakref.ref(tensor), version, made)
         return made
 
@@ -336,9 +336,9 @@ class Recorder:
 
 
 def _tensors(values: Any) -> Iterator[torch.Tensor]:
-    """The strided tensors in nested containers, in order."""
+    """The strided tensors with values in nested containers, in order."""
     if isinstance(values, torch.Tensor):
-        if values.layout is torch.strided and not values.is_nested:
+        if values.layout is torch.strided and not values.is_nested and not values.is_meta:
             yield values
     elif isinstance(values, dict):
         for value in values.values():
@@ -346,18 +346,3 @@ def _tensors(values: Any) -> Iterator[torch.Tensor]:
     elif isinstance(values, (list, tuple)):
         for value in values:
             yield from _tensors(value)
-
-
-def _on_host(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor's values on the CPU; where the device's memory is the host's, without a copy."""
-    kind = tensor.device.type
-    detached = tensor.detach()
-    if kind == "cpu":
-        return detached
-    emulated = sys.modules.get("gpu2npu.emulator.device.tensor")
-    if kind == "npu" and emulated is not None:
-        return emulated.host(detached.resolve_conj().resolve_neg())  # type: ignore[no-any-return]
-    played = sys.modules.get("gpu2npu.verify.reference.tensors")
-    if kind == "cuda" and played is not None:
-        return played.host(detached)  # type: ignore[no-any-return]
-    return detached.cpu()

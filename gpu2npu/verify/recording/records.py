@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from gpu2npu.verify.recording.format import BUCKETS, EVENTS, SKETCHES, VERSION
+from gpu2npu.verify.recording.format import EVENTS, FIRST, ROW, TENSORS, VERSION
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
-Sketches = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Rows = np.ndarray[tuple[int], np.dtype[np.void]]
 Key = tuple[int, str, str, int, int]
 Stack = tuple[tuple[str, int], ...]
 
@@ -112,23 +113,25 @@ def read_recordings(folder: Path) -> tuple[Recording, ...]:
 
 
 def _read(folder: Path) -> Recording:
-    sketches = sketches_of((folder / SKETCHES).read_bytes())
+    rows = rows_of((folder / TENSORS).read_bytes())
     with (folder / EVENTS).open(encoding="utf-8") as lines:
-        return replace(recording_of(lines, sketches, str(folder)), folder=folder)
+        return replace(recording_of(lines, rows, str(folder)), folder=folder)
 
 
-def sketches_of(content: bytes) -> Sketches:
-    """The rows of a file of sketches, float64 of shape (rows, BUCKETS)."""
-    return np.frombuffer(content, np.float32).reshape(-1, BUCKETS).astype(np.float64)
+def rows_of(content: bytes) -> Rows:
+    """The whole rows in a file of tensors."""
+    return np.frombuffer(content, ROW, len(content) // ROW.itemsize)
 
 
-def recording_of(lines: Iterable[str], sketches: Sketches, where: str) -> Recording:
+def recording_of(lines: Iterable[str], rows: Rows, where: str) -> Recording:
     """The recording in lines of JSON; `where` is what an error calls it.
 
     Raises:
         RecordingError: It is of another version.
     """
     stacks: dict[int, Stack] = {0: ()}
+    places: dict[int, _Place] = {}
+    tensors = _Tensors(rows)
     events: list[Event] = []
     costs: list[tuple[float, float, int]] = []
     rank, world, torch, device, chip, reduced = 0, 1, "", "", "", ()
@@ -138,7 +141,14 @@ def recording_of(lines: Iterable[str], sketches: Sketches, where: str) -> Record
         if not line.endswith("\n"):
             break  # the process was killed as it wrote
         fields = json.loads(line)
-        if "version" in fields:
+        if isinstance(fields, list):
+            place, step, site, row = fields
+            if row >= len(tensors):
+                break
+            events.append(tensors.event(places[place], step, stacks[site], row))
+        elif "place" in fields:
+            places[fields["place"]] = _place(fields)
+        elif "version" in fields:
             if fields["version"] != VERSION:
                 raise RecordingError(f"{where}: a recording of version {fields['version']}, not {VERSION}")
             torch = fields["torch"]
@@ -155,7 +165,7 @@ def recording_of(lines: Iterable[str], sketches: Sketches, where: str) -> Record
         elif "draw" in fields:
             events.append(_draw(fields, stacks))
         else:
-            events.append(_event(fields, stacks, sketches))
+            events.append(_number(fields, stacks))
     seconds, cpu, memory = zip(*costs, strict=True) if costs else ((), (), ())
     made = Recording(torch, tuple(events), seconds, reduced, rank, world, operators, device)
     return replace(made, cpu=cpu, memory=memory, chip=chip, compiles=compiles)
@@ -167,18 +177,43 @@ def _draw(fields: dict[str, Any], stacks: dict[int, Stack]) -> Event:
     return replace(place, within=fields.get("within") or None)
 
 
-def _event(fields: dict[str, Any], stacks: dict[int, Stack], sketches: Sketches) -> Event:
-    place = Event(fields["step"], fields["event"], fields["name"], fields["call"])
-    if "row" not in fields:
-        return replace(place, value=fields["value"], stack=stacks[fields.get("site", 0)])
-    tensor = Tensor(
-        shape=tuple(fields["shape"]),
-        dtype=fields["dtype"],
-        norm=fields["norm"],
-        mean=fields["mean"],
-        largest=fields["largest"],
-        unfinite=fields["unfinite"],
-        first=tuple(fields["first"]),
-        sketch=sketches[fields["row"]],
-    )
-    return replace(place, part=fields["part"], tensor=tensor, stack=stacks[fields["site"]])
+def _number(fields: dict[str, Any], stacks: dict[int, Stack]) -> Event:
+    stack = stacks[fields.get("site", 0)]
+    return Event(fields["step"], fields["event"], fields["name"], fields["call"], value=fields["value"], stack=stack)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A place of the program, and the shape and dtype of the tensors there."""
+
+    kind: str
+    name: str
+    call: int
+    part: int
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def _place(fields: dict[str, Any]) -> _Place:
+    shape = tuple(fields["shape"])
+    return _Place(fields["event"], fields["name"], fields["call"], fields["part"], shape, fields["dtype"])
+
+
+class _Tensors:
+    """The rows of a file of tensors, as Python's numbers."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._sketches = rows["sketch"].astype(np.float64)
+        self._statistics = rows[["norm", "mean", "largest", "unfinite"]].tolist()
+        self._first = rows["first"].tolist()
+
+    def __len__(self) -> int:
+        return len(self._statistics)
+
+    def event(self, place: _Place, step: int, stack: Stack, row: int) -> Event:
+        """The event whose tensor is in a row."""
+        norm, mean, largest, unfinite = self._statistics[row]
+        elements = math.prod(place.shape) * (2 if place.dtype.startswith("complex") else 1)
+        first = tuple(self._first[row][: min(elements, FIRST)])
+        tensor = Tensor(place.shape, place.dtype, norm, mean, largest, unfinite, first, self._sketches[row])
+        return Event(step, place.kind, place.name, place.call, place.part, tensor, stack=stack)

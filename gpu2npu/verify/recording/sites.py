@@ -11,6 +11,7 @@ class Sites:
 
     def __init__(self, project: Path) -> None:
         self._prefix = str(project.resolve()) + "/"
+        self._paths: dict[str, str] = {}  # of files within the project; empty for others
         self._numbers: dict[tuple[tuple[str, int], ...], int] = {}
         self.places: list[tuple[tuple[str, int], ...]] = [()]
 
@@ -20,8 +21,11 @@ class Sites:
         frame = sys._getframe(1)
         while frame is not None:
             name = frame.f_code.co_filename
-            if name.startswith(self._prefix):
-                stack.append((name[len(self._prefix) :], frame.f_lineno))
+            path = self._paths.get(name)
+            if path is None:
+                path = self._paths[name] = name[len(self._prefix) :] if name.startswith(self._prefix) else ""
+            if path:
+                stack.append((path, frame.f_lineno))
             frame = frame.f_back  # type: ignore[assignment]
         key = tuple(stack)
         number = self._numbers.get(key)

@@ -10,22 +10,22 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from gpu2npu.verify.recording.format import BUCKETS
+from gpu2npu.verify.recording.format import BUCKETS, FIRST
+from gpu2npu.verify.recording.host import Vector, values_of
 
 _PERIOD = 1 << 18  # signs repeat after as many elements
 _BLOCK = 1 << 16  # elements that are summed up at once: they stay in a core's cache
 _ROW = 2048  # elements that are added in float32, and their sums in float64
+_FEW = 8192  # elements up to which float64 takes no longer
 _SQUARABLE = 1e-12, 1e15  # between these, float32 holds the squares of the largest elements of a block, and their sum
-_FIRST = 4  # elements kept as they are
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(NamedTuple):
     """The recorded facts of a tensor: `norm`, `mean` and `largest` (by magnitude) are of its finite elements."""
 
     shape: tuple[int, ...]
@@ -38,8 +38,7 @@ class Summary:
     sketch: np.ndarray[tuple[int], np.dtype[np.float32]]
 
 
-@dataclass(frozen=True)
-class _Block:
+class _Block(NamedTuple):
     """The share of a run of elements in a summary: squares, sum, largest magnitude, unfinite, BUCKETS sums."""
 
     squares: float
@@ -49,75 +48,97 @@ class _Block:
     sums: np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
+_NOTHING = _Block(0.0, 0.0, 0.0, 0, np.zeros(BUCKETS))
+
+
 @functools.cache
-def _signs() -> torch.Tensor:
+def _signs() -> tuple[Vector, Vector]:
+    """The signs of elements, as float32 and as float64."""
     bits = np.random.Generator(np.random.Philox(key=2026)).integers(0, 2, _PERIOD, dtype=np.int8)
-    return torch.from_numpy(bits.astype(np.float32) * 2 - 1)
+    signs = bits.astype(np.float32) * 2 - 1
+    return signs, signs.astype(np.float64)
+
+
+@functools.cache
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def summary(tensor: torch.Tensor) -> Summary:
-    """Summarise a CPU tensor of any dtype: booleans count as 0 and 1, complex numbers as their two parts."""
-    shape, dtype = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
-    values = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
-    flat = values.reshape(-1)
-    flat = flat if flat.dtype is torch.float64 else flat.to(torch.float32)
-    blocks = list(_blocks(flat))
+    """Summarise a tensor of any dtype: booleans count as 0 and 1, complex numbers as their two parts."""
+    flat = values_of(tensor)
+    block = _in_float64(flat, 0) if 0 < flat.size <= _FEW else functools.reduce(_joined, _blocks(flat), _NOTHING)
     return Summary(
-        shape=shape,
-        dtype=dtype,
-        norm=math.sqrt(sum(block.squares for block in blocks)),
-        mean=sum(block.total for block in blocks) / (flat.numel() or 1),
-        largest=max((block.largest for block in blocks), default=0.0),
-        unfinite=sum(block.unfinite for block in blocks),
-        first=tuple(flat[:_FIRST].tolist()),
-        sketch=sum((block.sums for block in blocks), np.zeros(BUCKETS)).astype(np.float32),
+        shape=tuple(tensor.shape),
+        dtype=_name(tensor.dtype),
+        norm=math.sqrt(block.squares),
+        mean=block.total / (flat.size or 1),
+        largest=block.largest,
+        unfinite=block.unfinite,
+        first=tuple(flat[:FIRST].tolist()),
+        sketch=block.sums.astype(np.float32),
     )
 
 
-def _blocks(flat: torch.Tensor) -> Iterator[_Block]:
-    """Sum up a float32 or float64 tensor in blocks: rows in float32 where that is exact enough, else in float64."""
-    signs = _signs()
-    for start in range(0, flat.numel(), _BLOCK):
+def _joined(one: _Block, other: _Block) -> _Block:
+    return _Block(
+        one.squares + other.squares,
+        one.total + other.total,
+        max(one.largest, other.largest),
+        one.unfinite + other.unfinite,
+        one.sums + other.sums,
+    )
+
+
+def _blocks(flat: Vector) -> Iterator[_Block]:
+    """Sum up float32 or float64 elements in blocks: rows in float32 where that is exact enough, else in float64."""
+    for start in range(0, flat.size, _BLOCK):
         part = flat[start : start + _BLOCK]
-        sign = signs[start % _PERIOD :][: part.numel()]
-        whole = part.numel() - part.numel() % _ROW if flat.dtype is torch.float32 else 0
-        quick = _in_float32(part[:whole].view(-1, _ROW), sign[:whole].view(-1, _ROW)) if whole else None
+        whole = part.size - part.size % _ROW if flat.dtype == np.float32 else 0
+        quick = _in_float32(part[:whole], start % _PERIOD) if whole else None
         if quick is not None:
             yield quick
         rest = whole if quick is not None else 0
-        if rest < part.numel():
-            yield _in_float64(part[rest:], sign[rest:])
+        if rest < part.size:
+            yield _in_float64(part[rest:], (start + rest) % _PERIOD)
 
 
-def _in_float32(rows: torch.Tensor, signs: torch.Tensor) -> _Block | None:
-    """Sum up rows of _ROW elements; None where squares leave float32's range, or an element is not finite."""
-    low, high = torch.aminmax(rows)
-    largest = max(-float(low), float(high))
+def _in_float32(part: Vector, start: int) -> _Block | None:
+    """Sum up rows of _ROW elements, whose signs begin at `start`.
+
+    None where squares leave float32's range, or an element is not finite.
+    """
+    largest = float(max(np.maximum.reduce(part), -np.minimum.reduce(part)))
     if not _SQUARABLE[0] < largest < _SQUARABLE[1]:
         return None
-    lengths = torch.linalg.vector_norm(rows, dim=1).numpy().astype(np.float64)
+    rows = part.reshape(-1, _ROW)
+    signs = _signs()[0][start : start + part.size].reshape(-1, _ROW)
     return _Block(
-        squares=float(lengths @ lengths),
-        total=float(rows.sum(1).numpy().sum(dtype=np.float64)),
+        squares=float(np.add.reduce(np.einsum("ij,ij->i", rows, rows), dtype=np.float64)),
+        total=float(np.add.reduce(np.einsum("ij->i", rows), dtype=np.float64)),
         largest=largest,
         unfinite=0,
-        sums=(rows * signs).view(len(rows), -1, BUCKETS).sum(1).numpy().sum(0, dtype=np.float64),
+        sums=np.einsum("ij,ij->j", rows, signs).reshape(-1, BUCKETS).sum(0, np.float64),
     )
 
 
-def _in_float64(part: torch.Tensor, signs: torch.Tensor) -> _Block:
-    """Sum up elements of any size; those that are not finite count as 0."""
-    values = part.numpy().astype(np.float64)
-    finite = np.isfinite(values)
-    unfinite = int(values.size - np.count_nonzero(finite))
-    if unfinite:
-        values = np.where(finite, values, 0.0)
-    signed = np.zeros(-(-values.size // BUCKETS) * BUCKETS)
-    np.multiply(values, signs.numpy(), out=signed[: values.size])
+def _in_float64(part: Vector, start: int) -> _Block:
+    """Sum up elements of any size, whose signs begin at `start`; those that are not finite count as 0."""
+    values, unfinite = part, 0
+    largest = float(max(np.maximum.reduce(part), -np.minimum.reduce(part)))
+    if not math.isfinite(largest):
+        finite = np.isfinite(part)
+        unfinite = int(part.size - np.count_nonzero(finite))
+        values = np.where(finite, part, 0.0)
+        largest = float(np.abs(values).max())
+    signs = _signs()[1][start : start + part.size]
+    padded = np.zeros(-(-part.size // BUCKETS) * BUCKETS)
+    signed = padded[: part.size]
+    np.multiply(values, signs, out=signed)
     return _Block(
-        squares=float(np.dot(values, values)),
-        total=float(values.sum()),
-        largest=float(np.abs(values).max()),
+        squares=float(signed.dot(signed)),
+        total=float(signed.dot(signs)),
+        largest=largest,
         unfinite=unfinite,
-        sums=signed.reshape(-1, BUCKETS).sum(0),
+        sums=np.add.reduce(padded.reshape(-1, BUCKETS), axis=0),
     )

@@ -1,4 +1,7 @@
-"""Writes a recording as it is made: one folder a process, lines of JSON and the sketches as raw float32.
+"""Writes a recording as it is made: one folder a process, lines of JSON and, of each tensor, a row of bytes.
+
+A tensor's line is a list of four numbers: its place in the program, the step, the place in the user's code and its row.
+An earlier line, an object with "place", says what is there: the kind of event, name, call, part, shape and dtype.
 
 A process that records nothing, such as a launcher, leaves no folder.
 """
@@ -8,6 +11,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import struct
 import sys
 from dataclasses import asdict
 from typing import Any, TextIO
@@ -16,9 +20,12 @@ import torch
 
 from gpu2npu.verify.recording.clock import Cost
 from gpu2npu.verify.recording.environment import Settings
-from gpu2npu.verify.recording.format import EVENTS, SKETCHES, VERSION
+from gpu2npu.verify.recording.format import EVENTS, FIRST, TENSORS, VERSION
 from gpu2npu.verify.recording.sites import Sites
 from gpu2npu.verify.recording.sketch import Summary
+
+_STATISTICS = struct.Struct(f"<3dq{FIRST}d")  # those of a ROW, after the sketch
+_BUFFER = 1 << 18  # bytes that are kept until they are written, at the latest at the end of a step
 
 
 class Writer:
@@ -28,10 +35,12 @@ class Writer:
         self._folder = settings.folder / f"process-{os.getpid()}"
         self._process = os.getpid()
         self._lines: TextIO | None = None
-        self._sketches: Any = None
+        self._tensors: Any = None
         self._rows = 0
         self._row_of: dict[int, tuple[Summary, int]] = {}  # of what this step has summarised
+        self._places: dict[tuple[Any, ...], int] = {}
         self._sites = 1
+        self._loss: float | None = None  # of the step
         self.compiles = False
         atexit.register(self.finish)
 
@@ -39,20 +48,28 @@ class Writer:
         self, step: int, kind: str, name: str, call: int, part: int, summary: Summary, site: int, sites: Sites
     ) -> None:
         """One tensor at one place of the program."""
-        self._opened()
-        self._places(sites)
-        place = {"event": kind, "step": step, "name": name, "call": call, "part": part, "site": site}
-        statistics = {name: value for name, value in vars(summary).items() if name != "sketch"}
-        self._line(place | {"row": self._row(summary)} | statistics)
+        lines = self._opened()
+        self._write_sites(sites)
+        described = kind, name, call, part, summary.shape, summary.dtype
+        place = self._places.get(described)
+        if place is None:
+            place = self._places[described] = len(self._places)
+            fields = dict(zip(("event", "name", "call", "part", "shape", "dtype"), described, strict=True))
+            self._line({"place": place} | fields)
+        if kind == "loss":
+            self._loss = (self._loss or 0.0) + summary.mean
+        lines.write(f"[{place}, {step}, {site}, {self._row(summary)}]\n")
 
     def _row(self, summary: Summary) -> int:
-        """The row of a summary's sketch: what a module returns and the next one is given has one."""
+        """The row of a summary: what a module returns and the next one is given has one."""
         found = self._row_of.get(id(summary))
         if found is not None:
             return found[1]
         row, self._rows = self._rows, self._rows + 1
         self._row_of[id(summary)] = (summary, row)
-        self._sketches.write(summary.sketch.tobytes())
+        _, _, norm, mean, largest, unfinite, first, sketch = summary
+        first += (0.0,) * (FIRST - len(first))
+        self._tensors.write(sketch.tobytes() + _STATISTICS.pack(norm, mean, largest, unfinite, *first))
         return row
 
     def number(
@@ -61,7 +78,7 @@ class Writer:
         """One number, such as a learning rate."""
         self._opened()
         if sites is not None:
-            self._places(sites)
+            self._write_sites(sites)
         self._line({"event": kind, "step": step, "name": name, "call": call, "value": value, "site": site})
 
     def draw(
@@ -77,7 +94,7 @@ class Writer:
     ) -> None:
         """One draw of random numbers; `within` is the module that draws, or empty."""
         self._opened()
-        self._places(sites)
+        self._write_sites(sites)
         fields = {"draw": kind, "step": step, "shape": shape, "seed": seed, "number": number, "site": site}
         self._line(fields | {"within": within} if within else fields)
 
@@ -88,12 +105,12 @@ class Writer:
 
     def step(self, step: int, optimizer: str, cost: Cost) -> None:
         """The end of one optimizer step."""
-        self._opened()
+        lines = self._opened()
         self._row_of.clear()
-        self._line({"stepped": step, "optimizer": optimizer} | asdict(cost))
-        if self._lines is not None:
-            self._lines.flush()
-            self._sketches.flush()
+        self._line({"stepped": step, "optimizer": optimizer, "loss": self._loss} | asdict(cost))
+        self._loss = None
+        lines.flush()
+        self._tensors.flush()
 
     def finish(self) -> None:
         """Write what is left and close; harmless twice, and in a process forked from the recorded one."""
@@ -102,21 +119,22 @@ class Writer:
         device = {"reduced": _reduced(), "device": _device(), "chip": _chip()}
         self._line({"finished": True, "compiles": self.compiles} | device)
         self._lines.close()
-        self._sketches.close()
+        self._tensors.close()
         self._lines = None
 
-    def _places(self, sites: Sites) -> None:
+    def _write_sites(self, sites: Sites) -> None:
         """Write the places of user code that are new since the last call."""
         while self._sites < len(sites.places):
             self._line({"site": self._sites, "stack": sites.places[self._sites]})
             self._sites += 1
 
-    def _opened(self) -> None:
+    def _opened(self) -> TextIO:
         if self._lines is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._lines = (self._folder / EVENTS).open("a", encoding="utf-8")
-            self._sketches = (self._folder / SKETCHES).open("ab")
+            self._lines = (self._folder / EVENTS).open("a", _BUFFER, encoding="utf-8")
+            self._tensors = (self._folder / TENSORS).open("ab", _BUFFER)
             self._line({"version": VERSION, "torch": torch.__version__, "argv": sys.argv})
+        return self._lines
 
     def _line(self, fields: dict[str, Any]) -> None:
         assert self._lines is not None
