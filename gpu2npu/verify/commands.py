@@ -21,7 +21,8 @@ _WRONG_USE = 2
 class Commands:
     """The commands of the original and of its migrated copy.
 
-    `shared`: the original is one process, and the copy one for each card, among which a batch is shared.
+    `shared`: the original is one process, and the copy one for each card, among which a batch is shared. On one card it
+    is a process group of one, which deals out samples in the same way.
     """
 
     original: tuple[str, ...]
@@ -49,8 +50,10 @@ def commands(command: tuple[str, ...], copy: Path, cards: int) -> Commands:
     becomes_ranks = _becomes_ranks(copy)
     if place is not None:
         return _of_launcher(command, place, becomes_ranks, cards)
-    if cards == 1 or not becomes_ranks or not (copy / LAUNCHER_NAME).is_file() or _starts_ranks(command):
+    if not becomes_ranks or _starts_ranks(command):
         return Commands(command, command)
+    if cards == 1 or not (copy / LAUNCHER_NAME).is_file():
+        return Commands(command, command, shared=cards == 1)
     return Commands(command, ("bash", LAUNCHER_NAME, *_words(command)), shared=True)
 
 
@@ -69,7 +72,7 @@ def _of_launcher(command: tuple[str, ...], place: int, becomes_ranks: bool, card
         )
     migrated = ("bash", *command[place:])
     if becomes_ranks:
-        return Commands(program, migrated, shared=cards > 1)
+        return Commands(program, migrated, shared=True)
     script = program[1:] if program[0] in ("python", "python3") else ("--no-python", *program)
     return Commands(("-m", "torch.distributed.run", "--nproc_per_node", str(cards), *script), migrated)
 

@@ -166,7 +166,7 @@ def copy(tmp_path: Path) -> Path:
     [
         (("train.py",), 2, ("train.py",), LAUNCHED, True),
         (("-m", "net.train"), 2, ("-m", "net.train"), (*LAUNCHED[:3], "-m", "net.train"), True),
-        (("train.py",), 1, ("train.py",), ("train.py",), False),
+        (("train.py",), 1, ("train.py",), ("train.py",), True),
         (LAUNCHED, 2, ("python", "train.py"), LAUNCHED, True),
         (("torchrun", "train.py"), 2, ("torchrun", "train.py"), ("torchrun", "train.py"), False),
     ],
