@@ -150,9 +150,7 @@ def test_a_file_that_cannot_be_read_says_why(
         read_reference(changed(small[1], tmp_path / "changed.gpu2npu", **fields))
 
 
-def verify(
-    *arguments: object, folder: Path, python: Sequence[str | Path] = (sys.executable,)
-) -> subprocess.CompletedProcess[str]:
+def verify(python: Sequence[str | Path], *arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
     command = [*python, "-m", "gpu2npu", "verify", *arguments]
     return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, cwd=folder)
 
@@ -165,7 +163,7 @@ def test_a_reference_is_recorded_and_compared_with_another_program(
     for folder, text in ((project, TRAIN), (copy, f"import torch_npu\n{TRAIN.replace('cuda', 'npu')}")):
         folder.mkdir()
         (folder / "train.py").write_text(text.replace("lr=0.1", "lr=0.2") if folder == copy else text)
-    done = verify("record", "-o", tmp_path / "ref.gpu2npu", "--steps", 3, "--", "train.py", folder=project)
+    done = verify(training_python, "record", "-o", tmp_path / "ref.gpu2npu", "--steps", 3, *train, folder=project)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [line.split()[:2] for line in done.stdout.splitlines()[:3]] == [["step", "1"], ["step", "2"], ["step", "3"]]
     assert "3 steps on a GPU played on the CPU" in done.stdout
@@ -174,13 +172,13 @@ def test_a_reference_is_recorded_and_compared_with_another_program(
     right = tmp_path / "right"
     right.mkdir()
     (right / "train.py").write_text((copy / "train.py").read_text().replace("lr=0.2", "lr=0.1"))
-    keep = ("compare", tmp_path / "ref.gpu2npu", "--baseline", baseline, "--update-baseline", "--", "train.py")
-    done = verify(*keep, folder=right, python=training_python)
+    keep = ("compare", tmp_path / "ref.gpu2npu", "--baseline", baseline, "--update-baseline", *train)
+    done = verify(training_python, *keep, folder=right)
     assert done.returncode == 0, done.stdout + done.stderr
     runs = json.loads(baseline.read_text())["runs"]
     assert len(runs) == 3 and runs[0]["losses"] == runs[1]["losses"] and runs[0]["memory"][0] > 8 * 16 * 4
-    arguments = ("compare", tmp_path / "ref.gpu2npu", "--format", "json", "--baseline", baseline, "--")
-    done = verify(*arguments, *training_python, "train.py", folder=copy, python=training_python)
+    arguments = ("compare", tmp_path / "ref.gpu2npu", "--format", "json", "--baseline", baseline, *train)
+    done = verify(training_python, *arguments, folder=copy)
     assert done.returncode == 1, done.stdout + done.stderr
     found = json.loads(done.stdout)
     assert (found["first"]["step"], found["first"]["cause"], found["steps"]) == (1, "other learning rate", 3)

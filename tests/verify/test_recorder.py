@@ -2,10 +2,11 @@
 
 import os
 import subprocess
-from pathlib import Path
+import sys
 
 import pytest
 
+from gpu2npu.verify.programs import SITE
 from gpu2npu.verify.recording.environment import Settings
 from gpu2npu.verify.recording.records import Recording, read_recordings
 
@@ -41,12 +42,14 @@ assert torch.load("0.pt")["model"].keys() == {"linear.weight", "linear.bias"}
 
 
 @pytest.fixture(scope="module")
-def recording(training_python: list[str | Path], tmp_path_factory: pytest.TempPathFactory) -> Recording:
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """Of a program that starts as users start it, where Python itself begins the recording."""
     folder = tmp_path_factory.mktemp("recorder")
     script = folder / "train.py"
     script.write_text(PROGRAM)
-    environment = os.environ | Settings(folder / "recording", folder, steps=5).variables()
-    done = subprocess.run([*training_python, script], cwd=folder, env=environment, capture_output=True, text=True)
+    path = {"PYTHONPATH": os.pathsep.join((str(SITE), os.environ.get("PYTHONPATH", "")))}
+    environment = os.environ | path | Settings(folder / "recording", folder, steps=5).variables()
+    done = subprocess.run([sys.executable, script], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     (found,) = read_recordings(folder / "recording")
     return found
