@@ -19,7 +19,7 @@ from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, IMPORTS, dotted_name, last_name, string_value
-from gpu2npu.records import Bounds
+from gpu2npu.records import Bounds, FindingKind
 
 KEPT = (
     "What runs under this condition is CUDA's own, so the condition stays as it is and is false on an NPU: where the "
@@ -220,10 +220,15 @@ class _CudaCode:
             return False
         if isinstance(function, ast.Name):
             return all(isinstance(each, Imported) and _is_compiled_member(each, names) for each in found[1])
-        if all(_is_extension(binding, names) for binding in found[1]):
+        if all(_is_extension(binding, names) or self._is_without_npu(binding) for binding in found[1]):
             return of_tensor or any(map(_NAME.search, (dotted_name(function) or "").split(".")))
         is_named_so = isinstance(function, ast.Attribute) and function.attr.endswith("_cuda")
         return is_named_so and all(_is_compiled(binding, names) for binding in found[1])
+
+    def _is_without_npu(self, binding: Binding) -> bool:
+        """Return whether a name is imported from a package that a rule calls unsupported, such as flashinfer."""
+        rule = self.table.package_rule(binding.qualified) if isinstance(binding, Imported) else None
+        return rule is not None and rule.then.report is not None and rule.then.report.kind is FindingKind.UNSUPPORTED
 
 
 def _is_of_tensor(test: ast.expr, names: Names) -> bool:

@@ -85,6 +85,10 @@ KERNELS = {
         "def f(x):\n    if not x.is_cuda:\n        return x * 2\n    y = ops_cuda.forward(x)\n    return y\n",
     ),
     "an expression": ("from ._ext import nms_cuda\n", "def f(x):\n    return nms_cuda(x) if x.is_cuda else x\n"),
+    "a package for CUDA": (
+        "import flashinfer\n",
+        "def f(x):\n    if x.is_cuda and ok:\n        y = flashinfer.mm_fp4(x)\n        return y\n    return x\n",
+    ),
     "kernels of CuPy": ("import cupy\n", "def f(x):\n    if cupy is not None and x.is_cuda:\n        return g(x)\n"),
     "a compiled module": ("from . import _ext\n", "def f(x):\n    if x.is_cuda:\n        return _ext.nms_cuda(x)\n"),
 }
