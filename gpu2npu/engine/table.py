@@ -142,6 +142,12 @@ class RuleTable:
         return best
 
     @cached_property
+    def argument_names(self) -> frozenset[str | int]:
+        """The keywords and positions of the arguments that rules are for."""
+        found = (rule.match for rules in (*self.arguments.values(), *self.keywords.values()) for rule in rules)
+        return frozenset(match.argument for match in found if isinstance(match, ArgumentMatch))
+
+    @cached_property
     def users_names(self) -> frozenset[str]:
         """The qualified names that users' rules are for."""
         users = [

@@ -137,11 +137,12 @@ class Calls:
 
     def arguments(self, node: ast.Call, scope: Scope) -> list[Argument]:
         """Apply the rules for the arguments of the call; gives those of which nothing stays."""
+        given = arguments(node)
+        named = (argument_keyword(argument) or place for place, argument in enumerate(given))
+        if self.table.argument_names.isdisjoint(named):
+            return []
         reached = self._constructed(node, scope)
         rules = self._argument_rules(node, reached, scope)
-        if not rules:
-            return []
-        given = arguments(node)
         removed: dict[int, Rule] = {}
         settled: list[Argument] = []
         for rule in rules:

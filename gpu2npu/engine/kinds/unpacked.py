@@ -61,11 +61,11 @@ class UnpackedArguments:
         """The names below which something may be stored, as `options` in `options["gpus"] = 2`."""
         found: dict[str, list[tuple[ast.Name, Scope]]] = {}
         for node, scope in self.file.uses:
-            for part in ast.walk(node) if isinstance(node, ast.Attribute) else (node,):
-                if isinstance(part, ast.Name) and isinstance(
-                    self.file.parents.get(part), (ast.Subscript, ast.Attribute)
-                ):
-                    found.setdefault(part.id, []).append((part, scope))
+            part = node
+            while isinstance(part, ast.Attribute):
+                part = part.value
+            if isinstance(part, ast.Name) and isinstance(self.file.parents.get(part), (ast.Subscript, ast.Attribute)):
+                found.setdefault(part.id, []).append((part, scope))
         return found
 
     def _stored(self, owner: ast.Name, scope: Scope) -> Iterator[Pair]:
