@@ -158,7 +158,7 @@ def verify(python: Sequence[str | Path], *arguments: object, folder: Path) -> su
 def test_a_reference_is_recorded_and_compared_with_another_program(
     training_python: list[str | Path], tmp_path: Path
 ) -> None:
-    """The reference is recorded, and the first comparison made, as users start programs."""
+    train = ("--", *training_python, "train.py")
     project, copy = tmp_path / "project", tmp_path / "copy"
     for folder, text in ((project, TRAIN), (copy, f"import torch_npu\n{TRAIN.replace('cuda', 'npu')}")):
         folder.mkdir()
