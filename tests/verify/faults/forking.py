@@ -30,7 +30,7 @@ def put_fault(operator: str, body: str) -> None:
 
 def run(job: dict) -> None:
     """Be the program; does not return."""
-    code = 1
+    code, is_module = 1, job["command"][0] == "-m"
     try:
         error = os.open(job["stderr"], os.O_WRONLY | os.O_CREAT)
         os.dup2(error, 2)
@@ -38,11 +38,14 @@ def run(job: dict) -> None:
         os.environ.update(job["variables"])
         os.chdir(job["variables"]["GPU2NPU_VERIFY_PROJECT"])
         sys.path[0] = str(Path.cwd())
-        sys.argv = job["command"]
+        sys.argv = job["command"][is_module:]
         if job["kernel"]:
             put_fault(job["operator"], job["kernel"])
         begin.begin()
-        runpy.run_path(job["command"][0], run_name="__main__")
+        if is_module:
+            runpy.run_module(job["command"][1], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(job["command"][0], run_name="__main__")
         code = 0
     except SystemExit as end:
         code = end.code or 0

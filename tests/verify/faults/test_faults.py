@@ -22,6 +22,7 @@ from gpu2npu.cli.run import newest_release
 from gpu2npu.emulator.soc import DEFAULT_SOC
 from gpu2npu.project.migration import migrate_project
 from gpu2npu.project.request import Request
+from gpu2npu.verify.commands import commands
 from gpu2npu.verify.comparing.causes import explain
 from gpu2npu.verify.comparing.compare import Comparison
 from gpu2npu.verify.comparing.ranks import compare_ranks, earliest
@@ -44,8 +45,8 @@ def table(name: str) -> Any:
     return module
 
 
-faults, rank_faults = table("faults"), table("rank_faults")
-SUBJECTS = {**faults.SUBJECTS, **rank_faults.SUBJECTS}
+faults, rank_faults, clean = table("faults"), table("rank_faults"), table("clean")
+SUBJECTS = {**faults.SUBJECTS, **rank_faults.SUBJECTS, **clean.SUBJECTS}
 FAULTS = (*faults.FAULTS, *rank_faults.FAULTS)
 
 pytestmark = pytest.mark.skipif(os.environ.get("GPU2NPU_TEST_VERIFY") != "all", reason="make test-verify runs these")
@@ -61,8 +62,7 @@ def jobs(
         text = (place / file).read_text()
         assert old in text, f"{file} has no {old!r}"
         (place / file).write_text(text.replace(old, new))
-    shared = subject.original_ranks < subject.ranks
-    recorded = Settings(folder / "recording", place, subject.steps, shared=shared, **settings).variables()
+    recorded = Settings(folder / "recording", place, subject.steps, **settings).variables()
     return [
         {
             "variables": recorded | (group(rank, ranks) if ranks > 1 else {}),
@@ -123,14 +123,16 @@ def outcomes(name: str, folder: Path) -> Outcomes:
     original = REPOSITORY / subject.project
     _, copy = migrate_project(Request(original, "2.1.0", folder / "migration"))
     seeded = {"reference": 0, **{f"rounding-{seed}": seed for seed in SEEDS}}
-    played = {"gpus": subject.ranks, "coarse": subject.reduced}
+    shared = subject.original_ranks == 1 and commands(subject.command, copy, subject.ranks).shared
+    played = {"gpus": subject.ranks, "coarse": subject.reduced, "shared": shared}
     there = [
         jobs(folder / place, original, subject, subject.original_ranks, rounding=seed, **played)
         for place, seed in seeded.items()
     ]
-    here = [jobs(folder / "clean", copy, subject, subject.ranks)]
-    here += [
-        jobs(folder / fault.name, copy, subject, subject.ranks, fault) for fault in FAULTS if fault.subject == name
+    put = [None, *(fault for fault in FAULTS if fault.subject == name)]
+    here = [
+        jobs(folder / (fault.name if fault else "clean"), copy, subject, subject.ranks, fault, shared=shared)
+        for fault in put
     ]
     npus = emulated(subject.ranks, DEFAULT_SOC, newest_release())
     for process in [start(there, subject, plain()), start(here, subject, npus)]:
