@@ -39,7 +39,7 @@ class _Given:
 
 def leave_devices(names: Names, table: RuleTable, matches: Matches) -> None:
     """Drop the edits of devices that foreign packages are given, and report these places."""
-    if table.foreign_packages.isdisjoint(imported_packages(names.file)):
+    if imported_packages(names.file).isdisjoint(table.foreign_packages):
         return
     devices = _ForeignDevices(names, table)
     devices.collect()

@@ -12,12 +12,10 @@ from gpu2npu.rulebook.rule import Addition, Example, Report, Rule, Then
 def encode_rule(rule: Rule) -> dict[str, Any]:
     """A rule as an entry of `rules`; keys that say nothing are left out."""
     keys = ("id", "why", "source", "since", "until", "needs", "lacks")
-    limits = rule.where
-    where = {"files": limits.files, "imports": limits.imports, "project": limits.project}
     return _said(
         {
             **{key: getattr(rule, key) or None for key in keys},
-            "where": _said({key: sorted(words) for key, words in where.items()}),
+            "where": _said({field.name: sorted(getattr(rule.where, field.name)) for field in fields(rule.where)}),
             "match": rule.match.encode(),
             "then": _then(rule.then, rule.match),
             "examples": [_example(example) for example in rule.examples],

@@ -18,7 +18,6 @@ from gpu2npu.rulebook.code_pattern import parse_code
 from gpu2npu.rulebook.kinds import ClassMatch, DecoratorMatch
 from gpu2npu.rulebook.rule import Rule
 
-_KINDS = (ClassMatch, DecoratorMatch)
 _CLOSE = re.compile(r"[ \t]*,?[ \t]*\)")
 _OPEN = re.compile(r"[ \t]*\([ \t]*\Z")
 
@@ -61,8 +60,7 @@ class Definitions:
         """The rule for a base or a decorator, by what it means."""
         qualified = self.names.qualified(node, scope) if rules else None
         found = rules.get((qualified or "").rpartition(".")[2], ())
-        named = ((rule, rule.match) for rule in found)
-        return next((rule for rule, match in named if isinstance(match, _KINDS) and match.reference == qualified), None)
+        return next((rule for rule in found if rule.match.qualified == qualified), None)
 
     def _apply(self, rule: Rule, node: Definition, part: ast.expr, scope: Scope) -> bool:
         """Apply a rule to a base or decorator; return whether it makes an edit."""

@@ -151,21 +151,20 @@ class ReferenceMatch(Match):
     also where the project has another name for it."""
 
     @property
-    def reference(self) -> str:
-        """The qualified name."""
+    def qualified(self) -> str:
         return super().index
 
     @property
     def index(self) -> str:
-        return leaf(self.reference)
+        return leaf(self.qualified)
 
     @property
     def evidence(self) -> Evidence | None:
-        return Evidence(last_two(self.reference))
+        return Evidence(last_two(self.qualified))
 
     @property
     def callee_leaves(self) -> frozenset[str]:
-        return frozenset() if self.reference.startswith("*") else frozenset({self.index})
+        return frozenset() if self.qualified.startswith("*") else frozenset({self.index})
 
 
 def leaf(name: str) -> str:

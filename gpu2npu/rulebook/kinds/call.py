@@ -46,10 +46,6 @@ class CallMatch(ReferenceMatch):
     }
 
     @property
-    def qualified(self) -> str:
-        return self.call
-
-    @property
     def text(self) -> str:
         number = f" with {self.arguments} arguments" if self.arguments is not None else ""
         number += f" without `{self.without}=`" if self.without is not None else ""

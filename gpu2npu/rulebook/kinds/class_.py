@@ -38,10 +38,6 @@ class ClassMatch(ReferenceMatch):
     }
 
     @property
-    def qualified(self) -> str:
-        return self.base
-
-    @property
     def text(self) -> str:
         return f"definitions of classes with the base `{self.base}`"
 

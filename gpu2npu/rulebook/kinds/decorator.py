@@ -38,10 +38,6 @@ class DecoratorMatch(ReferenceMatch):
     }
 
     @property
-    def qualified(self) -> str:
-        return self.decorator
-
-    @property
     def text(self) -> str:
         return f"functions and classes with the decorator `{self.decorator}`"
 
