@@ -109,7 +109,11 @@ def scan_project(
 
 
 # What gives a name another one: `norm as our_norm`, and `our_norm = lib.norm`, of which this is the end.
-_RENAMED = rb"%b(?<!\w%b)[ \t]*(?:[ \t]as[ \t]+(\w+)|[\r\n#])"
+_RENAMED = rb"%b(?<!\w%b)[ \t]*(?:[ \t]as[ \t]+(\w+)[ \t]*(?=[,)\r\n#\\]|$)|[\r\n#])"
+# What stands in a line before a name that is imported: not prose, "the Trainer as well,".
+_IMPORTED = re.compile(
+    rb"[ \t]*(?:from[ \t]+[\w.]+[ \t]+import[ \t]*\(?[ \t]*)?(?:\w+(?:[ \t]+as[ \t]+\w+)?[ \t]*,[ \t]*)*"
+)
 _ASSIGNED = re.compile(rb"(\w+)[ \t]*=[ \t]*(?:\w+\.)*")
 
 
@@ -136,8 +140,10 @@ def _renamed(name: bytes, source: bytes) -> set[bytes]:
     found: set[bytes] = set()
     for match in _pattern(_RENAMED, name).finditer(source):
         line = source[source.rfind(b"\n", 0, match.start()) + 1 : match.start()]
-        assigned = _ASSIGNED.fullmatch(line)
-        found.update(filter(None, (match[1], assigned[1] if assigned is not None and match[1] is None else None)))
+        if match[1] is not None and _IMPORTED.fullmatch(line) is not None:
+            found.add(match[1])
+        elif match[1] is None and (assigned := _ASSIGNED.fullmatch(line)) is not None:
+            found.add(assigned[1])
     return found
 
 

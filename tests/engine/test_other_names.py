@@ -66,3 +66,10 @@ def test_what_is_offered_under_another_name_is_matched_in_files_without_a_word_o
 def test_a_name_of_the_programs_own_stays(tmp_path: Path) -> None:
     own = "def our_norm(x): ...\n\n\nour_norm(2)\n"
     assert migrated(tmp_path, {"ours.py": OURS, "own.py": own})["own.py"] == own
+
+
+def test_prose_gives_no_other_names() -> None:
+    """Else every file would be looked at: a name from prose is a word of all of them."""
+    prose = b'"""Uses the Trainer as\nis, or compile as well, and profile as the\ndefault."""\n'
+    source = prose + b"from a import b, graph as g2\n"
+    assert dict(scan_project({"a.py": source}, load_rulebook(), "2.7.1").other_names) == {b"g2": frozenset({"graph"})}

@@ -141,7 +141,7 @@ class Calls:
         named = (argument_keyword(argument) or place for place, argument in enumerate(given))
         if self.table.argument_names.isdisjoint(named):
             return []
-        reached = self._constructed(node, scope)
+        reached = self._constructed(node, scope, [keyword.arg for keyword in node.keywords])
         rules = self._argument_rules(node, reached, scope)
         removed: dict[int, Rule] = {}
         settled: list[Argument] = []
@@ -168,7 +168,7 @@ class Calls:
     def unpacked(self, node: ast.Call, scope: Scope) -> None:
         """Report the arguments that rules are for and that come out of a dictionary: `Trainer(**{"gpus": 2})`."""
         given = self.dictionaries.of(node, scope)
-        reached = self._constructed(node, scope) if given else Constructed()
+        reached = self._constructed(node, scope, [name for name, _, _ in given])
         callees = (*self._callees(node, scope), *_leaves(reached), "*") if given else ()
         for name, key, value in given:
             of_callee = (rule for callee in callees for rule in self.table.arguments.get(callee, ()))
@@ -197,11 +197,12 @@ class Calls:
                 rules += self.table.keywords[keyword.arg]
         return rules
 
-    def _constructed(self, node: ast.Call, scope: Scope) -> Constructed:
-        """The classes outside the project whose `__init__` the call reaches, if there are rules for classes."""
+    def _constructed(self, node: ast.Call, scope: Scope, keywords: Sequence[str | None]) -> Constructed:
+        """The classes outside the project whose `__init__` the call reaches, if it has keywords that rules are for."""
         name = last_name(node.func) or ""
         is_class = name == "__init__" or name[:1].isupper()
-        return constructed(self.names, node, scope) if is_class and node.keywords else Constructed()
+        is_asked = is_class and not self.table.argument_names.isdisjoint(keywords)
+        return constructed(self.names, node, scope) if is_asked else Constructed()
 
     def _accepts(self, rule: Rule, match: ArgumentMatch, argument: Argument) -> bool:
         """Return whether a rule is for what is written as an argument."""
