@@ -76,7 +76,15 @@ def _end(pattern: re.Pattern[str], file: PythonFile, offset: int) -> int:
 
 
 def _between_brackets(file: PythonFile, call: ast.Call, place: Bounds) -> Bounds:
-    """The place of all arguments with the white space up to the brackets of the call."""
+    """The place of all arguments with the white space up to the brackets of the call, but no more than the lines that
+    they have for themselves."""
     end = file.bounds(call)[1] - 1
     start = len(file.text[: place[0]].rstrip())
-    return (start, end) if not file.text[place[1] : end].strip() else place
+    if file.text[place[1] : end].strip():
+        return place
+    if not any(mark in file.text[start : place[0]] + file.text[place[1] : end] for mark in "\r\n"):
+        return start, end
+    indentation, rest = file.indentation(place[0]), _REST_OF_LINE.match(file.text, place[1])
+    if rest is None or file.line_before(place[0]) != indentation:
+        return place
+    return place[0] - len(indentation), rest.end()
