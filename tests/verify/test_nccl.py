@@ -93,6 +93,51 @@ if child:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """
 
+FORKS = """
+import os
+import time
+
+import torch
+
+from gpu2npu.verify import reference
+
+
+def backward():
+    reference.install(2)
+    weight = torch.ones(8, 4, requires_grad=True, device="cuda")
+    torch.linspace(-1, 1, 48).view(12, 4).cuda().matmul(weight.t()).square().mean().backward()
+    time.sleep(0.05)  # the engine's threads start meanwhile
+
+
+def forked(function):
+    child = os.fork()
+    if not child:
+        function()
+        os._exit(0)
+    return child
+
+
+def ended(child):
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def ranks():
+    torch.set_num_threads(1)
+    other = forked(backward)
+    backward()
+    os._exit(ended(other) != 0)
+
+
+assert [ended(forked(ranks)) for _ in range(16)] == [0] * 16
+"""
+
+
+def test_backward_passes_of_forks(training_python: list[str | Path], tmp_path: Path) -> None:
+    """Each fork makes its thread pool before the autograd engine's threads ask for it: 3 pairs of 10 aborted."""
+    (tmp_path / "program.py").write_text(FORKS)
+    done = subprocess.run([*training_python, tmp_path / "program.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
 
 def test_collectives_of_two_ranks(training_python: list[str | Path], tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -136,11 +137,22 @@ def _restore(storage: Any, location: str) -> torch.UntypedStorage | None:
 
 
 def _install_backward() -> None:
-    """Backward passes run in the calling thread: PyTorch believes that there is one GPU, and would refuse others."""
+    """Backward passes run in the calling thread: PyTorch believes that there is one GPU, and would refuse others.
+
+    The autograd engine starts its threads all the same, one for each device that there may be, and each of them sets
+    its number of threads when it starts. After a fork the first to do so makes PyTorch's thread pool anew, and one that
+    comes meanwhile finds none: an internal assertion of `ATen/ParallelOpenMP.cpp` (torch 2.13) that ends the process.
+    So the calling thread makes the pool before the first pass of each process.
+    """
     run_backward = torch.autograd.graph._engine_run_backward
+    process_of_pool = 0
 
     @functools.wraps(run_backward)
     def in_calling_thread(*args: Any, **kwargs: Any) -> Any:
+        nonlocal process_of_pool
+        if process_of_pool != os.getpid():
+            torch.set_num_threads(torch.get_num_threads())
+            process_of_pool = os.getpid()
         was_enabled = torch._C._is_multithreading_enabled()
         torch._C._set_multithreading_enabled(False)
         try:
