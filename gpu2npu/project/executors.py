@@ -1,21 +1,18 @@
-"""Executors that run the work: local processes, a Dask or Ray cluster, or any other `concurrent.futures.Executor`."""
+"""The executors that an address names: a Dask or a Ray cluster."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Executor, Future, as_completed
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from gpu2npu.project.errors import UsageError
-from gpu2npu.project.processes import in_processes
 
-_Task = TypeVar("_Task")
-_Answer = TypeVar("_Answer")
 _TIMEOUT = 30  # seconds to reach a cluster
 
 
@@ -93,36 +90,3 @@ def _module(name: str, address: str, wanted: str) -> Any:
         raise UsageError(
             f"{address} needs the package '{name}', which is not installed: pip install {wanted}."
         ) from error
-
-
-def answers(
-    ask: Callable[[_Task], _Answer], tasks: Sequence[_Task], jobs: int, executor: Executor | None = None
-) -> Generator[tuple[_Task, _Answer | BaseException], None, None]:
-    """Each task with its answer, or with what it raised, as they are done. No task can stop the others.
-
-    Without an `executor`, `jobs` processes are started; one that dies takes only its own task along.
-    """
-    if executor is None:
-        yield from in_processes(ask, tasks, jobs)
-        return
-    futures = {executor.submit(ask, task): task for task in tasks}
-    for future in _completed(executor, futures):
-        error = future.exception()
-        yield futures[future], future.result() if error is None else _raised(error)
-
-
-def _raised(error: BaseException) -> BaseException:
-    """Return the exception that the task itself raised.
-
-    Ray's RayTaskError has it as `cause`, and a traceback for a text.
-    """
-    cause = getattr(error, "cause", None)
-    return cause if isinstance(cause, BaseException) else error
-
-
-def _completed(executor: Executor, futures: dict[Future[_Answer], _Task]) -> Iterator[Future[_Answer]]:
-    try:
-        yield from as_completed(futures)
-    except BaseException:
-        executor.shutdown(wait=False, cancel_futures=True)
-        raise

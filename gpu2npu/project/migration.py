@@ -15,6 +15,7 @@ from gpu2npu.analysis.cuda_cpp.sources import native_places
 from gpu2npu.formats.kinds import kind_of, needs_head
 from gpu2npu.project.migrator import Migrator, Prepare, prepare_migration
 from gpu2npu.project.planning import PartPlanning
+from gpu2npu.project.pool import Pool
 from gpu2npu.project.processes import available_cpus
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.request import Place, Request, check_request
@@ -97,8 +98,8 @@ def _migrate(
     sources, unread = read_files(place.root, tree.python)
     excluded = frozenset(path for path in sources if request.excludes(path))
     codemods = replace(request.codemods, excluded=excluded)
-    jobs = request.jobs or available_cpus()
-    planning = PartPlanning(jobs, executor, request.file_timeout, progress)
+    pool = Pool(request.jobs or available_cpus(), executor, request.file_timeout)
+    planning = PartPlanning(pool, progress)
     chips = request.chips or (DEFAULT_CHIP,)
     migrator = prepare(request.choice, request.release, place.root, sources, codemods, spread=planning, chips=chips)
     files = {path: MigratedFile(path) for path in sources}
@@ -107,7 +108,7 @@ def _migrate(
     }
     others, unread_others = _others(request, place, tree, migrator)
     done, total = len(sources) - len(concerned), len(sources) + len(others)
-    with closing(migrate_files(migrator, concerned | others, jobs, executor, request.file_timeout)) as migrated:
+    with closing(migrate_files(migrator, concerned | others, pool)) as migrated:
         for file in migrated:
             if file.path in sources or file.content is not None or file.findings or file.failure or file.advice:
                 files[file.path] = file

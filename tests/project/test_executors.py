@@ -14,7 +14,8 @@ from gpu2npu.project import executors
 from gpu2npu.project.check.repositories import check_repositories
 from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.errors import UsageError
-from gpu2npu.project.executors import answers, open_executor
+from gpu2npu.project.executors import open_executor
+from gpu2npu.project.pool import Pool
 
 
 def half(number: int) -> int:
@@ -40,7 +41,7 @@ def test_a_package_that_is_not_installed_is_named(scheme: str, package: str, mon
 
 def test_what_raises_stops_nothing() -> None:
     with ThreadPoolExecutor(2) as executor:
-        found = dict(answers(half, [1, 2, 3, 6], 1, executor))
+        found = dict(Pool(executor=executor).answers(half, [1, 2, 3, 6]))
     assert (found[2], found[6]) == (1, 3)
     assert str(found[1]) == "1 is odd"
 
@@ -50,11 +51,11 @@ def test_a_process_that_dies_takes_only_its_own_task_along(tmp_path: Path) -> No
     code = f"""
         import sys
         sys.path[:0] = {[str(Path(__file__).parent), *sys.path]!r}
-        from gpu2npu.project.executors import answers
+        from gpu2npu.project.pool import Pool
         from test_executors import half
 
         if __name__ == "__main__":
-            for number, answer in sorted(answers(half, [2, 4, 6, 8], 2), key=lambda pair: pair[0]):
+            for number, answer in sorted(Pool(2).answers(half, [2, 4, 6, 8]), key=lambda pair: pair[0]):
                 print(number, answer)
         """
     program.write_text(textwrap.dedent(code))
@@ -100,19 +101,19 @@ class StandInForRay:
         if self.refusal:
             raise RuntimeError(self.refusal)
 
-    def remote(self, max_retries: int) -> Callable[[Callable[[int], int]], SimpleNamespace]:
+    def remote(self, max_retries: int) -> Callable[[Callable[..., int]], SimpleNamespace]:
         self.retries.append(max_retries)
-        return lambda task: SimpleNamespace(remote=lambda number: self.sent(task, number))
+        return lambda task: SimpleNamespace(remote=lambda *arguments: self.sent(task, *arguments))
 
-    def sent(self, task: Callable[[int], int], number: int) -> SimpleNamespace:
-        if number == self.unsendable:
+    def sent(self, task: Callable[..., int], *arguments: object) -> SimpleNamespace:
+        if self.unsendable is not None and self.unsendable in arguments:
             raise ModuleNotFoundError("No module named 'gpu2npu'")
-        future = self.threads.submit(self.wrapped, task, number)
+        future = self.threads.submit(self.wrapped, task, *arguments)
         return SimpleNamespace(future=lambda: future)
 
-    def wrapped(self, task: Callable[[int], int], number: int) -> int:
+    def wrapped(self, task: Callable[..., int], *arguments: object) -> int:
         try:
-            return task(number)
+            return task(*arguments)
         except ValueError as error:
             wrapper = RuntimeError("Traceback (most recent call last): ...")
             wrapper.cause = error  # type: ignore[attr-defined]
@@ -127,7 +128,7 @@ def test_a_ray_cluster_runs_each_task_once_and_tells_what_it_raised(monkeypatch:
     ray = StandInForRay(unsendable=8)
     monkeypatch.setitem(sys.modules, "ray", ray)
     with open_executor("ray://localhost:10001") as executor:
-        found = dict(answers(half, [1, 2, 6, 8], 1, executor))
+        found = dict(Pool(executor=executor).answers(half, [1, 2, 6, 8]))
     assert (found[2], found[6]) == (1, 3)
     assert repr(found[1]) == "ValueError('1 is odd')"
     assert repr(found[8]) == "ModuleNotFoundError(\"No module named 'gpu2npu'\")"

@@ -16,6 +16,7 @@ from gpu2npu.codemods.project_plan import plan_codemods
 from gpu2npu.engine import ProjectContext
 from gpu2npu.project.engine_migrator import EngineMigrator
 from gpu2npu.project.planning import PartPlanning
+from gpu2npu.project.pool import Pool
 from gpu2npu.rulebook import load_rulebook
 
 SCRIPT = b"""import torch
@@ -60,7 +61,7 @@ def test_any_executor_plans_the_same_and_the_files_are_counted(sources: dict[str
 
     executors: list[Executor | None] = [None, ThreadPoolExecutor(3)]
     for executor in executors:
-        planning = PartPlanning(executor=executor, progress=show)
+        planning = PartPlanning(Pool(executor=executor), show)
         assert plan_codemods(sources, context(sources), CodemodChoice(), planning) == expected
     assert seen == [(done, 8, "planned") for done in (2, 4, 6, 8)] * 2
 
@@ -72,7 +73,7 @@ def test_a_part_that_fails_leaves_its_own_files_as_they_are(sources: dict[str, b
         return plan_part(part)
 
     with ThreadPoolExecutor(1) as executor:
-        planning = PartPlanning(executor=executor)
+        planning = PartPlanning(Pool(executor=executor))
         found = plan_codemods(sources, context(sources), CodemodChoice(), lambda _, parts: planning(plan, parts))
     assert sorted(found.rewrites) == ["train0.py", "train1.py", "train3.py"]
     reason = "the programs that it is part of could not be looked at (ZeroDivisionError: x)"
@@ -98,7 +99,7 @@ def test_of_a_part_that_fails_only_the_component_that_fails_is_left(
         return plan_part(part)
 
     executor = ThreadPoolExecutor(1) if has_executor else None
-    planning = PartPlanning(executor=executor)
+    planning = PartPlanning(Pool(executor=executor))
     found = plan_codemods(sources, context(sources), CodemodChoice(), lambda _, parts: planning(plan, parts))
     assert sorted(map(len, planned)) == [1, 1, 1, 1, 4]
     assert sorted(found.rewrites) == ["train0.py", "train1.py", "train3.py"]

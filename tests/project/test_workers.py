@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu2npu.project.pool import Pool
 from gpu2npu.project.processes import TaskEndedError, available_cpus, in_processes
 from gpu2npu.project.workers import migrate_files
 from gpu2npu.records import MigratedFile
@@ -20,6 +21,7 @@ from gpu2npu.records import MigratedFile
 PROGRAM = """
 import os, re, sys, signal
 sys.path[:0] = {path!r}
+from gpu2npu.project.pool import Pool
 from gpu2npu.project.workers import migrate_files
 from gpu2npu.records import MigratedFile
 
@@ -69,16 +71,16 @@ EXPECTED = {"a": b"ONE", "b": b"THREE", "c": b"FOUR", "bad": "an internal error 
 
 
 def test_small_projects_stay_in_this_process() -> None:
-    assert by_path(list(migrate_files(upper, SOURCES, 8))) == EXPECTED
+    assert by_path(list(migrate_files(upper, SOURCES, Pool(8)))) == EXPECTED
 
 
 def test_any_executor_will_do() -> None:
     with ThreadPoolExecutor(2) as executor:
-        assert by_path(list(migrate_files(upper, SOURCES, 8, executor))) == EXPECTED
+        assert by_path(list(migrate_files(upper, SOURCES, Pool(8, executor)))) == EXPECTED
 
 
 def test_large_files_come_first() -> None:
-    assert [file.path for file in migrate_files(upper, SOURCES, 1)] == ["b", "c", "a", "bad"]
+    assert [file.path for file in migrate_files(upper, SOURCES, Pool(1))] == ["b", "c", "a", "bad"]
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -87,7 +89,7 @@ def test_the_garbage_collector_is_left_as_it_was(enabled: bool) -> None:
     try:
         (gc.enable if enabled else gc.disable)()
         thresholds = gc.get_threshold()
-        list(migrate_files(upper, SOURCES, 1))
+        list(migrate_files(upper, SOURCES, Pool(1)))
         assert (gc.isenabled(), gc.get_threshold()) == (enabled, thresholds)
     finally:
         (gc.enable if was_enabled else gc.disable)()
@@ -97,7 +99,7 @@ def test_processes(tmp_path: Path) -> None:
     body = """
     files = {f"f{number}": str(number).encode() * 9_000 for number in range(20)}
     files |= {"deep": b"x", "bug": b"y"}
-    for file in sorted(migrate_files(migrate, files, 3), key=lambda file: file.path):
+    for file in sorted(migrate_files(migrate, files, Pool(3)), key=lambda file: file.path):
         print(file.path, file.content, file.failure)
     """
     lines = run_program(tmp_path, body)
@@ -113,7 +115,7 @@ def test_processes(tmp_path: Path) -> None:
 def test_a_killed_worker_costs_only_its_own_file(tmp_path: Path) -> None:
     body = """
     files = {f"f{number}": b"0" * 9_000 for number in range(30)} | {"kill1": b"1" * 10_000, "kill2": b"2"}
-    done = list(migrate_files(migrate, files, 2))
+    done = list(migrate_files(migrate, files, Pool(2)))
     assert sorted(file.path for file in done) == sorted(files)
     for file in sorted(done, key=lambda file: file.path):
         if file.failure:
@@ -128,7 +130,7 @@ def test_a_killed_worker_costs_only_its_own_file(tmp_path: Path) -> None:
 def test_a_file_that_takes_too_long_costs_only_itself(tmp_path: Path) -> None:
     body = """
     files = {f"f{number}": b"0" * 9_000 for number in range(10)} | {"late1": b"1" * 10_000, "late2": b"2" * 9_999}
-    done = list(migrate_files(migrate, files, 2, seconds=500))
+    done = list(migrate_files(migrate, files, Pool(2, seconds=500)))
     assert sorted(file.path for file in done) == sorted(files)
     for file in sorted(done, key=lambda file: file.path):
         if file.failure:
@@ -142,9 +144,9 @@ def test_a_file_that_takes_too_long_costs_only_itself(tmp_path: Path) -> None:
 
 def test_a_limit_of_time_needs_a_process_even_for_one_small_file(tmp_path: Path) -> None:
     body = """
-    print(*(file.content for file in migrate_files(migrate, {"a": b"1"}, 1, seconds=1_000)))
-    print(*(file.failure for file in migrate_files(migrate, {"late": b"1"}, 1, seconds=500.5)))
-    print(*(file.content for file in migrate_files(migrate, {"a": b"1"}, 1)))
+    print(*(file.content for file in migrate_files(migrate, {"a": b"1"}, Pool(1, seconds=1_000))))
+    print(*(file.failure for file in migrate_files(migrate, {"late": b"1"}, Pool(1, seconds=500.5))))
+    print(*(file.content for file in migrate_files(migrate, {"a": b"1"}, Pool(1))))
     """
     assert run_program(tmp_path, body) == [
         "b'1True'",
@@ -156,7 +158,7 @@ def test_a_limit_of_time_needs_a_process_even_for_one_small_file(tmp_path: Path)
 def test_left_early_it_kills_workers_that_are_in_a_loop(tmp_path: Path) -> None:
     body = """
     import multiprocessing
-    done = migrate_files(migrate, {"long": b"1" * 60_000, "a": b"2"}, 2, seconds=1_000)
+    done = migrate_files(migrate, {"long": b"1" * 60_000, "a": b"2"}, Pool(2, seconds=1_000))
     assert next(done).path == "a"
     done.close()
     print(multiprocessing.active_children())
@@ -168,7 +170,7 @@ def test_workers_end_when_the_parent_is_killed(tmp_path: Path, until: Callable[.
     body = """
     import multiprocessing
     files = {f"f{number}": b"0" * 9_000 for number in range(30)}
-    for file in migrate_files(migrate, files, 2):
+    for file in migrate_files(migrate, files, Pool(2)):
         print(*(child.pid for child in multiprocessing.active_children()), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     """

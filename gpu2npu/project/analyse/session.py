@@ -16,6 +16,7 @@ from gpu2npu.project.analysing_migrator import RuleFindings
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.migrator import prepare_engine
 from gpu2npu.project.planning import PartPlanning
+from gpu2npu.project.pool import Pool
 from gpu2npu.project.processes import available_cpus
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.request import Request, check_request
@@ -92,10 +93,10 @@ class Facts:
         them, as in a migration."""
         questions = frozenset(Question(mode) for mode in self.choice.modes if mode in set(Question))
         python = {path: source for path, source in self.sources.items() if path.endswith(".py")}
-        jobs = self.request.jobs or available_cpus()
+        pool = Pool(self.request.jobs or available_cpus(), self.executor, self.request.file_timeout)
         look: FileAnalyser | RuleFindings
         if Question.TORCH_APIS in questions:
-            planning = PartPlanning(jobs, self.executor, self.request.file_timeout, self.progress)
+            planning = PartPlanning(pool, self.progress)
             rules = prepare_engine(
                 self.request.choice, self.release, self.root, python, self.request.codemods, spread=planning
             )
@@ -107,7 +108,7 @@ class Facts:
         found = {path: MigratedFile(path) for path in self.sources}
         concerned = {path: source for path, source in self.sources.items() if look.concerns(source, path)}
         done = len(found) - len(concerned)
-        with closing(migrate_files(look, concerned, jobs, self.executor, self.request.file_timeout)) as analysed:
+        with closing(migrate_files(look, concerned, pool)) as analysed:
             for file in analysed:
                 found[file.path] = file
                 done += 1

@@ -15,7 +15,7 @@ from gpu2npu.project.check.owners import owner_of
 from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.check.session import check_project
 from gpu2npu.project.errors import OutputError, UsageError
-from gpu2npu.project.executors import answers
+from gpu2npu.project.pool import Pool
 from gpu2npu.report.check.causes import causes_of
 from gpu2npu.report.check.html import page
 from gpu2npu.report.check.result import CheckedRepository
@@ -64,7 +64,7 @@ def check_repositories(
     """The record of each, as it is done. `request` is what is asked of each; its sources do not matter."""
     each = replace(request, jobs=1)
     tasks = [RepositoryTask(path, replace(each, sources=(Path(path),))) for path in paths]
-    with closing(answers(check_repository, tasks, jobs, executor)) as checked:
+    with closing(Pool(jobs, executor).answers(check_repository, tasks, apart=True)) as checked:
         for task, answer in checked:
             if isinstance(answer, BaseException):
                 name = Path(task.path).name

@@ -19,6 +19,7 @@ from gpu2npu.project.check.tree_files import TreeFiles
 from gpu2npu.project.engine_migrator import EngineMigrator
 from gpu2npu.project.migrator import prepare_migration
 from gpu2npu.project.planning import PartPlanning
+from gpu2npu.project.pool import Pool
 from gpu2npu.project.processes import available_cpus
 from gpu2npu.project.progress import Progress
 from gpu2npu.project.tree.parts import kernels_apart
@@ -67,11 +68,15 @@ def _migrator(
         files.python,
         replace(tree.request.codemods, excluded=files.excluded),
         ProjectFactsCache(request.cache, contents) if request.cache is not None else None,
-        spread=PartPlanning(request.jobs or available_cpus(), executor, request.file_timeout, progress),
+        spread=PartPlanning(_pool(request, executor), progress),
         chips=tree.request.chips,
     )
     assert isinstance(engine, AnalysingMigrator) and isinstance(engine.migrator, EngineMigrator)
     return TracedMigrator(engine, engine.migrator)
+
+
+def _pool(request: CheckRequest, executor: Executor | None) -> Pool:
+    return Pool(request.jobs or available_cpus(), executor, request.file_timeout)
 
 
 def _native_code(files: TreeFiles) -> NativeCode:
@@ -121,8 +126,7 @@ class _Files:
             else:
                 self._add(MigratedFile(path))
         progress(len(self.entries), len(self.wanted))
-        jobs = self.request.jobs or available_cpus()
-        with closing(migrate_files(self.migrator, concerned, jobs, executor, self.request.file_timeout)) as migrated:
+        with closing(migrate_files(self.migrator, concerned, _pool(self.request, executor))) as migrated:
             for file in migrated:
                 self._add(file)
                 progress(len(self.entries), len(self.wanted))

@@ -1,0 +1,87 @@
+"""The one place where tasks are worked on: in this process, in processes that can be ended, or on any
+`concurrent.futures.Executor`."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Executor, as_completed
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from gpu2npu.deep_stack import with_deep_stack
+from gpu2npu.garbage import collect_after, uncollected
+from gpu2npu.project.processes import can_start_processes, in_processes
+
+_Task = TypeVar("_Task")
+_Answer = TypeVar("_Answer")
+_Results = Generator[tuple[_Task, _Answer | BaseException], None, None]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Up to `jobs` processes, or an `executor`, which then decides itself how many. `seconds` is how long the work on
+    one file may take, None for as long as it likes; an executor measures no time."""
+
+    jobs: int = 1
+    executor: Executor | None = None
+    seconds: float | None = None
+
+    def answers(
+        self,
+        ask: Callable[[_Task], _Answer],
+        tasks: Sequence[_Task],
+        files: Callable[[_Task], int] = lambda task: 1,
+        *,
+        apart: bool = False,
+    ) -> _Results[_Task, _Answer]:
+        """Each task with its answer, or with what it raised, as they are done. No task can stop the others.
+
+        `files` says how many files a task is about. Without processes to be had, or with one job and no limit of time
+        unless `apart` asks for it, the tasks are done in this process, where one that kills it ends all.
+        """
+        if self.executor is not None:
+            return _on_executor(self.executor, ask, tasks)
+        if can_start_processes() and (apart or self.jobs > 1 or self.seconds is not None):
+            limit = self.seconds
+            return in_processes(ask, tasks, self.jobs, lambda task: None if limit is None else limit * files(task))
+        return _here(ask, tasks)
+
+
+def _here(ask: Callable[[_Task], _Answer], tasks: Sequence[_Task]) -> _Results[_Task, _Answer]:
+    with uncollected():
+        gc.freeze()
+        for count, task in enumerate(tasks, start=1):
+            try:
+                yield task, with_deep_stack(partial(ask, task))
+            except Exception as error:
+                yield task, error
+            collect_after(count)
+        gc.unfreeze()
+
+
+def _on_executor(
+    executor: Executor, ask: Callable[[_Task], _Answer], tasks: Sequence[_Task]
+) -> _Results[_Task, _Answer]:
+    futures = {executor.submit(_deeply, ask, task): task for task in tasks}
+    try:
+        for future in as_completed(futures):
+            error = future.exception()
+            yield futures[future], future.result() if error is None else _raised(error)
+    except BaseException:
+        executor.shutdown(wait=False, cancel_futures=True)
+        raise
+
+
+def _deeply(ask: Callable[[_Task], _Answer], task: _Task) -> _Answer:
+    return with_deep_stack(partial(ask, task))
+
+
+def _raised(error: BaseException) -> BaseException:
+    """Return the exception that the task itself raised.
+
+    Ray's RayTaskError has it as `cause`, and a traceback for a text.
+    """
+    cause = getattr(error, "cause", None)
+    return cause if isinstance(cause, BaseException) else error
