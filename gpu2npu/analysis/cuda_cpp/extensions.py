@@ -100,9 +100,10 @@ def _strings(node: ast.expr | None, scope: Scope, deep: bool = True) -> Iterator
         if isinstance(inner, ast.Name) and deep:
             for value in _values(inner.id, scope):
                 yield from _strings(value, scope, deep=False)
-        text = string_value(inner)
+        # f"{here}/csrc/nms.cpp" ends with what it says of a path
+        text = string_value(inner.values[-1] if isinstance(inner, ast.JoinedStr) and inner.values else inner)
         if text is not None:
-            yield text
+            yield text.lstrip("/") if isinstance(inner, ast.JoinedStr) else text
 
 
 def _functions(node: ast.expr | None, scope: Scope) -> Iterator[str]:

@@ -7,6 +7,7 @@ None of it runs on an NPU as it is: what is exported has to be written for Ascen
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -91,6 +92,7 @@ def _operators(files: Mapping[str, bytes], built: list[Extension], project: Proj
 
 def _builds(files: Mapping[str, bytes], built: list[Extension], project: Project) -> Iterator[NativePlace]:
     known = {extension.path for extension in built}
+    compiled = {posixpath.basename(source) for extension in built for source in extension.sources}
     for extension in built:
         if extension.cuda:
             yield NativePlace(extension.path, extension.line, NativeKind.BUILD, extension.name)
@@ -98,7 +100,8 @@ def _builds(files: Mapping[str, bytes], built: list[Extension], project: Project
         if is_cmake(path):
             yield from _cmake(path, source.decode("utf-8", "replace"))
         elif path in project.files and path not in known and _MAY_LIST.search(source):
-            yield from _listed_sources(path, project)
+            listed = _listed_sources(path, project)
+            yield from (place for place in listed if posixpath.basename(place.api) not in compiled)
 
 
 def _cmake(path: str, text: str) -> Iterator[NativePlace]:
@@ -109,7 +112,10 @@ def _cmake(path: str, text: str) -> Iterator[NativePlace]:
 
 
 def _listed_sources(path: str, project: Project) -> Iterator[NativePlace]:
-    """CUDA sources that a Python file names, for a builder of the project's own, such as DeepSpeed's."""
+    """CUDA sources that a Python file names, for a builder of the project's own, such as DeepSpeed's.
+
+    A source that an extension compiles is named elsewhere as data: `package_data` of a setup.py.
+    """
     for text, line in _strings(path, project):
         if text.endswith(_CUDA_SUFFIXES) and "\n" not in text and "*" not in text and len(text) > 4:
             yield NativePlace(path, line, NativeKind.BUILD, text)

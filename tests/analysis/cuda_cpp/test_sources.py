@@ -2,6 +2,7 @@ from gpu2npu.analysis.cuda_cpp.callers import callers
 from gpu2npu.analysis.cuda_cpp.native_files import is_native
 from gpu2npu.analysis.cuda_cpp.sources import native_code, native_places
 from gpu2npu.engine.torch_library import torch_project
+from gpu2npu.project.tree.parts import kernels_apart
 from gpu2npu.records import NativeKind
 from gpu2npu.report.tables import CUDA_OP_LIST, HEADERS, native_rows
 
@@ -57,6 +58,13 @@ class Scan(torch.autograd.Function):
         return scan(x), torch.scan(x), np.scan(x), y.forward(x)
 """
 FILES = {"csrc/scan.cu": KERNELS, "csrc/bind.cpp": BIND, "setup.py": SETUP, "pkg/ops.py": USER}
+LOADED = """import os
+from torch.utils.cpp_extension import load
+
+def get():
+    here = os.path.dirname(__file__)
+    return load(name="scan_cuda", sources=[f"{here}/csrc/scan.cpp", f"{here}/csrc/scan.cu"])
+"""
 
 
 def places(files: dict[str, bytes], kind: NativeKind) -> list[tuple[str, int, str]]:
@@ -180,3 +188,13 @@ def test_the_table_has_the_vendors_columns_first() -> None:
 def test_which_files_are_native() -> None:
     assert is_native("csrc/CMakeLists.txt") and is_native("cmake/cuda.cmake") and is_native("a.cu")
     assert not is_native("a.py") and not is_native("notes.txt")
+
+
+def test_a_source_that_a_call_compiles_is_data_to_the_setup_script() -> None:
+    files = {
+        "setup.py": b"from setuptools import setup\nsetup(package_data={'pkg': ['csrc/scan.cpp', 'csrc/scan.cu']})\n",
+        "pkg/layer.py": LOADED.encode(),
+        "pkg/csrc/scan.cu": KERNELS,
+    }
+    assert places(files, NativeKind.BUILD) == [("pkg/layer.py", 6, "scan_cuda")]
+    assert kernels_apart(native_places(files), files) == 3
