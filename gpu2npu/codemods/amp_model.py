@@ -16,7 +16,7 @@ from gpu2npu.codemods.model_uses import ModelUses
 from gpu2npu.codemods.places import NPU, Step, by_file, inserted, is_skipped, of_rule, replaced, reported
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.spellings import line_end, spelling
-from gpu2npu.python.text.blocks import begins_line, block_of, indent_step, is_elif, lines_to_indent, same_line, start_of
+from gpu2npu.python.text.blocks import begins_line, indent_step, is_elif, lines_to_indent, same_line, start_of
 from gpu2npu.python.text.offsets import indentation, newline_of
 from gpu2npu.python.tree.syntax import IMPORTS, last_name
 from gpu2npu.records import FileRewrite, FindingKind
@@ -113,7 +113,7 @@ def _in_block(file: ParsedFile, statement: ast.stmt) -> tuple[Sequence[ast.stmt]
     """The statements of the block that a statement is in, and its index; an `elif` is in the block of its `if`."""
     while is_elif(file, statement):
         statement = file.statement(file.parents[statement])
-    block = block_of(file, statement)
+    block = file.block(statement)
     return block, next(index for index, part in enumerate(block) if part is statement)
 
 

@@ -14,8 +14,7 @@ from gpu2npu.engine.npu_branches import other_branches
 from gpu2npu.engine.outcome import Migration, migrated_file
 from gpu2npu.engine.skips import Skips, find_skips
 from gpu2npu.engine.table import RuleTable, outside, rule_table
-from gpu2npu.python.meaning.inference import infer_kinds
-from gpu2npu.python.meaning.kinds import OWN
+from gpu2npu.python.meaning.kinds import OWN, infer_kinds
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import UNKNOWN
 from gpu2npu.python.text.offsets import holds

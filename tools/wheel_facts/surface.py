@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.project.modules import absolute_name, offered_names
+from gpu2npu.python.project.imports import absolute_name, offered_names
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceFile
 from gpu2npu.python.tree.place import is_static

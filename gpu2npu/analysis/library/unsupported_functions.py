@@ -22,7 +22,7 @@ from gpu2npu.garbage import uncollected
 from gpu2npu.python.meaning.meaning import MeaningKind
 from gpu2npu.python.meaning.meanings import Meanings
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.project.modules import offered_names
+from gpu2npu.python.project.imports import offered_names
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceError, read_source
 from gpu2npu.python.tree.syntax_tree import TreeError

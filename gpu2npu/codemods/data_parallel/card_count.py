@@ -10,7 +10,6 @@ from gpu2npu.codemods.data_parallel.wrapping import Wrap, argument
 from gpu2npu.codemods.places import GroupEdit, Step, reported
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.spellings import RULE, spelling
-from gpu2npu.python.text.blocks import block_of
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned
 from gpu2npu.python.tree.syntax import DEFINITIONS
@@ -56,7 +55,7 @@ def _left_before(wrap: Wrap) -> Iterator[ast.If]:
         if isinstance(node, DEFINITIONS):
             return
         if isinstance(node, ast.stmt):
-            block = block_of(file, node)
+            block = file.block(node)
             before = block[: next(index for index, part in enumerate(block) if part is node)]
             if not isinstance(file.parents[node], ast.Module):
                 yield from (part for part in before if isinstance(part, ast.If) and _returns_value(part))

@@ -19,7 +19,7 @@ from gpu2npu.codemods.data_parallel.model_class import (
 from gpu2npu.codemods.data_parallel.wrapping import Wrap, target_of
 from gpu2npu.codemods.entry import Entry
 from gpu2npu.codemods.program import ParsedFile, Program
-from gpu2npu.python.text.blocks import block_of, same_line
+from gpu2npu.python.text.blocks import same_line
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import function_above
 from gpu2npu.python.tree.syntax import FUNCTIONS, arguments, is_unpacked, last_name, statements
@@ -141,7 +141,7 @@ def _is_frozen(wrap: Wrap) -> bool:
     frozen = False
     for statement in statements((function or file.tree).body):
         if file.bounds(statement)[0] < start and freezes(file, statement, code):
-            frozen = any(part in above for part in block_of(file, statement))
+            frozen = any(part in above for part in file.block(statement))
         elif grants_gradients(file, statement, code) or (
             file.bounds(statement)[1] < start and changes(file, statement, code)
         ):
@@ -204,7 +204,7 @@ def whole_model(wrap: Wrap) -> tuple[str, ast.stmt] | None:
         return None
     statement = file.statement(wrap.whole)
     owner = file.parents[statement]
-    always = isinstance(owner, (ast.Module, *FUNCTIONS)) and block_of(file, statement) is owner.body
+    always = isinstance(owner, (ast.Module, *FUNCTIONS)) and file.block(statement) is owner.body
     return (target.value.id, statement) if always and len(same_line(file, statement)) == 1 else None
 
 

@@ -13,7 +13,7 @@ from gpu2npu.codemods.model_uses import ModelUses
 from gpu2npu.codemods.places import NPU, GroupEdit, Step
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.spellings import RULE, spelling
-from gpu2npu.python.text.blocks import begins_line, block_of, is_elif, line_below, same_line
+from gpu2npu.python.text.blocks import begins_line, is_elif, line_below, same_line
 from gpu2npu.python.text.offsets import indentation, newline_of
 from gpu2npu.python.tree.place import function_above
 from gpu2npu.python.tree.syntax import elements
@@ -79,7 +79,7 @@ def _place(file: ParsedFile, target: str) -> ast.stmt:
 
 def last_move(file: ParsedFile, statement: ast.stmt, target: str) -> ast.stmt:
     """The last statement of its block that moves the model to a device; the statement itself if none below it does."""
-    block = block_of(file, statement)
+    block = file.block(statement)
     index = next(index for index, part in enumerate(block) if part is statement)
     moving = [part for part in block[index:] if any(_moves(file, call, target) for call in calls_in(part))]
     return moving[-1] if moving else statement
@@ -97,7 +97,7 @@ def _beside(file: ParsedFile, node: ast.AST, other: ast.AST) -> ast.stmt:
 def _is_in_block(file: ParsedFile, statement: ast.stmt, holding: set[ast.AST]) -> bool:
     if is_elif(file, statement) or not begins_line(file, same_line(file, statement)[0]):
         return False
-    return any(part in holding for part in block_of(file, statement))
+    return any(part in holding for part in file.block(statement))
 
 
 def _assignments(file: ParsedFile, target: str) -> Iterator[ast.Assign | ast.AnnAssign]:

@@ -12,7 +12,6 @@ from gpu2npu.codemods.data_parallel.spelling import is_data_parallel, spell_dist
 from gpu2npu.codemods.places import NPU, GroupEdit, Step, is_skipped, replaced
 from gpu2npu.codemods.program import ParsedFile, Program
 from gpu2npu.codemods.spellings import RULE, Spelling, spelling
-from gpu2npu.python.text.blocks import block_of
 from gpu2npu.python.text.concrete import outer_bounds
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked
 from gpu2npu.records import Code
@@ -140,7 +139,7 @@ def _is_on_device(wrap: Wrap) -> bool:
     start, _ = file.bounds(wrap.call)
     for node in file.nodes(ast.Call):
         if is_move(file, node) and file.bounds(node)[1] <= start and _moves(file, node, wrap.module_code):
-            block = block_of(file, file.statement(node))
+            block = file.block(file.statement(node))
             if any(statement in above for statement in block):
                 return True
     return False

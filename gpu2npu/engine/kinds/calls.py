@@ -14,7 +14,7 @@ from gpu2npu.engine.kinds.unpacked import UnpackedArguments
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.engine.table import RuleTable
-from gpu2npu.python.meaning.constructors import Constructed, constructed
+from gpu2npu.python.meaning.instances import Constructed, constructed
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.concrete import argument_bounds, has_comment
 from gpu2npu.python.text.tokens import name_bounds

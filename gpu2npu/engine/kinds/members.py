@@ -14,7 +14,7 @@ from gpu2npu.python.meaning.instances import Instances, derives
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Assigned, Defined, Scope
-from gpu2npu.python.tree.syntax import chain
+from gpu2npu.python.tree.syntax import chain, is_super
 from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.kinds import MemberMatch
 from gpu2npu.rulebook.rule import Rule
@@ -62,7 +62,7 @@ class Members:
         nothing tells."""
         if self.names.qualified(owner, scope) == wanted:
             return True
-        if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id == "super":
+        if is_super(owner):
             cls = scope.enclosing_class()
             return cls is not None and derives(self.names, cls, wanted)
         found = self.names.definition(owner, scope)

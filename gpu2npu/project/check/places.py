@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from gpu2npu.python.flow.later import is_deferred
+from gpu2npu.python.flow.reachability import is_deferred
 from gpu2npu.python.text.source import SourceError, read_settings, read_source
 from gpu2npu.records import Finding, MigratedFile, Severity
 from gpu2npu.report.check.result import CheckedFile, CheckedFinding, Part

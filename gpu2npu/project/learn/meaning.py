@@ -9,7 +9,7 @@ from functools import cached_property
 from gpu2npu.python.meaning.instances import Instances
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import Own
-from gpu2npu.python.tree.syntax import DEFINITIONS, imported_names, local_name
+from gpu2npu.python.tree.syntax import DEFINITIONS, imported_names, is_super, local_name
 
 
 class Meaning:
@@ -45,8 +45,7 @@ class Meaning:
     def class_of(self, node: ast.expr) -> str | None:
         """The qualified name of the one foreign class that an object is of, or that its class derives from."""
         scope = self.file.scope_of(node)
-        is_super = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
-        if is_super or (isinstance(node, ast.Name) and node.id == "self"):
+        if is_super(node) or (isinstance(node, ast.Name) and node.id == "self"):
             cls = scope.enclosing_class()
             return self.base_of(cls.node) if cls is not None and isinstance(cls.node, ast.ClassDef) else None
         found = set(self._instances.classes(node, scope))

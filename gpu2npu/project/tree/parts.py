@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from gpu2npu.python.flow.later import is_called_later
+from gpu2npu.python.flow.reachability import is_called_later
 from gpu2npu.records import NativeKind, NativePlace
 from gpu2npu.report.check.result import Part
 

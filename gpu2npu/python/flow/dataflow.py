@@ -21,7 +21,6 @@ from gpu2npu.python.tree.place import (
     elements_under,
     enclosing_class,
     enclosing_function,
-    is_property,
     is_self,
     key_of,
     returned,
@@ -33,6 +32,7 @@ from gpu2npu.python.tree.syntax import (
     Definition,
     argument_value,
     arguments,
+    is_property,
     is_unpacked,
     last_name,
 )

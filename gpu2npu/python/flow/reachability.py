@@ -1,4 +1,4 @@
-"""The functions and classes that a program may run, as far as their names say.
+"""The functions and classes that a program may run, and the code that does not run with its file, as far as names say.
 
 A function counts as called where its name appears in code that runs, whatever the name means there. That says too much
 where two functions share a name, and too little only where a name is put together at run time.
@@ -9,10 +9,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from gpu2npu.python.project.program import ParsedFile
-from gpu2npu.python.tree.nodes import child_nodes
-from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, Definition, last_name
+from gpu2npu.python.text.source import SourceError, read_source
+from gpu2npu.python.tree.nodes import child_nodes, walk
+from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, IMPORTS, Definition, last_name, local_name
+from gpu2npu.python.tree.syntax_tree import TreeError, parse
 
 # Decorators that leave a function to those who call it; others may put it into a registry, or make it a command.
 PLAIN_DECORATORS = frozenset(
@@ -179,3 +182,75 @@ class _Search:
 
     def is_registered(self, definition: Definition) -> bool:
         return any(last_name(decorator) not in self.plain for decorator in definition.decorator_list)
+
+
+def is_deferred(source: bytes, line: int) -> bool:
+    """Return whether a line of a Python file is an import that is done only when some function is called.
+
+    Lines that use what such an import brought into the same function count too.
+    """
+    outer = _called_later(source, line)
+    if outer is None:
+        return False
+    if any(isinstance(node, IMPORTS) and _holds(node, line) for node in walk(outer)):
+        return True
+    around = (node for node in walk(outer) if isinstance(node, FUNCTIONS) and _holds(node, line))
+    imports = [node for function in around for node in walk(function) if isinstance(node, IMPORTS)]
+    names = {local_name(alias, node) for node in imports for alias in node.names}
+    return any(isinstance(node, ast.Name) and node.lineno == line and node.id in names for node in walk(outer))
+
+
+def is_called_later(source: bytes, line: int) -> bool:
+    """Return whether a line of a Python file is in a function that only a later call runs.
+
+    No code that runs with the file, or is reached from there by names, calls that function.
+    """
+    return _called_later(source, line) is not None
+
+
+def _called_later(source: bytes, line: int) -> ast.AST | None:
+    """The outermost definition around such a line."""
+    tree = _tree(source)
+    outer: ast.AST | None = next((node for node in tree.body if _holds(node, line)), None)
+    while isinstance(outer, (ast.If, ast.Try)):
+        outer = next((node for node in ast.iter_child_nodes(outer) if _holds(node, line)), None)
+    if not isinstance(outer, DEFINITIONS) or outer.name in _run_names(source):
+        return None
+    functions = (node for node in walk(outer) if isinstance(node, FUNCTIONS))
+    return outer if any(_holds(node, line) for node in functions) else None
+
+
+def _holds(node: ast.AST, line: int) -> bool:
+    return getattr(node, "lineno", 0) <= line <= (getattr(node, "end_lineno", None) or 0)
+
+
+@lru_cache(maxsize=1)  # the lines of a file are asked about one after the other
+def _tree(source: bytes) -> ast.Module:
+    """The tree of a file; an empty one where it cannot be parsed."""
+    try:
+        return parse(read_source(source, "").text)
+    except (SourceError, TreeError):
+        return ast.Module([], [])
+
+
+@lru_cache(maxsize=1)
+def _run_names(source: bytes) -> frozenset[str]:
+    """The names in the code that runs with a file, and in the definitions of the file that these name, and so on."""
+    tree = _tree(source)
+    definitions = {node.name: node for node in tree.body if isinstance(node, DEFINITIONS)}
+    pending = [name for node in tree.body if not isinstance(node, DEFINITIONS) for name in _names(node)]
+    reached: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name not in reached:
+            reached.add(name)
+            pending += _names(definitions[name]) if name in definitions else ()
+    return frozenset(reached)
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    for each in walk(node):
+        if isinstance(each, ast.Name):
+            yield each.id
+        elif isinstance(each, ast.Attribute):
+            yield each.attr

@@ -8,13 +8,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from gpu2npu.python.meaning.kinds import is_property
 from gpu2npu.python.meaning.meaning import Found, Meaning, MeaningKind, joined
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import CALLED
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.tree.scopes import Defined, Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS
+from gpu2npu.python.tree.syntax import FUNCTIONS, is_property
 
 _Answer = TypeVar("_Answer")
 _DEPTH = 50  # questions that one leads to, one within the other, before nothing is found
@@ -95,7 +94,7 @@ class Classes(ABC):
         found = self.definition(cls)
         bindings = found[0].scope.bindings if found is not None else {}
         methods = ((name, each) for name, several in bindings.items() for each in several if isinstance(each, Defined))
-        return {name: is_property(each) for name, each in methods if isinstance(each.node, FUNCTIONS)}
+        return {name: is_property(each.node) for name, each in methods if isinstance(each.node, FUNCTIONS)}
 
     def outside_base(self, cls: Meaning) -> str | None:
         """The nearest class that a class of the project inherits from and that is not the project's."""

@@ -1,19 +1,25 @@
 """The kind of an object that a member is looked up on: a tensor, a layer, an object of a class of the project.
 
-A view of `types`: the same knowledge, as far as rules about methods and attributes need it.
+A view of `types`: the same knowledge, as far as rules about methods and attributes need it. jedi is asked last.
 """
 
 from __future__ import annotations
 
 import ast
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
 
-from gpu2npu.python.meaning.guards import guarded_classes
+from gpu2npu.garbage import uncollected
+from gpu2npu.python.meaning.instances import guarded_classes
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import TENSOR as TENSOR
 from gpu2npu.python.meaning.types import TENSORS, Own, Types, ValueTypes
 from gpu2npu.python.meaning.types import UNKNOWN as UNKNOWN
+from gpu2npu.python.project.project import EVERY_FILE
 from gpu2npu.python.tree.scopes import Assigned, Defined, Scope
-from gpu2npu.python.tree.syntax import last_name
+from gpu2npu.python.tree.syntax import is_property, is_super
 
 MODULE = "module"
 OWN = "own"  # an object whose class, the project's and not a Module, defines the member itself
@@ -39,7 +45,7 @@ class ObjectKinds:
         if guarded and UNKNOWN not in guarded:
             return guarded
         types = self.types.of(node, scope)
-        if _is_super(node):
+        if is_super(node):
             # The override itself is the project's; what super() reaches is the base's.
             return self._of_types(types, member) & {MODULE} or _UNKNOWN
         return self._of_types(types, member)
@@ -67,7 +73,8 @@ class ObjectKinds:
             if cls.kind != "class":
                 continue
             called = any(
-                isinstance(binding, Defined) and not is_property(binding) for binding in cls.bindings.get(member, ())
+                isinstance(binding, Defined) and not is_property(binding.node)
+                for binding in cls.bindings.get(member, ())
             )
             if (holds_data(cls, member) if read else called) and self.of_class(cls, member) == _OWN:
                 return True
@@ -92,15 +99,60 @@ class ObjectKinds:
 def holds_data(cls: Scope, member: str) -> bool:
     """Return whether a class, even a Module, has a property or an attribute of that name: the project's own."""
     return member in cls.attributes or any(
-        isinstance(binding, Assigned) or (isinstance(binding, Defined) and is_property(binding))
+        isinstance(binding, Assigned) or (isinstance(binding, Defined) and is_property(binding.node))
         for binding in cls.bindings.get(member, ())
     )
 
 
-def is_property(binding: Defined) -> bool:
-    """Return whether a function is decorated to be read like an attribute."""
-    return any((last_name(decorator) or "").endswith("property") for decorator in binding.node.decorator_list)
+# jedi puts another list in the place of sys.path while it imports; two threads that do leave the wrong one behind.
+_ONE_AT_A_TIME = threading.RLock()
 
 
-def _is_super(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+def infer_kinds(names: Names, node: ast.expr, member: str) -> Kinds:
+    """The kinds of an object that `member` is looked up on, as `ObjectKinds` gives them. Only the project's own files
+    are looked at, and nothing is imported or run."""
+    root = names.project.root
+    called = isinstance(node, ast.Call)
+    named = node.func if isinstance(node, ast.Call) else node
+    if root is None or not isinstance(named, (ast.Name, ast.Attribute, ast.Subscript)):
+        return _UNKNOWN
+    names.project.consult(names.path, EVERY_FILE)
+    span = names.file.span(named)
+    with _ONE_AT_A_TIME, uncollected():
+        return _inferred(names, root, span.end_line, span.end_column, called, member)
+
+
+def _inferred(names: Names, root: Path, line: int, column: int, called: bool, member: str) -> Kinds:
+    import jedi
+    from jedi.api.environment import InterpreterEnvironment
+
+    class Sandbox(InterpreterEnvironment):  # type: ignore[misc]  # jedi has no types
+        """jedi imports compiled modules it finds on this path to look into them: there is none."""
+
+        def get_sys_path(self) -> list[str]:
+            return []
+
+    project = jedi.Project(root, sys_path=[str(root), str((root / names.path).parent)], smart_sys_path=False)
+    script = jedi.Script(names.file.text, path=root / names.path, project=project, environment=Sandbox())
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the compiled modules it does not find
+            found = script.infer(line, column)
+            objects = [result for name in found for result in (name.execute() if called else [name])]
+    except Exception:  # jedi raises what its parser, its caches and its inference raise; an answer is optional
+        return _UNKNOWN
+    kinds: set[str] = set()
+    for found_object in objects:
+        kinds |= _class_kinds(names, root, found_object, member)
+    return frozenset(kinds) or _UNKNOWN
+
+
+def _class_kinds(names: Names, root: Path, found: Any, member: str) -> Kinds:
+    path = found.module_path
+    if path is None or not Path(path).is_relative_to(root):
+        return _UNKNOWN
+    home = names.project.names(Path(path).relative_to(root).as_posix())
+    for binding in home.file.module.bindings.get(found.name, ()) if home is not None else ():
+        if home is not None and isinstance(binding, Defined) and binding.scope.kind == "class":
+            return ObjectKinds(home).of_class(binding.scope, member)
+    return _UNKNOWN

@@ -15,8 +15,8 @@ from gpu2npu.python.meaning.classes import Classes
 from gpu2npu.python.meaning.meaning import Found, Meaning, MeaningKind, defined_name, few, joined, without_modules
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import CALLED, TENSOR, TENSORS
+from gpu2npu.python.project.imports import absolute_name, module_names
 from gpu2npu.python.project.interface import OriginKind, loaded_module
-from gpu2npu.python.project.modules import absolute_name, module_names
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Parameter, Scope
 from gpu2npu.python.tree.syntax import (
@@ -25,6 +25,7 @@ from gpu2npu.python.tree.syntax import (
     arguments,
     defaults,
     elements,
+    is_super,
     last_name,
     returned_values,
     string_value,
@@ -72,7 +73,7 @@ class Meanings(Classes):
         if isinstance(node, ast.Name):
             return self._of_name(node.id, scope, names)
         if isinstance(node, ast.Attribute):
-            if _is_super(node.value):
+            if is_super(node.value):
                 return self._of_super(node.attr, scope, names)
             return joined(self.attribute(owner, node.attr) for owner in again(node.value))
         if isinstance(node, ast.Call):
@@ -291,7 +292,7 @@ class Meanings(Classes):
 
     def _callees(self, node: ast.expr, scope: Scope, names: Names) -> Iterator[tuple[Meaning | None, Meaning]]:
         """Yield what is called, each with the object that it is an attribute of."""
-        if isinstance(node, ast.Attribute) and not _is_super(node.value):
+        if isinstance(node, ast.Attribute) and not is_super(node.value):
             for owner in self.of(node.value, scope, names):
                 yield from ((owner, each) for each in self.attribute(owner, node.attr))
         else:
@@ -359,7 +360,3 @@ def _unpacked(statement: ast.AST) -> ast.expr | None:
     if isinstance(statement, (ast.For, ast.AsyncFor, ast.comprehension)):
         return statement.iter
     return statement.value if isinstance(statement, ast.Assign) else None
-
-
-def _is_super(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"

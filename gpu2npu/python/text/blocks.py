@@ -12,11 +12,6 @@ from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.syntax import DEFINITIONS, blocks
 
 
-def block_of(file: PythonFile, statement: ast.AST) -> list[ast.stmt]:
-    """The block of statements that one is in."""
-    return next(block for block in blocks(file.parents[statement]) if any(each is statement for each in block))
-
-
 def is_elif(file: PythonFile, node: ast.AST) -> bool:
     """Return whether a node is an `elif`, which is an `if` alone in the `else` of another."""
     return isinstance(node, ast.If) and file.text.startswith("elif", file.bounds(node)[0])
@@ -24,7 +19,7 @@ def is_elif(file: PythonFile, node: ast.AST) -> bool:
 
 def same_line(file: PythonFile, statement: ast.stmt) -> list[ast.stmt]:
     """The statements that share a line with one, itself among them: `a = 1; b = 2`."""
-    block = block_of(file, statement)
+    block = file.block(statement)
     index = first = next(index for index, each in enumerate(block) if each is statement)
     while first and block[first - 1].end_lineno == block[first].lineno:
         first -= 1

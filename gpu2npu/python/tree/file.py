@@ -73,7 +73,7 @@ class PythonFile:
         """The line end that the file uses."""
         return newline_of(self.text)
 
-    def block(self, statement: ast.stmt) -> Sequence[ast.stmt]:
+    def block(self, statement: ast.AST) -> list[ast.stmt]:
         """The statements among which one stands."""
         return next(block for block in blocks(self.parents[statement]) if statement in block)
 

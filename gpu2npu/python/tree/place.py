@@ -145,11 +145,6 @@ class _Integer(ast.Constant):
     value: int
 
 
-def is_property(function: Function) -> bool:
-    """Return whether a method is read like an attribute."""
-    return any(last_name(decorator) in {"property", "cached_property"} for decorator in function.decorator_list)
-
-
 def is_static(function: Function) -> bool:
     """Return whether a method is static."""
     return any(dotted_name(decorator) == "staticmethod" for decorator in function.decorator_list)

@@ -39,6 +39,16 @@ def last_name(node: ast.AST) -> str | None:
     return node.attr if isinstance(node, ast.Attribute) else None
 
 
+def is_super(node: ast.AST) -> bool:
+    """Return whether an expression is a call of `super`."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+
+
+def is_property(function: Definition) -> bool:
+    """Return whether a function is decorated to be read like an attribute."""
+    return any((last_name(decorator) or "").endswith("property") for decorator in function.decorator_list)
+
+
 def string_value(node: ast.AST | None) -> str | None:
     """The value of a string literal, not of bytes or an f-string; else None."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None

@@ -4,7 +4,7 @@ import pytest
 
 from gpu2npu.analysis.library.calls import library_calls, read_listed
 from gpu2npu.analysis.library.unsupported_functions import analyse_library, public_names, read_library
-from gpu2npu.python.project.modules import module_names
+from gpu2npu.python.project.imports import module_names
 from gpu2npu.python.project.project import Project
 from gpu2npu.records import FindingKind
 from gpu2npu.report.tables import csv_bytes

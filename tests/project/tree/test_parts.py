@@ -3,7 +3,7 @@
 import pytest
 
 from gpu2npu.project.tree.parts import kernels_apart, parts_of
-from gpu2npu.python.flow.later import is_deferred
+from gpu2npu.python.flow.reachability import is_deferred
 from gpu2npu.records import NativeKind, NativePlace
 from gpu2npu.report.check.result import Part
 

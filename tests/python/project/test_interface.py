@@ -8,8 +8,8 @@ import pytest
 
 from gpu2npu.python.meaning.library import Library
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.project.imports import offered_names
 from gpu2npu.python.project.interface import Exports, Interface, listed_names, read_interface
-from gpu2npu.python.project.modules import offered_names
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceFile
 from gpu2npu.python.tree.file import read_file

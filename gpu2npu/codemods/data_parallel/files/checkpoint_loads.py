@@ -10,7 +10,7 @@ from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.rewriting import Rewriting
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.flow.dataflow import Dataflow
-from gpu2npu.python.text.blocks import block_of, own_lines, start_of
+from gpu2npu.python.text.blocks import own_lines, start_of
 from gpu2npu.python.text.offsets import indentation, newline_of
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, FunctionPlace, Place, enclosing_function
@@ -164,6 +164,6 @@ def _is_within(place: AnyPlace, node: ast.AST, function: FunctionPlace | None) -
 
 def _waits_before(file: ParsedFile, statement: ast.stmt) -> bool:
     """Return whether the statement above is a barrier."""
-    block = block_of(file, statement)
+    block = file.block(statement)
     index = next(index for index, part in enumerate(block) if part is statement)
     return index > 0 and "barrier(" in file.code(block[index - 1])

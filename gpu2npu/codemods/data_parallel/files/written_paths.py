@@ -11,7 +11,6 @@ from gpu2npu.codemods.data_parallel.files.writes import opens_to_write_call
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.flow.reachability import is_main_guard
-from gpu2npu.python.text.blocks import block_of
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, FunctionPlace, Place, enclosing_function
 from gpu2npu.python.tree.syntax import last_name
@@ -169,7 +168,7 @@ def _meeting(
         if not isinstance(above, (ast.stmt, ast.ExceptHandler, ast.match_case)):
             return None
         statement = above if isinstance(above, ast.stmt) else file.statement(above)
-    block = block_of(file, statement)
+    block = file.block(statement)
     until = block[: next(index for index, part in enumerate(block) if part is statement) + 1]
     if any(isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom)) for node in walk(*until)):
         return None
