@@ -13,19 +13,17 @@ from statistics import median
 from typing import Any
 
 from gpu2npu.engine import ProjectContext, has_trigger, migrate_source, scan_project
+from gpu2npu.kinds.class_ import ClassMatch
+from gpu2npu.kinds.code import CodeMatch
+from gpu2npu.kinds.decorator import DecoratorMatch
+from gpu2npu.kinds.member import MemberMatch
+from gpu2npu.kinds.name import NameMatch
+from gpu2npu.kinds.pattern import PatternMatch
+from gpu2npu.kinds.setting import SettingMatch
 from gpu2npu.rulebook import Rulebook, load_rulebook
 from gpu2npu.rulebook.builtin import builtin_files
 from gpu2npu.rulebook.decode import decode_rule
-from gpu2npu.rulebook.kinds import (
-    ClassMatch,
-    CodeMatch,
-    DecoratorMatch,
-    Match,
-    MemberMatch,
-    NameMatch,
-    PatternMatch,
-    SettingMatch,
-)
+from gpu2npu.rulebook.match import Match
 
 # The fields of a match that say what is looked for.
 _WORDS = ("name", "method", "attribute", "string", "call", "of", "module", "variable", "command")

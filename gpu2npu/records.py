@@ -16,7 +16,7 @@ class FindingKind(str, Enum):
 
 
 class Severity(str, Enum):
-    """The cost of a finding, from the most: see rulebook/kinds/base.py."""
+    """The cost of a finding, from the most: see rulebook/match.py."""
 
     BLOCKER = "blocker"  # cannot run on the NPU as it stands, and nothing takes its place as it is
     CHANGE = "change"  # a line to write, which the message shows

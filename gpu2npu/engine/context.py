@@ -15,7 +15,6 @@ from gpu2npu.python.project.project import Project, no_file
 from gpu2npu.python.project.search_path import search_folders
 from gpu2npu.python.text.source import words
 from gpu2npu.python.tree.headers import method_headers, positional
-from gpu2npu.rulebook.kinds import AttributeMatch, CodeMatch, MethodMatch, NameMatch
 from gpu2npu.rulebook.rule import Role, Rulebook
 from gpu2npu.support.releases import autoloads
 
@@ -85,10 +84,10 @@ def scan_project(
 ) -> ProjectContext:
     """Gather the context from the bytes of the project's Python files, by a few searches and no parsing."""
     matches = [rule.match for rule in rulebook.rules]
-    methods = frozenset(match.method.encode() for match in matches if isinstance(match, MethodMatch))
-    attributes = frozenset(match.attribute.encode() for match in matches if isinstance(match, AttributeMatch))
-    leaves = frozenset(match.word.encode() for match in matches if isinstance(match, NameMatch))
-    leaves |= {part.encode() for match in matches if isinstance(match, CodeMatch) for part in match.pattern.parts}
+    methods, attributes = (
+        frozenset(match.index.encode() for match in matches if match.key == key) for key in ("method", "attribute")
+    )
+    leaves = frozenset(word.encode() for match in matches for word in match.importable)
     callees = frozenset(leaf.encode() for match in matches for leaf in match.callee_leaves)
     wanted = methods | attributes | leaves | callees
     spelled = {path: wanted.intersection(words(source)) for path, source in files.items()}

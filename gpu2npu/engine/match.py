@@ -25,6 +25,7 @@ from gpu2npu.engine.strings.judgement import judge
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, Place, Siblings
 from gpu2npu.engine.strings.texts import StringText, formatted_texts, plain_text, written
 from gpu2npu.engine.table import RuleTable, StringRule
+from gpu2npu.kinds.attribute import AttributeMatch
 from gpu2npu.python.meaning.kinds import ANY_KIND, MODULE, OWN, ObjectKinds
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import TENSOR, UNKNOWN
@@ -33,7 +34,6 @@ from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Imported, Scope
 from gpu2npu.python.tree.syntax import Function, Import, last_name, string_value
 from gpu2npu.records import Edit, FindingKind, Found
-from gpu2npu.rulebook.kinds import AttributeMatch, MemberMatch
 from gpu2npu.rulebook.rule import Rule
 
 # Objects that hold the user's own command line flags: `args.is_cuda` is not the attribute of a tensor.
@@ -46,7 +46,7 @@ def find_matches(names: Names, context: ProjectContext, table: RuleTable, skips:
     spelled = frozenset(words(names.file.text.encode("utf-8", "surrogatepass")))
     code = CodeRules(names, context, table, matcher.matches, not skips.lines, spelled)
     matcher.settled |= code.run()
-    if not table.words.get(MemberMatch, frozenset()).isdisjoint(spelled):
+    if not table.words.get("member", frozenset()).isdisjoint(spelled):
         Members(names, table, matcher.matches).run()
     imports = CodeImports(names, context.taken_names, not skips.lines, code.spelling)
     Definitions(names, table, matcher.matches, imports).run()

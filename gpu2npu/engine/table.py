@@ -13,20 +13,7 @@ from gpu2npu.engine.required_texts import required_texts
 from gpu2npu.engine.skips import EVERY_RULE
 from gpu2npu.python.text.source import words
 from gpu2npu.rulebook.expression import Expression
-from gpu2npu.rulebook.kinds import (
-    ArgumentMatch,
-    AttributeMatch,
-    CallMatch,
-    CommandMatch,
-    EnvironmentMatch,
-    ImportMatch,
-    Match,
-    MethodMatch,
-    NameMatch,
-    PatternMatch,
-    StringMatch,
-)
-from gpu2npu.rulebook.kinds.base import leaf
+from gpu2npu.rulebook.match import leaf
 from gpu2npu.rulebook.rule import Role, Rule, Rulebook, Where
 from gpu2npu.support.cann import cann_for
 from gpu2npu.support.releases import since_when
@@ -107,10 +94,10 @@ class RuleTable:
     variables: dict[str, Rule]
     families: dict[str, Rule]
     commands: dict[str, Rule]
-    kinds: Mapping[type[Match], dict[str, list[Rule]]]
-    words: Mapping[type[Match], frozenset[bytes]]
+    kinds: Mapping[str, dict[str, list[Rule]]]
+    words: Mapping[str, frozenset[bytes]]
 
-    def of(self, kind: type[Match]) -> dict[str, list[Rule]]:
+    def of(self, kind: str) -> dict[str, list[Rule]]:
         """The rules of a kind, by the text that finds them."""
         return self.kinds.get(kind, {})
 
@@ -145,7 +132,7 @@ class RuleTable:
     def argument_names(self) -> frozenset[str | int]:
         """The keywords and positions of the arguments that rules are for."""
         found = (rule.match for rules in (*self.arguments.values(), *self.keywords.values()) for rule in rules)
-        return frozenset(match.argument for match in found if isinstance(match, ArgumentMatch))
+        return frozenset(name for match in found if (name := match.argument_name) is not None)
 
     @cached_property
     def users_names(self) -> frozenset[str]:
@@ -186,35 +173,34 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
     rules = [_for_release(rule, version) for rule in chosen]
     index = _indexed(rules)
 
-    def first(kind: type[Match]) -> dict[str, Rule]:
+    def first(kind: str) -> dict[str, Rule]:
         """The rule that counts where several match the same: users' rules come first in a rulebook."""
         return {text: found[0] for text, found in index.get(kind, {}).items()}
 
-    arguments = index.get(ArgumentMatch, {})
-    packages, endings = _by_star(first(ImportMatch), lambda text: text[1:] if text.startswith("*") else None)
-    variables, families = _by_star(first(EnvironmentMatch), lambda text: text[:-1] if text.endswith("*") else None)
-    strings = [(rule, rule.match) for rule in rules if isinstance(rule.match, StringMatch)]
+    arguments = index.get("argument", {})
+    packages, endings = _by_star(first("import"), lambda text: text[1:] if text.startswith("*") else None)
+    variables, families = _by_star(first("environment"), lambda text: text[:-1] if text.endswith("*") else None)
+    strings = [(rule, rule.match.index) for rule in rules if rule.match.key == "string"]
+    roles = {rule.id: rulebook.roles[role] for rule, _ in strings for role in rule.match.roles}
     return RuleTable(
-        leaves=frozenset(map(leaf, index.get(NameMatch, ()))),
+        leaves=frozenset(map(leaf, index.get("name", ()))),
         trigger=_trigger(rules),
-        literal=re.compile(_any_of(match.string for _, match in strings if match.role)),
+        literal=re.compile(_any_of(text for rule, text in strings if rule.id in roles)),
         plugins={rule.id: rule.then.imports for rule in rules if rule.then.imports is not None},
-        names=index.get(NameMatch, {}),
-        methods=first(MethodMatch),
-        attributes=first(AttributeMatch),
-        strings=[_string_rule(rule, match.string, rulebook.roles[match.role]) for rule, match in strings if match.role],
-        texts={match.string: rule for rule, match in reversed(strings) if not match.role},
-        patterns=[
-            (rule.expression(text), rule) for text, found in index.get(PatternMatch, {}).items() for rule in found
-        ],
-        calls=index.get(CallMatch, {}),
+        names=index.get("name", {}),
+        methods=first("method"),
+        attributes=first("attribute"),
+        strings=[_string_rule(rule, text, roles[rule.id]) for rule, text in strings if rule.id in roles],
+        texts={text: rule for rule, text in reversed(strings) if rule.id not in roles},
+        patterns=[(rule.expression(text), rule) for text, found in index.get("pattern", {}).items() for rule in found],
+        calls=index.get("call", {}),
         arguments={text: found for text, found in arguments.items() if not text.startswith("*.")},
         keywords={text[2:]: found for text, found in arguments.items() if text.startswith("*.")},
         packages=packages,
         endings=endings,
         variables=variables,
         families=families,
-        commands=first(CommandMatch),
+        commands=first("command"),
         kinds=index,
         words={kind: frozenset(text.encode() for text in found) for kind, found in index.items()},
     )
@@ -263,11 +249,11 @@ def _has(imported: frozenset[str] | None, wanted: frozenset[str]) -> bool:
     return any(module == name or module.startswith(f"{name}.") for module in imported for name in wanted)
 
 
-def _indexed(rules: Iterable[Rule]) -> dict[type[Match], dict[str, list[Rule]]]:
+def _indexed(rules: Iterable[Rule]) -> dict[str, dict[str, list[Rule]]]:
     """The rules by the kind of what they match, and by the text that finds them."""
-    found: dict[type[Match], dict[str, list[Rule]]] = {}
+    found: dict[str, dict[str, list[Rule]]] = {}
     for rule in rules:
-        found.setdefault(type(rule.match), {}).setdefault(rule.match.index, []).append(rule)
+        found.setdefault(rule.match.key, {}).setdefault(rule.match.index, []).append(rule)
     return found
 
 

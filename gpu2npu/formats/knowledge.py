@@ -11,9 +11,11 @@ from gpu2npu.engine.byte_pattern import BytePattern, any_may_be_in, unanchored
 from gpu2npu.engine.strings.words import is_word
 from gpu2npu.engine.table import RuleTable, StringRule, rule_table
 from gpu2npu.formats.marks import Mark, applied, edit, reported, review
+from gpu2npu.kinds.argument import ArgumentMatch
+from gpu2npu.kinds.import_ import ImportMatch
+from gpu2npu.kinds.setting import SettingMatch
 from gpu2npu.records import FindingKind, Found, Severity
 from gpu2npu.rulebook.expression import Expression
-from gpu2npu.rulebook.kinds import ArgumentMatch, ImportMatch, SettingMatch
 from gpu2npu.rulebook.rule import Rule, Rulebook
 
 # What stands in a value for something known later: $RANK, ${rank}, {{ rank }}, %(rank)s.
@@ -154,7 +156,7 @@ class Knowledge:
     def setting(self, keys: Sequence[str], value: str | None, start: int) -> list[Mark] | None:
         """Return the marks of rules for the value at `start` below some keys, None where it is not a string; None if
         no rule fits."""
-        for rule in self.table.of(SettingMatch).get(keys[-1], ()) if keys else ():
+        for rule in self.table.of("setting").get(keys[-1], ()) if keys else ():
             if isinstance(rule.match, SettingMatch) and rule.match.fits(keys, value):
                 shown = keys[-1] if value is None else value
                 return applied(rule, start, start + len(shown), shown)
@@ -236,7 +238,7 @@ def normalised(distribution: str) -> str:
 
 def _trigger(table: RuleTable, distributions: Mapping[str, Rule], options: Mapping[str, tuple[Rule, ...]]) -> Trigger:
     words = {rule.text for rule in table.strings if rule.role.words}
-    words.update(table.variables, table.commands, table.texts, table.of(SettingMatch), distributions)
+    words.update(table.variables, table.commands, table.texts, table.of("setting"), distributions)
     for rule in (rule for rules in options.values() for rule in rules):
         assert isinstance(rule.match, ArgumentMatch)
         words.add(rule.match.value or str(rule.match.argument))

@@ -15,6 +15,14 @@ from gpu2npu.engine.strings.places import NO, UNSURE, Place, Siblings
 from gpu2npu.engine.table import outside
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.formats.notebook import read_cells
+from gpu2npu.kinds.argument import ArgumentMatch
+from gpu2npu.kinds.attribute import AttributeMatch
+from gpu2npu.kinds.call import CallMatch
+from gpu2npu.kinds.code import CodeMatch
+from gpu2npu.kinds.import_ import ImportMatch
+from gpu2npu.kinds.member import MemberMatch
+from gpu2npu.kinds.method import MethodMatch
+from gpu2npu.kinds.string import StringMatch
 from gpu2npu.project.line_sites import Site, sites_on_line
 from gpu2npu.python.meaning.kinds import OWN, ObjectKinds
 from gpu2npu.python.meaning.names import Names
@@ -23,17 +31,7 @@ from gpu2npu.python.tree.syntax_tree import TreeError
 from gpu2npu.records import Change, Finding, Span
 from gpu2npu.report.text import counted
 from gpu2npu.rulebook.describe import limit_texts, where_texts
-from gpu2npu.rulebook.kinds import (
-    ArgumentMatch,
-    AttributeMatch,
-    CallMatch,
-    CodeMatch,
-    ImportMatch,
-    Match,
-    MemberMatch,
-    MethodMatch,
-    StringMatch,
-)
+from gpu2npu.rulebook.match import Match
 from gpu2npu.rulebook.rule import Rule, Rulebook
 
 

@@ -10,12 +10,12 @@ from functools import partial
 
 from gpu2npu.engine import ProjectContext
 from gpu2npu.formats.dispatch import migrate_file
+from gpu2npu.kinds.pattern import PatternMatch
 from gpu2npu.project.explain import explain_line
 from gpu2npu.project.processes import TaskEndedError, can_fork, can_start_processes, in_processes
 from gpu2npu.records import FindingKind, MigratedFile
 from gpu2npu.rulebook import Rule, Rulebook, RuleError
 from gpu2npu.rulebook.expression import ExpressionTimeError
-from gpu2npu.rulebook.kinds import PatternMatch
 from gpu2npu.rulebook.rule import Example
 from gpu2npu.support.releases import RELEASES, VERSIONS, known_version, torch_npu_versions, unknown_version
 

@@ -10,7 +10,7 @@ from typing import Any
 from gpu2npu.rulebook.code_pattern import code_problem
 from gpu2npu.rulebook.errors import RuleError, printable
 from gpu2npu.rulebook.expression import compile_problem
-from gpu2npu.rulebook.kinds import Match, kind_of
+from gpu2npu.rulebook.match import Match, kind_of
 from gpu2npu.rulebook.rule import minor_release
 from gpu2npu.rulebook.schema import schema
 from gpu2npu.support.releases import released_with

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from gpu2npu.rulebook.kinds import ArgumentMatch, NameMatch
 from gpu2npu.rulebook.rule import Rule, Rulebook
 from gpu2npu.support.releases import VERSIONS, torch_npu_versions
 
@@ -38,9 +37,8 @@ def _conflict(earlier: Rule, later: Rule) -> Iterator[Conflict]:
     one, other = earlier.match, later.match
     if _same_place(earlier, later):
         yield Conflict(earlier, later, "both match the same, and it comes first in the order of files and rules")
-    elif isinstance(one, NameMatch) and isinstance(other, NameMatch):
-        if not earlier.builtin and later.builtin and other.name.startswith(f"{one.name}."):
-            yield Conflict(earlier, later, f"a user's rule for {one.name} is for everything under it, too")
+    elif one.covers(other) and not earlier.builtin and later.builtin:
+        yield Conflict(earlier, later, f"a user's rule for {one.subject} is for everything under it, too")
     else:
         for first, second in ((earlier, later), (later, earlier)):
             reason = first.match.before(second.match)
@@ -49,11 +47,10 @@ def _conflict(earlier: Rule, later: Rule) -> Iterator[Conflict]:
 
 
 def _same_place(one: Rule, other: Rule) -> bool:
-    first, second = one.match, other.match
-    if isinstance(first, ArgumentMatch) and isinstance(second, ArgumentMatch):
-        apart = (_is_setting(one) and second.of != "*") or (_is_setting(other) and first.of != "*")
-        return not apart and first.meets(second)
-    return first.meets(second)
+    pairs = ((one, other), (other, one))
+    if any(_is_setting(rule) and not beside.match.is_of_any for rule, beside in pairs):
+        return False
+    return one.match.meets(other.match)
 
 
 def _share_a_file(one: Rule, other: Rule) -> bool:
@@ -71,7 +68,7 @@ def _is_outside_python(rule: Rule) -> bool:
 
 def _is_setting(rule: Rule) -> bool:
     """Return whether a rule for an argument of anything is for a key of a configuration, and not for an option."""
-    return isinstance(rule.match, ArgumentMatch) and rule.match.of == "*" and _is_outside_python(rule)
+    return rule.match.is_of_any and _is_outside_python(rule)
 
 
 def _versions(rule: Rule) -> frozenset[str]:

@@ -6,13 +6,13 @@ from dataclasses import fields
 from typing import Any
 
 from gpu2npu.records import FindingKind, Severity
-from gpu2npu.rulebook.kinds import Match, kind_of
+from gpu2npu.rulebook.match import Match, decode_match
 from gpu2npu.rulebook.rule import Addition, Example, Report, Role, Rule, Then, Where
 
 
 def decode_rule(entry: dict[str, Any], *, builtin: bool, file: str) -> Rule:
     """One entry of `rules`; `file` is the file it stands in, as messages name it."""
-    match = kind_of(entry["match"]).decode(entry["match"])
+    match = decode_match(entry["match"])
     rest = {
         "match": match,
         "then": _then(entry["then"], match),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu2npu.rulebook.kinds.base import listed
+from gpu2npu.rulebook.match import listed
 from gpu2npu.rulebook.rule import Rule, Then, Where
 
 

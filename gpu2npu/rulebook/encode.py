@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from gpu2npu.rulebook.kinds import Match
+from gpu2npu.rulebook.match import Match
 from gpu2npu.rulebook.rule import Addition, Example, Report, Rule, Then
 
 

@@ -14,7 +14,6 @@ from gpu2npu.rulebook.check import check_document
 from gpu2npu.rulebook.decode import decode_role, decode_rule, merge_roles
 from gpu2npu.rulebook.document import read_document
 from gpu2npu.rulebook.errors import RuleError
-from gpu2npu.rulebook.kinds import StringMatch
 from gpu2npu.rulebook.rule import Role, Rule, Rulebook
 from gpu2npu.rulebook.vendor import is_vendor_file, vendor_rules
 
@@ -85,8 +84,7 @@ def _decode(document: dict[str, Any], path: Path, *, builtin: bool, file: str) -
 
 def _check_roles(rules: list[Rule], roles: dict[str, Role]) -> None:
     for rule in rules:
-        role = rule.match.role if isinstance(rule.match, StringMatch) else None
-        if role is not None and role not in roles:
+        for role in rule.match.roles - roles.keys():
             index = [other.id for other in rules if other.file == rule.file].index(rule.id)
             raise RuleError(
                 f"{rule.file}: $.rules[{index}].match.role (rule '{rule.id}'): no role is called '{role}'; "

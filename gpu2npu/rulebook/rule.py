@@ -8,7 +8,7 @@ from functools import cached_property
 
 from gpu2npu.records import FindingKind, Severity
 from gpu2npu.rulebook.expression import Expression
-from gpu2npu.rulebook.kinds import Match
+from gpu2npu.rulebook.match import Match
 from gpu2npu.support.releases import has_fact
 
 

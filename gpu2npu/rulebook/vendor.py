@@ -16,21 +16,11 @@ from typing import Any
 from gpu2npu.rulebook.check import keyword_in
 from gpu2npu.rulebook.errors import RuleError, printable
 from gpu2npu.rulebook.expression import compile_problem
-from gpu2npu.rulebook.kinds import (
-    ArgumentMatch,
-    AttributeMatch,
-    CallMatch,
-    Match,
-    MethodMatch,
-    NameMatch,
-    PatternMatch,
-    StringMatch,
-)
+from gpu2npu.rulebook.match import Match, decode_match
 from gpu2npu.rulebook.rule import Rule, Then
 from gpu2npu.rulebook.template import TemplateError, check_template
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-_ANYTHING = frozenset({"tensor", "module", "unknown"})
 
 Entry = dict[str, Any]
 # The parts of a rule that differ: a word for its id where an entry becomes several rules, its match, what happens then.
@@ -132,7 +122,7 @@ def _argument(entry: Entry) -> list[Part]:
         raise _ValueError("func_name", "the rule says no argument; give arg_idx, counted from 0, or arg_keyword")
     # The position counts in the vendor's tool where both are given; the keyword then only names the new argument.
     argument: str | int = position if position >= 0 else _name(entry, "arg_keyword", dotted=False)
-    match = ArgumentMatch(argument, callee, unless_found=_white_list(entry))
+    match = decode_match({"argument": argument, "of": callee, "unless_found": _white_list(entry)})
     if not new.strip():
         return [("", match, Then(remove=True))]
     try:
@@ -168,18 +158,18 @@ def _function(entry: Entry) -> list[Part]:
         raise _ValueError("new_name", f'{new!r} has dots, which needs "replace_module": true')
     if "." in old:
         target = new if whole else f"{old.rpartition('.')[0]}.{new}"
-        return [("", NameMatch(old), Then(rename=target))]
+        return [("", decode_match({"name": old}), Then(rename=target))]
     if not whole:
-        return [("", CallMatch(_callee(old)), Then(rename=new))]
+        return [("", decode_match({"call": _callee(old)}), Then(rename=new))]
     module = new.rpartition(".")[0]
-    return [("", CallMatch(_callee(old)), Then(replace=f"{new}({{args}})", imports=module or None))]
+    return [("", decode_match({"call": _callee(old)}), Then(replace=f"{new}({{args}})", imports=module or None))]
 
 
 def _module(entry: Entry) -> list[Part]:
     """ModuleNameModifyRule: a module, known by its name and the module it lies in, has another name there."""
     old, new = _name(entry, "old_name", dotted=False), _name(entry, "new_name", dotted=False)
     parent = f"{_name(entry, 'parent_module')}." if entry["parent_module"] else ""
-    return [("", NameMatch(parent + old), Then(rename=parent + new))]
+    return [("", decode_match({"name": parent + old}), Then(rename=parent + new))]
 
 
 def _string(entry: Entry) -> list[Part]:
@@ -188,15 +178,15 @@ def _string(entry: Entry) -> list[Part]:
     if not old or "\n" in old or "\r" in old:
         raise _ValueError("str_old", "must be a text of one line that is not empty")
     if entry.get("strict", True):
-        return [("", StringMatch(old), Then(rename=new))]
-    return [("", PatternMatch(re.escape(old)), Then(rename=new.replace("\\", "\\\\")))]
+        return [("", decode_match({"string": old}), Then(rename=new))]
+    return [("", decode_match({"pattern": re.escape(old)}), Then(rename=new.replace("\\", "\\\\")))]
 
 
 def _attribute(entry: Entry) -> list[Part]:
     """ReplaceAttributeRule: an attribute of any object, also where it is called."""
     old, new = _name(entry, "old_name", dotted=False), _name(entry, "new_name", dotted=False)
     then = Then(rename=new)
-    return [("", AttributeMatch(old), then), ("-called", MethodMatch(old, _ANYTHING), then)]
+    return [("", decode_match({"attribute": old}), then), ("-called", decode_match({"method": old}), then)]
 
 
 @dataclass(frozen=True)

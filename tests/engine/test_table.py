@@ -10,8 +10,8 @@ from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.byte_pattern import any_in, unanchored
 from gpu2npu.engine.table import rule_table
 from gpu2npu.formats.dispatch import migrate_file
+from gpu2npu.kinds.setting import SettingMatch
 from gpu2npu.rulebook import Rulebook, load_rulebook
-from gpu2npu.rulebook.kinds import SettingMatch
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,15 @@ from pathlib import Path
 import pytest
 
 from gpu2npu.engine import scan_project
+from gpu2npu.kinds.argument import ArgumentMatch
+from gpu2npu.kinds.call import CallMatch
+from gpu2npu.kinds.environment import EnvironmentMatch
+from gpu2npu.kinds.import_ import ImportMatch
+from gpu2npu.kinds.name import NameMatch
+from gpu2npu.kinds.pattern import PatternMatch
 from gpu2npu.project.explain import Explanation, explain_line
 from gpu2npu.rulebook import Rulebook, load_rulebook
-from gpu2npu.rulebook.kinds import (
-    ArgumentMatch,
-    CallMatch,
-    EnvironmentMatch,
-    ImportMatch,
-    Match,
-    NameMatch,
-    PatternMatch,
-)
+from gpu2npu.rulebook.match import Match
 from gpu2npu.rulebook.rule import Rule, Then, Where
 
 BUILTIN = load_rulebook()

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from gpu2npu.engine import ProjectContext, migrate_source
+from gpu2npu.kinds.argument import ArgumentMatch
+from gpu2npu.kinds.call import CallMatch
+from gpu2npu.kinds.name import NameMatch
 from gpu2npu.rulebook import load_rulebook
-from gpu2npu.rulebook.kinds import ArgumentMatch, CallMatch, NameMatch
 from gpu2npu.rulebook.rule import Rule
 
 RULEBOOK = load_rulebook()

@@ -120,7 +120,7 @@ def test_what_can_be_done_with_each_match(kind: str, action: str) -> None:
         ({"then": {"renmae": "x"}}, "then (rule 'mine'): Additional properties are not allowed ('renmae'"),
         (
             {"match": {"nmae": "lib"}},
-            "match (rule 'mine'): {'nmae': 'lib'} has none of the keys that say what it is: name, m",
+            "match (rule 'mine'): {'nmae': 'lib'} has none of the keys that say what it is: argument, ",
         ),
         ({"examples": [{"befor": "x"}]}, "examples[0] (rule 'mine'): {'befor': 'x'} has none of the keys"),
         ({"then": {"rename": "lib.class"}}, "'lib.class' is no name in Python, which keeps 'class' for itself"),

@@ -7,19 +7,17 @@ from dataclasses import replace
 import pytest
 
 from gpu2npu.engine import ProjectContext, migrate_source
+from gpu2npu.kinds.argument import ArgumentMatch
+from gpu2npu.kinds.attribute import AttributeMatch
+from gpu2npu.kinds.call import CallMatch
+from gpu2npu.kinds.environment import EnvironmentMatch
+from gpu2npu.kinds.import_ import ImportMatch
+from gpu2npu.kinds.method import MethodMatch
+from gpu2npu.kinds.name import NameMatch
+from gpu2npu.kinds.pattern import PatternMatch
+from gpu2npu.kinds.string import StringMatch
 from gpu2npu.rulebook.conflicts import find_conflicts
-from gpu2npu.rulebook.kinds import (
-    ArgumentMatch,
-    AttributeMatch,
-    CallMatch,
-    EnvironmentMatch,
-    ImportMatch,
-    Match,
-    MethodMatch,
-    NameMatch,
-    PatternMatch,
-    StringMatch,
-)
+from gpu2npu.rulebook.match import Match
 from gpu2npu.rulebook.rule import Role, Rule, Rulebook, Then, Where
 
 ANY = frozenset({"tensor", "module", "unknown"})

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from gpu2npu.kinds.name import NameMatch
 from gpu2npu.records import FindingKind, Severity
 from gpu2npu.rulebook import Rule, load_rulebook
 from gpu2npu.rulebook.coverage import untested
-from gpu2npu.rulebook.kinds import NameMatch
 from gpu2npu.rulebook.rule import Example, Report, Then
 
 RULES = load_rulebook().rules

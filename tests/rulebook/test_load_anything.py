@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from gpu2npu.project.rule_examples import run_examples
 from gpu2npu.rulebook import RuleError, load_rulebook
-from gpu2npu.rulebook.kinds import KINDS
-from gpu2npu.rulebook.starter import starter
+from gpu2npu.rulebook.match import kinds
+from gpu2npu.rulebook.schema import starter
 
 VENDOR = {
     "rules": {
@@ -24,7 +24,7 @@ VENDOR = {
         "ReplaceAttributeRule": [{"old_name": "a", "new_name": "b"}],
     }
 }
-SEEDS = [*(json.loads(starter(f"mine-{kind}", kind)) for kind in KINDS), VENDOR]
+SEEDS = [*(json.loads(starter(f"mine-{kind}", kind)) for kind in kinds()), VENDOR]
 LEAVES = (
     st.none()
     | st.booleans()

@@ -8,8 +8,9 @@ import re
 import pytest
 import torch
 
+from gpu2npu.kinds.argument import ArgumentMatch
+from gpu2npu.kinds.name import NameMatch
 from gpu2npu.rulebook import Rule, load_rulebook
-from gpu2npu.rulebook.kinds import ArgumentMatch, NameMatch
 from gpu2npu.support.release_tables import cuda_parameters, has_npu_name, table_for
 from gpu2npu.support.releases import VERSIONS, torch_npu_versions
 

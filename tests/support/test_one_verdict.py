@@ -5,9 +5,9 @@ import pytest
 from gpu2npu.analysis.torch_apis.calls import known_verdict
 from gpu2npu.emulator.device.dispatch import support_table
 from gpu2npu.engine import ProjectContext, migrate_source
+from gpu2npu.kinds.name import NameMatch
 from gpu2npu.records import FindingKind
 from gpu2npu.rulebook import load_rulebook
-from gpu2npu.rulebook.kinds import NameMatch
 from gpu2npu.support.documented import documented, documented_names
 from gpu2npu.support.operators import has_kernel, torch_release
 from gpu2npu.support.release_tables import cuda_names, npu_spelling, table_for

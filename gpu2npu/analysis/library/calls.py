@@ -17,7 +17,7 @@ from gpu2npu.python.meaning.names import Names
 from gpu2npu.records import Finding, FindingKind, MigratedFile, Span
 from gpu2npu.report.tables import raw_cell
 from gpu2npu.report.third_party import NeedKind
-from gpu2npu.rulebook.kinds.base import SEVERITIES
+from gpu2npu.rulebook.match import SEVERITIES
 
 _RULE = "third-party"
 # The columns in which the vendor's tool, and this one, name the functions of a library.

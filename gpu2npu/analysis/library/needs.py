@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from gpu2npu.analysis.cuda_cpp.callers import OperatorNames
 from gpu2npu.engine.table import RuleTable, rule_table
+from gpu2npu.kinds.call import CallMatch
 from gpu2npu.records import FindingKind
 from gpu2npu.report.third_party import Need, NeedKind
-from gpu2npu.rulebook.kinds import CallMatch
 from gpu2npu.rulebook.rule import Rule, Rulebook, Where
 from gpu2npu.support.release_tables import has_cuda_name, has_npu_name, table_for
 from gpu2npu.support.verdicts import VerdictKind, is_torch_api, verdict

@@ -19,7 +19,7 @@ from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.records import Finding, FindingKind, Severity
 from gpu2npu.rulebook.in_code import TORCH_API
-from gpu2npu.rulebook.kinds.base import SEVERITIES
+from gpu2npu.rulebook.match import SEVERITIES
 from gpu2npu.support.documented import documented
 from gpu2npu.support.torch_results import torch_results
 from gpu2npu.support.verdicts import Verdict, VerdictKind, is_torch_api, verdict

@@ -8,9 +8,8 @@ from pathlib import Path
 import click
 
 from gpu2npu.rulebook.builtin import SCHEMA_NAME, schema_path
-from gpu2npu.rulebook.kinds import KINDS
-from gpu2npu.rulebook.schema import schema_text
-from gpu2npu.rulebook.starter import starter
+from gpu2npu.rulebook.match import kinds
+from gpu2npu.rulebook.schema import schema_text, starter
 
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -27,7 +26,7 @@ _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 @click.option(
     "--match",
     "kind",
-    type=click.Choice(tuple(KINDS)),
+    type=click.Choice(tuple(kinds())),
     default="name",
     show_default=True,
     help="What the rule matches.",

@@ -14,6 +14,8 @@ from gpu2npu.engine.kinds.unpacked import UnpackedArguments
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.engine.table import RuleTable
+from gpu2npu.kinds.argument import ArgumentMatch
+from gpu2npu.kinds.call import CallMatch
 from gpu2npu.python.meaning.instances import Constructed, constructed
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.concrete import argument_bounds, has_comment
@@ -30,7 +32,6 @@ from gpu2npu.python.tree.syntax import (
 )
 from gpu2npu.python.tree.syntax_tree import parse_expression
 from gpu2npu.records import Bounds, Code, Edit, FindingKind, Found, Operation
-from gpu2npu.rulebook.kinds import ArgumentMatch, CallMatch
 from gpu2npu.rulebook.rule import Rule
 from gpu2npu.rulebook.template import Piece, parse_template
 

@@ -16,6 +16,7 @@ from gpu2npu.engine.kinds.removal import removal
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.npu_branches import other_branches
 from gpu2npu.engine.table import RuleTable
+from gpu2npu.kinds.code import CodeMatch
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.concrete import comments
 from gpu2npu.python.text.offsets import holds
@@ -25,7 +26,6 @@ from gpu2npu.python.tree.syntax import arguments, chain, dotted_name
 from gpu2npu.records import Code, Edit, FindingKind, Found
 from gpu2npu.rulebook.code_matching import CodeMatcher, Matched
 from gpu2npu.rulebook.code_pattern import CodePattern, metavariable, parse_code
-from gpu2npu.rulebook.kinds import CodeMatch
 from gpu2npu.rulebook.rule import Addition, Rule
 from gpu2npu.rulebook.template import ARGS, Piece
 
@@ -241,9 +241,9 @@ def _rules_by_word(
 ) -> dict[str, list[Rule]]:
     """The rules for code by the last part of their first name as a file spells it: also by its own names for it, and by
     those that it has from other files of the project. Empty where none of these words is `spelled` in the file."""
-    codes = table.of(CodeMatch)
+    codes = table.of("code")
     others = {name: codes.keys() & leaves for name, leaves in context.other_names.items() if name in spelled}
-    if not others and table.words.get(CodeMatch, frozenset()).isdisjoint(spelled):
+    if not others and table.words.get("code", frozenset()).isdisjoint(spelled):
         return {}
     found = {word: list(rules) for word, rules in codes.items()}
     given = [(name.decode(), word) for name, leaves in others.items() for word in leaves]

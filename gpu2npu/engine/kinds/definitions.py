@@ -8,6 +8,7 @@ import re
 from gpu2npu.engine.kinds.code_imports import CodeImports
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.table import RuleTable
+from gpu2npu.kinds.class_ import ClassMatch
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.tokens import name_bounds, statement_end
 from gpu2npu.python.tree.scopes import Scope
@@ -15,7 +16,6 @@ from gpu2npu.python.tree.syntax import DEFINITIONS, Definition, arguments
 from gpu2npu.records import Bounds, Edit, FindingKind, Found, Operation
 from gpu2npu.rulebook.code_matching import Matched
 from gpu2npu.rulebook.code_pattern import parse_code
-from gpu2npu.rulebook.kinds import ClassMatch, DecoratorMatch
 from gpu2npu.rulebook.rule import Rule
 
 _CLOSE = re.compile(r"[ \t]*,?[ \t]*\)")
@@ -34,7 +34,7 @@ class Definitions:
 
     def run(self) -> None:
         """Apply the rules to every definition."""
-        classes, decorators = self.table.of(ClassMatch), self.table.of(DecoratorMatch)
+        classes, decorators = self.table.of("class"), self.table.of("decorator")
         if not (classes or decorators):
             return
         removed: list[tuple[Rule, Matched]] = []

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from gpu2npu.engine.imports import imports_package
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.table import RuleTable
+from gpu2npu.kinds.member import MemberMatch
 from gpu2npu.python.meaning.instances import Instances, derives
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Assigned, Defined, Scope
 from gpu2npu.python.tree.syntax import chain, is_super
 from gpu2npu.records import Edit, FindingKind, Found
-from gpu2npu.rulebook.kinds import MemberMatch
 from gpu2npu.rulebook.rule import Rule
 
 _COMMON = frozenset(name for kind in (dict, list, set, str, deque) for name in dir(kind))
@@ -28,7 +28,7 @@ class Members:
     def __init__(self, names: Names, table: RuleTable, matches: Matches) -> None:
         self.names = names
         self.file = names.file
-        self.rules = table.of(MemberMatch)
+        self.rules = table.of("member")
         self.matches = matches
         self.instances = Instances(names)
 

@@ -14,6 +14,7 @@ from gpu2npu.engine.kinds.code_imports import CodeImports
 from gpu2npu.engine.kinds.removal import removal
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.table import RuleTable
+from gpu2npu.kinds.import_ import ImportMatch
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.interface import IMPORTERS
 from gpu2npu.python.tree.syntax import (
@@ -27,7 +28,6 @@ from gpu2npu.python.tree.syntax import (
 )
 from gpu2npu.records import Edit, FindingKind, Found, Severity
 from gpu2npu.rulebook.code_matching import Matched
-from gpu2npu.rulebook.kinds import ImportMatch
 from gpu2npu.rulebook.rule import Addition, Rule, Rulebook
 
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})

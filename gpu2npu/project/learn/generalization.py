@@ -8,7 +8,7 @@ from collections import Counter
 
 from gpu2npu.project.learn.meaning import Meaning
 from gpu2npu.rulebook.code_pattern import PatternError, check_pattern, parse_code
-from gpu2npu.rulebook.kinds.base import Json
+from gpu2npu.rulebook.match import Json
 
 _VARIABLES = ("X", "Y", "Z", "U", "V", "W")
 _MARK = "METAVARIABLE_"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpu2npu.rulebook.kinds.base import Json
+from gpu2npu.rulebook.match import Json
 
 
 @dataclass(frozen=True)

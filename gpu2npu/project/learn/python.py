@@ -13,7 +13,7 @@ from gpu2npu.project.learn.meaning import Meaning
 from gpu2npu.project.learn.observed import Observed, Sample
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.syntax import FUNCTIONS, Import, blocks, imported_names, local_name, string_value
-from gpu2npu.rulebook.kinds.base import Json
+from gpu2npu.rulebook.match import Json
 
 VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 _LONGEST = 60  # lines of an example

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpu2npu.engine import without_own
+from gpu2npu.kinds.import_ import ImportMatch
 from gpu2npu.records import FindingKind, Operation
-from gpu2npu.rulebook.kinds import ImportMatch
 
 FAST = {
     "id": "fast",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gpu2npu.rulebook.kinds.base import Json, Match, leaf, listed
+from gpu2npu.rulebook.match import Json, Match, leaf, listed
 
 
 @dataclass(frozen=True)

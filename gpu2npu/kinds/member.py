@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpu2npu.rulebook.kinds.attribute import AttributeMatch
-from gpu2npu.rulebook.kinds.base import IDENTIFIER, Evidence, Json, Match, leaf
-from gpu2npu.rulebook.kinds.method import MethodMatch
+from gpu2npu.kinds.attribute import AttributeMatch
+from gpu2npu.kinds.method import MethodMatch
+from gpu2npu.rulebook.match import IDENTIFIER, Evidence, Json, Match, leaf
 
 
 @dataclass(frozen=True)

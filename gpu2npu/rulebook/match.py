@@ -1,4 +1,4 @@
-"""The parts that every kind of match has: a kind is one class, in a module of its own beside this one."""
+"""The parts that every kind of match has: a kind is one class, in a module of its own in gpu2npu/kinds/."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, ClassVar
 
 from gpu2npu.records import FindingKind, Severity
@@ -32,6 +35,9 @@ class Evidence:
     pattern: str | None = None
 
 
+_known: dict[str, type[Match]] = {}
+
+
 @dataclass(frozen=True)
 class Match:
     """The match of a rule. The fields are the keys of the entry in the rule file, the first one called `key` there.
@@ -49,6 +55,10 @@ class Match:
     starter: ClassVar[Json]
     new_name: ClassVar[tuple[re.Pattern[str], str] | None] = None
     in_strings: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        if "key" in vars(cls):
+            _known[cls.key] = cls
 
     @property
     def index(self) -> str:
@@ -75,6 +85,26 @@ class Match:
     def only_python(self) -> bool:
         """Return whether nothing but Python code has a match."""
         return True
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """The roles of strings that the match goes by."""
+        return frozenset()
+
+    @property
+    def is_of_any(self) -> bool:
+        """Return whether it is an argument of whatever is called, and with that a key of a configuration."""
+        return False
+
+    @property
+    def argument_name(self) -> str | int | None:
+        """The keyword or position of the argument that is matched."""
+        return None
+
+    @property
+    def importable(self) -> frozenset[str]:
+        """The words by which another file of the project may import what is matched."""
+        return frozenset()
 
     # For people.
 
@@ -106,6 +136,10 @@ class Match:
     def meets(self, other: Match) -> bool:
         """Return whether another match of the kind may be for the same place."""
         return self == other
+
+    def covers(self, other: Match) -> bool:
+        """Return whether a match of the kind is for something under what this one is for."""
+        return False
 
     def before(self, other: Match) -> str | None:
         """Return why this is asked before a match of another kind where both fit; None if there is no such place."""
@@ -143,6 +177,26 @@ class Match:
         """Yield what is wrong with a rule of the kind that the schema cannot say: the place below the rule, and the
         reason."""
         return iter(())
+
+
+@cache
+def kinds() -> Mapping[str, type[Match]]:
+    """The kinds of matches by their keys. They are the modules in gpu2npu/kinds/, found by being there: a new kind is a
+    new file."""
+    package = import_module("gpu2npu.kinds")
+    for module in iter_modules(package.__path__):
+        import_module(f"{package.__name__}.{module.name}")
+    return dict(sorted(_known.items()))
+
+
+def kind_of(entry: Mapping[str, Any]) -> type[Match]:
+    """The kind of match that an entry of a rule file is."""
+    return next(kind for key, kind in kinds().items() if key in entry)
+
+
+def decode_match(entry: Mapping[str, Any]) -> Match:
+    """The match of an entry that fits the schema."""
+    return kind_of(entry).decode(entry)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gpu2npu.rulebook.expression import Expression, compile_problem, template_problem
-from gpu2npu.rulebook.kinds.base import Evidence, Json, Match
+from gpu2npu.rulebook.match import Evidence, Json, Match
 
 
 @dataclass(frozen=True)

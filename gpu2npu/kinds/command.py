@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpu2npu.records import FindingKind, Severity
-from gpu2npu.rulebook.kinds.base import Json, Match
+from gpu2npu.rulebook.match import Json, Match
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gpu2npu.rulebook.kinds.base import IDENTIFIER, Json, Match, ReferenceMatch, callee_text, leaf, may_be_one
-from gpu2npu.rulebook.kinds.method import MethodMatch
-from gpu2npu.rulebook.kinds.name import NameMatch
+from gpu2npu.kinds.method import MethodMatch
+from gpu2npu.kinds.name import NameMatch
+from gpu2npu.rulebook.match import IDENTIFIER, Json, Match, ReferenceMatch, callee_text, leaf, may_be_one
 from gpu2npu.rulebook.template import TemplateError, check_template
 
 

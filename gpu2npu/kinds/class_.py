@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpu2npu.rulebook.kinds.base import Json, ReferenceMatch
+from gpu2npu.rulebook.match import Json, ReferenceMatch
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gpu2npu.records import FindingKind, Severity
-from gpu2npu.rulebook.kinds.base import Evidence, Json, Match, leaf, listed
+from gpu2npu.rulebook.match import Evidence, Json, Match, leaf, listed
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gpu2npu.rulebook.kinds.base import IDENTIFIER, Json, Match
+from gpu2npu.rulebook.match import IDENTIFIER, Json, Match
 
 ANYTHING = frozenset({"tensor", "module", "unknown"})
 

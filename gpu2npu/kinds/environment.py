@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpu2npu.records import FindingKind, Severity
-from gpu2npu.rulebook.kinds.base import IDENTIFIER, Json, Match
+from gpu2npu.rulebook.match import IDENTIFIER, Json, Match
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpu2npu.rulebook.kinds.base import Json, Match
-from gpu2npu.rulebook.kinds.pattern import PatternMatch
+from gpu2npu.kinds.pattern import PatternMatch
+from gpu2npu.rulebook.match import Json, Match
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,10 @@ class StringMatch(Match):
     @property
     def only_python(self) -> bool:
         return False
+
+    @property
+    def roles(self) -> frozenset[str]:
+        return frozenset() if self.role is None else frozenset({self.role})
 
     @property
     def text(self) -> str:

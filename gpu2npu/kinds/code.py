@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gpu2npu.rulebook.code_pattern import ANYTHING, CodePattern, PatternError, check_pattern, parse_code, qualified_name
-from gpu2npu.rulebook.kinds.base import Evidence, Json, Match
+from gpu2npu.rulebook.match import Evidence, Json, Match
 
 _PLAIN = ("name", "literal")  # what may be written twice
 
@@ -81,6 +81,10 @@ class CodeMatch(Match):
     def qualified(self) -> str | None:
         name = qualified_name(self.pattern.names[0])
         return name if name is not None and "." in name else None
+
+    @property
+    def importable(self) -> frozenset[str]:
+        return frozenset(self.pattern.parts)
 
     @property
     def callee_leaves(self) -> frozenset[str]:

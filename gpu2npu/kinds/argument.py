@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gpu2npu.rulebook.kinds.base import Evidence, Json, Match, callee_text, leaf, listed, may_be_one
+from gpu2npu.rulebook.match import Evidence, Json, Match, callee_text, leaf, listed, may_be_one
 from gpu2npu.rulebook.template import TemplateError, check_template
 
 
@@ -56,8 +56,11 @@ class ArgumentMatch(Match):
         return f"*.{self.argument}" if self.is_of_any else leaf(self.of)
 
     @property
+    def argument_name(self) -> str | int:
+        return self.argument
+
+    @property
     def is_of_any(self) -> bool:
-        """Return whether it is a keyword of whatever is called."""
         return self.of == "*" and isinstance(self.argument, str)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpu2npu.rulebook.kinds.base import QUALIFIED_NAME, Evidence, Json, Match, last_two, leaf
+from gpu2npu.rulebook.match import QUALIFIED_NAME, Evidence, Json, Match, last_two, leaf
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,13 @@ class NameMatch(Match):
     @property
     def subject(self) -> str:
         return self.name
+
+    @property
+    def importable(self) -> frozenset[str]:
+        return frozenset({self.word})
+
+    def covers(self, other: Match) -> bool:
+        return isinstance(other, NameMatch) and other.name.startswith(f"{self.name}.")
 
     @property
     def word(self) -> str:
