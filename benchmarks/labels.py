@@ -31,6 +31,7 @@ TREES = Path(__file__).parent.parent / "bench-trees"
 QUICK = frozenset(
     {"catalyst", "effdet", "fairseq", "imagen_pytorch", "litgpt", "mosaicml", "pfrl", "pytorch_toolbelt", "torchtune"}
     | {"audiocraft", "cleanrl", "openrlhf", "yolox"}
+    | {"asteroid", "petals", "rl_games", "torchreid"}
 )
 LABELS_ARE_FOR = "2.1.0.post0"
 MIGRATE, KEEP, REPORT = "migrate", "keep", "report"
