@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gpu2npu.engine import Migration, ProjectContext, may_have_trigger, migrate_source, migrate_text
+from gpu2npu.engine.findings import merged
 from gpu2npu.engine.skips import Skips, find_skips
 from gpu2npu.engine.table import outside
 from gpu2npu.formats import kinds
+from gpu2npu.formats.code_installs import install_findings, may_install
 from gpu2npu.formats.dependencies import conda_dependencies, setup_cfg_dependencies, toml_dependencies
 from gpu2npu.formats.dockerfile import dockerfile_marks
 from gpu2npu.formats.ini_reader import read_ini
@@ -28,7 +30,7 @@ from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
 from gpu2npu.python.text.offsets import Lines
-from gpu2npu.python.text.source import SourceFile, read_settings
+from gpu2npu.python.text.source import SourceError, SourceFile, read_settings, read_source
 from gpu2npu.records import Edit, FileRewrite, FindingKind, Found, MigratedFile, Severity, Span
 from gpu2npu.rulebook.expression import ExpressionTimeError
 from gpu2npu.rulebook.in_code import PLUGIN
@@ -49,10 +51,10 @@ def may_concern(source: bytes, path: str, rulebook: Rulebook, context: ProjectCo
     if kind is None:
         return False
     if kind is Kind.PYTHON:
-        return may_have_trigger(source, rulebook, context)
+        return may_have_trigger(source, rulebook, context) or may_install(source)
     if b"\0" in source[:4]:  # a wide encoding
         source = read_settings(source, path).text.encode("utf-8", "surrogatepass")
-    if kind is Kind.NOTEBOOK and may_have_trigger(source, rulebook, context):
+    if kind is Kind.NOTEBOOK and (may_have_trigger(source, rulebook, context) or may_install(source)):
         return True
     if kind is Kind.REQUIREMENTS:  # short, and its names are written in many ways
         return True
@@ -72,10 +74,23 @@ def migrate_file(
     A file that a rule's expression cannot be searched for in time comes back with that as its failure."""
     try:
         if kind_of(path, source[: kinds.HEAD_BYTES]) is Kind.PYTHON:
-            return migrate_source(source, path, rulebook, context, rewrite)
+            migrated = migrate_source(source, path, rulebook, context, rewrite)
+            return _with_installs(migrated, source, rulebook, context) if may_install(source) else migrated
         return _migrate_other(source, path, rulebook, context).record
     except ExpressionTimeError as error:
         return MigratedFile(path, failure=str(error))
+
+
+def _with_installs(migrated: MigratedFile, source: bytes, rulebook: Rulebook, context: ProjectContext) -> MigratedFile:
+    """The record of a Python file with the findings about what its code installs."""
+    try:
+        file = read_source(source, migrated.path)
+    except SourceError:  # the failure of the record, where anything is to be migrated
+        return migrated
+    without = outside(rulebook, migrated.path, find_skips(file.text).file, frozenset(), context.imported)
+    knowledge = replace(knowledge_for(rulebook, context.version, without), uses_device=context.uses_device)
+    found = install_findings(file, context.project, knowledge)
+    return replace(migrated, findings=merged(migrated.findings, found))
 
 
 def migrate_part(text: str, path: str, rulebook: Rulebook, context: ProjectContext) -> Migration:

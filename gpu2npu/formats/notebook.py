@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from gpu2npu.engine import Migration, ProjectContext, migrate_text
+from gpu2npu.engine.findings import merged
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
+from gpu2npu.formats.code_installs import install_findings, may_install
 from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.knowledge import Knowledge
 from gpu2npu.formats.marks import Mark, records, resolved, review, shifted, with_edits
@@ -19,6 +21,7 @@ from gpu2npu.formats.notebook_cells import Cell, read_cell, unmasked
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.python.text.edits import Edited, Replacement
 from gpu2npu.python.text.offsets import Lines, splice
+from gpu2npu.python.text.source import SourceFile
 from gpu2npu.records import Change, Edit, Finding, MigratedFile, Span
 from gpu2npu.rulebook.rule import Rulebook
 
@@ -52,7 +55,11 @@ def migrate_notebook(
     if result.failure is not None:
         return Migration(replace(result, failure=_placed_failure(result.failure, cells, starts)))
     changes = [replace(change, span=_span(change.span, cells, starts)) for change in result.changes]
-    findings = [replace(finding, span=_span(finding.span, cells, starts)) for finding in result.findings]
+    installing = may_install(program.encode("utf-8", "surrogatepass"))
+    source = SourceFile(path, program, "utf-8", b"")
+    installs = install_findings(source, context.project, knowledge) if installing else ()
+    found = merged(result.findings, installs)
+    findings = [replace(finding, span=_span(finding.span, cells, starts)) for finding in found]
     of_python = _by_cell(edited.replacements if edited is not None else (), cells)
     edits: list[Edit] = []
     for (_, lines), cell, own, skips in zip(sources, cells, of_python, _skips(cells), strict=True):

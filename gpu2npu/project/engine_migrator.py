@@ -12,6 +12,7 @@ from gpu2npu.codemods.plan import Plan, Spread
 from gpu2npu.codemods.project_plan import plan_codemods
 from gpu2npu.engine import ProjectContext, may_have_trigger, scan_project, without_own
 from gpu2npu.engine.context import asked_imports, may_have_plugin, may_use_device
+from gpu2npu.formats.code_installs import may_install
 from gpu2npu.formats.dispatch import may_concern, migrate_file
 from gpu2npu.project.cache.project_facts import ProjectFacts, ProjectFactsCache
 from gpu2npu.project.errors import UsageError
@@ -49,6 +50,7 @@ class EngineMigrator:
             path in self.plan.rewrites
             or path in self.plan.failures
             or may_have_trigger(source, self.rulebook, self.context)
+            or may_install(source)
         )
 
     def concerns_other(self, source: bytes, path: str) -> bool:

@@ -1,0 +1,195 @@
+"""Packages that Python code asks pip or conda to install, and those that a setup.py requires.
+
+What it runs is read as far as the file says: `subprocess.run([sys.executable, "-m", "pip", "install", name])` with what
+a name was assigned, what a loop goes over, and what the file's own calls hand to a parameter.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from gpu2npu.engine.findings import merged
+from gpu2npu.engine.skips import Skips, find_skips
+from gpu2npu.formats.knowledge import Knowledge
+from gpu2npu.formats.required_packages import installed, requirement, requirement_marks
+from gpu2npu.formats.shell_lexer import lex
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.project.project import Project
+from gpu2npu.python.text.source import SourceFile
+from gpu2npu.python.tree.scopes import Assigned, Binding, Parameter, Scope
+from gpu2npu.python.tree.syntax import FUNCTIONS, elements, last_name, parameters, string_value
+from gpu2npu.python.tree.syntax_tree import TreeError
+from gpu2npu.records import Finding, Found
+
+_RUNNERS = frozenset(
+    {"os.system", "os.popen", "subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output",
+     "subprocess.Popen", "subprocess.getoutput", "subprocess.getstatusoutput"}
+)  # fmt: skip
+# pip's own entry points, whose list of arguments follows the name of the program.
+_PIP = frozenset({"pip.main", "pip._internal.main", "pip._internal.cli.main.main"})
+_NOTEBOOK = frozenset({"system", "getoutput", "run_line_magic"})  # of get_ipython()
+_SETUP = frozenset({"setuptools.setup", "distutils.core.setup"})
+_REQUIRED = frozenset({"install_requires", "extras_require", "setup_requires", "tests_require"})
+_PROGRAM = re.compile(r"(?:.*/)?(pip[\d.]*|uv|conda|mamba|micromamba)")
+_SPELLED = re.compile(rb"\binstall\b|_requires?\b|\bPopen\b")
+_DEPTH = 4
+
+_Word = tuple[int, str]  # the offset of a word in the file, and its text
+
+
+def may_install(source: bytes) -> bool:
+    """Return whether a Python file may install packages, judged by its bytes."""
+    return _SPELLED.search(source) is not None and (b"setup" in source or b"pip" in source or b"conda" in source)
+
+
+def install_findings(source: SourceFile, project: Project, knowledge: Knowledge) -> tuple[Finding, ...]:
+    """The findings about what a file's code installs: packages for CUDA, and pins that fit no torch-npu. There are none
+    in code that cannot be parsed."""
+    try:
+        names = Names.of(source, project)
+    except TreeError:
+        return ()
+    file = names.file
+    skips = find_skips(file.text)
+    found = [
+        mark.at(file.lines.span(*mark.place))
+        for node, scope in file.uses
+        if isinstance(node, ast.Call)
+        for mark in _Installs(names, knowledge, scope).of_call(node)
+        if isinstance(mark, Found)
+    ]
+    return merged(each for each in found if not _is_skipped(each, skips))
+
+
+def _is_skipped(finding: Finding, skips: Skips) -> bool:
+    return skips.covers(finding.rule, finding.span.start_line, finding.span.end_line)
+
+
+class _Installs:
+    """Reads the calls of one scope."""
+
+    def __init__(self, names: Names, knowledge: Knowledge, scope: Scope) -> None:
+        self.names = names
+        self.knowledge = knowledge
+        self.scope = scope
+
+    def of_call(self, call: ast.Call) -> Iterator[object]:
+        """Yield the marks for what one call installs or requires."""
+        qualified = self.names.qualified(call.func, self.scope) or ""
+        if qualified in _SETUP:
+            yield from self._required(call)
+            return
+        given = call.args or [keyword.value for keyword in call.keywords if keyword.arg in ("args", "cmd", "command")]
+        magic = _is_notebook_call(call)
+        if not given or not (magic or qualified in _RUNNERS or qualified in _PIP):
+            return
+        words = [word for argument in (given if magic else given[:1]) for word in self._words(argument, _DEPTH)]
+        if qualified in _PIP:
+            words.insert(0, (0, "pip"))
+        for command in _commands(words):
+            yield from _installed(command, self.knowledge)
+
+    def _required(self, call: ast.Call) -> Iterator[object]:
+        for keyword in call.keywords:
+            if keyword.arg in _REQUIRED:
+                for start, text in self._words(keyword.value, _DEPTH):
+                    required = requirement(text, start)
+                    yield from requirement_marks(required, text, self.knowledge) if required is not None else ()
+
+    def _words(self, node: ast.expr, depth: int) -> Iterator[_Word]:
+        """Yield the strings of an expression, each with its place; a command as a whole is one of them."""
+        if depth == 0:
+            return
+        if isinstance(node, (ast.Constant, ast.JoinedStr)):
+            if isinstance(node, ast.JoinedStr) or isinstance(node.value, str):
+                yield self._text(node)
+            for part in getattr(node, "values", ()):
+                if isinstance(part, ast.FormattedValue):
+                    yield from self._words(part.value, depth - 1)
+        elif isinstance(node, ast.Name):
+            found = self.scope.lookup(node.id)
+            for binding in found[1] if found is not None else ():
+                yield from self._bound(binding, depth - 1)
+        elif isinstance(node, ast.Starred):
+            yield from self._words(node.value, depth)
+        elif isinstance(node, ast.BinOp):
+            yield from chain(self._words(node.left, depth), self._words(node.right, depth))
+        elif isinstance(node, ast.Dict):
+            yield from (word for value in node.values for word in self._words(value, depth))
+        elif isinstance(node, ast.Call):  # "...".split(), shlex.split("..."), "...".format(name)
+            inner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+            yield from (word for value in (*inner, *node.args) for word in self._words(value, depth - 1))
+        else:
+            yield from (word for element in elements(node) for word in self._words(element, depth))
+
+    def _bound(self, binding: Binding, depth: int) -> Iterator[_Word]:
+        if isinstance(binding, Assigned) and binding.value is not None:
+            yield from self._words(binding.value, depth)
+        elif isinstance(binding, Parameter):
+            for value in self._handed(binding):
+                yield from self._words(value, depth)
+
+    def _handed(self, parameter: Parameter) -> Iterator[ast.expr]:
+        """Yield what the calls of the file hand to a parameter of one of its functions."""
+        function = next((each for each in self.names.file.above(parameter.node) if isinstance(each, FUNCTIONS)), None)
+        if function is None or parameter.node not in [*parameters(function), function.args.vararg]:
+            return
+        for call, scope in self.names.file.uses:
+            if not isinstance(call, ast.Call) or last_name(call.func) != function.name:
+                continue
+            definition = self.names.definition(call.func, scope)
+            if definition is None or definition.bound.node is not function:
+                continue
+            last = len(call.args) if parameter.position < 0 else parameter.position + 1
+            yield from call.args[max(parameter.position, 0) : last]
+            yield from (each.value for each in call.keywords if each.arg == parameter.node.arg)
+
+    def _text(self, node: ast.expr) -> _Word:
+        """The text of a string as it is written, so that offsets hold, without what stands between its pieces."""
+        file = self.names.file
+        start, end = file.bounds(node)
+        value = string_value(node)
+        written = file.text[start:end]
+        if value is not None and value in written:  # nothing is escaped
+            return start + written.index(value), value
+        opening = re.match(r"[A-Za-z]*(?:\"\"\"|'''|\"|')", written)
+        first = opening.end() if opening is not None else 0
+        return start + first, re.sub(
+            r"[\"']\s*[A-Za-z]?[\"']|\\?[\r\n]", lambda gap: " " * len(gap[0]), written[first:-1]
+        )
+
+
+def _is_notebook_call(call: ast.Call) -> bool:
+    """Return whether IPython runs a line: `get_ipython().system("...")`."""
+    function = call.func
+    return (
+        isinstance(function, ast.Attribute)
+        and function.attr in _NOTEBOOK
+        and isinstance(function.value, ast.Call)
+        and last_name(function.value.func) == "get_ipython"
+    )
+
+
+def _commands(words: Sequence[_Word]) -> Iterator[list[_Word]]:
+    """Yield the words of each command: those of a list are one, a word that is a command line may be several."""
+    further = [word for word in words if " " not in word[1].strip()]
+    if not any(" " in text.strip() for _, text in words):
+        yield further
+        return
+    for start, text in words:
+        if " " in text.strip():
+            for command in lex(text).commands:
+                # Beside it: what a name in it stands for, which it installs too, and the name of a magic.
+                line = [(start + word.start, word.text.strip("\"'")) for word in command.words]
+                yield [*further, *line, *further]
+
+
+def _installed(words: Sequence[_Word], knowledge: Knowledge) -> Iterator[object]:
+    for index, (_, word) in enumerate(words):
+        program = _PROGRAM.fullmatch(word)
+        if program is not None:
+            yield from installed(program[1], words[index + 1 :], knowledge)
+            return
