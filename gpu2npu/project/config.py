@@ -77,6 +77,16 @@ def _mentions_us(pyproject: Path) -> bool:
         raise UsageError(f"{pyproject}: cannot be read: {error.strerror}.") from error
 
 
+def project_name(folder: Path) -> str:
+    """The name of the project that a folder's pyproject.toml gives; "" where there is none that can be read."""
+    try:
+        project = _read_toml(folder / "pyproject.toml").get("project")
+    except UsageError:
+        return ""
+    name = project.get("name") if isinstance(project, dict) else None
+    return name if isinstance(name, str) else ""
+
+
 def _read_toml(path: Path) -> dict[str, Any]:
     if sys.version_info >= (3, 11):
         import tomllib

@@ -200,6 +200,10 @@ class Packages:
                 return True
             if isinstance(above, ast.If) and below in above.body and _asks_for_package(above.test):
                 return True
+            if isinstance(below, ast.stmt):
+                block = self.file.block(below)
+                if any(map(_ends_without_package, block[: block.index(below)])):
+                    return True
             below = above
         return False
 
@@ -215,6 +219,21 @@ def _asks_for_package(test: ast.expr) -> bool:
     if isinstance(test, ast.BoolOp):
         return isinstance(test.op, ast.And) and any(map(_asks_for_package, test.values))
     return _INSTALLED.search(last_name(test) or "") is not None
+
+
+def _ends_without_package(statement: ast.stmt) -> bool:
+    """Return whether code ends where a package is not installed: `if not is_apex_available(): raise ...`, `assert
+    is_apex_available()`."""
+    if isinstance(statement, ast.Assert):
+        return _asks_for_package(statement.test)
+    if not isinstance(statement, ast.If) or not isinstance(statement.body[-1], (ast.Raise, ast.Return)):
+        return False
+    test = statement.test
+    asked = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) else [test]
+    return any(
+        isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.Not) and _asks_for_package(each.operand)
+        for each in asked
+    )
 
 
 def _catches(handler: ast.ExceptHandler) -> bool:

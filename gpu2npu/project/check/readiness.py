@@ -30,8 +30,8 @@ _OPERATOR = (0.5, 2.0)  # connect what the extension exports to it
 _NAMED = 3  # names of a cause that a reason shows
 
 
-def readiness(files: Iterable[CheckedFile], native: NativeCode = NativeCode()) -> Readiness:  # noqa: B008 - it is frozen
-    """The verdict over all files of a check."""
+def readiness(files: Iterable[CheckedFile], native: NativeCode = NativeCode(), plugin: str = "") -> Readiness:  # noqa: B008 - it is frozen
+    """The verdict over all files of a check. With a `plugin` that takes the place of what blocks, nothing does."""
     checked = list(files)
     found = [(file.path, each.finding, each.part) for file in checked for each in file.findings]
     blockers = Counter(part for _, finding, part in found if finding.severity is Severity.BLOCKER)
@@ -39,14 +39,17 @@ def readiness(files: Iterable[CheckedFile], native: NativeCode = NativeCode()) -
     blocking = blockers.pop(Part.PROGRAM, 0)
     failures = sum(file.failure is not None for file in checked)
     causes = causes_of(found)
+    kernels = native.kernels - native.apart
+    stops, unsettled = (0, blocking + kernels) if plugin else (blocking + kernels, 0)
     return Readiness(
-        _verdict(causes, blocking + native.kernels - native.apart, automatic + len(found), failures + native.apart),
+        _verdict(causes, stops, automatic + len(found), failures + native.apart + unsettled),
         automatic,
         len(found) - blocking,
         blocking,
         Effort(_reasons(causes, automatic, failures, native)),
         tuple(cause for cause in causes if cause.blocks),
         tuple((part, blockers[part]) for part in Part if blockers[part]),
+        plugin,
     )
 
 

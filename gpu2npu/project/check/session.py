@@ -20,6 +20,7 @@ from gpu2npu.project.check.baseline import (
     updated,
     write_baseline,
 )
+from gpu2npu.project.check.own_plugin import own_plugin
 from gpu2npu.project.check.places import checked_file
 from gpu2npu.project.check.readiness import readiness
 from gpu2npu.project.check.request import CheckRequest, SourceTree, source_trees
@@ -85,7 +86,7 @@ def check_project(
         root=str(root),
         shown_root="" if root == Path.cwd().resolve() else f"{str(root).rstrip('/')}/",
         files=files,
-        readiness=readiness(files, native),
+        readiness=readiness(files, native, own_plugin(trees[0].place.root) if len(trees) == 1 else ""),
         rules=tuple(rule for rule in rules if rule.id in met),
         notes=tuple(sorted({note for each in checked for note in each.notes})),
         native=native,

@@ -35,6 +35,7 @@ def page(result: CheckResult) -> str:
         verdict=VERDICT_WORDS[result.readiness.verdict],
         sentence=VERDICTS[result.readiness.verdict].removeprefix("blocked: "),
         shares=shares_of(result.readiness),
+        plugin=result.readiness.plugin,
         apart=apart(result.readiness) if result.readiness.apart else "",
         severities=[(each.value, SEVERITY_LABELS[each], count) for each, count in result.severities.items()],
         causes=[(cause, shown_names(cause)) for cause in causes_of(result.places())],

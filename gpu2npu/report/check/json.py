@@ -107,6 +107,7 @@ def _readiness(readiness: Readiness) -> dict[str, Any]:
         "effort_reasons": [vars(reason) for reason in readiness.effort.reasons],
         "blockers": [_cause(cause) for cause in readiness.blockers],
         "apart": {part.value: count for part, count in readiness.apart},
+        "plugin": readiness.plugin,
     }
 
 

@@ -173,7 +173,8 @@ class Readiness:
     is said of them, `blocking` are blockers in the program itself, `review` is the rest.
 
     `blockers` are the causes of what blocks, those with the most places first. `apart` are the blockers that stand
-    apart from the program, by part. Findings that a baseline has count too: they are still to be done.
+    apart from the program, by part. `plugin` is the sentence about what takes the place of all that blocks, "" for
+    none. Findings that a baseline has count too: they are still to be done.
     """
 
     verdict: Verdict
@@ -183,6 +184,7 @@ class Readiness:
     effort: Effort
     blockers: tuple[Cause, ...] = ()
     apart: tuple[tuple[Part, int], ...] = ()
+    plugin: str = ""
 
     @property
     def uses(self) -> int:

@@ -76,6 +76,8 @@ def summary_lines(result: CheckResult, causes: int) -> Iterator[str]:
     readiness = result.readiness
     facts = ", ".join((f"PyTorch {result.version}", result.evidence, *(f"Ascend{chip}" for chip in result.chips)))
     yield one_line(f"{result.name}: {VERDICTS[readiness.verdict]} ({facts})")
+    if readiness.plugin:
+        yield readiness.plugin
     if readiness.apart:
         yield apart(readiness)
     if readiness.blockers:

@@ -42,11 +42,23 @@ def test_every_form_of_import_is_one_finding(migrate_with, text: str) -> None:
         "if env.has_fastlib and kind == 'fast':\n    from fastlib import f\n",
         "if lib.WITH_FAST:\n    from fastlib import f\n",
         "if HAS_FASTLIB:\n    from fastlib import f\n",
+        "if not is_fastlib_available():\n    raise ImportError\nimport fastlib\n",
+        "def f():\n    assert is_fastlib_available(), 'install it'\n    with g():\n        import fastlib\n",
+        "def f():\n    if x or not is_fastlib_available():\n        return None\n    import fastlib\n",
     ],
 )
 def test_an_optional_import_is_for_review(migrate_with, text: str) -> None:
     [finding] = migrate_with([FAST], text).findings
     assert finding.kind is FindingKind.REVIEW
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["if is_fastlib_available():\n    raise E\n", "if not is_fastlib_available():\n    print(1)\n", "assert fast\n"],
+)
+def test_an_import_below_another_question_is_not_optional(migrate_with, before: str) -> None:
+    [finding] = migrate_with([FAST], f"{before}import fastlib\n").findings
+    assert finding.kind is FindingKind.UNSUPPORTED
 
 
 def test_an_import_that_is_one_of_several_is_reported_where_it_should_go(migrate_with) -> None:
