@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.codemods.concern import imports_torch, is_silent, names_card
+from gpu2npu.codemods.concern import is_silent
 from gpu2npu.codemods.entry import Entry, find_entries
 from gpu2npu.codemods.places import Step, by_file, of_rule
 from gpu2npu.codemods.program import Program
 from gpu2npu.codemods.spellings import spelling
+from gpu2npu.engine.cards import gets_plugin, imports_torch
 from gpu2npu.records import FileRewrite
 from gpu2npu.rulebook.in_code import PLUGIN
-
-_MODULE = b"torch_npu"
 
 
 def plugin(program: Program, choice: CodemodChoice) -> Mapping[str, FileRewrite]:
@@ -30,7 +29,7 @@ def _lacks_plugin(entry: Entry) -> bool:
     """Return whether a program imports torch, in files that name no card, and the plugin nowhere."""
     sources = [entry.program.sources[path] for path in entry.files]
     with_torch = [source for source in sources if imports_torch(source)]
-    return bool(with_torch) and not any(names_card(source) or _MODULE in source for source in with_torch)
+    return bool(with_torch) and not any(map(gets_plugin, with_torch))
 
 
 def _imported(entry: Entry) -> list[Step]:

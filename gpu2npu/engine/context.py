@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from gpu2npu.engine.cards import gets_plugin
 from gpu2npu.engine.strings.words import is_word
 from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.python.meaning.kinds import ObjectKinds
+from gpu2npu.python.project.interface import interface_in
 from gpu2npu.python.project.project import Project, no_file
 from gpu2npu.python.project.search_path import search_folders
 from gpu2npu.python.text.source import words
@@ -103,7 +105,7 @@ def scan_project(
         folders=search_folders(files),
         uses_device=may_use_device(files, root),
         has_plugin=may_have_plugin(files, version),
-        imported=asked_imports(rulebook, files),
+        imported=project_imports(rulebook, files),
     )
 
 
@@ -157,26 +159,22 @@ def may_use_device(files: Mapping[str, bytes], root: Path | None) -> bool:
     return root is not None and any(True for _ in root.rglob("*.ipynb"))
 
 
-# What a rule for Python adds `import torch_npu` for, and the import itself.
-_CARD = re.compile(rb"torch_npu|cuda|nccl")
-
-
 def may_have_plugin(files: Mapping[str, bytes], version: str) -> bool:
     """Return whether torch loads torch_npu by itself, or some Python file is likely to import it once it is migrated;
     yes where there is no Python file."""
-    return autoloads(version) or not files or any(_CARD.search(source) for source in files.values())
+    return autoloads(version) or not files or any(map(gets_plugin, files.values()))
 
 
-def asked_imports(rulebook: Rulebook, files: Mapping[str, bytes]) -> frozenset[str] | None:
-    """Return the modules that rules ask of a project and that some Python file imports; None without files."""
+def project_imports(rulebook: Rulebook, files: Mapping[str, bytes]) -> frozenset[str] | None:
+    """Return the modules that rules want a project to import and that some Python file imports; None without files."""
     modules = {module for rule in rulebook.rules for module in rule.where.project}
-    patterns = {module: _pattern(_IMPORT, re.escape(module).encode()) for module in modules}
-    found = {
-        module
-        for module, pattern in patterns.items()
-        if any(module.encode() in source and pattern.search(source) is not None for source in files.values())
-    }
+    found = {module for module in modules if any(_imports(source, module) for source in files.values())}
     return frozenset(found) if files else None
+
+
+def _imports(source: bytes, module: str) -> bool:
+    interface = interface_in(source, "") if module.encode() in source else None
+    return interface is not None and any(f"{each}.".startswith(f"{module}.") for each in interface.imports)
 
 
 # What defines a member: a method, an attribute of `self`, a field of a class such as a dataclass. Classes within others
@@ -184,7 +182,6 @@ def asked_imports(rulebook: Rulebook, files: Mapping[str, bytes]) -> frozenset[s
 # A pattern that begins with a word is searched for several times as fast as one that begins with \b.
 _METHOD = rb"def(?<!\wdef)[ \t]+%b[ \t]*\("
 _ATTRIBUTE = rb"\bself\.%b[ \t]*[=:](?!=)|\n(?:    |\t)%b: "
-_IMPORT = rb"(?m)^[ \t]*(?:from|import)[ \t][^\n#]*(?<![\w.])%b\b"
 _READ = rb"\.%b\b(?![ \t]*\()"
 # With the line end before it, which is found faster than the beginning of a line.
 _FROM_IMPORT = re.compile(rb"\n[ \t]*from[ \t]+(?!torch\b)([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)")

@@ -11,7 +11,7 @@ from gpu2npu.codemods.choice import DEFAULT_CHOICE, CodemodChoice, CodemodError
 from gpu2npu.codemods.plan import Plan, Spread
 from gpu2npu.codemods.project_plan import plan_codemods
 from gpu2npu.engine import ProjectContext, may_have_trigger, scan_project, without_own
-from gpu2npu.engine.context import asked_imports, may_have_plugin, may_use_device
+from gpu2npu.engine.context import may_have_plugin, may_use_device, project_imports
 from gpu2npu.formats.code_installs import may_install
 from gpu2npu.formats.dispatch import may_concern, migrate_file
 from gpu2npu.project.cache.project_facts import ProjectFacts, ProjectFactsCache
@@ -140,5 +140,5 @@ def _context(
         folders=search_folders(sources),
         uses_device=may_use_device(sources, root),
         has_plugin=may_have_plugin(sources, version),
-        imported=asked_imports(rulebook, sources),
+        imported=project_imports(rulebook, sources),
     )

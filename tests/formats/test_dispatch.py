@@ -58,10 +58,32 @@ def test_a_device_for_programs_that_load_no_plugin_is_reported_once(rulebook: Ru
         (b"import torch\nx = torch.ones(2, device=read())\n", "2.5.1", True),
         (b"import torch\ntorch.cuda.synchronize()\n", "2.1.0", True),
         (b"import torch, torch_npu\n", "2.1.0", True),
+        (b"import torch\nx = torch.ones(2, device=f'cuda:{read()}')\n", "2.1.0", True),
+        (b"import torch\n# not on cuda\nx = torch.ones(2)\n", "2.1.0", False),
+        (b'"""Runs without cuda or torch_npu."""\nimport torch\n', "2.1.0", False),
+        (b"import torch\nprint('this needs no cuda')\n", "2.1.0", False),
     ],
 )
 def test_a_project_has_the_plugin(rulebook: Rulebook, source: bytes, version: str, has_plugin: bool) -> None:
     assert scan_project({"a.py": source}, rulebook, version).has_plugin is has_plugin
+
+
+@pytest.mark.parametrize(
+    ("source", "imports"),
+    [
+        (b"import MODULE\n", True),
+        (b"if x:\n    from MODULE.parts import a\n", True),
+        (b"from os import (path,\n    sep)\nfrom MODULE import (\n    a)\n", True),
+        (b'"""\nimport MODULE\n"""\n', False),
+        (b"# import MODULE\nimport os  # not MODULE\n", False),
+        (b"from .MODULE import a\n", False),
+        (b"from a import b as MODULE\n", False),
+    ],
+)
+def test_a_project_imports_what_rules_want_imported(rulebook: Rulebook, source: bytes, imports: bool) -> None:
+    module = next(module for rule in rulebook.rules for module in sorted(rule.where.project))
+    imported = scan_project({"a.py": source.replace(b"MODULE", module.encode())}, rulebook, "2.1.0").imported
+    assert imported == ({module} if imports else set())
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig"])

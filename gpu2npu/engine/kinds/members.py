@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections import deque
 from collections.abc import Iterator
 
@@ -14,6 +13,7 @@ from gpu2npu.kinds.member import MemberMatch
 from gpu2npu.python.meaning.instances import Instances, derives
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.tokens import name_bounds
+from gpu2npu.python.tree.nodes import code_words
 from gpu2npu.python.tree.scopes import Assigned, Defined, Scope
 from gpu2npu.python.tree.syntax import chain, is_super
 from gpu2npu.records import Edit, FindingKind, Found
@@ -74,9 +74,9 @@ class Members:
         """Return whether an object of which nothing is known may be of the class: the file imports the package, and
         names the class where a member of that name is one of dictionaries, lists and the like too."""
         package, _, cls = match.owner.rpartition(".")
-        if node.attr in _COMMON and re.search(rf"\b{cls}\b", self.file.text) is None:
+        if not imports_package(self.file, package.partition(".")[0]) or self.names.qualified(node, scope) is not None:
             return False
-        return imports_package(self.file, package.partition(".")[0]) and self.names.qualified(node, scope) is None
+        return node.attr not in _COMMON or any(cls in word for word in code_words(self.file.tree))
 
     def _definition(self, name: str, cls: Scope) -> None:
         for rule in self.rules[name]:

@@ -10,11 +10,11 @@ from typing import NamedTuple
 from unicodedata import normalize
 
 from gpu2npu.python.text.offsets import Lines, line_before
-from gpu2npu.python.text.source import SourceFile
+from gpu2npu.python.text.source import SourceError, SourceFile, read_source
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Scope
 from gpu2npu.python.tree.syntax import Import, dotted_name, import_module, imported_names, last_name, string_value
-from gpu2npu.python.tree.syntax_tree import parse, parse_statements
+from gpu2npu.python.tree.syntax_tree import TreeError, parse, parse_statements
 from gpu2npu.python.tree.walk import Use, Walk
 
 # Calls that import the module their string names.
@@ -81,6 +81,14 @@ def read_interface(source: SourceFile) -> Interface:
     """
     walk = Walk(parse(source.text), Lines.of(source.text), is_outline="global" not in source.text)
     return _interface(source.path, source.text, walk)
+
+
+def interface_in(source: bytes, path: str) -> Interface | None:
+    """The interface of a file of which the bytes are known; None where they are not text or not Python."""
+    try:
+        return read_interface(read_source(source, path))
+    except (SourceError, TreeError):
+        return None
 
 
 def listed_names(text: str) -> frozenset[str] | None:

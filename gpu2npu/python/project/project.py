@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpu2npu.python.meaning.library import Library
-from gpu2npu.python.project.interface import Interface, listed_names, read_interface
+from gpu2npu.python.project.interface import Interface, interface_in, listed_names
 from gpu2npu.python.text.source import SourceError, read_source
 from gpu2npu.python.tree.file import PythonFile, read_file
 from gpu2npu.python.tree.syntax_tree import TreeError
@@ -249,8 +249,8 @@ class Project:
 
     def _read_interface(self, path: str) -> Interface | None:
         try:
-            return read_interface(read_source(self.read(path), path))
-        except (OSError, SourceError, TreeError):
+            return interface_in(self.read(path), path)
+        except OSError:
             return None
 
     def spells_library(self, source: bytes) -> bool:

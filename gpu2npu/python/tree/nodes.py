@@ -44,6 +44,32 @@ def by_kind(tree: ast.AST) -> Mapping[type[ast.AST], Sequence[ast.AST]]:
     return kinds
 
 
+def code_words(tree: ast.AST) -> Iterator[str]:
+    """The names, attributes, keywords, imported names and strings that code is written with: nothing of comments, nor
+    of strings that are statements by themselves, such as docstrings."""
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
+        if isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+        parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+        for name in (getattr(part, _WORD[part.__class__]) for part in parts if part.__class__ in _WORD):
+            if isinstance(name, str):
+                yield name
+        pending += child_nodes(node)
+
+
+_WORD: dict[type[ast.AST], str] = {
+    ast.Name: "id",
+    ast.Attribute: "attr",
+    ast.keyword: "arg",
+    ast.alias: "name",
+    ast.Constant: "value",
+}
+
+
 def _of_call(node: ast.Call) -> list[ast.AST | None]:
     return [node.func, *arguments(node)]
 

@@ -57,6 +57,17 @@ def test_members_of_other_objects_stay(migrate_with, text: str, reported: int) -
     assert [found.kind for found in result.findings] == [FindingKind.REVIEW] * reported
 
 
+@pytest.mark.parametrize(
+    ("line", "reported"),
+    [("# a Trainer", 0), ('"""Trainer"""', 0), ("from lib import Trainer", 1), ("lib.Trainer", 1), ("a: 'Trainer'", 1)],
+)
+def test_a_member_that_dictionaries_have_too_is_reported_where_the_code_names_the_class(
+    migrate_with, line: str, reported: int
+) -> None:
+    rule = {"id": "update", "match": {"member": "lib.Trainer.update"}, "then": {"rename": "refresh"}}
+    assert len(migrate_with([rule], f"import lib\n{line}\nread().update(x)\n").findings) == reported
+
+
 def test_classes_are_followed_through_files(migrate_with, tmp_path: Path) -> None:
     migrate_with([RULE], "")
     files = {

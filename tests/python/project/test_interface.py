@@ -51,7 +51,7 @@ def test_modules_without_the_text_of_a_name_are_not_parsed_for_it(monkeypatch: p
         parsed.append(source.path)
         return read_interface(source)
 
-    monkeypatch.setattr("gpu2npu.python.project.project.read_interface", recorded)
+    monkeypatch.setattr("gpu2npu.python.project.interface.read_interface", recorded)
     names = names_of("from pkg import *\ncuda.synchronize()\n", "main.py", project_of(files))
     assert names.name("cuda", names.file.module) == "torch.cuda"
     assert parsed == ["pkg/__init__.py", "pkg/stars.py", "pkg/named.py"]
@@ -225,7 +225,7 @@ def test_modules_that_list_other_names_are_not_parsed_for_one(monkeypatch: pytes
         parsed.append(source.path)
         return read_interface(source)
 
-    monkeypatch.setattr("gpu2npu.python.project.project.read_interface", recorded)
+    monkeypatch.setattr("gpu2npu.python.project.interface.read_interface", recorded)
     project = project_of(files)
     names = names_of("from pkg import *\nth.cat(x)\n", "main.py", project)
     assert names.name("th", names.file.module) == "torch"

@@ -1,0 +1,58 @@
+"""The files of a project that name a card in their code, or load torch_npu: judged by their trees, file by file."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpu2npu.python.project.interface import interface_in
+from gpu2npu.python.text.source import SourceError, read_source
+from gpu2npu.python.tree.nodes import code_words, walk
+from gpu2npu.python.tree.syntax import last_name, string_value
+from gpu2npu.python.tree.syntax_tree import TreeError, parse
+
+_PLUGIN = "torch_npu"
+# No file without one of these needs to be parsed.
+_SPELLED = re.compile(rb"torch_npu|cuda|nccl")
+_CARDS = ("cuda", "nccl")
+_DEVICE = re.compile(r"cuda\b")
+
+
+def gets_plugin(source: bytes) -> bool:
+    """Return whether a file imports torch_npu, or is likely to once it is migrated: its code has a name of CUDA's."""
+    if _SPELLED.search(source) is None:
+        return False
+    words = (word for word in _words(source) if not any(map(str.isspace, word)))  # no prose
+    return any(word.partition(".")[0] == _PLUGIN or any(card in word for card in _CARDS) for word in words)
+
+
+def names_device(source: bytes) -> bool:
+    """Return whether the code of a file has a string such as "cuda:0", or calls `cuda()`."""
+    tree = _tree(source) if b"cuda" in source else None
+    return tree is not None and any(map(_is_device, walk(tree)))
+
+
+def imports_torch(source: bytes) -> bool:
+    """Return whether a file imports torch, or something of it."""
+    interface = interface_in(source, "") if b"torch" in source else None
+    return interface is not None and any(module.partition(".")[0] == "torch" for module in interface.imports)
+
+
+def _is_device(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return last_name(node.func) == "cuda"
+    text = node.values[0] if isinstance(node, ast.JoinedStr) and node.values else node
+    return _DEVICE.match(string_value(text) or "") is not None
+
+
+def _words(source: bytes) -> Iterator[str]:
+    tree = _tree(source)
+    return code_words(tree) if tree is not None else iter(())
+
+
+def _tree(source: bytes) -> ast.Module | None:
+    try:
+        return parse(read_source(source, "").text)
+    except (SourceError, TreeError):
+        return None
