@@ -120,10 +120,17 @@ def _apis(call: ast.Call, scope: Scope, code: Code) -> Iterator[str]:
             dtype_of(owner, scope, code) or (method in _OF_ANY_DTYPE and code.types.is_tensor(owner, scope))
         ):
             yield f"torch.Tensor.{method}"
-        elif f"{_MODULE}.{method}" in limited_names():
+        elif _may_be_limited(f"{_MODULE}.{method}", call, scope, code):
             owners = code.types.owners(code.types.of(owner, scope), method)
             if owners and all(each.startswith("torch.nn.") for each in owners):
                 yield f"{_MODULE}.{method}"
+
+
+def _may_be_limited(api: str, call: ast.Call, scope: Scope, code: Code) -> bool:
+    """Return whether a limit is for what a call is given; asked before what it is called on, which takes longer."""
+    limits = limits_of(api)
+    given = _given(api, call, scope, code) if limits else Given()
+    return any(each.applies_to(given) for each in limits)
 
 
 @cache
@@ -153,8 +160,11 @@ def _given(api: str, call: ast.Call, scope: Scope, code: Code) -> Given:
     if api == _EINSUM and not _contracts(operands.pop(0) if operands else None):
         return Given()
     dtypes = [*stated, *(dtype_of(each, scope, code) for each in operands)]
-    is_other = len(operands) > 0 and all(
-        code.types.of(each, scope) == {OTHER} or is_of_numpy(each, scope, code) for each in operands
+    depends_on_device = any(each.devices for each in limits_of(api))
+    is_other = (
+        depends_on_device
+        and len(operands) > 0
+        and all(code.types.of(each, scope) == {OTHER} or is_of_numpy(each, scope, code) for each in operands)
     )
     texts = {name: _written(name, value, scope, code) for name, value in named.items()}
     known = {name: text for name, text in texts.items() if text is not None}
