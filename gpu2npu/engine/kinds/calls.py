@@ -138,12 +138,11 @@ class Calls:
 
     def arguments(self, node: ast.Call, scope: Scope) -> list[Argument]:
         """Apply the rules for the arguments of the call; gives those of which nothing stays."""
-        given = arguments(node)
-        named = (argument_keyword(argument) or place for place, argument in enumerate(given))
-        if self.table.argument_names.isdisjoint(named):
-            return []
         reached = self._constructed(node, scope, [keyword.arg for keyword in node.keywords])
         rules = self._argument_rules(node, reached, scope)
+        if not rules:  # as for most calls
+            return []
+        given = arguments(node)
         removed: dict[int, Rule] = {}
         settled: list[Argument] = []
         for rule in rules:
@@ -169,8 +168,10 @@ class Calls:
     def unpacked(self, node: ast.Call, scope: Scope) -> None:
         """Report the arguments that rules are for and that come out of a dictionary: `Trainer(**{"gpus": 2})`."""
         given = self.dictionaries.of(node, scope)
+        if not given:
+            return
         reached = self._constructed(node, scope, [name for name, _, _ in given])
-        callees = (*self._callees(node, scope), *_leaves(reached), "*") if given else ()
+        callees = (*self._callees(node, scope), *_leaves(reached), "*")
         for name, key, value in given:
             of_callee = (rule for callee in callees for rule in self.table.arguments.get(callee, ()))
             for rule in (*of_callee, *self.table.keywords.get(name, ())):
