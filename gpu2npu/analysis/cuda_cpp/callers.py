@@ -65,7 +65,7 @@ class OperatorNames:
 
     def may_be_in(self, source: bytes) -> bool:
         """Tell whether a file has a word that a use of some operator cannot do without."""
-        return not self._words.isdisjoint(words(source))
+        return bool(self._words) and not self._words.isdisjoint(words(source))
 
 
 def callers(apis: Iterable[str], project: Project) -> dict[str, tuple[str, ...]]:

@@ -55,9 +55,9 @@ def extensions(project: Project) -> list[Extension]:
 
 
 def _from_call(call: ast.Call, scope: Scope, names: Names) -> Extension | None:
-    builders = _builders(call.func, scope, names)
-    name = extension_name(call) if builders else None
-    if name is None:
+    name = extension_name(call)
+    builders = _builders(call.func, scope, names) if name is not None else set()  # few calls have such a name
+    if name is None or not builders:
         return None
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     listed = given.get("sources", call.args[1] if len(call.args) > 1 else None)
