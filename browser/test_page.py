@@ -3,17 +3,14 @@
 Run by `make test-browser`. BROWSER_PATH, or the PATH, has a Chromium.
 """
 
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 # A path, a call and a message that would be something else if they were not escaped.
 HOSTILE = "import torch\ntorch.cuda.check_error('</script><script>document.title=\"broken\"</script>')\n"
 PHONE = {"width": 375, "height": 700}
@@ -37,38 +34,6 @@ def pages(tmp_path_factory):
     (folder / "repositories.txt").write_text(f"{project}\n{FIXTURES / 'mnist_cnn'}\n{folder / 'nowhere'}\n")
     check("--repos", folder / "repositories.txt", "-v", "2.1.0", "--format", "html", "-o", folder / "rollup.html")
     return folder
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = os.environ.get("BROWSER_PATH") or next(filter(None, map(shutil.which, NAMES)), None)
-    assert path, f"no browser: install one of {', '.join(NAMES)}, or name it in BROWSER_PATH"
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-@pytest.fixture
-def visit(browser):
-    """Opens a page; at the end nothing may have been logged as an error, and nothing fetched but the page."""
-    problems, contexts = [], []
-
-    def open_page(file, **options):
-        context = browser.new_context(**options)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("request", lambda request: problems.append(request.url) if request.url != page_url else None)
-        page_url = file.as_uri()
-        page.goto(page_url)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert problems == []
 
 
 def shown(page, table):

@@ -10,13 +10,14 @@ from gpu2npu.verify.baseline import Against
 from gpu2npu.verify.comparing.causes import explain
 from gpu2npu.verify.comparing.changes import read_changes, touching
 from gpu2npu.verify.comparing.compare import Comparison, Difference, Measured
-from gpu2npu.verify.recording.records import Event
+from gpu2npu.verify.recording.records import Event, Recording
 
 VERSION = 1
 _DIFFERENCES = 200  # the first of them are listed
 _CONTEXT_LINES = 3  # lines of code shown before and after one
 
 Document = dict[str, Any]
+Sources = dict[str, dict[str, str]]
 
 
 def document(comparison: Comparison, original: Path | None, migrated: Path, held: Against | None = None) -> Document:
@@ -26,6 +27,10 @@ def document(comparison: Comparison, original: Path | None, migrated: Path, held
     """
     first, explanation = comparison.first, explain(comparison)
     losses = comparison.original.losses, comparison.migrated.losses
+    sources = {
+        "original": _sources(original, comparison.original),
+        "migrated": _sources(migrated, comparison.migrated),
+    }
     return {
         "version": VERSION,
         "verdict": "same" if first is None else "diverged",
@@ -55,12 +60,13 @@ def document(comparison: Comparison, original: Path | None, migrated: Path, held
                 for row in touching(read_changes(migrated), first.event.stack)
             ],
             "code": {
-                "original": _code(original, first.original),
-                "migrated": _code(migrated, first.migrated),
+                "original": _code(sources["original"], first.original),
+                "migrated": _code(sources["migrated"], first.migrated),
             },
         },
         "differences": [_difference(each) for each in comparison.differences[:_DIFFERENCES]],
         "places": _places(comparison),
+        "sources": sources,
         "baseline": None if held is None else _baseline(held),
     }
 
@@ -107,19 +113,34 @@ def _stack(event: Event | None) -> list[str] | None:
     return None if event is None else [f"{path}:{line}" for path, line in event.stack]
 
 
-def _code(project: Path | None, event: Event | None) -> list[Document]:
+def _sources(project: Path | None, recording: Recording) -> Sources:
+    """The lines around the innermost places of user code of all that is recorded, by file and number of the line."""
+    places = {event.stack[0] for event in recording.events if event.stack} if project is not None else set()
+    found: Sources = {}
+    for path in sorted({path for path, _ in places}):
+        try:
+            lines = (project or Path()).joinpath(path).read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            continue
+        numbers = {near for at, number in places if at == path for near in _near(number)}
+        found[path] = {str(number): lines[number - 1] for number in sorted(numbers) if 0 < number <= len(lines)}
+    return found
+
+
+def _near(number: int) -> range:
+    return range(number - _CONTEXT_LINES, number + _CONTEXT_LINES + 1)
+
+
+def _code(sources: Sources, event: Event | None) -> list[Document]:
     """The lines around the innermost one of user code."""
-    if project is None or event is None or not event.stack:
+    if event is None or not event.stack:
         return []
     path, number = event.stack[0]
-    try:
-        lines = (project / path).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
-    first = max(number - _CONTEXT_LINES, 1)
+    lines = sources.get(path, {})
     return [
-        {"path": path, "line": line, "text": text, "here": line == number}
-        for line, text in enumerate(lines[first - 1 : number + _CONTEXT_LINES], first)
+        {"path": path, "line": line, "text": lines[str(line)], "here": line == number}
+        for line in _near(number)
+        if str(line) in lines
     ]
 
 
