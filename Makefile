@@ -7,6 +7,7 @@ CLIENTS := .venv-clients
 BROWSER := .venv-browser
 SITE := .venv-site
 VERIFY := .venv-verify
+MSPROBE := .venv-msprobe
 RELEASE := .venv-release
 
 .PHONY: demo test test-fast test-settings test-cards test-hard test-labels test-affinity test-clients test-browser lint bench bench-emulator coverage-emulator mutants stress test-verify docs site release clean
@@ -54,8 +55,14 @@ $(VERIFY)/.installed: pyproject.toml constraints.txt tests/verify/requirements.t
 		--requirement tests/verify/requirements.txt
 	touch $@
 
-test-verify: $(VERIFY)/.installed
-	GPU2NPU_TEST_VERIFY=all $(VERIFY)/bin/python -m pytest -n auto --dist loadgroup tests/verify
+# mindstudio-probe, which reads the dumps of `gpu2npu verify --msprobe`; it says only in its extras that it needs torch.
+$(MSPROBE)/.installed: tests/verify/msprobe.txt
+	test -x $(MSPROBE)/bin/python || $(PYTHON) -m venv $(MSPROBE)
+	$(MSPROBE)/bin/python -m pip install --quiet --requirement tests/verify/msprobe.txt
+	touch $@
+
+test-verify: $(VERIFY)/.installed $(MSPROBE)/.installed
+	GPU2NPU_TEST_VERIFY=all GPU2NPU_TEST_MSPROBE=$(CURDIR)/$(MSPROBE)/bin/msprobe $(VERIFY)/bin/python -m pytest -n auto --dist loadgroup tests/verify
 
 # What every kind of affinity rewrite computes, before and after, for 300 random cases each.
 test-affinity: $(INSTALLED)
@@ -78,7 +85,7 @@ $(CLIENTS)/.installed: pyproject.toml constraints.txt clients/requirements.txt
 test-clients: $(CLIENTS)/.installed
 	$(CLIENTS)/bin/gpu2npu run --npus 2 -m pytest clients
 
-# The pages of `check --format html` in a headless Chromium, which comes from the system (apt-get install chromium).
+# The pages of `check --format html` and `verify --html` in a headless Chromium, which comes from the system (apt-get install chromium).
 $(BROWSER)/.installed: pyproject.toml browser/requirements.txt
 	test -x $(BROWSER)/bin/python || $(PYTHON) -m venv $(BROWSER)
 	$(BROWSER)/bin/python -m pip install --quiet --editable . --requirement browser/requirements.txt
