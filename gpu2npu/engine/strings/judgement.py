@@ -12,7 +12,7 @@ from gpu2npu.engine.strings.places import NO, UNSURE, YES, Place, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, SPOKEN
 from gpu2npu.engine.strings.signatures import by_signature
 from gpu2npu.engine.strings.text_methods import LOOKUPS, PARTS, TESTS, TRIMS
-from gpu2npu.engine.strings.words import TRANSPARENT, holds, is_word, mentions
+from gpu2npu.engine.strings.words import PARAMETER_SETS, TRANSPARENT, holds, is_word, mentions
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     argument_keyword,
@@ -318,6 +318,12 @@ def _argument(call: ast.Call, argument: ast.AST, place: Place, role: Role) -> st
     qualified = place.names.qualified(call.func, place.scope) or ""
     if qualified in role.callables:
         return YES
+    if qualified in PARAMETER_SETS:
+        return None if keyword is None else NO
+    if callee in ("fixture", "parametrize") and keyword == "ids":
+        return NO
+    if callee == "fixture" and keyword == "params":  # @pytest.fixture(params=["cuda"])
+        return YES if is_word(getattr(place.parent(call), "name", None), role) else UNSURE
     if isinstance(call.func, ast.Attribute) and not qualified.startswith("torch."):
         verdict = _of_method(call, call.func, argument, place, role)
         if verdict is not None:

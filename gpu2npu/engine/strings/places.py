@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, arguments, dotted_name, elements, returned_values, string_value
+from gpu2npu.python.tree.syntax import (
+    FUNCTIONS,
+    arguments,
+    dotted_name,
+    elements,
+    last_name,
+    returned_values,
+    string_value,
+)
 
 YES = "yes"
 NO = "no"
@@ -29,7 +37,7 @@ class Siblings:
     def inside(self, node: ast.AST) -> frozenset[str]:
         """The strings that a list, tuple or set has as elements, a dict as keys, a function as returned values."""
         if node not in self._inside:
-            nodes: Iterable[ast.AST | None] = elements(node)
+            nodes: Iterable[ast.AST | None] = _elements(node)
             if isinstance(node, ast.Dict):
                 nodes = node.keys
             elif isinstance(node, FUNCTIONS):
@@ -58,6 +66,12 @@ class Siblings:
         if node not in self._positions:
             self._positions[node] = {each: index for row in _rows(node) for index, each in enumerate(row)}
         return self._positions[node][child]
+
+
+def _elements(node: ast.AST) -> Iterator[ast.AST]:
+    """The elements of a display, with the arguments of `pytest.param("cuda", id="gpu")` in it."""
+    for each in elements(node):
+        yield from each.args if isinstance(each, ast.Call) and last_name(each.func) == "param" else (each,)
 
 
 def _comparisons(file: PythonFile) -> dict[tuple[Scope, str], frozenset[str]]:

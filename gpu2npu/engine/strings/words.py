@@ -13,6 +13,8 @@ from gpu2npu.rulebook.rule import Role
 
 # Calls that hand a string on: what their result means, the string means.
 TRANSPARENT = SAME_TEXT | {"str", "cast", "field", "Field", "Option", "attrib"}
+# Calls that stand for their positional arguments in a list of a test's parameters, beside `id` and `marks`.
+PARAMETER_SETS = frozenset({"pytest.param", "parameterized.param"})
 # Words that may follow the one that says what a name holds: `device_type`, `device_to_use`.
 _TAILS = frozenset(
     {"type", "types", "name", "names", "str", "string", "id", "ids", "idx", "list", "map", "arg", "args", "option",

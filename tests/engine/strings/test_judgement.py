@@ -51,6 +51,9 @@ DEVICES = [
     "move_to_device(batch, 'cuda')",
     "def place(x, where, device): ...\nplace(1, 2, 'cuda')",
     "class Net:\n    def __init__(self, n, device): ...\nNet(1, 'cuda')",
+    "import pytest\n@pytest.mark.parametrize('device', [pytest.param('cuda', marks=slow)])\ndef test(device): ...",
+    "import pytest\nPLACES = [pytest.param('cpu'), pytest.param('cuda:0')]",
+    "@pytest.fixture(params=['cuda'])\ndef device(request): ...",
     "@pytest.mark.parametrize('device', ['cuda'])\ndef test(device): ...",
     "for device in ['cpu', 'cuda']: ...",
     "Kind = Literal['cpu', 'cuda']",
@@ -96,6 +99,8 @@ def test_devices(migrate, text: str) -> None:
 
 
 KEPT = [
+    "import pytest\n@pytest.fixture(params=[1, 2], ids=['cuda', 'other'])\ndef device(request): ...",
+    "import pytest\nLARGE = pytest.param(9, id='cuda')",
     "sources = Path(__file__).parent / 'cuda' / 'kernel.cu'",
     "device_dir = root / 'cuda'",
     "'''Runs on cuda.'''",
@@ -165,6 +170,7 @@ def test_what_is_doubtful_stays_and_is_reported(rulebook, text: str) -> None:
 
 
 BACKENDS = [
+    "import pytest\n@pytest.mark.parametrize('kind', ['gloo', pytest.param('nccl', marks=slow)])\ndef test(kind): ...",
     "dist.init_process_group(backend='nccl')",
     "import torch.distributed as dist\ndist.init_process_group('nccl', 'env://')",
     "import torch.distributed as dist\ndist.new_group(ranks, backend='nccl')",
