@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
 
+from gpu2npu.engine.captures import is_capture
 from gpu2npu.engine.foreign_devices import foreign_rule
 from gpu2npu.engine.kinds.packages import is_compiled
 from gpu2npu.engine.table import RuleTable
@@ -143,7 +144,16 @@ class _CudaCode:
             return False
         if isinstance(body, ast.expr):
             return self._is_kernel(body)
-        return self._is_own(body) or (_is_of_tensor(node.test, self.names) and self._calls_kernel(body))
+        if self._is_own(body):
+            return True
+        return _is_of_tensor(node.test, self.names) and (self._calls_kernel(body) or self._captures(node, body))
+
+    def _captures(self, node: ast.If | ast.IfExp, body: Sequence[ast.stmt]) -> bool:
+        """Return whether a graph is captured where the release cannot, beside a branch that does the same without."""
+        if not isinstance(node, ast.If):
+            return False
+        other = node.orelse if body is node.body else node.body
+        return is_capture(body, other or self.names.file.block(node), self.names, self.table)
 
     def _needs_cuda(self, test: ast.expr) -> bool:
         """Return whether a condition holds with CUDA alone, or where the user asks for it: not `not is_available()`,

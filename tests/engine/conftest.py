@@ -45,12 +45,12 @@ def migrate_with(tmp_path: Path) -> Callable[..., MigratedFile]:
 
 
 @pytest.fixture
-def project(rulebook: Rulebook) -> Callable[[Mapping[str, str]], dict[str, MigratedFile]]:
+def project(rulebook: Rulebook) -> Callable[..., dict[str, MigratedFile]]:
     """A project as path -> text; what becomes of each file."""
 
-    def run(files: Mapping[str, str]) -> dict[str, MigratedFile]:
+    def run(files: Mapping[str, str], version: str = "2.1.0") -> dict[str, MigratedFile]:
         data = {path: text.encode() for path, text in files.items()}
-        context = scan_project(data, rulebook, "2.1.0", read=data.__getitem__)
+        context = scan_project(data, rulebook, version, read=data.__getitem__)
         return {path: migrate_source(content, path, rulebook, context) for path, content in data.items()}
 
     return run

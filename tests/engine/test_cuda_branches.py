@@ -135,3 +135,33 @@ def test_an_object_of_a_module_in_python_is_no_compiled_one(project):
     code = "import torch\nfrom .tools import kit\ndef f(x):\n    if x.is_cuda:\n        return kit.forward(x)\n"
     migrated = project({"pkg/__init__.py": "", "pkg/tools.py": "kit = make()\n", "pkg/a.py": code})["pkg/a.py"]
     assert b"if x.is_npu:" in migrated.content
+
+
+GRAPHED = {
+    "a method": "class B:\n    def fast(self, x):\n        return graphed(f, x)\n    def forward(self, x, q):\n"
+    "        if q == 1 and x.device.type == 'cuda':\n            y, z = self.fast(x)\n"
+    "        else:\n            y, z = slow(x)\n        return y, z\n",
+    "what is returned": "def forward(x):\n    if x.is_cuda:\n        return graphed(f, x)\n    return f(x)\n",
+}
+GRAPHS = (
+    "import torch\ndef graphed(f, x):\n    g = torch.cuda.CUDAGraph()\n    with torch.cuda.graph(g):\n        f(x)\n"
+)
+
+
+@pytest.mark.parametrize("code", GRAPHED.values(), ids=GRAPHED)
+def test_a_graph_that_the_release_cannot_capture_is_left_to_the_branch_beside(project, code):
+    files = {"pkg/__init__.py": "", "pkg/graphs.py": GRAPHS, "pkg/a.py": f"from pkg.graphs import graphed\n{code}"}
+    migrated = project(files, "2.1.0.post0")["pkg/a.py"]
+    assert migrated.content is None
+    assert [finding for finding in migrated.findings if "left as it is" in finding.message]
+    assert project(files, "2.7.1")["pkg/a.py"].content is not None
+
+
+def test_what_captures_no_graph_or_stands_alone_is_migrated(project):
+    other = "    else:\n        z = x\n"
+    alone = f"from pkg.graphs import graphed\ndef f(x):\n    if x.is_cuda:\n        y = graphed(f, x)\n{other}"
+    plain = "from pkg.graphs import eager\ndef f(x):\n    if x.is_cuda:\n        return eager(x)\n    return x\n"
+    graphs = f"{GRAPHS}def eager(x):\n    return torch.cuda.stream(x)\n"
+    files = {"pkg/__init__.py": "", "pkg/graphs.py": graphs, "pkg/a.py": alone, "pkg/b.py": plain}
+    migrated = project(files, "2.1.0.post0")
+    assert b"is_npu" in migrated["pkg/a.py"].content and b"is_npu" in migrated["pkg/b.py"].content
