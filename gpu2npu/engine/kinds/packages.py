@@ -35,6 +35,7 @@ _OPTIONAL = "The import is optional here: the program has another way."
 _INSTALLED = re.compile(
     r"available|installed|(^|_)(has|have|with)_\w", re.IGNORECASE
 )  # in what is asked before an import
+_SHORT = 3  # characters of a package's name that other names have by chance
 
 
 def without_own(rulebook: Rulebook, files: Iterable[str], root: str) -> Rulebook:
@@ -87,7 +88,7 @@ class Packages:
             self.report(rule, node, node, named[0])
             if rule.then.add is not None:
                 self.add(rule, rule.then.add, node)
-            if not rule.then.remove or self.is_optional(node):
+            if not rule.then.remove or self.is_optional(node, named[0]):
                 continue
             if len(named) == len(matched):
                 self.matches.edits.append(removal(self.file, node, rule.id, rule.why))
@@ -183,7 +184,7 @@ class Packages:
         if report is None or rule.then.keep:
             return
         kind, message, severity, advice = report.kind, report.message, report.severity, ""
-        if kind is not FindingKind.REVIEW and self.is_optional(inside):
+        if kind is not FindingKind.REVIEW and self.is_optional(inside, module):
             kind, message, severity, advice = FindingKind.REVIEW, f"{message} {_OPTIONAL}", Severity.NOTE, _OPTIONAL
         several = isinstance(rule.match, ImportMatch) and rule.match.is_ending
         said = (rule.id, kind, module if several else "")
@@ -192,17 +193,18 @@ class Packages:
             place = self.file.bounds(node)
             self.matches.found.append(Found(place, rule.id, kind, module, message, severity, advice))
 
-    def is_optional(self, node: ast.AST) -> bool:
+    def is_optional(self, node: ast.AST, module: str) -> bool:
         """Return whether the program goes on without an import: it catches the error, or asks first."""
+        package = _plain(module.partition(".")[0])
         below = node
         for above in self.file.above(node):
             if isinstance(above, _TRIES) and below in above.body and any(map(_catches, above.handlers)):
                 return True
-            if isinstance(above, ast.If) and below in above.body and _asks_for_package(above.test):
+            if isinstance(above, ast.If) and below in above.body and _asks_for_package(above.test, package):
                 return True
             if isinstance(below, ast.stmt):
                 block = self.file.block(below)
-                if any(map(_ends_without_package, block[: block.index(below)])):
+                if any(_ends_without_package(each, package) for each in block[: block.index(below)]):
                     return True
             below = above
         return False
@@ -214,24 +216,34 @@ _TRIES: tuple[type[Any], ...] = (
 )
 
 
-def _asks_for_package(test: ast.expr) -> bool:
-    """Return whether a condition is about what is installed: `is_apex_available()`, `has_horovod and name == "hvd"`."""
+def _asks_for_package(test: ast.expr, package: str) -> bool:
+    """Return whether a condition is about what is installed, or names the package as a choice: `is_apex_available()`,
+    `has_horovod and name == "hvd"`, `args.backend == "unsloth"`, `use_xformers`."""
     if isinstance(test, ast.BoolOp):
-        return isinstance(test.op, ast.And) and any(map(_asks_for_package, test.values))
-    return _INSTALLED.search(last_name(test) or "") is not None
+        return isinstance(test.op, ast.And) and any(_asks_for_package(each, package) for each in test.values)
+    if isinstance(test, ast.Compare):
+        sides = [test.left, *test.comparators]
+        return isinstance(test.ops[0], ast.Eq) and any(_plain(string_value(side) or "") == package for side in sides)
+    name = last_name(test) or ""
+    return _INSTALLED.search(name) is not None or (len(package) > _SHORT and package in _plain(name))
 
 
-def _ends_without_package(statement: ast.stmt) -> bool:
+def _plain(name: str) -> str:
+    """A name as it is compared: "flash_attn", "flash-attn" and "FlashAttn" are one."""
+    return re.sub(r"[-_.]", "", name).lower()
+
+
+def _ends_without_package(statement: ast.stmt, package: str) -> bool:
     """Return whether code ends where a package is not installed: `if not is_apex_available(): raise ...`, `assert
     is_apex_available()`."""
     if isinstance(statement, ast.Assert):
-        return _asks_for_package(statement.test)
+        return _asks_for_package(statement.test, package)
     if not isinstance(statement, ast.If) or not isinstance(statement.body[-1], (ast.Raise, ast.Return)):
         return False
     test = statement.test
     asked = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) else [test]
     return any(
-        isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.Not) and _asks_for_package(each.operand)
+        isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.Not) and _asks_for_package(each.operand, package)
         for each in asked
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from gpu2npu.python.flow.reachability import is_called_later
@@ -29,8 +30,25 @@ _FILES = (
 def parts_of(paths: Iterable[str]) -> Callable[[str], Part]:
     """The part of each file of a project. One that has no other Python code than tests, examples and the like is a
     collection of programs: none of them is apart."""
-    is_collection = not any(path.endswith(".py") and _part(path) is Part.PROGRAM for path in paths)
-    return lambda path: Part.PROGRAM if is_collection and _part(path) is not Part.CI else _part(path)
+    listed = tuple(paths)
+    scripts = _script_folders(listed)
+
+    def part(path: str) -> Part:
+        named = _part(path)
+        return Part.EXAMPLES if named is Part.PROGRAM and path.partition("/")[0] in scripts else named
+
+    is_collection = not any(path.endswith(".py") and part(path) is Part.PROGRAM for path in listed)
+    return lambda path: Part.PROGRAM if is_collection and _part(path) is not Part.CI else part(path)
+
+
+def _script_folders(paths: Iterable[str]) -> frozenset[str]:
+    """The folders at the top, beside a larger package, whose names have a hyphen, so that nothing can import them:
+    scripts that use the package, as `sota-implementations` beside `torchrl`."""
+    python = [path.removeprefix("src/") for path in paths if path.endswith(".py")]
+    counted = Counter(path.partition("/")[0] for path in python if "/" in path)
+    packages = {path.removesuffix("/__init__.py") for path in python if path.endswith("/__init__.py")}
+    largest = max((counted[package] for package in packages if "/" not in package), default=0)
+    return frozenset(folder for folder, count in counted.items() if "-" in folder and count < largest)
 
 
 def _part(path: str) -> Part:

@@ -42,6 +42,9 @@ def test_every_form_of_import_is_one_finding(migrate_with, text: str) -> None:
         "if env.has_fastlib and kind == 'fast':\n    from fastlib import f\n",
         "if lib.WITH_FAST:\n    from fastlib import f\n",
         "if HAS_FASTLIB:\n    from fastlib import f\n",
+        "if args.backend == 'fastlib':\n    from fastlib import f\n",
+        "if 'fast-lib' == args.backend and x:\n    from fastlib import f\n",
+        "if config.use_fast_lib:\n    from fastlib import f\n",
         "if not is_fastlib_available():\n    raise ImportError\nimport fastlib\n",
         "def f():\n    assert is_fastlib_available(), 'install it'\n    with g():\n        import fastlib\n",
         "def f():\n    if x or not is_fastlib_available():\n        return None\n    import fastlib\n",
@@ -67,7 +70,9 @@ def test_an_import_that_is_one_of_several_is_reported_where_it_should_go(migrate
     assert [(finding.rule, finding.kind) for finding in result.findings] == [("gone", FindingKind.REVIEW)]
 
 
-@pytest.mark.parametrize("test", ["not fastlib_available", "kind == 'fast'", "has_fastlib or kind"])
+@pytest.mark.parametrize(
+    "test", ["not fastlib_available", "kind == 'fast'", "kind != 'fastlib'", "use_fast", "has_fastlib or kind"]
+)
 def test_an_import_under_another_condition_is_not_optional(migrate_with, test: str) -> None:
     [finding] = migrate_with([FAST], f"if {test}:\n    import fastlib\n").findings
     assert finding.kind is FindingKind.UNSUPPORTED

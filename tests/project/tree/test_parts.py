@@ -32,6 +32,19 @@ def test_the_part_of_a_file(path: str, part: Part) -> None:
     assert parts_of([*PACKAGE, path])(path) is part
 
 
+@pytest.mark.parametrize(
+    ("folder", "part"),
+    [("sota-implementations", Part.EXAMPLES), ("implementations", Part.PROGRAM), ("src/sota-code", Part.PROGRAM)],
+)
+def test_scripts_beside_a_package_that_nothing_can_import(folder: str, part: Part) -> None:
+    assert parts_of([*PACKAGE, f"{folder}/ppo.py"])(f"{folder}/ppo.py") is part
+
+
+def test_scripts_beside_a_smaller_package_are_the_program() -> None:
+    paths = ["utils/__init__.py", "my-training/train.py", "my-training/model.py"]
+    assert parts_of(paths)("my-training/train.py") is Part.PROGRAM
+
+
 def test_a_collection_of_examples_is_the_program() -> None:
     part = parts_of(["examples/a.py", "tests/test_a.py", ".github/workflows/ci.yml"])
     assert part("examples/a.py") is part("tests/test_a.py") is Part.PROGRAM
