@@ -102,7 +102,8 @@ Exit codes:
     "-v",
     "--version",
     metavar="VERSION",
-    help="The PyTorch version the project is written for, such as 2.1.0: 1.11.0, or 2.1 to 2.14.",
+    help="The PyTorch version the project is written for, such as 2.1.0: 1.11.0, or 2.1 to 2.14; without a "
+    "patch number its newest.",
 )
 @click.option(
     "--torch-npu",

@@ -77,8 +77,9 @@ def release_of(version: str) -> str:
 
 
 def pytorch_of(version: str) -> str:
-    """The version of PyTorch that a version of torch_npu is for: "2.1.0" for "2.1.0.post3" and "2.1.0rc1"."""
-    match = _VERSION.fullmatch(version)
+    """The version of PyTorch that a version of torch_npu is for: "2.1.0" for "2.1.0.post3" and "2.1.0rc1". A minor
+    release is its newest one: "2.7.1" for "2.7"."""
+    match = _VERSION.fullmatch(version) or _VERSION.fullmatch(known_version(version) or "")
     return f"{match[1]}.{match[2]}.{match[3]}" if match is not None else version
 
 
@@ -106,12 +107,12 @@ def known_version(version: str) -> str | None:
     """The version of torch_npu that a PyTorch version, or one of torch_npu, stands for; None where there is none.
 
     "2.1.0" is its newest post release, as a project would install it; "2.1.0.post3" is that one, and "2.1.0.post0" the
-    wheel 2.1.0 itself. A patch release that torch_npu skipped ("2.7.0") is the newest of its minor release. "1.11.0" is
-    itself, without a torch_npu on PyPI. What this gives stands for itself.
+    wheel 2.1.0 itself. A minor release ("2.7") is the newest there is of it, and so is a patch release that torch_npu
+    skipped ("2.7.0"). "1.11.0" is itself, without a torch_npu on PyPI. What this gives stands for itself.
     """
-    if re.fullmatch(r"1\.11\.\d+", version):
+    if re.fullmatch(r"1\.11(\.\d+)?", version):
         return VERSIONS[0]
-    match = _VERSION.fullmatch(version)
+    match = _VERSION.fullmatch(f"{version}.0" if re.fullmatch(r"\d+\.\d+", version) else version)
     if match is None:
         return None
     versions = versions_of(f"{match[1]}.{match[2]}.0")
@@ -123,10 +124,7 @@ def known_version(version: str) -> str | None:
 
 
 def known_torch_npu(version: str) -> str | None:
-    """The same for a version of torch_npu alone: "2.1.0" is the wheel 2.1.0 itself, not a post release of it, and "2.6"
-    the newest of that minor release."""
-    if re.fullmatch(r"\d+\.\d+", version):
-        return known_version(f"{version}.0")
+    """The same for a version of torch_npu alone: "2.1.0" is the wheel 2.1.0 itself, not a post release of it."""
     if known_version(version) == version or version not in (each.version for each in torch_npu_releases()):
         return known_version(version)
     return f"{version}.post0"
