@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from gpu2npu.engine.byte_pattern import BytePattern, any_in, any_may_be_in, unanchored
 from gpu2npu.engine.required_texts import required_texts
@@ -74,6 +74,9 @@ class RuleTable:
     `families` are environment variables by their beginning, `endings` imported modules by their end. `plugins` tells
     for a rule's id which module its edits need. `leaves` are the last parts of all rule names: cheap evidence that a
     name matters. `kinds` has the rules of each kind by the text that finds them, `words` these texts.
+    What a pattern matches has, in whatever letters, a text that `pattern_text` finds in small ones. `foreign_packages`
+    know no NPU, `argument_names` are the keywords and positions of the arguments that rules are for, `users_names` the
+    qualified names that users' rules are for.
     """
 
     leaves: frozenset[str]
@@ -96,24 +99,14 @@ class RuleTable:
     commands: dict[str, Rule]
     kinds: Mapping[str, dict[str, list[Rule]]]
     words: Mapping[str, frozenset[bytes]]
+    pattern_text: re.Pattern[str]
+    foreign_packages: frozenset[str]
+    argument_names: frozenset[str | int]
+    users_names: frozenset[str]
 
     def of(self, kind: str) -> dict[str, list[Rule]]:
         """The rules of a kind, by the text that finds them."""
         return self.kinds.get(kind, {})
-
-    @cached_property
-    def pattern_text(self) -> re.Pattern[str]:
-        """Finds a text in small letters: what a pattern matches has one, in whatever letters."""
-        found: set[str] = set()
-        for pattern, _ in self.patterns:
-            required = required_texts(pattern.text.encode())
-            found.update(text.decode() for text in max(required, key=_shortest, default=frozenset({b""})))
-        return re.compile(_any_of(found) if "" not in found else "")
-
-    @cached_property
-    def foreign_packages(self) -> frozenset[str]:
-        """The packages that know no NPU."""
-        return frozenset(module.partition(".")[0] for module, rule in self.packages.items() if rule.then.own_devices)
 
     def rule_for(self, qualified: str) -> tuple[Rule, str] | None:
         """The rule for a qualified name and the part of the name it matches: users' rules first, then the longest."""
@@ -127,21 +120,6 @@ class RuleTable:
                     best = (rule, prefix)
             prefix = prefix.rpartition(".")[0]
         return best
-
-    @cached_property
-    def argument_names(self) -> frozenset[str | int]:
-        """The keywords and positions of the arguments that rules are for."""
-        found = (rule.match for rules in (*self.arguments.values(), *self.keywords.values()) for rule in rules)
-        return frozenset(name for match in found if (name := match.argument_name) is not None)
-
-    @cached_property
-    def users_names(self) -> frozenset[str]:
-        """The qualified names that users' rules are for."""
-        users = [
-            rule for found in (self.names, self.calls, self.arguments) for rules in found.values() for rule in rules
-        ]
-        named = (rule.match.qualified for rule in users if not rule.builtin)
-        return frozenset(name for name in named if name is not None)
 
     def package_rule(self, module: str) -> Rule | None:
         """The import rule for a module, or for the nearest package above it."""
@@ -182,6 +160,7 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
     variables, families = _by_star(first("environment"), lambda text: text[:-1] if text.endswith("*") else None)
     strings = [(rule, rule.match.index) for rule in rules if rule.match.key == "string"]
     roles = {rule.id: rulebook.roles[role] for rule, _ in strings for role in rule.match.roles}
+    patterns = [(rule.expression(text), rule) for text, found in index.get("pattern", {}).items() for rule in found]
     return RuleTable(
         leaves=frozenset(map(leaf, index.get("name", ()))),
         trigger=_trigger(rules),
@@ -192,7 +171,7 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
         attributes=first("attribute"),
         strings=[_string_rule(rule, text, roles[rule.id]) for rule, text in strings if rule.id in roles],
         texts={text: rule for rule, text in reversed(strings) if rule.id not in roles},
-        patterns=[(rule.expression(text), rule) for text, found in index.get("pattern", {}).items() for rule in found],
+        patterns=patterns,
         calls=index.get("call", {}),
         arguments={text: found for text, found in arguments.items() if not text.startswith("*.")},
         keywords={text[2:]: found for text, found in arguments.items() if text.startswith("*.")},
@@ -203,7 +182,34 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
         commands=first("command"),
         kinds=index,
         words={kind: frozenset(text.encode() for text in found) for kind, found in index.items()},
+        pattern_text=_pattern_text(pattern.text for pattern, _ in patterns),
+        foreign_packages=frozenset(
+            module.partition(".")[0] for module, rule in packages.items() if rule.then.own_devices
+        ),
+        argument_names=frozenset(
+            name for found in arguments.values() for rule in found if (name := rule.match.argument_name) is not None
+        ),
+        users_names=_users_names(
+            rule
+            for kind in ("name", "call", "argument")
+            for text, found in index.get(kind, {}).items()
+            for rule in found
+            if not text.startswith("*.")
+        ),
     )
+
+
+def _pattern_text(patterns: Iterable[str]) -> re.Pattern[str]:
+    found: set[str] = set()
+    for pattern in patterns:
+        required = required_texts(pattern.encode())
+        found.update(text.decode() for text in max(required, key=_shortest, default=frozenset({b""})))
+    return re.compile(_any_of(found) if "" not in found else "")
+
+
+def _users_names(rules: Iterable[Rule]) -> frozenset[str]:
+    named = (rule.match.qualified for rule in rules if not rule.builtin)
+    return frozenset(name for name in named if name is not None)
 
 
 def _for_release(rule: Rule, version: str) -> Rule:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 from gpu2npu.records import FindingKind, Severity
 from gpu2npu.rulebook.expression import Expression
@@ -164,16 +163,16 @@ class Role:
 
 @dataclass(frozen=True, eq=False)
 class Rulebook:
-    """Rules in the order in which they are asked: the user's before the built-in ones."""
+    """Rules in the order in which they are asked: the user's before the built-in ones. `limited` has the limits of the
+    rules that are not for every file, each with the ids of those that have it."""
 
     rules: tuple[Rule, ...]
     roles: Mapping[str, Role]
+    limited: tuple[tuple[Where, frozenset[str]], ...] = field(init=False)
 
-    @cached_property
-    def limited(self) -> tuple[tuple[Where, frozenset[str]], ...]:
-        """The limits of rules that are not for every file, each with the ids of the rules that have it."""
+    def __post_init__(self) -> None:
         found: dict[Where, list[str]] = {}
         for rule in self.rules:
             if rule.where != Where():
                 found.setdefault(rule.where, []).append(rule.id)
-        return tuple((where, frozenset(ids)) for where, ids in found.items())
+        object.__setattr__(self, "limited", tuple((where, frozenset(ids)) for where, ids in found.items()))

@@ -77,7 +77,7 @@ class CodeImports:
         for each in replacements:
             if each.renamed is not None:
                 root, name = each.renamed
-                key = self._key(root, each.matched.scope)
+                key = self._key(root.id, each.matched.scope)
                 wanted.setdefault(key, []).append((root, name, each.rule))
         for key, found in wanted.items():
             self._move(key, found)
@@ -86,11 +86,11 @@ class CodeImports:
         for node, scope in self.file.uses if wanted else ():
             root = chain(node)[0] if isinstance(node, (ast.Name, ast.Attribute)) else None
             if isinstance(root, ast.Name) and root.id in wanted:
-                self.uses.setdefault(self._key(root, scope), set()).add(root)
+                self.uses.setdefault(self._key(root.id, scope), set()).add(root)
 
-    def _key(self, node: ast.Name, scope: Scope) -> Key:
-        found = scope.lookup(node.id)
-        return (found[0] if found is not None else self.file.module), node.id
+    def _key(self, name: str, scope: Scope) -> Key:
+        found = scope.lookup(name)
+        return (found[0] if found is not None else self.file.module), name
 
     def _move(self, key: Key, found: Sequence[tuple[ast.Name, str, Rule]]) -> None:
         scope, name = key
@@ -136,43 +136,48 @@ class CodeImports:
         for name in names:
             root = chain(name)[0]
             if isinstance(root, ast.Name):
-                key = self._key(root, self.file.scope_of(root))
+                key = self._key(root.id, self.file.scope_of(root))
                 self.dropped.setdefault(key, (rule, set()))[1].add(root)
 
-    def spelled(self, rule: Rule, matched: Matched, new: CodePattern) -> Spelled | None:
-        """The names of a replacement as this place spells them; None where one means something else here."""
+    def spelled(self, rule: Rule, scope: Scope, old: Sequence[ast.expr], new: CodePattern) -> Spelled | None:
+        """The names of new code as a scope spells them, where the names `old` are replaced; None where one means
+        something else there."""
         found: dict[str, str] = {}
         needs: list[str] = []
         kept: set[ast.AST] = set()
         for name in filter(None, map(qualified_name, new.names)):
-            text = self._spell(name, rule, matched, needs, kept)
+            text = self._spell(name, rule, scope, old, needs, kept)
             if text is None:
                 return None
             found[name] = text
-        self.drop((each for each in matched.names if chain(each)[0] not in kept), rule)
+        self.drop((each for each in old if chain(each)[0] not in kept), rule)
         return Spelled(found, tuple(dict.fromkeys(needs)))
 
-    def written(self, rule: Rule, matched: Matched, code: str) -> tuple[str, tuple[str, ...]] | None:
-        """Code that a rule adds beside matched code, as the file spells its names, with the imports that it needs."""
+    def written(
+        self, rule: Rule, scope: Scope, code: str, near: Sequence[ast.expr] = ()
+    ) -> tuple[str, tuple[str, ...]] | None:
+        """Code that a rule adds in a scope, `near` names that it may use, as the file spells its names, with the
+        imports that it needs."""
         new = parse_code(code)
-        names = self.spelled(rule, matched, new)
+        names = self.spelled(rule, scope, near, new)
         if names is None:
             return None
         return "".join(respelled(piece, names.spelled).text or "" for piece in new.pieces), names.needs
 
-    def _spell(self, name: str, rule: Rule, matched: Matched, needs: list[str], kept: set[ast.AST]) -> str | None:
-        scope = matched.scope
+    def _spell(
+        self, name: str, rule: Rule, scope: Scope, old: Sequence[ast.expr], needs: list[str], kept: set[ast.AST]
+    ) -> str | None:
         if "." not in name:
             return name if hasattr(builtins, name) and scope.lookup(name) is None else None
-        for each in matched.names:
+        for each in old:
             known = self.names.qualified(each, scope)
-            key = self._key(each, scope) if isinstance(each, ast.Name) else None
+            key = self._key(each.id, scope) if isinstance(each, ast.Name) else None
             if key in self.moved and self.moved[key][0] == name:
                 return self.moved[key][1]
             if known == name:
                 kept.add(chain(each)[0])
                 return self.file.code(each)
-        owner = self._owner(name, matched)
+        owner = self._owner(name, scope, old)
         if owner is not None:
             kept.add(chain(owner)[0])
             return self.file.code(owner) + name[len(self.names.qualified(owner, scope) or "") :]
@@ -192,7 +197,7 @@ class CodeImports:
                 if local is None or not isinstance(statement, ast.Import) or parent(name) != module:
                     continue
                 if self.names.name(local, scope) == module:
-                    self.spelling.add(self._key(ast.Name(local), scope))
+                    self.spelling.add(self._key(local, scope))
                     return f"{local}.{leaf(name)}"
         return None
 
@@ -203,15 +208,15 @@ class CodeImports:
         is_plain = isinstance(binding, Imported) and isinstance(binding.statement, ast.Import)
         return isinstance(binding, Imported) and is_plain and not binding.renamed and "." in binding.alias.name
 
-    def _owner(self, name: str, matched: Matched) -> ast.expr | None:
-        """The longest part of the matched names through which the new one is reached; not one of `import a.b`, which
+    def _owner(self, name: str, scope: Scope, old: Sequence[ast.expr]) -> ast.expr | None:
+        """The longest part of the `old` names through which the new one is reached; not one of `import a.b`, which
         loads that module alone."""
         best: ast.expr | None = None
-        for each in matched.names:
+        for each in old:
             for part in chain(each)[:-1]:
-                if self._is_submodule(chain(part)[0], matched.scope):
+                if self._is_submodule(chain(part)[0], scope):
                     continue
-                if name.startswith(f"{self.names.qualified(part, matched.scope) or '?'}."):
+                if name.startswith(f"{self.names.qualified(part, scope) or '?'}."):
                     best = part if best is None or len(chain(part)) > len(chain(best)) else best
         return best
 

@@ -140,7 +140,7 @@ class CodeRules:
     def _add(self, rule: Rule, matched: Matched, add: Addition) -> None:
         """Add a statement beside the one that has the match, once."""
         imports = CodeImports(self.names, frozenset(), may_edit=False, spelling=set())
-        written = imports.written(rule, matched, add.code)
+        written = imports.written(rule, matched.scope, add.code, matched.names)
         edit = (
             added(self.file, beside(self.file, matched, add.place), rule, add, *written)
             if written is not None
@@ -173,7 +173,7 @@ class CodeRules:
 
     def _replaced(self, imports: CodeImports, replacement: Replacement) -> Edit | None:
         rule, matched, new = replacement
-        names = imports.spelled(rule, matched, new)
+        names = imports.spelled(rule, matched.scope, matched.names, new)
         code = self._code(rule, matched, new, names.spelled) if names is not None else None
         if code is None or names is None:
             return None

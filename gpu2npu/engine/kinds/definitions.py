@@ -102,9 +102,8 @@ class Definitions:
         add = rule.then.add
         assert add is not None
         callee = part.func if isinstance(part, ast.Call) else part
-        matched = Matched(callee, scope, names=[callee])
         imports = CodeImports(self.names, frozenset(), may_edit=False, spelling=set())
-        return imports.written(rule, matched, add.code)
+        return imports.written(rule, scope, add.code, [callee])
 
     def _with_base(self, rule: Rule, node: Definition, part: ast.expr, scope: Scope) -> Edit | None:
         assert isinstance(node, ast.ClassDef)

@@ -27,7 +27,6 @@ from gpu2npu.python.tree.syntax import (
     string_value,
 )
 from gpu2npu.records import Edit, FindingKind, Found, Severity
-from gpu2npu.rulebook.code_matching import Matched
 from gpu2npu.rulebook.rule import Addition, Rule, Rulebook
 
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
@@ -106,7 +105,7 @@ class Packages:
             return
         self.extended.add(rule.id)
         imports = CodeImports(self.names, frozenset(), may_edit=False, spelling=set())
-        written = imports.written(rule, Matched(ast.Name("_"), self.file.scope_of(node)), add.code)
+        written = imports.written(rule, self.file.scope_of(node), add.code)
         edit: Edit | None = None
         if written is not None:
             missing = tuple(module for module in written[1] if not self._is_imported(module, node))
