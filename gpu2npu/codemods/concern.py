@@ -28,7 +28,7 @@ def may_concern(choice: CodemodChoice, version: str, path: str, source: bytes) -
 
 def is_silent(source: bytes, version: str) -> bool:
     """Return whether a file names a card, and does not import torch, which does not load the plugin by itself."""
-    return not autoloads(version) and names_device(source) and not imports_torch(source)
+    return b"cuda" in source and not (autoloads(version) or imports_torch(source)) and names_device(source)
 
 
 def _has(source: bytes, word: Word) -> bool:

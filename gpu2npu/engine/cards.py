@@ -10,13 +10,14 @@ from gpu2npu.python.project.interface import interface_in
 from gpu2npu.python.text.source import SourceError, read_source
 from gpu2npu.python.tree.nodes import code_words, walk
 from gpu2npu.python.tree.syntax import last_name, string_value
-from gpu2npu.python.tree.syntax_tree import TreeError, parse
+from gpu2npu.python.tree.syntax_tree import TreeError, parse, parse_statements
 
 _PLUGIN = "torch_npu"
 # No file without one of these needs to be parsed.
 _SPELLED = re.compile(rb"torch_npu|cuda|nccl")
 _CARDS = ("cuda", "nccl")
 _DEVICE = re.compile(r"cuda\b")
+_TORCH_LINE = re.compile(rb"^(?:import|from)[ \t]+torch\b", re.MULTILINE)
 
 
 def gets_plugin(source: bytes) -> bool:
@@ -35,6 +36,9 @@ def names_device(source: bytes) -> bool:
 
 def imports_torch(source: bytes) -> bool:
     """Return whether a file imports torch, or something of it."""
+    line = _TORCH_LINE.search(source)
+    if line is not None and parse_statements(source[: line.start()].decode("utf-8", "replace") + "pass"):
+        return True  # what is above is Python by itself, so that the line is a statement: seen without the whole tree
     interface = interface_in(source, "") if b"torch" in source else None
     return interface is not None and any(module.partition(".")[0] == "torch" for module in interface.imports)
 
