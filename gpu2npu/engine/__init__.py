@@ -1,7 +1,7 @@
 """One file in, new text, changes and findings out. No I/O."""
 
 from gpu2npu.engine.context import ProjectContext, scan_project
-from gpu2npu.engine.kinds.packages import without_own
+from gpu2npu.engine.imports import without_own
 from gpu2npu.engine.migrate import has_trigger, may_have_trigger, migrate_source, migrate_text, unreadable
 from gpu2npu.engine.outcome import Migration
 

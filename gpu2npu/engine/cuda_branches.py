@@ -12,7 +12,7 @@ from itertools import islice, takewhile
 
 from gpu2npu.engine.captures import is_capture
 from gpu2npu.engine.foreign_devices import foreign_rule
-from gpu2npu.engine.kinds.packages import is_compiled
+from gpu2npu.engine.imports import is_compiled
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.offsets import holds

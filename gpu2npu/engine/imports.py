@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu2npu.engine.matches import ImportSite
+from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.interface import Interface
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Imported, Scope
-from gpu2npu.python.tree.syntax import elements, string_value
+from gpu2npu.python.tree.syntax import elements, member_of, string_value
+from gpu2npu.rulebook.rule import Rulebook
 
 
 @dataclass(frozen=True)
@@ -120,3 +122,29 @@ def anchor(sites: Sequence[ImportSite]) -> tuple[ImportSite, bool] | None:
         if site is chosen:
             break
     return chosen, False
+
+
+def without_own(rulebook: Rulebook, files: Iterable[str], root: str) -> Rulebook:
+    """The rulebook without import rules for packages that the project itself is, or has at its top.
+
+    `files` are its Python files, relative; `root` is the name of its folder.
+    """
+    own = {root}
+    for path in files:
+        parts = path.removeprefix("src/").split("/")
+        own.add(parts[0] if len(parts) > 1 else parts[0].removesuffix(".py"))
+    kept = [
+        rule for rule in rulebook.rules if rule.match.package is None or rule.match.package.partition(".")[0] not in own
+    ]
+    return Rulebook(tuple(kept), rulebook.roles)
+
+
+def is_compiled(names: Names, package: str, name: str) -> bool:
+    """Return whether a package of the project can have a name only as a module that is not written in Python."""
+    if names.project.module_path(member_of(package, name), names.path) is not None:
+        return False
+    other = names.module(package)
+    if other is None:  # a folder without __init__.py can have modules alone
+        return not package.strip(".") and bool(names.project.files)
+    file = other.file
+    return file.path.endswith("__init__.py") and not (file.stars or name in file.module.bindings)

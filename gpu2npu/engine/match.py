@@ -3,53 +3,34 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import re
-import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Set
 
 from gpu2npu.engine.context import ProjectContext
-from gpu2npu.engine.kinds.calls import Calls
-from gpu2npu.engine.kinds.code_imports import CodeImports
-from gpu2npu.engine.kinds.code_rules import CodeRules
-from gpu2npu.engine.kinds.definitions import Definitions
+from gpu2npu.engine.file_rules import FileRules, Handler, Handlers
 from gpu2npu.engine.kinds.literals import Literals
-from gpu2npu.engine.kinds.members import Members
 from gpu2npu.engine.kinds.option_names import report_option_names
-from gpu2npu.engine.kinds.packages import Packages
 from gpu2npu.engine.kinds.renames import Renames, is_annotation
-from gpu2npu.engine.matches import Matches, Question
+from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.skips import Skips
 from gpu2npu.engine.strings.judgement import judge
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, Place, Siblings
 from gpu2npu.engine.strings.texts import StringText, formatted_texts, plain_text, written
 from gpu2npu.engine.table import RuleTable, StringRule
-from gpu2npu.kinds.attribute import AttributeMatch
-from gpu2npu.python.meaning.kinds import ANY_KIND, MODULE, OWN, ObjectKinds
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.meaning.types import TENSOR, UNKNOWN
 from gpu2npu.python.text.source import words
-from gpu2npu.python.text.tokens import name_bounds
-from gpu2npu.python.tree.scopes import Imported, Scope
-from gpu2npu.python.tree.syntax import Function, Import, last_name, string_value
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import last_name
 from gpu2npu.records import Edit, FindingKind, Found
-from gpu2npu.rulebook.rule import Rule
-
-# Objects that hold the user's own command line flags: `args.is_cuda` is not the attribute of a tensor.
-_FLAG_HOLDERS = frozenset({"args", "opt", "opts", "options", "flags", "FLAGS", "cfg", "config", "conf", "hparams"})
 
 
 def find_matches(names: Names, context: ProjectContext, table: RuleTable, skips: Skips) -> Matches:
     """Every edit and finding that the rules of the table have for a file."""
-    matcher = _Matcher(names, context, table, may_rename=not skips.lines)
     spelled = frozenset(words(names.file.text.encode("utf-8", "surrogatepass")))
-    code = CodeRules(names, context, table, matcher.matches, not skips.lines, spelled)
-    matcher.settled |= code.run()
-    if not table.words.get("member", frozenset()).isdisjoint(spelled):
-        Members(names, table, matcher.matches).run()
-    imports = CodeImports(names, context.taken_names, not skips.lines, code.spelling)
-    Definitions(names, table, matcher.matches, imports).run()
+    work = FileRules(names, context, table, not skips.lines, spelled)
+    for kind in table.classes:
+        kind.in_python(work)
+    matcher = _Matcher(work)
     matcher.run()
     matcher.renames.finish_imports()
     matcher.renames.unused_imports()
@@ -58,221 +39,67 @@ def find_matches(names: Names, context: ProjectContext, table: RuleTable, skips:
 
 
 class _Matcher:
-    def __init__(self, names: Names, context: ProjectContext, table: RuleTable, may_rename: bool) -> None:
-        self.names = names
+    def __init__(self, work: FileRules) -> None:
+        self.names = names = work.names
+        self.work = work
         self.file = names.file
-        self.context = context
-        self.table = table
-        self.kinds = ObjectKinds(names)
-        self.own: dict[str, bool] = {}
-        self.imported: dict[tuple[Scope, str, type[Import]], bool] = {}
+        self.context = context = work.context
+        self.table = table = work.table
         self.siblings = Siblings()
-        self.matches = Matches()
-        self.settled: set[ast.AST] = set()  # nodes in which no further rule is looked for
-        self.called: set[ast.AST] = set()  # callees whose own names a rule for the call has settled
-        self.renames = Renames(names, context, table, self.matches, may_rename)
-        self.calls = Calls(names, table, self.matches)
-        self.packages = Packages(names, table, self.matches)
+        self.matches = work.matches
+        self.settled = work.settled
+        self.renames = Renames(names, context, table, self.matches, work.may_rename)
         self.literals = Literals(self.file, table, self.matches)
 
     def run(self) -> None:
-        handlers, interesting = _HANDLERS, self.renames.interesting
+        """Ask, at each use of a name, the kinds that have something to do there."""
+        called, interesting = self.work.called, self.renames.interesting
+        handlers = self._handlers()
         for node, scope in self.file.uses:
             kind = node.__class__
             if kind is ast.Name and node.id not in interesting:  # type: ignore[attr-defined]  # as most names are not
                 continue
-            handler = handlers.get(kind)
-            if handler is not None and not (self.settled and self._is_settled(node)):
-                handler(self, node, scope)
+            if kind not in handlers or (self.settled and self._is_settled(node)):
+                continue
+            part: ast.AST | None = _owner(node, called) if node in called else node
+            for handler in handlers.get(type(part), ()) if part is not None else ():
+                if handler(part, scope):
+                    break
+
+    def _handlers(self) -> dict[type[ast.AST], list[Handler]]:
+        """Return what is done at nodes of each type, in the order of the kinds. It is in no attribute: methods there
+        would keep a file's tree until the garbage collector runs."""
+        found: dict[type[ast.AST], list[Handler]] = {
+            ast.Name: [self.renames.reference],
+            ast.Attribute: [self.renames.reference],
+            ast.Call: [self.by_string],
+        }
+        for kind in self.table.classes:
+            for node, handler in kind.handlers(self.work).items():
+                found.setdefault(node, []).append(handler)
+        own: Handlers = {
+            ast.Import: self.renames.import_,
+            ast.ImportFrom: self.renames.import_from,
+            ast.keyword: self.keyword,
+            ast.Constant: self.string,
+            ast.JoinedStr: self.formatted,
+        }
+        for node, handler in own.items():
+            found.setdefault(node, []).append(handler)
+        return found
+
+    def by_string(self, node: ast.Call, scope: Scope) -> bool:
+        """Apply the rule for a name that is asked for by a string: `getattr(torch, "cuda")`."""
+        is_known = self.renames.by_string(node, scope)
+        if is_known:
+            self.settled.add(node.args[1])
+        return is_known
 
     def _is_settled(self, node: ast.AST) -> bool:
         return node in self.settled or any(above in self.settled for above in self.file.above(node))
 
-    # References: names and dotted expressions.
-
-    def reference(self, node: ast.Name, scope: Scope) -> None:
-        if node not in self.called:
-            self.renames.reference(node, scope)
-
-    def attribute(self, node: ast.Attribute, scope: Scope) -> None:
-        if node in self.called:  # what it is a method of is not settled
-            if isinstance(node.value, ast.Attribute):
-                self.attribute(node.value, scope)
-            elif isinstance(node.value, ast.Name):
-                self.renames.reference(node.value, scope)
-            return
-        self.renames.reference(node, scope)
-        part: ast.expr = node
-        while isinstance(part, ast.Attribute):
-            rule = self.table.attributes.get(part.attr)
-            if rule is not None and self._is_read(part) and self._is_of(part, rule, scope):
-                self.member(part, rule, scope)
-            method = self.table.methods.get(part.attr)
-            if method is not None and self._is_read(part):
-                self.handed_on(part, method, scope)
-            part = part.value
-
-    def handed_on(self, node: ast.Attribute, rule: Rule, scope: Scope) -> None:
-        """Apply the rule for a method that is not called here, `move = model.cuda`: on anything else the name may be a
-        flag's."""
-        if rule.then.rename is None or rule.then.keep or self.names.qualified(node, scope) is not None:
-            return
-        kinds = self.kinds.of(node.value, scope, node.attr)
-        if kinds & {MODULE, TENSOR} and OWN not in kinds:
-            self.renames.edit(name_bounds(self.file, node), rule.then.rename, rule)
-
-    def _is_read(self, node: ast.Attribute) -> bool:
-        """Return whether an attribute is neither stored nor the method of a call."""
-        parent = self.file.parents[node]
-        return isinstance(node.ctx, ast.Load) and not (isinstance(parent, ast.Call) and parent.func is node)
-
-    def _is_of(self, node: ast.Attribute, rule: Rule, scope: Scope) -> bool:
-        """Return whether the attribute is read on what the rule asks for: the result of a certain function."""
-        assert isinstance(rule.match, AttributeMatch)
-        return rule.match.of is None or rule.match.of in self.names.callees(node.value, scope)
-
-    def member(self, node: ast.Attribute, rule: Rule, scope: Scope) -> None:
-        """Apply an attribute rule, such as the one for `x.is_cuda`."""
-        holder, member = node.value, node.attr
-        name = holder.attr if isinstance(holder, ast.Attribute) else getattr(holder, "id", None)
-        if name in _FLAG_HOLDERS or rule.then.keep:
-            return
-        place = name_bounds(self.file, node)
-        if self._has_own(member, read=True):
-            kinds = self.kinds.of(holder, scope, member)
-            if kinds == {OWN}:
-                return
-            if rule.then.rename is not None and not kinds & {MODULE, TENSOR}:
-                edit = Edit(place, rule.then.rename, rule.id, rule.why)
-                self.matches.questions.append(Question(holder, member, edit))
-                return
-        self.matches.note(rule, place, member)
-        if rule.then.rename is not None:
-            self.renames.edit(place, rule.then.rename, rule)
-
-    def called_member(self, node: ast.expr, scope: Scope) -> None:
-        """Apply an attribute rule for the results of one function to a method of such a result: `prof.events()`."""
-        rule = self.table.attributes.get(node.attr) if isinstance(node, ast.Attribute) else None
-        if rule is None or not isinstance(node, ast.Attribute) or not isinstance(rule.match, AttributeMatch):
-            return
-        if rule.match.of is not None and self._is_of(node, rule, scope):
-            self.member(node, rule, scope)
-
-    def member_by_string(self, node: ast.Call, scope: Scope) -> bool:
-        """Apply the rule for `getattr(x, "is_cuda", False)`; gives whether it was renamed."""
-        if not (isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr") and len(node.args) > 1):
-            return False
-        holder, name = node.args[:2]
-        rule = self.table.attributes.get(string_value(name) or "")
-        if rule is None or rule.then.rename is None or rule.then.keep:
-            return False
-        text = StringText.of(self.file, name)
-        if text is None or last_name(holder) in _FLAG_HOLDERS or self.kinds.of(holder, scope, text.raw) == {OWN}:
-            return False
-        self.matches.edits.append(Edit(text.place, text.quoted(rule.then.rename), rule.id, rule.why))
-        return True
-
-    def import_(self, node: Import, scope: Scope) -> None:
-        if self.packages.statement(node):
-            return
-        if isinstance(node, ast.Import):
-            self.renames.import_(node, scope)
-        else:
-            self.renames.import_from(node, scope)
-
-    # Calls.
-
-    def call(self, node: ast.Call, scope: Scope) -> None:
-        self.packages.call(node)
-        self.settled.update(self.calls.arguments(node, scope))
-        self.calls.unpacked(node, scope)
-        self.called_member(node.func, scope)
-        if self.calls.call(node, scope):
-            self.called.add(node.func)
-            return
-        rule = self.table.methods.get(node.func.attr) if isinstance(node.func, ast.Attribute) else None
-        if rule is not None and isinstance(node.func, ast.Attribute):
-            self.method(node.func, rule, scope)
-        elif self.renames.by_string(node, scope) or self.member_by_string(node, scope):
-            self.settled.add(node.args[1])
-
-    def method(self, node: ast.Attribute, rule: Rule, scope: Scope) -> None:
-        if self._is_import(node.value, scope, ast.Import) or rule.then.keep:
-            return
-        if self._is_import(node.value, scope, ast.ImportFrom) and self.names.definition(node, scope) is not None:
-            return  # a function of a module of the project: `utils.cuda(batch)`
-        qualified = self.names.qualified(node, scope)
-        if qualified is not None and self.table.rule_for(qualified) is not None:  # nn.Module.cuda(net)
-            return
-        place = name_bounds(self.file, node)
-        edit = Edit(place, rule.then.rename or node.attr, rule.id, rule.why)
-        accepted: frozenset[str] = getattr(rule.match, "receiver", frozenset())
-        own = self._has_own(node.attr, read=False)
-        if own or accepted != ANY_KIND:  # else every receiver would do, and asking costs time
-            kinds = self.kinds.of(node.value, scope, node.attr)
-            if kinds == {OWN} or not kinds & accepted:
-                return
-            if own and not kinds & {MODULE, TENSOR} and rule.then.rename is not None:
-                self.matches.questions.append(Question(node.value, node.attr, edit))
-                return
-        self.matches.note(rule, place, node.attr)
-        if rule.then.rename is not None:
-            self.matches.edits.append(edit)
-
-    def _has_own(self, member: str, read: bool) -> bool:
-        """Return whether a class of the project, or of this file, that is not a Module or Tensor defines the member."""
-        if member not in self.own:
-            self.own[member] = self.kinds.has_own_class(member, read) or any(
-                self.context.has_own_class(path, member, read, self.names.path)
-                for path in sorted(self.context.own_members.get(member, ()))
-            )
-        return self.own[member]
-
-    def _is_import(self, node: ast.AST, scope: Scope, statement: type[Import]) -> bool:
-        """Return whether the expression is a name that such a statement binds: `import` binds modules, whose members
-        are functions, not methods."""
-        found = scope.lookup(node.id) if isinstance(node, ast.Name) else None
-        if found is None or not isinstance(node, ast.Name):
-            return False
-        key = found[0], node.id, statement
-        if key not in self.imported:
-            self.imported[key] = any(
-                isinstance(each, Imported) and isinstance(each.statement, statement) for each in found[1]
-            )
-        return self.imported[key]
-
-    # Definitions.
-
     def keyword(self, node: ast.keyword, scope: Scope) -> None:
         self.literals.keyword(node)
-
-    def function(self, node: Function, scope: Scope) -> None:
-        rule = self.table.methods.get(node.name)
-        if rule is not None and scope.kind == "class" and rule.then.rename is not None:
-            self.override(node, rule, scope)
-
-    def override(self, node: Function, rule: Rule, scope: Scope) -> None:
-        """Rename the method of a Module that overrides `cuda`: its callers will say `npu`."""
-        kinds = self.kinds.of_class(scope, node.name)
-        place = name_bounds(self.file, node)
-        if kinds & getattr(rule.match, "receiver", frozenset()) - {UNKNOWN}:
-            self.renames.edit(place, rule.then.rename or "", rule)
-        elif isinstance(scope.node, ast.ClassDef) and any(self._is_foreign(base, scope) for base in scope.node.bases):
-            message = (
-                f"This class defines {node.name}() and its base is not part of the project: if it is a Module, "
-                f"rename the method to {rule.then.rename}."
-            )
-            name = f"{scope.node.name}.{node.name}"
-            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message))
-
-    def _is_foreign(self, base: ast.expr, scope: Scope) -> bool:
-        outer = scope.parent or scope
-        if isinstance(base, ast.Subscript):  # Generic[T]
-            base = base.value
-        if isinstance(base, ast.Name) and hasattr(builtins, base.id) and outer.lookup(base.id) is None:
-            return False
-        root = (self.names.qualified(base, outer) or "").partition(".")[0]
-        return root not in sys.stdlib_module_names and self.names.definition(base, outer) is None
 
     # Strings.
 
@@ -387,16 +214,8 @@ class _Matcher:
         return [text.place] if isinstance(parent, ast.Call) else []
 
 
-# Of the class, not of each object: methods in an attribute would keep a file's tree until the garbage collector runs.
-_HANDLERS: dict[type[ast.AST], Callable[[_Matcher, Any, Scope], None]] = {
-    ast.Name: _Matcher.reference,
-    ast.Attribute: _Matcher.attribute,
-    ast.Call: _Matcher.call,
-    ast.keyword: _Matcher.keyword,
-    ast.FunctionDef: _Matcher.function,
-    ast.AsyncFunctionDef: _Matcher.function,
-    ast.Import: _Matcher.import_,
-    ast.ImportFrom: _Matcher.import_,
-    ast.Constant: _Matcher.string,
-    ast.JoinedStr: _Matcher.formatted,
-}
+def _owner(node: ast.AST, called: Set[ast.AST]) -> ast.expr | None:
+    """The owner of a called name, which the rule for the call has not settled."""
+    while isinstance(node, ast.Attribute) and node in called:
+        node = node.value
+    return node if isinstance(node, (ast.Name, ast.Attribute)) and node not in called else None

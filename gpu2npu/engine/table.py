@@ -13,7 +13,7 @@ from gpu2npu.engine.required_texts import required_texts
 from gpu2npu.engine.skips import EVERY_RULE
 from gpu2npu.python.text.source import words
 from gpu2npu.rulebook.expression import Expression
-from gpu2npu.rulebook.match import leaf
+from gpu2npu.rulebook.match import Match, leaf
 from gpu2npu.rulebook.rule import Role, Rule, Rulebook, Where
 from gpu2npu.support.cann import cann_for
 from gpu2npu.support.releases import since_when
@@ -73,7 +73,8 @@ class RuleTable:
     `calls` and `arguments` are found by the last name of what is called, arguments of any call by `keywords`;
     `families` are environment variables by their beginning, `endings` imported modules by their end. `plugins` tells
     for a rule's id which module its edits need. `leaves` are the last parts of all rule names: cheap evidence that a
-    name matters. `kinds` has the rules of each kind by the text that finds them, `words` these texts.
+    name matters. `kinds` has the rules of each kind by the text that finds them, `words` these texts,
+    and `classes` are the kinds in the order in which they are asked.
     What a pattern matches has, in whatever letters, a text that `pattern_text` finds in small ones. `foreign_packages`
     know no NPU, `argument_names` are the keywords and positions of the arguments that rules are for, `users_names` the
     qualified names that users' rules are for.
@@ -99,6 +100,7 @@ class RuleTable:
     commands: dict[str, Rule]
     kinds: Mapping[str, dict[str, list[Rule]]]
     words: Mapping[str, frozenset[bytes]]
+    classes: tuple[type[Match], ...]
     pattern_text: re.Pattern[str]
     foreign_packages: frozenset[str]
     argument_names: frozenset[str | int]
@@ -196,6 +198,7 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
             for rule in found
             if not text.startswith("*.")
         ),
+        classes=tuple(sorted({type(rule.match) for rule in rules}, key=lambda kind: (kind.order, kind.key))),
     )
 
 

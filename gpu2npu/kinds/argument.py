@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import ast
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
+from gpu2npu.engine.file_rules import FileRules, Handlers
+from gpu2npu.engine.kinds.callees import Argument, Callees
+from gpu2npu.engine.kinds.filling import fill, in_f_strings
+from gpu2npu.engine.kinds.removal import without_arguments
+from gpu2npu.engine.kinds.unpacked import UnpackedArguments
+from gpu2npu.engine.strings.texts import StringText
+from gpu2npu.python.meaning.instances import Constructed, constructed
+from gpu2npu.python.text.concrete import argument_bounds
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked, last_name, string_value
+from gpu2npu.python.tree.syntax_tree import parse_expression
+from gpu2npu.records import Bounds, Edit, FindingKind, Found, Operation
 from gpu2npu.rulebook.match import Evidence, Json, Match, callee_text, leaf, listed, may_be_one
-from gpu2npu.rulebook.template import TemplateError, check_template
+from gpu2npu.rulebook.rule import Rule
+from gpu2npu.rulebook.template import Piece, TemplateError, check_template, parse_template
 
 
 @dataclass(frozen=True)
@@ -38,6 +53,7 @@ class ArgumentMatch(Match):
         },
     }
     actions = ("rename", "replace", "remove", "imports")
+    order = 1
     starter: ClassVar[Json] = {
         "$comment": "An argument of a call, by keyword or by position counted from 0.",
         "why": "The NPU build has no graph capture.",
@@ -123,3 +139,206 @@ class ArgumentMatch(Match):
         for piece in pieces:
             if piece.field not in (None, "value"):
                 yield "then.replace", f"the field {{{piece.field}}} is none of an argument; use {{value}}"
+
+    @classmethod
+    def handlers(cls, work: FileRules) -> Handlers:
+        return {ast.Call: Arguments(work).call}
+
+
+class Arguments(Callees):
+    """Applies rules for arguments in one file."""
+
+    def __init__(self, work: FileRules) -> None:
+        super().__init__(work)
+        self.dictionaries = UnpackedArguments(self.file)
+        self._reported: set[tuple[str, Bounds]] = set()  # rules with the places in unpacked dictionaries
+
+    def call(self, node: ast.Call, scope: Scope) -> None:
+        """Apply the rules for what a call is given."""
+        self.work.settled.update(self.given(node, scope))
+        self.unpacked(node, scope)
+
+    def given(self, node: ast.Call, scope: Scope) -> list[Argument]:
+        """Apply the rules for the arguments of the call; gives those of which nothing stays."""
+        reached = self._constructed(node, scope, [keyword.arg for keyword in node.keywords])
+        rules = self._argument_rules(node, reached, scope)
+        if not rules:  # as for most calls
+            return []
+        given = arguments(node)
+        removed: dict[int, Rule] = {}
+        settled: list[Argument] = []
+        for rule in rules:
+            assert isinstance(rule.match, ArgumentMatch)
+            index = _argument_index(given, rule.match)
+            if index is None or index in removed or not self._accepts(rule, rule.match, given[index]):
+                continue
+            is_of = self.is_call_of(node, rule.match.of, scope) or rule.match.of == reached.first
+            if not is_of:
+                self._report_handed_on(rule, node, index, reached)
+                continue
+            if rule.then.remove and "torch_npu" in self.file.code(given[index]):
+                continue  # given for the NPU
+            if rule.then.remove:
+                removed[index] = rule
+                self._note(rule, given[index], self._bounds(node, index))
+            if rule.then.remove or self.argument(rule, node, given[index], self._bounds(node, index), scope):
+                settled.append(given[index])
+        for first, last in _runs(sorted(removed)):
+            self._remove(removed[first], node, first, last)
+        return settled
+
+    def unpacked(self, node: ast.Call, scope: Scope) -> None:
+        """Report the arguments that rules are for and that come out of a dictionary: `Trainer(**{"gpus": 2})`."""
+        given = self.dictionaries.of(node, scope)
+        if not given:
+            return
+        reached = self._constructed(node, scope, [name for name, _, _ in given])
+        callees = (*self.callees(node, scope), *_leaves(reached), "*")
+        for name, key, value in given:
+            of_callee = (rule for callee in callees for rule in self.table.arguments.get(callee, ()))
+            for rule in (*of_callee, *self.table.keywords.get(name, ())):
+                assert isinstance(rule.match, ArgumentMatch)
+                is_of = self.is_call_of(node, rule.match.of, scope) or rule.match.of in (
+                    reached.first,
+                    *reached.further,
+                )
+                if rule.match.argument == name and is_of and self._accepts(rule, rule.match, value):
+                    self._report_unpacked(rule, name, self.file.bounds(key))
+
+    def _report_unpacked(self, rule: Rule, name: str, place: Bounds) -> None:
+        then = rule.then
+        if then.keep or then.rename is not None or (rule.id, place) in self._reported:
+            return  # a string that is renamed is found by what it means
+        self._reported.add((rule.id, place))
+        if then.report is not None and then.replace is None and not then.remove:
+            self.matches.note(rule, place, name)
+        else:
+            message = f"{rule.why} This dictionary is unpacked into a call: change it by hand."
+            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message))
+
+    def _argument_rules(self, node: ast.Call, reached: Constructed, scope: Scope) -> list[Rule]:
+        callees = (*self.callees(node, scope), *_leaves(reached), "*")
+        rules = [rule for name in dict.fromkeys(callees) for rule in self.table.arguments.get(name, ())]
+        for keyword in node.keywords:
+            if keyword.arg in self.table.keywords:
+                rules += self.table.keywords[keyword.arg]
+        return rules
+
+    def _constructed(self, node: ast.Call, scope: Scope, keywords: Sequence[str | None]) -> Constructed:
+        """The classes outside the project whose `__init__` the call reaches, if it has keywords that rules are for."""
+        name = last_name(node.func) or ""
+        is_class = name == "__init__" or name[:1].isupper()
+        is_asked = is_class and not self.table.argument_names.isdisjoint(keywords)
+        return constructed(self.names, node, scope) if is_asked else Constructed()
+
+    def _accepts(self, rule: Rule, match: ArgumentMatch, argument: Argument) -> bool:
+        """Return whether a rule is for what is written as an argument."""
+        value = argument_value(argument)
+        if match.value is not None and string_value(value) != match.value:
+            return False
+        if match.unless and self.file.code(value) in match.unless:
+            return False
+        if match.unless_found is not None:
+            unless = rule.expression(match.unless_found, ignores_case=True)
+            return unless.search(self.file.code(argument)) is None
+        return True
+
+    def _report_handed_on(self, rule: Rule, node: ast.Call, index: int, reached: Constructed) -> None:
+        """Report an argument that may come to the class that a rule is for by way of another."""
+        assert isinstance(rule.match, ArgumentMatch)
+        if rule.match.of in reached.further and not rule.then.keep:
+            message = f"{rule.why} This argument may be handed on to {rule.match.of}: change it by hand."
+            place, shown = self._bounds(node, index), str(rule.match.argument)
+            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, shown, message))
+
+    def argument(self, rule: Rule, node: ast.Call, argument: Argument, place: Bounds, scope: Scope) -> bool:
+        """Apply a rule to an argument of a call; gives whether no further rule is for its value."""
+        then, value = rule.then, argument_value(argument)
+        if then.keep:
+            return True
+        shown = self._note(rule, argument, place)
+        if then.replace is not None:
+            return self._replace_argument(rule, then.replace, node, argument, place, shown, scope)
+        text = StringText.of(self.file, value) if then.rename is not None else None
+        if text is not None:
+            new = text.quoted(then.rename or "")
+            self.matches.edits.append(Edit(text.place, new, rule.id, rule.why, shown=place))
+            return True
+        return False
+
+    def _replace_argument(
+        self, rule: Rule, template: str, node: ast.Call, argument: Argument, place: Bounds, shown: str, scope: Scope
+    ) -> bool:
+        pieces = [Piece(text="("), *parse_template(template), Piece(text=")")]  # those of the call
+        value = argument_value(argument)
+        code = fill(self.file, pieces, lambda piece: value if piece.field == "value" else None)
+        needs: tuple[str, ...] = ()
+        if code is not None:
+            code, needs = self.spelled(code[1:-1], rule, node, scope)
+            code = in_f_strings(self.file, node, code)
+        if code is None:
+            self.misfit(rule, place, shown)
+            return False
+        start = place[0]
+        if isinstance(argument, ast.keyword) and not _has_keyword(template):
+            start = self.file.value_start(argument)
+        edit = Edit((start, place[1]), code, rule.id, rule.why, shown=place, needs=needs)
+        self.matches.edits.append(edit)
+        return all(isinstance(piece, str) for piece in code)
+
+    def _bounds(self, node: ast.Call, index: int) -> Bounds:
+        """The bounds of an argument with its keyword, stars and parentheses."""
+        found = argument_bounds(self.file, node)
+        return found[index] if found is not None else self.file.bounds(arguments(node)[index])
+
+    def _note(self, rule: Rule, argument: Argument, place: Bounds) -> str:
+        shown = argument_keyword(argument) or self.file.text[place[0] : place[1]]
+        self.matches.note(rule, place, shown)
+        return shown
+
+    def _remove(self, rule: Rule, node: ast.Call, first: int, last: int) -> None:
+        """Take arguments out with the comma that goes with them."""
+        bounds = argument_bounds(self.file, node)
+        cut = without_arguments(self.file, node, bounds, first, last) if bounds is not None else None
+        if bounds is None or cut is None:
+            self.misfit(rule, self.file.bounds(node), last_name(node.func) or "")
+            return
+        replaced, kept = cut
+        edit = Edit(
+            bounds[first],
+            kept,
+            rule.id,
+            rule.why,
+            shown=self.file.bounds(node),
+            replaced=replaced,
+            operation=Operation.DELETE,
+        )
+        self.matches.edits.append(edit)
+
+
+def _argument_index(given: Sequence[Argument], match: ArgumentMatch) -> int | None:
+    if isinstance(match.argument, int):
+        plain = match.argument < len(given) and not any(map(is_unpacked, given[: match.argument + 1]))
+        return match.argument if plain and not isinstance(given[match.argument], ast.keyword) else None
+    return next((at for at, each in enumerate(given) if argument_keyword(each) == match.argument), None)
+
+
+def _leaves(reached: Constructed) -> list[str]:
+    return [name.rpartition(".")[2] for name in (reached.first, *reached.further) if name is not None]
+
+
+def _runs(indexes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The runs of neighbours in a sorted list, as their first and last: one removal each."""
+    start = 0
+    for place, index in enumerate(indexes):
+        if place + 1 == len(indexes) or indexes[place + 1] != index + 1:
+            yield indexes[start], index
+            start = place + 1
+
+
+@lru_cache
+def _has_keyword(template: str) -> bool:
+    """Return whether the template of an argument says its keyword itself."""
+    text = "".join(piece.text if piece.text is not None else "x" for piece in parse_template(template))
+    call = parse_expression(f"f({text})")
+    return isinstance(call, ast.Call) and bool(call.keywords)

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 from typing import ClassVar
 
+from gpu2npu.engine.file_rules import FileRules, Handlers
+from gpu2npu.engine.matches import Question
+from gpu2npu.engine.strings.texts import StringText
+from gpu2npu.python.meaning.kinds import MODULE, OWN
+from gpu2npu.python.meaning.types import TENSOR
+from gpu2npu.python.text.tokens import name_bounds
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import last_name, string_value
+from gpu2npu.records import Edit
 from gpu2npu.rulebook.match import IDENTIFIER, Evidence, Json, Match, leaf
+from gpu2npu.rulebook.rule import Rule
+
+# Objects that hold the user's own command line flags: `args.is_cuda` is not the attribute of a tensor.
+_FLAG_HOLDERS = frozenset({"args", "opt", "opts", "options", "flags", "FLAGS", "cfg", "config", "conf", "hparams"})
 
 
 @dataclass(frozen=True)
@@ -31,6 +45,7 @@ class AttributeMatch(Match):
     }
     actions = ("rename", "imports")
     new_name = (IDENTIFIER, "an identifier")
+    order = 2
     starter: ClassVar[Json] = {
         "$comment": "An attribute that is read, by its name alone.",
         "why": "Our wrappers tell the device by another attribute.",
@@ -50,3 +65,82 @@ class AttributeMatch(Match):
     @property
     def subject(self) -> str:
         return f"{f'{self.of}()' if self.of else ''}.{self.attribute}"
+
+    @classmethod
+    def handlers(cls, work: FileRules) -> Handlers:
+        attributes = Attributes(work)
+        return {ast.Attribute: attributes.attribute, ast.Call: attributes.call}
+
+
+class Attributes:
+    """Applies rules for attributes in one file."""
+
+    def __init__(self, work: FileRules) -> None:
+        self.names = work.names
+        self.file = work.file
+        self.rules = work.table.attributes
+        self.matches = work.matches
+        self.work = work
+
+    def attribute(self, node: ast.Attribute, scope: Scope) -> None:
+        """Apply the rules for the attributes in a dotted expression."""
+        part: ast.expr = node
+        while isinstance(part, ast.Attribute):
+            rule = self.rules.get(part.attr)
+            if rule is not None and self.work.is_read(part) and self._is_of(part, rule, scope):
+                self.member(part, rule, scope)
+            part = part.value
+
+    def call(self, node: ast.Call, scope: Scope) -> bool:
+        """Apply the rules for a method of a result, and for an attribute that is asked for by a string."""
+        self.called_member(node.func, scope)
+        is_renamed = self.member_by_string(node, scope)
+        if is_renamed:
+            self.work.settled.add(node.args[1])
+        return is_renamed
+
+    def member(self, node: ast.Attribute, rule: Rule, scope: Scope) -> None:
+        """Apply an attribute rule, such as the one for `x.is_cuda`."""
+        holder, member = node.value, node.attr
+        name = holder.attr if isinstance(holder, ast.Attribute) else getattr(holder, "id", None)
+        if name in _FLAG_HOLDERS or rule.then.keep:
+            return
+        place = name_bounds(self.file, node)
+        if self.work.has_own(member, read=True):
+            kinds = self.work.kinds.of(holder, scope, member)
+            if kinds == {OWN}:
+                return
+            if rule.then.rename is not None and not kinds & {MODULE, TENSOR}:
+                edit = Edit(place, rule.then.rename, rule.id, rule.why)
+                self.matches.questions.append(Question(holder, member, edit))
+                return
+        self.matches.note(rule, place, member)
+        if rule.then.rename is not None:
+            self.matches.edits.append(Edit(place, rule.then.rename, rule.id, rule.why))
+
+    def called_member(self, node: ast.expr, scope: Scope) -> None:
+        """Apply an attribute rule for the results of one function to a method of such a result: `prof.events()`."""
+        rule = self.rules.get(node.attr) if isinstance(node, ast.Attribute) else None
+        if rule is None or not isinstance(node, ast.Attribute) or not isinstance(rule.match, AttributeMatch):
+            return
+        if rule.match.of is not None and self._is_of(node, rule, scope):
+            self.member(node, rule, scope)
+
+    def member_by_string(self, node: ast.Call, scope: Scope) -> bool:
+        """Apply the rule for `getattr(x, "is_cuda", False)`; gives whether it was renamed."""
+        if not (isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr") and len(node.args) > 1):
+            return False
+        holder, name = node.args[:2]
+        rule = self.rules.get(string_value(name) or "")
+        if rule is None or rule.then.rename is None or rule.then.keep:
+            return False
+        text = StringText.of(self.file, name)
+        if text is None or last_name(holder) in _FLAG_HOLDERS or self.work.kinds.of(holder, scope, text.raw) == {OWN}:
+            return False
+        self.matches.edits.append(Edit(text.place, text.quoted(rule.then.rename), rule.id, rule.why))
+        return True
+
+    def _is_of(self, node: ast.Attribute, rule: Rule, scope: Scope) -> bool:
+        """Return whether the attribute is read on what the rule asks for: the result of a certain function."""
+        assert isinstance(rule.match, AttributeMatch)
+        return rule.match.of is None or rule.match.of in self.names.callees(node.value, scope)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import ast
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
+from gpu2npu.engine.file_rules import FileRules, Handlers
+from gpu2npu.engine.kinds.callees import Argument, Callees
+from gpu2npu.engine.kinds.filling import fill, in_f_strings, is_loose, is_operand_template
 from gpu2npu.kinds.method import MethodMatch
 from gpu2npu.kinds.name import NameMatch
+from gpu2npu.python.text.concrete import has_comment
+from gpu2npu.python.text.tokens import name_bounds
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, last_name
+from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.match import IDENTIFIER, Json, Match, ReferenceMatch, callee_text, leaf, may_be_one
-from gpu2npu.rulebook.template import TemplateError, check_template
+from gpu2npu.rulebook.rule import Rule
+from gpu2npu.rulebook.template import Piece, TemplateError, check_template, parse_template
 
 
 @dataclass(frozen=True)
@@ -32,6 +43,7 @@ class CallMatch(ReferenceMatch):
     }
     actions = ("rename", "replace", "imports")
     new_name = (IDENTIFIER, "an identifier")
+    order = 3
     starter: ClassVar[Json] = {
         "$comment": "A call as a whole: {0} and {name} in replace are its arguments, {args} all of them.",
         "why": "On the NPU the communicator is made by another function, which takes the rank first.",
@@ -74,3 +86,85 @@ class CallMatch(ReferenceMatch):
                 check_template(entry["then"]["replace"])
             except TemplateError as error:
                 yield "then.replace", str(error)
+
+    @classmethod
+    def handlers(cls, work: FileRules) -> Handlers:
+        return {ast.Call: Calls(work).call}
+
+
+class Calls(Callees):
+    """Applies rules for calls in one file."""
+
+    def call(self, node: ast.Call, scope: Scope) -> bool:
+        """Apply the first rule for the call itself; gives whether the callee's own name is settled by that."""
+        is_settled = self._apply_first(node, scope)
+        if is_settled:
+            self.work.called.add(node.func)
+        return is_settled
+
+    def _apply_first(self, node: ast.Call, scope: Scope) -> bool:
+        for rule in (rule for name in self.callees(node, scope) for rule in self.table.calls.get(name, ())):
+            assert isinstance(rule.match, CallMatch)
+            given = arguments(node)
+            if rule.match.arguments not in (None, len(given)) or _may_give(given, rule.match.without):
+                continue
+            if self.is_call_of(node, rule.match.call, scope):
+                return self.apply(rule, node, scope)
+        return False
+
+    def apply(self, rule: Rule, node: ast.Call, scope: Scope) -> bool:
+        """Apply a rule to a call that it matches; gives whether the callee's own name is settled."""
+        then = rule.then
+        if then.keep:
+            return True
+        api = self.names.qualified(node.func, scope) or last_name(node.func) or ""
+        self.matches.note(rule, self.file.bounds(node.func), api)
+        if then.replace is not None:
+            return self._replace(rule, then.replace, node, api, scope)
+        return then.rename is not None and self._rename(rule, then.rename, node, api, scope)
+
+    def _replace(self, rule: Rule, template: str, node: ast.Call, api: str, scope: Scope) -> bool:
+        place = self.file.bounds(node)
+        code = fill(self.file, parse_template(template), partial(_part_of_call, node=node))
+        if code is not None and has_comment(self.file, node):  # which the replacement would lose
+            code = None
+        if code is not None:
+            if not (is_operand_template(template) or is_loose(self.file, node)):
+                code = ("(", *code, ")")
+            code, needs = self.spelled(code, rule, node, scope)
+            code = in_f_strings(self.file, node, code)
+        if code is None:
+            self.misfit(rule, place, api)
+            return False
+        self.matches.edits.append(Edit(place, code, rule.id, rule.why, needs=needs))
+        return True
+
+    def _rename(self, rule: Rule, name: str, node: ast.Call, api: str, scope: Scope) -> bool:
+        assert isinstance(rule.match, CallMatch)
+        if last_name(node.func) != rule.match.call.rpartition(".")[2]:  # the file's own name for it
+            return False
+        place = name_bounds(self.file, node.func)
+        if isinstance(node.func, ast.Name) and scope.lookup(node.func.id) is not None:
+            message = f"{rule.why} This name is bound in the file: rename it there and here, to {name}."
+            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, api, message))
+            return False
+        self.matches.edits.append(Edit(place, name, rule.id, rule.why))
+        return True
+
+
+def _may_give(given: Sequence[Argument], keyword: str | None) -> bool:
+    """Return whether a call gives that argument, or may: by position, or in what a star unpacks."""
+    return keyword is not None and any(argument_keyword(each) in (None, keyword) for each in given)
+
+
+def _part_of_call(piece: Piece, node: ast.Call) -> ast.expr | list[Argument] | None:
+    """The code of a call that a placeholder stands for; None when the call has no such thing."""
+    if piece.field == "args":
+        return arguments(node)
+    if piece.field == "receiver":
+        return node.func.value if isinstance(node.func, ast.Attribute) else None
+    if isinstance(piece.field, int):
+        before = arguments(node)[: piece.field + 1]  # behind a star no one can count
+        plain = len(before) > piece.field and not any(isinstance(each, (ast.Starred, ast.keyword)) for each in before)
+        return argument_value(before[-1]) if plain else None
+    return next((each.value for each in node.keywords if each.arg == piece.field), None)

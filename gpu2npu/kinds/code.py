@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import ast
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
-from gpu2npu.rulebook.code_pattern import ANYTHING, CodePattern, PatternError, check_pattern, parse_code, qualified_name
+from gpu2npu.engine.cuda_branches import cuda_branches
+from gpu2npu.engine.file_rules import FileRules
+from gpu2npu.engine.kinds.added import added, beside
+from gpu2npu.engine.kinds.code_imports import CodeImports, Replacement, respelled
+from gpu2npu.engine.kinds.filling import ATOMS, Filling, fill, has_effects, in_f_strings, is_loose
+from gpu2npu.engine.kinds.in_place import in_place
+from gpu2npu.engine.kinds.removal import removal
+from gpu2npu.engine.npu_branches import other_branches
+from gpu2npu.python.text.concrete import comments
+from gpu2npu.python.text.offsets import holds
+from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
+from gpu2npu.python.tree.syntax import arguments, chain, dotted_name
+from gpu2npu.records import Code, Edit, FindingKind, Found
+from gpu2npu.rulebook.code_matching import CodeMatcher, Matched
+from gpu2npu.rulebook.code_pattern import (
+    ANYTHING,
+    CodePattern,
+    PatternError,
+    check_pattern,
+    metavariable,
+    parse_code,
+    qualified_name,
+)
 from gpu2npu.rulebook.match import Evidence, Json, Match
+from gpu2npu.rulebook.rule import Addition, Rule
+from gpu2npu.rulebook.template import ARGS, Piece
 
 _PLAIN = ("name", "literal")  # what may be written twice
 
@@ -50,6 +76,7 @@ class CodeMatch(Match):
     }
     actions = ("replace", "remove", "add", "imports")
     additions = ("statement",)
+    order = -3
     starter: ClassVar[Json] = {
         "$comment": "Code by a pattern: $X is any expression, ... any further arguments, names are qualified ones.",
         "why": "The NPU build of the function has another name and another name for its tolerance.",
@@ -137,3 +164,228 @@ class CodeMatch(Match):
                 )
         if new.has_rest and not pattern.has_rest:
             yield "then.replace", "`...` stands for the arguments that `...` of the pattern matches, and it has none"
+
+    @classmethod
+    def in_python(cls, work: FileRules) -> None:
+        CodeRules(work).run()
+
+
+class CodeRules:
+    """Applies rules for code patterns in one file."""
+
+    def __init__(self, work: FileRules) -> None:
+        self.names = work.names
+        self.file = work.names.file
+        self.table = work.table
+        self.matches = work.matches
+        self.spelled = _rules_by_word(work)
+        self.matcher = CodeMatcher(work.names)
+        self.work = work
+
+    def run(self) -> None:
+        """Apply the rules."""
+        met: dict[ast.AST, tuple[Rule, Matched]] = {}
+        for node, scope in self.file.uses if self.spelled else ():
+            for rule, matched in self._at(node, scope) if isinstance(node, (ast.Name, ast.Attribute)) else ():
+                met.setdefault(matched.node, (rule, matched))
+        found = self._where_npu_runs(met)
+        self.work.settled.update(name for _, matched in found for name in matched.names)
+        self._apply([(rule, matched) for rule, matched in found if not rule.then.keep])
+
+    def _where_npu_runs(self, met: Mapping[ast.AST, tuple[Rule, Matched]]) -> list[tuple[Rule, Matched]]:
+        """The matches but for those in code that runs on no NPU; `met` has them by what they match."""
+        if not met:
+            return []
+        places = {root: self.file.bounds(root) for root in met}
+        elsewhere = [*other_branches(self.file), *cuda_branches(self.names, self.table, places.values()).conditions]
+        return [found for root, found in met.items() if not any(holds(outer, places[root]) for outer in elsewhere)]
+
+    # Matching
+
+    def _at(self, node: ast.Name | ast.Attribute, scope: Scope) -> Iterator[tuple[Rule, Matched]]:
+        """The matches whose first name is one of those in a dotted expression."""
+        for part in chain(node):
+            if isinstance(part, (ast.Name, ast.Attribute)):
+                word = part.attr if isinstance(part, ast.Attribute) else part.id
+                for rule in self.spelled.get(word, ()):
+                    matched = self._match(rule, part, scope)
+                    if matched is not None:
+                        yield rule, matched
+
+    def _match(self, rule: Rule, part: ast.expr, scope: Scope) -> Matched | None:
+        assert isinstance(rule.match, CodeMatch)
+        pattern, types = rule.match.pattern, dict(rule.match.types)
+        for root in self._roots(pattern, part):
+            matched = self.matcher.match(pattern, root, scope, types, rule.match.signature)
+            if matched is None or part not in matched.names or _gives(matched.rest, _new_keywords(rule)):
+                continue
+            if self._is_read(rule, matched):
+                return matched
+        return None
+
+    def _roots(self, pattern: CodePattern, part: ast.expr) -> Iterator[ast.expr]:
+        """The expressions above a name that the whole pattern may be."""
+        wanted = type(pattern.tree)
+        node: ast.AST = part
+        is_name = pattern.names[0] is pattern.tree
+        for above in (part, *self.file.above(part)):
+            if not isinstance(above, (ast.expr, ast.keyword)):
+                return
+            node = above
+            if isinstance(node, ast.expr) and (is_name or type(node) is wanted):
+                yield node
+            if is_name:
+                return
+
+    def _is_read(self, rule: Rule, matched: Matched) -> bool:
+        """Return whether the place is read, and a member no method that is called; reports one that is assigned."""
+        node, parent = matched.node, self.file.parents[matched.node]
+        if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+            message = f"{rule.why} It is assigned or deleted here: change it by hand."
+            self._report(rule, matched, message)
+            return False
+        return not (isinstance(node, ast.Attribute) and isinstance(parent, ast.Call) and parent.func is node)
+
+    # Edits
+
+    def _apply(self, found: Sequence[tuple[Rule, Matched]]) -> None:
+        removed, replaced = [], []
+        for rule, matched in found:
+            self.matches.note(rule, self.file.bounds(matched.node), self._shown(matched))
+            if rule.then.remove and not isinstance(self.file.parents[matched.node], ast.Expr):
+                self._report(rule, matched, f"{rule.why} Its value is used here: change it by hand.")
+            elif rule.then.remove:
+                removed.append((rule, matched))
+            elif rule.then.replace is not None:
+                replaced.append(Replacement(rule, matched, parse_code(rule.then.replace)))
+        self._edit(removed, replaced)
+        for rule, matched in found:
+            if rule.then.add is not None:
+                self._add(rule, matched, rule.then.add)
+
+    def _add(self, rule: Rule, matched: Matched, add: Addition) -> None:
+        """Add a statement beside the one that has the match, once."""
+        imports = CodeImports(self.names, frozenset(), may_edit=False, spelling=set())
+        written = imports.written(rule, matched.scope, add.code, matched.names)
+        edit = (
+            added(self.file, beside(self.file, matched, add.place), rule, add, *written)
+            if written is not None
+            else None
+        )
+        if edit is None:
+            message = f"{rule.why} There is no line of its own for `{add.code}` here: add it by hand."
+            self._report(rule, matched, message)
+        elif edit.text and edit not in self.matches.edits:
+            self.matches.edits.append(edit)
+
+    def _edit(self, removed: Sequence[tuple[Rule, Matched]], replaced: Sequence[Replacement]) -> None:
+        """Make the edits. Where one does not fit, it is reported, and the others are planned without it: whether an
+        import can go depends on all of them."""
+        imports = CodeImports(self.names, self.work.context.taken_names, self.work.may_rename, self.work.spelling)
+        imports.plan(replaced, [matched for _, matched in removed])
+        edits = [self._replaced(imports, each) for each in replaced]
+        fitting = [each for each, edit in zip(replaced, edits, strict=True) if edit is not None]
+        if len(fitting) < len(replaced):
+            for rule, matched, _ in (each for each in replaced if each not in fitting):
+                message = f"{rule.why} The code here does not fit the rule's replacement: change it by hand."
+                self._report(rule, matched, message)
+            self._edit(removed, fitting)
+            return
+        for rule, matched in removed:
+            statement = self.file.statement(matched.node)
+            edits.append(removal(self.file, statement, rule.id, rule.why))
+            imports.drop(matched.names, rule)
+        self.matches.edits += [*filter(None, edits), *imports.edits()]
+
+    def _replaced(self, imports: CodeImports, replacement: Replacement) -> Edit | None:
+        rule, matched, new = replacement
+        names = imports.spelled(rule, matched.scope, matched.names, new)
+        code = self._code(rule, matched, new, names.spelled) if names is not None else None
+        if code is None or names is None:
+            return None
+        return Edit(self.file.bounds(matched.node), code, rule.id, rule.why, needs=names.needs)
+
+    def _code(self, rule: Rule, matched: Matched, new: CodePattern, spelled: dict[str, str]) -> tuple[Code, ...] | None:
+        """The new code; None where it would lose a comment, or run something more or less often."""
+        assert isinstance(rule.match, CodeMatch)
+        node, old, kept = matched.node, rule.match.pattern.metavariables, new.metavariables
+        lost = [value for name, value in matched.values.items() if kept[name] < old[name]] + matched.ignored
+        lost += [] if new.has_rest else matched.rest
+        if _new_keywords(rule) and any(isinstance(each, ast.keyword) and each.arg is None for each in matched.rest):
+            return None  # what is unpacked may have it already
+        if any(has_effects(each if isinstance(each, ast.expr) else each.value) for each in lost):
+            return None
+        code = in_place(self.file, rule.match.pattern, new, matched, spelled)
+        if code is None:
+            pieces = [respelled(piece, spelled) for piece in new.pieces if piece.text != ""]
+            code = fill(self.file, pieces, partial(_filling, matched=matched))
+            if code is not None and not (isinstance(new.tree, ATOMS) or is_loose(self.file, node)):
+                code = code if metavariable(new.tree) else ("(", *code, ")")
+        if code is None or any(not _is_kept(at, code) for at in comments(self.file, node)):
+            return None
+        return in_f_strings(self.file, node, code)
+
+    def _shown(self, matched: Matched) -> str:
+        callee = matched.node.func if isinstance(matched.node, ast.Call) else matched.node
+        return self.names.qualified(callee, matched.scope) or dotted_name(callee) or self.file.code(callee)
+
+    def _report(self, rule: Rule, matched: Matched, message: str) -> None:
+        place = self.file.bounds(matched.node)
+        self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, self._shown(matched), message))
+
+
+def _new_keywords(rule: Rule) -> frozenset[str]:
+    """The keywords that a call of the replacement has and the rest of the arguments must not have."""
+    new = parse_code(rule.then.replace) if rule.then.replace is not None else None
+    if new is None or not new.has_rest or not isinstance(new.tree, ast.Call):
+        return frozenset()
+    return frozenset(each.arg for each in new.tree.keywords if each.arg is not None)
+
+
+def _gives(given: Sequence[ast.expr | ast.keyword], keywords: frozenset[str]) -> bool:
+    return any(isinstance(each, ast.keyword) and each.arg in keywords for each in given)
+
+
+def _filling(piece: Piece, matched: Matched) -> Filling | None:
+    """The code that a field of the replacement stands for."""
+    if piece.field != ARGS:
+        return matched.values.get(str(piece.field))
+    given = arguments(matched.node) if isinstance(matched.node, ast.Call) else []
+    indexes = [given.index(each) for each in matched.rest if each in given]
+    is_run = (
+        len(indexes) == len(matched.rest) and indexes == list(range(indexes[0], indexes[-1] + 1)) if indexes else True
+    )
+    return matched.rest if is_run else None
+
+
+def _is_kept(offset: int, code: Sequence[Code]) -> bool:
+    return any(not isinstance(piece, str) and piece[0] <= offset < piece[1] for piece in code)
+
+
+def _rules_by_word(work: FileRules) -> dict[str, list[Rule]]:
+    """The rules for code by the last part of their first name as a file spells it: also by its own names for it, and by
+    those that it has from other files of the project. Empty where none of these words stands in the file."""
+    codes, other_names = work.table.of(CodeMatch.key), work.context.other_names
+    others = {name: codes.keys() & leaves for name, leaves in other_names.items() if name in work.spelled}
+    if not others and not work.rules(CodeMatch.key):
+        return {}
+    found = {word: list(rules) for word, rules in codes.items()}
+    given = [(name.decode(), word) for name, leaves in others.items() for word in leaves]
+    given += [
+        (name, word)
+        for scope in work.names.file.scopes.values()
+        for name, bindings in scope.bindings.items()
+        for word in codes.keys() & {_stands_for(binding) for binding in bindings} - {name}
+    ]
+    for name, word in dict.fromkeys(given):
+        found[name] = [*found.get(name, ()), *codes[word]]
+    return found
+
+
+def _stands_for(binding: Binding) -> str | None:
+    """The last part of the dotted name that a binding gives another name."""
+    if isinstance(binding, Imported):
+        return binding.qualified.rpartition(".")[2]
+    if isinstance(binding, Assigned) and binding.whole is not None:
+        return (dotted_name(binding.whole) or "").rpartition(".")[2]
+    return None

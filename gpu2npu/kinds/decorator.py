@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 from typing import ClassVar
 
+from gpu2npu.engine.file_rules import FileRules
+from gpu2npu.engine.kinds.definitions import Definitions
+from gpu2npu.python.text.tokens import statement_end
+from gpu2npu.python.tree.syntax import Definition
+from gpu2npu.records import Edit, Operation
 from gpu2npu.rulebook.match import Json, ReferenceMatch
+from gpu2npu.rulebook.rule import Rule
 
 
 @dataclass(frozen=True)
@@ -23,6 +30,7 @@ class DecoratorMatch(ReferenceMatch):
     }
     actions = ("add", "remove")
     additions = ("decorator",)
+    order = -1
     starter: ClassVar[Json] = {
         "$comment": "A decorated function or class: take the decorator out, or add another above it.",
         "why": "The NPU build of our library captures no graphs.",
@@ -44,3 +52,20 @@ class DecoratorMatch(ReferenceMatch):
     @property
     def subject(self) -> str:
         return f"@{self.decorator}"
+
+    @classmethod
+    def in_python(cls, work: FileRules) -> None:
+        _Decorators(work, cls.key, lambda node: node.decorator_list).run()
+
+
+class _Decorators(Definitions):
+    """Applies rules for decorators in one file."""
+
+    def edited(self, rule: Rule, node: Definition, part: ast.expr, code: str, needs: tuple[str, ...]) -> Edit | None:
+        start, end = self.file.bounds(part)
+        start = self.file.text.rindex("@", 0, start)
+        indentation = self.file.indentation(start)
+        if self.file.line_before(start) != indentation:
+            return None
+        line = start - len(indentation), statement_end(self.file.text, end)
+        return Edit((start, end), "", rule.id, rule.why, replaced=line, operation=Operation.DELETE)

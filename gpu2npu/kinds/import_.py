@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import ast
+import re
+import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from gpu2npu.records import FindingKind, Severity
+from gpu2npu.engine.file_rules import FileRules, Handlers
+from gpu2npu.engine.imports import is_compiled
+from gpu2npu.engine.kinds.added import added
+from gpu2npu.engine.kinds.code_imports import CodeImports
+from gpu2npu.engine.kinds.removal import removal
+from gpu2npu.python.project.interface import IMPORTERS
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import (
+    Import,
+    elements,
+    import_module,
+    imported_names,
+    last_name,
+    string_value,
+)
+from gpu2npu.records import Edit, FindingKind, Found, Severity
 from gpu2npu.rulebook.match import Evidence, Json, Match, leaf, listed
+from gpu2npu.rulebook.rule import Addition, Rule
 
 
 @dataclass(frozen=True)
@@ -86,3 +105,209 @@ class ImportMatch(Match):
 
     def meets(self, other: Match) -> bool:
         return isinstance(other, ImportMatch) and self.module == other.module
+
+    @property
+    def package(self) -> str:
+        return self.module
+
+    @classmethod
+    def handlers(cls, work: FileRules) -> Handlers:
+        packages = Packages(work)
+        return {ast.Import: packages.statement, ast.ImportFrom: packages.statement, ast.Call: packages.call}
+
+
+_CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+_OPTIONAL = "The import is optional here: the program has another way."
+_INSTALLED = re.compile(
+    r"available|installed|(^|_)(has|have|with)_\w", re.IGNORECASE
+)  # in what is asked before an import
+_SHORT = 3  # characters of a package's name that other names have by chance
+
+
+class Packages:
+    """Applies import rules in one file."""
+
+    def __init__(self, work: FileRules) -> None:
+        self.names = work.names
+        self.file = work.file
+        self.table = work.table
+        self.matches = work.matches
+        self.reported: set[tuple[str, FindingKind, str]] = set()
+        self.extended: set[str] = set()  # rules that have added their statement
+
+    def statement(self, node: Import, _: Scope) -> bool:
+        """Judge an import statement; gives whether it is taken out as a whole."""
+        self.extensions(node)
+        if not self.table.packages or (isinstance(node, ast.ImportFrom) and node.level):
+            return False
+        matched = [(name, self.rule(name)) for _, name in imported_names(node)]
+        for rule in dict.fromkeys(rule for _, rule in matched if rule is not None):
+            named = [name for name, found in matched if found is rule]
+            self.report(rule, node, node, named[0])
+            if rule.then.add is not None:
+                self.add(rule, rule.then.add, node)
+            if not rule.then.remove or self.is_optional(node, named[0]):
+                continue
+            if len(named) == len(matched):
+                self.matches.edits.append(removal(self.file, node, rule.id, rule.why))
+                return True
+            if rule.then.report is None:
+                message = f"{rule.why} The statement imports something else as well: take this out by hand."
+                place = self.file.bounds(node)
+                self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, named[0], message))
+        return False
+
+    def add(self, rule: Rule, add: Addition, node: Import) -> None:
+        """Add a statement beside the first import of a package in the file, with the import that it needs."""
+        statements = {self.file.code(each) for each in self.file.block(node)}
+        if rule.id in self.extended or add.code in statements:
+            return
+        self.extended.add(rule.id)
+        imports = CodeImports(self.names, frozenset(), may_edit=False, spelling=set())
+        written = imports.written(rule, self.file.scope_of(node), add.code)
+        edit: Edit | None = None
+        if written is not None:
+            missing = tuple(module for module in written[1] if not self._is_imported(module, node))
+            separator = f"{self.file.newline}{self.file.indentation(self.file.bounds(node)[0])}"
+            lines = [*(f"import {module}" for module in missing), written[0]]
+            edit = added(self.file, node, rule, add, separator.join(lines), ())
+        if edit is not None:
+            self.matches.edits.append(replace(edit, imports=missing))
+        else:
+            message = f"{rule.why} There is no line of its own for `{add.code}` here: add it by hand."
+            place = self.file.bounds(node)
+            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, self.file.code(node), message))
+
+    def _is_imported(self, module: str, node: Import) -> bool:
+        """Return whether a module is spelled out by an import at the top of the file up to this statement."""
+        end = self.file.bounds(node)[1]
+        names = [
+            alias.name
+            for statement, scope in self.file.imports
+            if isinstance(statement, ast.Import) and scope.kind == "module" and self.file.bounds(statement)[1] <= end
+            for alias in statement.names
+            if alias.asname is None
+        ]
+        return any(name == module or name.startswith(f"{module}.") for name in names)
+
+    def extensions(self, node: Import) -> None:
+        """Judge modules by how their names end, where the project has no such module in Python: compiled ones."""
+        if not self.table.endings:
+            return
+        for alias, name in imported_names(node):
+            top = name.partition(".")[0]
+            if (rule := self._ending(name)) is not None:
+                self.report(rule, node, node, top)
+            elif isinstance(node, ast.ImportFrom) and alias.name != "*":
+                rule = self.table.ending_rule(alias.name)
+                if rule is not None and is_compiled(self.names, import_module(node), alias.name):
+                    self.report(rule, node, node, name)
+
+    def rule(self, module: str) -> Rule | None:
+        """The rule for a module, unless the project has one of that name itself."""
+        rule = self.table.package_rule(module)
+        return None if rule is None or self._has_own(module.partition(".")[0]) else rule
+
+    def _has_own(self, top: str) -> bool:
+        """Return whether the project has a module of that name where an absolute import finds it.
+
+        Within a package it lies under the package's own name, as `kernels.triton` does.
+        """
+        project = self.names.project
+        path = project.module_path(top, self.names.path)
+        if path is None:
+            return False
+        holder = path.removesuffix("/__init__.py").rpartition("/")[0]
+        return not holder or f"{holder}/__init__.py" not in project.files
+
+    def call(self, node: ast.Call, _: Scope) -> None:
+        """Judge `importlib.import_module("flash_attn")` and its like."""
+        if node.args and last_name(node.func) in IMPORTERS:
+            module = string_value(node.args[0])
+            rule = (self.rule(module) or self._ending(module)) if module else None
+            if rule is not None:
+                self.report(rule, node.args[0], node, module or "")
+
+    def _ending(self, module: str) -> Rule | None:
+        """Return the rule for the end of a module's name, where the project has no such module in Python."""
+        top = module.partition(".")[0]
+        rule = self.table.ending_rule(top) if self.table.package_rule(module) is None else None
+        return rule if top and self.names.project.module_path(top, self.names.path) is None else None
+
+    def report(self, rule: Rule, node: ast.AST, inside: ast.AST, module: str) -> None:
+        """Report a package at `node`, which stands in, or is, the import or call `inside`."""
+        if rule.then.trait is not None:
+            self.matches.traits.add(rule.then.trait)
+        report = rule.then.report
+        if report is None or rule.then.keep:
+            return
+        kind, message, severity, advice = report.kind, report.message, report.severity, ""
+        if kind is not FindingKind.REVIEW and self.is_optional(inside, module):
+            kind, message, severity, advice = FindingKind.REVIEW, f"{message} {_OPTIONAL}", Severity.NOTE, _OPTIONAL
+        several = isinstance(rule.match, ImportMatch) and rule.match.is_ending
+        said = (rule.id, kind, module if several else "")
+        if said not in self.reported:  # once a file says it
+            self.reported.add(said)
+            place = self.file.bounds(node)
+            self.matches.found.append(Found(place, rule.id, kind, module, message, severity, advice))
+
+    def is_optional(self, node: ast.AST, module: str) -> bool:
+        """Return whether the program goes on without an import: it catches the error, or asks first."""
+        package = _plain(module.partition(".")[0])
+        below = node
+        for above in self.file.above(node):
+            if isinstance(above, _TRIES) and below in above.body and any(map(_catches, above.handlers)):
+                return True
+            if isinstance(above, ast.If) and below in above.body and _asks_for_package(above.test, package):
+                return True
+            if isinstance(below, ast.stmt):
+                block = self.file.block(below)
+                if any(_ends_without_package(each, package) for each in block[: block.index(below)]):
+                    return True
+            below = above
+        return False
+
+
+# `try` with `except*` is a node of its own from Python 3.11 on.
+_TRIES: tuple[type[Any], ...] = (
+    (ast.Try, getattr(ast, "TryStar")) if sys.version_info >= (3, 11) else (ast.Try,)  # noqa: B009
+)
+
+
+def _asks_for_package(test: ast.expr, package: str) -> bool:
+    """Return whether a condition is about what is installed, or names the package as a choice: `is_apex_available()`,
+    `has_horovod and name == "hvd"`, `args.backend == "unsloth"`, `use_xformers`."""
+    if isinstance(test, ast.BoolOp):
+        return isinstance(test.op, ast.And) and any(_asks_for_package(each, package) for each in test.values)
+    if isinstance(test, ast.Compare):
+        sides = [test.left, *test.comparators]
+        return isinstance(test.ops[0], ast.Eq) and any(_plain(string_value(side) or "") == package for side in sides)
+    name = last_name(test) or ""
+    return _INSTALLED.search(name) is not None or (len(package) > _SHORT and package in _plain(name))
+
+
+def _plain(name: str) -> str:
+    """A name as it is compared: "flash_attn", "flash-attn" and "FlashAttn" are one."""
+    return re.sub(r"[-_.]", "", name).lower()
+
+
+def _ends_without_package(statement: ast.stmt, package: str) -> bool:
+    """Return whether code ends where a package is not installed: `if not is_apex_available(): raise ...`, `assert
+    is_apex_available()`."""
+    if isinstance(statement, ast.Assert):
+        return _asks_for_package(statement.test, package)
+    if not isinstance(statement, ast.If) or not isinstance(statement.body[-1], (ast.Raise, ast.Return)):
+        return False
+    test = statement.test
+    asked = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) else [test]
+    return any(
+        isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.Not) and _asks_for_package(each.operand, package)
+        for each in asked
+    )
+
+
+def _catches(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    kinds = elements(handler.type) if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(last_name(kind) in _CAUGHT for kind in kinds)

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import ast
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from gpu2npu.engine.file_rules import FileRules
+from gpu2npu.engine.imports import imports_package
 from gpu2npu.kinds.attribute import AttributeMatch
 from gpu2npu.kinds.method import MethodMatch
+from gpu2npu.python.meaning.instances import Instances, derives
+from gpu2npu.python.text.tokens import name_bounds
+from gpu2npu.python.tree.nodes import code_words
+from gpu2npu.python.tree.scopes import Assigned, Defined, Scope
+from gpu2npu.python.tree.syntax import chain, is_super
+from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.match import IDENTIFIER, Evidence, Json, Match, leaf
+from gpu2npu.rulebook.rule import Rule
 
 
 @dataclass(frozen=True)
@@ -26,6 +38,7 @@ class MemberMatch(Match):
         }
     }
     actions = ("rename", "imports")
+    order = -2
     new_name = (IDENTIFIER, "an identifier")
     starter: ClassVar[Json] = {
         "$comment": "A method or attribute of a class and its subclasses: uses, and definitions that override it.",
@@ -76,3 +89,99 @@ class MemberMatch(Match):
         if isinstance(other, (MethodMatch, AttributeMatch)) and other.index == self.name:
             return "rules for the members of a class come before rules for members by name"
         return None
+
+    @classmethod
+    def in_python(cls, work: FileRules) -> None:
+        if rules := work.rules(cls.key):
+            Members(work, rules).run()
+
+
+_COMMON = frozenset(name for kind in (dict, list, set, str, deque) for name in dir(kind))
+
+
+class Members:
+    """Applies rules for members of classes in one file."""
+
+    def __init__(self, work: FileRules, rules: dict[str, list[Rule]]) -> None:
+        self.names = work.names
+        self.file = work.names.file
+        self.rules = rules
+        self.matches = work.matches
+        self.instances = Instances(work.names)
+
+    def run(self) -> None:
+        """Apply the rules to every use and definition."""
+        for node, scope in self.file.uses:
+            for part in chain(node) if isinstance(node, ast.Attribute) else ():
+                if isinstance(part, ast.Attribute) and part.attr in self.rules:
+                    self._use(part, scope)
+        for scope in self.file.scopes.values():
+            for name in self.rules.keys() & scope.bindings.keys() if scope.kind == "class" else ():
+                self._definition(name, scope)
+
+    def _use(self, node: ast.Attribute, scope: Scope) -> None:
+        for rule in self.rules[node.attr]:
+            match = _match(rule)
+            is_one = self._is_of(node.value, scope, match.owner)
+            if is_one:
+                self._apply(rule, node)
+                return
+            if is_one is None and rule.then.rename is not None and self._may_be(node, scope, match):
+                message = (
+                    f"This may be {match.member}, whose new name is {rule.then.rename}: check what it is read from."
+                )
+                place = name_bounds(self.file, node)
+                self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, node.attr, message))
+                return
+
+    def _is_of(self, owner: ast.expr, scope: Scope, wanted: str) -> bool | None:
+        """Return whether an expression is an object of a class, or a class that is or derives from it; None where
+        nothing tells."""
+        if self.names.qualified(owner, scope) == wanted:
+            return True
+        if is_super(owner):
+            cls = scope.enclosing_class()
+            return cls is not None and derives(self.names, cls, wanted)
+        found = self.names.definition(owner, scope)
+        if found is not None:
+            return derives(found.names, found.bound.scope, wanted)
+        return self.instances.is_one(owner, scope, wanted)
+
+    def _may_be(self, node: ast.Attribute, scope: Scope, match: MemberMatch) -> bool:
+        """Return whether an object of which nothing is known may be of the class: the file imports the package, and
+        names the class where a member of that name is one of dictionaries, lists and the like too."""
+        package, _, cls = match.owner.rpartition(".")
+        if not imports_package(self.file, package.partition(".")[0]) or self.names.qualified(node, scope) is not None:
+            return False
+        return node.attr not in _COMMON or any(cls in word for word in code_words(self.file.tree))
+
+    def _definition(self, name: str, cls: Scope) -> None:
+        for rule in self.rules[name]:
+            if derives(self.names, cls, _match(rule).owner):
+                for node in _defined(cls, name):
+                    self._apply(rule, node)
+                return
+
+    def _apply(self, rule: Rule, node: ast.expr | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+        if rule.then.keep:
+            return
+        place = name_bounds(self.file, node)
+        self.matches.note(rule, place, _match(rule).member)
+        if rule.then.rename is not None:
+            self.matches.edits.append(Edit(place, rule.then.rename, rule.id, rule.why))
+
+
+def _match(rule: Rule) -> MemberMatch:
+    assert isinstance(rule.match, MemberMatch)
+    return rule.match
+
+
+def _defined(cls: Scope, name: str) -> Iterator[ast.Name | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """The definitions and assigned names in the body of a class that give it a member."""
+    for binding in cls.bindings[name]:
+        if isinstance(binding, Defined):
+            yield binding.node
+        elif isinstance(binding, Assigned) and isinstance(binding.statement, (ast.Assign, ast.AnnAssign)):
+            statement = binding.statement
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            yield from (target for target in targets if isinstance(target, ast.Name) and target.id == name)

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
+import sys
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from gpu2npu.engine.file_rules import FileRules, Handlers
+from gpu2npu.engine.matches import Question
+from gpu2npu.python.meaning.kinds import ANY_KIND, MODULE, OWN
+from gpu2npu.python.meaning.types import TENSOR, UNKNOWN
+from gpu2npu.python.text.tokens import name_bounds
+from gpu2npu.python.tree.scopes import Imported, Scope
+from gpu2npu.python.tree.syntax import Function, Import
+from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.match import IDENTIFIER, Json, Match
+from gpu2npu.rulebook.rule import Rule
 
 ANYTHING = frozenset({"tensor", "module", "unknown"})
 
@@ -30,6 +42,7 @@ class MethodMatch(Match):
     }
     actions = ("rename", "imports")
     new_name = (IDENTIFIER, "an identifier")
+    order = 4
     starter: ClassVar[Json] = {
         "$comment": "A method by its name alone; objects of a class of the project that defines it are left out.",
         "why": "Our wrappers move to the NPU with another method.",
@@ -51,3 +64,110 @@ class MethodMatch(Match):
 
     def encode(self) -> dict[str, Any]:
         return {"method": self.method, "receiver": sorted(self.receiver)}
+
+    @classmethod
+    def handlers(cls, work: FileRules) -> Handlers:
+        methods = Methods(work)
+        on = methods.function
+        return {ast.Attribute: methods.attribute, ast.Call: methods.call, ast.FunctionDef: on, ast.AsyncFunctionDef: on}
+
+
+class Methods:
+    """Applies rules for methods in one file."""
+
+    def __init__(self, work: FileRules) -> None:
+        self.names = work.names
+        self.file = work.file
+        self.table = work.table
+        self.rules = work.table.methods
+        self.matches = work.matches
+        self.imported: dict[tuple[Scope, str, type[Import]], bool] = {}
+        self.work = work
+
+    def attribute(self, node: ast.Attribute, scope: Scope) -> None:
+        """Apply the rules for the methods in a dotted expression that are not called."""
+        part: ast.expr = node
+        while isinstance(part, ast.Attribute):
+            rule = self.rules.get(part.attr)
+            if rule is not None and self.work.is_read(part):
+                self.handed_on(part, rule, scope)
+            part = part.value
+
+    def call(self, node: ast.Call, scope: Scope) -> None:
+        """Apply the rule for a method that is called."""
+        rule = self.rules.get(node.func.attr) if isinstance(node.func, ast.Attribute) else None
+        if rule is not None and isinstance(node.func, ast.Attribute):
+            self.method(node.func, rule, scope)
+
+    def handed_on(self, node: ast.Attribute, rule: Rule, scope: Scope) -> None:
+        """Apply the rule for a method that is not called here, `move = model.cuda`: on anything else the name may be a
+        flag's."""
+        if rule.then.rename is None or rule.then.keep or self.names.qualified(node, scope) is not None:
+            return
+        kinds = self.work.kinds.of(node.value, scope, node.attr)
+        if kinds & {MODULE, TENSOR} and OWN not in kinds:
+            self.matches.edits.append(Edit(name_bounds(self.file, node), rule.then.rename, rule.id, rule.why))
+
+    def method(self, node: ast.Attribute, rule: Rule, scope: Scope) -> None:
+        if self._is_import(node.value, scope, ast.Import) or rule.then.keep:
+            return
+        if self._is_import(node.value, scope, ast.ImportFrom) and self.names.definition(node, scope) is not None:
+            return  # a function of a module of the project: `utils.cuda(batch)`
+        qualified = self.names.qualified(node, scope)
+        if qualified is not None and self.table.rule_for(qualified) is not None:  # nn.Module.cuda(net)
+            return
+        place = name_bounds(self.file, node)
+        edit = Edit(place, rule.then.rename or node.attr, rule.id, rule.why)
+        accepted: frozenset[str] = getattr(rule.match, "receiver", frozenset())
+        own = self.work.has_own(node.attr, read=False)
+        if own or accepted != ANY_KIND:  # else every receiver would do, and asking costs time
+            kinds = self.work.kinds.of(node.value, scope, node.attr)
+            if kinds == {OWN} or not kinds & accepted:
+                return
+            if own and not kinds & {MODULE, TENSOR} and rule.then.rename is not None:
+                self.matches.questions.append(Question(node.value, node.attr, edit))
+                return
+        self.matches.note(rule, place, node.attr)
+        if rule.then.rename is not None:
+            self.matches.edits.append(edit)
+
+    def _is_import(self, node: ast.AST, scope: Scope, statement: type[Import]) -> bool:
+        """Return whether the expression is a name that such a statement binds: `import` binds modules, whose members
+        are functions, not methods."""
+        found = scope.lookup(node.id) if isinstance(node, ast.Name) else None
+        if found is None or not isinstance(node, ast.Name):
+            return False
+        key = found[0], node.id, statement
+        if key not in self.imported:
+            self.imported[key] = any(
+                isinstance(each, Imported) and isinstance(each.statement, statement) for each in found[1]
+            )
+        return self.imported[key]
+
+    def function(self, node: Function, scope: Scope) -> None:
+        rule = self.rules.get(node.name)
+        if rule is not None and scope.kind == "class" and rule.then.rename is not None:
+            self.override(node, rule, scope)
+
+    def override(self, node: Function, rule: Rule, scope: Scope) -> None:
+        """Rename the method of a Module that overrides `cuda`: its callers will say `npu`."""
+        kinds = self.work.kinds.of_class(scope, node.name)
+        place = name_bounds(self.file, node)
+        if kinds & getattr(rule.match, "receiver", frozenset()) - {UNKNOWN}:
+            self.matches.edits.append(Edit(place, rule.then.rename or "", rule.id, rule.why))
+        elif isinstance(scope.node, ast.ClassDef) and any(self._is_foreign(base, scope) for base in scope.node.bases):
+            message = (
+                f"This class defines {node.name}() and its base is not part of the project: if it is a Module, "
+                f"rename the method to {rule.then.rename}."
+            )
+            name = f"{scope.node.name}.{node.name}"
+            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message))
+
+    def _is_foreign(self, base: ast.expr, scope: Scope) -> bool:
+        outer = scope.parent or scope
+        if isinstance(base, ast.Subscript):  # Generic[T]
+            base = base.value
+        if isinstance(base, ast.Name) and hasattr(builtins, base.id) and outer.lookup(base.id) is None:
+            return False
+        root = (self.names.qualified(base, outer) or "").partition(".")[0]
+        return root not in sys.stdlib_module_names and self.names.definition(base, outer) is None

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.records import FindingKind, Severity
+
+if TYPE_CHECKING:
+    from gpu2npu.engine.file_rules import FileRules, Handlers
 
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 QUALIFIED_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -45,7 +48,8 @@ class Match:
     `shape` has the JSON Schema of each key, `actions` what can be done with a match besides report, trait and keep,
     `additions` what `add` can add, and
     `new_name` what a new name must look like, with the words for that. `only_python`: other files have no such match.
-    `in_strings`: in Python it is looked for in strings alone. `starter` is a rule to start from, without its id.
+    `in_strings`: in Python it is looked for in strings alone. Kinds of a lower `order` are asked first. `starter` is a
+    rule to start from, without its id.
     """
 
     key: ClassVar[str]
@@ -55,6 +59,7 @@ class Match:
     starter: ClassVar[Json]
     new_name: ClassVar[tuple[re.Pattern[str], str] | None] = None
     in_strings: ClassVar[bool] = False
+    order: ClassVar[int] = 0
 
     def __init_subclass__(cls) -> None:
         if "key" in vars(cls):
@@ -102,6 +107,11 @@ class Match:
         return None
 
     @property
+    def package(self) -> str | None:
+        """The module whose imports are matched."""
+        return None
+
+    @property
     def importable(self) -> frozenset[str]:
         """The words by which another file of the project may import what is matched."""
         return frozenset()
@@ -130,6 +140,18 @@ class Match:
     def severity(self, kind: FindingKind) -> Severity:
         """The severity of what a rule reports, unless it states one: its message says what to write."""
         return Severity.CHANGE if kind is FindingKind.UNSUPPORTED else SEVERITIES[kind]
+
+    # In files.
+
+    @classmethod
+    def in_python(cls, work: FileRules) -> None:
+        """Apply the rules of the kind to a Python file, before its names, calls and strings are gone through."""
+
+    @classmethod
+    def handlers(cls, work: FileRules) -> Handlers:
+        """Return what is done at the nodes of a Python file that name, call, import, define or quote something:
+        functions by the type of the node. One that gives true has settled its node for the kinds asked later."""
+        return {}
 
     # Beside other rules.
 

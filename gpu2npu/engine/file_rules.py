@@ -1,0 +1,66 @@
+"""The rules for one Python file and what they make of it: what the kinds of matches work on."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu2npu.engine.context import ProjectContext
+from gpu2npu.engine.matches import Matches
+from gpu2npu.engine.table import RuleTable
+from gpu2npu.python.meaning.kinds import ObjectKinds
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.rulebook.rule import Rule
+
+Handler = Callable[[Any, Scope], "bool | None"]
+Handlers = Mapping[type[ast.AST], Handler]
+
+
+@dataclass
+class FileRules:
+    """One file. `spelled` are its words; `may_rename` says that no comment switches a rule off for a line, so that a
+    name may change at all its places; in `settled` nodes no further rule is looked for, and the own names of `called`
+    callees are settled by a rule for the call; `spelling` are aliases of modules that new code uses, and so stay."""
+
+    names: Names
+    context: ProjectContext
+    table: RuleTable
+    may_rename: bool
+    spelled: frozenset[bytes]
+    matches: Matches = field(default_factory=Matches)
+    settled: set[ast.AST] = field(default_factory=set)
+    called: set[ast.AST] = field(default_factory=set)
+    spelling: set[tuple[Scope, str]] = field(default_factory=set)
+    kinds: ObjectKinds = field(init=False)
+    _own: dict[str, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.kinds = ObjectKinds(self.names)
+
+    @property
+    def file(self) -> PythonFile:
+        """The text and the tree."""
+        return self.names.file
+
+    def rules(self, kind: str) -> dict[str, list[Rule]]:
+        """The rules of a kind by the text that finds them; none where no such text is a word of the file."""
+        found = self.table.of(kind)
+        return {} if self.table.words.get(kind, frozenset()).isdisjoint(self.spelled) else found
+
+    def is_read(self, node: ast.Attribute) -> bool:
+        """Return whether an attribute is neither stored nor the method of a call."""
+        parent = self.file.parents[node]
+        return isinstance(node.ctx, ast.Load) and not (isinstance(parent, ast.Call) and parent.func is node)
+
+    def has_own(self, member: str, read: bool) -> bool:
+        """Return whether a class of the project, or of this file, that is not a Module or Tensor defines the member."""
+        if member not in self._own:
+            self._own[member] = self.kinds.has_own_class(member, read) or any(
+                self.context.has_own_class(path, member, read, self.names.path)
+                for path in sorted(self.context.own_members.get(member, ()))
+            )
+        return self._own[member]
