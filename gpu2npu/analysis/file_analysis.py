@@ -12,7 +12,7 @@ from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.torch_apis.calls import torch_api_findings
 from gpu2npu.analysis.torch_apis.limits import limit_findings
 from gpu2npu.analysis.torch_apis.numeric_advice import numeric_advice
-from gpu2npu.engine.npu_branches import other_branches
+from gpu2npu.engine.elsewhere.code import branches_elsewhere
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.formats.nodes import FormatError
 from gpu2npu.formats.notebook import read_cells
@@ -79,7 +79,7 @@ class FileAnalyser:
         if Question.AFFINITY_APIS in self.questions:
             advice += affinity_advice(code, self.version)
         skips = find_skips(code.text)
-        elsewhere = [names.file.lines.span(*place) for place in other_branches(names.file)] if findings else []
+        elsewhere = [names.file.lines.span(*place) for place in branches_elsewhere(names.file)] if findings else []
         findings = [each for each in findings if not _is_skipped(each, skips) and not _is_within(each, elsewhere)]
         advice = [each for each in advice if not _is_skipped(each, skips)]
         return MigratedFile(names.path, findings=tuple(findings), advice=tuple(advice))

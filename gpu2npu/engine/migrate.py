@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpu2npu.engine.context import ProjectContext
-from gpu2npu.engine.cuda_branches import KEPT, KERNELS, NAMED, asks_for_device, cuda_branches
-from gpu2npu.engine.foreign_devices import leave_devices
+from gpu2npu.engine.elsewhere.code import elsewhere, holds_any
+from gpu2npu.engine.elsewhere.cuda import KEPT, KERNELS, NAMED, asks_for_device
+from gpu2npu.engine.elsewhere.devices import leave_devices
 from gpu2npu.engine.imports import imported_modules
 from gpu2npu.engine.match import find_matches
 from gpu2npu.engine.matches import Matches, Question
-from gpu2npu.engine.npu_branches import other_branches
 from gpu2npu.engine.outcome import Migration, migrated_file
 from gpu2npu.engine.skips import Skips, find_skips
 from gpu2npu.engine.table import RuleTable, outside, rule_table
@@ -115,22 +115,23 @@ def _migrate(names: Names, rulebook: Rulebook, context: ProjectContext, rewrite:
 def _leave_other_branches(matches: Matches, names: Names, table: RuleTable) -> None:
     """Drop what is in code that runs on no NPU, but not the new names of what the file imports."""
     file = names.file
-    cuda = cuda_branches(names, table, [item.place for item in _asked(matches)])
-    places = [*other_branches(file), *cuda.conditions]
-    matches.found += [each for test, value in cuda.named for each in _woken(test, value, matches, file)]
-
-    def is_kept(place: Bounds) -> bool:
-        return not any(holds(outer, place) for outer in places)
+    stays = elsewhere(names, table, [item.place for item in _asked(matches)])
+    matches.found += [each for test, value in stays.cuda.named for each in _woken(test, value, matches, file)]
 
     def is_local(place: Bounds) -> bool:
         text = file.text[place[0] : place[1]]
         return text.isidentifier() and not file.text.endswith(".", 0, place[0])
 
-    if places:
-        kept = [found for place in cuda.conditions for found in _kept_condition(place, matches, file)]
-        matches.edits = [edit for edit in matches.edits if is_kept(edit.place) or is_local(edit.place)]
-        matches.found = [*(found for found in matches.found if is_kept(found.place)), *kept]
-        matches.questions = [question for question in matches.questions if is_kept(question.edit.place)]
+    def is_reported(found: Found) -> bool:
+        # A variable such as FORCE_CUDA is set outside the code, whatever the condition does.
+        is_variable = table.variable_rule(found.api) is not None and not holds_any(stays.branches, found.place)
+        return is_variable or not stays.has(found.place)
+
+    if stays.branches or stays.cuda.conditions:
+        conditions = [found for place in stays.cuda.conditions for found in _kept_condition(place, matches, file)]
+        matches.edits = [edit for edit in matches.edits if not stays.has(edit.place) or is_local(edit.place)]
+        matches.found = [*(found for found in matches.found if is_reported(found)), *conditions]
+        matches.questions = [question for question in matches.questions if not stays.has(question.edit.place)]
 
 
 def _woken(test: Bounds, value: Bounds, matches: Matches, file: PythonFile) -> list[Found]:

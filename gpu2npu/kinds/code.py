@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from gpu2npu.engine.cuda_branches import cuda_branches
+from gpu2npu.engine.elsewhere.code import elsewhere
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.kinds.added import added, beside
 from gpu2npu.engine.kinds.code_imports import CodeImports, Replacement, respelled
 from gpu2npu.engine.kinds.filling import ATOMS, Filling, fill, has_effects, in_f_strings, is_loose
 from gpu2npu.engine.kinds.in_place import in_place
 from gpu2npu.engine.kinds.removal import removal
-from gpu2npu.engine.npu_branches import other_branches
 from gpu2npu.python.text.concrete import comments
-from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
 from gpu2npu.python.tree.syntax import arguments, chain, dotted_name
 from gpu2npu.records import Code, Edit, FindingKind, Found
@@ -197,8 +195,8 @@ class CodeRules:
         if not met:
             return []
         places = {root: self.file.bounds(root) for root in met}
-        elsewhere = [*other_branches(self.file), *cuda_branches(self.names, self.table, places.values()).conditions]
-        return [found for root, found in met.items() if not any(holds(outer, places[root]) for outer in elsewhere)]
+        stays = elsewhere(self.names, self.table, places.values())
+        return [found for root, found in met.items() if not stays.has(places[root])]
 
     # Matching
 

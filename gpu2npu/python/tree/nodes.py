@@ -36,7 +36,10 @@ def walk(*nodes: ast.AST) -> Iterator[ast.AST]:
         pending += reversed(child_nodes(node))
 
 
-def by_kind(tree: ast.AST) -> Mapping[type[ast.AST], Sequence[ast.AST]]:
+ByKind = Mapping[type[ast.AST], Sequence[Any]]
+
+
+def by_kind(tree: ast.AST) -> ByKind:
     """The nodes of a tree by their types."""
     kinds: dict[type[ast.AST], list[ast.AST]] = {}
     for node in walk(tree):

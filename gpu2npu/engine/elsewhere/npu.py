@@ -6,25 +6,30 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from gpu2npu.engine.npu_values import compared_with_cuda
+from gpu2npu.engine.elsewhere.values import compared_with_cuda
 from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.nodes import ByKind
 from gpu2npu.python.tree.syntax import dotted_name, last_name, string_value
 from gpu2npu.records import Bounds
 
 _NPU, _CUDA = "npu", "cuda"
+_BESIDE = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Try, ast.If)
 _TORCH_CUDA, _TORCH_NPU = "torch.cuda.", ("torch.npu.", "torch_npu.npu.")
 # As a word, or between underscores: not as in `input`. In lower case, and with the letters first, it is found faster.
 _SPELLED = re.compile(r"npu(?<![^\W_]npu)(?![^\W_])")
 
 
-def other_branches(file: PythonFile) -> list[Bounds]:
+def speaks_of_npu(text: str) -> bool:
+    """Return whether a text may name the NPU; a file that does not has no branches for it."""
+    return _SPELLED.search(text.lower()) is not None
+
+
+def other_branches(file: PythonFile, kinds: ByKind) -> list[Bounds]:
     """The places that run on no NPU, since a condition beside them is for it: the other branches of an `if` and their
     conditions, what follows `if is_npu_available(): return ...` or runs where `import torch_npu` fails, what is listed
     beside a name of the NPU's, and calls for CUDA whose counterpart for the NPU stands beside them."""
-    if _SPELLED.search(file.text.lower()) is None:
-        return []
-    beside = (place for node in file.parents for place in _beside(node, file))
-    return sorted([*beside, *compared_with_cuda(file)])
+    beside = (place for kind in _BESIDE for node in kinds.get(kind, ()) for place in _beside(node, file))
+    return sorted([*beside, *compared_with_cuda(file, kinds)])
 
 
 def _beside(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:

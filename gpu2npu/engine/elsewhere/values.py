@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.nodes import ByKind
 from gpu2npu.python.tree.scopes import Parameter, Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, dotted_name, elements, string_value
 from gpu2npu.records import Bounds
@@ -28,14 +29,14 @@ class _Comparison(NamedTuple):
     texts: frozenset[str]
 
 
-def compared_with_cuda(file: PythonFile) -> Iterator[Bounds]:
+def compared_with_cuda(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
     """The comparisons with "cuda" of values that are compared with "npu" as well, and the code that then runs."""
-    comparisons = [found for node in file.parents if isinstance(node, ast.Compare) for found in _read(node, file)]
+    comparisons = [found for node in kinds.get(ast.Compare, ()) for found in _read(node, file)]
     apart = {each.value for each in comparisons if _NPU in each.texts}
     if not apart:
         return
     for each in comparisons:
-        if each.texts == {_CUDA} and (each.value in apart or _is_given(each.value, apart, file)):
+        if each.texts == {_CUDA} and (each.value in apart or _is_given(each.value, apart, file, kinds)):
             yield file.bounds(each.node)
             yield from _guarded(each.node, file)
 
@@ -59,7 +60,7 @@ def _value(node: ast.expr, name: str, file: PythonFile) -> _Value:
     return _Value(None if found is None else found[0], name)
 
 
-def _is_given(value: _Value, apart: set[_Value], file: PythonFile) -> bool:
+def _is_given(value: _Value, apart: set[_Value], file: PythonFile, kinds: ByKind) -> bool:
     """Return whether every call in the file gives a parameter one of these values."""
     function = value.scope.node if value.scope is not None else None
     if value.scope is None or not isinstance(function, FUNCTIONS):
@@ -69,9 +70,7 @@ def _is_given(value: _Value, apart: set[_Value], file: PythonFile) -> bool:
         return False
     position = bindings[0].position
     calls = [
-        node
-        for node in file.parents
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function.name
+        node for node in kinds.get(ast.Call, ()) if isinstance(node.func, ast.Name) and node.func.id == function.name
     ]
     given = [_argument(call, position, value.name) for call in calls]
     names = [(each, dotted_name(each)) for each in given if each is not None]

@@ -13,7 +13,7 @@ KEPT = [
     "if torch.cuda.is_available() and torch.version.cuda:\n    f()\n",
     "can_run = HAS_CUPY and torch.cuda.is_available()\n",
     "if torch.cuda.is_available() and not (torch.version.hip or a):\n    f()\n",
-    "if torch.cuda.is_available() or os.getenv('FORCE_CUDA') == '1':\n    sources += ['a.cu']\n",
+    "if torch.cuda.is_available() or os.getenv('NO_CUDA') != '1':\n    sources += ['a.cu']\n",
     "if (torch.cuda.is_available() and (home or rocm)) or os.environ.get('WITH_CUDA'):\n    sources += ['a.cu']\n",
     "def f():\n    has_gpu = torch.cuda.is_available()\n    if has_gpu:\n        from ext import nms_gpu\n",
     "_GPU = torch.cuda.is_available()\nif _GPU:\n    from ext import nms_gpu\n",
@@ -40,6 +40,29 @@ def test_what_is_for_cuda_alone_stays(project, code):
     (found,) = migrated.findings
     assert found.severity is Severity.NOTE and "is false on an NPU" in found.message
     assert found.api in code and "is_available()" in found.api
+
+
+def test_a_variable_that_forces_a_build_is_reported_beside_the_condition(project):
+    code = "if torch.cuda.is_available() or os.getenv('FORCE_CUDA') == '1':\n    sources += ['a.cu']\n"
+    migrated = project({"a.py": f"import os\nimport torch\n{code}"})["a.py"]
+    assert migrated.content is None
+    assert [found.rule for found in migrated.findings] == ["torch-cuda", "env-force-cuda"]
+
+
+def test_a_text_that_speaks_of_cuda_is_no_question_for_it(project):
+    code = "if ask('torch.cuda.is_available', torch.cuda.current_device()):  # is_cuda\n    import my_cuda_kernels\n"
+    migrated = project({"a.py": f"import torch\n{code}"})["a.py"]
+    assert b"torch.npu.current_device()" in migrated.content
+
+
+@pytest.mark.parametrize(
+    ("other", "stays"),
+    [("_GPU = 1\n", True), ("import a\n", True), ("from a import _GPU\n", False), ("import a\nprint(a._GPU)\n", False)],
+)
+def test_whether_another_file_uses_a_private_name_the_imports_say(project, other, stays):
+    code = "import torch\n_GPU = torch.cuda.is_available()\nif _GPU:\n    from ext import nms_gpu\n"
+    migrated = project({"a.py": code, "b.py": other})["a.py"]
+    assert (migrated.content is None) is stays
 
 
 def test_a_condition_on_a_tensor_is_reported_too(project):

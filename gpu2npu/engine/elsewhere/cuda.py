@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 
 from gpu2npu.engine.captures import is_capture
-from gpu2npu.engine.foreign_devices import foreign_rule
+from gpu2npu.engine.elsewhere.devices import foreign_rule
 from gpu2npu.engine.imports import is_compiled
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.nodes import ByKind, walk
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, IMPORTS, dotted_name, last_name, string_value
 from gpu2npu.records import Bounds, FindingKind
@@ -32,11 +32,11 @@ NAMED = (
 )
 KERNELS = "Only kernels for CUDA run under this condition: left as it is, check what an NPU's tensors meet instead."
 
-_ASKED = re.compile(r"cuda\s*\.\s*is_available|CUDA_HOME|\bis_cuda|['\"]cuda['\"]")
-# Each match of it has one of these, which are found faster.
+# Each question for CUDA has one of these.
 _ASKED_WORDS = ("is_available", "CUDA_HOME", "is_cuda", "'cuda'", '"cuda"')
-_FORCED = re.compile(r"(environ|getenv)\b.*CUDA", re.DOTALL)  # `os.getenv("FORCE_CUDA") == "1"`
-_DEVICE = re.compile(r"is_cuda|['\"]cuda")
+_AVAILABLE, _HOME, _OF_TENSOR = "torch.cuda.is_available", "CUDA_HOME", "is_cuda"
+_READS = frozenset({"environ", "getenv"})
+_DEVICE = re.compile(r"is_cuda|['\"]cuda")  # of the text that an edit changes
 # Modules and names, and texts, of code for NVIDIA's GPUs.
 _NAME = re.compile(r"(^|_)(cuda|gpu|nvml|nvcc|cupy|pynvml|pycuda|nvidia)(_|$)", re.IGNORECASE)
 _TEXT = re.compile(r".*\.cuh?|.*_(cuda|gpu)\.(c|cc|cpp|h|hpp)|(WITH|USE)_CUDA|-?-?nvcc.*", re.IGNORECASE)
@@ -63,27 +63,29 @@ class CudaBranches:
     named: tuple[tuple[Bounds, Bounds], ...] = ()
 
 
-def cuda_branches(names: Names, table: RuleTable, places: Iterable[Bounds]) -> CudaBranches:
+def asks_for_cuda(text: str) -> bool:
+    """Return whether a text may have a question for CUDA; a file that has not has no code under one."""
+    return any(word in text for word in _ASKED_WORDS)
+
+
+def cuda_branches(names: Names, table: RuleTable, places: Iterable[Bounds], kinds: ByKind) -> CudaBranches:
     """Find the conditions of a file that ask for CUDA, and guard only what is CUDA's own: of those that hold some of
     `places`."""
     file, asked = names.file, sorted(places)
-    if not any(word in file.text for word in _ASKED_WORDS) or _ASKED.search(file.text) is None:
-        return CudaBranches()
     found: list[Bounds] = []
     named: dict[tuple[Scope, str], list[ast.If | ast.IfExp]] = {}
     own = _CudaCode(names, table)
-    for node in file.parents:
-        if isinstance(node, (ast.If, ast.IfExp)):
-            flag = own.flag(_without_not(node.test))
-            place = file.bounds(node.test if flag is None else _value(flag[0], flag[1].id))
-            if not _holds_some(place, asked) or not own.is_for_cuda(node):
-                continue
-            if flag is None:
-                found.append(place)
-            else:
-                named.setdefault((flag[0], flag[1].id), []).append(node)
-        elif isinstance(node, ast.BoolOp) and _holds_some(place := file.bounds(node), asked) and _asks_for_vendor(node):
+    for node in (*kinds.get(ast.If, ()), *kinds.get(ast.IfExp, ())):
+        flag = own.flag(_without_not(node.test))
+        place = file.bounds(node.test if flag is None else _value(flag[0], flag[1].id))
+        if not _holds_some(place, asked) or not own.is_for_cuda(node):
+            continue
+        if flag is None:
             found.append(place)
+        else:
+            named.setdefault((flag[0], flag[1].id), []).append(node)
+    tests = [(node, file.bounds(node)) for node in kinds.get(ast.BoolOp, ())]
+    found += [place for node, place in tests if _holds_some(place, asked) and _asks_for_vendor(node)]
     woken: list[tuple[Bounds, Bounds]] = []
     for (home, name), guards in named.items():
         value = file.bounds(_value(home, name))
@@ -158,17 +160,16 @@ class _CudaCode:
     def _needs_cuda(self, test: ast.expr) -> bool:
         """Return whether a condition holds with CUDA alone, or where the user asks for it: not `not is_available()`,
         nor `a or is_available()`."""
-        file = self.names.file
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             return any(map(self._needs_cuda, test.values))
         if isinstance(test, ast.BoolOp):
-            others = [value for value in test.values if _FORCED.search(file.code(value)) is None]
+            others = [value for value in test.values if not _is_forced(value)]
             return bool(others) and all(map(self._needs_cuda, others))
         if isinstance(test, ast.UnaryOp):
             return False
         if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.NotEq, ast.NotIn, ast.Is)):
             return False
-        return self.flag(test) is not None or _ASKED.search(file.code(test)) is not None
+        return self.flag(test) is not None or any(_asks(node, self.names) for node in walk(test))
 
     def flag(self, test: ast.expr) -> tuple[Scope, ast.Name] | None:
         """The scope and the name, where a condition is a name that is bound once, to a question for CUDA."""
@@ -181,10 +182,14 @@ class _CudaCode:
 
     def is_asked_only(self, home: Scope, name: str, times: int) -> bool:
         """Return whether a name, which no other file can see, is used so many times."""
-        if not isinstance(home.node, FUNCTIONS) and not name.startswith("_"):
+        if not isinstance(home.node, FUNCTIONS) and (not name.startswith("_") or self._is_taken(name)):
             return False
         uses = [node for node, scope in self.names.file.uses if isinstance(node, ast.Name) and node.id == name]
         return len(uses) == times
+
+    def _is_taken(self, name: str) -> bool:
+        """Return whether another file of the project may use a name of this one."""
+        return self.names.project.may_be_taken(self.names.path, name)
 
     def _rest(self, node: ast.If) -> Sequence[ast.stmt]:
         """The statements after `if not x.is_cuda: return ...`."""
@@ -243,8 +248,28 @@ class _CudaCode:
 
 def _is_of_tensor(test: ast.expr, names: Names) -> bool:
     """Return whether a condition asks where a tensor is, and nothing of CUDA as a whole."""
-    text = names.file.code(test)
-    return _DEVICE.search(text) is not None and "is_available" not in text
+    asked = [node for node in walk(test) if _asks(node, names)]
+    is_device = any(string_value(node) == "cuda" or (last_name(node) or "").startswith(_OF_TENSOR) for node in asked)
+    return is_device and not any(last_name(node) == "is_available" for node in walk(test))
+
+
+def _asks(node: ast.AST, names: Names) -> bool:
+    """`torch.cuda.is_available`, `is_available` that is imported from there, `CUDA_HOME`, `x.is_cuda`, `"cuda"`"""
+    if not isinstance(node, (ast.Name, ast.Attribute)):
+        return string_value(node) in ("cuda", _HOME)
+    name = last_name(node) or ""
+    if name == "is_available" and isinstance(node, ast.Attribute) and last_name(node.value) == "cuda":
+        return True
+    return (
+        name == _HOME or name.startswith(_OF_TENSOR) or names.qualified(node, names.file.scope_of(node)) == _AVAILABLE
+    )
+
+
+def _is_forced(test: ast.expr) -> bool:
+    """`os.getenv("FORCE_CUDA") == "1"`"""
+    nodes = list(walk(test))
+    reads = any(last_name(node) in _READS for node in nodes)
+    return reads and any("CUDA" in (string_value(node) or "") for node in nodes)
 
 
 def _is_extension(binding: Binding, names: Names) -> bool:

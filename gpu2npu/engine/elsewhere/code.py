@@ -1,0 +1,49 @@
+"""The code of a file that runs elsewhere than on an NPU, found in one walk over its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpu2npu.engine.elsewhere.cuda import CudaBranches, asks_for_cuda, cuda_branches
+from gpu2npu.engine.elsewhere.npu import other_branches, speaks_of_npu
+from gpu2npu.engine.table import RuleTable
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.text.offsets import holds
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.nodes import by_kind
+from gpu2npu.records import Bounds
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """`branches` never run on an NPU, since a condition beside them is for it; `cuda` is what only CUDA's own code
+    stands under."""
+
+    branches: tuple[Bounds, ...]
+    cuda: CudaBranches
+
+    def has(self, place: Bounds) -> bool:
+        """Return whether a place is in code that stays as it is."""
+        return holds_any(self.branches, place) or holds_any(self.cuda.conditions, place)
+
+
+def holds_any(places: Iterable[Bounds], place: Bounds) -> bool:
+    """Return whether one of some places holds another."""
+    return any(holds(outer, place) for outer in places)
+
+
+def elsewhere(names: Names, table: RuleTable, places: Iterable[Bounds]) -> Elsewhere:
+    """Find such code; of conditions for CUDA only those that hold some of `places`."""
+    file = names.file
+    for_npu, for_cuda = speaks_of_npu(file.text), asks_for_cuda(file.text)
+    if not for_npu and not for_cuda:
+        return Elsewhere((), CudaBranches())
+    kinds = by_kind(file.tree)
+    branches = tuple(other_branches(file, kinds)) if for_npu else ()
+    return Elsewhere(branches, cuda_branches(names, table, places, kinds) if for_cuda else CudaBranches())
+
+
+def branches_elsewhere(file: PythonFile) -> list[Bounds]:
+    """The branches of a file that run on no NPU, since a condition beside them is for it."""
+    return other_branches(file, by_kind(file.tree)) if speaks_of_npu(file.text) else []
