@@ -34,7 +34,8 @@ _NOTEBOOK = frozenset({"system", "getoutput", "run_line_magic"})  # of get_ipyth
 _SETUP = frozenset({"setuptools.setup", "distutils.core.setup"})
 _REQUIRED = frozenset({"install_requires", "extras_require", "setup_requires", "tests_require"})
 _PROGRAM = re.compile(r"(?:.*/)?(pip[\d.]*|uv|conda|mamba|micromamba)")
-_SPELLED = re.compile(rb"\binstall\b|_requires?\b|\bPopen\b")
+# Each begins with a text, which is searched for many times as fast as a choice of several.
+_SPELLED = (rb"install(?<!\winstall)\b", rb"_requires?\b", rb"Popen(?<!\wPopen)\b")
 _DEPTH = 4
 
 _Word = tuple[int, str]  # the offset of a word in the file, and its text
@@ -42,7 +43,8 @@ _Word = tuple[int, str]  # the offset of a word in the file, and its text
 
 def may_install(source: bytes) -> bool:
     """Return whether a Python file may install packages, judged by its bytes."""
-    return _SPELLED.search(source) is not None and (b"setup" in source or b"pip" in source or b"conda" in source)
+    is_named = b"setup" in source or b"pip" in source or b"conda" in source
+    return is_named and any(re.search(each, source) is not None for each in _SPELLED)
 
 
 def install_findings(source: SourceFile, project: Project, knowledge: Knowledge) -> tuple[Finding, ...]:
