@@ -9,7 +9,7 @@ from enum import Enum
 from typing import NamedTuple
 from unicodedata import normalize
 
-from gpu2npu.python.text.offsets import Lines, line_before
+from gpu2npu.python.text.offsets import line_before
 from gpu2npu.python.text.source import SourceError, SourceFile, read_source
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Scope
@@ -79,7 +79,7 @@ def read_interface(source: SourceFile) -> Interface:
     Raises:
         TreeError: It is not Python of this interpreter's version, or is nested too deeply.
     """
-    walk = Walk(parse(source.text), Lines.of(source.text), is_outline="global" not in source.text)
+    walk = Walk(parse(source.text), None, is_outline="global" not in source.text)
     return _interface(source.path, source.text, walk)
 
 

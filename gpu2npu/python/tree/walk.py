@@ -36,11 +36,12 @@ class Walk:
     expressions as wholes, calls, keywords of calls, strings, f-strings, definitions, imports, products (`*`, `@`) and
     assignments to one subscript.
 
+    Without `lines`, expressions in f-strings stay at the places that Python gives them, which may be wrong.
     With `is_outline` it looks into functions for import statements alone: no name of the module depends on their code,
     unless some `global` statement stands in it.
     """
 
-    def __init__(self, tree: ast.Module, lines: Lines, is_outline: bool = False) -> None:
+    def __init__(self, tree: ast.Module, lines: Lines | None, is_outline: bool = False) -> None:
         self._lines = lines
         self._is_outline = is_outline
         self.module = Scope("module", None, tree)
@@ -135,7 +136,7 @@ class Walk:
         self._stack.append((node.value, scope))
 
     def joined(self, node: ast.JoinedStr, scope: Scope) -> None:
-        if not self._is_outline:
+        if self._lines is not None:
             relocate(node, self._lines)
         self.uses.append((node, scope))
         self._push(node, scope, [part for part in node.values if not isinstance(part, ast.Constant)])
