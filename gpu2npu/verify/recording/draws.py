@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import random
 import warnings
 from collections import OrderedDict
@@ -66,10 +67,12 @@ def _replace(keys: list[str]) -> None:
     for key in keys:
         library = torch.library.Library("aten", "IMPL")
         _libraries.append(library)
+        # Before 2.13 a kernel of Python's, such as the emulated NPU's, is replaced only where that is asked for.
+        options = {"allow_override": True} if "allow_override" in inspect.signature(library.impl).parameters else {}
         for name, kernel in _KERNELS.items():
             if key == "CPU" and name.startswith("native_dropout"):
                 continue  # the CPU's dropout is composed of bernoulli_
-            library.impl(name, kernel, key)
+            library.impl(name, kernel, key, **options)
 
 
 _libraries: list[torch.library.Library] = []
