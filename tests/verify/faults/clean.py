@@ -10,6 +10,7 @@ from faults import Subject
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 # The fixtures of many_cards.json, each one process on as many GPUs, and for how many NPUs their copies run.
 MANY_CARDS = {"language_model": (1,), "pix2pix": (1, 2), "segmentation": (1,), "trainer": (1,)}
+COMPILE = "--compile"
 NUMBERS = {1: "one NPU", 2: "two NPUs"}
 
 
@@ -24,9 +25,19 @@ def of_many_cards() -> dict[str, Subject]:
     return found
 
 
+def of_a_language_model() -> dict[str, Subject]:
+    """A GPT as nanoGPT trains it: mixed precision and torch.compile off and on."""
+    project = "tests/verify/faults/projects/nanogpt"
+    return {
+        " ".join(("nanogpt", *chosen)): Subject(project, ("train.py", *chosen), ("conv", "matmul"))
+        for chosen in ((), ("--amp",), (COMPILE,), ("--amp", COMPILE))
+    }
+
+
 DDP = ("main.py", "-j", "0", "--seed", "3", "--gpu", "0", "--train-size", "64")
 SUBJECTS = {
     "ddp on one NPU": Subject("fixtures/ddp_imagenet", DDP),
     "mixed_package": Subject("fixtures/mixed_package", ("-m", "mixed_package.train")),
     **of_many_cards(),
+    **of_a_language_model(),
 }

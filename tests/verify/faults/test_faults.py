@@ -85,6 +85,7 @@ def start(programs: list[list[dict[str, Any]]], subject: Any, environment: dict[
     """Start a process whose forks run the programs in order, at least as many at once as one has ranks."""
     at_a_time = max(int(os.environ.get("GPU2NPU_TEST_FORKS", str(os.cpu_count() or 1))), subject.ranks)
     environment = {**environment, **subject.environment, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+    environment["TORCH_COMPILE_DISABLE"] = "1"  # as `gpu2npu verify` does
     command = [sys.executable, str(HERE / "forking.py"), str(at_a_time)]
     process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     assert process.stdin is not None
@@ -174,6 +175,7 @@ def test_a_copy_without_a_fault_does_not_diverge(subject: str, made: Made) -> No
     comparison = made[subject].compared("")
     assert comparison.first is None, comparison.first
     assert comparison.migrated.reduced == SUBJECTS[subject].reduced
+    assert comparison.compile_switched_off == (clean.COMPILE in SUBJECTS[subject].command)
     assert len(comparison.measured) > 100 and comparison.migrated.world == SUBJECTS[subject].ranks
 
 
