@@ -55,6 +55,21 @@ def document(comparison: Comparison, original: Path | None, migrated: Path, held
                 {"name": name, "computed_by": kind}
                 for name, kind in comparison.migrated.operators.get(explanation.module or "", ())
             ],
+            "elements": [
+                {
+                    "kind": each.event.kind,
+                    "name": each.event.name,
+                    "call": each.event.call + 1,
+                    "step": each.event.step + 1,
+                    "place": list(each.place),
+                    "original": _number(each.original),
+                    "migrated": _number(each.migrated),
+                    "similar": each.similar,
+                    "size": each.size,
+                    "sentence": each.sentence,
+                }
+                for each in comparison.elements
+            ],
             "changes": [
                 {"row": row.number, "path": row.path, "line": row.start, "rule": row.rule, "message": row.message}
                 for row in touching(read_changes(migrated), first.event.stack)

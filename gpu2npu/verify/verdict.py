@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Mapping
 from concurrent import futures
@@ -13,7 +14,8 @@ from gpu2npu.verify.baseline import Baseline, run_of
 from gpu2npu.verify.comparing.compare import Comparison
 from gpu2npu.verify.comparing.ranks import compare_ranks
 from gpu2npu.verify.comparing.tolerance import Tolerance, measured
-from gpu2npu.verify.programs import Program, Running, start
+from gpu2npu.verify.comparing.whole import differing, events_near, listed
+from gpu2npu.verify.programs import FailedError, Program, Running, start
 from gpu2npu.verify.recording.environment import Settings
 from gpu2npu.verify.recording.records import Recording, RecordingError, read_recordings
 
@@ -61,6 +63,15 @@ class Side:
     def dumping(self, step: int, folder: Path) -> Program:
         """The program until a step, counted from 0, which is dumped into a folder as mindstudio-probe does."""
         return self._program("dump", self.title, steps=step + 1, dump=folder.absolute())
+
+    def writing_whole(self, steps: int) -> Program:
+        """The program until a step, recorded with the whole tensors of the places that `whole_places` lists."""
+        return self._program("whole", self.title, steps=steps, whole=self.whole_places.absolute())
+
+    @property
+    def whole_places(self) -> Path:
+        """The file that lists the places whose tensors a second run writes whole."""
+        return self.folder / "whole.json"
 
     def _program(self, run: str, title: str, **settings: Any) -> Program:
         folder = self.folder / run
@@ -119,6 +130,27 @@ def measure(migrated: Side) -> Baseline:
         runs.append(run_of(ranks, migrated.is_emulated))
     device = f"the emulated {ranks[0].chip}" if migrated.is_emulated else ranks[0].chip
     return Baseline(device, ranks[0].torch, migrated.command, tuple(runs))
+
+
+def with_elements(original: Side, migrated: Side, comparison: Comparison) -> Comparison:
+    """Run both once more until the first divergence, for the whole tensors near it: the elements that differ most.
+
+    The comparison is as before where there is no divergence, or where a program fails that did not the first time.
+    """
+    if comparison.first is None:
+        return comparison
+    events = events_near(comparison)
+    steps = min(comparison.first.event.step + 2, comparison.steps)  # one more, after which a checkpoint is written
+    for side in (original, migrated):
+        card = comparison.migrated.rank if side.gpus and side.shared else None
+        side.whole_places.write_text(json.dumps(listed(events, card)), encoding="utf-8")
+    running = [start(side.writing_whole(steps)) for side in (original, migrated)]
+    try:
+        _watch(running, lambda: None)
+        there, here = (each.program.settings.folder for each in running)
+        return replace(comparison, elements=differing(comparison, events, there, here))
+    except (FailedError, RecordingError):
+        return comparison
 
 
 def dump(original: Side, migrated: Side, comparison: Comparison, folder: Path) -> None:

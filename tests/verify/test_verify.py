@@ -71,6 +71,9 @@ def test_a_change_that_matters_is_found_with_its_line(
     assert (first["original"][0], first["migrated"][0]) == ("train.py:26", "train.py:27")
     assert [line["text"].strip() for line in first["code"]["migrated"] if line["here"]] == ["loss.backward()"]
     assert len(found["losses"]) == 3 and found["verdict"] == "diverged"
+    elements = {element["name"]: element for element in first["elements"]}
+    assert elements["Net.fc2"]["step"] == 2 and len(elements["Net.fc2"]["place"]) == 2
+    assert found["sources"]["migrated"]["train.py"]["27"].strip() == "loss.backward()"
 
 
 def test_a_program_that_fails_is_shown_with_the_change_near_it(

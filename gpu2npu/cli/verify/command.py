@@ -209,10 +209,11 @@ def _migrated(source: Path, version: str | None, folder: Path) -> Path:
 def _verify(original: Side, migrated: Side, report: Report, msprobe: Path | None) -> int:
     from gpu2npu.cli.verify.run import shown
     from gpu2npu.verify.comparing.compare import Comparison
-    from gpu2npu.verify.verdict import dump, verify
+    from gpu2npu.verify.verdict import dump, verify, with_elements
 
-    def dumped(comparison: Comparison) -> None:
+    def run_again(comparison: Comparison) -> Comparison:
         if msprobe is not None:
             dump(original, migrated, comparison, msprobe)
+        return with_elements(original, migrated, comparison)
 
-    return shown(lambda progress: verify(original, migrated, progress), original.project, migrated, report, dumped)
+    return shown(lambda progress: verify(original, migrated, progress), original.project, migrated, report, run_again)

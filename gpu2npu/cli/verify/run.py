@@ -65,17 +65,16 @@ def shown(
     original: Path | None,
     migrated: Side,
     report: Report,
-    then: Callable[[Comparison], None] = lambda comparison: None,
+    then: Callable[[Comparison], Comparison] = lambda comparison: comparison,
 ) -> int:
     """Run a verification and show it; the exit code. `original` is the folder of its code, where that is there.
 
-    `then` is called with the comparison, before anything is shown of it.
+    `then` may add to the comparison, before anything is shown of it.
     """
     copy, steps = migrated.project, migrated.steps
     with failures_shown(copy), Losses(steps, sys.stderr if report.form == "json" else sys.stdout) as losses:
         before = read_baseline(report.baseline) if report.baseline and not report.update_baseline else None
-        comparison = earliest(run(losses.show))
-        then(comparison)
+        comparison = then(earliest(run(losses.show)))
         now = measure(migrated) if report.baseline and (before or comparison.first is None) else None
     held = against(before, now, comparison.loss_tolerances) if before and now else None
     result = document(comparison, original, copy, held)

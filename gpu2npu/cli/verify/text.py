@@ -83,7 +83,9 @@ def show_verdict(comparison: Comparison, copy: Path) -> None:
     module = explanation.module or "the training loop"
     rank = f" of rank {comparison.migrated.rank}" if comparison.migrated.world > 1 else ""
     click.echo(f"Diverged at step {event.step + 1}{rank} in {module}: {explanation.cause.value}.")
-    click.echo(f"{event.kind.capitalize()} of {event.name}: {first.message}; {explanation.sentence}.")
+    message = f"{event.kind.capitalize()} of {event.name}: {first.message}; {explanation.sentence}."
+    largest = next((each.sentence for each in comparison.elements if each.event.key == event.key), "")
+    click.echo(f"{message} The element that differs most: {largest}." if largest else message)
     places = [_place(side, of) for side, of in (("original", first.original), ("migrated", first.migrated))]
     click.echo("; ".join(filter(None, places)) or "No line of the project is being executed there.")
     operators = comparison.migrated.operators.get(explanation.module or "", ())

@@ -47,11 +47,32 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class Element:
+    """The element in which a tensor of both programs differs most, at `place`.
+
+    `similar` of the tensor's `size` elements differ by a tenth as much or more.
+    """
+
+    event: Event
+    place: tuple[int, ...]
+    original: float
+    migrated: float
+    similar: int
+    size: int
+
+    @property
+    def sentence(self) -> str:
+        """The element in words."""
+        share = f"{self.similar} of {self.size} elements differ by a tenth of that or more"
+        return f"{self.original:.6g} became {self.migrated:.6g} at {list(self.place)}, {share}"
+
+
+@dataclass(frozen=True)
 class Comparison:
     """All that two recordings have in common and all in which they differ, in program order.
 
     `coarse` are the families of operators for which the tolerance includes HF32, `ranks` what was compared of every
-    rank where there are several.
+    rank where there are several, `elements` those that differ most in the tensors near the first divergence.
     """
 
     original: Recording
@@ -60,6 +81,7 @@ class Comparison:
     differences: tuple[Difference, ...]
     coarse: tuple[str, ...] = ()
     ranks: tuple[tuple[Recording, Recording], ...] = ()
+    elements: tuple[Element, ...] = ()
 
     @property
     def first(self) -> Difference | None:

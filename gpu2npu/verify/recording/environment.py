@@ -19,7 +19,7 @@ class Settings:
     otherwise, and `coarse` names the families ("conv", "matmul") whose operands it rounds to HF32. `shared`: one
     process of the original is compared with several ranks, so both share a batch among cards in the same way. A
     `brief` recording has only losses, times and memory. `dump` is the folder for a dump of the last step, as
-    mindstudio-probe makes it.
+    mindstudio-probe makes it. `whole` is a file that lists the places whose tensors are also written whole.
     """
 
     folder: Path
@@ -31,6 +31,7 @@ class Settings:
     shared: bool = False
     brief: bool = False
     dump: Path | None = None
+    whole: Path | None = None
 
     def variables(self) -> dict[str, str]:
         """The environment variables that hand these settings to a process."""
@@ -44,6 +45,7 @@ class Settings:
             f"{_PREFIX}SHARED": str(int(self.shared)),
             f"{_PREFIX}BRIEF": "1" if self.brief else "",
             f"{_PREFIX}DUMP": str(self.dump or ""),
+            f"{_PREFIX}WHOLE": str(self.whole or ""),
         }
 
 
@@ -62,4 +64,5 @@ def settings(environment: Mapping[str, str] = os.environ) -> Settings | None:
         shared=environment[f"{_PREFIX}SHARED"] == "1",
         brief=bool(environment[f"{_PREFIX}BRIEF"]),
         dump=Path(environment[f"{_PREFIX}DUMP"]) if environment[f"{_PREFIX}DUMP"] else None,
+        whole=Path(environment[f"{_PREFIX}WHOLE"]) if environment[f"{_PREFIX}WHOLE"] else None,
     )

@@ -17,4 +17,5 @@ ROW = np.dtype(
         ("first", "<f8", (FIRST,)),  # 0 beyond the last element
     ]
 )
+WHOLE = "whole"  # the folder of whole tensors
 TRACEBACK = "traceback.txt"  # of a process that failed

@@ -23,6 +23,7 @@ from gpu2npu.verify.recording.operators import Operators
 from gpu2npu.verify.recording.sites import Sites
 from gpu2npu.verify.recording.sketch import Summary, summary
 from gpu2npu.verify.recording.untrained import Untrained
+from gpu2npu.verify.recording.whole import WholeTensors
 from gpu2npu.verify.recording.writer import Writer
 
 
@@ -57,6 +58,7 @@ class Recorder:
         self._optimizers: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._clock = Clock()
         self._dump = Dump((settings.dump or settings.folder) / f"step{settings.steps - 1}", on_host)
+        self._whole = WholeTensors(settings)
         self._depth = 0  # of recording: what is computed for a record is not recorded
 
     def install(self) -> None:
@@ -317,6 +319,7 @@ class Recorder:
         at = self._step if step is None else step
         try:
             self._writer.tensor(at, kind, name, call, part, self._summary(tensor), site, self._sites)
+            self._whole.tensor((at, kind, name, call, part), tensor)
         finally:
             self._depth -= 1
 
