@@ -49,7 +49,7 @@ class _Matcher:
         self.matches = work.matches
         self.settled = work.settled
         self.renames = Renames(names, context, table, self.matches, work.may_rename)
-        self.literals = Literals(self.file, table, self.matches)
+        self.literals = Literals(work)
 
     def run(self) -> None:
         """Ask, at each use of a name, the kinds that have something to do there."""

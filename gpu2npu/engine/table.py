@@ -143,7 +143,11 @@ class RuleTable:
             return None
         families = (family for family in self.families if name.startswith(family))
         longest = max(families, key=len, default=None)
-        return self.families[longest] if longest is not None else None
+        if longest is None:
+            return None
+        rule = self.families[longest]
+        new = rule.match.renamed(name, rule.then.rename) if rule.then.rename is not None else None
+        return rule if new == rule.then.rename else replace(rule, then=replace(rule.then, rename=new))
 
 
 @lru_cache(maxsize=64)

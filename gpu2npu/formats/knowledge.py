@@ -12,6 +12,7 @@ from gpu2npu.engine.strings.words import is_word
 from gpu2npu.engine.table import RuleTable, StringRule, rule_table
 from gpu2npu.formats.marks import Mark, applied, edit, reported, review
 from gpu2npu.kinds.argument import ArgumentMatch
+from gpu2npu.kinds.command import CommandMatch
 from gpu2npu.kinds.import_ import ImportMatch
 from gpu2npu.kinds.setting import SettingMatch
 from gpu2npu.records import FindingKind, Found, Severity
@@ -174,16 +175,27 @@ class Knowledge:
             marks += applied(self.table.texts[text], start, start + len(text), text)
         return marks
 
-    def command(self, name: str, start: int, alone: bool) -> list[Mark]:
-        """Return the marks for a command whose name stands at `start`; `alone`: it has no arguments."""
-        rule = self.table.commands.get(name)
-        if rule is None or rule.then.keep:
-            return []
-        end = start + len(name)
-        if rule.then.rename is not None and not alone:
-            message = f"{rule.why} Its options and its output are others than those of {name}: change it by hand."
-            return [review(rule, start, end, name, message)]
-        return applied(rule, start, end, name)
+    def command(self, name: str, start: int, words: Sequence[tuple[str, int]], alone: bool) -> list[Mark]:
+        """Return the marks for a command whose name stands at `start`, and the `words` after it with their places;
+        `alone`: it has none, and nothing reads its output."""
+        for rule in self.table.of("command").get(name, ()):
+            assert isinstance(rule.match, CommandMatch)
+            places = rule.match.places([text for text, _ in words])
+            if places is None:
+                continue
+            if rule.then.keep:
+                return []
+            end = start + len(name)
+            if rule.then.rename is None or (alone and not places):
+                return applied(rule, start, end, name)
+            if not places:
+                message = f"{rule.why} Its options and its output are others than those of {name}: change it by hand."
+                return [review(rule, start, end, name, message)]
+            starts = [start, *(words[index][1] + offset for index, offset in places)]
+            pairs = zip(starts, rule.match.renamed_words(rule.then.rename), strict=True)
+            edits: list[Mark] = [edit(rule, at, at + len(old), new) for at, (old, new) in pairs if old != new]
+            return edits + reported(rule, start, end, name)
+        return []
 
     def mentions(self, text: str) -> re.Match[str] | None:
         """The first mention of a device or backend that a rule renames, in text that is not read any closer."""

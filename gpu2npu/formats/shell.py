@@ -189,7 +189,8 @@ class _Reader:
     def _head(self, head: Word, name: str, arguments: Sequence[Word], piped: bool) -> Iterator[Mark]:
         if not self.spoken:
             at = head.end - len(name) if not head.quoted else head.text.index(name) + head.start
-            yield from self.knowledge.command(name, at, alone=not arguments and not piped)
+            given = [(self._value(word), word.inside(word.start)[0]) for word in arguments]
+            yield from self.knowledge.command(name, at, given, alone=not arguments and not piped)
         if name == "echo" and len(arguments) == 1:  # often what a function or a substitution gives
             start = arguments[0].inside(arguments[0].start)[0]
             yield from self._certain(self.knowledge.value("argument", self._value(arguments[0]), start))
@@ -344,6 +345,8 @@ class _Reader:
         """`command -v nvidia-smi`: a program that is looked for, by name alone."""
         for word in words:
             rule = self.knowledge.table.commands.get(word.text)
+            if rule is not None and " " in rule.match.subject.removesuffix(" (command)"):
+                continue
             if rule is not None and rule.then.rename is not None:
                 yield from applied(rule, word.start, word.end, word.text, rule.then.rename.partition(" ")[0])
             elif rule is not None:

@@ -1,26 +1,39 @@
-"""Rules for programs that scripts run."""
+"""Rules for programs that scripts run, and for their command lines."""
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from gpu2npu.records import FindingKind, Severity
+from gpu2npu.engine.file_rules import FileRules
+from gpu2npu.engine.strings.prose import is_spoken
+from gpu2npu.engine.strings.texts import StringText
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.syntax import string_value
+from gpu2npu.records import FindingKind, Found, Severity
 from gpu2npu.rulebook.match import Json, Match
+
+_COMMAND = re.compile(r"\s*(?:[\w./]*/)?(?P<name>[\w.+-]+)(?=\s|$)")
+_ANY = re.compile(r"\$[A-Z]\w*")
 
 
 @dataclass(frozen=True)
 class CommandMatch(Match):
-    """A program that a script or a subprocess call runs."""
+    """A program that a script or a subprocess call runs, or a command line of one: its first words, and after them
+    options with their values, in any order and among others. A word `$X` is any word."""
 
     command: str
 
     key = "command"
     shape: ClassVar[Json] = {
         "command": {
-            "description": "A program that scripts, or subprocess calls in Python, run.",
+            "description": "A program that scripts, or subprocess calls in Python, run; or a command line of it, in "
+            "which $X is any word: teamrun --gpus $N. Its options may stand in any order, among others.",
             "type": "string",
-            "pattern": "^[\\w.+-]+$",
+            "pattern": "^[\\w.+-]+( [^\\s'\"]+)*$",
         }
     }
     actions = ("rename",)
@@ -32,6 +45,48 @@ class CommandMatch(Match):
         "then": {"rename": "npu-watch"},
         "examples": [{"keep": "import subprocess\nsubprocess.run(['gpu-watch', '-n', '1'])\n", "reports": "review"}],
     }
+
+    @property
+    def index(self) -> str:
+        return self.words[0]
+
+    def places(self, words: Sequence[str]) -> list[tuple[int, int]] | None:
+        """The places of the words of the command line after the program: for each the index of one of the `words` that
+        the program is given, and the offset in it. None where they are not all there."""
+        found: list[tuple[int, int]] = []
+        previous = ""
+        for wanted in self.words[1:]:
+            at = found[-1][0] + 1 if found else 0
+            if wanted.startswith("-"):
+                fitting = (i for i, word in enumerate(words) if word.partition("=")[0] == wanted)
+                place = next(((i, 0) for i in fitting), None)
+            elif previous.startswith("-") and "=" in words[at - 1]:  # --gpus=2
+                place = at - 1, words[at - 1].index("=") + 1
+            else:
+                place = (at, 0) if at < len(words) else None
+            is_any = wanted.startswith("-") or _ANY.fullmatch(wanted) is not None
+            if place is None or not (is_any or words[place[0]][place[1] :] == wanted):
+                return None
+            found.append(place)
+            previous = wanted
+        return found
+
+    def renamed_words(self, new: str) -> list[tuple[str, str]]:
+        """The words of the command line with those that take their places."""
+        return list(zip(self.words, new.split(), strict=True))
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the command line."""
+        return self.command.split()
+
+    @classmethod
+    def problems(cls, entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        old, new = entry["match"]["command"].split(), entry["then"].get("rename", "").split()
+        if len(old) > 1 and new and len(old) != len(new):
+            yield "then.rename", f"has {len(new)} words for {len(old)}; each word takes the place of one"
+        elif len(old) > 1 and any("$" in one + other and one != other for one, other in zip(old, new, strict=False)):
+            yield "then.rename", "has another word where a metavariable stands; `$X` stays where it is"
 
     @property
     def only_python(self) -> bool:
@@ -47,3 +102,35 @@ class CommandMatch(Match):
 
     def severity(self, kind: FindingKind) -> Severity:
         return Severity.ENVIRONMENT
+
+    @classmethod
+    def in_text(cls, work: FileRules, string: StringText) -> bool:
+        """Report a program that Python code runs or looks for: its output is read by the code."""
+        matched = _COMMAND.match(string.raw)
+        rules = work.table.of(cls.key).get(matched["name"], ()) if matched is not None else ()
+        rule = next((rule for rule in rules if _is_run(rule.match, string, work.file)), None)
+        if rule is None or matched is None or rule.then.keep:
+            return False
+        if is_spoken(work.file, string.node) or _is_key(work.file, string.node):
+            return False
+        report = rule.then.report
+        message = report.message if report else f"{rule.why} Use {rule.then.rename}, and check what reads its output."
+        kind = report.kind if report else FindingKind.REVIEW
+        severity = report.severity if report else Severity.CHANGE
+        work.matches.found.append(Found(string.place, rule.id, kind, matched["name"], message, severity))
+        return True
+
+
+def _is_run(match: Match, string: StringText, file: PythonFile) -> bool:
+    """Return whether a string is the command line of a match, or begins the list that is one."""
+    assert isinstance(match, CommandMatch)
+    parent, words = file.parents.get(string.node), string.raw.split()[1:]
+    if not words and isinstance(parent, (ast.List, ast.Tuple)) and parent.elts[0] is string.node:
+        words = [string_value(each) or "" for each in parent.elts[1:]]
+    return match.places(words) is not None
+
+
+def _is_key(file: PythonFile, node: ast.expr) -> bool:
+    """Return whether a string is the key by which something is looked up: `flags["nvcc"]`."""
+    parent = file.parents.get(node)
+    return isinstance(parent, ast.Dict) or (isinstance(parent, ast.Subscript) and parent.slice is node)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
-from gpu2npu.rulebook.match import Json, Match, leaf, listed
+from gpu2npu.engine.file_rules import FileRules, Handlers
+from gpu2npu.engine.strings.texts import StringText
+from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import string_value
+from gpu2npu.records import Edit
+from gpu2npu.rulebook.match import Evidence, Json, Match, leaf, listed
 
 
 @dataclass(frozen=True)
 class SettingMatch(Match):
-    """A value in YAML, JSON or TOML, and in settings of a command line, by the path of its keys: `trainer.*.device`.
+    """A value in YAML, JSON or TOML, in settings of a command line, and a string in dictionaries of Python code, by the
+    path of its keys: `trainer.*.device`.
 
     `*` is any one key, `**` any number of them; lists are passed through. With `values`, only where the value is one of
     these strings.
@@ -51,8 +60,9 @@ class SettingMatch(Match):
         return leaf(self.setting)
 
     @property
-    def evidence(self) -> None:
-        return None
+    def evidence(self) -> Evidence:
+        value = next(iter(self.values)) if len(self.values) == 1 else ""
+        return Evidence(" ".join(filter(None, (*(step for step in self.setting.split(".") if "*" not in step), value))))
 
     @property
     def only_python(self) -> bool:
@@ -75,6 +85,10 @@ class SettingMatch(Match):
         pattern = "".join(steps.get(step, re.escape(step) + r"\0") for step in self.setting.split("."))
         return re.fullmatch(pattern, "".join(f"{key}\0" for key in keys)) is not None
 
+    @classmethod
+    def handlers(cls, work: FileRules) -> Handlers:
+        return {ast.Constant: partial(_in_dictionary, work)}
+
     def meets(self, other: Match) -> bool:
         if not isinstance(other, SettingMatch) or self.setting != other.setting:
             return False
@@ -84,3 +98,40 @@ class SettingMatch(Match):
     def problems(cls, entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if "rename" in entry["then"] and "values" not in entry["match"]:
             yield "then.rename", "writes another value, so the match must say which it is now: give 'values'"
+
+
+def _in_dictionary(work: FileRules, node: ast.Constant, _: Scope) -> bool:
+    """Apply the rule for a string that is a value in a dictionary; return whether there was one."""
+    keys = tuple(reversed(list(_keys(work.file, node))))
+    rules = work.table.of(SettingMatch.key).get(keys[-1], ()) if keys else ()
+    for rule in rules:
+        text = StringText.of(work.file, node)
+        if text is None or not isinstance(rule.match, SettingMatch) or not rule.match.fits(keys, text.raw):
+            continue
+        if not rule.then.keep:
+            work.matches.note(rule, text.place, keys[-1])
+        if rule.then.rename is not None:
+            work.matches.edits.append(Edit(text.place, text.quoted(rule.then.rename), rule.id, rule.why))
+        return True
+    return False
+
+
+def _keys(file: PythonFile, node: ast.expr) -> Iterator[str]:
+    """Yield the keys above a value in displays of dictionaries and calls of `dict`, from the innermost on."""
+    below: ast.AST = node
+    for above in file.above(node):
+        key: str | None = None
+        if isinstance(above, ast.Dict):
+            key = next((string_value(k) for k, v in zip(above.keys, above.values, strict=True) if v is below), None)
+            if key is None:
+                return
+        elif isinstance(above, ast.keyword):
+            key = above.arg
+        elif isinstance(above, ast.Call):
+            if not (isinstance(above.func, ast.Name) and above.func.id == "dict" and below in above.keywords):
+                return
+        elif not isinstance(above, (ast.List, ast.Tuple)):
+            return
+        if key is not None:
+            yield key
+        below = above

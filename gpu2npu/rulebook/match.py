@@ -15,6 +15,7 @@ from gpu2npu.records import FindingKind, Severity
 
 if TYPE_CHECKING:
     from gpu2npu.engine.file_rules import FileRules, Handlers
+    from gpu2npu.engine.strings.texts import StringText
 
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 QUALIFIED_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -143,6 +144,10 @@ class Match:
 
     # In files.
 
+    def renamed(self, name: str, new: str) -> str:
+        """The new name of what is matched under a name, where `new` is that of the rule."""
+        return new
+
     @classmethod
     def in_python(cls, work: FileRules) -> None:
         """Apply the rules of the kind to a Python file, before its names, calls and strings are gone through."""
@@ -152,6 +157,12 @@ class Match:
         """Return what is done at the nodes of a Python file that name, call, import, define or quote something:
         functions by the type of the node. One that gives true has settled its node for the kinds asked later."""
         return {}
+
+    @classmethod
+    def in_text(cls, work: FileRules, string: StringText) -> bool:
+        """Apply the rules of the kind to a string for which there is no other rule by its text; return whether one was
+        for it."""
+        return False
 
     # Beside other rules.
 

@@ -50,8 +50,10 @@ def test_a_pattern_bound_to_the_ends_of_a_string_is_applied(tmp_path: Path, path
     assert result.content == after.encode()
 
 
-def test_a_rule_for_settings_costs_python_files_nothing() -> None:
+def test_a_rule_for_settings_costs_nothing_where_its_keys_do_not_stand() -> None:
     rulebook = load_rulebook()
     setting = replace(rulebook.rules[0], id="own", match=SettingMatch("trainer.**.device", frozenset({"gpu"})))
-    with_setting = Rulebook((setting, *rulebook.rules), rulebook.roles)
-    assert rule_table(with_setting, "2.1.0").trigger == rule_table(rulebook, "2.1.0").trigger
+    trigger = rule_table(Rulebook((setting,), rulebook.roles), "2.1.0").trigger
+    assert trigger.is_in(b"c = {'trainer': {'device': 'gpu'}}\n")
+    assert not trigger.is_in(b"c = {'trainer': {'device': 'cpu'}}\n")
+    assert not trigger.is_in(b"c = {'device': 'gpu'}\n")

@@ -1,16 +1,14 @@
-"""Rules about what strings say by themselves: whole texts, patterns, environment variables, commands."""
+"""Rules about what strings say by themselves: whole texts, patterns, environment variables."""
 
 from __future__ import annotations
 
 import ast
 import re
 
-from gpu2npu.engine.matches import Matches
+from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.strings.prose import is_own_name, is_searched, is_spoken
 from gpu2npu.engine.strings.texts import StringText
-from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.text.tokens import keyword_name
-from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import last_name
 from gpu2npu.records import Bounds, Edit, FindingKind, Found, Severity
 from gpu2npu.rulebook.rule import Rule
@@ -19,16 +17,16 @@ from gpu2npu.rulebook.rule import Rule
 _SETTERS = frozenset({"setdefault", "putenv", "setenv"})
 # In a command line: NAME=value, $NAME and ${NAME}.
 _IN_COMMAND = re.compile(r"(?<![\w$-])(?P<set>[A-Za-z_]\w*)(?==)|\$\{?(?P<read>[A-Za-z_]\w*)")
-_COMMAND = re.compile(r"\s*(?:[\w./]*/)?(?P<name>[\w.+-]+)(?=\s|$)")
 
 
 class Literals:
     """Applies such rules in one file."""
 
-    def __init__(self, file: PythonFile, table: RuleTable, matches: Matches) -> None:
-        self.file = file
-        self.table = table
-        self.matches = matches
+    def __init__(self, work: FileRules) -> None:
+        self.work = work
+        self.file = work.file
+        self.table = work.table
+        self.matches = work.matches
 
     def text(self, string: StringText) -> bool:
         """Apply the first rule for the text of a string; gives whether there was one."""
@@ -44,7 +42,7 @@ class Literals:
         renaming = [rule for rule in rules if rule.then.rename is not None]
         if new != raw:
             self.replace(renaming[0], string, raw, new)
-        return bool(rules) or self.command(string, raw)
+        return bool(rules) or any(kind.in_text(self.work, string) for kind in self.table.classes)
 
     def patterns(self, string: StringText, raw: str) -> tuple[str, list[Rule]]:
         """The text under all rules for parts of it, and these rules; a rule that keeps it ends the search."""
@@ -156,23 +154,3 @@ class Literals:
         place = keyword_name(self.file, keyword)
         if self.variable(rule, place, keyword.arg, StringText.of(self.file, keyword.value)):
             self.matches.edits.append(Edit(place, rule.then.rename or "", rule.id, rule.why))
-
-    def command(self, string: StringText, raw: str) -> bool:
-        """Report a program that Python code runs or looks for: its output is read by the code."""
-        matched = _COMMAND.match(raw) if self.table.commands else None
-        rule = self.table.commands.get(matched.group("name")) if matched is not None else None
-        if rule is None or matched is None or rule.then.keep:
-            return False
-        if is_spoken(self.file, string.node) or self._is_key(string.node):
-            return False
-        report = rule.then.report
-        message = report.message if report else f"{rule.why} Use {rule.then.rename}, and check what reads its output."
-        kind = report.kind if report else FindingKind.REVIEW
-        severity = report.severity if report else Severity.CHANGE
-        self.matches.found.append(Found(string.place, rule.id, kind, matched.group("name"), message, severity))
-        return True
-
-    def _is_key(self, node: ast.expr) -> bool:
-        """Return whether a string is the key by which something is looked up: `flags["nvcc"]`."""
-        parent = self.file.parents.get(node)
-        return isinstance(parent, ast.Dict) or (isinstance(parent, ast.Subscript) and parent.slice is node)
