@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.kinds.callees import Argument, Callees
@@ -23,6 +23,10 @@ from gpu2npu.records import Bounds, Edit, FindingKind, Found, Operation
 from gpu2npu.rulebook.match import Evidence, Json, Match, callee_text, leaf, listed, may_be_one
 from gpu2npu.rulebook.rule import Rule
 from gpu2npu.rulebook.template import Piece, TemplateError, check_template, parse_template
+
+if TYPE_CHECKING:
+    from gpu2npu.project.line_sites import Site
+    from gpu2npu.python.meaning.names import Names
 
 
 @dataclass(frozen=True)
@@ -139,6 +143,11 @@ class ArgumentMatch(Match):
         for piece in pieces:
             if piece.field not in (None, "value"):
                 yield "then.replace", f"the field {{{piece.field}}} is none of an argument; use {{value}}"
+
+    def why_not(self, site: Site, names: Names) -> str | None:
+        if site.call is None:
+            return f"`{site.shown}` is not called here"
+        return super().why_not(site, names) or f"this call has no such argument: the rule matches {self.text}"
 
     @classmethod
     def handlers(cls, work: FileRules) -> Handlers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.matches import Question
@@ -17,6 +17,10 @@ from gpu2npu.python.tree.syntax import last_name, string_value
 from gpu2npu.records import Edit
 from gpu2npu.rulebook.match import IDENTIFIER, Evidence, Json, Match, leaf
 from gpu2npu.rulebook.rule import Rule
+
+if TYPE_CHECKING:
+    from gpu2npu.project.line_sites import Site
+    from gpu2npu.python.meaning.names import Names
 
 # Objects that hold the user's own command line flags: `args.is_cuda` is not the attribute of a tensor.
 _FLAG_HOLDERS = frozenset({"args", "opt", "opts", "options", "flags", "FLAGS", "cfg", "config", "conf", "hparams"})
@@ -65,6 +69,17 @@ class AttributeMatch(Match):
     @property
     def subject(self) -> str:
         return f"{f'{self.of}()' if self.of else ''}.{self.attribute}"
+
+    def why_not(self, site: Site, names: Names) -> str | None:
+        shown = site.shown
+        if not isinstance(site.node, ast.Attribute):
+            return f"`{shown}` is not an attribute"
+        if site.call is not None:
+            return f"`{shown}` is called; the rule is for an attribute that is read"
+        if self.of is not None and self.of not in names.callees(site.node.value, site.scope):
+            return f"`{shown}` is not read on what `{self.of}` gives"
+        own = site.why_not_own(names)
+        return own or f"`{shown}` is not read from a tensor here: it is assigned, or a flag of the program's own"
 
     @classmethod
     def handlers(cls, work: FileRules) -> Handlers:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.kinds.callees import Argument, Callees
@@ -21,6 +21,10 @@ from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.match import IDENTIFIER, Json, Match, ReferenceMatch, callee_text, leaf, may_be_one
 from gpu2npu.rulebook.rule import Rule
 from gpu2npu.rulebook.template import Piece, TemplateError, check_template, parse_template
+
+if TYPE_CHECKING:
+    from gpu2npu.project.line_sites import Site
+    from gpu2npu.python.meaning.names import Names
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,9 @@ class CallMatch(ReferenceMatch):
                 check_template(entry["then"]["replace"])
             except TemplateError as error:
                 yield "then.replace", str(error)
+
+    def why_not(self, site: Site, names: Names) -> str | None:
+        return super().why_not(site, names) if site.call is not None else f"`{site.shown}` is not called here"
 
     @classmethod
     def handlers(cls, work: FileRules) -> Handlers:

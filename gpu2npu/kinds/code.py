@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.engine.elsewhere.code import elsewhere
 from gpu2npu.engine.file_rules import FileRules
@@ -32,6 +32,10 @@ from gpu2npu.rulebook.code_pattern import (
 from gpu2npu.rulebook.match import Evidence, Json, Match
 from gpu2npu.rulebook.rule import Addition, Rule
 from gpu2npu.rulebook.template import ARGS, Piece
+
+if TYPE_CHECKING:
+    from gpu2npu.project.line_sites import Site
+    from gpu2npu.python.meaning.names import Names
 
 _PLAIN = ("name", "literal")  # what may be written twice
 
@@ -162,6 +166,9 @@ class CodeMatch(Match):
                 )
         if new.has_rest and not pattern.has_rest:
             yield "then.replace", "`...` stands for the arguments that `...` of the pattern matches, and it has none"
+
+    def why_not(self, site: Site, names: Names) -> str | None:
+        return super().why_not(site, names) or f"the code here is other than the rule's: it matches {self.text}"
 
     @classmethod
     def in_python(cls, work: FileRules) -> None:

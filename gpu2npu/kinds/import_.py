@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.imports import is_compiled
@@ -27,6 +27,10 @@ from gpu2npu.python.tree.syntax import (
 from gpu2npu.records import Edit, FindingKind, Found, Severity
 from gpu2npu.rulebook.match import Evidence, Json, Match, leaf, listed
 from gpu2npu.rulebook.rule import Addition, Rule
+
+if TYPE_CHECKING:
+    from gpu2npu.project.line_sites import Site
+    from gpu2npu.python.meaning.names import Names
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,9 @@ class ImportMatch(Match):
 
     def meets(self, other: Match) -> bool:
         return isinstance(other, ImportMatch) and self.module == other.module
+
+    def why_not(self, site: Site, names: Names) -> str | None:
+        return "another module is imported here" if site.is_import else None
 
     @property
     def package(self) -> str:

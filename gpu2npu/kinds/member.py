@@ -6,7 +6,7 @@ import ast
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.imports import imports_package
@@ -20,6 +20,10 @@ from gpu2npu.python.tree.syntax import chain, is_super
 from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.match import IDENTIFIER, Evidence, Json, Match, leaf
 from gpu2npu.rulebook.rule import Rule
+
+if TYPE_CHECKING:
+    from gpu2npu.project.line_sites import Site
+    from gpu2npu.python.meaning.names import Names
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,11 @@ class MemberMatch(Match):
         if isinstance(other, (MethodMatch, AttributeMatch)) and other.index == self.name:
             return "rules for the members of a class come before rules for members by name"
         return None
+
+    def why_not(self, site: Site, names: Names) -> str | None:
+        if isinstance(site.node, ast.Attribute):
+            return f"`{names.file.code(site.node.value)}` is not known to be a `{self.owner}`"
+        return super().why_not(site, names)
 
     @classmethod
     def in_python(cls, work: FileRules) -> None:

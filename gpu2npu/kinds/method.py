@@ -6,7 +6,7 @@ import ast
 import builtins
 import sys
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.matches import Question
@@ -18,6 +18,10 @@ from gpu2npu.python.tree.syntax import Function, Import
 from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.match import IDENTIFIER, Json, Match
 from gpu2npu.rulebook.rule import Rule
+
+if TYPE_CHECKING:
+    from gpu2npu.project.line_sites import Site
+    from gpu2npu.python.meaning.names import Names
 
 ANYTHING = frozenset({"tensor", "module", "unknown"})
 
@@ -64,6 +68,14 @@ class MethodMatch(Match):
 
     def encode(self) -> dict[str, Any]:
         return {"method": self.method, "receiver": sorted(self.receiver)}
+
+    def why_not(self, site: Site, names: Names) -> str | None:
+        if not isinstance(site.node, ast.Attribute) or site.call is None:
+            return f"`{site.shown}` is not a call of a method"
+        own = site.why_not_own(names)
+        if own is not None or "unknown" in self.receiver:
+            return own
+        return f"`{names.file.code(site.node.value)}` is not known to be a {' or '.join(sorted(self.receiver))}"
 
     @classmethod
     def handlers(cls, work: FileRules) -> Handlers:

@@ -15,16 +15,7 @@ from gpu2npu.engine.strings.places import NO, UNSURE, Place, Siblings
 from gpu2npu.engine.table import outside
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.formats.notebook import read_cells
-from gpu2npu.kinds.argument import ArgumentMatch
-from gpu2npu.kinds.attribute import AttributeMatch
-from gpu2npu.kinds.call import CallMatch
-from gpu2npu.kinds.code import CodeMatch
-from gpu2npu.kinds.import_ import ImportMatch
-from gpu2npu.kinds.member import MemberMatch
-from gpu2npu.kinds.method import MethodMatch
-from gpu2npu.kinds.string import StringMatch
 from gpu2npu.project.line_sites import Site, sites_on_line
-from gpu2npu.python.meaning.kinds import OWN, ObjectKinds
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.source import SourceError, SourceFile, read_source
 from gpu2npu.python.tree.syntax_tree import TreeError
@@ -121,7 +112,7 @@ class _Reasons:
             except TreeError:
                 imported = None
             else:
-                self.sites = sites_on_line(self.names.file, line)
+                self.sites = sites_on_line(self.names.file, line, context)
                 imported = imported_modules(self.names.interface)
         self.outside = outside(rulebook, path, frozenset(), imported, context.imported)
 
@@ -133,14 +124,14 @@ class _Reasons:
         if self._is_far(rule):
             return None
         if self.names is None:
-            if isinstance(rule.match, ImportMatch):
-                return f"it matches the package `{rule.match.module}` where it is required, and this place is none"
-            return f"it matches {rule.match.text}, and this place is none"
+            package = rule.match.package
+            matched = rule.match.text if package is None else f"the package `{package}` where it is required"
+            return f"it matches {matched}, and this place is none"
         return next(self._of_place(rule, self.names), None) or self._of_others()
 
     def _is_far(self, rule: Rule) -> bool:
         """Return whether the line has nothing of the sort that the rule looks at: no string, no import."""
-        if isinstance(rule.match, ImportMatch):
+        if rule.match.package is not None:
             return bool(self.sites) and not any(site.is_import for site in self.sites)
         if rule.match.in_strings:
             code = [site.word for site in self.sites if site.text is None]
@@ -174,83 +165,26 @@ class _Reasons:
         if not sites:
             yield f"`{word}` stands only in text here (a comment or a string), and the rule is for code"
         for site in sites:
-            reason = self._of_name(match, site, names)
+            reason = match.why_not(site, names)
             if reason is not None:
                 yield reason
-
-    def _of_name(self, match: Match, site: Site, names: Names) -> str | None:
-        shown = site.shown
-        if isinstance(match, ImportMatch):
-            return "another module is imported here" if site.is_import else None
-        if isinstance(match, MethodMatch):
-            return self._of_method(match, site, names, shown)
-        if isinstance(match, AttributeMatch):
-            return self._of_attribute(match, site, names, shown)
-        if isinstance(match, MemberMatch) and isinstance(site.node, ast.Attribute):
-            return f"`{names.file.code(site.node.value)}` is not known to be a `{match.owner}`"
-        wanted = match.qualified
-        if wanted is None:
-            return f"the code here is other than the rule's: it matches {match.text}"
-        if isinstance(match, (ArgumentMatch, CallMatch)) and site.call is None:
-            return f"`{shown}` is not called here"
-        meaning = names.qualified(site.node, site.scope)
-        if meaning is None and not wanted.startswith("*"):
-            return f"`{shown}` is nothing that an import of this file leads to"
-        if meaning != wanted and not wanted.startswith("*"):
-            means = f" means `{meaning}` here, which" if meaning != shown else ""
-            return f"`{shown}`{means} is another name than the rule's"
-        if isinstance(match, ArgumentMatch):
-            return f"this call has no such argument: the rule matches {match.text}"
-        if isinstance(match, CodeMatch):
-            return f"the code here is other than the rule's: it matches {match.text}"
-        return None
-
-    def _of_method(self, match: MethodMatch, site: Site, names: Names, shown: str) -> str | None:
-        if not isinstance(site.node, ast.Attribute) or site.call is None:
-            return f"`{shown}` is not a call of a method"
-        own = self._of_owner(site.node, match.method, site, names)
-        if own is not None or "unknown" in match.receiver:
-            return own
-        return f"`{names.file.code(site.node.value)}` is not known to be a {' or '.join(sorted(match.receiver))}"
-
-    def _of_attribute(self, match: AttributeMatch, site: Site, names: Names, shown: str) -> str | None:
-        if not isinstance(site.node, ast.Attribute):
-            return f"`{shown}` is not an attribute"
-        if site.call is not None:
-            return f"`{shown}` is called; the rule is for an attribute that is read"
-        if match.of is not None and match.of not in names.callees(site.node.value, site.scope):
-            return f"`{shown}` is not read on what `{match.of}` gives"
-        own = self._of_owner(site.node, match.attribute, site, names)
-        return own or f"`{shown}` is not read from a tensor here: it is assigned, or a flag of the program's own"
-
-    def _of_owner(self, expression: ast.Attribute, member: str, site: Site, names: Names) -> str | None:
-        owner = names.file.code(expression.value)
-        if ObjectKinds(names).of(expression.value, site.scope, member) == {OWN}:
-            return f"`{owner}` is an object of a class of this project that defines `{member}` itself"
-        meaning = names.qualified(expression.value, site.scope)
-        if meaning is not None:
-            return f"`{owner}` is `{meaning}`, which was imported, and no tensor or module"
-        files = ", ".join(sorted(self.context.own_members.get(member, ())))
-        if files:
-            return f"classes of this project define `{member}` themselves ({files}), and `{owner}` may be one of theirs"
-        return None
 
     def _of_strings(self, rule: Rule, match: Match, names: Names) -> Iterator[str]:
         strings = [site for site in self.sites if site.text is not None]
         if not strings:
             yield "there is no string on this line, and the rule looks at strings alone"
-        for site in strings if isinstance(match, StringMatch) else ():
-            assert isinstance(match, StringMatch) and isinstance(site.node, ast.expr)
-            if match.string not in site.word:
+        for site in strings if match.key == "string" else ():
+            assert isinstance(site.node, ast.expr)
+            if match.index not in site.word:
                 continue
-            if match.role is None:
-                yield f"the whole string would have to be '{match.string}', without anything around it"
-                continue
-            place = Place(site.node, site.scope, names, rule.then.rename or "", Siblings(), self.context.parameters)
-            verdict = judge(place, self.rulebook.roles[match.role])
-            if verdict == NO:
-                yield f"the string stands where it cannot mean a {match.role}: it is read by people, or names something"
-            elif verdict == UNSURE:
-                yield f"nothing beside the string says that it means a {match.role} (docs/rules/roles.md)"
-            elif site.word != match.string:
-                yield f"the string says more than '{match.string}', and not in a way that a {match.role} is written"
+            for role in match.roles:
+                place = Place(site.node, site.scope, names, rule.then.rename or "", Siblings(), self.context.parameters)
+                verdict = judge(place, self.rulebook.roles[role])
+                if verdict == NO:
+                    yield f"the string stands where it cannot mean a {role}: it is read by people, or names something"
+                elif verdict == UNSURE:
+                    yield f"nothing beside the string says that it means a {role} (docs/rules/roles.md)"
+                elif site.word != match.index:
+                    yield f"the string says more than '{match.index}', and not in a way that a {role} is written"
+            if not match.roles:
+                yield f"the whole string would have to be '{match.index}', without anything around it"

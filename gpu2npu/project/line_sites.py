@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
+from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.strings.texts import StringText, formatted_texts, plain_text, written
+from gpu2npu.python.meaning.kinds import OWN, ObjectKinds
+from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import DEFINITIONS, IMPORTS
@@ -22,6 +25,7 @@ class Site:
     node: ast.AST
     scope: Scope
     text: StringText | None = None
+    context: ProjectContext = field(default_factory=ProjectContext)
 
     @property
     def shown(self) -> str:
@@ -34,15 +38,30 @@ class Site:
         parent = self.file.parents.get(self.node)
         return parent if isinstance(parent, ast.Call) and parent.func is self.node else None
 
+    def why_not_own(self, names: Names) -> str | None:
+        """Return why a member may be one that a class of the project defines, or a function of a module; None else."""
+        if not isinstance(self.node, ast.Attribute):
+            return None
+        owner, member = self.node.value, self.node.attr
+        shown = names.file.code(owner)
+        if ObjectKinds(names).of(owner, self.scope, member) == {OWN}:
+            return f"`{shown}` is an object of a class of this project that defines `{member}` itself"
+        meaning = names.qualified(owner, self.scope)
+        if meaning is not None:
+            return f"`{shown}` is `{meaning}`, which was imported, and no tensor or module"
+        files = ", ".join(sorted(self.context.own_members.get(member, ())))
+        known = f"classes of this project define `{member}` themselves ({files}), and `{shown}` may be one of theirs"
+        return known if files else None
+
     @property
     def is_import(self) -> bool:
         """Return whether the name is part of an import statement."""
         return isinstance(self.file.parents.get(self.node), IMPORTS)
 
 
-def sites_on_line(file: PythonFile, line: int) -> list[Site]:
+def sites_on_line(file: PythonFile, line: int, context: ProjectContext) -> list[Site]:
     """Every name and string that begins, or goes on, on a line of the file (counted from 1)."""
-    return [site for node in ast.walk(file.tree) for site in _sites(file, node, line)]
+    return [replace(site, context=context) for node in ast.walk(file.tree) for site in _sites(file, node, line)]
 
 
 def _sites(file: PythonFile, node: ast.AST, line: int) -> Iterator[Site]:

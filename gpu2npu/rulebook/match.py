@@ -16,6 +16,8 @@ from gpu2npu.records import FindingKind, Severity
 if TYPE_CHECKING:
     from gpu2npu.engine.file_rules import FileRules, Handlers
     from gpu2npu.engine.strings.texts import StringText
+    from gpu2npu.project.line_sites import Site
+    from gpu2npu.python.meaning.names import Names
 
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 QUALIFIED_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -137,6 +139,19 @@ class Match:
     def is_on(self, line: str) -> bool:
         """Return whether a line has the words that there is no match without."""
         return re.search(rf"(?<!\w){re.escape(self.word)}(?!\w)", line) is not None
+
+    def why_not(self, site: Site, names: Names) -> str | None:
+        """Return why a name on a line, which is the `word`, is not what is matched; None where nothing tells."""
+        wanted, shown = self.qualified, site.shown
+        if wanted is None:
+            return f"the code here is other than the rule's: it matches {self.text}"
+        meaning = names.qualified(site.node, site.scope)
+        if wanted.startswith("*") or meaning == wanted:
+            return None
+        if meaning is None:
+            return f"`{shown}` is nothing that an import of this file leads to"
+        means = f" means `{meaning}` here, which" if meaning != shown else ""
+        return f"`{shown}`{means} is another name than the rule's"
 
     def severity(self, kind: FindingKind) -> Severity:
         """The severity of what a rule reports, unless it states one: its message says what to write."""

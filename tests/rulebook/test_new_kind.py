@@ -1,0 +1,90 @@
+"""A kind of match is one file: one that is put beside the others works in every place where rules are used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gpu2npu.kinds
+from gpu2npu.engine import ProjectContext
+from gpu2npu.formats.dispatch import migrate_file
+from gpu2npu.project.explain import explain_line
+from gpu2npu.project.rule_examples import run_examples
+from gpu2npu.rulebook import Rulebook, load_rulebook
+from gpu2npu.rulebook import match as matches
+from gpu2npu.rulebook.describe import one_line
+from gpu2npu.rulebook.encode import encode_rule
+from gpu2npu.rulebook.schema import schema, starter
+
+MODULE = '''
+"""Rules for statements that delete a name."""
+import ast
+from dataclasses import dataclass
+from functools import partial
+
+from gpu2npu.records import Edit
+from gpu2npu.rulebook.match import Match
+
+
+@dataclass(frozen=True)
+class DeletedMatch(Match):
+    deleted: str
+
+    key = "deleted"
+    shape = {"deleted": {"$ref": "#/$defs/identifier"}}
+    actions = ("rename",)
+    starter = {
+        "why": "It has another name.",
+        "match": {"deleted": "gpu_pool"},
+        "then": {"rename": "npu_pool"},
+        "examples": [{"before": "del gpu_pool\\n", "after": "del npu_pool\\n"}, {"keep": "x = gpu_pool\\n"}],
+    }
+
+    @property
+    def text(self):
+        return f"`{self.deleted}` where it is deleted"
+
+    @property
+    def subject(self):
+        return f"del {self.deleted}"
+
+    @classmethod
+    def in_python(cls, work):
+        for node, _ in work.file.uses:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del):
+                for rule in work.rules(cls.key).get(node.id, ()):
+                    edit = Edit(work.file.bounds(node), rule.then.rename, rule.id, rule.why)
+                    work.matches.edits.append(edit)
+'''
+
+
+@pytest.fixture
+def rulebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rulebook]:
+    """The built-in rules and one of a kind that a new file defines."""
+    (tmp_path / "kinds").mkdir()
+    (tmp_path / "kinds" / "deleted.py").write_text(MODULE, encoding="utf-8")
+    monkeypatch.setattr(gpu2npu.kinds, "__path__", [*gpu2npu.kinds.__path__, str(tmp_path / "kinds")])
+    monkeypatch.setattr(matches, "_known", dict(matches.kinds()))
+    for made in (matches.kinds, schema):
+        made.cache_clear()
+    own = tmp_path / "own.json"
+    own.write_text(starter("own", "deleted"), encoding="utf-8")
+    yield load_rulebook([own])
+    for made in (matches.kinds, schema):
+        made.cache_clear()
+
+
+def test_a_new_file_is_a_kind(rulebook: Rulebook) -> None:
+    rule = rulebook.rules[0]
+    assert (rule.match.key, one_line(rule)) == ("deleted", "del gpu_pool -> npu_pool")
+    assert encode_rule(rule)["match"] == {"deleted": "gpu_pool"}
+    assert "deleted" in json.dumps(schema()["$defs"]["match"])
+    assert [run.problem for run in run_examples([rule], rulebook)] == [None, None]
+    context = ProjectContext()
+    changed = migrate_file(b"del gpu_pool\n", "a.py", rulebook, context)
+    assert [(change.rule, change.after) for change in changed.changes] == [("own", "npu_pool")]
+    (_, reason), *_ = explain_line(b"x = gpu_pool\n", "a.py", 1, rulebook, context).others
+    assert reason == "the code here is other than the rule's: it matches `gpu_pool` where it is deleted"
