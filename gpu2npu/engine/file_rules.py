@@ -51,6 +51,10 @@ class FileRules:
         found = self.table.of(kind)
         return {} if self.table.words.get(kind, frozenset()).isdisjoint(self.spelled) else found
 
+    def has_name_of(self, kind: str) -> bool:
+        """Return whether the file has a text that finds a rule of a kind, or a name that the project gives to one."""
+        return bool(self.rules(kind)) or not self.context.other_names.keys().isdisjoint(self.spelled)
+
     def is_read(self, node: ast.Attribute) -> bool:
         """Return whether an attribute is neither stored nor the method of a call."""
         parent = self.file.parents[node]

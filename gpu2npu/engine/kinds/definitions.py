@@ -24,14 +24,14 @@ class Definitions:
         self.names = work.names
         self.file = work.names.file
         self.matches = work.matches
-        self.rules = work.table.of(kind)
+        self.rules = work.table.of(kind) if work.has_name_of(kind) else {}
         self.imports = CodeImports(work.names, work.context.taken_names, work.may_rename, work.spelling)
         self.parts = parts
 
     def run(self) -> None:
         """Apply the rules to every definition."""
         removed: list[tuple[Rule, Matched]] = []
-        for scope in self.file.scopes.values():
+        for scope in self.file.scopes.values() if self.rules else ():
             node, outer = scope.node, scope.parent or scope
             for part in self.parts(node) if isinstance(node, DEFINITIONS) else ():
                 assert isinstance(node, DEFINITIONS)

@@ -10,7 +10,8 @@ from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import last_name, string_value
 from gpu2npu.records import FindingKind, Found
 
-_DEFINING = frozenset({"add_argument", "add_option"})  # of argparse and optparse
+_CLICK = "option"  # of click and typer
+_DEFINING = frozenset({"add_argument", "add_option", _CLICK})  # of argparse and optparse
 
 
 def report_option_names(file: PythonFile, matches: Matches) -> None:
@@ -20,16 +21,21 @@ def report_option_names(file: PythonFile, matches: Matches) -> None:
         if not isinstance(node, ast.Call) or last_name(node.func) not in _DEFINING:
             continue
         option = next((each for each in node.args if (string_value(each) or "").startswith("--")), None)
-        if option is None or any(keyword.arg == "dest" for keyword in node.keywords):
+        is_named = any((string_value(each) or "-").isidentifier() for each in node.args)
+        if option is None or is_named or any(keyword.arg == "dest" for keyword in node.keywords):
             continue
         place, name = file.bounds(option), _attribute(string_value(option) or "")
         for edit in edits:
             written = "".join(each if isinstance(each, str) else "" for each in edit.pieces)
             if not holds(place, edit.place) or name in _attribute(written):
                 continue
-            message = (
-                f"The program reads this option as `.{name}`: give the call dest={name!r}, or rename what reads it."
+            is_click = last_name(node.func) == _CLICK
+            reads, given = (
+                (f"takes this option as the parameter `{name}`", repr(name))
+                if is_click
+                else (f"reads this option as `.{name}`", f"dest={name!r}")
             )
+            message = f"The program {reads}: give the call {given}, or rename what reads it."
             matches.found.append(Found(edit.place, edit.rule, FindingKind.REVIEW, string_value(option) or "", message))
 
 

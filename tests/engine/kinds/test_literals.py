@@ -115,6 +115,8 @@ def test_a_backslash_in_a_new_text_stays_one(migrate_with) -> None:
         ("p.add_argument('--gpus', type=int)", 1),
         ("p.add_argument('-g', '--gpus')", 1),
         ("p.add_argument('--gpus', dest='cards')", 0),
+        ("@click.option('--gpus', default=1)\ndef main(gpus): ...", 1),
+        ("@click.option('--gpus', 'cards')\ndef main(cards): ...", 0),
         ("run('--gpus')", 0),
     ],
 )
