@@ -17,13 +17,11 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from benchmarks.archives import Package, fetch_package
-from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.codemods.plan import Spread
 from gpu2npu.project.migration import preview_project
-from gpu2npu.project.migrator import Migrator, prepare_engine
-from gpu2npu.project.request import Request
+from gpu2npu.project.migrator import Migrator
+from gpu2npu.project.session import Session
+from gpu2npu.project.settings import Settings
 from gpu2npu.records import Finding, MigratedFile
-from gpu2npu.rulebook.select import RuleChoice
 
 LABELLED = Path(__file__).parent.parent / "tests" / "labelled"
 TREES = Path(__file__).parent.parent / "bench-trees"
@@ -156,19 +154,10 @@ def judge_packages(cache: Path, jobs: int | None = None, packages: Iterable[Pack
 def _judge_tree(tree: Path, labels: list[Label], jobs: int | None) -> list[Judged]:
     paths = frozenset(label.path for label in labels)
 
-    def prepare(
-        rules: RuleChoice,
-        version: str,
-        root: Path,
-        sources: Mapping[str, bytes],
-        codemods: CodemodChoice,
-        *,
-        spread: Spread = map,
-        chips: tuple[str, ...] = (),
-    ) -> Migrator:
-        return _Only(prepare_engine(rules, version, root, sources, codemods, spread=spread), paths)
+    def prepare(session: Session) -> _Only:
+        return _Only(session.migrator(frozenset()), paths)
 
-    preview = preview_project(Request(tree, LABELS_ARE_FOR, jobs=jobs), prepare=prepare)
+    preview = preview_project(tree, Settings(LABELS_ARE_FOR, jobs=jobs), prepare=prepare)
     files = {file.path: file for file in preview.outcome.files}
     judged = []
     for path in sorted(paths):
@@ -193,9 +182,6 @@ class _Only:
 
     def concerns(self, source: bytes, path: str) -> bool:
         return path in self.paths and self.migrator.concerns(source, path)
-
-    def concerns_other(self, source: bytes, path: str) -> bool:
-        return path in self.paths and self.migrator.concerns_other(source, path)
 
     def __call__(self, source: bytes, path: str) -> MigratedFile:
         return self.migrator(source, path) if path in self.paths else MigratedFile(path)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.errors import OutputError as OutputError
 from gpu2npu.project.errors import UsageError as UsageError
-from gpu2npu.project.request import Request
+from gpu2npu.project.location import Output
+from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.parts import parts_of
 from gpu2npu.records import Change, Finding, MigratedFile
 from gpu2npu.report.check.result import Cause, CheckResult, Part, Readiness
@@ -110,8 +110,7 @@ def migrate_source(
             file.write_text(text, encoding=_ENCODING, newline="")
         except UnicodeEncodeError as error:
             raise SourceError(f"{name}: {error}") from error
-        request = Request(file, version, rules=_files(rules), jobs=1, torch_npu=torch_npu)
-        outcome = preview_project(request).outcome
+        outcome = preview_project(file, Settings(version, torch_npu, _files(rules), jobs=1)).outcome
     migrated = next((each for each in outcome.files if each.path == file.name), MigratedFile(file.name))
     if migrated.failure is not None:
         raise SourceError(f"{name}: {migrated.failure}")
@@ -148,20 +147,12 @@ def migrate_project(
     """
     from gpu2npu.project import migration
 
-    request = Request(
-        Path(source),
-        version,
-        output=None if output is None else Path(output),
-        rules=_files(rules),
-        exclude=tuple(exclude),
-        jobs=jobs,
-        force=force,
-        torch_npu=torch_npu,
-    )
+    settings = Settings(version, torch_npu, _files(rules), exclude=tuple(exclude), jobs=jobs)
+    destination = None
     if output is None:
-        outcome, destination = migration.preview_project(request).outcome, None
+        outcome = migration.preview_project(Path(source), settings).outcome
     else:
-        outcome, destination = migration.migrate_project(request)
+        outcome, destination = migration.migrate_project(Path(source), settings, Output(Path(output), force))
     failures = {file.path: file.failure for file in outcome.files if file.failure is not None}
     failures.update({note.path: note.reason for note in outcome.notes if note.failed})
     return MigratedProject(destination, _changes(outcome.files), _findings(outcome.files), failures)
@@ -192,21 +183,14 @@ def check_project(
     Raises:
         UsageError: A source cannot be checked, or a version, a chip or a rule file cannot be used.
     """
-    from gpu2npu.project.check import request as check_request
     from gpu2npu.project.check import session
+    from gpu2npu.project.check.choice import CheckChoice, named_chips
     from gpu2npu.report.check.causes import causes_of
 
-    request = CheckRequest(
-        tuple(map(Path, sources)),
-        version,
-        torch_npu,
-        rules=_files(rules),
-        exclude=tuple(exclude),
-        cache=None if cache is None else Path(cache),
-        jobs=jobs,
-        chips=check_request.named_chips(soc),
-    )
-    result, _ = session.check_project(request)
+    chips = named_chips(soc)
+    settings = Settings(version, torch_npu, _files(rules), exclude=tuple(exclude), chips=chips, jobs=jobs)
+    choice = CheckChoice(cache=None if cache is None else Path(cache))
+    result, _ = session.check_project(tuple(map(Path, sources)), settings, choice)
     return _checked(result, causes_of(result.places()))
 
 

@@ -13,20 +13,18 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os.path import relpath
 from pathlib import Path
 
 from gpu2npu.engine import migrate_source
 from gpu2npu.project.analyse.modes import MODES
 from gpu2npu.project.analyse.session import AnalysisChoice, analyse_project
-from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.check.session import check_project
+from gpu2npu.project.location import Output, locate
 from gpu2npu.project.migration import preview_project
-from gpu2npu.project.migrator import prepare_engine
-from gpu2npu.project.request import Request, check_request
-from gpu2npu.project.tree.discovery import discover
-from gpu2npu.project.tree.mirror import read_files
+from gpu2npu.project.session import Session
+from gpu2npu.project.settings import Settings
 from gpu2npu.records import Change, FileRewrite, Finding, FindingKind, MigratedFile
 from gpu2npu.report.tables import (
     PERFORMANCE_ADVICE,
@@ -64,9 +62,10 @@ class Agreement:
 
 def agreement(source: Path, version: str, jobs: int | None = 1) -> Agreement:
     """Migrate, check and analyse a folder, without writing anything into it, and compare what they say."""
-    request = Request(source, version, jobs=jobs)
-    migrated = {file.path: file for file in preview_project(request).outcome.files}
-    found = [*_with_check(request, migrated), *_with_analysis(request, migrated), *_without_gates(request, migrated)]
+    settings = Settings(version, jobs=jobs)
+    migrated = {file.path: file for file in preview_project(source, settings).outcome.files}
+    comparisons = (_with_check, _with_analysis, _without_gates)
+    found = [each for compare in comparisons for each in compare(source, settings, migrated)]
     return Agreement(
         sum(len(file.changes) for file in migrated.values()),
         sum(len(file.findings) for file in migrated.values()),
@@ -74,9 +73,9 @@ def agreement(source: Path, version: str, jobs: int | None = 1) -> Agreement:
     )
 
 
-def _with_check(request: Request, migrated: Mapping[str, MigratedFile]) -> Iterator[Disagreement]:
-    place = check_request(request)
-    result, _ = check_project(CheckRequest((request.source,), request.version, jobs=request.jobs))
+def _with_check(source: Path, settings: Settings, migrated: Mapping[str, MigratedFile]) -> Iterator[Disagreement]:
+    place = locate(source, settings)
+    result, _ = check_project((source,), settings)
     checked = {
         relpath(Path(result.root) / file.path, place.root): MigratedFile(
             file.path,
@@ -103,11 +102,11 @@ def _differences(
     yield from (Disagreement(path, other_name, name, record) for record in (others - counts).elements())
 
 
-def _with_analysis(request: Request, migrated: Mapping[str, MigratedFile]) -> Iterator[Disagreement]:
+def _with_analysis(source: Path, settings: Settings, migrated: Mapping[str, MigratedFile]) -> Iterator[Disagreement]:
     """The tables of `analyse -m torch_apis` about Python files and notebooks, against those of the migration."""
     with tempfile.TemporaryDirectory() as folder:
-        asked = replace(request, output=Path(folder))
-        tables, _, _ = analyse_project(asked, AnalysisChoice(("torch_apis",)), {"torch_apis": MODES["torch_apis"]})
+        choice, modes = AnalysisChoice(("torch_apis",)), {"torch_apis": MODES["torch_apis"]}
+        tables, _, _ = analyse_project(source, settings, Output(Path(folder)), choice, modes)
     files = [file for path, file in migrated.items() if path.endswith((".py", ".ipynb"))]
     expected: dict[str, list[_Row]] = {
         UNSUPPORTED_API: list(finding_rows(files, {FindingKind.UNSUPPORTED})),
@@ -118,16 +117,13 @@ def _with_analysis(request: Request, migrated: Mapping[str, MigratedFile]) -> It
         yield from _differences(name, "migrate", rows, "analyse", map(tuple, tables[name].rows))
 
 
-def _without_gates(request: Request, migrated: Mapping[str, MigratedFile]) -> Iterator[Disagreement]:
+def _without_gates(source: Path, settings: Settings, migrated: Mapping[str, MigratedFile]) -> Iterator[Disagreement]:
     """Yield what the rules find in any Python file, whatever words it has, and the migration does not."""
-    place = check_request(request)
-    sources, _ = read_files(place.root, discover(place.root, place.only).python)
-    excluded = frozenset(path for path in sources if request.excludes(path))
-    codemods = replace(request.codemods, excluded=excluded)
-    engine = prepare_engine(request.choice, request.release, place.root, sources, codemods)
-    for path in sorted(sources.keys() - excluded):
+    session = Session(locate(source, settings), settings)
+    engine = session.migrator(frozenset())
+    for path, content in sorted(session.wanted.items()):
         rewrite = engine.plan.rewrites.get(path, FileRewrite())
-        file = migrate_source(sources[path], path, engine.rulebook, engine.context, rewrite)
+        file = migrate_source(content, path, engine.rulebook, engine.context, rewrite)
         if file.failure is None:
             known = Counter(_records(migrated[path]))
             for record in (Counter(_records(file)) - known).elements():

@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.check.session import check_project
+from gpu2npu.project.settings import Settings
 from gpu2npu.records import FindingKind
 from gpu2npu.support.documented import DOCUMENTED
 
@@ -84,7 +84,7 @@ def kinds_of(names: Sequence[str], version: str) -> dict[str, set[FindingKind]]:
     found: dict[str, set[FindingKind]] = {name: set() for name in names}
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "uses.py").write_text("\n".join((*_HEAD, *map(use_of, names), "")), encoding="utf-8")
-        result, _ = check_project(CheckRequest((Path(folder),), version, jobs=1))
+        result, _ = check_project((Path(folder),), Settings(version, jobs=1))
     for file in result.files:
         for each in file.findings:
             index = each.finding.span.start_line - 1 - len(_HEAD)

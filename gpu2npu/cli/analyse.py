@@ -115,25 +115,18 @@ def analyse(
     from gpu2npu.cli.signals import end_cleanly_when_asked
     from gpu2npu.project.analyse.modes import MODES
     from gpu2npu.project.analyse.session import AnalysisChoice, analyse_project
-    from gpu2npu.project.config import read_config, with_config
-    from gpu2npu.project.request import Request
+    from gpu2npu.project.config import read_config
+    from gpu2npu.project.location import Output
+    from gpu2npu.project.settings import Settings
 
-    request = Request(
-        source,
-        version or "",
-        output,
-        jobs=jobs,
-        force=force,
-        exclude=exclude,
-        torch_npu=torch_npu or "",
-        file_timeout=file_timeout,
-    )
-    request = with_config(request, read_config(source))
-    if not request.version:
+    given = Settings(version or "", torch_npu or "", exclude=exclude, jobs=jobs, file_timeout=file_timeout)
+    settings = given.or_else(read_config(source))
+    if not settings.version:
         raise click.UsageError("The option -v/--version is missing: give the PyTorch version of the project.")
     end_cleanly_when_asked()
     with progress_shown(quiet, "Analysing") as progress:
-        tables, notes, folder = analyse_project(request, AnalysisChoice(modes, fix, apis), MODES, progress)
+        choice = AnalysisChoice(modes, fix, apis)
+        tables, notes, folder = analyse_project(source, settings, Output(output, force), choice, MODES, progress)
     _show(tables, notes, folder, quiet)
     ctx.exit(EXIT_INCOMPLETE if any(note.failed for note in notes) else EXIT_COMPLETE)
 

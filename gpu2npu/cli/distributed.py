@@ -45,7 +45,7 @@ def distributed(ctx: click.Context, main: Path, target_model: str, command: tupl
     The copy is written to OUT/<name>_msft_multi, with a launcher that is ready to run: it starts `python FILE`, or
     COMMAND, once for each NPU.
     """
-    from gpu2npu.cli.main import carry_out
+    from gpu2npu.cli.migrate import carry_out
     from gpu2npu.project.entry_file import choose_entry
 
     assert ctx.parent is not None

@@ -9,23 +9,18 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from gpu2npu import __version__
+from gpu2npu.cli.bug_error import BugError, is_of_stdout
 from gpu2npu.cli.file_options import file_timeout_option
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
 from gpu2npu.cli.rules.options import rule_files
 from gpu2npu.cli.signals import EndedBySignal
 from gpu2npu.project.errors import OutputError, UsageError
-
-if TYPE_CHECKING:
-    from gpu2npu.codemods.choice import CodemodChoice
-    from gpu2npu.project.request import Request
 
 EXIT_USAGE = 2
 EXIT_BUG = 70  # EX_SOFTWARE in sysexits.h
@@ -205,119 +200,9 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
     if not _given_options(ctx) and not ctx.args:
         click.echo(ctx.get_help())
         return
+    from gpu2npu.cli.migrate import carry_out
+
     ctx.exit(carry_out(options, tuple(ctx.args)))
-
-
-def carry_out(
-    options: Mapping[str, Any],
-    command: tuple[str, ...],
-    choose_codemods: Callable[[Path], CodemodChoice] | None = None,
-) -> int:
-    """Run the migration that the options of `gpu2npu` ask for; returns the exit code.
-
-    `command` is what run_distributed_npu.sh is to start, if that is known. `choose_codemods` says, for the source,
-    which structural rewrites a mode asks for besides.
-    """
-    source, output, diff = _places(options, command)
-    from gpu2npu.project.config import read_config, with_config
-    from gpu2npu.project.request import Request
-
-    request = Request(
-        source=source,
-        version=options["version"] or "",
-        output=None if diff else output,
-        rules=options["rules"],
-        jobs=options["jobs"],
-        force=options["force"],
-        log_level=options["log_level"].lower(),
-        only_rules=_ids(options["only_rules"]),
-        skip_rules=_ids(options["skip_rules"]),
-        exclude=options["exclude"],
-        skip_kinds=_ids(options["skip_kinds"]),
-        command=command,
-        torch_npu=options["torch_npu"] or "",
-        file_timeout=options["file_timeout"],
-    )
-    request = _with_version(with_config(request, read_config(source)), is_watched=options["watch"] is not None)
-    codemods = replace(
-        choose_codemods(source) if choose_codemods is not None else request.codemods,
-        specify_device=options["specify_device"],
-        amp_model=options["amp_model"],
-        modelarts=options["modelarts"],
-        similar=options["similar"],
-        affinity=_affinity(options["affinity"]),
-    )
-    started = ("python", codemods.main) if codemods.main is not None else ()
-    request = replace(request, codemods=codemods, command=command or started)
-    try:
-        return _command(options)(request, options["quiet"])
-    except (UsageError, OutputError, BrokenPipeError):
-        raise
-    except Exception as error:
-        if _is_of_stdout(error):
-            raise
-        raise _BugError(error, traceback_wanted=request.log_level == "debug") from error
-
-
-def _places(options: Mapping[str, Any], command: tuple[str, ...]) -> tuple[Path, Path | None, bool]:
-    """The source, where to write, and whether nothing is written. Raises click.UsageError."""
-    source, output, watched = options["source"], options["output"], options["watch"]
-    diff = options["diff"] or watched is not None
-    if watched is not None and (source is not None or output is not None):
-        raise click.UsageError("The option --watch takes the project itself and writes nothing: leave out -i and -o.")
-    source = source if watched is None else watched
-    if source is None:
-        raise click.UsageError("The option -i/--input is missing: give the project's folder or .py file.")
-    if output is None and not diff:
-        raise click.UsageError(
-            "The option -o/--output is missing: give the folder to write to, or --diff to write nothing."
-        )
-    if command and diff:
-        option = "--diff" if watched is None else "--watch"
-        raise click.UsageError(f"The command after -- is for run_distributed_npu.sh, and {option} writes nothing.")
-    return source, output, diff
-
-
-def _with_version(request: Request, *, is_watched: bool) -> Request:
-    """A request that has a version; rules that are tried are for the oldest, as their examples. Raises
-    click.UsageError."""
-    if request.version:
-        return request
-    if not is_watched:
-        raise click.UsageError(
-            "The option -v/--version is missing: give the PyTorch version the project is written for."
-        )
-    from gpu2npu.support.releases import RELEASES
-
-    return replace(request, version=RELEASES[0])
-
-
-def _command(options: Mapping[str, Any]) -> Callable[[Request, bool], int]:
-    """The function that does what the options ask for; it returns the exit code."""
-    from gpu2npu.cli.migrate import migrate, show_diff
-    from gpu2npu.cli.watch import watch
-
-    if options["watch"] is not None:
-        return watch
-    return show_diff if options["diff"] else migrate
-
-
-def _affinity(lists: Sequence[str]) -> tuple[str, ...]:
-    """The kinds of affinity rewrites that the option asks for."""
-    if not lists:
-        return ()
-    from gpu2npu.codemods.affinity.catalogue import chosen
-    from gpu2npu.codemods.choice import CodemodError
-
-    try:
-        return chosen(_ids(lists))
-    except CodemodError as error:
-        raise click.UsageError(str(error)) from error
-
-
-def _ids(lists: Sequence[str]) -> tuple[str, ...]:
-    """The ids in lists with commas, one for each time the option is given."""
-    return tuple(part.strip() for listed in lists for part in listed.split(",") if part.strip())
 
 
 def _given_options(ctx: click.Context) -> list[str]:
@@ -334,26 +219,6 @@ def _refuse_options_before(ctx: click.Context, command: str) -> None:
     given = _given_options(ctx)
     if given:
         raise click.UsageError(f"The option {given[0]} belongs to the migration and has no meaning before '{command}'.")
-
-
-class _BugError(Exception):
-    """An exception that no one expected: reported in one sentence, its traceback in a file if asked for."""
-
-    def __init__(self, error: Exception, traceback_wanted: bool) -> None:
-        where = "run again with --log-level debug for a traceback"
-        if traceback_wanted:
-            where = f"the traceback is in '{_write_traceback(error)}'"
-        super().__init__(f"gpu2npu itself failed ({type(error).__name__}: {error}); {where}, and please report this.")
-
-
-def _write_traceback(error: Exception) -> str:
-    """The output, with its log, is removed when a migration fails, so the traceback goes to a temporary file."""
-    import tempfile
-    import traceback
-
-    with tempfile.NamedTemporaryFile("w", prefix="gpu2npu-", suffix=".log", delete=False, encoding="utf-8") as file:
-        traceback.print_exception(error, file=file)
-    return file.name
 
 
 def main() -> NoReturn:
@@ -375,19 +240,14 @@ def main() -> NoReturn:
         _exit(str(ended), ended.exit_code)
     except (click.Abort, KeyboardInterrupt):
         _exit("Interrupted.", EXIT_INTERRUPTED)
-    except _BugError as error:
+    except BugError as error:
         _exit(str(error), EXIT_BUG)
     except Exception as error:
-        if _is_of_stdout(error):
+        if is_of_stdout(error):
             _leave_stdout()
             _exit(f"Standard output could not be written: {os.strerror(errno.ENOSPC)}.", EXIT_OUTPUT)
-        _exit(str(_BugError(error, traceback_wanted=False)), EXIT_BUG)
+        _exit(str(BugError(error, traceback_wanted=False)), EXIT_BUG)
     sys.exit(result if isinstance(result, int) else 0)
-
-
-def _is_of_stdout(error: Exception) -> bool:
-    """Tell whether standard output is on a full disk: where other files are written, that is an OutputError by now."""
-    return isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None
 
 
 def _leave_stdout() -> None:

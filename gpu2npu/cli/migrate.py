@@ -3,32 +3,70 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import click
+
+from gpu2npu.cli.bug_error import BugError, is_of_stdout
 from gpu2npu.cli.console import progress_shown, show_outcome, write_diff
 from gpu2npu.cli.signals import end_cleanly_when_asked
+from gpu2npu.codemods.choice import CodemodChoice, CodemodError
+from gpu2npu.project.config import read_config
+from gpu2npu.project.errors import OutputError, UsageError
+from gpu2npu.project.location import Output
 from gpu2npu.project.migration import migrate_project, preview_project
-from gpu2npu.project.request import Request
+from gpu2npu.project.settings import Settings
 from gpu2npu.python.text.source import declared_encoding
 from gpu2npu.report.diff import unified_diff
+from gpu2npu.support.releases import RELEASES
 
 EXIT_COMPLETE = 0
 EXIT_INCOMPLETE = 1
 
 
-def migrate(request: Request, quiet: bool) -> int:
-    """Migrates and shows what was done; returns the exit code."""
-    end_cleanly_when_asked()
-    with progress_shown(quiet) as progress:
-        outcome, destination = migrate_project(request, progress)
-    show_outcome(outcome, str(destination), sys.stdout, quiet)
+def carry_out(
+    options: Mapping[str, Any],
+    command: tuple[str, ...],
+    choose_codemods: Callable[[Path], CodemodChoice] | None = None,
+) -> int:
+    """Run the migration that the options of `gpu2npu` ask for, and show what was done; returns the exit code.
+
+    `command` is what run_distributed_npu.sh is to start, if that is known. `choose_codemods` says, for the source,
+    which structural rewrites a mode asks for besides.
+    """
+    source, folder = _places(options, command)
+    settings = _settings(options, source, choose_codemods)
+    main, quiet = settings.codemods.main, options["quiet"]
+    try:
+        if options["watch"] is not None:
+            from gpu2npu.cli.watch import watch
+
+            return watch(source, settings, quiet)
+        if folder is None:
+            return show_diff(source, settings, quiet)
+        started = command or (("python", main) if main is not None else ())
+        output = Output(folder, options["force"], options["log_level"].lower(), started)
+        end_cleanly_when_asked()
+        with progress_shown(quiet) as progress:
+            outcome, destination = migrate_project(source, settings, output, progress)
+        show_outcome(outcome, str(destination), sys.stdout, quiet)
+    except (UsageError, OutputError, BrokenPipeError):
+        raise
+    except Exception as error:
+        if is_of_stdout(error):
+            raise
+        raise BugError(error, traceback_wanted=options["log_level"].lower() == "debug") from error
     return EXIT_COMPLETE if outcome.complete else EXIT_INCOMPLETE
 
 
-def show_diff(request: Request, quiet: bool) -> int:
+def show_diff(source: Path, settings: Settings, quiet: bool) -> int:
     """Prints the diff of the migration, writes nothing; returns the exit code."""
     end_cleanly_when_asked()
     with progress_shown(quiet) as progress:
-        preview = preview_project(request, progress)
+        preview = preview_project(source, settings, progress)
     for file in preview.outcome.files:
         if file.content is not None:
             before = preview.before[file.path]
@@ -45,3 +83,70 @@ def _sections(path: str, source: bytes) -> list[tuple[int, str]]:
     from gpu2npu.formats.notebook import cell_lines
 
     return [(line, f"cell {number}") for number, line in cell_lines(source.decode("utf-8-sig"))]
+
+
+def _places(options: Mapping[str, Any], command: tuple[str, ...]) -> tuple[Path, Path | None]:
+    """The source, and the folder to write to, None where nothing is written. Raises click.UsageError."""
+    source, output, watched = options["source"], options["output"], options["watch"]
+    diff = options["diff"] or watched is not None
+    if watched is not None and (source is not None or output is not None):
+        raise click.UsageError("The option --watch takes the project itself and writes nothing: leave out -i and -o.")
+    source = source if watched is None else watched
+    if source is None:
+        raise click.UsageError("The option -i/--input is missing: give the project's folder or .py file.")
+    if output is None and not diff:
+        raise click.UsageError(
+            "The option -o/--output is missing: give the folder to write to, or --diff to write nothing."
+        )
+    if command and diff:
+        option = "--diff" if watched is None else "--watch"
+        raise click.UsageError(f"The command after -- is for run_distributed_npu.sh, and {option} writes nothing.")
+    return source, None if diff else output
+
+
+def _settings(
+    options: Mapping[str, Any], source: Path, choose_codemods: Callable[[Path], CodemodChoice] | None
+) -> Settings:
+    given = Settings(
+        version=options["version"] or "",
+        torch_npu=options["torch_npu"] or "",
+        rules=options["rules"],
+        only_rules=_ids(options["only_rules"]),
+        skip_rules=_ids(options["skip_rules"]),
+        exclude=options["exclude"],
+        skip_kinds=_ids(options["skip_kinds"]),
+        jobs=options["jobs"],
+        file_timeout=options["file_timeout"],
+    )
+    settings = given.or_else(read_config(source))
+    if not settings.version and options["watch"] is None:
+        raise click.UsageError(
+            "The option -v/--version is missing: give the PyTorch version the project is written for."
+        )
+    codemods = replace(
+        choose_codemods(source) if choose_codemods is not None else settings.codemods,
+        specify_device=options["specify_device"],
+        amp_model=options["amp_model"],
+        modelarts=options["modelarts"],
+        similar=options["similar"],
+        affinity=_affinity(options["affinity"]),
+    )
+    # Rules that are tried are for the oldest version, as their examples.
+    return replace(settings, codemods=codemods, version=settings.version or RELEASES[0])
+
+
+def _affinity(lists: Sequence[str]) -> tuple[str, ...]:
+    """The kinds of affinity rewrites that the option asks for."""
+    if not lists:
+        return ()
+    from gpu2npu.codemods.affinity.catalogue import chosen
+
+    try:
+        return chosen(_ids(lists))
+    except CodemodError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _ids(lists: Sequence[str]) -> tuple[str, ...]:
+    """The ids in lists with commas, one for each time the option is given."""
+    return tuple(part.strip() for listed in lists for part in listed.split(",") if part.strip())

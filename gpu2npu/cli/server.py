@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from gpu2npu.cli.rules.options import rule_files
-from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.errors import UsageError
+from gpu2npu.project.settings import Settings
 
 _EPILOG = """\
 \b
@@ -38,4 +38,4 @@ def server(stdio: bool, version: str, torch_npu: str, rules: tuple[Path, ...]) -
         from gpu2npu.editor.server import language_server
     except ModuleNotFoundError as error:
         raise UsageError(f"The server needs {error.name}: pip install 'gpu2npu[editor]'.") from error
-    language_server(CheckRequest((), version, torch_npu, rules=rules)).start_io()
+    language_server(Settings(version, torch_npu, rules)).start_io()

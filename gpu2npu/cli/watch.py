@@ -14,7 +14,8 @@ from gpu2npu.cli.migrate import show_diff
 from gpu2npu.cli.signals import EndedBySignal
 from gpu2npu.project.config import CONFIG_NAME
 from gpu2npu.project.errors import UsageError
-from gpu2npu.project.request import Request, check_request
+from gpu2npu.project.location import locate
+from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.discovery import discover
 
 _SECONDS = 0.5
@@ -23,13 +24,13 @@ _REST = 5  # times as long as it takes to look at all files
 Stamps = Mapping[Path, tuple[int, int]]
 
 
-def watch(request: Request, quiet: bool, pause: Callable[[float], None] = time.sleep) -> int:
+def watch(source: Path, settings: Settings, quiet: bool, pause: Callable[[float], None] = time.sleep) -> int:
     """Show the diff again and again, until Ctrl-C; returns the exit code. `pause` waits for some seconds."""
     seen: Stamps = {}
     try:
         while True:
             started = time.perf_counter()
-            seen = show_if_saved(request, quiet, seen)
+            seen = show_if_saved(source, settings, quiet, seen)
             pause(max(_SECONDS, _REST * (time.perf_counter() - started)))
     except KeyboardInterrupt:
         return 0
@@ -39,15 +40,15 @@ def watch(request: Request, quiet: bool, pause: Callable[[float], None] = time.s
         return 0
 
 
-def show_if_saved(request: Request, quiet: bool, seen: Stamps) -> Stamps:
+def show_if_saved(source: Path, settings: Settings, quiet: bool, seen: Stamps) -> Stamps:
     """Show the diff if files are not as they were `seen`; gives what they are now."""
-    stamps = _stamps(request)
+    stamps = _stamps(source, settings)
     if stamps == seen:
         return seen
     if sys.stdout.isatty():
         click.clear()
     try:
-        show_diff(request, quiet)
+        show_diff(source, settings, quiet)
     except UsageError as error:
         print(f"Error: {error}", file=sys.stderr)
     if not quiet:
@@ -55,11 +56,11 @@ def show_if_saved(request: Request, quiet: bool, seen: Stamps) -> Stamps:
     return stamps
 
 
-def _stamps(request: Request) -> Stamps:
-    place = check_request(request, request.suffix)
+def _stamps(source: Path, settings: Settings) -> Stamps:
+    place = locate(source, settings)
     tree = discover(place.root, place.only)
     project = (place.root / path for path in (*tree.python, *tree.others))
-    found = ((path, _stamp(path)) for path in (*project, place.root / CONFIG_NAME, *request.rules))
+    found = ((path, _stamp(path)) for path in (*project, place.root / CONFIG_NAME, *settings.rules))
     return {path: stamp for path, stamp in found if stamp is not None}
 
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from gpu2npu.analysis.file_analysis import FileAnalyser, Question
 from gpu2npu.codemods.choice import CodemodChoice, CodemodError
 from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
-from gpu2npu.project.analysing_migrator import AnalysingMigrator
-from gpu2npu.project.check.request import CheckRequest, SourceTree, source_trees
-from gpu2npu.project.engine_migrator import EngineMigrator
-from gpu2npu.project.migrator import prepare_migration
-from gpu2npu.project.request import Place
+from gpu2npu.project.check.choice import CheckChoice, SourceTree, source_trees
+from gpu2npu.project.location import Location
+from gpu2npu.project.migrator import Migrator
+from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.discovery import discover, listed
 from gpu2npu.project.tree.mirror import read_files
 from gpu2npu.python.meaning.names import Names
@@ -38,18 +38,18 @@ class OpenProject:
 
     tree: SourceTree
     codemods: CodemodChoice
-    migrator: AnalysingMigrator
+    migrator: Migrator
     saved: dict[str, bytes]
     stamps: dict[Path, Stamp]
 
     @property
     def release(self) -> str:
         """The release of torch_npu whose facts are used."""
-        return self.tree.request.release
+        return self.tree.settings.release
 
     def path_of(self, file: Path) -> str | None:
         """The path of a file in the project; None for a file that a check would not look into."""
-        root = self.tree.place.root
+        root = self.tree.location.root
         if not file.is_relative_to(root) or file.suffix == NOTEBOOK:
             return None
         path = file.relative_to(root).as_posix()
@@ -67,67 +67,71 @@ class OpenProject:
     def names(self, path: str, text: bytes) -> Names | None:
         """The names of a Python text; None where it is not Python at the moment."""
         try:
-            return Names.of(read_source(text, path), _engine(self.migrator).context.project)
+            return Names.of(read_source(text, path), self.migrator.context.project)
         except (SourceError, TreeError):
             return None
 
     def refreshed(self) -> OpenProject | None:
         """The project with its Python files as they are on the disk now, itself where none has changed; None where it
         has other files or rules, and has to be read as a whole."""
-        files = _python_files(self.tree.place)
+        files = _python_files(self.tree.location)
         stamps = _stamps(self.tree, files)
         changed = [file for file, stamp in stamps.items() if self.stamps.get(file) != stamp]
-        if stamps.keys() != self.stamps.keys() or any(file in self.tree.request.choice.files for file in changed):
+        if stamps.keys() != self.stamps.keys() or any(file in self.tree.settings.choice.files for file in changed):
             return None
         if not changed:
             return self
-        root = self.tree.place.root
+        root = self.tree.location.root
         read, _ = read_files(root, [file.relative_to(root).as_posix() for file in changed])
-        engine, sources = _engine(self.migrator), self.saved | read
+        sources = self.saved | read
         if sources.keys() != self.saved.keys() or len(read) < len(changed):
             return None
         try:
-            anew = EngineMigrator.of(engine.rulebook, self.release, root, sources, self.codemods)
+            anew = Migrator.of(self.migrator.rulebook, self.release, root, sources, self.codemods)
         except CodemodError:
             return None
-        migrator = replace(
-            self.migrator, migrator=anew, analyser=replace(self.migrator.analyser, project=anew.context.project)
-        )
-        return replace(self, migrator=migrator, saved=sources, stamps=stamps)
+        analyser = FileAnalyser(self.release, frozenset(Question), anew.context.project, self.tree.settings.chips)
+        return replace(self, migrator=replace(anew, analyser=analyser), saved=sources, stamps=stamps)
 
-    def _without_rewrite(self, path: str) -> AnalysingMigrator:
-        engine = _engine(self.migrator)
-        rewrites = {each: rewrite for each, rewrite in engine.plan.rewrites.items() if each != path}
-        failures = {each: reason for each, reason in engine.plan.failures.items() if each != path}
-        plan = replace(engine.plan, rewrites=rewrites, failures=failures)
-        return replace(self.migrator, migrator=replace(engine, plan=plan))
+    def _without_rewrite(self, path: str) -> Migrator:
+        plan = self.migrator.plan
+        rewrites = {each: rewrite for each, rewrite in plan.rewrites.items() if each != path}
+        failures = {each: reason for each, reason in plan.failures.items() if each != path}
+        return replace(self.migrator, plan=replace(plan, rewrites=rewrites, failures=failures))
 
 
-def open_project(source: Path, request: CheckRequest) -> OpenProject:
+def open_project(source: Path, settings: Settings) -> OpenProject:
     """Read a project, a folder or a single file, with the settings that it has.
 
     Raises:
         UsageError: A setting, a version or a rule file cannot be used.
     """
-    (tree,), _, _ = source_trees(replace(request, sources=(source,)))
-    place, asked = tree.place, tree.request
+    (tree,), _, _ = source_trees((source,), settings, CheckChoice())
+    place, settings = tree.location, tree.settings
     files = _python_files(place)
     stamps = _stamps(tree, files)
     python, _ = read_files(place.root, files)
     excluded = frozenset(path for path in python if tree.excludes(path))
-    codemods = replace(asked.codemods, excluded=excluded)
-    migrator = prepare_migration(asked.choice, asked.release, place.root, python, codemods, chips=asked.chips)
-    assert isinstance(migrator, AnalysingMigrator)
+    codemods = replace(settings.codemods, excluded=excluded)
+    migrator = Migrator.load(
+        settings.choice,
+        settings.release,
+        place.root,
+        python,
+        codemods,
+        questions=frozenset(Question),
+        chips=settings.chips,
+    )
     return OpenProject(tree, codemods, migrator, python, stamps)
 
 
-def _python_files(place: Place) -> tuple[str, ...]:
+def _python_files(place: Location) -> tuple[str, ...]:
     return (listed(place.root) if place.only is None else discover(place.root, place.only)).python
 
 
 def _stamps(tree: SourceTree, paths: Iterable[str]) -> dict[Path, Stamp]:
     """The time and size of each file of a project that can be read, and of its rule files."""
-    files = (*(tree.place.root / path for path in paths), *tree.request.choice.files)
+    files = (*(tree.location.root / path for path in paths), *tree.settings.choice.files)
     found = {}
     for file in files:
         with contextlib.suppress(OSError):
@@ -145,8 +149,3 @@ def source_of(file: Path, folders: tuple[Path, ...]) -> Path:
 def resolved(path: str) -> Path:
     """The path of a file as projects have it, links in it followed."""
     return Path(os.path.realpath(path))
-
-
-def _engine(migrator: AnalysingMigrator) -> EngineMigrator:
-    assert isinstance(migrator.migrator, EngineMigrator)
-    return migrator.migrator

@@ -13,18 +13,18 @@ from pygls.uris import to_fs_path
 from gpu2npu import __version__
 from gpu2npu.editor.answers import FIX_ALL, Places, actions, diagnostics
 from gpu2npu.editor.open_project import resolved
-from gpu2npu.editor.session import Checked, Session
-from gpu2npu.project.check.request import CheckRequest
+from gpu2npu.editor.session import Checked, EditorSession
 from gpu2npu.project.errors import UsageError
+from gpu2npu.project.settings import Settings
 
 _WATCHED = "**/*.{py,toml,json}"  # the program, its settings and its rules
 _KINDS = [types.CodeActionKind.QuickFix, FIX_ALL]
 
 
-def language_server(request: CheckRequest) -> LanguageServer:
-    """A server for one editor; `request` has the version and the rules."""
+def language_server(settings: Settings) -> LanguageServer:
+    """A server for one editor; `settings` have the version and the rules."""
     server = LanguageServer("gpu2npu", __version__)
-    session = Session(request)
+    session = EditorSession(settings)
     documents = _Documents(server, session)
     _follow_texts(server, documents)
     _follow_files(server, documents)
@@ -37,7 +37,7 @@ class _Documents:
     """The texts that are open in the editor."""
 
     server: LanguageServer
-    session: Session
+    session: EditorSession
 
     async def publish(self, uri: str) -> None:
         """Show what is found in a text."""
@@ -113,7 +113,7 @@ def _follow_files(server: LanguageServer, documents: _Documents) -> None:
         await documents.refresh([event.uri for event in params.changes])
 
 
-def _answer_questions(server: LanguageServer, session: Session) -> None:
+def _answer_questions(server: LanguageServer, session: EditorSession) -> None:
     """Answer what stands at a place, and how it can be mended. A wrong setting was said when the text was checked."""
 
     def checked_now(uri: str, text: str) -> Checked | None:
@@ -145,7 +145,7 @@ def _answer_questions(server: LanguageServer, session: Session) -> None:
         return list(actions(checked, document.position_codec, params)) if checked is not None else []
 
 
-def _checked(session: Session, uri: str, text: str) -> Checked | None:
+def _checked(session: EditorSession, uri: str, text: str) -> Checked | None:
     """Check the text of a file; None for one that is not a file of this machine."""
     name = to_fs_path(uri)
     return session.check(name, text) if name is not None else None

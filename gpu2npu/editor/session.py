@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from gpu2npu.editor.hover import hover_text
 from gpu2npu.editor.open_project import OpenProject, open_project, resolved, source_of
-from gpu2npu.project.check.request import CheckRequest
+from gpu2npu.project.settings import Settings
 from gpu2npu.python.text.source import declared_encoding
 from gpu2npu.records import MigratedFile
 
@@ -42,13 +42,13 @@ class Checked:
 
 
 @dataclass
-class Session:
+class EditorSession:
     """The projects that are open, by the folder or the file that they are.
 
     One thread does all the work, so that an editor is answered meanwhile and no two checks share a project's memory.
     """
 
-    request: CheckRequest
+    settings: Settings
     folders: tuple[Path, ...] = ()
     projects: dict[Path, OpenProject] = field(default_factory=dict)
     worker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))
@@ -68,7 +68,7 @@ class Session:
         if not root.exists():
             return None
         if root not in self.projects:
-            self.projects[root] = open_project(root, self.request)
+            self.projects[root] = open_project(root, self.settings)
         project = self.projects[root]
         path = project.path_of(file)
         if path is None:

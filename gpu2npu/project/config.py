@@ -1,16 +1,15 @@
-"""The settings of a project: `[tool.gpu2npu]` in its pyproject.toml, or the file gpu2npu.toml beside it."""
+"""The file of a project's own settings: `[tool.gpu2npu]` in its pyproject.toml, or the file gpu2npu.toml beside it."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gpu2npu.formats.kinds import OTHER_KINDS
 from gpu2npu.project.errors import UsageError
-from gpu2npu.project.request import Request
+from gpu2npu.project.settings import Settings
 from gpu2npu.support.limits import chip_families
 from gpu2npu.support.releases import known_version, unknown_version
 
@@ -18,25 +17,7 @@ CONFIG_NAME = "gpu2npu.toml"
 MAX_BYTES = 1024 * 1024
 
 
-@dataclass(frozen=True)
-class Config:
-    """The options that a project sets for itself. `file` is where they stand, None if it sets none.
-
-    `rules` are paths, made absolute from the folder of the file; `chips` are families of chips (of
-    limits.CHIPS). Empty tuples and None mean: not said.
-    """
-
-    file: Path | None = None
-    version: str | None = None
-    torch_npu: str | None = None
-    rules: tuple[Path, ...] = ()
-    skip_rules: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    skip_kinds: tuple[str, ...] = ()
-    chips: tuple[str, ...] = ()
-
-
-def read_config(source: Path) -> Config:
+def read_config(source: Path) -> Settings:
     """The settings for a project's folder, or for a file from the folder it is in. gpu2npu.toml wins over pyproject.
 
     Raises:
@@ -51,22 +32,7 @@ def read_config(source: Path) -> Config:
         tools = _read_toml(pyproject).get("tool", {})
         if isinstance(tools, dict) and "gpu2npu" in tools:
             return _checked(tools["gpu2npu"], pyproject, "tool.gpu2npu")
-    return Config()
-
-
-def with_config(request: Request, config: Config) -> Request:
-    """The request, filled up with what the project asks for where the command line says nothing."""
-    torch_npu = request.torch_npu or ("" if request.version else config.torch_npu or "")
-    return replace(
-        request,
-        version=request.version or (request.torch_npu or config.version or torch_npu),
-        torch_npu=torch_npu,
-        rules=request.rules or config.rules,
-        skip_rules=request.skip_rules or config.skip_rules,
-        exclude=request.exclude or config.exclude,
-        skip_kinds=request.skip_kinds or config.skip_kinds,
-        chips=request.chips or config.chips,
-    )
+    return Settings()
 
 
 def _mentions_us(pyproject: Path) -> bool:
@@ -135,7 +101,7 @@ def _rules(path: Path, names: Sequence[str]) -> tuple[Path, ...]:
         raise UsageError(f"{path}: rules: {error}") from error
 
 
-def _checked(table: object, path: Path, prefix: str) -> Config:
+def _checked(table: object, path: Path, prefix: str) -> Settings:
     if not isinstance(table, Mapping):
         raise UsageError(f"{path}: {prefix}: must be a table, [{prefix}].")
     for key, value in table.items():
@@ -153,10 +119,10 @@ def _checked(table: object, path: Path, prefix: str) -> Config:
         if kind not in OTHER_KINDS:
             place = f"{prefix}.skip-kinds".lstrip(".")
             raise UsageError(f"{path}: {place}: {kind!r} is no kind of files; known: {', '.join(OTHER_KINDS)}.")
-    return Config(
+    return Settings(
         file=path,
-        version=table.get("version"),
-        torch_npu=table.get("torch-npu"),
+        version=table.get("version", ""),
+        torch_npu=table.get("torch-npu", ""),
         rules=_rules(path, table.get("rules", ())),
         skip_rules=tuple(table.get("skip-rules", ())),
         exclude=tuple(table.get("exclude", ())),

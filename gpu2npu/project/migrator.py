@@ -1,90 +1,216 @@
-"""The interface that the project layer asks of the engine. A seam: tests put a small function in its place."""
+"""The migrator of a project's files: made ready once, then called for each file, in any process."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.records import MigratedFile
-from gpu2npu.rulebook.select import RuleChoice
+from gpu2npu.analysis.file_analysis import FileAnalyser, Question
+from gpu2npu.codemods.choice import DEFAULT_CHOICE, CodemodChoice, CodemodError
+from gpu2npu.codemods.plan import Plan, Spread
+from gpu2npu.codemods.project_plan import plan_codemods
+from gpu2npu.engine import ProjectContext, scan_project, unreadable, without_own
+from gpu2npu.engine.context import project_imports, may_have_plugin, may_use_device
+from gpu2npu.engine.findings import merged
+from gpu2npu.formats.dispatch import may_concern, migrate_file
+from gpu2npu.project.cache.project_facts import ProjectFacts, ProjectFactsCache
+from gpu2npu.project.errors import UsageError
+from gpu2npu.project.rule_examples import check_user_examples
+from gpu2npu.project.tree.reader import ProjectReader
+from gpu2npu.python.project.search_path import search_folders
+from gpu2npu.records import Finding, FindingKind, MigratedFile, Span
+from gpu2npu.rulebook import Rulebook, RuleError, load_rulebook
+from gpu2npu.rulebook.in_code import NPU_LIMIT, TORCH_API
+from gpu2npu.rulebook.select import RuleChoice, select_rules
 from gpu2npu.support.limits import DEFAULT_CHIP
 
-if TYPE_CHECKING:
-    from gpu2npu.codemods.plan import Spread
-    from gpu2npu.project.cache.project_facts import ProjectFactsCache
-    from gpu2npu.project.engine_migrator import EngineMigrator
+# What the API of a method begins with.
+_OF_METHODS = ("torch.Tensor.", "torch.nn.Module.")
 
 
-class Migrator(Protocol):
-    """Migrates one file of a project. Picklable, so that workers can have it."""
+class FileMigrator(Protocol):
+    """The calls that a migration makes of a Migrator. A seam: tests put a small class in its place."""
 
     @property
     def new_files(self) -> Mapping[str, bytes]:
         """Files that the output gets besides, by path."""
 
     def concerns(self, source: bytes, path: str) -> bool:
-        """Return whether a Python file may need migrating, judged quickly from its bytes; if not, it stays as it is."""
-
-    def concerns_other(self, source: bytes, path: str) -> bool:
-        """The same for a file that is not Python, of the kind that its path says (see formats/kinds.py)."""
+        """Return whether a file may have to be looked at, judged quickly from its bytes; if not, it stays as it is."""
 
     def __call__(self, source: bytes, path: str) -> MigratedFile: ...
 
 
-class Prepare(Protocol):
-    """Makes a Migrator for the project whose Python files, by path, are `sources`; `spread` plans its parts, `chips`
-    are the families of chips (of limits.CHIPS) that it is for."""
+@dataclass(frozen=True)
+class Migrator:
+    """Applies a rulebook and the plan of the codemods to the files of one project, and analyses them where there is an
+    `analyser`. Picklable, so that workers can have it.
 
-    def __call__(
-        self,
+    What a rule changes or reports is not reported again, but for limits: a call that fails for its dtype does so with
+    "npu" in it, too.
+    """
+
+    rulebook: Rulebook
+    context: ProjectContext
+    plan: Plan = field(default_factory=Plan)
+    analyser: FileAnalyser | None = None
+
+    @property
+    def new_files(self) -> Mapping[str, bytes]:
+        return self.plan.new_files
+
+    def concerns(self, source: bytes, path: str) -> bool:
+        return (
+            (self.analyser is not None and self.analyser.concerns(source, path))
+            or path in self.plan.rewrites
+            or path in self.plan.failures
+            or may_concern(source, path, self.rulebook, self.context)
+        )
+
+    def __call__(self, source: bytes, path: str) -> MigratedFile:
+        if path in self.plan.failures:
+            return MigratedFile(path, failure=self.plan.failures[path])
+        migrated = migrate_file(source, path, self.rulebook, self.context, self.plan.rewrites.get(path))
+        if self.analyser is None or migrated.failure is not None or not self.analyser.concerns(source, path):
+            return migrated
+        return analysed(migrated, self.analyser, source)
+
+    @classmethod
+    def load(
+        cls,
         rules: RuleChoice,
         version: str,
         root: Path,
         sources: Mapping[str, bytes],
-        codemods: CodemodChoice,
-        *,
+        codemods: CodemodChoice = DEFAULT_CHOICE,
+        kept: ProjectFactsCache | None = None,
         spread: Spread = map,
+        questions: Set[Question] = frozenset(),
         chips: tuple[str, ...] = (DEFAULT_CHIP,),
-    ) -> Migrator: ...
+    ) -> Migrator:
+        """Load the rules and collect what they need to know of the whole project.
+
+        What is collected is taken from `kept` if it is there, and put there if not. `spread` plans the parts of the
+        project. `questions` are those that the analyses answer of each file, for families of chips (of limits.CHIPS).
+
+        Raises UsageError if a rule file cannot be used, an example in it fails, a rule's id is unknown, or a codemod
+        cannot do what it was asked for.
+        """
+        try:
+            whole = load_rulebook(rules.files)
+            check_user_examples(whole)
+            rulebook = without_own(select_rules(whole, rules.only, rules.skip), sources, root.name)
+            wanted = _wanted(codemods, rulebook)
+            facts = _facts(rules, rulebook, version, wanted)
+            found = kept.get(facts) if kept is not None else None
+            if found is not None:
+                migrator = cls(rulebook, _context(found, version, root, sources, rulebook), found.plan)
+            else:
+                migrator = cls.of(rulebook, version, root, sources, codemods, spread)
+                context, plan = migrator.context, migrator.plan
+                if kept is not None and not plan.failures:  # time or memory may have run out
+                    own, taken = context.own_members, context.taken_names
+                    kept.put(facts, ProjectFacts(own, taken, plan, context.parameters, context.other_names))
+        except (RuleError, CodemodError) as error:
+            raise UsageError(str(error)) from error
+        if not questions:
+            return migrator
+        analyser = FileAnalyser(version, frozenset(questions), migrator.context.project, chips=chips)
+        return replace(migrator, analyser=analyser)
+
+    @classmethod
+    def of(
+        cls,
+        rulebook: Rulebook,
+        version: str,
+        root: Path,
+        sources: Mapping[str, bytes],
+        codemods: CodemodChoice = DEFAULT_CHOICE,
+        spread: Spread = map,
+    ) -> Migrator:
+        """Collect what rules that are loaded need to know of the whole project. Raises CodemodError."""
+        context = scan_project(sources, rulebook, version, ProjectReader(root), root)
+        return cls(rulebook, context, plan_codemods(sources, context, _wanted(codemods, rulebook), spread))
 
 
-def prepare_engine(
-    rules: RuleChoice,
-    version: str,
-    root: Path,
-    sources: Mapping[str, bytes],
-    codemods: CodemodChoice,
-    kept: ProjectFactsCache | None = None,
-    *,
-    spread: Spread = map,
-) -> EngineMigrator:
-    """Raises UsageError if a rule file cannot be used."""
-    # Importing the engine takes longer than all the checks that come before it.
-    from gpu2npu.project.engine_migrator import EngineMigrator
-
-    return EngineMigrator.load(rules, version, root, sources, codemods, kept, spread)
+def _wanted(codemods: CodemodChoice, rulebook: Rulebook) -> CodemodChoice:
+    return replace(codemods, data_parallel=any(rule.id == "data-parallel" for rule in rulebook.rules))
 
 
-def prepare_migration(
-    rules: RuleChoice,
-    version: str,
-    root: Path,
-    sources: Mapping[str, bytes],
-    codemods: CodemodChoice,
-    kept: ProjectFactsCache | None = None,
-    *,
-    spread: Spread = map,
-    chips: tuple[str, ...] = (DEFAULT_CHIP,),
-) -> Migrator:
-    """The engine and the analyses that a migration also runs, for families of chips (of limits.CHIPS).
+def _facts(rules: RuleChoice, rulebook: Rulebook, version: str, codemods: CodemodChoice) -> tuple[object, ...]:
+    """Return what the facts that are collected from a project depend on, besides its files."""
+    files = tuple(hashlib.sha256(file.read_bytes()).hexdigest() for file in rules.files)
+    ids = tuple(rule.id for rule in rulebook.rules)
+    return version, files, ids, replace(codemods, excluded=frozenset()), sorted(codemods.excluded)
 
-    Raises UsageError if a rule file cannot be used.
-    """
-    from gpu2npu.analysis.file_analysis import FileAnalyser, Question
-    from gpu2npu.project.analysing_migrator import AnalysingMigrator
 
-    engine = prepare_engine(rules, version, root, sources, codemods, kept, spread=spread)
-    analyser = FileAnalyser(version, frozenset(Question), engine.context.project, chips=chips)
-    return AnalysingMigrator(engine, analyser)
+def _context(
+    found: ProjectFacts, version: str, root: Path, sources: Mapping[str, bytes], rulebook: Rulebook
+) -> ProjectContext:
+    return ProjectContext(
+        version=version,
+        files=frozenset(sources),
+        read=ProjectReader(root),
+        root=root,
+        own_members=found.own_members,
+        taken_names=found.taken_names,
+        parameters=found.parameters,
+        other_names=found.other_names,
+        folders=search_folders(sources),
+        uses_device=may_use_device(sources, root),
+        has_plugin=may_have_plugin(sources, version),
+        imported=project_imports(rulebook, sources),
+    )
+
+
+def analysed(migrated: MigratedFile, analyser: FileAnalyser, source: bytes) -> MigratedFile:
+    """The record of a migrated file with what an analysis of its source adds."""
+    path = migrated.path
+    try:
+        found = analyser(source, path)
+    except Exception as error:  # an analysis that fails is not a reason to leave a file unmigrated
+        found = MigratedFile(path, failure=f"an internal error of gpu2npu ({type(error).__name__}: {error})")
+    if found.failure is not None:
+        failure = unreadable(source, path) if path.endswith(".py") else None
+        if failure is not None:
+            return MigratedFile(path, failure=failure)
+        return replace(migrated, findings=merged(migrated.findings, [_unread(found.failure)]))
+    findings = merged(migrated.findings, found.findings, partial(_is_answered, migrated=migrated))
+    return replace(migrated, findings=findings, advice=found.advice)
+
+
+def _is_answered(finding: Finding, migrated: MigratedFile) -> bool:
+    """Return whether the rules have dealt with what an analysis found; with a limit, by a finding on the same call."""
+    if finding.rule == NPU_LIMIT:
+        return any(_begins_as(finding.span, each.span) for each in migrated.findings)
+    reported = [change.span for change in migrated.changes] + [each.span for each in migrated.findings]
+    place = _method_name(finding) if finding.api.startswith(_OF_METHODS) else finding.span
+    return any(_overlap(place, span) for span in reported)
+
+
+def _method_name(finding: Finding) -> Span:
+    """The name of the method alone: a change of what it is called on (`x.cuda().det()`) does not answer for it."""
+    span = finding.span
+    start = span.end_column - len(finding.api.rpartition(".")[2])
+    return replace(span, start_line=span.end_line, start_column=start)
+
+
+def _begins_as(one: Span, other: Span) -> bool:
+    return (one.cell, one.start_line, one.start_column) == (other.cell, other.start_line, other.start_column)
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    if one.cell != other.cell:
+        return False
+    starts = max((one.start_line, one.start_column), (other.start_line, other.start_column))
+    return starts < min((one.end_line, one.end_column), (other.end_line, other.end_column))
+
+
+def _unread(reason: str) -> Finding:
+    """A file that the migration can read and the analysis cannot: newer syntax than this Python's, for instance."""
+    message = f"The file's torch APIs were not looked at, and have to be by a person: {reason}."
+    return Finding(Span(1, 0, 1, 0), TORCH_API, FindingKind.UNKNOWN, "torch", message)

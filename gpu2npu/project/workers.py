@@ -9,6 +9,7 @@ from functools import partial
 
 from gpu2npu.project.pool import Pool
 from gpu2npu.project.processes import TaskEndedError, TimeLimitError
+from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.tree.order import imports_first
 from gpu2npu.records import MigratedFile
 
@@ -19,17 +20,26 @@ Migrate = Callable[[bytes, str], MigratedFile]
 _WORTH_A_POOL = 60_000
 
 
-def migrate_files(migrate: Migrate, sources: Mapping[str, bytes], pool: Pool) -> Generator[MigratedFile, None, None]:
-    """Yield the outcome of each file as it is done, in no particular order.
+def migrate_files(
+    migrate: Migrate,
+    sources: Mapping[str, bytes],
+    pool: Pool,
+    progress: Progress = no_progress,
+    *,
+    others: int = 0,
+) -> Generator[MigratedFile, None, None]:
+    """Yield the outcome of each file as it is done, in no particular order. `others` are files that need no work, which
+    the progress counts too.
 
     A file whose migration raises, kills its worker or takes too long comes back with a failure.
     """
     if sum(map(len, sources.values())) < _WORTH_A_POOL:
         pool = replace(pool, jobs=1)
     tasks = [(path, sources[path]) for path in imports_first(sources)]
-    with closing(pool.answers(partial(_migrated, migrate), tasks)) as done:
-        for (path, _), file in done:
+    with closing(pool.answers(partial(_migrated, migrate), tasks)) as answers:
+        for done, ((path, _), file) in enumerate(answers, start=others + 1):
             yield MigratedFile(path, failure=_ended(file)) if isinstance(file, BaseException) else file
+            progress(done, others + len(tasks))
 
 
 def _migrated(migrate: Migrate, task: tuple[str, bytes]) -> MigratedFile:

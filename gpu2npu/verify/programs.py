@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu2npu.emulator.launch import emulating, prepare
-from gpu2npu.verify.recording.environment import Settings
+from gpu2npu.verify.recording.environment import RecordingSettings
 from gpu2npu.verify.recording.format import EVENTS, TRACEBACK
 
 SITE = Path(__file__).parent / "site"
@@ -31,7 +31,7 @@ class Program:
     project: Path
     command: tuple[str, ...]
     output: Path
-    settings: Settings
+    settings: RecordingSettings
     environment: Mapping[str, str]
 
     @property

@@ -16,7 +16,7 @@ from gpu2npu.verify.comparing.ranks import compare_ranks
 from gpu2npu.verify.comparing.tolerance import Tolerance, measured
 from gpu2npu.verify.comparing.whole import differing, events_near, listed
 from gpu2npu.verify.programs import FailedError, Program, Running, start
-from gpu2npu.verify.recording.environment import Settings
+from gpu2npu.verify.recording.environment import RecordingSettings
 from gpu2npu.verify.recording.records import Recording, RecordingError, read_recordings
 
 Progress = Callable[[dict[int, float], dict[int, float]], None]
@@ -75,7 +75,9 @@ class Side:
 
     def _program(self, run: str, title: str, **settings: Any) -> Program:
         folder = self.folder / run
-        wanted = Settings(folder / "recording", folder / self.project.name, self.steps, self.gpus, shared=self.shared)
+        wanted = RecordingSettings(
+            folder / "recording", folder / self.project.name, self.steps, self.gpus, shared=self.shared
+        )
         return Program(title, self.project, self.command, folder, replace(wanted, **settings), self.environment)
 
 

@@ -10,6 +10,8 @@ from click.testing import CliRunner
 from gpu2npu.cli.analyse import DEFAULT_MODES, MODE_NAMES, analyse
 from gpu2npu.project.analyse.modes import MODES
 from gpu2npu.project.errors import UsageError
+from gpu2npu.project.location import Output
+from gpu2npu.project.settings import Settings
 
 HEADERS = {
     "unsupported_api.csv": "File,Start Line,End Line,OP,Tips,Severity,Group",
@@ -157,10 +159,9 @@ def test_an_existing_output_needs_force(project: Path) -> None:
 
 def test_a_migration_tells_the_same(project: Path) -> None:
     from gpu2npu.project.migration import migrate_project
-    from gpu2npu.project.request import Request
 
     run("-i", project, "-o", project.parent, "-v", "2.1.0", "-q")
-    _, migrated = migrate_project(Request(project, "2.1.0", project.parent))
+    _, migrated = migrate_project(project, Settings("2.1.0"), Output(project.parent))
     analysed = project.parent / "proj_analysis"
     for name in HEADERS:
         assert (migrated / name).read_bytes() == (analysed / name).read_bytes(), name

@@ -122,9 +122,9 @@ import re, signal, sys
 sys.path[:0] = {path!r}
 from pathlib import Path
 from gpu2npu.cli.main import main
-from gpu2npu.project.engine_migrator import EngineMigrator
+from gpu2npu.project.migrator import Migrator
 
-migrate = EngineMigrator.__call__
+migrate = Migrator.__call__
 
 def looping(migrator, source, path):
     if path == "slow.py":
@@ -134,7 +134,7 @@ def looping(migrator, source, path):
         re.match("(a+)+b", "a" * 60)  # a loop in C, which no signal handler interrupts
     return migrate(migrator, source, path)
 
-EngineMigrator.__call__ = looping
+Migrator.__call__ = looping
 main()
 """
 

@@ -14,7 +14,7 @@ import pytest
 from gpu2npu.cli.main import main
 from gpu2npu.cli.signals import EndedBySignal
 from gpu2npu.cli.watch import show_if_saved, watch
-from gpu2npu.project.request import Request
+from gpu2npu.project.settings import Settings
 
 SOURCE = "import lib\nlib.gpu.run(1)\n"
 
@@ -26,11 +26,11 @@ def rule_text(name: str) -> str:
 
 
 @pytest.fixture
-def request_(tmp_path: Path) -> Request:
+def watched(tmp_path: Path) -> tuple[Path, Settings]:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").write_text(SOURCE, encoding="utf-8")
     (tmp_path / "own.json").write_text(rule_text("lib.npu"), encoding="utf-8")
-    return Request(tmp_path / "src", "2.1.0", rules=(tmp_path / "own.json",), jobs=1)
+    return tmp_path / "src", Settings("2.1.0", rules=(tmp_path / "own.json",), jobs=1)
 
 
 @pytest.fixture(autouse=True)
@@ -52,35 +52,37 @@ def added(capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[[], list[str]]:
     return read
 
 
-def test_the_diff_is_shown_at_the_start_and_after_each_save(request_: Request, added: Callable[[], list[str]]) -> None:
-    seen = show_if_saved(request_, True, {})
+def test_the_diff_is_shown_at_the_start_and_after_each_save(
+    watched: tuple[Path, Settings], added: Callable[[], list[str]]
+) -> None:
+    seen = show_if_saved(*watched, True, {})
     assert added() == ["lib.npu.run(1)"]
-    again = show_if_saved(request_, True, seen)
+    again = show_if_saved(*watched, True, seen)
     assert (again, added()) == (seen, [])
-    request_.rules[0].write_text(rule_text("lib.ascend"), encoding="utf-8")
-    seen = show_if_saved(request_, True, seen)
+    watched[1].rules[0].write_text(rule_text("lib.ascend"), encoding="utf-8")
+    seen = show_if_saved(*watched, True, seen)
     assert added() == ["lib.ascend.run(1)"]
-    (request_.source / "b.py").write_text("from lib import gpu\n", encoding="utf-8")
-    show_if_saved(request_, True, seen)
+    (watched[0] / "b.py").write_text("from lib import gpu\n", encoding="utf-8")
+    show_if_saved(*watched, True, seen)
     assert added() == ["lib.ascend.run(1)", "from lib import ascend as gpu"]
 
 
 def test_a_rule_file_that_is_wrong_is_said_and_does_not_end_it(
-    request_: Request, capfdbinary: pytest.CaptureFixture[bytes]
+    watched: tuple[Path, Settings], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    request_.rules[0].write_text("{", encoding="utf-8")
-    seen = show_if_saved(request_, True, {})
+    watched[1].rules[0].write_text("{", encoding="utf-8")
+    seen = show_if_saved(*watched, True, {})
     out, err = capfdbinary.readouterr()
     assert (out, err.count(b"\n")) == (b"", 1)
     assert err.startswith(b"Error: ") and b"own.json" in err
-    request_.rules[0].write_text(rule_text("lib.npu"), encoding="utf-8")
-    show_if_saved(request_, True, seen)
+    watched[1].rules[0].write_text(rule_text("lib.npu"), encoding="utf-8")
+    show_if_saved(*watched, True, seen)
     assert b"+lib.npu.run(1)" in capfdbinary.readouterr().out
 
 
 @pytest.mark.parametrize("ctrl_c", [KeyboardInterrupt(), EndedBySignal(signal.SIGINT)], ids=repr)
 def test_it_waits_between_looks_and_ends_at_ctrl_c(
-    request_: Request, added: Callable[[], list[str]], ctrl_c: BaseException
+    watched: tuple[Path, Settings], added: Callable[[], list[str]], ctrl_c: BaseException
 ) -> None:
     waited: list[float] = []
 
@@ -88,9 +90,9 @@ def test_it_waits_between_looks_and_ends_at_ctrl_c(
         waited.append(seconds)
         if len(waited) == 3:
             raise ctrl_c
-        (request_.source / "a.py").write_text(SOURCE + "#\n" * len(waited), encoding="utf-8")
+        (watched[0] / "a.py").write_text(SOURCE + "#\n" * len(waited), encoding="utf-8")
 
-    assert watch(request_, True, pause) == 0
+    assert watch(*watched, True, pause) == 0
     assert added() == ["lib.npu.run(1)"] * 3
     assert min(waited) >= 0.5
 
@@ -107,13 +109,13 @@ def test_it_takes_the_project_itself(
 
 
 def test_on_the_command_line_it_needs_no_version(
-    request_: Request, monkeypatch: pytest.MonkeyPatch, added: Callable[[], list[str]]
+    watched: tuple[Path, Settings], monkeypatch: pytest.MonkeyPatch, added: Callable[[], list[str]]
 ) -> None:
     def ctrl_c(seconds: float) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("gpu2npu.cli.watch.watch", partial(watch, pause=ctrl_c))
-    monkeypatch.setattr(sys, "argv", ["gpu2npu", "-r", str(request_.rules[0]), "-j1", "--watch", str(request_.source)])
+    monkeypatch.setattr(sys, "argv", ["gpu2npu", "-r", str(watched[1].rules[0]), "-j1", "--watch", str(watched[0])])
     with pytest.raises(SystemExit) as caught:
         main()
     assert (caught.value.code, added()) == (0, ["lib.npu.run(1)"])

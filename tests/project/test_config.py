@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu2npu.project.config import Config, read_config, with_config
+from gpu2npu.project.config import read_config
 from gpu2npu.project.errors import UsageError
-from gpu2npu.project.request import Request
+from gpu2npu.project.settings import Settings
 
 ALL = """
 version = "2.3.0"
@@ -21,15 +21,15 @@ soc = ["Ascend910B2", "910b", "A3"]
 
 
 def test_nothing(tmp_path: Path) -> None:
-    assert read_config(tmp_path) == Config()
+    assert read_config(tmp_path) == Settings()
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
-    assert read_config(tmp_path) == Config()
+    assert read_config(tmp_path) == Settings()
 
 
 @pytest.mark.parametrize(("name", "head"), [("gpu2npu.toml", ""), ("pyproject.toml", "[tool.gpu2npu]\n")])
 def test_every_key(tmp_path: Path, name: str, head: str) -> None:
     (tmp_path / name).write_text(head + ALL)
-    expected = Config(
+    expected = Settings(
         file=tmp_path / name,
         version="2.3.0",
         rules=(tmp_path / "ours" / "rules.json",),
@@ -50,23 +50,21 @@ def test_a_file_that_begins_with_a_byte_order_mark(tmp_path: Path) -> None:
 def test_the_own_file_wins_over_pyproject(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.gpu2npu]\nversion = '2.1.0'\nexclude = ['a']\n")
     (tmp_path / "gpu2npu.toml").write_text("version = '2.2.0'\n")
-    assert read_config(tmp_path) == Config(tmp_path / "gpu2npu.toml", version="2.2.0")
+    assert read_config(tmp_path) == Settings("2.2.0", file=tmp_path / "gpu2npu.toml")
 
 
 def test_the_command_line_wins(tmp_path: Path) -> None:
-    config = Config(
-        None, "2.3.0", rules=(Path("theirs.json"),), skip_rules=("a",), exclude=("b",), skip_kinds=("shell",)
-    )
-    asked = Request(tmp_path, "2.1.0", rules=(Path("mine.json"),), skip_rules=("x",), exclude=("y",))
-    filled = with_config(asked, config)
+    config = Settings("2.3.0", rules=(Path("theirs.json"),), skip_rules=("a",), exclude=("b",), skip_kinds=("shell",))
+    asked = Settings("2.1.0", rules=(Path("mine.json"),), skip_rules=("x",), exclude=("y",))
+    filled = asked.or_else(config)
     assert (filled.version, filled.rules, filled.skip_rules) == ("2.1.0", (Path("mine.json"),), ("x",))
     assert (filled.exclude, filled.skip_kinds) == (("y",), ("shell",))
-    assert with_config(Request(tmp_path, ""), config).rules == (Path("theirs.json"),)
+    assert Settings().or_else(config).rules == (Path("theirs.json"),)
 
 
 def test_a_broken_pyproject_that_does_not_mention_the_tool_is_none_of_its_business(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[project\n")
-    assert read_config(tmp_path) == Config()
+    assert read_config(tmp_path) == Settings()
 
 
 @pytest.mark.parametrize(
@@ -119,4 +117,4 @@ def test_the_table_is_named_in_pyproject(tmp_path: Path) -> None:
     ],
 )
 def test_excluded_paths(pattern: str, path: str, excluded: bool) -> None:
-    assert Request(Path(), "2.1.0", exclude=(pattern,)).excludes(path) is excluded
+    assert Settings(exclude=(pattern,)).excludes(path) is excluded

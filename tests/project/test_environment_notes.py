@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.check.session import check_project
+from gpu2npu.project.settings import Settings
 from gpu2npu.records import FindingKind, Severity
 from gpu2npu.report.check.causes import causes_of
 from gpu2npu.report.check.result import Verdict
@@ -15,7 +15,7 @@ def test_variables_without_any_effect_are_one_note_each_and_cost_nothing(tmp_pat
     (tmp_path / "run.sh").write_text("".join(f"export {name}=1\n" for name in names) * 20)
     (tmp_path / "a.py").write_text("import os\n" + "".join(f"os.environ['{name}'] = '1'\n" for name in names))
     (tmp_path / "ci.yaml").write_text("env:\n" + "".join(f"  {name}: 1\n" for name in names))
-    result, _ = check_project(CheckRequest((tmp_path,), "2.7.1"))
+    result, _ = check_project((tmp_path,), Settings("2.7.1"))
     causes = causes_of(result.places())
     assert sorted(name for cause in causes for name, _ in cause.names) == sorted(names)
     assert {(cause.severity, cause.kind) for cause in causes} == {(Severity.NOTE, FindingKind.REVIEW)}

@@ -12,10 +12,10 @@ import pytest
 
 from gpu2npu.project import executors
 from gpu2npu.project.check.repositories import check_repositories
-from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.executors import open_executor
 from gpu2npu.project.pool import Pool
+from gpu2npu.project.settings import Settings
 
 
 def half(number: int) -> int:
@@ -77,7 +77,7 @@ def test_repositories_on_a_dask_cluster(tmp_path: Path) -> None:
         ) as cluster,
         open_executor(cluster.scheduler_address.replace("tcp://", "dask://")) as executor,
     ):
-        done = {each.name: each for each in check_repositories(paths, CheckRequest((), "2.7.1"), 1, executor)}
+        done = {each.name: each for each in check_repositories(paths, Settings("2.7.1"), executor=executor)}
     assert done["one"].error is None and done["one"].changes == 2
     assert "does not exist" in str(done["nowhere"].error)
 

@@ -13,10 +13,10 @@ import pytest
 
 from gpu2npu.project.analyse.modes import MODES
 from gpu2npu.project.analyse.session import AnalysisChoice, analyse_project
-from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.check.session import check_project
+from gpu2npu.project.location import Output
 from gpu2npu.project.migration import migrate_project
-from gpu2npu.project.request import Request
+from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.mirror import LARGEST_OTHER, LARGEST_PYTHON, read_files
 
 IMPORT = "import torch\n"
@@ -71,7 +71,7 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_is_hard_is_migrated(taken: Path, tmp_path: Path) -> None:
-    outcome, copy = migrate_project(Request(taken, "2.1.0", tmp_path, jobs=1))
+    outcome, copy = migrate_project(taken, Settings("2.1.0", jobs=1), Output(tmp_path))
     assert {file.path: file.failure for file in outcome.files if file.failure} == {}
     written = {file.name: file.read_bytes() for file in copy.glob("*.py")}
     assert len(written) == len(TAKEN) + 2
@@ -83,7 +83,7 @@ def test_what_is_hard_is_migrated(taken: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_hard_is_checked(taken: Path) -> None:
-    result, _ = check_project(CheckRequest((taken,), "2.1.0", jobs=1))
+    result, _ = check_project((taken,), Settings("2.1.0", jobs=1))
     assert result.failures == ()
     changed = {file.path.rpartition("/")[2] for file in result.files if file.changes}
     assert changed == {path.name for path in taken.iterdir()}
@@ -91,7 +91,7 @@ def test_what_is_hard_is_checked(taken: Path) -> None:
 
 def test_what_is_hard_is_analysed(taken: Path, tmp_path: Path) -> None:
     modes = ("torch_apis", "affinity_apis")
-    _, notes, _ = analyse_project(Request(taken, "2.1.0", tmp_path, jobs=1), AnalysisChoice(modes), MODES)
+    _, notes, _ = analyse_project(taken, Settings("2.1.0", jobs=1), Output(tmp_path), AnalysisChoice(modes), MODES)
     assert notes == []
 
 
@@ -138,7 +138,7 @@ def unlike(found: Mapping[str, str], said: Mapping[str, str]) -> dict[str, str]:
 
 def test_what_is_refused_is_copied_and_listed(refused: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     project, said = refused
-    outcome, copy = migrate_project(Request(project, "2.1.0", tmp_path, jobs=1))
+    outcome, copy = migrate_project(project, Settings("2.1.0", jobs=1), Output(tmp_path))
     found = {file.path: file.failure for file in outcome.files if file.failure}
     found |= {note.path: note.reason for note in outcome.notes if note.failed}
     assert unlike(found, said) == {} and found.keys() == said.keys()
@@ -149,11 +149,11 @@ def test_what_is_refused_is_copied_and_listed(refused: tuple[Path, dict[str, str
 
 def test_what_is_refused_fails_a_check_and_an_analysis(refused: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     project, said = refused
-    result, _ = check_project(CheckRequest((project,), "2.1.0", jobs=1))
+    result, _ = check_project((project,), Settings("2.1.0", jobs=1))
     found = {path.rpartition("/")[2]: reason for path, reason in result.failures}
     assert unlike(found, said) == {} and found.keys() == said.keys()
-    request = Request(project, "2.1.0", tmp_path, jobs=1)
-    _, notes, _ = analyse_project(request, AnalysisChoice(("torch_apis",)), MODES)
+    request = project, Settings("2.1.0", jobs=1), Output(tmp_path)
+    _, notes, _ = analyse_project(*request, AnalysisChoice(("torch_apis",)), MODES)
     assert unlike({note.path: note.reason for note in notes if note.failed}, said) == {}
 
 

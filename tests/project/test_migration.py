@@ -1,6 +1,5 @@
 import dataclasses
 import errno
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -9,8 +8,10 @@ import pytest
 from gpu2npu.project.analyse.modes import MODES
 from gpu2npu.project.analyse.session import AnalysisChoice, analyse_project
 from gpu2npu.project.errors import OutputError, UsageError
+from gpu2npu.project.location import Output
 from gpu2npu.project.migration import migrate_project, preview_project
-from gpu2npu.project.request import Request
+from gpu2npu.project.session import Session
+from gpu2npu.project.settings import Settings
 from gpu2npu.records import Change, MigratedFile, Operation, Outcome, PathNote, Span
 from gpu2npu.report.launcher import LAUNCHER_NAME, MULTI_CARD
 from gpu2npu.report.tables import HEADERS
@@ -23,10 +24,7 @@ class CudaToNpu:
     new_files: ClassVar[dict[str, bytes]] = {}
 
     def concerns(self, source: bytes, path: str) -> bool:
-        return b"cuda" in source or b"broken" in source
-
-    def concerns_other(self, source: bytes, path: str) -> bool:
-        return b"cuda" in source
+        return b"cuda" in source or (b"broken" in source and path.endswith(".py"))
 
     def __call__(self, source: bytes, path: str) -> MigratedFile:
         if b"broken" in source:
@@ -36,9 +34,7 @@ class CudaToNpu:
         return MigratedFile(path, source.replace(b"cuda", b"npu"), (change,), traits=traits)
 
 
-def prepare(
-    rules: Sequence[Path], version: str, root: Path, sources: Mapping[str, bytes], codemods: object, **options: object
-) -> CudaToNpu:
+def prepare(session: Session) -> CudaToNpu:
     return CudaToNpu()
 
 
@@ -60,8 +56,9 @@ def project(tmp_path: Path) -> Path:
 
 
 def migrate(project: Path, **options: object) -> tuple[Outcome, Path]:
-    options.setdefault("output", project.parent / "out")
-    return migrate_project(Request(project, "2.1.0", **options), prepare=prepare)  # type: ignore[arg-type]
+    given = {name: options.pop(name) for name in ("force", "log_level", "command") if name in options}
+    output = Output(options.pop("output", project.parent / "out"), **given)  # type: ignore[arg-type]
+    return migrate_project(project, Settings("2.1.0", **options), output, prepare=prepare)  # type: ignore[arg-type]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -105,8 +102,8 @@ def test_the_table_of_cuda_code_is_that_of_an_analysis(project: Path) -> None:
     (project / "build.py").write_bytes(b"SOURCES = ['csrc/scan.cu']\n")
     (project / "use.py").write_bytes(b"import ops\nx.cuda()\nops.nms(x)\n")
     _, folder = migrate(project, exclude=("old/*",))
-    request = Request(project, "2.1.0", output=project.parent / "out", exclude=("old/*",))
-    *_, analysed = analyse_project(request, AnalysisChoice(("torch_apis",)), MODES)
+    request = project, Settings("2.1.0", exclude=("old/*",)), Output(project.parent / "out")
+    *_, analysed = analyse_project(*request, AnalysisChoice(("torch_apis",)), MODES)
     written = (folder / "cuda_op_list.csv").read_bytes()
     assert written == (analysed / "cuda_op_list.csv").read_bytes()
     assert written.decode().splitlines()[1:] == [
@@ -214,14 +211,14 @@ def test_an_unexpected_error_leaves_nothing(project: Path, monkeypatch: pytest.M
 
 def test_progress_counts_every_file(project: Path) -> None:
     seen: list[tuple[int, int]] = []
-    request = Request(project, "2.1.0", project.parent / "out")
-    migrate_project(request, lambda done, total: seen.append((done, total)), prepare=prepare)
+    request = project, Settings("2.1.0"), Output(project.parent / "out")
+    migrate_project(*request, lambda done, total: seen.append((done, total)), prepare=prepare)
     assert seen == [(2, 3), (3, 3)]
 
 
 def test_a_preview_writes_nothing(project: Path) -> None:
     everything = contents(project.parent)
-    preview = preview_project(Request(project, "2.1.0"), prepare=prepare)
+    preview = preview_project(project, Settings("2.1.0"), prepare=prepare)
     assert preview.before == {"train.py": b"x.cuda()\r\n"}
     assert [file.path for file in preview.outcome.files if file.content is not None] == ["train.py"]
     assert contents(project.parent) == everything
@@ -231,7 +228,7 @@ def test_a_rule_file_that_cannot_be_used(project: Path) -> None:
     rules = project.parent / "rules.json"
     rules.write_text("{")
     with pytest.raises(UsageError, match=r"rules\.json"):
-        migrate_project(Request(project, "2.1.0", project.parent / "out", (rules,)))
+        migrate_project(project, Settings("2.1.0", rules=(rules,)), Output(project.parent / "out"))
     assert not (project.parent / "out").exists()
 
 
@@ -269,4 +266,4 @@ def test_a_file_that_is_not_python_and_a_project_of_notebooks(project: Path) -> 
     assert (folder / "run.sh").read_bytes() == b"npu\n"
     (project / "books").mkdir()
     (project / "books" / "a.ipynb").write_bytes(b"cuda")
-    assert preview_project(Request(project / "books", "2.1.0"), prepare=prepare).before == {"a.ipynb": b"cuda"}
+    assert preview_project(project / "books", Settings("2.1.0"), prepare=prepare).before == {"a.ipynb": b"cuda"}

@@ -14,7 +14,7 @@ from gpu2npu.codemods.part_plan import plan_part
 from gpu2npu.codemods.plan import Part, PlannedPart
 from gpu2npu.codemods.project_plan import plan_codemods
 from gpu2npu.engine import ProjectContext
-from gpu2npu.project.engine_migrator import EngineMigrator
+from gpu2npu.project.migrator import Migrator
 from gpu2npu.project.planning import PartPlanning
 from gpu2npu.project.pool import Pool
 from gpu2npu.rulebook import load_rulebook
@@ -78,7 +78,7 @@ def test_a_part_that_fails_leaves_its_own_files_as_they_are(sources: dict[str, b
     assert sorted(found.rewrites) == ["train0.py", "train1.py", "train3.py"]
     reason = "the programs that it is part of could not be looked at (ZeroDivisionError: x)"
     assert found.failures == {"train2.py": reason}
-    migrator = EngineMigrator(load_rulebook(), context(sources), found)
+    migrator = Migrator(load_rulebook(), context(sources), found)
     assert migrator.concerns(sources["train2.py"], "train2.py")
     file = migrator(sources["train2.py"], "train2.py")
     assert (file.failure, file.content) == (reason, None)

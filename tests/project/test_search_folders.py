@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from gpu2npu.project.check.request import CheckRequest
+from gpu2npu.project.check.choice import CheckChoice
 from gpu2npu.project.check.session import check_project
+from gpu2npu.project.location import Output
 from gpu2npu.project.migration import migrate_project
-from gpu2npu.project.request import Request
+from gpu2npu.project.settings import Settings
 
 TRAIN = """import os
 import sys
@@ -31,16 +32,16 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_migration_and_check_follow_them(project: Path, tmp_path: Path) -> None:
-    _, written = migrate_project(Request(project, "2.1.0", tmp_path / "out", jobs=1))
+    _, written = migrate_project(project, Settings("2.1.0", jobs=1), Output(tmp_path / "out"))
     assert "th.npu.synchronize()" in (written / "tools/train.py").read_text()
     for cache in (None, tmp_path / "cache", tmp_path / "cache"):
-        result, _ = check_project(CheckRequest((project,), "2.1.0", cache=cache, jobs=1))
+        result, _ = check_project((project,), Settings("2.1.0", jobs=1), CheckChoice(cache=cache))
         assert {found.finding.api for _, found in result.reported()} == {"torch.sspaddmm"}
 
 
 def test_a_folder_that_is_added_later_reaches_the_files_that_are_kept(project: Path, tmp_path: Path) -> None:
     def found() -> set[str]:
-        result, _ = check_project(CheckRequest((project,), "2.1.0", cache=tmp_path / "cache", jobs=1))
+        result, _ = check_project((project,), Settings("2.1.0", jobs=1), CheckChoice(cache=tmp_path / "cache"))
         return {found.finding.api for _, found in result.reported()}
 
     main = project / "tools/train.py"

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.check.session import check_project
+from gpu2npu.project.settings import Settings
 from gpu2npu.support.limits import DEFAULT_CHIP, RAISES, known_limits
 
 VERSION = "2.7.1"
@@ -149,7 +149,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     folder = tmp_path_factory.mktemp("checked")
     for name, text in (SNIPPETS | ONLY_DOCUMENTED).items():
         (folder / f"{name}.py").write_text(f"{HEAD}{text}\n")
-    result, _ = check_project(CheckRequest((folder,), VERSION, jobs=1))
+    result, _ = check_project((folder,), Settings(VERSION, jobs=1))
     return {file.path.removesuffix(".py"): [each.finding.message for each in file.findings] for file in result.files}
 
 

@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from gpu2npu.project.migration import preview_project
-from gpu2npu.project.request import Request
+from gpu2npu.project.settings import Settings
 from gpu2npu.records import MigratedFile
 from tools.agreement import agreement
 
@@ -303,7 +303,7 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, MigratedFile
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(_USE.sub(r"(\2.cuda.synchronize(), \2.sspaddmm(1, 2, 3))", text))
     assert agreement(root, "2.1.0").disagreements == ()
-    return {file.path: file for file in preview_project(Request(root, "2.1.0", jobs=1)).outcome.files}
+    return {file.path: file for file in preview_project(root, Settings("2.1.0", jobs=1)).outcome.files}
 
 
 def _folder(name: str) -> str:

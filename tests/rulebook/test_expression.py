@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gpu2npu.cli.main import cli
 from gpu2npu.engine.table import rule_table
 from gpu2npu.formats.knowledge import knowledge_for
-from gpu2npu.project.engine_migrator import EngineMigrator
+from gpu2npu.project.migrator import Migrator
 from gpu2npu.rulebook import expression, load_rulebook
 from gpu2npu.rulebook.expression import Expression, ExpressionTimeError, compile_problem, template_problem
 from gpu2npu.rulebook.select import RuleChoice
@@ -144,7 +144,7 @@ def write_project(folder: Path, match: dict[str, object], example: str) -> None:
 def test_only_the_files_in_which_a_rule_does_not_end_fail(tmp_path: Path, short_limit: None) -> None:
     write_project(tmp_path, {"pattern": EVIL}, 'x = "zqxxx%"\n')
     sources = {path.name: path.read_bytes() for path in tmp_path.glob("*.*")}
-    migrator = EngineMigrator.load(RuleChoice((tmp_path / "rules.json",)), VERSIONS[0], tmp_path, sources)
+    migrator = Migrator.load(RuleChoice((tmp_path / "rules.json",)), VERSIONS[0], tmp_path, sources)
     migrated = {name: migrator(sources[name], name) for name in ("good.py", "bad.py", "bad.yaml")}
     assert b".npu()" in (migrated["good.py"].content or b"")
     for name in ("bad.py", "bad.yaml"):

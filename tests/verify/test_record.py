@@ -20,7 +20,7 @@ from gpu2npu.cli.main import main
 from gpu2npu.verify.comparing.ranks import compare_ranks
 from gpu2npu.verify.comparing.tolerance import Tolerance
 from gpu2npu.verify.recording.clock import Cost
-from gpu2npu.verify.recording.environment import Settings
+from gpu2npu.verify.recording.environment import RecordingSettings
 from gpu2npu.verify.recording.records import RecordingError, read_recordings
 from gpu2npu.verify.recording.sites import Sites
 from gpu2npu.verify.recording.sketch import summary
@@ -48,7 +48,7 @@ LAYERS = 160  # as many modules and parameters as GPT-2 of 124 million parameter
 
 def recorded(folder: Path, layers: int, steps: int) -> Reference:
     """A reference of a program with as many layers, each of which makes five records a step."""
-    writer = Writer(Settings(folder, folder, steps))
+    writer = Writer(RecordingSettings(folder, folder, steps))
     sites, numbers = Sites(folder), torch.from_numpy(np.random.default_rng(0).standard_normal((layers, 64), np.float32))
     for step in range(steps):
         for layer in range(layers):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from gpu2npu.verify.programs import SITE
-from gpu2npu.verify.recording.environment import Settings
+from gpu2npu.verify.recording.environment import RecordingSettings
 from gpu2npu.verify.recording.records import Recording, read_recordings
 
 PROGRAM = """
@@ -48,7 +48,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     script = folder / "train.py"
     script.write_text(PROGRAM)
     path = {"PYTHONPATH": os.pathsep.join((str(SITE), os.environ.get("PYTHONPATH", "")))}
-    environment = os.environ | path | Settings(folder / "recording", folder, steps=5).variables()
+    environment = os.environ | path | RecordingSettings(folder / "recording", folder, steps=5).variables()
     done = subprocess.run([sys.executable, script], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     (found,) = read_recordings(folder / "recording")

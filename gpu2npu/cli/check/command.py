@@ -18,7 +18,8 @@ from gpu2npu.cli.near_choice import NearChoice
 from gpu2npu.cli.rules.options import rule_files
 
 if TYPE_CHECKING:
-    from gpu2npu.project.check.request import CheckRequest
+    from gpu2npu.project.check.choice import CheckChoice
+    from gpu2npu.project.settings import Settings
     from gpu2npu.report.check.result import CheckResult
 
 # What --fail-on takes: a kind or a severity, each with what is worse, from the worst; "any" kind, or "never".
@@ -211,23 +212,25 @@ def check(
     """
     from gpu2npu.cli.signals import end_cleanly_when_asked
     from gpu2npu.project.cache.folder import default_cache_dir
-    from gpu2npu.project.check.request import CheckRequest, named_chips
+    from gpu2npu.project.check.choice import CheckChoice, named_chips
+    from gpu2npu.project.settings import Settings
 
-    request = CheckRequest(
-        sources=sources,
+    settings = Settings(
         version=version or "",
         torch_npu=torch_npu or "",
         rules=rules,
         exclude=exclude,
+        chips=named_chips(socs),
+        jobs=jobs,
+        file_timeout=file_timeout,
+    )
+    choice = CheckChoice(
         select=_ids(select),
         ignore=_ids(ignore),
         baseline=baseline,
         update_baseline=update_baseline,
         cache=None if no_cache else cache_dir or default_cache_dir(),
         diffs=form == "html",
-        jobs=jobs,
-        file_timeout=file_timeout,
-        chips=named_chips(socs),
     )
     end_cleanly_when_asked()
     if repos is None:
@@ -240,7 +243,9 @@ def check(
             raise click.UsageError("- is standard input, which is checked by itself: give no other SRC.")
         if statistics and form not in ("text", "json"):
             raise click.UsageError(f"--statistics has the formats text and json, not {form}.")
-        ctx.exit(_check_one(request, Shown(form, output, fail_on, docs_url, statistics, quiet), stdin_name))
+        ctx.exit(
+            _check_one(sources, settings, choice, Shown(form, output, fail_on, docs_url, statistics, quiet), stdin_name)
+        )
     if sources or baseline is not None or statistics or form not in check_repos.FORMATS:
         known = ", ".join(check_repos.FORMATS)
         raise click.UsageError(
@@ -248,7 +253,7 @@ def check(
         )
     if form in check_repos.FILES and output is None:
         raise click.UsageError(f"--repos prints lines of JSON; give -o FILE for what --format {form} writes.")
-    ctx.exit(check_repos.check_many(request, repos, Rollup(form, output, fail_on, rows, last), executor))
+    ctx.exit(check_repos.check_many(settings, choice, repos, Rollup(form, output, fail_on, rows, last), executor))
 
 
 def _ids(lists: Sequence[str]) -> tuple[str, ...]:
@@ -256,17 +261,19 @@ def _ids(lists: Sequence[str]) -> tuple[str, ...]:
     return tuple(part.strip() for listed in lists for part in listed.split(",") if part.strip())
 
 
-def _check_one(request: CheckRequest, shown: Shown, stdin_name: str) -> int:
+def _check_one(
+    sources: tuple[Path, ...], settings: Settings, choice: CheckChoice, shown: Shown, stdin_name: str
+) -> int:
     from gpu2npu.cli.console import progress_shown
     from gpu2npu.project.check.session import check_project
     from gpu2npu.project.check.standard_input import check_text
     from gpu2npu.report.text import one_line
 
     with progress_shown(shown.quiet or not sys.stderr.isatty(), "Checking") as progress:
-        if request.sources == (_STDIN,):
-            result, chosen = check_text(request, sys.stdin.buffer.read(), stdin_name, progress)
+        if sources == (_STDIN,):
+            result, chosen = check_text(sys.stdin.buffer.read(), stdin_name, settings, choice, progress)
         else:
-            result, chosen = check_project(request, progress)
+            result, chosen = check_project(sources, settings, choice, progress)
     if not shown.quiet:
         if chosen:
             print(f"Note: no version is given; checked for the latest, {result.version} (-v).", file=sys.stderr)

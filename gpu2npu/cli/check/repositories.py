@@ -14,7 +14,8 @@ from gpu2npu.cli.check.output import EXIT_CLEAN, exit_code, write, write_bytes
 from gpu2npu.project.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpu2npu.project.check.request import CheckRequest
+    from gpu2npu.project.check.choice import CheckChoice
+    from gpu2npu.project.settings import Settings
     from gpu2npu.report.check.result import CheckedRepository
     from gpu2npu.report.check.rollup import LastRun
 
@@ -37,7 +38,7 @@ class Rollup:
     last: Path | None = None
 
 
-def check_many(request: CheckRequest, listed: Path, shown: Rollup, address: str | None) -> int:
+def check_many(settings: Settings, choice: CheckChoice, listed: Path, shown: Rollup, address: str | None) -> int:
     """Check each repository of a list; returns the exit code. `address` is that of an executor, None for processes."""
     from gpu2npu.project.check.last_run import read_last_run
     from gpu2npu.project.check.repositories import check_repositories, read_repositories
@@ -53,8 +54,9 @@ def check_many(request: CheckRequest, listed: Path, shown: Rollup, address: str 
     code = EXIT_CLEAN
     with ExitStack() as stack:
         executor = stack.enter_context(open_executor(address)) if address is not None else None
-        jobs = request.jobs or available_cpus()
-        for repository in stack.enter_context(closing(check_repositories(paths, request, jobs, executor))):
+        jobs = settings.jobs or available_cpus()
+        checked = check_repositories(paths, settings, choice, jobs=jobs, executor=executor)
+        for repository in stack.enter_context(closing(checked)):
             if repository.page and shown.output is not None:
                 pages[repository.path] = _write_page(repository, shown.output)
             done.append(replace(repository, page=""))

@@ -8,10 +8,10 @@ import click
 
 from gpu2npu.cli.rules.options import rule_files_option, usage_errors
 from gpu2npu.engine import ProjectContext, scan_project
-from gpu2npu.project.config import CONFIG_NAME, read_config, with_config
+from gpu2npu.project.config import CONFIG_NAME, read_config
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.explain import Explanation, explain_line
-from gpu2npu.project.request import Request
+from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.discovery import discover
 from gpu2npu.project.tree.mirror import read_files
 from gpu2npu.rulebook import Rulebook, load_rulebook
@@ -49,13 +49,13 @@ def explain(place: str, files: tuple[Path, ...], version: str | None, root: Path
     resolved = path.resolve()
     if not resolved.is_relative_to(root):
         raise click.UsageError(f"'{path}' does not lie in the project '{root}'; give another folder with -i.")
-    request = with_config(Request(root, version or "", rules=files), read_config(root))
-    version = request.version or RELEASES[0]
+    settings = Settings(version or "", rules=files).or_else(read_config(root))
+    version = settings.version or RELEASES[0]
     release = known_version(version)
     if release is None:
         raise click.UsageError(f"{unknown_version(version)}.")
     with usage_errors():
-        rulebook, context = _open(request, release, root)
+        rulebook, context = _open(settings, release, root)
     name = resolved.relative_to(root).as_posix()
     try:
         found = explain_line(resolved.read_bytes(), name, line, rulebook, context, cell)
@@ -65,9 +65,9 @@ def explain(place: str, files: tuple[Path, ...], version: str | None, root: Path
     _show(found)
 
 
-def _open(request: Request, version: str, root: Path) -> tuple[Rulebook, ProjectContext]:
+def _open(settings: Settings, version: str, root: Path) -> tuple[Rulebook, ProjectContext]:
     """The rules that are switched on for a project, and what its files know of each other."""
-    rulebook = select_rules(load_rulebook(request.rules), request.only_rules, request.skip_rules)
+    rulebook = select_rules(load_rulebook(settings.rules), settings.only_rules, settings.skip_rules)
     sources, _ = read_files(root, discover(root).python)
     return rulebook, scan_project(sources, rulebook, version, lambda path: (root / path).read_bytes(), root)
 

@@ -195,12 +195,13 @@ def _workplace(output: Path | None) -> Iterator[Path]:
 
 def _migrated(source: Path, version: str | None, folder: Path) -> Path:
     """Migrate the project; the folder of the copy."""
-    from gpu2npu.project.config import read_config, with_config
+    from gpu2npu.project.config import read_config
+    from gpu2npu.project.location import Output
     from gpu2npu.project.migration import migrate_project
-    from gpu2npu.project.request import Request
+    from gpu2npu.project.settings import Settings
 
-    request = with_config(Request(source, version or "", folder / "migration"), read_config(source))
-    outcome, destination = migrate_project(request)
+    settings = Settings(version or "").or_else(read_config(source))
+    outcome, destination = migrate_project(source, settings, Output(folder / "migration"))
     if not outcome.complete:
         click.echo("Note: some files could not be migrated; see msFmkTranspltlog.txt in the copy.", err=True)
     return destination

@@ -9,4 +9,4 @@ from gpu2npu.project.analyse.session import Copy, Facts, Result
 def dynamic_shape(facts: Facts) -> Result:
     """The copy, in a folder of the project's name: some code looks at the name of the folder it lies in."""
     changed, notes = instrument(facts.sources)
-    return Result({}, tuple(notes), (Copy(facts.name, changed),))
+    return Result({}, tuple(notes), (Copy(facts.session.location.name, changed),))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpu2npu.analysis.cuda_cpp.native_files import is_native
 from gpu2npu.analysis.cuda_cpp.sources import native_places
 from gpu2npu.codemods.program import Program, has_backward
 from gpu2npu.engine.torch_library import TORCH
@@ -33,8 +32,7 @@ from gpu2npu.report.tables import (
 
 def torch_apis(facts: Facts) -> Result:
     """Every torch API that the release asked for lacks, runs on the CPU, or says nothing of."""
-    native, unread = facts.read(path for path in facts.tree.others if is_native(path))
-    python = {path: source for path, source in facts.sources.items() if path.endswith(".py")}
+    native, python = facts.session.native(), facts.session.wanted
     found = (*facts.files, *listed_calls(facts))
     tables = {
         UNSUPPORTED_API: _findings(found, UNSUPPORTED_API, {FindingKind.UNSUPPORTED}),
@@ -44,7 +42,7 @@ def torch_apis(facts: Facts) -> Result:
         PRECISION_ADVICE: Table(HEADERS[PRECISION_ADVICE], advice_rows(facts.files, AdviceKind.PRECISION)),
         PERFORMANCE_ADVICE: Table(HEADERS[PERFORMANCE_ADVICE], performance_rows(facts.files)),
     }
-    return Result(tables, (*failures(facts), *unread))
+    return Result(tables, failures(facts))
 
 
 def affinity_apis(facts: Facts) -> Result:
@@ -59,7 +57,7 @@ def _fixed(facts: Facts) -> dict[str, bytes]:
     from gpu2npu.codemods.affinity.catalogue import SAFE, chosen
     from gpu2npu.codemods.affinity.codemod import fixed
 
-    python = {path: source for path, source in facts.sources.items() if path.endswith(".py")}
+    python = facts.session.wanted
     return fixed(Program(python, TORCH, facts.release, has_backward(python)), chosen((SAFE,)))
 
 

@@ -17,10 +17,10 @@ from gpu2npu.report.third_party import third_party_tables
 
 def third_party(facts: Facts) -> Result:
     """Find the functions of the library that reach an unsupported API, a CUDA operator or a CUDA API."""
-    native, unread = facts.read(path for path in facts.tree.others if may_export(path))
-    python = {path: source for path, source in facts.sources.items() if path.endswith(".py")}
-    reached, notes = with_deep_stack(lambda: analyse_library(facts.root, native | python, facts.release))
-    return Result(third_party_tables(reached), (*notes, *unread))
+    session = facts.session
+    sources = session.read(path for path in session.tree.others if may_export(path)) | session.wanted
+    reached, notes = with_deep_stack(lambda: analyse_library(session.location.root, sources, facts.release))
+    return Result(third_party_tables(reached), tuple(notes))
 
 
 def listed_calls(facts: Facts) -> list[MigratedFile]:
@@ -28,7 +28,7 @@ def listed_calls(facts: Facts) -> list[MigratedFile]:
     listed: dict[str, ListedApi] = {}
     for table in facts.choice.apis:
         _read(table, listed)
-    return library_calls(facts.root, facts.sources, listed) if listed else []
+    return library_calls(facts.session.location.root, facts.sources, listed) if listed else []
 
 
 def _read(table: Path, listed: dict[str, ListedApi]) -> None:

@@ -23,7 +23,7 @@ from gpu2npu.project.tree.atomic import write_atomically
 from gpu2npu.records import MigratedFile
 
 if TYPE_CHECKING:
-    from gpu2npu.project.engine_migrator import EngineMigrator
+    from gpu2npu.project.migrator import Migrator
 
 # Another number when entries are written otherwise.
 _FORMAT = 3
@@ -118,14 +118,14 @@ def content_digests(sources: Mapping[str, bytes]) -> dict[str, str]:
     return {path: hashlib.sha256(source).hexdigest() for path, source in sources.items()}
 
 
-def shared_facts(engine: EngineMigrator, rule_files: Iterable[Path], *settings: object) -> bytes:
+def shared_facts(migrator: Migrator, rule_files: Iterable[Path], *settings: object) -> bytes:
     """A digest of what every answer depends on besides the file itself."""
-    context = engine.context
+    context = migrator.context
     facts = [
         _FORMAT,
         program_facts(),
         context.version,
-        [rule.id for rule in engine.rulebook.rules],
+        [rule.id for rule in migrator.rulebook.rules],
         [hashlib.sha256(file.read_bytes()).hexdigest() for file in rule_files],
         sorted(context.files),
         context.folders,
@@ -142,7 +142,7 @@ def shared_facts(engine: EngineMigrator, rule_files: Iterable[Path], *settings: 
     return hashlib.sha256(json.dumps(facts).encode()).digest()
 
 
-def own_facts(engine: EngineMigrator, path: str) -> str:
+def own_facts(migrator: Migrator, path: str) -> str:
     """Return what else the answer about a file depends on: what codemods, which see the whole program, do to it."""
-    rewrite = engine.plan.rewrites.get(path)
+    rewrite = migrator.plan.rewrites.get(path)
     return repr(rewrite) if rewrite is not None else ""

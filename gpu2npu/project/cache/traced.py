@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 
-from gpu2npu.project.analysing_migrator import AnalysingMigrator
-from gpu2npu.project.engine_migrator import EngineMigrator
+from gpu2npu.project.migrator import Migrator
 from gpu2npu.python.project.project import EVERY_FILE
 from gpu2npu.records import MigratedFile
 
@@ -23,24 +22,13 @@ class TracedFile(MigratedFile):
 class TracedMigrator:
     """Does what `migrator` does. Picklable, so that workers can have it."""
 
-    migrator: AnalysingMigrator
-    engine: EngineMigrator
+    migrator: Migrator
     _graphs: list[Dependencies] = field(default_factory=list, compare=False, repr=False)  # this process's, when needed
-
-    @property
-    def new_files(self) -> Mapping[str, bytes]:
-        return self.migrator.new_files
-
-    def concerns(self, source: bytes, path: str) -> bool:
-        return self.migrator.concerns(source, path)
-
-    def concerns_other(self, source: bytes, path: str) -> bool:
-        return self.migrator.concerns_other(source, path)
 
     def __call__(self, source: bytes, path: str) -> MigratedFile:
         file = self.migrator(source, path)
         if not self._graphs:
-            project = self.engine.context.project
+            project = self.migrator.context.project
             self._graphs.append(Dependencies(sorted(project.files), (project.consulted,), project.grown))
         record = {field.name: getattr(file, field.name) for field in fields(MigratedFile)}
         return TracedFile(**record, depends=self._graphs[0].of(path))

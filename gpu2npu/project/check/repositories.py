@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpu2npu import __version__
+from gpu2npu.project.check.choice import DEFAULT_CHOICE, CheckChoice
 from gpu2npu.project.check.owners import owner_of
-from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.check.session import check_project
 from gpu2npu.project.errors import OutputError, UsageError
 from gpu2npu.project.pool import Pool
+from gpu2npu.project.settings import Settings
 from gpu2npu.report.check.causes import causes_of
 from gpu2npu.report.check.html import page
 from gpu2npu.report.check.result import CheckedRepository
@@ -28,7 +29,8 @@ class RepositoryTask:
     """One repository to check. `program` is the version of gpu2npu that asks: a worker of another one refuses."""
 
     path: str
-    request: CheckRequest
+    settings: Settings
+    choice: CheckChoice
     program: str = __version__
 
 
@@ -59,11 +61,15 @@ def _listed(content: bytes, folder: Path, shown: str) -> tuple[str, ...]:
 
 
 def check_repositories(
-    paths: tuple[str, ...], request: CheckRequest, jobs: int, executor: Executor | None = None
+    paths: tuple[str, ...],
+    settings: Settings,
+    choice: CheckChoice = DEFAULT_CHOICE,
+    *,
+    jobs: int = 1,
+    executor: Executor | None = None,
 ) -> Generator[CheckedRepository, None, None]:
-    """The record of each, as it is done. `request` is what is asked of each; its sources do not matter."""
-    each = replace(request, jobs=1)
-    tasks = [RepositoryTask(path, replace(each, sources=(Path(path),))) for path in paths]
+    """The record of each, as it is done: `jobs` repositories at a time, each by one process."""
+    tasks = [RepositoryTask(path, replace(settings, jobs=1), choice) for path in paths]
     with closing(Pool(jobs, executor).answers(check_repository, tasks, apart=True)) as checked:
         for task, answer in checked:
             if isinstance(answer, BaseException):
@@ -83,7 +89,7 @@ def check_repository(task: RepositoryTask) -> CheckedRepository:
     started = time.perf_counter()
     owner = owner_of(Path(task.path))
     try:
-        result, _ = check_project(task.request)
+        result, _ = check_project((Path(task.path),), task.settings, task.choice)
     except (UsageError, OutputError) as error:
         return CheckedRepository(task.path, name, seconds=time.perf_counter() - started, error=str(error), owner=owner)
     except Exception as error:
@@ -102,6 +108,6 @@ def check_repository(task: RepositoryTask) -> CheckedRepository:
         readiness=result.readiness,
         owner=owner,
         causes=causes_of(result.places()),
-        page=page(result) if task.request.diffs else "",
+        page=page(result) if task.choice.diffs else "",
         seconds=time.perf_counter() - started,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -20,14 +20,16 @@ from gpu2npu.project.check.baseline import (
     updated,
     write_baseline,
 )
+from gpu2npu.project.check.choice import DEFAULT_CHOICE, CheckChoice, SourceTree, source_trees
 from gpu2npu.project.check.own_plugin import own_plugin
 from gpu2npu.project.check.places import checked_file
 from gpu2npu.project.check.readiness import readiness
-from gpu2npu.project.check.request import CheckRequest, SourceTree, source_trees
 from gpu2npu.project.check.stored_tree import StoredTree
-from gpu2npu.project.check.tree_files import read_tree
+from gpu2npu.project.check.tree_files import TreeFiles
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.progress import Progress, no_progress
+from gpu2npu.project.session import Session
+from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.parts import parts_of
 from gpu2npu.records import PathNote
 from gpu2npu.report.check.result import CheckedFile, CheckResult, NativeCode, RuleNote
@@ -49,7 +51,9 @@ class _Checked:
 
 
 def check_project(
-    request: CheckRequest,
+    sources: Sequence[Path],
+    settings: Settings,
+    choice: CheckChoice = DEFAULT_CHOICE,
     progress: Progress = no_progress,
     *,
     executor: Executor | None = None,
@@ -57,36 +61,36 @@ def check_project(
     """The result, and whether the version was not asked for but chosen here. Raises UsageError, and OutputError where
     the baseline cannot be written."""
     started = time.perf_counter()
-    trees, root, chosen = source_trees(request)
-    rules = _rules(trees[0].request.rules)
-    reported = _reported_rules(request, [rule.id for rule in rules])
-    baseline = _baseline(request)
-    checked = [_check_tree(tree, request, progress, executor) for tree in trees]
+    trees, root, chosen = source_trees(sources, settings, choice)
+    rules = _rules(trees[0].settings.rules)
+    reported = _reported_rules(choice, [rule.id for rule in rules])
+    baseline = _baseline(choice)
+    checked = [_check_tree(tree, choice, progress, executor) for tree in trees]
     files = tuple(
         sorted((_filtered(file, reported) for each in checked for file in each.files), key=lambda file: file.path)
     )
     left = Baseline()
-    if request.baseline is not None:
-        below = {baseline_path(f"{tree.prefix}{tree.place.only or ''}", root, request.baseline) for tree in trees}
-        left = expired(files, baseline, root, request.baseline, below, reported)
-        if request.update_baseline:
-            baseline = updated(files, baseline, left, root, request.baseline)
-            write_baseline(baseline, request.baseline)
+    if choice.baseline is not None:
+        below = {baseline_path(f"{tree.prefix}{tree.location.only or ''}", root, choice.baseline) for tree in trees}
+        left = expired(files, baseline, root, choice.baseline, below, reported)
+        if choice.update_baseline:
+            baseline = updated(files, baseline, left, root, choice.baseline)
+            write_baseline(baseline, choice.baseline)
             left = Baseline()
-        files = mark_known(files, baseline, root, request.baseline)
+        files = mark_known(files, baseline, root, choice.baseline)
     native = _sum(each.native for each in checked)
     met = {found.finding.rule for file in files for found in file.findings}
-    release = trees[0].request.release
+    release = trees[0].settings.release
     result = CheckResult(
-        name=", ".join(dict.fromkeys(tree.place.name for tree in trees)),
-        version=pytorch_of(trees[0].request.version),
+        name=", ".join(dict.fromkeys(tree.location.name for tree in trees)),
+        version=pytorch_of(trees[0].settings.version),
         evidence=f"{table_for(release).evidence}, CANN {cann_for(release).version}",
-        chips=tuple(dict.fromkeys(chip for tree in trees for chip in tree.request.chips)),
+        chips=tuple(dict.fromkeys(chip for tree in trees for chip in tree.settings.chips)),
         tool_version=__version__,
         root=str(root),
         shown_root="" if root == Path.cwd().resolve() else f"{str(root).rstrip('/')}/",
         files=files,
-        readiness=readiness(files, native, own_plugin(trees[0].place.root) if len(trees) == 1 else ""),
+        readiness=readiness(files, native, own_plugin(trees[0].location.root) if len(trees) == 1 else ""),
         rules=tuple(rule for rule in rules if rule.id in met),
         notes=tuple(sorted({note for each in checked for note in each.notes})),
         native=native,
@@ -108,28 +112,28 @@ def _rules(files: tuple[Path, ...]) -> tuple[RuleNote, ...]:
     return tuple(sorted((*own, *others), key=lambda rule: rule.id))
 
 
-def _reported_rules(request: CheckRequest, known: list[str]) -> set[str]:
+def _reported_rules(choice: CheckChoice, known: list[str]) -> set[str]:
     """The ids of the rules whose findings are reported. Raises UsageError for an id or pattern that fits none."""
-    for pattern in (*request.select, *request.ignore):
+    for pattern in (*choice.select, *choice.ignore):
         if not any(fnmatchcase(rule, pattern) for rule in known):
             hint = did_you_mean(pattern, known) or "`gpu2npu rules list` shows them all."
             raise UsageError(f"No rule is called {pattern!r}; {hint}")
-    selected = {rule for rule in known if not request.select or _fits(rule, request.select)}
-    return {rule for rule in selected if not _fits(rule, request.ignore)}
+    selected = {rule for rule in known if not choice.select or _fits(rule, choice.select)}
+    return {rule for rule in selected if not _fits(rule, choice.ignore)}
 
 
 def _fits(rule: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(rule, pattern) for pattern in patterns)
 
 
-def _baseline(request: CheckRequest) -> Baseline:
-    if request.baseline is None:
-        if request.update_baseline:
+def _baseline(choice: CheckChoice) -> Baseline:
+    if choice.baseline is None:
+        if choice.update_baseline:
             raise UsageError("--update-baseline needs --baseline FILE, the file to update.")
         return Baseline()
-    if request.update_baseline and not request.baseline.exists():
+    if choice.update_baseline and not choice.baseline.exists():
         return Baseline()
-    return read_baseline(request.baseline)
+    return read_baseline(choice.baseline)
 
 
 def _filtered(file: CheckedFile, reported: set[str]) -> CheckedFile:
@@ -143,10 +147,11 @@ def _sum(parts: Iterable[NativeCode]) -> NativeCode:
     return total
 
 
-def _check_tree(tree: SourceTree, request: CheckRequest, progress: Progress, executor: Executor | None) -> _Checked:
-    files = read_tree(tree)
-    kept = StoredTree.of(request.cache, tree, request, files) if request.cache is not None else None
-    answers = kept.get() if kept is not None else None
+def _check_tree(tree: SourceTree, choice: CheckChoice, progress: Progress, executor: Executor | None) -> _Checked:
+    session = Session(tree.location, tree.settings, progress, executor, excludes=tree.excludes, cache=choice.cache)
+    files = TreeFiles(tree, choice, session, session.others(), session.native())
+    stored = StoredTree.of(choice.cache, files) if choice.cache is not None else None
+    answers = stored.get() if stored is not None else None
     if answers is not None:
         progress(len(answers.entries), len(answers.entries))
     else:
@@ -154,12 +159,12 @@ def _check_tree(tree: SourceTree, request: CheckRequest, progress: Progress, exe
             work_out,  # importing the engine takes longer than all the rest here
         )
 
-        answers = work_out(tree, request, files, kept, progress, executor)
+        answers = work_out(files, stored)
     wanted = files.wanted
     part = parts_of(wanted)
     checked = tuple(
         checked_file(entry.file, wanted[path], tree.prefix + path, part(path), entry.diff)
         for path, entry in sorted(answers.entries.items())
     )
-    notes = tuple(replace(note, path=f"{tree.prefix}{note.path}") for note in files.notes)
+    notes = tuple(replace(note, path=f"{tree.prefix}{note.path}") for note in session.notes)
     return _Checked(checked, notes, answers.native)

@@ -8,15 +8,16 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 
 from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
-from gpu2npu.project.check.request import CheckRequest
+from gpu2npu.project.check.choice import CheckChoice
 from gpu2npu.project.check.session import check_project
 from gpu2npu.project.errors import OutputError, UsageError
 from gpu2npu.project.progress import Progress, no_progress
+from gpu2npu.project.settings import Settings
 from gpu2npu.report.check.result import CheckResult
 
 
 def check_text(
-    request: CheckRequest, text: bytes, name: str, progress: Progress = no_progress
+    text: bytes, name: str, settings: Settings, choice: CheckChoice, progress: Progress = no_progress
 ) -> tuple[CheckResult, bool]:
     """The result for a text as if it were the only file of the current folder, called `name`, and as check_project
     says, whether the version was chosen here. The settings are those of the place that `name` is for.
@@ -27,17 +28,17 @@ def check_text(
     path = PurePath(place.name) if ".." in place.parts else PurePath(place)
     if kind_of(path.name, text[:HEAD_BYTES]) is None:
         raise UsageError(f"No file that is called {name!r} is looked into; give a name such as train.py or run.sh.")
-    if request.baseline is not None:
+    if choice.baseline is not None:
         raise UsageError("A baseline is about files; standard input has none.")
     with tempfile.TemporaryDirectory(prefix="gpu2npu-") as folder:
         root = Path(os.path.realpath(folder))
-        _keep(root / path, text)
-        asked = replace(request, sources=(root / path,), settings=place.parent, root=root)
-        result, chosen = check_project(asked, progress)
+        _write(root / path, text)
+        choice = replace(choice, settings_of=place.parent, root=root)
+        result, chosen = check_project((root / path,), settings, choice, progress)
     return replace(result, name=path.as_posix(), root=os.path.realpath(Path.cwd()), shown_root=""), chosen
 
 
-def _keep(file: Path, text: bytes) -> None:
+def _write(file: Path, text: bytes) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(text)

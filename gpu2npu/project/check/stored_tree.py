@@ -15,7 +15,6 @@ from pathlib import Path
 
 from gpu2npu.project.cache.answers import Entry, content_digests, read_entry
 from gpu2npu.project.cache.folder import entry_file, keep_fresh, program_facts
-from gpu2npu.project.check.request import CheckRequest, SourceTree
 from gpu2npu.project.check.tree_files import TreeFiles
 from gpu2npu.project.tree.atomic import write_atomically
 from gpu2npu.records import MigratedFile
@@ -41,19 +40,22 @@ class StoredTree:
     name: str
 
     @classmethod
-    def of(cls, folder: Path, tree: SourceTree, request: CheckRequest, files: TreeFiles) -> StoredTree:
-        """The place in a cache folder for what a request asks of a tree with such files. A rule file must be there."""
-        chosen = tree.request
+    def of(cls, folder: Path, files: TreeFiles) -> StoredTree:
+        """The place in a cache folder for the answers about such files. A rule file must be there."""
+        tree, chosen = files.tree, files.tree.settings
         facts = [
             _FORMAT,
             program_facts(),
             chosen.release,
             [hashlib.sha256(file.read_bytes()).hexdigest() for file in chosen.rules],
-            [chosen.only_rules, chosen.skip_rules, chosen.chips, request.diffs],
+            [chosen.only_rules, chosen.skip_rules, chosen.chips, files.choice.diffs],
             repr(replace(chosen.codemods, excluded=frozenset())),
-            [tree.place.root.name, tree.prefix],
-            sorted(files.excluded),
-            [sorted(content_digests(part).items()) for part in (files.python, files.others, files.native)],
+            [tree.location.root.name, tree.prefix],
+            sorted(files.session.excluded),
+            [
+                sorted(digests.items())
+                for digests in (files.session.digests, content_digests(files.others), content_digests(files.native))
+            ],
         ]
         return cls(folder, hashlib.sha256(json.dumps(facts).encode()).hexdigest())
 

@@ -3,86 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import Executor
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from gpu2npu.analysis.cuda_cpp.sources import native_code, native_places
-from gpu2npu.project.analysing_migrator import AnalysingMigrator
-from gpu2npu.project.cache.answers import Cache, Entry, content_digests, own_facts, shared_facts
+from gpu2npu.project.cache.answers import Cache, Entry, own_facts, shared_facts
 from gpu2npu.project.cache.folder import prune
-from gpu2npu.project.cache.project_facts import ProjectFactsCache
 from gpu2npu.project.cache.traced import TracedFile, TracedMigrator
-from gpu2npu.project.check.request import CheckRequest, SourceTree
 from gpu2npu.project.check.stored_tree import StoredTree, TreeAnswers
 from gpu2npu.project.check.tree_files import TreeFiles
-from gpu2npu.project.engine_migrator import EngineMigrator
-from gpu2npu.project.migrator import prepare_migration
-from gpu2npu.project.planning import PartPlanning
-from gpu2npu.project.pool import Pool
-from gpu2npu.project.processes import available_cpus
-from gpu2npu.project.progress import Progress
+from gpu2npu.project.migrator import Migrator
 from gpu2npu.project.tree.parts import kernels_apart
-from gpu2npu.project.workers import migrate_files
 from gpu2npu.python.text.source import declared_encoding
 from gpu2npu.records import MigratedFile
 from gpu2npu.report.check.result import NativeCode
 from gpu2npu.report.diff import unified_diff
 
 
-def work_out(
-    tree: SourceTree,
-    request: CheckRequest,
-    files: TreeFiles,
-    kept: StoredTree | None,
-    progress: Progress,
-    executor: Executor | None,
-) -> TreeAnswers:
-    """The answers about a tree with such files, which go to `kept` where there is a place.
+def work_out(files: TreeFiles, stored: StoredTree | None) -> TreeAnswers:
+    """The answers about a tree with such files, which go to `stored` where there is a place.
 
     Raises UsageError if a rule file cannot be used.
     """
-    contents = content_digests(files.python) if request.cache is not None else {}
-    migrator = _migrator(tree, request, files, contents, progress, executor)
-    cache = _cache(tree, request, migrator, contents)
-    looked_at = _Files(tree, request, migrator, files.wanted, cache)
-    looked_at.look(progress, executor)
+    migrator = files.session.migrator()
+    looked_at = _Files(files, migrator, _cache(files, migrator))
+    looked_at.look()
     answers = TreeAnswers(looked_at.entries, _native_code(files))
-    if kept is not None:
-        kept.put(answers, looked_at.names)
+    if stored is not None:
+        stored.put(answers, looked_at.names)
     return answers
 
 
-def _migrator(
-    tree: SourceTree,
-    request: CheckRequest,
-    files: TreeFiles,
-    contents: Mapping[str, str],
-    progress: Progress,
-    executor: Executor | None,
-) -> TracedMigrator:
-    engine = prepare_migration(
-        tree.request.choice,
-        tree.request.release,
-        tree.place.root,
-        files.python,
-        replace(tree.request.codemods, excluded=files.excluded),
-        ProjectFactsCache(request.cache, contents) if request.cache is not None else None,
-        spread=PartPlanning(_pool(request, executor), progress),
-        chips=tree.request.chips,
-    )
-    assert isinstance(engine, AnalysingMigrator) and isinstance(engine.migrator, EngineMigrator)
-    return TracedMigrator(engine, engine.migrator)
-
-
-def _pool(request: CheckRequest, executor: Executor | None) -> Pool:
-    return Pool(request.jobs or available_cpus(), executor, request.file_timeout)
-
-
 def _native_code(files: TreeFiles) -> NativeCode:
-    if not files.native and not _has_kernels(files.python):
+    if not files.native and not _has_kernels(files.session.python):
         return NativeCode()
-    sources = {**files.python, **files.native}
+    sources = {**files.session.python, **files.native}
     places = native_places(sources)
     return replace(native_code(places, sources), apart=kernels_apart(places, sources))
 
@@ -91,66 +45,56 @@ def _has_kernels(python: Mapping[str, bytes]) -> bool:
     return any(b"__global__" in source or b"CUDAExtension" in source for source in python.values())
 
 
-def _cache(
-    tree: SourceTree, request: CheckRequest, migrator: TracedMigrator, contents: Mapping[str, str]
-) -> Cache | None:
-    if request.cache is None:
+def _cache(files: TreeFiles, migrator: Migrator) -> Cache | None:
+    if files.session.cache is None:
         return None
-    shared = shared_facts(
-        migrator.engine, tree.request.rules, request.diffs, tree.request.chips, sorted(tree.request.skip_rules)
-    )
-    return Cache(request.cache, shared, contents)
+    settings = files.tree.settings
+    shared = shared_facts(migrator, settings.rules, files.choice.diffs, settings.chips, sorted(settings.skip_rules))
+    return Cache(files.session.cache, shared, files.session.digests)
 
 
 @dataclass(frozen=True)
 class _Files:
     """The files of a tree that are looked into, and the entry of each, with its name in the cache, as it is found."""
 
-    tree: SourceTree
-    request: CheckRequest
-    migrator: TracedMigrator
-    wanted: Mapping[str, bytes]
+    files: TreeFiles
+    migrator: Migrator
     cache: Cache | None
     entries: dict[str, Entry] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
 
-    def look(self, progress: Progress, executor: Executor | None) -> None:
+    def look(self) -> None:
         """Find the entry of each file."""
+        session, wanted = self.files.session, self.files.wanted
         concerned: dict[str, bytes] = {}
-        for path, source in self.wanted.items():
-            entry = self._kept(path, source)
+        for path, source in wanted.items():
+            entry = self._stored(path, source)
             if entry is not None:
                 self.entries[path] = entry
-            elif self._concerns(path, source):
+            elif self.migrator.concerns(source, path):
                 concerned[path] = source
             else:
-                self._add(MigratedFile(path))
-        progress(len(self.entries), len(self.wanted))
-        with closing(migrate_files(self.migrator, concerned, _pool(self.request, executor))) as migrated:
-            for file in migrated:
-                self._add(file)
-                progress(len(self.entries), len(self.wanted))
+                self._add(MigratedFile(path), source)
+        session.progress(len(self.entries), len(wanted))
+        traced = TracedMigrator(self.migrator)
+        with session.outcomes(traced, concerned, len(self.entries)) as outcomes:
+            for file in outcomes:
+                self._add(file, wanted[file.path])
         if self.cache is not None and concerned:
             prune(self.cache.folder)
 
-    def _kept(self, path: str, source: bytes) -> Entry | None:
+    def _stored(self, path: str, source: bytes) -> Entry | None:
         if self.cache is None:
             return None
-        self.names[path] = self.cache.name(path, source, own_facts(self.migrator.engine, path))
+        self.names[path] = self.cache.name(path, source, own_facts(self.migrator, path))
         return self.cache.get(self.names[path], path)
 
-    def _concerns(self, path: str, source: bytes) -> bool:
-        if path.endswith(".py"):
-            return self.migrator.concerns(source, path)
-        return self.migrator.concerns_other(source, path)
-
-    def _add(self, file: MigratedFile) -> None:
-        """Take the answer about a file, and keep it unless it failed: memory or time may have run out."""
+    def _add(self, file: MigratedFile, source: bytes) -> None:
+        """Take the answer about a file, and store it unless it failed: memory or time may have run out."""
         depends = file.depends if isinstance(file, TracedFile) else 0
         entry = Entry(MigratedFile(file.path, changes=file.changes, findings=file.findings, failure=file.failure))
-        if self.request.diffs and file.content is not None:
-            source = self.wanted[file.path]
-            text = unified_diff(self.tree.prefix + file.path, source, file.content)
+        if self.files.choice.diffs and file.content is not None:
+            text = unified_diff(self.files.tree.prefix + file.path, source, file.content)
             entry = replace(entry, diff=text.decode(declared_encoding(source), "replace"))
         self.entries[file.path] = entry
         if self.cache is not None and file.failure is None:

@@ -14,7 +14,7 @@ from gpu2npu.project.learn.observed import Observed
 from gpu2npu.project.learn.proof import Difference, Texts, amount, differences, migrated
 from gpu2npu.project.learn.proposals import Proposal, candidates, with_examples, with_proposals
 from gpu2npu.project.learn.python import python_differences
-from gpu2npu.project.request import Request
+from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.discovery import discover
 from gpu2npu.project.tree.mirror import read_files
 from gpu2npu.rulebook import Rulebook, load_rulebook
@@ -47,27 +47,27 @@ def learn_rules(before: Path, after: Path, version: str, known: Sequence[Path] =
     """
     old, new = _texts(before), _texts(after)
     known_rules = load_rulebook(known)
-    request = Request(before, version, jobs=1)
-    without = differences(migrated(request, old, known_rules), new)
+    settings = Settings(version, jobs=1)
+    without = differences(migrated(before, settings, old, known_rules), new)
     found = list(candidates(_observed(old, new), known_rules)) if without else []
     proposals = with_examples(found, known_rules, version)
-    kept = with_examples(_of_use(request, old, new, proposals, known_rules), known_rules, version)
-    left = differences(migrated(request, old, with_proposals(known_rules, kept)), new)
+    kept = with_examples(_of_use(before, settings, old, new, proposals, known_rules), known_rules, version)
+    left = differences(migrated(before, settings, old, with_proposals(known_rules, kept)), new)
     unpaired = tuple(sorted(old.keys() ^ new.keys()))
     return Learned(kept, amount(differences(old, new)), amount(without), tuple(left), unpaired)
 
 
 def _of_use(
-    request: Request, old: Texts, new: Texts, proposals: Sequence[Proposal], known: Rulebook
+    source: Path, settings: Settings, old: Texts, new: Texts, proposals: Sequence[Proposal], known: Rulebook
 ) -> Sequence[Proposal]:
     """The proposals without which more lines differ from the version after; asked from the last to the first."""
-    result = migrated(request, old, with_proposals(known, proposals))
+    result = migrated(source, settings, old, with_proposals(known, proposals))
     unconcerned = tuple(path for path, text in result.items() if old[path] == text == new.get(path))
-    request = replace(request, exclude=unconcerned)
+    settings = replace(settings, exclude=unconcerned)
     least = amount(differences(result, new))
     for proposal in reversed(proposals):
         others = [each for each in proposals if each is not proposal]
-        differing = amount(differences(migrated(request, old, with_proposals(known, others)), new))
+        differing = amount(differences(migrated(source, settings, old, with_proposals(known, others)), new))
         if differing <= least:
             least, proposals = differing, others
     return proposals

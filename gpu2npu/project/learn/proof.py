@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.engine import without_own
-from gpu2npu.project.engine_migrator import EngineMigrator
 from gpu2npu.project.migration import preview_project
-from gpu2npu.project.request import Request
+from gpu2npu.project.migrator import Migrator
+from gpu2npu.project.session import Session
+from gpu2npu.project.settings import Settings
 from gpu2npu.rulebook.rule import Rulebook
 
 Texts = Mapping[str, str]
@@ -55,14 +55,14 @@ def amount(found: Sequence[Difference]) -> int:
     return sum(each.lines for each in found)
 
 
-def migrated(request: Request, before: Texts, rulebook: Rulebook) -> Texts:
-    """The texts that the rules of a rulebook make of a project; the request names none."""
+def migrated(source: Path, settings: Settings, before: Texts, rulebook: Rulebook) -> Texts:
+    """The texts that the rules of a rulebook make of a project; the settings name none."""
 
-    def prepare(
-        rules: object, version: str, root: Path, sources: Mapping[str, bytes], codemods: CodemodChoice, **_: object
-    ) -> EngineMigrator:
-        return EngineMigrator.of(without_own(rulebook, sources, root.name), version, root, sources, codemods)
+    def prepare(session: Session) -> Migrator:
+        root, codemods = session.location.root, replace(settings.codemods, excluded=session.excluded)
+        own = without_own(rulebook, session.python, root.name)
+        return Migrator.of(own, settings.release, root, session.python, codemods)
 
-    outcome = preview_project(request, prepare=prepare).outcome
+    outcome = preview_project(source, settings, prepare=prepare).outcome
     contents = {file.path: file.content.decode() for file in outcome.files if file.content is not None}
     return {path: contents.get(path, text) for path, text in before.items()}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from gpu2npu.verify.recording.environment import Settings
+    from gpu2npu.verify.recording.environment import RecordingSettings
 
 
 def begin() -> None:
@@ -35,7 +35,7 @@ def begin() -> None:
     recorder.install()
 
 
-def _keep_traceback(found: Settings) -> None:
+def _keep_traceback(found: RecordingSettings) -> None:
     """Write the traceback with which this process ends, apart from what other ranks and launchers print."""
     from gpu2npu.verify.recording.format import TRACEBACK
 
@@ -51,7 +51,7 @@ def _keep_traceback(found: Settings) -> None:
     sys.excepthook = keep
 
 
-def _make_reference(found: Settings) -> None:
+def _make_reference(found: RecordingSettings) -> None:
     """Let the original have GPUs: the real ones of a PyTorch that is built for them, else played ones."""
     import torch
 

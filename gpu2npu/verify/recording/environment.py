@@ -11,7 +11,7 @@ _PREFIX = "GPU2NPU_VERIFY_"
 
 
 @dataclass(frozen=True)
-class Settings:
+class RecordingSettings:
     """The settings of one recorded run of a command.
 
     `steps` is after how many optimizer steps the run ends; `project` the folder whose files are the user's. `gpus` is
@@ -49,12 +49,12 @@ class Settings:
         }
 
 
-def settings(environment: Mapping[str, str] = os.environ) -> Settings | None:
+def settings(environment: Mapping[str, str] = os.environ) -> RecordingSettings | None:
     """The settings of this process; None when nothing is to be recorded."""
     folder = environment.get(f"{_PREFIX}FOLDER")
     if not folder:
         return None
-    return Settings(
+    return RecordingSettings(
         folder=Path(folder),
         project=Path(environment[f"{_PREFIX}PROJECT"]),
         steps=int(environment[f"{_PREFIX}STEPS"]),

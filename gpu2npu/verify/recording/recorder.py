@@ -16,7 +16,7 @@ from torch.nn.modules import module as module_hooks
 from gpu2npu.verify.recording import cards, checkpoints, ports, ranks, sampling
 from gpu2npu.verify.recording.clock import Clock
 from gpu2npu.verify.recording.dump import Dump, frames_of
-from gpu2npu.verify.recording.environment import Settings
+from gpu2npu.verify.recording.environment import RecordingSettings
 from gpu2npu.verify.recording.host import on_host
 from gpu2npu.verify.recording.names import Names
 from gpu2npu.verify.recording.operators import Operators
@@ -43,7 +43,7 @@ class _Calls(threading.local):
 class Recorder:
     """Records what one process does."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: RecordingSettings) -> None:
         self._settings = settings
         self._process = os.getpid()
         self._names = Names()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gpu2npu.verify.recording.environment import Settings
+from gpu2npu.verify.recording.environment import RecordingSettings
 from gpu2npu.verify.recording.format import WHOLE
 from gpu2npu.verify.recording.host import on_host
 
@@ -17,7 +17,7 @@ from gpu2npu.verify.recording.host import on_host
 class WholeTensors:
     """Writes the tensors at the places that the settings list: a .npy file each, named by the place's number."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: RecordingSettings) -> None:
         self._folder = settings.folder / f"process-{os.getpid()}" / WHOLE
         listed = json.loads(settings.whole.read_text(encoding="utf-8")) if settings.whole else []
         self._numbers: dict[tuple[Any, ...], int] = {tuple(place): number for number, place in listed}

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 import torch
 
 from gpu2npu.verify.recording.clock import Cost
-from gpu2npu.verify.recording.environment import Settings
+from gpu2npu.verify.recording.environment import RecordingSettings
 from gpu2npu.verify.recording.format import EVENTS, FIRST, TENSORS, VERSION
 from gpu2npu.verify.recording.sites import Sites
 from gpu2npu.verify.recording.sketch import Summary
@@ -31,7 +31,7 @@ _BUFFER = 1 << 18  # bytes that are kept until they are written, at the latest a
 class Writer:
     """One process's recording on disk. `compiles` says that the program has called torch.compile."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: RecordingSettings) -> None:
         self._folder = settings.folder / f"process-{os.getpid()}"
         self._process = os.getpid()
         self._lines: TextIO | None = None

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu2npu.engine.context import ProjectContext
+from gpu2npu.project import session
 from gpu2npu.project.cache.folder import program_facts, prune
 from gpu2npu.project.cache.traced import Dependencies
-from gpu2npu.project.check import tree_answers
-from gpu2npu.project.check.request import CheckRequest
+from gpu2npu.project.check.choice import CheckChoice
 from gpu2npu.project.check.session import check_project
+from gpu2npu.project.settings import Settings
 from gpu2npu.python.project.project import EVERY_FILE, Project
 from gpu2npu.report.check.result import CheckResult
 
@@ -56,21 +57,21 @@ def project(tmp_path: Path) -> Path:
 def check(project: Path, cache: bool = True, **options: object) -> CheckResult:
     folder = project.parent / "cache" if cache else None
     options.setdefault("version", "2.7.1")
-    request = CheckRequest((project,), cache=folder, jobs=1, **options)  # type: ignore[arg-type]
-    return check_project(request)[0].anonymous()
+    choice = CheckChoice(cache=folder, diffs=options.pop("diffs", False))  # type: ignore[arg-type]
+    return check_project((project,), Settings(jobs=1, **options), choice)[0].anonymous()  # type: ignore[arg-type]
 
 
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that the engine is asked about from now on."""
-    asked: list[str] = []
-    migrate = tree_answers.migrate_files
+    found: list[str] = []
+    migrate = session.migrate_files
 
-    def recording(migrator, sources, *arguments):
-        asked.extend(sources)
-        return migrate(migrator, sources, *arguments)
+    def recording(migrator, sources, *arguments, **options):
+        found.extend(sources)
+        return migrate(migrator, sources, *arguments, **options)
 
-    monkeypatch.setattr(tree_answers, "migrate_files", recording)
-    return asked
+    monkeypatch.setattr(session, "migrate_files", recording)
+    return found
 
 
 def test_a_second_check_asks_nothing_and_says_the_same(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

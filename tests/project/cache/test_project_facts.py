@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from gpu2npu.codemods import CodemodChoice
-from gpu2npu.project import engine_migrator
+from gpu2npu.project import migrator
 from gpu2npu.project.cache.answers import content_digests
 from gpu2npu.project.cache.project_facts import ProjectFactsCache
-from gpu2npu.project.engine_migrator import EngineMigrator
+from gpu2npu.project.migrator import Migrator
 from gpu2npu.rulebook.select import RuleChoice
 
 FILES = {
@@ -19,23 +19,23 @@ FILES = {
 }
 
 
-def load(root: Path, files: dict[str, bytes] = FILES, **choice: object) -> EngineMigrator:
+def load(root: Path, files: dict[str, bytes] = FILES, **choice: object) -> Migrator:
     kept = ProjectFactsCache(root / "cache", content_digests(files))
     codemods = CodemodChoice(**choice)  # type: ignore[arg-type]
-    return EngineMigrator.load(RuleChoice(), "2.1.0", root, files, codemods, kept)
+    return Migrator.load(RuleChoice(), "2.1.0", root, files, codemods, kept)
 
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Return a list that gets each plan made from now on, and not those taken from the folder."""
     plans: list[object] = []
-    plan = engine_migrator.plan_codemods
+    plan = migrator.plan_codemods
 
     def recording(*arguments):
         plans.append(plan(*arguments))
         return plans[-1]
 
-    monkeypatch.setattr(engine_migrator, "plan_codemods", recording)
+    monkeypatch.setattr(migrator, "plan_codemods", recording)
     return plans
 
 

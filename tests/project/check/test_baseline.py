@@ -3,9 +3,10 @@ from pathlib import Path
 import pytest
 
 from gpu2npu.project.check.baseline import read_baseline
-from gpu2npu.project.check.request import CheckRequest
+from gpu2npu.project.check.choice import CheckChoice
 from gpu2npu.project.check.session import check_project
 from gpu2npu.project.errors import UsageError
+from gpu2npu.project.settings import Settings
 from gpu2npu.report.check.result import CheckResult
 
 SOURCE = """import torch
@@ -29,8 +30,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def check(file: Path, update: bool = False, **options: object) -> CheckResult:
     baseline = file.parent / "known.json"
-    request = CheckRequest((file,), "2.7.1", baseline=baseline, update_baseline=update, **options)  # type: ignore[arg-type]
-    return check_project(request)[0]
+    choice = CheckChoice(baseline=baseline, update_baseline=update, **options)  # type: ignore[arg-type]
+    return check_project((file,), Settings("2.7.1"), choice)[0]
 
 
 def reported(result: CheckResult) -> list[tuple[str, int]]:
@@ -84,8 +85,8 @@ def test_what_another_check_is_about_stays(file: Path) -> None:
     assert set(read_baseline(file.parent / "known.json").findings) == {"train.py", "other.py"}
     assert check(file, ignore=("*",)).expired == 0
     other.unlink()
-    request = CheckRequest((file.parent,), "2.7.1", baseline=file.parent / "known.json")
-    assert check_project(request)[0].expired == check(file).known
+    request = (file.parent,), Settings("2.7.1"), CheckChoice(baseline=file.parent / "known.json")
+    assert check_project(*request)[0].expired == check(file).known
 
 
 def test_a_check_from_elsewhere_meets_the_same_baseline(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

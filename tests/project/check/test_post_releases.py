@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from gpu2npu.engine import ProjectContext, migrate_source
-from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.check.session import check_project
+from gpu2npu.project.settings import Settings
 from gpu2npu.report.check.result import CheckResult
 from gpu2npu.rulebook import load_rulebook
 
@@ -17,7 +17,7 @@ RULES = load_rulebook()
 def check(folder: Path, version: str, torch_npu: str = "") -> CheckResult:
     (folder / "train.py").write_bytes(PROGRAM)
     (folder / "Dockerfile").write_text("FROM nvidia/cuda:12.1.0-devel-ubuntu22.04\nCOPY . .\n")
-    return check_project(CheckRequest((folder,), version, torch_npu, jobs=1))[0]
+    return check_project((folder,), Settings(version, torch_npu, jobs=1))[0]
 
 
 @pytest.mark.parametrize(

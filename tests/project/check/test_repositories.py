@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from gpu2npu.project.check.choice import DEFAULT_CHOICE
 from gpu2npu.project.check.repositories import RepositoryTask, check_repositories, check_repository, read_repositories
-from gpu2npu.project.check.request import CheckRequest
 from gpu2npu.project.errors import UsageError
+from gpu2npu.project.settings import Settings
 from gpu2npu.records import FindingKind
 from gpu2npu.report.check.json import repository_line
 from gpu2npu.report.check.result import CheckedRepository, Verdict
@@ -29,7 +30,7 @@ def paths(tmp_path: Path) -> tuple[str, ...]:
 
 def check_all(paths: tuple[str, ...]) -> dict[str, CheckedRepository]:
     with ThreadPoolExecutor(2) as executor:
-        done = check_repositories(paths, CheckRequest((), "2.7.1"), 2, executor)
+        done = check_repositories(paths, Settings("2.7.1"), jobs=2, executor=executor)
         return {repository.name: repository for repository in done}
 
 
@@ -56,7 +57,7 @@ def test_a_record_is_one_line_of_json(paths: tuple[str, ...]) -> None:
 
 
 def test_a_worker_of_another_version_refuses(paths: tuple[str, ...]) -> None:
-    task = RepositoryTask(paths[0], CheckRequest((Path(paths[0]),), "2.7.1"), program="0.0.1")
+    task = RepositoryTask(paths[0], Settings("2.7.1"), DEFAULT_CHOICE, program="0.0.1")
     assert "install the same version" in str(check_repository(task).error)
 
 
@@ -75,9 +76,9 @@ def test_the_command_prints_a_line_for_each(paths: tuple[str, ...], tmp_path: Pa
     (tmp_path / "site" / "sitecustomize.py").write_text(
         "import os, gpu2npu.project.check.session as check\n"
         "real = check.check_project\n"
-        "def check_project(request, *rest):\n"
-        "    if request.sources[0].name == 'two': os.kill(os.getpid(), 9)\n"
-        "    return real(request, *rest)\n"
+        "def check_project(sources, *rest):\n"
+        "    if sources[0].name == 'two': os.kill(os.getpid(), 9)\n"
+        "    return real(sources, *rest)\n"
         "check.check_project = check_project\n"
     )
     (tmp_path / "repos.txt").write_text("\n".join(paths))

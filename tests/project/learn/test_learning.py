@@ -14,8 +14,8 @@ from gpu2npu.project.learn.learning import Learned, learn_rules
 from gpu2npu.project.learn.proof import amount
 from gpu2npu.project.learn.proposals import rule_file
 from gpu2npu.project.migration import preview_project
-from gpu2npu.project.request import Request
 from gpu2npu.project.rule_examples import run_examples
+from gpu2npu.project.settings import Settings
 from gpu2npu.rulebook import load_rulebook
 
 VERSION = "2.1.0"
@@ -72,8 +72,8 @@ def test_they_pass_their_examples_and_make_most_of_the_project_after(project: st
     file.write_text(rule_file(found.proposals), encoding="utf-8")
     rulebook = load_rulebook([file])
     assert [run.problem for run in run_examples(rulebook.rules[: len(found.proposals)], rulebook)].count(None) >= 10
-    request = Request(PROJECTS / project / "before", VERSION, rules=(file,), jobs=1)
-    contents = {each.path: each.content for each in preview_project(request).outcome.files}
+    request = PROJECTS / project / "before", Settings(VERSION, rules=(file,), jobs=1)
+    contents = {each.path: each.content for each in preview_project(*request).outcome.files}
     left = {each.path for each in found.left}
     for path in {"models.py", "conf.yaml", "config.json", "run.sh", "Dockerfile"} & contents.keys() - left:
         assert contents[path].replace(b"'", b'"') == (PROJECTS / project / "after" / path).read_bytes()

@@ -20,15 +20,16 @@ import pytest
 
 from gpu2npu.cli.run import newest_release
 from gpu2npu.emulator.soc import DEFAULT_SOC
+from gpu2npu.project.location import Output
 from gpu2npu.project.migration import migrate_project
-from gpu2npu.project.request import Request
+from gpu2npu.project.settings import Settings
 from gpu2npu.verify.commands import commands
 from gpu2npu.verify.comparing.causes import explain
 from gpu2npu.verify.comparing.compare import Comparison
 from gpu2npu.verify.comparing.ranks import compare_ranks, earliest
 from gpu2npu.verify.comparing.tolerance import measured
 from gpu2npu.verify.programs import emulated, plain
-from gpu2npu.verify.recording.environment import Settings
+from gpu2npu.verify.recording.environment import RecordingSettings
 from gpu2npu.verify.recording.records import Recording, read_recordings
 
 HERE = Path(__file__).parent
@@ -62,7 +63,7 @@ def jobs(
         text = (place / file).read_text()
         assert old in text, f"{file} has no {old!r}"
         (place / file).write_text(text.replace(old, new))
-    recorded = Settings(folder / "recording", place, subject.steps, **settings).variables()
+    recorded = RecordingSettings(folder / "recording", place, subject.steps, **settings).variables()
     return [
         {
             "variables": recorded | (group(rank, ranks) if ranks > 1 else {}),
@@ -122,7 +123,7 @@ def outcomes(name: str, folder: Path) -> Outcomes:
     """Run the original of a project, and its copy with each fault."""
     subject = SUBJECTS[name]
     original = REPOSITORY / subject.project
-    _, copy = migrate_project(Request(original, "2.1.0", folder / "migration"))
+    _, copy = migrate_project(original, Settings("2.1.0"), Output(folder / "migration"))
     seeded = {"reference": 0, **{f"rounding-{seed}": seed for seed in SEEDS}}
     shared = subject.original_ranks == 1 and commands(subject.command, copy, subject.ranks).shared
     played = {"gpus": subject.ranks, "coarse": subject.reduced, "shared": shared}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,15 +13,13 @@ from gpu2npu.analysis.file_analysis import FileAnalyser, Question
 from gpu2npu.cli.main import main
 from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.torch_library import TORCH
-from gpu2npu.project.analysing_migrator import AnalysingMigrator, RuleFindings
-from gpu2npu.project.engine_migrator import EngineMigrator
+from gpu2npu.project.migrator import Migrator, analysed
 from gpu2npu.python.project.project import Project
 from gpu2npu.records import Change, MigratedFile, Operation, Severity, Span
 from gpu2npu.rulebook import load_rulebook
 
 ANALYSER = FileAnalyser("2.7.0", frozenset(Question), Project(library=TORCH))
-ENGINE = EngineMigrator(load_rulebook(), ProjectContext("2.7.0"))
-BOTH = AnalysingMigrator(ENGINE, ANALYSER)
+BOTH = Migrator(load_rulebook(), ProjectContext("2.7.0"), analyser=ANALYSER)
 
 UNREADABLE = {
     "a parenthesis": (b"import torch\nx = (\n", "syntax error at line 2: '(' was never closed"),
@@ -34,11 +32,10 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize(("source", "reason"), UNREADABLE.values(), ids=UNREADABLE)
-@pytest.mark.parametrize("look", [BOTH, RuleFindings(ENGINE, ANALYSER)], ids=["migration", "analysis"])
-def test_what_no_parser_reads_fails(look: AnalysingMigrator | RuleFindings, source: bytes, reason: str) -> None:
-    told = look(source, "train.py")
-    assert told.failure is not None and reason in told.failure
-    assert (told.content, told.findings) == (None, ())
+def test_what_no_parser_reads_fails(source: bytes, reason: str) -> None:
+    file = BOTH(source, "train.py")
+    assert file.failure is not None and reason in file.failure
+    assert (file.content, file.findings) == (None, ())
 
 
 def test_a_limit_is_told_of_a_call_that_the_rules_edit_and_once_where_they_report_it() -> None:
@@ -47,26 +44,17 @@ def test_a_limit_is_told_of_a_call_that_the_rules_edit_and_once_where_they_repor
     assert [finding.rule for finding in migrated.findings] == ["npu-limit"] and len(migrated.changes) == 3
     source = b"import torch.utils.dlpack as d\nx = d.from_dlpack(y)\n"
     assert [finding.severity for finding in BOTH(source, "a.py").findings] == [Severity.NOTE]
-    exchanged = AnalysingMigrator(ENGINE, replace(ANALYSER, version="2.7.1.post0"))(source, "a.py")
+    exchanged = replace(BOTH, analyser=replace(ANALYSER, version="2.7.1.post0"))(source, "a.py")
     assert len({finding.span for finding in exchanged.findings}) == len(exchanged.findings) == 1
-
-
-@dataclass(frozen=True)
-class Changing:
-    """A migrator that changes the same place of every file."""
-
-    span: Span
-
-    def __call__(self, source: bytes, path: str) -> MigratedFile:
-        return MigratedFile(path, changes=(Change(self.span, "own", Operation.MODIFY, "Because.", "a", "b"),))
 
 
 @pytest.mark.parametrize(("end", "is_answered"), [(3, False), (4, False), (5, True)])
 def test_a_change_answers_for_what_it_overlaps_and_not_for_what_it_touches(end: int, is_answered: bool) -> None:
     source = b"x = torch.sspaddmm(a, b, c)\n"
-    both = AnalysingMigrator(Changing(Span(1, 0, 1, end)), ANALYSER)  # type: ignore[arg-type]
+    changes = (Change(Span(1, 0, 1, end), "own", Operation.MODIFY, "Because.", "a", "b"),)
+    file = analysed(MigratedFile("a.py", changes=changes), ANALYSER, source)
     assert ANALYSER(source, "a.py").findings[0].span.start_column == 4
-    assert (both(source, "a.py").findings == ()) is is_answered
+    assert (file.findings == ()) is is_answered
 
 
 def test_a_file_without_torch_is_not_asked_about() -> None:

@@ -1,0 +1,117 @@
+"""A run over one project: its settings, files, rules and facts, and the loop over its files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager, closing
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpu2npu.analysis.cuda_cpp.native_files import is_native
+from gpu2npu.formats.kinds import kind_of, needs_head
+from gpu2npu.project.location import Location
+from gpu2npu.project.pool import Pool
+from gpu2npu.project.processes import available_cpus
+from gpu2npu.project.progress import Progress, no_progress
+from gpu2npu.project.settings import Settings
+from gpu2npu.project.tree.discovery import discover
+from gpu2npu.project.tree.mirror import read_files, read_head
+from gpu2npu.project.workers import Migrate, migrate_files
+from gpu2npu.records import MigratedFile, PathNote
+from gpu2npu.support.limits import DEFAULT_CHIP
+
+if TYPE_CHECKING:
+    from gpu2npu.analysis.file_analysis import Question
+    from gpu2npu.project.migrator import Migrator
+
+
+class Session:
+    """The project of one run, read.
+
+    `tree` has its paths, `python` the bytes of all its Python files, for other files may depend on those that are
+    `excluded` too. `notes` are about what was not read. `cache` is the folder of the cache, None for no cache. Reading
+    raises UsageError where the folder cannot be read.
+    """
+
+    def __init__(
+        self,
+        location: Location,
+        settings: Settings,
+        progress: Progress = no_progress,
+        executor: Executor | None = None,
+        *,
+        excludes: Callable[[str], bool] | None = None,
+        cache: Path | None = None,
+    ) -> None:
+        self.location, self.settings, self.progress, self.cache = location, settings, progress, cache
+        self.excludes = excludes or settings.excludes
+        self.pool = Pool(settings.jobs or available_cpus(), executor, settings.file_timeout)
+        self.tree = discover(location.root, location.only)
+        self.notes: set[PathNote] = set(self.tree.notes)
+        self.python = self.read(self.tree.python, with_excluded=True)
+        self.excluded = frozenset(path for path in self.python if self.excludes(path))
+
+    @property
+    def wanted(self) -> dict[str, bytes]:
+        """The Python files that are looked into."""
+        return {path: source for path, source in self.python.items() if path not in self.excluded}
+
+    def others(self, concerns: Callable[[bytes, str], bool] = lambda source, path: True) -> dict[str, bytes]:
+        """The files of other kinds that are looked into, of those that a function of content and path is true of."""
+        found: dict[str, bytes] = {}
+        for path in self.tree.others:
+            head = read_head(self.location.root / path) if needs_head(path) else b""
+            kind = kind_of(path, head)
+            if kind is not None and kind.value not in self.settings.skip_kinds:
+                found.update((path, source) for path, source in self.read([path]).items() if concerns(source, path))
+        return found
+
+    def native(self) -> dict[str, bytes]:
+        """The files that may hold C++ or CUDA code."""
+        return self.read(path for path in self.tree.others if is_native(path))
+
+    def read(self, paths: Iterable[str], *, with_excluded: bool = False) -> dict[str, bytes]:
+        """The bytes of files of the project, of excluded ones only if that is said; what cannot be read is noted."""
+        found, unread = read_files(
+            self.location.root, (path for path in paths if with_excluded or not self.excludes(path))
+        )
+        self.notes.update(unread)
+        return found
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """The digest of each Python file, excluded ones too."""
+        return {path: hashlib.sha256(source).hexdigest() for path, source in self.python.items()}
+
+    def migrator(self, questions: Set[Question] | None = None) -> Migrator:
+        """Load the rules, the plan of the codemods, and the analyses that answer some questions, by default all.
+
+        Raises UsageError if a rule file cannot be used, or a codemod cannot do what it was asked for.
+        """
+        # Importing the engine takes longer than all that comes before it.
+        from gpu2npu.analysis.file_analysis import Question
+        from gpu2npu.project.cache.project_facts import ProjectFactsCache
+        from gpu2npu.project.migrator import Migrator
+        from gpu2npu.project.planning import PartPlanning
+
+        return Migrator.load(
+            self.settings.choice,
+            self.settings.release,
+            self.location.root,
+            self.python,
+            replace(self.settings.codemods, excluded=self.excluded),
+            ProjectFactsCache(self.cache, self.digests) if self.cache is not None else None,
+            PartPlanning(self.pool, self.progress),
+            frozenset(Question) if questions is None else questions,
+            self.settings.chips or (DEFAULT_CHIP,),
+        )
+
+    def outcomes(
+        self, migrate: Migrate, sources: Mapping[str, bytes], others: int
+    ) -> AbstractContextManager[Iterator[MigratedFile]]:
+        """Within it, the outcomes of files as they are done: see migrate_files. Behind it no worker is left."""
+        return closing(migrate_files(migrate, sources, self.pool, self.progress, others=others))
