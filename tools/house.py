@@ -31,6 +31,8 @@ POOR_WORDS = {
 }
 _QUESTION = re.compile(r"(Whether|What|How)\b")
 _PARTS = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])")
+# What torch itself calls so: the emulator and the reference device each play it.
+_OF_TORCH = frozenset({"Event", "Generator", "Stream", "StreamContext", "device", "device_of"})
 _FOREIGN = ("emulator/site/", "codemods/templates/", "analysis/dynamic_shape_runtime/")  # names of others' APIs
 
 
@@ -47,6 +49,7 @@ def violations(package: Path) -> Iterator[str]:
     """Yield the violations in a package: a line of text for each."""
     files = sorted(package.rglob("*.py"))
     yield from _full_folders(files)
+    classes: dict[str, Path] = {}
     for file in files:
         text = file.read_text(encoding="utf-8")
         lines = text.count("\n")
@@ -56,6 +59,11 @@ def violations(package: Path) -> Iterator[str]:
         yield from (f"{file}:{line}: {sentence}" for line, sentence in _docstrings(tree))
         if not file.relative_to(package).as_posix().startswith(_FOREIGN):
             yield from (f"{file}:{line}: {sentence}" for line, sentence in _names(file.stem, tree))
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name not in _OF_TORCH:
+                    other = classes.setdefault(node.name, file)
+                    if other != file:
+                        yield f"{file}:{node.lineno}: another class '{node.name}' is in {other}; a name has one meaning"
 
 
 def _full_folders(files: list[Path]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from gpu2npu.formats.nodes import FormatError
 from gpu2npu.formats.notebook import read_cells
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.project import Project
-from gpu2npu.python.text.source import SourceError, SourceFile, read_source
+from gpu2npu.python.text.source import SourceFile, SourceReadError, read_source
 from gpu2npu.python.tree.syntax_tree import TreeError
 from gpu2npu.records import Advice, Finding, MigratedFile, Span
 from gpu2npu.support.limits import DEFAULT_CHIP
@@ -30,7 +30,7 @@ class UnreadableError(ValueError):
     """A file cannot be analysed; the message is for the user."""
 
 
-class Question(str, Enum):
+class FileQuestion(str, Enum):
     """The questions that a single file can be asked."""
 
     TORCH_APIS = "torch_apis"
@@ -44,7 +44,7 @@ class FileAnalyser:
     """
 
     version: str
-    questions: frozenset[Question]
+    questions: frozenset[FileQuestion]
     project: Project
     chips: tuple[str, ...] = (DEFAULT_CHIP,)
 
@@ -59,7 +59,7 @@ class FileAnalyser:
             if path.endswith(".ipynb"):
                 return self._notebook(source, path)
             return self._analysed(Names.of(read_source(source, path), self.project), source)
-        except (UnreadableError, SourceError, TreeError, FormatError) as error:
+        except (UnreadableError, SourceReadError, TreeError, FormatError) as error:
             # Of a file that cannot be read and does not name the library, nothing says that it has to do with it.
             return MigratedFile(path, failure=str(error) if self.project.spells_library(source) else None)
 
@@ -69,14 +69,14 @@ class FileAnalyser:
         code = Code.of(names)
         findings: list[Finding] = []
         advice: list[Advice] = []
-        if Question.TORCH_APIS in self.questions:
+        if FileQuestion.TORCH_APIS in self.questions:
             limits = limit_findings(code, self.version, self.chips)
             said = {(limit.api, limit.span.start_line, limit.span.start_column) for limit in limits}
             apis = torch_api_findings(code, self.version)
             findings += [each for each in apis if (each.api, each.span.start_line, each.span.start_column) not in said]
             findings += limits
             advice += numeric_advice(code)
-        if Question.AFFINITY_APIS in self.questions:
+        if FileQuestion.AFFINITY_APIS in self.questions:
             advice += affinity_advice(code, self.version)
         skips = find_skips(code.text)
         elsewhere = [names.file.lines.span(*place) for place in branches_elsewhere(names.file)] if findings else []

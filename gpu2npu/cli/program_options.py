@@ -73,7 +73,7 @@ update_baseline_option = click.option(
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportOptions:
     """The report of a verification: a page, text or JSON, and the baseline that the program is held against."""
 
     html: Path | None

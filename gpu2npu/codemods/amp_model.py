@@ -14,7 +14,7 @@ from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.entry import Entry, calls_in, find_entries
 from gpu2npu.codemods.model_uses import ModelUses
 from gpu2npu.codemods.places import NPU, Step, by_file, inserted, is_skipped, of_rule, replaced, reported
-from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import line_end, spelling
 from gpu2npu.python.text.blocks import begins_line, indent_step, is_elif, lines_to_indent, same_line, start_of
 from gpu2npu.python.text.offsets import indentation, newline_of
@@ -43,7 +43,7 @@ class _Backward:
     clips: tuple[ast.Call, ...]
 
 
-def amp_model(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite] | None:
+def amp_model(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite] | None:
     """Rewrite the loop that trains `choice.amp_model`; None if there is none."""
     target = choice.amp_model
     if target is None:
@@ -59,7 +59,7 @@ def amp_model(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]
     return of_rule(RULE, by_file(steps))
 
 
-def _backwards(program: Program, entries: Iterable[Entry], target: str) -> Iterator[_Backward]:
+def _backwards(program: TrainingProgram, entries: Iterable[Entry], target: str) -> Iterator[_Backward]:
     """The backward passes of the model, each once."""
     seen: set[ast.Call] = set()
     for entry in entries:
@@ -79,7 +79,7 @@ def _backward_calls(file: ParsedFile) -> list[ast.Call]:
     ]
 
 
-def _model_calls(program: Program, entry: Entry, target: str) -> Iterator[tuple[ParsedFile, ast.Call]]:
+def _model_calls(program: TrainingProgram, entry: Entry, target: str) -> Iterator[tuple[ParsedFile, ast.Call]]:
     """The calls of the model, wherever the program has it: `model(x)`."""
     uses = ModelUses(program, entry)
     for file in entry.files.values():

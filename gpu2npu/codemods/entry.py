@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.flow.reachability import (
     PLAIN_DECORATORS,
     DefinitionIndex,
@@ -35,7 +35,7 @@ class Entry:
     in them that may be called, as far as names say; code outside of functions always runs.
     """
 
-    program: Program
+    program: TrainingProgram
     file: ParsedFile
     files: Mapping[str, ParsedFile]
     reached: frozenset[Definition]
@@ -115,7 +115,7 @@ def _entered(file: ParsedFile) -> list[tuple[int, int, ast.AST]]:
 _MOST_FILES = 300
 
 
-def find_entries(program: Program, paths: Iterable[str]) -> list[Entry]:
+def find_entries(program: TrainingProgram, paths: Iterable[str]) -> list[Entry]:
     """The programs that load one of some files, by path, if they are not too large to be followed."""
     wanted = frozenset(paths)
     if not wanted:
@@ -132,17 +132,17 @@ def find_entries(program: Program, paths: Iterable[str]) -> list[Entry]:
     return entries
 
 
-def entry_of(program: Program, path: str) -> Entry | None:
+def entry_of(program: TrainingProgram, path: str) -> Entry | None:
     """The program that starts with a file; None if that cannot be parsed."""
     file = program.file(path)
     return None if file is None else _entry(program, file)
 
 
-def _entry(program: Program, file: ParsedFile) -> Entry:
+def _entry(program: TrainingProgram, file: ParsedFile) -> Entry:
     return program.once((Entry, file.path), lambda: _new_entry(program, file))
 
 
-def _new_entry(program: Program, file: ParsedFile) -> Entry:
+def _new_entry(program: TrainingProgram, file: ParsedFile) -> Entry:
     loaded = {other: program.file(other) for other in sorted(ImportGraph.of(program).loaded_by(file.path))}
     files = {other: parsed for other, parsed in loaded.items() if parsed is not None}
     names = program.of_file(NamesInFile.of, file)
@@ -151,7 +151,7 @@ def _new_entry(program: Program, file: ParsedFile) -> Entry:
     return Entry(program, file, files, reached_definitions(names, index, _PLAIN, _CALLED_BY_TORCH))
 
 
-def _index(program: Program, files: Iterable[ParsedFile]) -> DefinitionIndex:
+def _index(program: TrainingProgram, files: Iterable[ParsedFile]) -> DefinitionIndex:
     return DefinitionIndex.of(program.of_file(NamesInFile.of, file) for file in files)
 
 

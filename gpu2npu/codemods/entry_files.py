@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.program import TrainingProgram
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.project.imports import ImportGraph
 
@@ -19,7 +19,7 @@ _OF_LIBRARIES = frozenset(
 )  # fmt: skip
 
 
-def dataflow_of(program: Program, entries: Sequence[str], words: bytes) -> Dataflow:
+def dataflow_of(program: TrainingProgram, entries: Sequence[str], words: bytes) -> Dataflow:
     """The values that flow through the entry files and those that they import with a match of `words` in them; files
     that cannot be parsed are left out.
 
@@ -32,6 +32,6 @@ def dataflow_of(program: Program, entries: Sequence[str], words: bytes) -> Dataf
     return Dataflow(program, files, runs, _OF_LIBRARIES)
 
 
-def _loaded(program: Program, entry: str) -> frozenset[str]:
+def _loaded(program: TrainingProgram, entry: str) -> frozenset[str]:
     paths = ImportGraph.of(program).loaded_by(entry)
     return frozenset(program.sources) if any(b"import_module(" in program.sources[path] for path in paths) else paths

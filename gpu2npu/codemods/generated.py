@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from importlib.resources import files
 
 from gpu2npu.codemods.entry import find_entries
-from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.program import TrainingProgram
 
 
-def beside_programs(program: Program, importing: Iterable[str], folder: str) -> dict[str, bytes]:
+def beside_programs(program: TrainingProgram, importing: Iterable[str], folder: str) -> dict[str, bytes]:
     """The files of a template folder, once beside each program that loads one of the files that import it: Python looks
     for modules beside the script it starts. At the root of the project too: tests and `python -m` start there."""
     places = _places(program, importing)
@@ -18,7 +18,7 @@ def beside_programs(program: Program, importing: Iterable[str], folder: str) -> 
     }
 
 
-def module_beside(program: Program, importing: Iterable[str], name: str) -> dict[str, bytes]:
+def module_beside(program: TrainingProgram, importing: Iterable[str], name: str) -> dict[str, bytes]:
     """The module of a template that some files import: in the outermost package of each that is in one, and beside the
     programs that load the others."""
     content = (files("gpu2npu.codemods") / "templates" / name).read_bytes()
@@ -31,7 +31,7 @@ def module_beside(program: Program, importing: Iterable[str], name: str) -> dict
     }
 
 
-def outermost_package(program: Program, path: str) -> str | None:
+def outermost_package(program: TrainingProgram, path: str) -> str | None:
     """The folder of the outermost package that a file is in, None for one that is not in a package."""
     folder = path.rpartition("/")[0]
     found = None
@@ -41,7 +41,7 @@ def outermost_package(program: Program, path: str) -> str | None:
     return found
 
 
-def _places(program: Program, importing: Iterable[str]) -> set[str]:
+def _places(program: TrainingProgram, importing: Iterable[str]) -> set[str]:
     return {"", *(entry.file.path.rpartition("/")[0] for entry in find_entries(program, importing))}
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpu2npu.codemods.entry import Entry
 from gpu2npu.codemods.places import Step, inserted
-from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.tree.place import function_above
 from gpu2npu.python.tree.syntax import (
     Function,
@@ -46,7 +46,7 @@ class _Alias:
 class ModelUses:
     """Finds the uses of a model in one program."""
 
-    def __init__(self, program: Program, entry: Entry) -> None:
+    def __init__(self, program: TrainingProgram, entry: Entry) -> None:
         self.program = program
         self.entry = entry
         self.seen: set[tuple[ast.AST, str]] = set()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.entry import calls_in
 from gpu2npu.codemods.places import Step, by_file, is_skipped, of_rule, replaced
-from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.tree.place import is_integer
 from gpu2npu.python.tree.syntax import (
@@ -86,7 +86,7 @@ _WORDS = "|".join(sorted({api.rpartition(".")[2] for api in _PATHS})).encode()
 _NOT_READING = frozenset("wax+")
 
 
-def modelarts(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]:
+def modelarts(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:
     """Wrap the path arguments of known calls for files."""
     if not choice.modelarts:
         return {}

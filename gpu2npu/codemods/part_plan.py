@@ -12,9 +12,9 @@ from gpu2npu.codemods.data_parallel.conversion import data_parallel
 from gpu2npu.codemods.generated import beside_programs
 from gpu2npu.codemods.modelarts import modelarts
 from gpu2npu.codemods.places import in_order
-from gpu2npu.codemods.plan import Part, Plan, PlannedPart
+from gpu2npu.codemods.plan import Plan, PlannedPart, ProjectPart
 from gpu2npu.codemods.plugin import plugin
-from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.program import TrainingProgram
 from gpu2npu.codemods.similar import similar
 from gpu2npu.codemods.specify_device import specify_device
 from gpu2npu.python.project.imports import ImportGraph
@@ -22,16 +22,16 @@ from gpu2npu.python.text.edits import conflict
 from gpu2npu.records import Edit, FileRewrite
 
 # A codemod looks at the whole program and says what to do to its files; None where what it was asked for is not there.
-Codemod = Callable[[Program, CodemodChoice], Mapping[str, FileRewrite] | None]
+Codemod = Callable[[TrainingProgram, CodemodChoice], Mapping[str, FileRewrite] | None]
 
 _CODEMODS: tuple[Codemod, ...] = (data_parallel, amp_model, specify_device, similar, modelarts, plugin, affinity)
 # The folder of code that the files import which a codemod of some rule has rewritten.
 _FOLDERS = {"similar": "ascend_function", "modelarts": "ascend_modelarts_function"}
 
 
-def plan_part(part: Part) -> PlannedPart:
+def plan_part(part: ProjectPart) -> PlannedPart:
     """The codemods over one part of a project."""
-    program = Program(part.sources, part.library, part.version, part.trains, part.packages)
+    program = TrainingProgram(part.sources, part.library, part.version, part.trains, part.packages)
     program.once(ImportGraph, lambda: ImportGraph.from_imports(part.imports))
     rewrites: dict[str, FileRewrite] = {}
     has_model = False

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import RULE
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.python.text.edits import conflict
@@ -101,7 +101,7 @@ def of_rule(rule: str, rewrites: Mapping[str, FileRewrite]) -> dict[str, FileRew
     }
 
 
-def taken_over(program: Program, steps: Iterable[Step], rewrites: Mapping[str, FileRewrite]) -> Iterator[Step]:
+def taken_over(program: TrainingProgram, steps: Iterable[Step], rewrites: Mapping[str, FileRewrite]) -> Iterator[Step]:
     """The steps of another codemod, but for edits where there are other edits already."""
     done: dict[str, list[Edit]] = {}
     for file, step in steps:

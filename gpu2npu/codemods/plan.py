@@ -26,7 +26,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Part:
+class ProjectPart:
     """Some files of a project, with everything that they import of it. Picklable.
 
     `wanted` are the files that some codemod could be for, `imports` the files that each imports, `trains` says whether
@@ -52,4 +52,4 @@ class PlannedPart:
 
 
 # Plans parts, in any order: `map`, or that of an Executor.
-Spread = Callable[[Callable[[Part], PlannedPart], Sequence[Part]], Iterable[PlannedPart]]
+Spread = Callable[[Callable[[ProjectPart], PlannedPart], Sequence[ProjectPart]], Iterable[PlannedPart]]

@@ -11,14 +11,14 @@ from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.concern import is_silent
 from gpu2npu.codemods.entry import Entry, find_entries
 from gpu2npu.codemods.places import Step, by_file, of_rule
-from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.program import TrainingProgram
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.engine.cards import gets_plugin, imports_torch
 from gpu2npu.records import FileRewrite
 from gpu2npu.rulebook.in_code import PLUGIN
 
 
-def plugin(program: Program, choice: CodemodChoice) -> Mapping[str, FileRewrite]:
+def plugin(program: TrainingProgram, choice: CodemodChoice) -> Mapping[str, FileRewrite]:
     """`import torch_npu` where a program starts, if none of its files gets it otherwise."""
     silent = {path for path, source in program.sources.items() if is_silent(source, program.version)}
     entries = find_entries(program, silent)

@@ -6,15 +6,14 @@ from collections.abc import Iterable, Mapping, Set
 
 from gpu2npu.engine import ProjectContext
 from gpu2npu.python.meaning.library import Library
-from gpu2npu.python.project.program import ParsedFile
-from gpu2npu.python.project.program import Program as PythonProgram
+from gpu2npu.python.project.program import ParsedFile, Program
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.project.search_path import search_folders
 
-__all__ = ["ParsedFile", "Program"]
+__all__ = ["ParsedFile", "TrainingProgram"]
 
 
-class Program(PythonProgram):
+class TrainingProgram(Program):
     """Files that are to be migrated. `version` is that of their PyTorch, `trains` says whether any file of the project
     computes gradients, `packages` are the folders of it with an `__init__.py`: of the files themselves, unless given.
     """
@@ -35,7 +34,7 @@ class Program(PythonProgram):
         self.packages = packages_of(sources) if packages is None else packages
 
     @classmethod
-    def of(cls, sources: Mapping[str, bytes], context: ProjectContext) -> Program:
+    def of(cls, sources: Mapping[str, bytes], context: ProjectContext) -> TrainingProgram:
         """All files of a project."""
         return cls(sources, context.project.library, context.version, has_backward(sources))
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from gpu2npu.codemods.choice import CodemodChoice, CodemodError
 from gpu2npu.codemods.concern import may_concern
-from gpu2npu.codemods.plan import Part, Plan, PlannedPart, Spread
-from gpu2npu.codemods.program import Program, has_backward, packages_of
+from gpu2npu.codemods.plan import Plan, PlannedPart, ProjectPart, Spread
+from gpu2npu.codemods.program import TrainingProgram, has_backward, packages_of
 from gpu2npu.engine import ProjectContext
 from gpu2npu.python.project.imports import ImportGraph
 
@@ -39,7 +39,7 @@ def plan_codemods(
     return Plan({path: rewrites[path] for path in sorted(rewrites)}, new_files, failures)
 
 
-def components(part: Part) -> list[Part]:
+def components(part: ProjectPart) -> list[ProjectPart]:
     """Return the pieces of a part that import nothing from each other and have files that are wanted."""
     graph = ImportGraph.from_imports(part.imports)
     pieces = []
@@ -59,7 +59,7 @@ def components(part: Part) -> list[Part]:
     return pieces
 
 
-def _planned(parts: Sequence[Part], spread: Spread) -> list[PlannedPart]:
+def _planned(parts: Sequence[ProjectPart], spread: Spread) -> list[PlannedPart]:
     if not parts:  # as of most projects: the codemods need not be imported
         return []
     from gpu2npu.codemods.part_plan import plan_part  # before workers are started, which then have it
@@ -75,7 +75,7 @@ def _no_such_model(target: str) -> CodemodError:
     )
 
 
-def _parts(sources: Mapping[str, bytes], context: ProjectContext, choice: CodemodChoice) -> Iterator[Part]:
+def _parts(sources: Mapping[str, bytes], context: ProjectContext, choice: CodemodChoice) -> Iterator[ProjectPart]:
     """The parts of a project that some codemod could be for."""
     concerned = {path for path, source in sources.items() if may_concern(choice, context.version, path, source)}
     if not concerned:
@@ -83,7 +83,7 @@ def _parts(sources: Mapping[str, bytes], context: ProjectContext, choice: Codemo
     trains = has_backward(sources)
     paths: list[str] = []
     size = 0
-    graph = ImportGraph.of(Program.of(sources, context))
+    graph = ImportGraph.of(TrainingProgram.of(sources, context))
     for component in graph.components():
         if not concerned.isdisjoint(component):
             paths += component
@@ -103,12 +103,12 @@ def _part(
     context: ProjectContext,
     choice: CodemodChoice,
     trains: bool,
-) -> Part:
+) -> ProjectPart:
     main = choice.main if choice.main in paths else None
     own = {path: sources[path] for path in paths}
     imports = {path: graph.imports[path] for path in paths}
     wanted = tuple(path for path in paths if path in concerned)
-    return Part(
+    return ProjectPart(
         own,
         wanted,
         imports,

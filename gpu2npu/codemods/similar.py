@@ -6,7 +6,7 @@ import ast
 
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.places import Step, by_file, is_skipped, of_rule, replaced, reported
-from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.tree.syntax import argument_keyword, arguments, is_unpacked
 from gpu2npu.records import FileRewrite, FindingKind
@@ -38,7 +38,7 @@ _LACKING = (VerdictKind.FALLBACK, VerdictKind.UNSUPPORTED)
 _WORDS = "|".join(sorted({api.rpartition(".")[2] for api in EQUIVALENTS})).encode()
 
 
-def similar(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]:
+def similar(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:
     """Calls of torch functions with an equivalent, where the release lacks them and no `out` is given."""
     if not choice.similar:
         return {}

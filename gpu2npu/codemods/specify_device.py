@@ -11,7 +11,7 @@ from gpu2npu.codemods.data_parallel.process_group import around_program
 from gpu2npu.codemods.data_parallel.wrapping import find_wraps
 from gpu2npu.codemods.entry import Entries, Entry, find_entries
 from gpu2npu.codemods.places import Step, by_file, of_rule
-from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.program import TrainingProgram
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.records import FileRewrite
 
@@ -19,7 +19,7 @@ VARIABLE = "DEVICE_ID"
 _MESSAGE = f"The program works on the NPU whose number {VARIABLE} has, or on the first."
 
 
-def specify_device(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]:
+def specify_device(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:
     """Programs that use a card, each as one process, choose it where they start, and name no other later."""
     if not choice.specify_device:
         return {}

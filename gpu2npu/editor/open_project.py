@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from gpu2npu.analysis.file_analysis import FileAnalyser, Question
+from gpu2npu.analysis.file_analysis import FileAnalyser, FileQuestion
 from gpu2npu.codemods.choice import CodemodChoice, CodemodError
 from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
@@ -20,7 +20,7 @@ from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.discovery import discover, listed
 from gpu2npu.project.tree.mirror import read_files
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.text.source import SourceError, read_source
+from gpu2npu.python.text.source import SourceReadError, read_source
 from gpu2npu.python.tree.syntax_tree import TreeError
 from gpu2npu.records import MigratedFile
 
@@ -68,7 +68,7 @@ class OpenProject:
         """The names of a Python text; None where it is not Python at the moment."""
         try:
             return Names.of(read_source(text, path), self.migrator.context.project)
-        except (SourceError, TreeError):
+        except (SourceReadError, TreeError):
             return None
 
     def refreshed(self) -> OpenProject | None:
@@ -90,7 +90,7 @@ class OpenProject:
             anew = Migrator.of(self.migrator.rulebook, self.release, root, sources, self.codemods)
         except CodemodError:
             return None
-        analyser = FileAnalyser(self.release, frozenset(Question), anew.context.project, self.tree.settings.chips)
+        analyser = FileAnalyser(self.release, frozenset(FileQuestion), anew.context.project, self.tree.settings.chips)
         return replace(self, migrator=replace(anew, analyser=analyser), saved=sources, stamps=stamps)
 
     def _without_rewrite(self, path: str) -> Migrator:
@@ -119,7 +119,7 @@ def open_project(source: Path, settings: Settings) -> OpenProject:
         place.root,
         python,
         codemods,
-        questions=frozenset(Question),
+        questions=frozenset(FileQuestion),
         chips=settings.chips,
     )
     return OpenProject(tree, codemods, migrator, python, stamps)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from gpu2npu.python.project.interface import interface_in
-from gpu2npu.python.text.source import SourceError, read_source
+from gpu2npu.python.text.source import SourceReadError, read_source
 from gpu2npu.python.tree.nodes import code_words, walk
 from gpu2npu.python.tree.syntax import last_name, string_value
 from gpu2npu.python.tree.syntax_tree import TreeError, parse, parse_statements
@@ -58,5 +58,5 @@ def _words(source: bytes) -> Iterator[str]:
 def _tree(source: bytes) -> ast.Module | None:
     try:
         return parse(read_source(source, "").text)
-    except (SourceError, TreeError):
+    except (SourceReadError, TreeError):
         return None

@@ -14,7 +14,7 @@ from gpu2npu.engine.kinds.renames import Renames, is_annotation
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.skips import Skips
 from gpu2npu.engine.strings.judgement import judge
-from gpu2npu.engine.strings.places import NO, UNSURE, YES, Place, Siblings
+from gpu2npu.engine.strings.places import NO, UNSURE, YES, Siblings, StringPlace
 from gpu2npu.engine.strings.texts import StringText, formatted_texts, plain_text, written
 from gpu2npu.engine.table import RuleTable, StringRule
 from gpu2npu.python.meaning.names import Names
@@ -171,9 +171,9 @@ class _Matcher:
                     self.matches.found.append(Found(bounds, candidate.rule.id, FindingKind.REVIEW, whole, message))
                 return
 
-    def place(self, node: ast.expr, scope: Scope, new: str) -> Place:
+    def place(self, node: ast.expr, scope: Scope, new: str) -> StringPlace:
         """The place of a string that a rule would write otherwise."""
-        return Place(node, scope, self.names, new, self.siblings, self.context.parameters)
+        return StringPlace(node, scope, self.names, new, self.siblings, self.context.parameters)
 
     def literal(self, text: StringText, matched: re.Match[str], candidate: StringRule, scope: Scope) -> None:
         """Apply a string rule to a text that it matches, if the text means there what the rule is about."""

@@ -12,7 +12,7 @@ from gpu2npu.rulebook.rule import Rule
 
 
 @dataclass(frozen=True)
-class Question:
+class ReceiverQuestion:
     """A member edit that depends on what `receiver` is, which only inference across files can tell."""
 
     receiver: ast.expr
@@ -42,7 +42,7 @@ class Matches:
 
     edits: list[Edit] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
-    questions: list[Question] = field(default_factory=list)
+    questions: list[ReceiverQuestion] = field(default_factory=list)
     sites: list[ImportSite] = field(default_factory=list)
     anchors: set[str] = field(default_factory=set)
     traits: set[str] = field(default_factory=set)

@@ -10,7 +10,7 @@ from gpu2npu.engine.elsewhere.cuda import KEPT, KERNELS, NAMED, asks_for_device
 from gpu2npu.engine.elsewhere.devices import leave_devices
 from gpu2npu.engine.imports import imported_modules
 from gpu2npu.engine.match import find_matches
-from gpu2npu.engine.matches import Matches, Question
+from gpu2npu.engine.matches import Matches, ReceiverQuestion
 from gpu2npu.engine.outcome import Migration, migrated_file
 from gpu2npu.engine.skips import Skips, find_skips
 from gpu2npu.engine.table import RuleTable, outside, rule_table
@@ -18,7 +18,7 @@ from gpu2npu.python.meaning.kinds import OWN, infer_kinds
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import UNKNOWN
 from gpu2npu.python.text.offsets import holds
-from gpu2npu.python.text.source import SourceError, SourceFile, read_source
+from gpu2npu.python.text.source import SourceFile, SourceReadError, read_source
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax_tree import TreeError
 from gpu2npu.records import Bounds, Edit, FileRewrite, FindingKind, Found, MigratedFile, Severity
@@ -88,7 +88,7 @@ def _guarded(path: str, work: Callable[[], Migration]) -> Migration:
     """The result of `work` for a file, or why there is none."""
     try:
         return work()
-    except (SourceError, TreeError) as error:
+    except (SourceReadError, TreeError) as error:
         return Migration(MigratedFile(path, failure=str(error)))
     except UnicodeEncodeError as error:
         return Migration(MigratedFile(path, failure=f"the result does not fit its encoding {error.encoding}"))
@@ -158,7 +158,7 @@ def _kept_condition(condition: Bounds, matches: Matches, file: PythonFile) -> li
     return [Found(condition, rule, FindingKind.REVIEW, file.text[slice(*condition)], message, severity)]
 
 
-def _settle(question: Question, matches: Matches, names: Names) -> None:
+def _settle(question: ReceiverQuestion, matches: Matches, names: Names) -> None:
     """Keep the member of an object of the project's own class; edit it where the object is anything else."""
     kinds = infer_kinds(names, question.receiver, question.member)
     if kinds == {OWN}:

@@ -16,7 +16,7 @@ from gpu2npu.formats.dependencies import conda_dependencies, setup_cfg_dependenc
 from gpu2npu.formats.dockerfile import dockerfile_marks
 from gpu2npu.formats.ini_reader import read_ini
 from gpu2npu.formats.json_reader import read_json
-from gpu2npu.formats.kinds import Kind, kind_of
+from gpu2npu.formats.kinds import FileKind, kind_of
 from gpu2npu.formats.knowledge import Knowledge, knowledge_for, patterns_in
 from gpu2npu.formats.lock_files import lock_marks
 from gpu2npu.formats.makefile import makefile_marks
@@ -30,7 +30,7 @@ from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
 from gpu2npu.python.text.offsets import Lines
-from gpu2npu.python.text.source import SourceError, SourceFile, read_settings, read_source
+from gpu2npu.python.text.source import SourceFile, SourceReadError, read_settings, read_source
 from gpu2npu.records import Edit, FileRewrite, FindingKind, Found, MigratedFile, Severity, Span
 from gpu2npu.rulebook.expression import ExpressionTimeError
 from gpu2npu.rulebook.in_code import PLUGIN
@@ -50,13 +50,13 @@ def may_concern(source: bytes, path: str, rulebook: Rulebook, context: ProjectCo
     kind = kind_of(path, source[: kinds.HEAD_BYTES])
     if kind is None:
         return False
-    if kind is Kind.PYTHON:
+    if kind is FileKind.PYTHON:
         return may_have_trigger(source, rulebook, context) or may_install(source)
     if b"\0" in source[:4]:  # a wide encoding
         source = read_settings(source, path).text.encode("utf-8", "surrogatepass")
-    if kind is Kind.NOTEBOOK and (may_have_trigger(source, rulebook, context) or may_install(source)):
+    if kind is FileKind.NOTEBOOK and (may_have_trigger(source, rulebook, context) or may_install(source)):
         return True
-    if kind is Kind.REQUIREMENTS:  # short, and its names are written in many ways
+    if kind is FileKind.REQUIREMENTS:  # short, and its names are written in many ways
         return True
     if b"torch" in source and (kind in _INSTALLING or b"install" in source):
         return True
@@ -73,7 +73,7 @@ def migrate_file(
 
     A file that a rule's expression cannot be searched for in time comes back with that as its failure."""
     try:
-        if kind_of(path, source[: kinds.HEAD_BYTES]) is Kind.PYTHON:
+        if kind_of(path, source[: kinds.HEAD_BYTES]) is FileKind.PYTHON:
             migrated = migrate_source(source, path, rulebook, context, rewrite)
             return _with_installs(migrated, source, rulebook, context) if may_install(source) else migrated
         return _migrate_other(source, path, rulebook, context).record
@@ -85,7 +85,7 @@ def _with_installs(migrated: MigratedFile, source: bytes, rulebook: Rulebook, co
     """The record of a Python file with the findings about what its code installs."""
     try:
         file = read_source(source, migrated.path)
-    except SourceError:  # the failure of the record, where anything is to be migrated
+    except SourceReadError:  # the failure of the record, where anything is to be migrated
         return migrated
     without = outside(rulebook, migrated.path, find_skips(file.text).file, frozenset(), context.imported)
     knowledge = replace(knowledge_for(rulebook, context.version, without), uses_device=context.uses_device)
@@ -96,7 +96,7 @@ def _with_installs(migrated: MigratedFile, source: bytes, rulebook: Rulebook, co
 def migrate_part(text: str, path: str, rulebook: Rulebook, context: ProjectContext) -> Migration:
     """Apply the rules to a text that another file holds, of the kind that its own path says."""
     source = text.encode("utf-8", "surrogatepass")
-    if kind_of(path, source[: kinds.HEAD_BYTES]) is Kind.PYTHON:
+    if kind_of(path, source[: kinds.HEAD_BYTES]) is FileKind.PYTHON:
         return migrate_text(text, path, rulebook, context)
     return _migrate_other(source, path, rulebook, context)
 
@@ -108,9 +108,9 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
         return Migration(MigratedFile(path))
     file = read_settings(source, path)
     text = file.text
-    skips = find_skips(text) if kind not in (Kind.JSON, Kind.NOTEBOOK) else Skips()
+    skips = find_skips(text) if kind not in (FileKind.JSON, FileKind.NOTEBOOK) else Skips()
     knowledge = _knowledge(text, rulebook, context, outside(rulebook, path, skips.file, frozenset(), context.imported))
-    if kind is Kind.NOTEBOOK:
+    if kind is FileKind.NOTEBOOK:
         result, edited = _notebook(text, path, rulebook, context, knowledge)
         content = None if result.content is None else file.encode(result.content.decode())
         return Migration(replace(result, content=content), edited)
@@ -165,7 +165,7 @@ def _knowledge(text: str, rulebook: Rulebook, context: ProjectContext, without: 
     return replace(knowledge, taken=taken, found=found, uses_device=context.uses_device)
 
 
-def _marks(text: str, path: str, kind: Kind, knowledge: Knowledge) -> list[Mark]:
+def _marks(text: str, path: str, kind: FileKind, knowledge: Knowledge) -> list[Mark]:
     if len(text) > LARGEST:
         return _unread(text, knowledge, "it is too large for a configuration and was not read")
     try:
@@ -226,14 +226,14 @@ def _dockerfile(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
 
 
 _Reader = Callable[[str, str, Knowledge], list[Mark]]
-_READERS: dict[Kind, _Reader] = {
-    Kind.SHELL: _shell,
-    Kind.YAML: _yaml,
-    Kind.JSON: _json,
-    Kind.TOML: _toml,
-    Kind.INI: _ini,
-    Kind.REQUIREMENTS: _requirements,
-    Kind.DOCKERFILE: _dockerfile,
+_READERS: dict[FileKind, _Reader] = {
+    FileKind.SHELL: _shell,
+    FileKind.YAML: _yaml,
+    FileKind.JSON: _json,
+    FileKind.TOML: _toml,
+    FileKind.INI: _ini,
+    FileKind.REQUIREMENTS: _requirements,
+    FileKind.DOCKERFILE: _dockerfile,
 }
 # Kinds in which a torch that is installed asks for a torch-npu beside it.
-_INSTALLING = frozenset({Kind.TOML, Kind.INI, Kind.YAML})
+_INSTALLING = frozenset({FileKind.TOML, FileKind.INI, FileKind.YAML})

@@ -6,7 +6,7 @@ import re
 from enum import Enum
 
 
-class Kind(str, Enum):
+class FileKind(str, Enum):
     """The kinds of files that are migrated.
 
     All but Python can be switched off; a file of no kind is copied as it is.
@@ -24,32 +24,32 @@ class Kind(str, Enum):
 
 
 # The names of the kinds that can be switched off.
-OTHER_KINDS = tuple(kind.value for kind in Kind if kind is not Kind.PYTHON)
+OTHER_KINDS = tuple(kind.value for kind in FileKind if kind is not FileKind.PYTHON)
 # How much of a file `kind_of` may want to see.
 HEAD_BYTES = 128
 
 _BY_SUFFIX = {
-    Kind.PYTHON: ("py",),
-    Kind.SHELL: ("sh", "bash", "zsh", "ksh", "slurm", "sbatch", "pbs", "env", "mk"),
-    Kind.YAML: ("yaml", "yml"),
-    Kind.JSON: ("json", "jsonc", "json5"),
-    Kind.TOML: ("toml",),
-    Kind.INI: ("cfg", "ini"),
-    Kind.DOCKERFILE: ("dockerfile",),
-    Kind.NOTEBOOK: ("ipynb",),
+    FileKind.PYTHON: ("py",),
+    FileKind.SHELL: ("sh", "bash", "zsh", "ksh", "slurm", "sbatch", "pbs", "env", "mk"),
+    FileKind.YAML: ("yaml", "yml"),
+    FileKind.JSON: ("json", "jsonc", "json5"),
+    FileKind.TOML: ("toml",),
+    FileKind.INI: ("cfg", "ini"),
+    FileKind.DOCKERFILE: ("dockerfile",),
+    FileKind.NOTEBOOK: ("ipynb",),
 }
 _SUFFIXES = {suffix: kind for kind, suffixes in _BY_SUFFIX.items() for suffix in suffixes}
 _NAMES = {
-    "Dockerfile": Kind.DOCKERFILE,
-    "Containerfile": Kind.DOCKERFILE,
-    "Makefile": Kind.SHELL,
-    "makefile": Kind.SHELL,
-    "GNUmakefile": Kind.SHELL,
-    "Pipfile": Kind.TOML,
-    "uv.lock": Kind.TOML,
-    "poetry.lock": Kind.TOML,
-    "pdm.lock": Kind.TOML,
-    ".env": Kind.SHELL,
+    "Dockerfile": FileKind.DOCKERFILE,
+    "Containerfile": FileKind.DOCKERFILE,
+    "Makefile": FileKind.SHELL,
+    "makefile": FileKind.SHELL,
+    "GNUmakefile": FileKind.SHELL,
+    "Pipfile": FileKind.TOML,
+    "uv.lock": FileKind.TOML,
+    "poetry.lock": FileKind.TOML,
+    "pdm.lock": FileKind.TOML,
+    ".env": FileKind.SHELL,
 }
 # What other package managers write and read: an edit would make it inconsistent.
 _LOCKS = frozenset({"package-lock.json", "pnpm-lock.yaml", "conda-lock.yml", "conda-lock.yaml", "composer.lock"})
@@ -58,24 +58,24 @@ _SHELL_LINE = re.compile(rb"#!.*\b(?:ba|z|k|da)?sh\b")
 _MAKEFILE = re.compile(r"(?:GNUm|M|m)akefile(?:\..*)?|.*\.mk")
 
 
-def kind_of(path: str, head: bytes = b"") -> Kind | None:
+def kind_of(path: str, head: bytes = b"") -> FileKind | None:
     """The kind of the file at `path` (forward slashes), whose first bytes are `head`; None for a file of no kind."""
     folder, _, name = path.rpartition("/")
     if name in _LOCKS or path.endswith(".py"):
-        return Kind.PYTHON if path.endswith(".py") else None
+        return FileKind.PYTHON if path.endswith(".py") else None
     if name in _NAMES:
         return _NAMES[name]
     stem, dot, suffix = name.rpartition(".")
     suffix = suffix.lower() if dot else ""
     listed = folder.rpartition("/")[2] == "requirements" and suffix in ("txt", "in")
     if listed or _REQUIREMENTS.fullmatch(name):
-        return Kind.REQUIREMENTS
+        return FileKind.REQUIREMENTS
     if stem and suffix in _SUFFIXES and suffix != "py":
         return _SUFFIXES[suffix]
     if re.match(r"(?:Docker|Container)file[._-]", name):
-        return Kind.DOCKERFILE
+        return FileKind.DOCKERFILE
     if not suffix and _SHELL_LINE.match(head.split(b"\n", 1)[0]):
-        return Kind.SHELL
+        return FileKind.SHELL
     return None
 
 

@@ -36,7 +36,7 @@ _TOKEN = re.compile(rb"[A-Za-z_][\w-]*")
 
 
 @dataclass(frozen=True)
-class Trigger:
+class FormatTrigger:
     """The texts of which a file must have one for any rule to matter: words, beginnings of words, or patterns."""
 
     words: frozenset[bytes]
@@ -52,7 +52,7 @@ class Trigger:
 
 
 @dataclass(frozen=True)
-class Given:
+class SetVariable:
     """The value that a variable is set to, and where that stands.
 
     `bare`: a shell reads it, and no quotes are around it.
@@ -78,13 +78,13 @@ class Knowledge:
     version: str
     distributions: Mapping[str, Rule]
     options: Mapping[str, tuple[Rule, ...]]
-    trigger: Trigger
+    trigger: FormatTrigger
     taken: frozenset[str] = frozenset()
     own: frozenset[str] = frozenset()
     found: tuple[tuple[Expression[str], Rule], ...] = ()
     uses_device: bool = True
 
-    def variable(self, name: str, start: int, given: Given | None = None) -> list[Mark]:
+    def variable(self, name: str, start: int, given: SetVariable | None = None) -> list[Mark]:
         """Return the marks for an environment variable whose name stands at `start`, and for what it is set to."""
         rule = self.table.variable_rule(name)
         if rule is None or rule.then.keep or (name in self.own and name not in self.table.variables):
@@ -248,7 +248,9 @@ def normalised(distribution: str) -> str:
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
-def _trigger(table: RuleTable, distributions: Mapping[str, Rule], options: Mapping[str, tuple[Rule, ...]]) -> Trigger:
+def _trigger(
+    table: RuleTable, distributions: Mapping[str, Rule], options: Mapping[str, tuple[Rule, ...]]
+) -> FormatTrigger:
     words = {rule.text for rule in table.strings if rule.role.words}
     words.update(table.variables, table.commands, table.texts, table.of("setting"), distributions)
     for rule in (rule for rules in options.values() for rule in rules):
@@ -258,7 +260,7 @@ def _trigger(table: RuleTable, distributions: Mapping[str, Rule], options: Mappi
     patterns = [BytePattern.of(re.escape(word).encode()) for word in words - written]
     patterns += [unanchored(pattern.text, rule.named) for pattern, rule in table.patterns]
     either = {variant for word in written for variant in (word, word.replace("-", "_"), word.replace("_", "-"))}
-    return Trigger(
+    return FormatTrigger(
         frozenset(word.encode() for word in either),
         tuple(family.encode() for family in table.families),
         tuple(patterns),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 
-from gpu2npu.formats.knowledge import Given, Knowledge
+from gpu2npu.formats.knowledge import Knowledge, SetVariable
 from gpu2npu.formats.marks import Mark, moved, shifted
 from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar
 from gpu2npu.formats.shell import shell_marks
@@ -66,7 +66,7 @@ def _variable_marks(key: Scalar, value: Node, knowledge: Knowledge) -> Iterator[
         return
     is_set = isinstance(value, Scalar) and value.exact and key.exact and bool(value.value)
     # A value beyond the name, so that its mark can be distinguished from that of the name.
-    given = Given(value.value or "", len(name)) if is_set and isinstance(value, Scalar) else None
+    given = SetVariable(value.value or "", len(name)) if is_set and isinstance(value, Scalar) else None
     for mark in knowledge.variable(name, 0, given):
         if given is not None and isinstance(value, Scalar) and mark.place[0] == given.start:
             yield from _placed(value, shifted([mark], -given.start))
@@ -113,7 +113,7 @@ def _value_marks(value: str, keys: tuple[str, ...], others: Set[str], knowledge:
     if setting is not None:
         name, start = setting["key"], setting.start("value")
         if _VARIABLE.fullmatch(name):
-            marks += knowledge.variable(name, 0, Given(setting["value"], start))
+            marks += knowledge.variable(name, 0, SetVariable(setting["value"], start))
         marks += knowledge.value(name, setting["value"], start)
     elif not block:
         default = _DEFAULT.fullmatch(value)

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gpu2npu.formats.knowledge import Given, Knowledge
+from gpu2npu.formats.knowledge import Knowledge, SetVariable
 from gpu2npu.formats.marks import Mark, applied, moved, reported, review, shifted
 from gpu2npu.formats.required_packages import installed
 from gpu2npu.formats.shell_lexer import Command, Heredoc, Script, Word, lex, unescaped
@@ -168,7 +168,7 @@ class _Reader:
     def _assignment(self, word: Word, assigned: re.Match[str]) -> Iterator[Mark]:
         start, end, quote = word.inside(word.start + assigned.end())
         value = self.text[start:end]
-        yield from self.knowledge.variable(assigned["name"], word.start, Given(value, start, bare=not quote))
+        yield from self.knowledge.variable(assigned["name"], word.start, SetVariable(value, start, bare=not quote))
         found = self.knowledge.value(assigned["name"], value, start)
         yield from self._certain(found)
         default = _WHOLE_DEFAULT.fullmatch(value)
@@ -215,15 +215,15 @@ class _Reader:
             at = word.start + named.start("name")
             yield from self.knowledge.variable(named["name"], at, self._given(word, word.start + named.end()))
 
-    def _given(self, word: Word, at: int) -> Given | None:
+    def _given(self, word: Word, at: int) -> SetVariable | None:
         """Return the value of a variable whose name ends at `at`, if the word ends with it: `export NAME=value`."""
         if not self.text.startswith("=", at):
             return None
         start, end, quote = word.inside(at + 1)
         inside = word.inside(word.start)
         if not quote and inside[2]:  # -e "NAME=value"
-            return Given(self.text[start : inside[1]], start)
-        return Given(self.text[start:end], start, bare=not quote)
+            return SetVariable(self.text[start : inside[1]], start)
+        return SetVariable(self.text[start:end], start, bare=not quote)
 
     def _value(self, word: Word) -> str:
         start, end, _ = word.inside(word.start)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers
-from gpu2npu.engine.matches import Question
+from gpu2npu.engine.matches import ReceiverQuestion
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.meaning.kinds import MODULE, OWN
 from gpu2npu.python.meaning.types import TENSOR
@@ -127,7 +127,7 @@ class Attributes:
                 return
             if rule.then.rename is not None and not kinds & {MODULE, TENSOR}:
                 edit = Edit(place, rule.then.rename, rule.id, rule.why)
-                self.matches.questions.append(Question(holder, member, edit))
+                self.matches.questions.append(ReceiverQuestion(holder, member, edit))
                 return
         self.matches.note(rule, place, member)
         if rule.then.rename is not None:

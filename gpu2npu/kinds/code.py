@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from gpu2npu.engine.elsewhere.code import elsewhere
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.kinds.added import added, beside
-from gpu2npu.engine.kinds.code_imports import CodeImports, Replacement, respelled
+from gpu2npu.engine.kinds.code_imports import CodeImports, CodeReplacement, respelled
 from gpu2npu.engine.kinds.filling import ATOMS, Filling, fill, has_effects, in_f_strings, is_loose
 from gpu2npu.engine.kinds.in_place import in_place
 from gpu2npu.engine.kinds.removal import removal
@@ -262,7 +262,7 @@ class CodeRules:
             elif rule.then.remove:
                 removed.append((rule, matched))
             elif rule.then.replace is not None:
-                replaced.append(Replacement(rule, matched, parse_code(rule.then.replace)))
+                replaced.append(CodeReplacement(rule, matched, parse_code(rule.then.replace)))
         self._edit(removed, replaced)
         for rule, matched in found:
             if rule.then.add is not None:
@@ -283,7 +283,7 @@ class CodeRules:
         elif edit.text and edit not in self.matches.edits:
             self.matches.edits.append(edit)
 
-    def _edit(self, removed: Sequence[tuple[Rule, Matched]], replaced: Sequence[Replacement]) -> None:
+    def _edit(self, removed: Sequence[tuple[Rule, Matched]], replaced: Sequence[CodeReplacement]) -> None:
         """Make the edits. Where one does not fit, it is reported, and the others are planned without it: whether an
         import can go depends on all of them."""
         imports = CodeImports(self.names, self.work.context.taken_names, self.work.may_rename, self.work.spelling)
@@ -302,7 +302,7 @@ class CodeRules:
             imports.drop(matched.names, rule)
         self.matches.edits += [*filter(None, edits), *imports.edits()]
 
-    def _replaced(self, imports: CodeImports, replacement: Replacement) -> Edit | None:
+    def _replaced(self, imports: CodeImports, replacement: CodeReplacement) -> Edit | None:
         rule, matched, new = replacement
         names = imports.spelled(rule, matched.scope, matched.names, new)
         code = self._code(rule, matched, new, names.spelled) if names is not None else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers
-from gpu2npu.engine.matches import Question
+from gpu2npu.engine.matches import ReceiverQuestion
 from gpu2npu.python.meaning.kinds import ANY_KIND, MODULE, OWN
 from gpu2npu.python.meaning.types import TENSOR, UNKNOWN
 from gpu2npu.python.text.tokens import name_bounds
@@ -137,7 +137,7 @@ class Methods:
             if kinds == {OWN} or not kinds & accepted:
                 return
             if own and not kinds & {MODULE, TENSOR} and rule.then.rename is not None:
-                self.matches.questions.append(Question(node.value, node.attr, edit))
+                self.matches.questions.append(ReceiverQuestion(node.value, node.attr, edit))
                 return
         self.matches.note(rule, place, node.attr)
         if rule.then.rename is not None:

@@ -11,13 +11,13 @@ from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.imports import imported_modules
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.engine.strings.judgement import judge
-from gpu2npu.engine.strings.places import NO, UNSURE, Place, Siblings
+from gpu2npu.engine.strings.places import NO, UNSURE, Siblings, StringPlace
 from gpu2npu.engine.table import outside
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.formats.notebook import read_cells
 from gpu2npu.project.line_sites import Site, sites_on_line
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.text.source import SourceError, SourceFile, read_source
+from gpu2npu.python.text.source import SourceFile, SourceReadError, read_source
 from gpu2npu.python.tree.syntax_tree import TreeError
 from gpu2npu.records import Change, Finding, Span
 from gpu2npu.report.text import counted
@@ -90,7 +90,7 @@ def _covers(span: Span, line: int, cell: int) -> bool:
 def _text(source: bytes, path: str) -> str:
     try:
         return read_source(source, path).text if path.endswith(".py") else source.decode()
-    except (SourceError, UnicodeDecodeError) as error:
+    except (SourceReadError, UnicodeDecodeError) as error:
         raise ValueError(f"it is no text ({error})") from error
 
 
@@ -178,7 +178,9 @@ class _Reasons:
             if match.index not in site.word:
                 continue
             for role in match.roles:
-                place = Place(site.node, site.scope, names, rule.then.rename or "", Siblings(), self.context.parameters)
+                place = StringPlace(
+                    site.node, site.scope, names, rule.then.rename or "", Siblings(), self.context.parameters
+                )
                 verdict = judge(place, self.rulebook.roles[role])
                 if verdict == NO:
                     yield f"the string stands where it cannot mean a {role}: it is read by people, or names something"

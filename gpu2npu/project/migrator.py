@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from gpu2npu.analysis.file_analysis import FileAnalyser, Question
+from gpu2npu.analysis.file_analysis import FileAnalyser, FileQuestion
 from gpu2npu.codemods.choice import DEFAULT_CHOICE, CodemodChoice, CodemodError
 from gpu2npu.codemods.plan import Plan, Spread
 from gpu2npu.codemods.project_plan import plan_codemods
 from gpu2npu.engine import ProjectContext, scan_project, unreadable, without_own
-from gpu2npu.engine.context import project_imports, may_have_plugin, may_use_device
+from gpu2npu.engine.context import may_have_plugin, may_use_device, project_imports
 from gpu2npu.engine.findings import merged
 from gpu2npu.formats.dispatch import may_concern, migrate_file
 from gpu2npu.project.cache.project_facts import ProjectFacts, ProjectFactsCache
@@ -89,7 +89,7 @@ class Migrator:
         codemods: CodemodChoice = DEFAULT_CHOICE,
         kept: ProjectFactsCache | None = None,
         spread: Spread = map,
-        questions: Set[Question] = frozenset(),
+        questions: Set[FileQuestion] = frozenset(),
         chips: tuple[str, ...] = (DEFAULT_CHIP,),
     ) -> Migrator:
         """Load the rules and collect what they need to know of the whole project.

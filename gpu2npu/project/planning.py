@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from gpu2npu.codemods.choice import CodemodError
-from gpu2npu.codemods.plan import Part, Plan, PlannedPart
+from gpu2npu.codemods.plan import Plan, PlannedPart, ProjectPart
 from gpu2npu.codemods.project_plan import components
 from gpu2npu.project.pool import Pool
 from gpu2npu.project.processes import TimeLimitError
@@ -23,7 +23,9 @@ class PartPlanning:
     pool: Pool = field(default_factory=Pool)
     progress: Progress = no_progress
 
-    def __call__(self, plan: Callable[[Part], PlannedPart], parts: Sequence[Part]) -> Iterable[PlannedPart]:
+    def __call__(
+        self, plan: Callable[[ProjectPart], PlannedPart], parts: Sequence[ProjectPart]
+    ) -> Iterable[PlannedPart]:
         """Plan the parts, and one that fails once more by its components. Raises CodemodError."""
         total = sum(len(part.sources) for part in parts)
         planned, pieces, done = [], [], 0
@@ -41,8 +43,8 @@ class PartPlanning:
         return planned
 
     def _results(
-        self, plan: Callable[[Part], PlannedPart], parts: Sequence[Part]
-    ) -> Generator[tuple[Part, PlannedPart | BaseException], None, None]:
+        self, plan: Callable[[ProjectPart], PlannedPart], parts: Sequence[ProjectPart]
+    ) -> Generator[tuple[ProjectPart, PlannedPart | BaseException], None, None]:
         with closing(self.pool.answers(plan, parts, lambda part: len(part.sources))) as answered:
             for part, answer in answered:
                 if isinstance(answer, CodemodError):
@@ -50,7 +52,7 @@ class PartPlanning:
                 yield part, answer
 
 
-def _failed(part: Part, error: BaseException) -> PlannedPart:
+def _failed(part: ProjectPart, error: BaseException) -> PlannedPart:
     """A part whose files stay as they are, for a reason: half of a rewrite would be a program that does not run."""
     if isinstance(error, TimeLimitError):
         reason = f"the programs that it is part of take longer than {error.seconds:g} seconds to look at"

@@ -25,7 +25,7 @@ from gpu2npu.records import MigratedFile, PathNote
 from gpu2npu.support.limits import DEFAULT_CHIP
 
 if TYPE_CHECKING:
-    from gpu2npu.analysis.file_analysis import Question
+    from gpu2npu.analysis.file_analysis import FileQuestion
     from gpu2npu.project.migrator import Migrator
 
 
@@ -87,13 +87,13 @@ class Session:
         """The digest of each Python file, excluded ones too."""
         return {path: hashlib.sha256(source).hexdigest() for path, source in self.python.items()}
 
-    def migrator(self, questions: Set[Question] | None = None) -> Migrator:
+    def migrator(self, questions: Set[FileQuestion] | None = None) -> Migrator:
         """Load the rules, the plan of the codemods, and the analyses that answer some questions, by default all.
 
         Raises UsageError if a rule file cannot be used, or a codemod cannot do what it was asked for.
         """
         # Importing the engine takes longer than all that comes before it.
-        from gpu2npu.analysis.file_analysis import Question
+        from gpu2npu.analysis.file_analysis import FileQuestion
         from gpu2npu.project.cache.project_facts import ProjectFactsCache
         from gpu2npu.project.migrator import Migrator
         from gpu2npu.project.planning import PartPlanning
@@ -106,7 +106,7 @@ class Session:
             replace(self.settings.codemods, excluded=self.excluded),
             ProjectFactsCache(self.cache, self.digests) if self.cache is not None else None,
             PartPlanning(self.pool, self.progress),
-            frozenset(Question) if questions is None else questions,
+            frozenset(FileQuestion) if questions is None else questions,
             self.settings.chips or (DEFAULT_CHIP,),
         )
 

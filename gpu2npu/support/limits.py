@@ -72,7 +72,7 @@ class Limit:
             and not (self.until and release > version_key(self.until))
         )
 
-    def applies_to(self, given: Given) -> bool:
+    def applies_to(self, given: CallFacts) -> bool:
         """Return whether a call is one of those that it is about."""
         return (
             (not self.dtypes or not self.dtypes.isdisjoint(given.dtypes))
@@ -87,7 +87,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Given:
+class CallFacts:
     """The facts known of one call: the dtypes, layouts and devices of its tensors, and arguments by keyword, as they
     are written ("torch.channels_last", "True")."""
 
@@ -97,7 +97,7 @@ class Given:
     arguments: Mapping[str, str] = field(default_factory=dict)
 
 
-def limit(name: str, given: Given, version: str, chip: str = DEFAULT_CHIP) -> Limit | None:
+def limit(name: str, given: CallFacts, version: str, chip: str = DEFAULT_CHIP) -> Limit | None:
     """The limit that a call of an API ("torch.nn.Linear") or operator ("aten::mm") meets; None where none is known.
 
     `version` is one of PyTorch or torch_npu, `chip` one of CHIPS. Raises ValueError for any other chip.
@@ -110,7 +110,7 @@ def limit(name: str, given: Given, version: str, chip: str = DEFAULT_CHIP) -> Li
     return _of_documentation(name, given)
 
 
-def lifted(name: str, given: Given, version: str) -> tuple[Limit, str] | None:
+def lifted(name: str, given: CallFacts, version: str) -> tuple[Limit, str] | None:
     """The limit that a call met in an older post release of the same torch_npu, and the first without it.
 
     None where there is none, or the release has it itself.
@@ -158,7 +158,7 @@ def known_limits() -> tuple[Limit, ...]:
     return tuple(Limit(**{key: _value(value) for key, value in entry.items()}) for entry in entries)
 
 
-def _of_documentation(name: str, given: Given) -> Limit | None:
+def _of_documentation(name: str, given: CallFacts) -> Limit | None:
     entry = documented(name)
     unlisted = set(given.dtypes) - set(entry.dtypes) if entry is not None and entry.dtypes else set()
     if entry is None or not unlisted:

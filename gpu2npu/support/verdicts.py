@@ -65,7 +65,7 @@ class VerdictKind(str, Enum):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ApiVerdict:
     """The verdict on `api`; `evidence` is a sentence that names the release, `advice` what to do instead.
 
     It is `later` when PyTorch has it in a later release only.
@@ -98,7 +98,7 @@ def is_torch_api(api: str) -> bool:
     return root in ("torch", "torch_npu") and bool(names) and not any(name.startswith("_") for name in names)
 
 
-def verdict(api: str, version: str) -> Verdict:
+def verdict(api: str, version: str) -> ApiVerdict:
     """The verdict for a qualified public name, as code resolves it, with torch_npu for PyTorch `version`.
 
     The verdict names it without what repeats torch in it (torch.torch.relu is torch.relu). A name of torch or torch_npu
@@ -109,7 +109,7 @@ def verdict(api: str, version: str) -> Verdict:
 
 
 @cache
-def _verdict(api: str, version: str) -> Verdict:
+def _verdict(api: str, version: str) -> ApiVerdict:
     table = table_for(version)
     torch = torch_release(table.release)
     first = first_release(api)
@@ -123,7 +123,7 @@ def _verdict(api: str, version: str) -> Verdict:
         return _of_fact(api, known)
     if api in table.refused:
         evidence = f"torch_npu makes it raise for what is on the NPU ({table.evidence})"
-        return Verdict(api, VerdictKind.UNSUPPORTED, evidence)
+        return ApiVerdict(api, VerdictKind.UNSUPPORTED, evidence)
     if first is not None and is_absent:
         return _absent(api, first, is_later, torch, table)
     for spelling in (*spellings, *chain.from_iterable(map(_same_operators, spellings))):
@@ -143,7 +143,7 @@ def _verdict(api: str, version: str) -> Verdict:
     return _of_class(api, version) or _of_nothing(api, known, table)
 
 
-def _of_class(api: str, version: str) -> Verdict | None:
+def _of_class(api: str, version: str) -> ApiVerdict | None:
     """The verdict of what a class is for, or its base, for a method that is not known by itself."""
     owner, _, member = api.rpartition(".")
     owners = [each for each in _spellings(owner) if first_release(each)]
@@ -172,27 +172,27 @@ _NAMESPACES = frozenset(
 )
 
 
-def _of_nothing(api: str, known: facts.Fact | None, table: SupportTable) -> Verdict:
+def _of_nothing(api: str, known: facts.Fact | None, table: SupportTable) -> ApiVerdict:
     """The verdict for a name that no fact, no operator and no documentation is about."""
     if api.startswith(("torch.npu.", "torch_npu.")):
         return _of_torch_npu(api, table)
     if api in packages():
-        return Verdict(api, VerdictKind.NATIVE, "needs no operator: its names have verdicts of their own")
+        return ApiVerdict(api, VerdictKind.NATIVE, "needs no operator: its names have verdicts of their own")
     variant = _of_torch_ops(api, table)
     if variant is not None:
         return _of_operators(api, [variant], "", table, torch_release(table.release))
     if api.startswith("torch.ops.") and api.count(".") > 2 and api.split(".")[2] not in _NAMESPACES:
         advice = "see whether that library has it for the NPU, or compute it on the CPU"
-        return Verdict(api, VerdictKind.UNKNOWN, "an operator of another library", advice)
+        return ApiVerdict(api, VerdictKind.UNKNOWN, "an operator of another library", advice)
     # Attributes of classes are in no table.
     is_member = any(part[:1].isupper() for part in api.split(".")[1:-1])
     named = exists(api) or documented(api) is not None or api.startswith("torch.ops.") or is_member
     evidence = f"nothing is known of its operators ({table.evidence})" if named else f"PyTorch has no public {api}"
     advice = "try it on an NPU" if named else "check its spelling, and try it on an NPU"
-    return Verdict(api, VerdictKind.UNKNOWN, evidence, (known.advice if known is not None else "") or advice)
+    return ApiVerdict(api, VerdictKind.UNKNOWN, evidence, (known.advice if known is not None else "") or advice)
 
 
-def _stated(api: str, table: SupportTable) -> Verdict | None:
+def _stated(api: str, table: SupportTable) -> ApiVerdict | None:
     """The verdict of torch_npu's documentation, where it lists the name.
 
     What it lists as supported is so from its release on; what it does not list as supported is not verified.
@@ -204,12 +204,12 @@ def _stated(api: str, table: SupportTable) -> Verdict | None:
         if RELEASES.index(table.release) < RELEASES.index(documented_release()):
             return None
         kind = VerdictKind.FALLBACK if entry.falls_back else VerdictKind.NATIVE
-        return Verdict(api, kind, f"torch_npu's documentation lists it as supported ({_edition()})")
+        return ApiVerdict(api, kind, f"torch_npu's documentation lists it as supported ({_edition()})")
     evidence = f"torch_npu's documentation lists it as not supported ({_edition()})"
-    return Verdict(api, VerdictKind.UNKNOWN, evidence, "try it on an NPU, or do without it")
+    return ApiVerdict(api, VerdictKind.UNKNOWN, evidence, "try it on an NPU, or do without it")
 
 
-def _against_documentation(found: Verdict, table: SupportTable) -> Verdict:
+def _against_documentation(found: ApiVerdict, table: SupportTable) -> ApiVerdict:
     """A verdict by operators, with what the documentation says against it: the operators of a wheel show more."""
     entry = documented(found.api)
     if entry is None or entry.supported or found.kind not in (VerdictKind.NATIVE, VerdictKind.COMPOSITE):
@@ -223,42 +223,44 @@ def _edition() -> str:
     return f"for PyTorch {documented_release().removesuffix('.0')}"
 
 
-def _of_fact(api: str, known: facts.Fact) -> Verdict:
-    return Verdict(api, VerdictKind(known.verdict), f"{known.evidence} ({known.source})", known.advice)
+def _of_fact(api: str, known: facts.Fact) -> ApiVerdict:
+    return ApiVerdict(api, VerdictKind(known.verdict), f"{known.evidence} ({known.source})", known.advice)
 
 
-def _of_cuda(api: str, table: SupportTable) -> Verdict:
+def _of_cuda(api: str, table: SupportTable) -> ApiVerdict:
     npu = npu_spelling(api)
     if api in _OUT_OF_MEMORY and table.out_of_memory == "torch.OutOfMemoryError":
-        return Verdict(api, VerdictKind.NATIVE, f"{table.out_of_memory} stands for it ({table.evidence})")
+        return ApiVerdict(api, VerdictKind.NATIVE, f"{table.out_of_memory} stands for it ({table.evidence})")
     if has_npu_name(table, npu):
         evidence = _evidence(table, npu_name_from(npu, table.version))
-        return Verdict(api, VerdictKind.NATIVE, f"{npu} stands for it ({evidence})", f"call {npu}")
+        return ApiVerdict(api, VerdictKind.NATIVE, f"{npu} stands for it ({evidence})", f"call {npu}")
     if has_cuda_name(api):
         first = first_with(npu, table.version)
         advice = f"move to torch_npu {first}, which has it" if first is not None else ""
-        return Verdict(api, VerdictKind.UNSUPPORTED, f"torch_npu has no {npu} ({table.evidence})", advice)
-    return Verdict(api, VerdictKind.UNKNOWN, f"PyTorch has no public {api}")
+        return ApiVerdict(api, VerdictKind.UNSUPPORTED, f"torch_npu has no {npu} ({table.evidence})", advice)
+    return ApiVerdict(api, VerdictKind.UNKNOWN, f"PyTorch has no public {api}")
 
 
-def _of_torch_npu(api: str, table: SupportTable) -> Verdict:
+def _of_torch_npu(api: str, table: SupportTable) -> ApiVerdict:
     if (
         api in table.torch_npu_names
         or has_npu_name(table, api)
         or f"npu::{api.removeprefix('torch_npu.')}" in table.custom
     ):
-        return Verdict(api, VerdictKind.NATIVE, f"torch_npu has it ({table.evidence})")
-    return Verdict(api, VerdictKind.UNKNOWN, f"no public name of that release ({table.evidence})")
+        return ApiVerdict(api, VerdictKind.NATIVE, f"torch_npu has it ({table.evidence})")
+    return ApiVerdict(api, VerdictKind.UNKNOWN, f"no public name of that release ({table.evidence})")
 
 
-def _absent(api: str, first: str, is_later: bool, torch: Torch, table: SupportTable) -> Verdict:
+def _absent(api: str, first: str, is_later: bool, torch: Torch, table: SupportTable) -> ApiVerdict:
     came = f"it came with {first}" if is_later else "it was removed"
     advice = f"move to that release (-v {first}), or write it anew" if is_later else "write it anew"
     evidence = f"PyTorch {torch.release} has no {api}: {came} ({table.evidence})"
-    return Verdict(api, VerdictKind.UNSUPPORTED, evidence, f"{advice} with what PyTorch {torch.release} has", is_later)
+    return ApiVerdict(
+        api, VerdictKind.UNSUPPORTED, evidence, f"{advice} with what PyTorch {torch.release} has", is_later
+    )
 
 
-def _of_operators(api: str, variants: Sequence[Variant], assumed: str, table: SupportTable, torch: Torch) -> Verdict:
+def _of_operators(api: str, variants: Sequence[Variant], assumed: str, table: SupportTable, torch: Torch) -> ApiVerdict:
     """By what most samples need that are called without options, or if all have some, by what most of them need."""
     usual = [each for each in variants if assumed in each.label] if assumed else []
     usual = usual or [each for each in variants if each.plain] or list(variants)
@@ -267,14 +269,14 @@ def _of_operators(api: str, variants: Sequence[Variant], assumed: str, table: Su
     if not known:
         absent = sorted(set().union(*(lacks[id(each)].absent for each in usual)))
         evidence = f"PyTorch {torch.release} composes it otherwise: it has no {_listed(absent)} ({table.evidence})"
-        return Verdict(api, VerdictKind.UNKNOWN, evidence)
+        return ApiVerdict(api, VerdictKind.UNKNOWN, evidence)
     falling = [each for each in known if lacks[id(each)]]
     if 2 * sum(_weight(each) for each in falling) > sum(_weight(each) for each in known):
         operators = sorted(set().union(*(lacks[id(each)].falls_back for each in falling)))
         verb = "is" if len(operators) == 1 else "are"
         evidence = f"{_listed(operators)} {verb} not registered for the NPU ({table.evidence})"
         others = [each for each in variants if not lacks[id(each)]]
-        return Verdict(api, VerdictKind.FALLBACK, evidence, _advice_for_fallback(others, table))
+        return ApiVerdict(api, VerdictKind.FALLBACK, evidence, _advice_for_fallback(others, table))
     good = [each for each in known if not lacks[id(each)]]
     shown = good[0]
     computing = [node for node in shown.nodes if not is_view(node, table, torch)] or list(shown.nodes)
@@ -282,13 +284,13 @@ def _of_operators(api: str, variants: Sequence[Variant], assumed: str, table: Su
     names = _listed([node.operator for node in computing])
     notes = _notes(variants, lacks, good, table, torch)
     if not shown.nodes:
-        return Verdict(api, VerdictKind.NATIVE, "needs no operator", notes)
+        return ApiVerdict(api, VerdictKind.NATIVE, "needs no operator", notes)
     kernels = _kernels(computing, table, torch)
     source = _evidence(table, from_on((name for name in kernels if name in table.supported), table.version))
     if native:
-        return Verdict(api, VerdictKind.NATIVE, f"{names} registered for the NPU ({source})", notes)
+        return ApiVerdict(api, VerdictKind.NATIVE, f"{names} registered for the NPU ({source})", notes)
     evidence = f"{names} composed by PyTorch of {_listed(sorted(kernels)) or 'views'} ({source})"
-    return Verdict(api, VerdictKind.COMPOSITE, evidence, notes)
+    return ApiVerdict(api, VerdictKind.COMPOSITE, evidence, notes)
 
 
 def _evidence(table: SupportTable, first: str) -> str:
@@ -366,9 +368,9 @@ def _listed(operators: Sequence[str]) -> str:
     return ", ".join(shown[:_MOST_NAMED]) + more
 
 
-def _with_note(found: Verdict, known: facts.Fact) -> Verdict:
+def _with_note(found: ApiVerdict, known: facts.Fact) -> ApiVerdict:
     advice = "; ".join(filter(None, (known.advice, found.advice)))
-    return Verdict(found.api, found.kind, f"{found.evidence}; {known.evidence} ({known.source})", advice)
+    return ApiVerdict(found.api, found.kind, f"{found.evidence}; {known.evidence} ({known.source})", advice)
 
 
 def _spellings(api: str) -> list[str]:

@@ -39,7 +39,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Baseline:
+class StoredRuns:
     """Several runs of one program: `command` on `device`, the name of a chip, which may be emulated."""
 
     device: str
@@ -65,7 +65,7 @@ class Baseline:
 
 
 @dataclass(frozen=True)
-class Change:
+class RunChange:
     """One thing that changed: the "time" of a step in seconds, "memory" in bytes, or the "loss" from `step` on.
 
     `ratio` is `now` by `before`, and `noise` the largest share by which it may differ from 1 unreported.
@@ -99,7 +99,7 @@ class Change:
 class Against:
     """A program held against its baseline: what changed, and what could not be compared, in sentences."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[RunChange, ...]
     notes: tuple[str, ...]
     runs: int
 
@@ -115,7 +115,7 @@ def run_of(ranks: tuple[Recording, ...], emulated: bool) -> Run:
     )
 
 
-def against(before: Baseline, now: Baseline, rounding: Mapping[int, float]) -> Against:
+def against(before: StoredRuns, now: StoredRuns, rounding: Mapping[int, float]) -> Against:
     """Return what became slower, larger or different; rounding explains the share `rounding` of the loss of a step."""
     notes = []
     if before.command != now.command:
@@ -128,31 +128,31 @@ def against(before: Baseline, now: Baseline, rounding: Mapping[int, float]) -> A
     return Against(tuple(change for change in changes if change is not None), tuple(notes), len(before.runs))
 
 
-def _loss(before: Baseline, now: Baseline, rounding: Mapping[int, float]) -> Change | None:
+def _loss(before: StoredRuns, now: StoredRuns, rounding: Mapping[int, float]) -> RunChange | None:
     """The first step with another loss, further away than runs of one program are from each other."""
     for step, values in enumerate(zip(*(run.losses for run in (*before.runs, *now.runs)), strict=False)):
         there, here = values[: len(before.runs)], values[len(before.runs) :]
         size = abs(there[0]) or 1.0
         noise = max(max(there) - min(there), max(here) - min(here)) / size + max(rounding.get(step, 0.0), _LOSS)
         if abs(here[0] - there[0]) / size > noise or (here[0] != here[0]) != (there[0] != there[0]):
-            return Change("loss", there[0], here[0], noise, step)
+            return RunChange("loss", there[0], here[0], noise, step)
     return None
 
 
-def _time(before: Baseline, now: Baseline) -> Change | None:
+def _time(before: StoredRuns, now: StoredRuns) -> RunChange | None:
     noise = max(before.spread + now.spread, _LEAST)
-    return _reported(Change("time", before.step_time, now.step_time, noise))
+    return _reported(RunChange("time", before.step_time, now.step_time, noise))
 
 
-def _memory(before: Baseline, now: Baseline) -> Change | None:
-    return _reported(Change("memory", before.memory, now.memory, _LEAST)) if before.memory or now.memory else None
+def _memory(before: StoredRuns, now: StoredRuns) -> RunChange | None:
+    return _reported(RunChange("memory", before.memory, now.memory, _LEAST)) if before.memory or now.memory else None
 
 
-def _reported(change: Change) -> Change | None:
+def _reported(change: RunChange) -> RunChange | None:
     return change if abs(change.ratio - 1) > change.noise else None
 
 
-def write_baseline(file: Path, baseline: Baseline) -> None:
+def write_baseline(file: Path, baseline: StoredRuns) -> None:
     """Write a baseline; to a file beside `file`, which then takes its name.
 
     Raises:
@@ -167,7 +167,7 @@ def write_baseline(file: Path, baseline: Baseline) -> None:
         beside.unlink(missing_ok=True)
 
 
-def read_baseline(file: Path) -> Baseline:
+def read_baseline(file: Path) -> StoredRuns:
     """Read a baseline.
 
     Raises:
@@ -188,11 +188,11 @@ def read_baseline(file: Path) -> Baseline:
         raise RecordingError(f"{file} is not a baseline of `gpu2npu verify`, or is damaged: {error}") from None
 
 
-def _baseline(fields: dict[str, Any]) -> Baseline:
+def _baseline(fields: dict[str, Any]) -> StoredRuns:
     runs = tuple(
         Run(tuple(map(float, run["losses"])), tuple(map(float, run["seconds"])), tuple(map(int, run["memory"])))
         for run in fields["runs"]
     )
     if not runs or not all(run.seconds for run in runs):
         raise ValueError("it holds no run")
-    return Baseline(str(fields["device"]), str(fields["torch"]), tuple(map(str, fields["command"])), runs)
+    return StoredRuns(str(fields["device"]), str(fields["torch"]), tuple(map(str, fields["command"])), runs)

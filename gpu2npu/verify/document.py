@@ -10,7 +10,7 @@ from gpu2npu.verify.baseline import Against
 from gpu2npu.verify.comparing.causes import explain
 from gpu2npu.verify.comparing.changes import read_changes, touching
 from gpu2npu.verify.comparing.compare import Comparison, Difference, Measured
-from gpu2npu.verify.recording.records import Event, Recording
+from gpu2npu.verify.recording.records import RecordedEvent, Recording
 
 VERSION = 1
 _DIFFERENCES = 200  # the first of them are listed
@@ -124,7 +124,7 @@ def _difference(difference: Difference) -> Document:
     }
 
 
-def _stack(event: Event | None) -> list[str] | None:
+def _stack(event: RecordedEvent | None) -> list[str] | None:
     return None if event is None else [f"{path}:{line}" for path, line in event.stack]
 
 
@@ -146,7 +146,7 @@ def _near(number: int) -> range:
     return range(number - _CONTEXT_LINES, number + _CONTEXT_LINES + 1)
 
 
-def _code(sources: Sources, event: Event | None) -> list[Document]:
+def _code(sources: Sources, event: RecordedEvent | None) -> list[Document]:
     """The lines around the innermost one of user code."""
     if event is None or not event.stack:
         return []
@@ -185,7 +185,7 @@ def _cell(measured: Measured) -> Document:
     }
 
 
-def _tensor(event: Event) -> Document:
+def _tensor(event: RecordedEvent) -> Document:
     assert event.tensor is not None
     tensor = event.tensor
     return {

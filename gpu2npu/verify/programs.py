@@ -24,7 +24,7 @@ _TAIL = 40  # lines of a failed program's stderr that are shown
 
 
 @dataclass(frozen=True)
-class Program:
+class RecordedProgram:
     """One program to run and record. `project` is copied to `workplace`; what it prints goes to files in `output`."""
 
     title: str
@@ -43,7 +43,7 @@ class Program:
 class FailedError(RuntimeError):
     """A program could not be started or ended otherwise than with 0."""
 
-    def __init__(self, program: Program, exit_code: int, stderr: str) -> None:
+    def __init__(self, program: RecordedProgram, exit_code: int, stderr: str) -> None:
         super().__init__(f"{program.title} failed with exit code {exit_code}")
         self.program, self.exit_code, self.stderr = program, exit_code, stderr
 
@@ -52,7 +52,7 @@ class FailedError(RuntimeError):
 class Running:
     """A program that was started."""
 
-    program: Program
+    program: RecordedProgram
     process: subprocess.Popen[bytes]
 
     def wait(self) -> None:
@@ -78,7 +78,7 @@ class Running:
         return losses_so_far(self.program.settings.folder)
 
 
-def start(program: Program) -> Running:
+def start(program: RecordedProgram) -> Running:
     """Start a program in a fresh copy of its project.
 
     Raises:
@@ -125,7 +125,7 @@ def plain() -> dict[str, str]:
     return environment
 
 
-def stderr_of(program: Program) -> str:
+def stderr_of(program: RecordedProgram) -> str:
     """The traceback of the rank that failed first, or the last lines that a program wrote to stderr."""
     tracebacks = sorted(
         program.settings.folder.glob(f"process-*/{TRACEBACK}"), key=lambda file: file.stat().st_mtime_ns

@@ -21,7 +21,7 @@ from gpu2npu import __version__
 from gpu2npu.verify.comparing.tolerance import Tolerance
 from gpu2npu.verify.recording.format import EVENTS, TENSORS
 from gpu2npu.verify.recording.records import Key, Recording, RecordingError, recording_of, rows_of
-from gpu2npu.verify.verdict import Reference
+from gpu2npu.verify.verdict import ReferenceRun
 
 FORMAT = "gpu2npu reference"
 VERSION = 2  # of the file; a reader refuses others
@@ -30,7 +30,7 @@ _ABOUT, _TOLERANCE = "reference.json", "tolerance.f32"
 _MOST = 1 << 31  # bytes that a file may hold, unpacked
 
 
-def write_reference(file: Path, reference: Reference) -> None:
+def write_reference(file: Path, reference: ReferenceRun) -> None:
     """Write a reference that was just recorded; to a file beside `file`, which then takes its name.
 
     Raises:
@@ -64,7 +64,7 @@ def _add(archive: zipfile.ZipFile, rank: int, recording: Recording, tolerance: T
     archive.writestr(f"{rank}/{_TOLERANCE}", np.asarray(shares, np.float32).tobytes())
 
 
-def read_reference(file: Path) -> Reference:
+def read_reference(file: Path) -> ReferenceRun:
     """Read a reference.
 
     Raises:
@@ -90,7 +90,7 @@ def read_reference(file: Path) -> Reference:
             raise ValueError("it holds no rank")
         coarse = tuple(map(str, about["coarse"]))
         ranks = tuple(_rank(archive, rank, coarse, str(file)) for rank in range(about["ranks"]))
-        return Reference(ranks, int(about["steps"]), int(about.get("gpus", len(ranks))))
+        return ReferenceRun(ranks, int(about["steps"]), int(about.get("gpus", len(ranks))))
 
 
 def _rank(archive: zipfile.ZipFile, rank: int, coarse: tuple[str, ...], where: str) -> tuple[Recording, Tolerance]:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gpu2npu.verify.baseline import Baseline, run_of
+from gpu2npu.verify.baseline import StoredRuns, run_of
 from gpu2npu.verify.comparing.compare import Comparison
 from gpu2npu.verify.comparing.ranks import compare_ranks
 from gpu2npu.verify.comparing.tolerance import Tolerance, measured
 from gpu2npu.verify.comparing.whole import differing, events_near, listed
-from gpu2npu.verify.programs import FailedError, Program, Running, start
+from gpu2npu.verify.programs import FailedError, RecordedProgram, Running, start
 from gpu2npu.verify.recording.environment import RecordingSettings
 from gpu2npu.verify.recording.records import Recording, RecordingError, read_recordings
 
@@ -47,24 +47,24 @@ class Side:
         """Return whether its NPUs are emulated."""
         return "GPU2NPU_NPUS" in self.environment
 
-    def program(self) -> Program:
+    def program(self) -> RecordedProgram:
         """The program as it is."""
         return self._program("plain", self.title)
 
-    def rounding(self, coarse: tuple[str, ...]) -> list[Program]:
+    def rounding(self, coarse: tuple[str, ...]) -> list[RecordedProgram]:
         """The program with every operator rounding otherwise, and as coarsely as HF32 in the families `coarse`."""
         title = f"{self.title}, rounding otherwise,"
         return [self._program(f"rounding-{seed}", title, rounding=seed, coarse=coarse) for seed in _ROUNDING_SEEDS]
 
-    def measured(self) -> list[Program]:
+    def measured(self) -> list[RecordedProgram]:
         """The program several times, recorded as little as possible: for its times."""
         return [self._program(f"brief-{number}", self.title, brief=True) for number in range(_BRIEF_RUNS)]
 
-    def dumping(self, step: int, folder: Path) -> Program:
+    def dumping(self, step: int, folder: Path) -> RecordedProgram:
         """The program until a step, counted from 0, which is dumped into a folder as mindstudio-probe does."""
         return self._program("dump", self.title, steps=step + 1, dump=folder.absolute())
 
-    def writing_whole(self, steps: int) -> Program:
+    def writing_whole(self, steps: int) -> RecordedProgram:
         """The program until a step, recorded with the whole tensors of the places that `whole_places` lists."""
         return self._program("whole", self.title, steps=steps, whole=self.whole_places.absolute())
 
@@ -73,16 +73,16 @@ class Side:
         """The file that lists the places whose tensors a second run writes whole."""
         return self.folder / "whole.json"
 
-    def _program(self, run: str, title: str, **settings: Any) -> Program:
+    def _program(self, run: str, title: str, **settings: Any) -> RecordedProgram:
         folder = self.folder / run
         wanted = RecordingSettings(
             folder / "recording", folder / self.project.name, self.steps, self.gpus, shared=self.shared
         )
-        return Program(title, self.project, self.command, folder, replace(wanted, **settings), self.environment)
+        return RecordedProgram(title, self.project, self.command, folder, replace(wanted, **settings), self.environment)
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceRun:
     """The recording of each rank of the original, how far apart rounding alone brings it, and the GPUs there were."""
 
     ranks: tuple[tuple[Recording, Tolerance], ...]
@@ -104,16 +104,16 @@ def verify(original: Side, migrated: Side, progress: Progress) -> tuple[Comparis
     return compare_ranks(_measured(original, reference, copy[0].reduced), copy)
 
 
-def record(original: Side, coarse: tuple[str, ...], progress: Progress) -> Reference:
+def record(original: Side, coarse: tuple[str, ...], progress: Progress) -> ReferenceRun:
     """Run the original alone, and again rounding otherwise. Raises as `verify` does."""
     running = start(original.program())
     _watch([running], lambda: progress(running.losses(), running.losses()))
     reference = recorded(running.program)
     families = tuple(sorted({*coarse, *reference[0].reduced}))
-    return Reference(_measured(original, reference, families), original.steps, original.gpus)
+    return ReferenceRun(_measured(original, reference, families), original.steps, original.gpus)
 
 
-def compare_with(reference: Reference, migrated: Side, progress: Progress) -> tuple[Comparison, ...]:
+def compare_with(reference: ReferenceRun, migrated: Side, progress: Progress) -> tuple[Comparison, ...]:
     """Run the migrated program and compare it with what the original did. Raises as `verify` does."""
     running = start(migrated.program())
     losses = reference.ranks[0][0].losses
@@ -122,7 +122,7 @@ def compare_with(reference: Reference, migrated: Side, progress: Progress) -> tu
     return compare_ranks(reference.ranks, copy)
 
 
-def measure(migrated: Side) -> Baseline:
+def measure(migrated: Side) -> StoredRuns:
     """Run the migrated program several times, one after the other, for its losses, times and memory."""
     runs = []
     for program in migrated.measured():
@@ -131,7 +131,7 @@ def measure(migrated: Side) -> Baseline:
         ranks = recorded(program)
         runs.append(run_of(ranks, migrated.is_emulated))
     device = f"the emulated {ranks[0].chip}" if migrated.is_emulated else ranks[0].chip
-    return Baseline(device, ranks[0].torch, migrated.command, tuple(runs))
+    return StoredRuns(device, ranks[0].torch, migrated.command, tuple(runs))
 
 
 def with_elements(original: Side, migrated: Side, comparison: Comparison) -> Comparison:
@@ -173,7 +173,7 @@ def dump(original: Side, migrated: Side, comparison: Comparison, folder: Path) -
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def recorded(program: Program) -> tuple[Recording, ...]:
+def recorded(program: RecordedProgram) -> tuple[Recording, ...]:
     """Read the recordings of a program that has ended, by rank.
 
     Raises:

@@ -3,11 +3,11 @@ import pickle
 
 import pytest
 
-from gpu2npu.analysis.file_analysis import FileAnalyser, Question
+from gpu2npu.analysis.file_analysis import FileAnalyser, FileQuestion
 from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.python.project.project import Project
 
-BOTH = frozenset(Question)
+BOTH = frozenset(FileQuestion)
 CODE = "import torch\nopt = torch.optim.AdamW(ps)\n"
 
 
@@ -28,7 +28,7 @@ def notebook(*cells: str) -> bytes:
 
 def test_the_questions_that_are_asked() -> None:
     assert ("fused-optimizer", 0, 2) in rules(CODE.encode())
-    assert not rules(CODE.encode(), questions=frozenset({Question.TORCH_APIS}))
+    assert not rules(CODE.encode(), questions=frozenset({FileQuestion.TORCH_APIS}))
 
 
 def test_a_worker_can_have_it() -> None:

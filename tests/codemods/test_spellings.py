@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.program import TrainingProgram
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.engine import ProjectContext
 from gpu2npu.python.text.edits import Edited
@@ -10,7 +10,7 @@ from gpu2npu.python.text.edits import Edited
 
 def spelled(source, qualified):
     """The name, and the file with the import."""
-    file = Program.of({"a.py": source.encode()}, ProjectContext()).file("a.py")
+    file = TrainingProgram.of({"a.py": source.encode()}, ProjectContext()).file("a.py")
     found = spelling(file, qualified)
     return found.name, Edited(source, found.edits).text
 

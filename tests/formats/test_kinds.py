@@ -1,31 +1,31 @@
 import pytest
 
-from gpu2npu.formats.kinds import Kind, is_makefile, kind_of, needs_head
+from gpu2npu.formats.kinds import FileKind, is_makefile, kind_of, needs_head
 
 
 @pytest.mark.parametrize(
     ("path", "kind"),
     [
-        ("a/train.py", Kind.PYTHON),
-        ("run.SH", Kind.SHELL),
-        ("job.slurm", Kind.SHELL),
-        (".env", Kind.SHELL),
-        ("GNUmakefile", Kind.SHELL),
-        ("a.yml", Kind.YAML),
-        ("a.jsonc", Kind.JSON),
-        ("a.JSON", Kind.JSON),
-        ("pyproject.toml", Kind.TOML),
-        ("Pipfile", Kind.TOML),
-        ("setup.cfg", Kind.INI),
-        ("requirements.txt", Kind.REQUIREMENTS),
-        ("requirements-gpu.txt", Kind.REQUIREMENTS),
-        ("dev_requirements.in", Kind.REQUIREMENTS),
-        ("requirements/train.txt", Kind.REQUIREMENTS),
-        ("constraints.txt", Kind.REQUIREMENTS),
-        ("docker/Dockerfile.cuda", Kind.DOCKERFILE),
-        ("gpu.dockerfile", Kind.DOCKERFILE),
-        ("a b.ipynb", Kind.NOTEBOOK),
-        ("poetry.lock", Kind.TOML),
+        ("a/train.py", FileKind.PYTHON),
+        ("run.SH", FileKind.SHELL),
+        ("job.slurm", FileKind.SHELL),
+        (".env", FileKind.SHELL),
+        ("GNUmakefile", FileKind.SHELL),
+        ("a.yml", FileKind.YAML),
+        ("a.jsonc", FileKind.JSON),
+        ("a.JSON", FileKind.JSON),
+        ("pyproject.toml", FileKind.TOML),
+        ("Pipfile", FileKind.TOML),
+        ("setup.cfg", FileKind.INI),
+        ("requirements.txt", FileKind.REQUIREMENTS),
+        ("requirements-gpu.txt", FileKind.REQUIREMENTS),
+        ("dev_requirements.in", FileKind.REQUIREMENTS),
+        ("requirements/train.txt", FileKind.REQUIREMENTS),
+        ("constraints.txt", FileKind.REQUIREMENTS),
+        ("docker/Dockerfile.cuda", FileKind.DOCKERFILE),
+        ("gpu.dockerfile", FileKind.DOCKERFILE),
+        ("a b.ipynb", FileKind.NOTEBOOK),
+        ("poetry.lock", FileKind.TOML),
         ("composer.lock", None),
         ("package-lock.json", None),
         ("a.jsonl", None),
@@ -35,13 +35,13 @@ from gpu2npu.formats.kinds import Kind, is_makefile, kind_of, needs_head
         (".json", None),
     ],
 )
-def test_names(path: str, kind: Kind | None) -> None:
+def test_names(path: str, kind: FileKind | None) -> None:
     assert kind_of(path) is kind
 
 
 def test_first_lines() -> None:
     assert needs_head("bin/train") and not needs_head("a.b")
-    assert kind_of("train", b"#!/usr/bin/env bash\nnvidia-smi\n") is Kind.SHELL
+    assert kind_of("train", b"#!/usr/bin/env bash\nnvidia-smi\n") is FileKind.SHELL
     assert kind_of("train", b"#!/usr/bin/python3\n# bash\n") is None
     assert kind_of("train", b"\x7fELF") is None
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu2npu.analysis.file_analysis import FileAnalyser, Question
+from gpu2npu.analysis.file_analysis import FileAnalyser, FileQuestion
 from gpu2npu.cli.main import main
 from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.torch_library import TORCH
@@ -18,7 +18,7 @@ from gpu2npu.python.project.project import Project
 from gpu2npu.records import Change, MigratedFile, Operation, Severity, Span
 from gpu2npu.rulebook import load_rulebook
 
-ANALYSER = FileAnalyser("2.7.0", frozenset(Question), Project(library=TORCH))
+ANALYSER = FileAnalyser("2.7.0", frozenset(FileQuestion), Project(library=TORCH))
 BOTH = Migrator(load_rulebook(), ProjectContext("2.7.0"), analyser=ANALYSER)
 
 UNREADABLE = {

@@ -11,7 +11,7 @@ import pytest
 
 from gpu2npu.codemods.choice import CodemodChoice, CodemodError
 from gpu2npu.codemods.part_plan import plan_part
-from gpu2npu.codemods.plan import Part, PlannedPart
+from gpu2npu.codemods.plan import PlannedPart, ProjectPart
 from gpu2npu.codemods.project_plan import plan_codemods
 from gpu2npu.engine import ProjectContext
 from gpu2npu.project.migrator import Migrator
@@ -67,7 +67,7 @@ def test_any_executor_plans_the_same_and_the_files_are_counted(sources: dict[str
 
 
 def test_a_part_that_fails_leaves_its_own_files_as_they_are(sources: dict[str, bytes]) -> None:
-    def plan(part: Part) -> PlannedPart:
+    def plan(part: ProjectPart) -> PlannedPart:
         if "train2.py" in part.sources:
             raise ZeroDivisionError("x")
         return plan_part(part)
@@ -92,7 +92,7 @@ def test_of_a_part_that_fails_only_the_component_that_fails_is_left(
     monkeypatch.setattr("gpu2npu.codemods.project_plan._PART_SIZE", 1 << 20)
     planned: list[tuple[str, ...]] = []
 
-    def plan(part: Part) -> PlannedPart:
+    def plan(part: ProjectPart) -> PlannedPart:
         planned.append(part.wanted)
         if "train2.py" in part.sources:
             raise ZeroDivisionError("x")

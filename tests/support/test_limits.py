@@ -7,7 +7,7 @@ from gpu2npu.support.limits import (
     CHIPS,
     NOT_LISTED,
     RAISES,
-    Given,
+    CallFacts,
     chip_family,
     known_limits,
     lifted,
@@ -18,7 +18,7 @@ from gpu2npu.support.verdicts import VerdictKind, verdict
 
 
 def met(name, version="2.7.1", chip="910B", **given):
-    found = limit(name, Given(**given), version, chip)
+    found = limit(name, CallFacts(**given), version, chip)
     return found.id if found is not None else None
 
 
@@ -58,7 +58,7 @@ def test_limits_differ_between_releases_and_chips():
     assert met("torch.nn.Linear", chip="910A", dtypes=("bfloat16",)) == "bfloat16-first-generation"
     assert met("torch.nn.Linear", chip="910B", dtypes=("bfloat16",)) != "bfloat16-first-generation"
     with pytest.raises(ValueError, match="no chip family 'H100'"):
-        limit("torch.mm", Given(), "2.7.1", "H100")
+        limit("torch.mm", CallFacts(), "2.7.1", "H100")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_limits_differ_between_releases_and_chips():
     ],
 )
 def test_what_hccl_reduces_on_each_chip(dtype, op, chips):
-    given = Given((dtype,), arguments={"op": f"torch.distributed.ReduceOp.{op}"})
+    given = CallFacts((dtype,), arguments={"op": f"torch.distributed.ReduceOp.{op}"})
     found = {chip: limit("torch.distributed.all_reduce", given, "2.7.1", chip) for chip in CHIPS}
     assert {chip for chip, each in found.items() if each is not None and each.outcome == RAISES} == chips
 
@@ -89,7 +89,7 @@ def test_every_chip_differs_from_every_other():
 
 
 def test_a_post_release_lifts_a_limit():
-    given = Given(devices=("npu",))
+    given = CallFacts(devices=("npu",))
     limit_lifted = lifted("torch.from_dlpack", given, "2.7.1")
     assert limit_lifted is not None and limit_lifted[1] == "2.7.1.post2"
     assert lifted("torch.from_dlpack", given, "2.7.1.post0") is None  # it meets the limit
@@ -130,10 +130,10 @@ def test_bfloat16_on_the_first_generation():
 
 
 def test_the_documentation_answers_where_no_limit_does():
-    found = limit("torch.nn.GELU", Given(dtypes=("float64",)), "2.7.1")
+    found = limit("torch.nn.GELU", CallFacts(dtypes=("float64",)), "2.7.1")
     assert found is not None and found.outcome == NOT_LISTED and "float64" in found.evidence
-    assert limit("torch.nn.GELU", Given(dtypes=("float32",)), "2.7.1") is None
-    assert limit("torch.no_such_name", Given(dtypes=("float64",)), "2.7.1") is None
+    assert limit("torch.nn.GELU", CallFacts(dtypes=("float32",)), "2.7.1") is None
+    assert limit("torch.no_such_name", CallFacts(dtypes=("float64",)), "2.7.1") is None
 
 
 def test_every_limit_has_its_source_and_names_that_exist():

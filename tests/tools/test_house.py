@@ -34,6 +34,14 @@ def test_a_module_of_a_poor_name_is_found(tmp_path: Path) -> None:
     assert found(tmp_path, "", "utils.py") == ["utils.py:1: 'utils': write what is in it for 'utils'"]
 
 
+def test_two_classes_of_one_name_are_found(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("class Place: ...\nclass Event: ...\nclass _Own: ...\n")
+    (tmp_path / "b.py").write_text("class Event: ...\nclass _Own: ...\nclass Place: ...\n")
+    first, second = tmp_path / "a.py", tmp_path / "b.py"
+    expected = f"{second}:3: another class 'Place' is in {first}; a name has one meaning"
+    assert list(house.violations(tmp_path)) == [expected]
+
+
 def test_a_full_folder_is_found(tmp_path: Path) -> None:
     for number in range(23):
         (tmp_path / f"m{number}.py").touch()

@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu2npu.verify.baseline import Baseline, Run, against, read_baseline, run_of, write_baseline
-from gpu2npu.verify.recording.records import Event, Recording, RecordingError, Tensor
+from gpu2npu.verify.baseline import Run, StoredRuns, against, read_baseline, run_of, write_baseline
+from gpu2npu.verify.recording.records import RecordedEvent, Recording, RecordingError, Tensor
 
 
-def baseline(times: tuple[float, ...] = (1.0, 1.02, 0.98), loss: float = 2.0, memory: int = 1000) -> Baseline:
+def baseline(times: tuple[float, ...] = (1.0, 1.02, 0.98), loss: float = 2.0, memory: int = 1000) -> StoredRuns:
     """Three runs of three steps, the first of which takes ten times as long."""
     runs = tuple(Run((loss, loss / 2, loss / 3), (10 * time, time, time), (memory,) * 3) for time in times)
-    return Baseline("the emulated Ascend910B2", "2.13.0", ("train.py",), runs)
+    return StoredRuns("the emulated Ascend910B2", "2.13.0", ("train.py",), runs)
 
 
 BEFORE = baseline()
 
 
-def what(now: Baseline, rounding: dict[int, float] | None = None) -> list[str]:
+def what(now: StoredRuns, rounding: dict[int, float] | None = None) -> list[str]:
     return [change.what for change in against(BEFORE, now, rounding or {}).changes]
 
 
@@ -62,7 +62,7 @@ def test_times_of_another_device_are_not_compared() -> None:
 def test_a_run_is_the_first_ranks_with_the_memory_of_the_largest() -> None:
     def rank(memory: int) -> Recording:
         loss = Tensor((), "float32", 3.0, 3.0, 3.0, 0, (3.0,), None)  # type: ignore[arg-type]
-        return Recording("", (Event(0, "loss", "loss", tensor=loss),), (2.0,), cpu=(1.0,), memory=(memory,))
+        return Recording("", (RecordedEvent(0, "loss", "loss", tensor=loss),), (2.0,), cpu=(1.0,), memory=(memory,))
 
     ranks = (rank(5), rank(7))
     assert run_of(ranks, emulated=True) == Run((3.0,), (1.0,), (7,))

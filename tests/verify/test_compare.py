@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu2npu.cli.verify.text import show_verdict
-from gpu2npu.verify.comparing.causes import Cause, explain
+from gpu2npu.verify.comparing.causes import FaultKind, explain
 from gpu2npu.verify.comparing.compare import Comparison, compare
 from gpu2npu.verify.comparing.ranks import earliest
 from gpu2npu.verify.comparing.tolerance import FACTOR, Tolerance, measured
-from gpu2npu.verify.recording.records import Event, Recording, Tensor
+from gpu2npu.verify.recording.records import RecordedEvent, Recording, Tensor
 from gpu2npu.verify.recording.sketch import summary
 
 
@@ -28,18 +28,18 @@ def values(seed: int, *shape: int) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape, np.float32))
 
 
-def event(kind: str, name: str, of: torch.Tensor, step: int = 0) -> Event:
-    return Event(step, kind, name, tensor=tensor(of))
+def event(kind: str, name: str, of: torch.Tensor, step: int = 0) -> RecordedEvent:
+    return RecordedEvent(step, kind, name, tensor=tensor(of))
 
 
-def recording(*events: Event, steps: int = 2) -> Recording:
+def recording(*events: RecordedEvent, steps: int = 2) -> Recording:
     return Recording("2.13.0", events, (1.0,) * steps)
 
 
 BATCH, ACTIVATION, GRADIENT, WEIGHT = values(0, 8, 3), values(1, 8, 4), values(2, 4, 3), values(3, 4, 3)
 
 
-def program(step: int = 0) -> list[Event]:
+def program(step: int = 0) -> list[RecordedEvent]:
     """A model of one layer that makes one step."""
     return [
         event("input", "Net", BATCH + step, step),
@@ -65,7 +65,7 @@ def migrated(change: dict[tuple[int, str], torch.Tensor]) -> Recording:
     )
 
 
-def cause(change: dict[tuple[int, str], torch.Tensor]) -> tuple[int, Cause]:
+def cause(change: dict[tuple[int, str], torch.Tensor]) -> tuple[int, FaultKind]:
     comparison = compare(ORIGINAL, migrated(change), EXACT)
     explanation = explain(comparison)
     assert explanation is not None and comparison.first is not None
@@ -107,21 +107,21 @@ def test_a_tolerance_does_not_shrink_from_step_to_step() -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({(0, "input"): BATCH + 1}, (0, Cause.ORDER)),  # the second batch
-        ({(0, "input"): BATCH + 7}, (0, Cause.DATA)),
-        ({(1, "output"): ACTIVATION * 2}, (1, Cause.OPERATOR)),
-        ({(0, "loss"): torch.tensor(1.0)}, (0, Cause.LOSS_FACTOR)),
-        ({(0, "loss"): torch.tensor(0.6)}, (0, Cause.LOSS)),
-        ({(1, "parameter gradient"): 2 * GRADIENT + 1}, (1, Cause.KEPT)),
-        ({(1, "parameter gradient"): values(9, 4, 3)}, (1, Cause.GRADIENT)),
-        ({(0, "parameter"): WEIGHT * 1.5}, (0, Cause.OPTIMIZER)),
-        ({(1, "input"): BATCH.half()}, (1, Cause.PRECISION)),
-        ({(1, "input"): BATCH[:4]}, (1, Cause.SHAPE)),
-        ({(0, "output"): ACTIVATION * float("nan")}, (0, Cause.OPERATOR)),
+        ({(0, "input"): BATCH + 1}, (0, FaultKind.ORDER)),  # the second batch
+        ({(0, "input"): BATCH + 7}, (0, FaultKind.DATA)),
+        ({(1, "output"): ACTIVATION * 2}, (1, FaultKind.OPERATOR)),
+        ({(0, "loss"): torch.tensor(1.0)}, (0, FaultKind.LOSS_FACTOR)),
+        ({(0, "loss"): torch.tensor(0.6)}, (0, FaultKind.LOSS)),
+        ({(1, "parameter gradient"): 2 * GRADIENT + 1}, (1, FaultKind.KEPT)),
+        ({(1, "parameter gradient"): values(9, 4, 3)}, (1, FaultKind.GRADIENT)),
+        ({(0, "parameter"): WEIGHT * 1.5}, (0, FaultKind.OPTIMIZER)),
+        ({(1, "input"): BATCH.half()}, (1, FaultKind.PRECISION)),
+        ({(1, "input"): BATCH[:4]}, (1, FaultKind.SHAPE)),
+        ({(0, "output"): ACTIVATION * float("nan")}, (0, FaultKind.OPERATOR)),
     ],
 )
 def test_a_divergence_has_a_step_and_a_cause(
-    change: dict[tuple[int, str], torch.Tensor], expected: tuple[int, Cause]
+    change: dict[tuple[int, str], torch.Tensor], expected: tuple[int, FaultKind]
 ) -> None:
     assert cause(change) == expected
 
@@ -131,7 +131,7 @@ def test_the_first_divergence_is_the_first_in_program_order() -> None:
     assert [each.event.key[:2] for each in comparison.differences] == [(0, "parameter"), (1, "loss")]
 
 
-def of_events(*events: Event, steps: int = 2) -> Comparison:
+def of_events(*events: RecordedEvent, steps: int = 2) -> Comparison:
     return compare(ORIGINAL, recording(*events, steps=steps), EXACT)
 
 
@@ -140,14 +140,17 @@ def test_a_module_called_on_one_side_only_is_a_divergence_where_it_is_called() -
     comparison = of_events(*program(0)[:2], extra, *program(0)[2:], *program(1))
     assert [each.event for each in comparison.differences] == [extra]
     explanation = explain(comparison)
-    assert explanation is not None and (explanation.cause, explanation.module) == (Cause.BRANCH, "Net.dropout")
+    assert explanation is not None and (explanation.cause, explanation.module) == (
+        FaultKind.BRANCH,
+        "Net.dropout",
+    )
 
 
 def test_a_program_that_ends_early_is_a_divergence_after_its_last_step() -> None:
     comparison = of_events(*program(0), steps=1)
     explanation = explain(comparison)
     assert comparison.first is not None and comparison.first.event.step == 1
-    assert explanation is not None and explanation.cause is Cause.STEPS
+    assert explanation is not None and explanation.cause is FaultKind.STEPS
 
 
 def test_the_verdict_names_place_cause_lines_and_change(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -217,20 +220,23 @@ def test_one_gradient_that_is_a_multiple_is_not_all_of_them() -> None:
         *program()[:3], event("parameter gradient", "Net.layer.weight", GRADIENT * 2), *program()[4:], other
     )
     explanation = explain(compare(there, here, EXACT))
-    assert explanation is not None and (explanation.cause, explanation.module) == (Cause.GRADIENT, "Net.layer")
+    assert explanation is not None and (explanation.cause, explanation.module) == (
+        FaultKind.GRADIENT,
+        "Net.layer",
+    )
     doubled = event("parameter gradient", "Net.other.weight", WEIGHT * 2)
     explanation = explain(compare(there, replace(here, events=(*here.events[:-1], doubled)), EXACT))
-    assert explanation is not None and (explanation.cause, explanation.module) == (Cause.FACTOR, None)
+    assert explanation is not None and (explanation.cause, explanation.module) == (FaultKind.FACTOR, None)
 
 
-def explained(original: list[Event], migrated: list[Event]) -> tuple[Cause, str | None]:
+def explained(original: list[RecordedEvent], migrated: list[RecordedEvent]) -> tuple[FaultKind, str | None]:
     explanation = explain(compare(recording(*original), recording(*migrated), EXACT))
     assert explanation is not None
     return explanation.cause, explanation.module
 
 
 def test_what_is_computed_between_two_modules_is_the_code_of_the_module_around_them() -> None:
-    def calls(given: torch.Tensor) -> list[Event]:
+    def calls(given: torch.Tensor) -> list[RecordedEvent]:
         return [
             event("input", "Net", BATCH),
             event("output", "Net.blocks.0.first", ACTIVATION),
@@ -238,26 +244,32 @@ def test_what_is_computed_between_two_modules_is_the_code_of_the_module_around_t
             event("output", "Net.blocks.0", ACTIVATION),
         ]
 
-    assert explained(calls(ACTIVATION), calls(ACTIVATION * 2)) == (Cause.OPERATOR, "Net.blocks.0")
-    assert explained(calls(ACTIVATION), calls(ACTIVATION.half())) == (Cause.PRECISION, "Net.blocks.0")
+    assert explained(calls(ACTIVATION), calls(ACTIVATION * 2)) == (FaultKind.OPERATOR, "Net.blocks.0")
+    assert explained(calls(ACTIVATION), calls(ACTIVATION.half())) == (FaultKind.PRECISION, "Net.blocks.0")
 
 
 def test_a_gradient_is_made_by_what_follows() -> None:
-    def calls(gradient: torch.Tensor, of: str) -> list[Event]:
+    def calls(gradient: torch.Tensor, of: str) -> list[RecordedEvent]:
         returned = [event("output", name, ACTIVATION) for name in ("Net.first", "Net.last", "Net")]
         inputs = [event("input", "Net", BATCH), event("input", "Net.last", ACTIVATION)]
         return [inputs[0], returned[0], inputs[1], *returned[1:], event("gradient", of, gradient)]
 
-    assert explained(calls(GRADIENT, "Net.first"), calls(GRADIENT * 2, "Net.first")) == (Cause.GRADIENT, "Net.last")
+    assert explained(calls(GRADIENT, "Net.first"), calls(GRADIENT * 2, "Net.first")) == (
+        FaultKind.GRADIENT,
+        "Net.last",
+    )
     apart = [
         replace(each, tensor=tensor(values(5, 8, 4))) if each.kind == "input" else each
         for each in calls(GRADIENT, "Net.first")
     ]
     wrong = [replace(each, tensor=tensor(GRADIENT * 2)) if each.kind == "gradient" else each for each in apart]
-    assert explained(apart, wrong) == (Cause.GRADIENT, None)  # Net returns the very tensor, and the loss is made of it
+    assert explained(apart, wrong) == (
+        FaultKind.GRADIENT,
+        None,
+    )  # Net returns the very tensor, and the loss is made of it
     inner = [replace(each, tensor=tensor(values(6, 8, 4))) if each.name == "Net" else each for each in apart]
     wrong = [replace(each, tensor=tensor(GRADIENT * 2)) if each.kind == "gradient" else each for each in inner]
-    assert explained(inner, wrong) == (Cause.GRADIENT, "Net")
+    assert explained(inner, wrong) == (FaultKind.GRADIENT, "Net")
 
 
 def test_a_parameter_that_goes_where_its_gradient_goes_is_not_the_optimizers_fault() -> None:
@@ -265,41 +277,41 @@ def test_a_parameter_that_goes_where_its_gradient_goes_is_not_the_optimizers_fau
     off = GRADIENT * 1.1
     follows = migrated({(0, "parameter gradient"): off, (0, "parameter"): WEIGHT - 0.1 * (off - GRADIENT)})
     explanation = explain(compare(ORIGINAL, follows, tolerance))
-    assert explanation is not None and explanation.cause is Cause.GRADIENT
+    assert explanation is not None and explanation.cause is FaultKind.GRADIENT
     apart = migrated({(0, "parameter gradient"): off, (0, "parameter"): WEIGHT + values(7, 4, 3)})
     explanation = explain(compare(ORIGINAL, apart, tolerance))
-    assert explanation is not None and explanation.cause is Cause.OPTIMIZER
+    assert explanation is not None and explanation.cause is FaultKind.OPTIMIZER
 
 
 def test_a_draw_is_of_the_module_that_draws() -> None:
     batch = event("input", "Net", BATCH)
-    draw = Event(0, "draw", "chance(8, 4) from seed 1", within="Net.dropout")
-    assert explained([batch, draw], [batch]) == (Cause.DRAW, "Net.dropout")
+    draw = RecordedEvent(0, "draw", "chance(8, 4) from seed 1", within="Net.dropout")
+    assert explained([batch, draw], [batch]) == (FaultKind.DRAW, "Net.dropout")
 
 
 def test_a_constant_is_no_batch_of_another_step() -> None:
-    def calls(target: torch.Tensor) -> list[Event]:
+    def calls(target: torch.Tensor) -> list[RecordedEvent]:
         return [event("input", "BCELoss", target), event("input", "BCELoss", torch.ones(8), step=1)]
 
-    assert explained(calls(torch.zeros(8)), calls(torch.ones(8))) == (Cause.DATA, "BCELoss")
+    assert explained(calls(torch.zeros(8)), calls(torch.ones(8))) == (FaultKind.DATA, "BCELoss")
 
 
 @pytest.mark.parametrize(
     ("kind", "step", "expected"),
     [
-        ("initial weight", 0, (Cause.WEIGHTS, "Net.layer")),
-        ("initial weight", 1, (Cause.STATE, "Net.layer")),
-        ("weight", 1, (Cause.STATE, "Net.layer")),
+        ("initial weight", 0, (FaultKind.WEIGHTS, "Net.layer")),
+        ("initial weight", 1, (FaultKind.STATE, "Net.layer")),
+        ("weight", 1, (FaultKind.STATE, "Net.layer")),
     ],
 )
-def test_weights_that_no_optimizer_trains(kind: str, step: int, expected: tuple[Cause, str]) -> None:
+def test_weights_that_no_optimizer_trains(kind: str, step: int, expected: tuple[FaultKind, str]) -> None:
     one, other = (event(kind, "Net.layer.weight", WEIGHT * factor, step) for factor in (1, 2))
     assert explained([one], [other]) == expected
 
 
 def test_gradients_that_only_one_program_keeps() -> None:
-    zeroed, kept = (Event(1, "kept gradients", "SGD#0", value=value) for value in (0.0, 1.0))
-    assert explained([zeroed], [kept]) == (Cause.KEPT, None)
+    zeroed, kept = (RecordedEvent(1, "kept gradients", "SGD#0", value=value) for value in (0.0, 1.0))
+    assert explained([zeroed], [kept]) == (FaultKind.KEPT, None)
 
 
 def test_gradients_near_the_loss_are_not_forgiven_what_rounding_does_far_from_it() -> None:
@@ -318,9 +330,12 @@ def test_a_checkpoint_has_keys_shapes_and_values() -> None:
     saved = event("checkpoint", "model.layer.weight", WEIGHT)
     momentum = event("checkpoint", "optimizer.state.0.momentum_buffer", GRADIENT)
     assert not compare(recording(saved, momentum), recording(saved, momentum), EXACT).differences
-    assert explained([saved, momentum], [saved]) == (Cause.CHECKPOINT, None)
+    assert explained([saved, momentum], [saved]) == (FaultKind.CHECKPOINT, None)
     for other in (WEIGHT.half(), WEIGHT[:2], WEIGHT + 1):
-        assert explained([saved], [event("checkpoint", "model.layer.weight", other)]) == (Cause.CHECKPOINT, None)
+        assert explained([saved], [event("checkpoint", "model.layer.weight", other)]) == (
+            FaultKind.CHECKPOINT,
+            None,
+        )
 
 
 def test_another_release_of_pytorch_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from gpu2npu.verify.recording.names import Names
+from gpu2npu.verify.recording.names import RecordedNames
 
 
 class OptimizedModule(nn.Module):
@@ -19,7 +19,7 @@ class OptimizedModule(nn.Module):
 
 def test_a_module_that_is_compiled_or_on_several_cards_keeps_its_name() -> None:
     for wrap in (lambda net: net, OptimizedModule, lambda net: OptimizedModule(nn.DataParallel(net))):
-        names, net = Names(), nn.Sequential(nn.Linear(2, 2))
+        names, net = RecordedNames(), nn.Sequential(nn.Linear(2, 2))
         outermost = wrap(net)
         assert [name for name, _ in names.learn(outermost)] == ["Sequential.0.weight", "Sequential.0.bias"]
         assert names.of(outermost) == ("Sequential" if outermost is net else "")

@@ -26,7 +26,7 @@ from gpu2npu.verify.recording.sites import Sites
 from gpu2npu.verify.recording.sketch import summary
 from gpu2npu.verify.recording.writer import Writer
 from gpu2npu.verify.reference_file import VERSION, read_reference, write_reference
-from gpu2npu.verify.verdict import Reference
+from gpu2npu.verify.verdict import ReferenceRun
 
 TRAIN = """\
 import torch
@@ -46,7 +46,7 @@ for _ in range(5):
 LAYERS = 160  # as many modules and parameters as GPT-2 of 124 million parameters has
 
 
-def recorded(folder: Path, layers: int, steps: int) -> Reference:
+def recorded(folder: Path, layers: int, steps: int) -> ReferenceRun:
     """A reference of a program with as many layers, each of which makes five records a step."""
     writer = Writer(RecordingSettings(folder, folder, steps))
     sites, numbers = Sites(folder), torch.from_numpy(np.random.default_rng(0).standard_normal((layers, 64), np.float32))
@@ -64,18 +64,18 @@ def recorded(folder: Path, layers: int, steps: int) -> Reference:
     writer.finish()
     (recording,) = read_recordings(folder)
     tolerance = Tolerance({event.key: 1e-6 for event in recording.events if event.tensor is not None}, ("conv",))
-    return Reference(((recording, tolerance),), steps)
+    return ReferenceRun(((recording, tolerance),), steps)
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Reference, Path]:
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[ReferenceRun, Path]:
     folder = tmp_path_factory.mktemp("reference")
     reference = recorded(folder / "recording", 2, 2)
     write_reference(folder / "small.gpu2npu", reference)
     return reference, folder / "small.gpu2npu"
 
 
-def as_read(reference: Reference) -> str:
+def as_read(reference: ReferenceRun) -> str:
     """All that there is of a reference, as text."""
     with np.printoptions(threshold=1 << 30):
         ranks = [
@@ -86,7 +86,7 @@ def as_read(reference: Reference) -> str:
         return repr((ranks, sketches, reference.steps))
 
 
-def test_what_is_written_is_read(small: tuple[Reference, Path]) -> None:
+def test_what_is_written_is_read(small: tuple[ReferenceRun, Path]) -> None:
     written, file = small
     found = read_reference(file)
     assert as_read(found) == as_read(written)
@@ -103,7 +103,7 @@ def test_steps_of_a_hundred_million_parameters_take_less_than_half_a_megabyte_ea
 @settings(max_examples=60, deadline=None)
 @given(place=st.integers(0, 1 << 20), bits=st.integers(1, 255), length=st.integers(0, 1 << 20))
 def test_a_damaged_file_is_refused_or_read_as_it_was(
-    small: tuple[Reference, Path], place: int, bits: int, length: int, tmp_path_factory: pytest.TempPathFactory
+    small: tuple[ReferenceRun, Path], place: int, bits: int, length: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     written, file = small
     content = bytearray(file.read_bytes())
@@ -144,7 +144,7 @@ def changed(file: Path, to: Path, **fields: object) -> Path:
     ],
 )
 def test_a_file_that_cannot_be_read_says_why(
-    small: tuple[Reference, Path], tmp_path: Path, fields: dict[str, object], words: str
+    small: tuple[ReferenceRun, Path], tmp_path: Path, fields: dict[str, object], words: str
 ) -> None:
     with pytest.raises(RecordingError, match=words):
         read_reference(changed(small[1], tmp_path / "changed.gpu2npu", **fields))
@@ -188,7 +188,7 @@ def test_a_reference_is_recorded_and_compared_with_another_program(
     assert [(change["step"], change["before"]) for change in losses] == [(2, runs[0]["losses"][1])]
 
 
-def test_a_reference_travels_between_releases_of_pytorch(small: tuple[Reference, Path], tmp_path: Path) -> None:
+def test_a_reference_travels_between_releases_of_pytorch(small: tuple[ReferenceRun, Path], tmp_path: Path) -> None:
     """The file of another release: there is one release of PyTorch on a machine, so the file says that it is of one."""
     written, file = small
     lines = written.ranks[0][0].folder / "events.jsonl"  # type: ignore[operator]

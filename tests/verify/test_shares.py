@@ -9,10 +9,10 @@ import torch
 
 from gpu2npu.emulator.launch import LaunchError
 from gpu2npu.verify.commands import cards_of, commands
-from gpu2npu.verify.comparing.causes import Cause, explain
+from gpu2npu.verify.comparing.causes import FaultKind, explain
 from gpu2npu.verify.comparing.ranks import compare_ranks, earliest
 from gpu2npu.verify.comparing.tolerance import Tolerance
-from gpu2npu.verify.recording.records import Event, Recording, RecordingError, Tensor
+from gpu2npu.verify.recording.records import RecordedEvent, Recording, RecordingError, Tensor
 from gpu2npu.verify.recording.sketch import summary
 
 BATCH = torch.from_numpy(np.random.default_rng(0).standard_normal((8, 3), np.float32))
@@ -25,11 +25,11 @@ def tensor(values: torch.Tensor) -> Tensor:
     return Tensor(made.shape, made.dtype, made.norm, made.mean, made.largest, made.unfinite, made.first, sketch)
 
 
-def event(kind: str, name: str, of: torch.Tensor, step: int = 0, call: int = 0) -> Event:
-    return Event(step, kind, name, call, tensor=tensor(of))
+def event(kind: str, name: str, of: torch.Tensor, step: int = 0, call: int = 0) -> RecordedEvent:
+    return RecordedEvent(step, kind, name, call, tensor=tensor(of))
 
 
-def recording(*events: Event, rank: int = 0, world: int = 1) -> Recording:
+def recording(*events: RecordedEvent, rank: int = 0, world: int = 1) -> Recording:
     return Recording("2.13.0", events, (1.0,), rank=rank, world=world)
 
 
@@ -81,7 +81,7 @@ def changed(of: Recording, kind: str, values: torch.Tensor, call: int = 0) -> Re
     )
 
 
-def verdict(*ranks: Recording) -> tuple[int, Cause] | None:
+def verdict(*ranks: Recording) -> tuple[int, FaultKind] | None:
     """The rank that diverges first, and why."""
     comparison = earliest(compare_ranks([(original(), Tolerance({}))], ranks))
     explanation = explain(comparison)
@@ -101,44 +101,46 @@ def test_ranks_that_share_a_batch_do_what_one_process_does() -> None:
 @pytest.mark.parametrize(
     ("kind", "call", "values", "expected"),
     [
-        ("input", 0, BATCH[0::2], Cause.SHARE),
-        ("input", 0, BATCH[1::2] + 1, Cause.DATA),
-        ("input", 0, BATCH * 2, Cause.SHAPE),
-        ("output", 0, OUTPUT[1::2] * 2, Cause.OPERATOR),
-        ("gradient", 0, SLOPE[1::2], Cause.GRADIENT),
-        ("buffer", 1, WEIGHT * 2, Cause.NOT_BROADCAST),
-        ("loss", 0, torch.tensor(3.7), Cause.LOCAL_MEAN),
-        ("loss", 0, torch.tensor(6.5), Cause.LOSS_FACTOR),
+        ("input", 0, BATCH[0::2], FaultKind.SHARE),
+        ("input", 0, BATCH[1::2] + 1, FaultKind.DATA),
+        ("input", 0, BATCH * 2, FaultKind.SHAPE),
+        ("output", 0, OUTPUT[1::2] * 2, FaultKind.OPERATOR),
+        ("gradient", 0, SLOPE[1::2], FaultKind.GRADIENT),
+        ("buffer", 1, WEIGHT * 2, FaultKind.NOT_BROADCAST),
+        ("loss", 0, torch.tensor(3.7), FaultKind.LOCAL_MEAN),
+        ("loss", 0, torch.tensor(6.5), FaultKind.LOSS_FACTOR),
     ],
 )
-def test_what_one_rank_does_otherwise_has_a_cause(kind: str, call: int, values: torch.Tensor, expected: Cause) -> None:
+def test_what_one_rank_does_otherwise_has_a_cause(
+    kind: str, call: int, values: torch.Tensor, expected: FaultKind
+) -> None:
     found = verdict(rank(0), changed(rank(1), kind, values, call))
     assert found == (0 if kind == "loss" else 1, expected)  # the mean of losses is that of all ranks
 
 
 def test_the_checkpoint_is_the_one_that_the_first_rank_writes() -> None:
-    assert verdict(changed(rank(0), "checkpoint", WEIGHT * 2), rank(1)) == (0, Cause.CHECKPOINT)
+    assert verdict(changed(rank(0), "checkpoint", WEIGHT * 2), rank(1)) == (0, FaultKind.CHECKPOINT)
     silent = replace(rank(0), events=tuple(each for each in rank(0).events if each.kind != "checkpoint"))
-    assert verdict(silent, rank(1)) == (0, Cause.CHECKPOINT)
+    assert verdict(silent, rank(1)) == (0, FaultKind.CHECKPOINT)
 
 
 def test_gradients_that_are_not_averaged_are_told_from_others() -> None:
     own = torch.ones(2, 3)
     apart = [changed(rank(number), "parameter gradient", WEIGHT + own * (1 - 2 * number)) for number in range(2)]
-    assert verdict(*apart) == (0, Cause.NOT_AVERAGED)
+    assert verdict(*apart) == (0, FaultKind.NOT_AVERAGED)
     summed = [changed(rank(number), "parameter gradient", WEIGHT * 2) for number in range(2)]
-    assert verdict(*summed) == (0, Cause.GRADIENT)
+    assert verdict(*summed) == (0, FaultKind.GRADIENT)
 
 
 def test_two_ranks_on_one_card_are_a_wrong_index() -> None:
     def on_card(of: Recording, name: str, card: float) -> Recording:
-        return replace(of, events=(Event(0, "device", name, value=card), *of.events))
+        return replace(of, events=(RecordedEvent(0, "device", name, value=card), *of.events))
 
     there = on_card(on_card(original(), "Net@0", 0.0), "Net@1", 1.0)
     pair = [(there, Tolerance({}))]
     wrong = earliest(compare_ranks(pair, [on_card(rank(0), "Net", 0.0), on_card(rank(1), "Net", 0.0)]))
     explanation = explain(wrong)
-    assert explanation is not None and explanation.cause is Cause.DEVICE and wrong.migrated.rank == 1
+    assert explanation is not None and explanation.cause is FaultKind.DEVICE and wrong.migrated.rank == 1
     apart = compare_ranks(pair, [on_card(rank(0), "Net", 4.0), on_card(rank(1), "Net", 5.0)])
     assert not any(comparison.differences for comparison in apart)  # each sees its own part of the machine
 

@@ -14,17 +14,17 @@ from gpu2npu.verify.comparing.whole import differing, events_near, listed
 from gpu2npu.verify.recording.clock import Cost
 from gpu2npu.verify.recording.environment import Settings
 from gpu2npu.verify.recording.format import WHOLE
-from gpu2npu.verify.recording.records import Event, Recording, Tensor
+from gpu2npu.verify.recording.records import RecordedEvent, Recording, Tensor
 from gpu2npu.verify.recording.sites import Sites
 from gpu2npu.verify.recording.sketch import summary
 from gpu2npu.verify.recording.whole import WholeTensors
 from gpu2npu.verify.recording.writer import Writer
 
 
-def event(name: str, tensor: torch.Tensor) -> Event:
+def event(name: str, tensor: torch.Tensor) -> RecordedEvent:
     made = summary(tensor)
     sketch = made.sketch.astype(np.float64)
-    return Event(
+    return RecordedEvent(
         0,
         "output",
         name,

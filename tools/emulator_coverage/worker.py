@@ -21,7 +21,7 @@ def main() -> None:
     import torch
     import torch_npu
 
-    from gpu2npu.emulator.device.dispatch.tally import Kind, counts, reset
+    from gpu2npu.emulator.device.dispatch.tally import ComputedBy, counts, reset
     from tools.emulator_coverage import modules, operators, optimizers, tables
 
     torch.set_num_threads(1)
@@ -49,7 +49,7 @@ def main() -> None:
                     reason += f" ({' '.join(tried.uncomparable[0].split())})"
         except Exception as error:
             reason = re.sub(r"0x[0-9a-f]+", "0x...", str(error) or type(error).__name__)
-        borrowed = tuple(sorted({operator for operator, kind in counts() if kind is not Kind.NUMPY}))
+        borrowed = tuple(sorted({operator for operator, kind in counts() if kind is not ComputedBy.NUMPY}))
         seconds = round(time.perf_counter() - start, 2)
         passed = not reason
         short = reason if len(reason) <= REASON_LENGTH else reason[:REASON_LENGTH] + "..."

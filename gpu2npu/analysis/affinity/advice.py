@@ -108,7 +108,7 @@ def _decoded(entry: Mapping[str, Any]) -> Affinity:
 
 
 @dataclass(frozen=True)
-class Knowledge:
+class Affinities:
     """The matchers that apply in one release: calls and definitions by name, and the shapes."""
 
     evidence: str
@@ -118,11 +118,11 @@ class Knowledge:
 
 
 @cache
-def knowledge_for(version: str) -> Knowledge:
+def knowledge_for(version: str) -> Affinities:
     """Raises ValueError when `version` is not one of tables.VERSIONS."""
     table = table_for(version)
     known = [each for each in affinities() if each.unless_supported not in table.supported]
-    return Knowledge(
+    return Affinities(
         evidence=table.evidence,
         calls={name: each for each in known for name, new in each.calls.items() if available(each, new, table)},
         defines={name: each for each in known for name in each.defines if available(each, each.replacement, table)},
@@ -167,7 +167,7 @@ def _shaped(affinity: Affinity, code: Code) -> Found:
     return MATCHERS[affinity.shape](code)
 
 
-def _called(code: Code, known: Knowledge) -> Iterator[Advice]:
+def _called(code: Code, known: Affinities) -> Iterator[Advice]:
     leaves = {name.rpartition(".")[2] for name in known.calls}
     for call, scope in code.calls:
         function = call.func
@@ -196,7 +196,7 @@ def _has_arguments(call: ast.Call, affinity: Affinity) -> bool:
     return all(isinstance(node, ast.Constant) and node.value == affinity.having[name] for name, node in given.items())
 
 
-def _defined(code: Code, known: Knowledge) -> Iterator[Advice]:
+def _defined(code: Code, known: Affinities) -> Iterator[Advice]:
     named = [(node, scope, known.defines.get(node.name)) for node, scope in code.definitions]
     if not any(affinity is not None for _, _, affinity in named):
         return
@@ -210,7 +210,7 @@ def _defined(code: Code, known: Knowledge) -> Iterator[Advice]:
 
 
 def _advice(
-    code: Code, affinity: Affinity, node: ast.expr | ast.stmt, api: str, replacement: str, known: Knowledge
+    code: Code, affinity: Affinity, node: ast.expr | ast.stmt, api: str, replacement: str, known: Affinities
 ) -> Advice:
     where = f" {replacement} is in {known.evidence}." if replacement.startswith("torch_npu.") else ""
     form = affinity.form

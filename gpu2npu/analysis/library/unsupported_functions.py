@@ -24,7 +24,7 @@ from gpu2npu.python.meaning.meanings import Meanings
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import offered_names
 from gpu2npu.python.project.project import Project
-from gpu2npu.python.text.source import SourceError, read_source
+from gpu2npu.python.text.source import SourceReadError, read_source
 from gpu2npu.python.tree.syntax_tree import TreeError
 from gpu2npu.records import PathNote
 from gpu2npu.report.third_party import Affected, Need, ReachedNeed
@@ -59,7 +59,7 @@ def _failure(path: str, project: Project) -> str | None:
     """The reason for which a file cannot be read; None if it can."""
     try:
         Names.of(read_source(project.read(path), path), project)
-    except (SourceError, TreeError) as error:
+    except (SourceReadError, TreeError) as error:
         return str(error)
     return None
 

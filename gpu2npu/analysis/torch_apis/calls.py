@@ -22,7 +22,7 @@ from gpu2npu.rulebook.in_code import TORCH_API
 from gpu2npu.rulebook.match import SEVERITIES
 from gpu2npu.support.documented import documented
 from gpu2npu.support.torch_results import torch_results
-from gpu2npu.support.verdicts import Verdict, VerdictKind, is_torch_api, verdict
+from gpu2npu.support.verdicts import ApiVerdict, VerdictKind, is_torch_api, verdict
 
 _KINDS = {
     VerdictKind.FALLBACK: FindingKind.FALLBACK,
@@ -71,14 +71,14 @@ def torch_api_findings(code: Code, version: str) -> list[Finding]:
     return sorted(found.values(), key=lambda finding: (finding.span, finding.api))
 
 
-def verdict_severity(judged: Verdict) -> Severity:
+def verdict_severity(judged: ApiVerdict) -> Severity:
     """The severity of an API that has something to say of it: where the facts know what to write instead, a change."""
     if (judged.kind is VerdictKind.UNSUPPORTED and judged.advice) or judged.api == _COMPILE:
         return Severity.CHANGE
     return SEVERITIES[_KINDS[judged.kind]]
 
 
-def message(judged: Verdict) -> str:
+def message(judged: ApiVerdict) -> str:
     """The evidence, and what to do."""
     return " ".join(filter(None, map(_sentence, (judged.evidence, judged.advice))))
 
@@ -93,7 +93,7 @@ _NAME = re.compile(r"\w+(?:::|[._])\w")
 
 
 @cache
-def known_verdict(api: str, version: str) -> Verdict:
+def known_verdict(api: str, version: str) -> ApiVerdict:
     """The verdict of `api`, or of the public spelling of a name that code takes from the module which defines it."""
     judged = verdict(api, version)
     parts = api.split(".")

@@ -23,14 +23,14 @@ from gpu2npu.support.limits import (
     DIFFERS,
     IGNORED,
     NOT_LISTED,
-    Given,
+    CallFacts,
     Limit,
     lifted,
     limit,
     limited_names,
     limits_of,
 )
-from gpu2npu.support.verdicts import Verdict, VerdictKind
+from gpu2npu.support.verdicts import ApiVerdict, VerdictKind
 
 # Where positions stand for arguments that limits name.
 _POSITIONS = {
@@ -73,7 +73,7 @@ def limit_findings(code: Code, version: str, chips: Sequence[str] = (DEFAULT_CHI
     return sorted(set(found), key=lambda finding: (finding.span, finding.api))
 
 
-def _limited(code: Code) -> Iterator[tuple[ast.expr, str, Given]]:
+def _limited(code: Code) -> Iterator[tuple[ast.expr, str, CallFacts]]:
     """Each call of a limited API and each matrix product, with the API and what is known of its tensors."""
     for call, scope in code.calls:
         for api in _apis(call, scope, code):
@@ -81,10 +81,10 @@ def _limited(code: Code) -> Iterator[tuple[ast.expr, str, Given]]:
     for product, scope in code.products:
         if isinstance(product.op, ast.MatMult):
             dtypes = (dtype_of(each, scope, code) for each in (product.left, product.right))
-            yield product, _PRODUCT, Given(tuple(each for each in dtypes if each), devices=("npu",))
+            yield product, _PRODUCT, CallFacts(tuple(each for each in dtypes if each), devices=("npu",))
 
 
-def _met(api: str, given: Given, version: str, chips: Sequence[str]) -> list[tuple[Limit, list[str]]]:
+def _met(api: str, given: CallFacts, version: str, chips: Sequence[str]) -> list[tuple[Limit, list[str]]]:
     """The limits that a call meets, each with the chips on which it does."""
     found: dict[str, tuple[Limit, list[str]]] = {}
     for chip in chips:
@@ -102,7 +102,7 @@ def _kind(met: Limit) -> FindingKind:
 def _text(api: str, met: Limit, chips: Sequence[str]) -> str:
     """The evidence and advice; `chips` are those it is for, none where it is for all that were asked about."""
     on = f"On {' and '.join(chips)}: " if chips else ""
-    return on + message(Verdict(api, VerdictKind.UNSUPPORTED, f"{met.evidence} ({met.source})", met.advice))
+    return on + message(ApiVerdict(api, VerdictKind.UNSUPPORTED, f"{met.evidence} ({met.source})", met.advice))
 
 
 def _apis(call: ast.Call, scope: Scope, code: Code) -> Iterator[str]:
@@ -129,7 +129,7 @@ def _apis(call: ast.Call, scope: Scope, code: Code) -> Iterator[str]:
 def _may_be_limited(api: str, call: ast.Call, scope: Scope, code: Code) -> bool:
     """Return whether a limit is for what a call is given; asked before what it is called on, which takes longer."""
     limits = limits_of(api)
-    given = _given(api, call, scope, code) if limits else Given()
+    given = _given(api, call, scope, code) if limits else CallFacts()
     return any(each.applies_to(given) for each in limits)
 
 
@@ -147,7 +147,7 @@ def _is_on_cpu(call: ast.Call, scope: Scope, code: Code) -> bool:
     return isinstance(device, ast.Constant) and device.value == "cpu"
 
 
-def _given(api: str, call: ast.Call, scope: Scope, code: Code) -> Given:
+def _given(api: str, call: ast.Call, scope: Scope, code: Code) -> CallFacts:
     named = {each.arg: each.value for each in call.keywords if each.arg is not None}
     positions = _POSITIONS.get(api, {})
     named |= {name: call.args[index] for index, name in positions.items() if index < len(call.args)}
@@ -158,7 +158,7 @@ def _given(api: str, call: ast.Call, scope: Scope, code: Code) -> Given:
     if isinstance(call.func, ast.Attribute):
         operands.append(call.func.value)
     if api == _EINSUM and not _contracts(operands.pop(0) if operands else None):
-        return Given()
+        return CallFacts()
     dtypes = [*stated, *(dtype_of(each, scope, code) for each in operands)]
     depends_on_device = any(each.devices for each in limits_of(api))
     is_other = (
@@ -169,7 +169,7 @@ def _given(api: str, call: ast.Call, scope: Scope, code: Code) -> Given:
     texts = {name: _written(name, value, scope, code) for name, value in named.items()}
     known = {name: text for name, text in texts.items() if text is not None}
     devices = () if is_other else ("npu",)  # an array of NumPy is on no NPU
-    return Given(tuple(each for each in dtypes if each), devices=devices, arguments=known)
+    return CallFacts(tuple(each for each in dtypes if each), devices=devices, arguments=known)
 
 
 def _contracts(equation: ast.expr | None) -> bool:

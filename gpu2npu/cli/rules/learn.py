@@ -9,7 +9,7 @@ import click
 from gpu2npu.cli.rules.new import write_rules
 from gpu2npu.cli.rules.options import rule_files_option, usage_errors
 from gpu2npu.project.learn.learning import Learned, learn_rules
-from gpu2npu.project.learn.proof import Difference, amount
+from gpu2npu.project.learn.proof import LineDifference, amount
 from gpu2npu.project.learn.proposals import Proposal, rule_file
 from gpu2npu.report.text import counted
 from gpu2npu.support.releases import RELEASES, known_version, unknown_version
@@ -85,7 +85,7 @@ def _numbers(learned: Learned) -> list[str]:
     return lines
 
 
-def _difference(difference: Difference) -> list[str]:
+def _difference(difference: LineDifference) -> list[str]:
     removed, added = (
         [f"{sign} {line}" for line in lines] for sign, lines in (("-", difference.before), ("+", difference.after))
     )

@@ -14,7 +14,7 @@ import click
 from gpu2npu.cli.file_options import version_option
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
 from gpu2npu.cli.program_options import (
-    Report,
+    ReportOptions,
     baseline_option,
     check_outermost,
     check_program,
@@ -151,7 +151,7 @@ def verify(
         raise click.UsageError("Give either -v, to migrate the project, or --migrated, the folder of a migrated copy.")
     _check_folder("-o", output, (source, migrated))
     _check_folder("--msprobe", msprobe, (source, migrated))
-    report = Report(html, form, baseline, update_baseline)
+    report = ReportOptions(html, form, baseline, update_baseline)
     report.check()
     check_soc(soc)
     check_requirements()
@@ -207,7 +207,7 @@ def _migrated(source: Path, version: str | None, folder: Path) -> Path:
     return destination
 
 
-def _verify(original: Side, migrated: Side, report: Report, msprobe: Path | None) -> int:
+def _verify(original: Side, migrated: Side, report: ReportOptions, msprobe: Path | None) -> int:
     from gpu2npu.cli.verify.run import shown
     from gpu2npu.verify.comparing.compare import Comparison
     from gpu2npu.verify.verdict import dump, verify, with_elements

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpu2npu.cli.program_options import (
-    Report,
+    ReportOptions,
     baseline_option,
     check_outermost,
     check_program,
@@ -27,7 +27,7 @@ from gpu2npu.cli.program_options import (
 from gpu2npu.emulator.launch import real_torch_npu
 
 if TYPE_CHECKING:
-    from gpu2npu.verify.verdict import Reference
+    from gpu2npu.verify.verdict import ReferenceRun
 
 EPILOG = """
 \b
@@ -65,7 +65,7 @@ def compare(
     """Compare the migrated program with REFERENCE, which `gpu2npu verify record` wrote."""
     check_outermost()
     check_program(command)
-    report = Report(html, form, baseline, update_baseline)
+    report = ReportOptions(html, form, baseline, update_baseline)
     report.check()
     check_soc(soc)
     check_requirements()
@@ -81,7 +81,7 @@ def compare(
 
 
 def _compare(
-    original: Reference, source: Path, npus: int | None, soc: str, report: Report, command: tuple[str, ...]
+    original: ReferenceRun, source: Path, npus: int | None, soc: str, report: ReportOptions, command: tuple[str, ...]
 ) -> int:
     from gpu2npu.cli.verify.run import commands_of, emulated_side, real_side, shown
     from gpu2npu.verify.verdict import compare_with

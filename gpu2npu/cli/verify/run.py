@@ -10,12 +10,12 @@ from pathlib import Path
 
 import click
 
-from gpu2npu.cli.program_options import Report
+from gpu2npu.cli.program_options import ReportOptions
 from gpu2npu.cli.run import newest_release
 from gpu2npu.cli.verify.text import Losses, show_against, show_failure, show_verdict
 from gpu2npu.emulator.launch import LaunchError
 from gpu2npu.report.verify_page import verify_page
-from gpu2npu.verify.baseline import Baseline, against, read_baseline, write_baseline
+from gpu2npu.verify.baseline import StoredRuns, against, read_baseline, write_baseline
 from gpu2npu.verify.commands import Commands, cards_of, commands
 from gpu2npu.verify.comparing.compare import Comparison
 from gpu2npu.verify.comparing.ranks import earliest
@@ -64,7 +64,7 @@ def shown(
     run: Callable[[Progress], tuple[Comparison, ...]],
     original: Path | None,
     migrated: Side,
-    report: Report,
+    report: ReportOptions,
     then: Callable[[Comparison], Comparison] = lambda comparison: comparison,
 ) -> int:
     """Run a verification and show it; the exit code. `original` is the folder of its code, where that is there.
@@ -92,7 +92,7 @@ def shown(
     return EXIT_DIVERGED if comparison.differences else EXIT_SAME
 
 
-def _update(file: Path, baseline: Baseline | None) -> None:
+def _update(file: Path, baseline: StoredRuns | None) -> None:
     if baseline is None:
         click.echo(f"Note: {file} is not written, since the programs diverge.", err=True)
         return

@@ -15,7 +15,7 @@ from gpu2npu.verify.comparing.causes import explain
 from gpu2npu.verify.comparing.changes import CHANGE_LIST, read_changes, touching
 from gpu2npu.verify.comparing.compare import Comparison
 from gpu2npu.verify.programs import FailedError
-from gpu2npu.verify.recording.records import Event, Stack
+from gpu2npu.verify.recording.records import RecordedEvent, Stack
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -149,7 +149,7 @@ def _show_hf32(comparison: Comparison) -> None:
         click.echo(f"The tolerance includes HF32 for {family}, which the NPU does not take: record without it.")
 
 
-def _place(side: str, event: Event | None) -> str:
+def _place(side: str, event: RecordedEvent | None) -> str:
     if event is None or not event.stack:
         return ""
     path, line = event.stack[0]

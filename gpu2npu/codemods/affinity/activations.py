@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import math
 
-from gpu2npu.codemods.affinity.kind import Example, Kind, Match
-from gpu2npu.codemods.affinity.reading import Reading
+from gpu2npu.codemods.affinity.kind import AffinityKind, FusedCase, FusedMatch
+from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.codemods.affinity.terms import Term
 
 _GELU = "torch.nn.functional.gelu"
@@ -28,38 +28,38 @@ def _without(term: Term, op: str, number: float) -> Term | None:
     return None
 
 
-def find_silu(reading: Reading, node: ast.expr) -> Match | None:
+def find_silu(reading: TermReader, node: ast.expr) -> FusedMatch | None:
     """`x * sigmoid(x)`."""
     root = reading.term(node)
     for gate, x in (root.args, root.args[::-1]) if root.op == "mul" else ():
         if gate.op == "sigmoid" and gate.args[0] == x:
-            return Match(root, "torch.nn.functional.silu", (x,))
+            return FusedMatch(root, "torch.nn.functional.silu", (x,))
     return None
 
 
-def find_mish(reading: Reading, node: ast.expr) -> Match | None:
+def find_mish(reading: TermReader, node: ast.expr) -> FusedMatch | None:
     """`x * tanh(softplus(x))`."""
     root = reading.term(node)
     for gate, x in (root.args, root.args[::-1]) if root.op == "mul" else ():
         if gate.op == "tanh" and gate.args[0] == Term("softplus", (x,)):
-            return Match(root, "torch.nn.functional.mish", (x,))
+            return FusedMatch(root, "torch.nn.functional.mish", (x,))
     return None
 
 
-def find_gelu(reading: Reading, node: ast.expr) -> Match | None:
+def find_gelu(reading: TermReader, node: ast.expr) -> FusedMatch | None:
     """`0.5 * x * (1 + erf(x / sqrt(2)))`."""
     root = reading.term(node)
     found = _gated(root, "erf")
-    return Match(root, _GELU, (found[0],)) if found is not None and _is_erf_argument(found[1], found[0]) else None
+    return FusedMatch(root, _GELU, (found[0],)) if found is not None and _is_erf_argument(found[1], found[0]) else None
 
 
-def find_tanh_gelu(reading: Reading, node: ast.expr) -> Match | None:
+def find_tanh_gelu(reading: TermReader, node: ast.expr) -> FusedMatch | None:
     """`0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))`."""
     root = reading.term(node)
     found = _gated(root, "tanh")
     if found is None or not _is_tanh_argument(found[1], found[0]):
         return None
-    return Match(root, _GELU, (found[0], 'approximate="tanh"'))
+    return FusedMatch(root, _GELU, (found[0], 'approximate="tanh"'))
 
 
 def _gated(root: Term, op: str) -> tuple[Term, Term] | None:
@@ -93,7 +93,7 @@ def _is_tanh_argument(term: Term, x: Term) -> bool:
 
 
 _ROUNDING = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
-SILU = Kind(
+SILU = AffinityKind(
     "spelled-silu",
     find_silu,
     (ast.BinOp, ast.Call),
@@ -103,14 +103,14 @@ SILU = Kind(
     "The result is rounded once.",
     _ROUNDING,
     (
-        Example("def f(x):\n    return x * torch.sigmoid(x)\n", "def f(x):\n    return F.silu(x)\n", ("b d",)),
-        Example("def f(x):\n    return x.mul(x.sigmoid())\n", "def f(x):\n    return F.silu(x)\n", ("b d",)),
-        Example("def f(x, y):\n    return y * torch.sigmoid(x)\n"),
-        Example("def f(x):\n    return x.mul_(x.sigmoid())\n"),
-        Example("def f(x, g):\n    return g(x) * g(x).sigmoid()\n"),
+        FusedCase("def f(x):\n    return x * torch.sigmoid(x)\n", "def f(x):\n    return F.silu(x)\n", ("b d",)),
+        FusedCase("def f(x):\n    return x.mul(x.sigmoid())\n", "def f(x):\n    return F.silu(x)\n", ("b d",)),
+        FusedCase("def f(x, y):\n    return y * torch.sigmoid(x)\n"),
+        FusedCase("def f(x):\n    return x.mul_(x.sigmoid())\n"),
+        FusedCase("def f(x, g):\n    return g(x) * g(x).sigmoid()\n"),
     ),
 )
-MISH = Kind(
+MISH = AffinityKind(
     "spelled-mish",
     find_mish,
     (ast.BinOp, ast.Call),
@@ -121,12 +121,14 @@ MISH = Kind(
     "of x.",
     _ROUNDING,
     (
-        Example("def f(x):\n    return x * torch.tanh(F.softplus(x))\n", "def f(x):\n    return F.mish(x)\n", ("b d",)),
-        Example("def f(x):\n    return x * torch.tanh(F.softplus(x, 2))\n"),
+        FusedCase(
+            "def f(x):\n    return x * torch.tanh(F.softplus(x))\n", "def f(x):\n    return F.mish(x)\n", ("b d",)
+        ),
+        FusedCase("def f(x):\n    return x * torch.tanh(F.softplus(x, 2))\n"),
     ),
     safe=False,
 )
-GELU = Kind(
+GELU = AffinityKind(
     "spelled-gelu",
     find_gelu,
     (ast.BinOp,),
@@ -136,17 +138,17 @@ GELU = Kind(
     "The result is rounded once.",
     _ROUNDING,
     (
-        Example(
+        FusedCase(
             "def f(x):\n    return x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))\n",
             "def f(x):\n    return F.gelu(x)\n",
             ("b d",),
         ),
-        Example("def f(x):\n    return x * 0.5 * (1.0 + torch.erf(x / 2.0))\n"),
-        Example("def f(x, y):\n    return y * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))\n"),
-        Example("def f(x):\n    return 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))\n"),
+        FusedCase("def f(x):\n    return x * 0.5 * (1.0 + torch.erf(x / 2.0))\n"),
+        FusedCase("def f(x, y):\n    return y * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))\n"),
+        FusedCase("def f(x):\n    return 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))\n"),
     ),
 )
-TANH_GELU = Kind(
+TANH_GELU = AffinityKind(
     "tanh-gelu",
     find_tanh_gelu,
     (ast.BinOp,),
@@ -157,13 +159,13 @@ TANH_GELU = Kind(
     "of x.",
     _ROUNDING,
     (
-        Example(
+        FusedCase(
             "def f(x):\n    cube = torch.pow(x, 3)\n"
             "    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * cube)))\n",
             'def f(x):\n    return F.gelu(x, approximate="tanh")\n',
             ("b d",),
         ),
-        Example("def f(x):\n    return 0.5 * x * (1 + torch.tanh(x + 0.044715 * torch.pow(x, 3)))\n"),
+        FusedCase("def f(x):\n    return 0.5 * x * (1 + torch.tanh(x + 0.044715 * torch.pow(x, 3)))\n"),
     ),
     safe=False,
 )

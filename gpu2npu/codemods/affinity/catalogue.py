@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from gpu2npu.codemods.affinity.activations import GELU, MISH, SILU, TANH_GELU
 from gpu2npu.codemods.affinity.gated import GEGLU, SWIGLU
-from gpu2npu.codemods.affinity.kind import Kind
+from gpu2npu.codemods.affinity.kind import AffinityKind
 from gpu2npu.codemods.affinity.rms_norm import RMS_NORM
 from gpu2npu.codemods.affinity.rotary import ROTARY
 from gpu2npu.codemods.affinity.stores import MASKED_STORE
@@ -15,7 +15,7 @@ from gpu2npu.near_names import did_you_mean
 from gpu2npu.support.release_tables import SupportTable
 
 _ALL = (RMS_NORM, ROTARY, SWIGLU, GEGLU, SILU, GELU, MASKED_STORE, MISH, TANH_GELU)
-KINDS: Mapping[str, Kind] = {kind.id: kind for kind in _ALL}
+KINDS: Mapping[str, AffinityKind] = {kind.id: kind for kind in _ALL}
 SAFE, ALL = "safe", "all"
 
 
@@ -37,7 +37,7 @@ def chosen(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in KINDS if name in found)
 
 
-def available(kind: Kind, table: SupportTable) -> bool:
+def available(kind: AffinityKind, table: SupportTable) -> bool:
     """Tell whether a release has all operators that a kind needs."""
     return all(_has(need, table) for need in kind.needs)
 

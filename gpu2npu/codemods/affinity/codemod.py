@@ -9,12 +9,12 @@ from dataclasses import replace
 
 from gpu2npu.codemods.affinity.catalogue import KINDS, available
 from gpu2npu.codemods.affinity.edit import Planned, planned
-from gpu2npu.codemods.affinity.kind import Kind, Match, Replacement
-from gpu2npu.codemods.affinity.reading import Reading
+from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedMatch
+from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.generated import module_beside, outermost_package
 from gpu2npu.codemods.places import Step, by_file, is_skipped
-from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import Spelling, spelling
 from gpu2npu.python.text.concrete import has_comment
 from gpu2npu.python.text.edits import Edited
@@ -27,7 +27,7 @@ MODULE = "ascend_affinity"
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
 
 
-def affinity(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]:
+def affinity(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:
     """The rewrites of the kinds that were asked for, where the release has their operators."""
     if not choice.affinity:
         return {}
@@ -42,8 +42,8 @@ def affinity(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]:
     return by_file(steps)
 
 
-def _rewritten(program: Program, file: ParsedFile, kinds: Sequence[Kind]) -> Iterator[Step]:
-    reading = Reading(program, file)
+def _rewritten(program: TrainingProgram, file: ParsedFile, kinds: Sequence[AffinityKind]) -> Iterator[Step]:
+    reading = TermReader(program, file)
     done: set[ast.AST] = set()
     added: set[str | tuple[Code, ...]] = set()
     for node in ast.walk(file.tree):  # outer nodes first
@@ -51,7 +51,7 @@ def _rewritten(program: Program, file: ParsedFile, kinds: Sequence[Kind]) -> Ite
             if node in done or not isinstance(node, kind.nodes) or not _is_looked_at(node):
                 continue
             found = kind.find(reading, node) if not is_skipped(file, node, kind.id) else None
-            if isinstance(found, Replacement):
+            if isinstance(found, AffinityReplacement):
                 yield file, Edit(file.bounds(node), found.text, kind.id, kind.message)
             elif found is not None and isinstance(node, ast.expr) and not has_comment(file, node):
                 plan = planned(reading, node, found)
@@ -62,7 +62,7 @@ def _rewritten(program: Program, file: ParsedFile, kinds: Sequence[Kind]) -> Ite
                     added |= {step[1].text for step in steps if isinstance(step[1], Edit) and step[1].imports}
 
 
-def _is_allowed(file: ParsedFile, node: ast.expr, kind: Kind, found: Match, plan: Planned) -> bool:
+def _is_allowed(file: ParsedFile, node: ast.expr, kind: AffinityKind, found: FusedMatch, plan: Planned) -> bool:
     """Tell whether no comment keeps a part of the code, and TorchScript, which cannot read the module of fused
     operators, does not compile it."""
     if any(is_skipped(file, each, kind.id) for each in plan.deleted):
@@ -80,7 +80,7 @@ def _is_looked_at(node: ast.AST) -> bool:
     return not isinstance(node, ast.expr) or (isinstance(node, ast.Call) and last_name(node) in ("mul", "multiply"))
 
 
-def fixed(program: Program, names: Sequence[str]) -> dict[str, bytes]:
+def fixed(program: TrainingProgram, names: Sequence[str]) -> dict[str, bytes]:
     """The files that kinds rewrite, as they are then, and the module that they import."""
     rewrites = affinity(program, CodemodChoice(affinity=tuple(names)))
     found: dict[str, bytes] = {}
@@ -91,14 +91,14 @@ def fixed(program: Program, names: Sequence[str]) -> dict[str, bytes]:
     return found | added_module(program, rewrites)
 
 
-def added_module(program: Program, rewrites: Mapping[str, FileRewrite]) -> dict[str, bytes]:
+def added_module(program: TrainingProgram, rewrites: Mapping[str, FileRewrite]) -> dict[str, bytes]:
     """The module of fused operators for the files whose new code imports it."""
     using = [path for path, rewrite in rewrites.items() if any(MODULE in edit.imports for edit in rewrite.edits)]
     return module_beside(program, using, f"{MODULE}.py") if using else {}
 
 
 def _steps(
-    program: Program, file: ParsedFile, node: ast.expr, kind: Kind, found: Match, plan: Planned
+    program: TrainingProgram, file: ParsedFile, node: ast.expr, kind: AffinityKind, found: FusedMatch, plan: Planned
 ) -> Iterator[Step]:
     own = "." not in found.function
     spelled = _module(program, file) if own else spelling(file, found.function)
@@ -112,7 +112,7 @@ def _steps(
         yield file, Edit(file.bounds(statement), "", kind.id, message, replaced=line, operation=Operation.DELETE)
 
 
-def _arguments(file: ParsedFile, found: Match, plan: Planned) -> Iterator[Code]:
+def _arguments(file: ParsedFile, found: FusedMatch, plan: Planned) -> Iterator[Code]:
     codes = iter(plan.arguments)
     for position, argument in enumerate(found.arguments):
         yield ", " if position else ""
@@ -128,7 +128,7 @@ def _arguments(file: ParsedFile, found: Match, plan: Planned) -> Iterator[Code]:
         yield from (each for each in behind if isinstance(each, str))
 
 
-def _module(program: Program, file: ParsedFile) -> Spelling:
+def _module(program: TrainingProgram, file: ParsedFile) -> Spelling:
     """The name of the module of fused operators in a file, and its import: in a package, relative to it."""
     package = outermost_package(program, file.path)
     depth = file.path.count("/") - package.count("/") if package is not None else 0

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from gpu2npu.codemods.affinity.kind import Match
-from gpu2npu.codemods.affinity.reading import Reading, Within
+from gpu2npu.codemods.affinity.kind import FusedMatch
+from gpu2npu.codemods.affinity.reading import TermReader, Within
 from gpu2npu.python.text.blocks import begins_line, line_start, next_line, same_line
 from gpu2npu.python.tree.syntax import FUNCTIONS, last_name
 from gpu2npu.records import Bounds
@@ -29,16 +29,16 @@ class Planned:
     lines: tuple[Bounds, ...]
 
 
-def planned(reading: Reading, node: ast.expr, match: Match) -> Planned | None:
+def planned(reading: TermReader, node: ast.expr, match: FusedMatch) -> Planned | None:
     """The edit that puts a call in the place of `node`; None where the code around does not allow for it."""
     return _Planning(reading, node, match).planned()
 
 
 @dataclass(frozen=True, eq=False)
 class _Planning:
-    reading: Reading
+    reading: TermReader
     node: ast.expr
-    match: Match
+    match: FusedMatch
 
     @property
     def statement(self) -> ast.stmt:

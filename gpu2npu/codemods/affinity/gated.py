@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import ast
 
-from gpu2npu.codemods.affinity.kind import Example, Kind, Match
-from gpu2npu.codemods.affinity.reading import Reading
+from gpu2npu.codemods.affinity.kind import AffinityKind, FusedCase, FusedMatch
+from gpu2npu.codemods.affinity.reading import TermReader
 
 
-def find_swiglu(reading: Reading, node: ast.expr) -> Match | None:
+def find_swiglu(reading: TermReader, node: ast.expr) -> FusedMatch | None:
     """`silu(first half) * second half`, which is the order that the operator has."""
     root = reading.term(node)
     if root.op == "mul":
         for gate, other in (root.args, root.args[::-1]):
             halves = gate.op == "silu" and gate.args[0].op == "first_half" and other.op == "second_half"
             if halves and gate.args[0].args == other.args:
-                return Match(root, "swiglu", (other.args[0],))
+                return FusedMatch(root, "swiglu", (other.args[0],))
     return None
 
 
-def find_geglu(reading: Reading, node: ast.expr) -> Match | None:
+def find_geglu(reading: TermReader, node: ast.expr) -> FusedMatch | None:
     """`half * gelu(other half)`, either way round."""
     root = reading.term(node)
     if root.op != "mul":
@@ -30,11 +30,11 @@ def find_geglu(reading: Reading, node: ast.expr) -> Match | None:
             continue
         left = half.op == "first_half"
         arguments = ([f'"{gate.value}"'] if left or gate.value != "none" else []) + (["True"] if left else [])
-        return Match(root, "geglu", (other.args[0], *arguments))
+        return FusedMatch(root, "geglu", (other.args[0], *arguments))
     return None
 
 
-SWIGLU = Kind(
+SWIGLU = AffinityKind(
     "swiglu",
     find_swiglu,
     (ast.BinOp,),
@@ -44,7 +44,7 @@ SWIGLU = Kind(
     "The result is rounded once.",
     {"float32": 1e-6, "float16": 4e-3, "bfloat16": 3e-2},
     (
-        Example(
+        FusedCase(
             """
 def f(x):
     a, b = x.chunk(2, dim=-1)
@@ -56,7 +56,7 @@ def f(x):
 """,
             ("b s 8",),
         ),
-        Example(
+        FusedCase(
             """
 def f(x):
     x = torch.chunk(x, 2, dim=-1)
@@ -69,12 +69,12 @@ def f(x):
             ("b 6",),
         ),
         # The gate is the second half, another dimension, and two tensors.
-        Example("def f(x):\n    a, b = x.chunk(2, dim=-1)\n    return a * F.silu(b)\n"),
-        Example("def f(x):\n    a, b = x.chunk(2, dim=1)\n    return F.silu(a) * b\n"),
-        Example("def f(a, b):\n    return F.silu(a) * b\n"),
+        FusedCase("def f(x):\n    a, b = x.chunk(2, dim=-1)\n    return a * F.silu(b)\n"),
+        FusedCase("def f(x):\n    a, b = x.chunk(2, dim=1)\n    return F.silu(a) * b\n"),
+        FusedCase("def f(a, b):\n    return F.silu(a) * b\n"),
     ),
 )
-GEGLU = Kind(
+GEGLU = AffinityKind(
     "geglu",
     find_geglu,
     (ast.BinOp,),
@@ -84,7 +84,7 @@ GEGLU = Kind(
     "The result is rounded once.",
     {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2},
     (
-        Example(
+        FusedCase(
             """
 def f(x):
     x, gate = x.chunk(2, dim=-1)
@@ -96,7 +96,7 @@ def f(x):
 """,
             ("b s 8",),
         ),
-        Example(
+        FusedCase(
             """
 def f(x):
     a, b = x.chunk(2, dim=-1)
@@ -108,7 +108,7 @@ def f(x):
 """,
             ("b 6",),
         ),
-        Example("def f(x, kind):\n    a, b = x.chunk(2, dim=-1)\n    return F.gelu(a, approximate=kind) * b\n"),
-        Example("def f(x):\n    a, b = x.chunk(2, dim=-1)\n    print(a)\n    return a * F.gelu(b)\n"),
+        FusedCase("def f(x, kind):\n    a, b = x.chunk(2, dim=-1)\n    return F.gelu(a, approximate=kind) * b\n"),
+        FusedCase("def f(x):\n    a, b = x.chunk(2, dim=-1)\n    print(a)\n    return a * F.gelu(b)\n"),
     ),
 )

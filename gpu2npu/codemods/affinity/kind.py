@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpu2npu.codemods.affinity.reading import Reading
+from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.codemods.affinity.terms import Term
 from gpu2npu.records import Code
 
@@ -16,7 +16,7 @@ Argument = Term | str | tuple[str, Term] | tuple[str, Term, str]
 
 
 @dataclass(frozen=True)
-class Match:
+class FusedMatch:
     """A value that becomes a call of `function`: a name in the module of fused operators, or a qualified one of
     torch's."""
 
@@ -31,14 +31,14 @@ class Match:
 
 
 @dataclass(frozen=True)
-class Replacement:
+class AffinityReplacement:
     """A node that becomes other code as it stands."""
 
     text: tuple[Code, ...]
 
 
 # Recognises a node; None where it is something else.
-Find = Callable[[Reading, Any], Match | Replacement | None]
+Find = Callable[[TermReader, Any], FusedMatch | AffinityReplacement | None]
 
 
 def term_of(argument: Argument) -> Term | None:
@@ -52,7 +52,7 @@ HEAD = "import math\nimport torch\nimport torch.nn.functional as F\n"
 
 
 @dataclass(frozen=True)
-class Example:
+class FusedCase:
     """Code that defines `f`, before and after; "" where it stays. `shapes` are the sizes of its tensors, by letters
     that stand for sizes, or numbers."""
 
@@ -73,7 +73,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Kind:
+class AffinityKind:
     """One kind of rewrite.
 
     `id` is its rule, which `# gpu2npu: skip=` and change_list.csv name. It looks at nodes of the types `nodes` in
@@ -90,5 +90,5 @@ class Kind:
     message: str
     statement: str
     rounding: Mapping[str, float]
-    examples: tuple[Example, ...]
+    examples: tuple[FusedCase, ...]
     safe: bool = True

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpu2npu.codemods.affinity.terms import FLOAT32, Term, const
 
 if TYPE_CHECKING:
-    from gpu2npu.codemods.affinity.reading import Reading
+    from gpu2npu.codemods.affinity.reading import TermReader
 
 _UNARY = frozenset({"rsqrt", "sqrt", "neg", "sigmoid", "tanh", "erf"})
 _BINARY = {"mul": "mul", "multiply": "mul", "add": "add", "sub": "sub", "div": "div", "true_divide": "div",
@@ -49,7 +49,7 @@ def operation(op: str, left: Term, right: Term) -> Term | None:
     return Term(op, (left, right))
 
 
-def called(reading: Reading, call: ast.Call) -> Term | None:
+def called(reading: TermReader, call: ast.Call) -> Term | None:
     """The value of a call of one of torch's functions or methods; None for any other."""
     keywords = {each.arg or "**": each.value for each in call.keywords}
     if any(isinstance(each, ast.Starred) for each in call.args) or "**" in keywords or "out" in keywords:
@@ -71,7 +71,7 @@ def called(reading: Reading, call: ast.Call) -> Term | None:
 
 
 def _operation(
-    reading: Reading, name: str, arguments: Sequence[ast.expr], keywords: Mapping[str, ast.expr]
+    reading: TermReader, name: str, arguments: Sequence[ast.expr], keywords: Mapping[str, ast.expr]
 ) -> Term | None:
     if name in _SPECIAL:
         return _SPECIAL[name](reading, arguments, keywords)
@@ -90,24 +90,24 @@ Arguments = Sequence[ast.expr]
 Keywords = Mapping[str, ast.expr]
 
 
-def _value(reading: Reading, arguments: Arguments, keywords: Keywords, position: int, name: str) -> ast.expr | None:
+def _value(reading: TermReader, arguments: Arguments, keywords: Keywords, position: int, name: str) -> ast.expr | None:
     return arguments[position] if position < len(arguments) else keywords.get(name)
 
 
-def _number(reading: Reading, node: ast.expr | None) -> float | None:
+def _number(reading: TermReader, node: ast.expr | None) -> float | None:
     return reading.term(node).number if node is not None else None
 
 
-def _power(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term | None:
+def _power(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     exponent = _value(reading, arguments, keywords, 1, "exponent")
     return operation("pow", reading.term(arguments[0]), reading.term(exponent)) if exponent is not None else None
 
 
-def _square(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term | None:
+def _square(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     return Term("pow", (reading.term(arguments[0]), const(2))) if len(arguments) == 1 and not keywords else None
 
 
-def _mean(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term | None:
+def _mean(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     """The mean over the last dimension, which is kept."""
     dim = _value(reading, arguments, keywords, 1, "dim")
     keeps = _value(reading, arguments, keywords, 2, "keepdim")
@@ -119,7 +119,7 @@ def _mean(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term | 
     return Term("mean", (reading.term(arguments[0]),))
 
 
-def _softmax(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term | None:
+def _softmax(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     """Softmax over the last dimension."""
     dim = _value(reading, arguments, keywords, 1, "dim")
     dtype = keywords.get("dtype")
@@ -134,7 +134,7 @@ def _softmax(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term
     return Term("softmax", (scores,))
 
 
-def _cast(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term | None:
+def _cast(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     """A conversion to float32, or to the dtype of a value."""
     dtype = _value(reading, arguments, keywords, 1, "dtype")
     target = (
@@ -145,21 +145,21 @@ def _cast(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term | 
     return Term("cast", (reading.term(arguments[0]), target))
 
 
-def _float(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term | None:
+def _float(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     return Term("cast", (reading.term(arguments[0]), FLOAT32)) if len(arguments) == 1 and not keywords else None
 
 
-def _cast_as(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term | None:
+def _cast_as(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     if len(arguments) != 2 or keywords:
         return None
     return Term("cast", (reading.term(arguments[0]), Term("dtype", (reading.term(arguments[1]),))))
 
 
-def _silu(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term | None:
+def _silu(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     return Term("silu", (reading.term(arguments[0]),)) if len(arguments) == 1 and not keywords else None
 
 
-def _gelu(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term | None:
+def _gelu(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     kind = keywords.get("approximate")
     if len(arguments) != 1 or keywords.keys() - {"approximate"}:
         return None
@@ -168,18 +168,18 @@ def _gelu(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term | 
     return Term("gelu", (reading.term(arguments[0]),), value=kind.value if isinstance(kind, ast.Constant) else "none")
 
 
-def _softplus(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term | None:
+def _softplus(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     return Term("softplus", (reading.term(arguments[0]),)) if len(arguments) == 1 and not keywords else None
 
 
-def _transposed(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term | None:
+def _transposed(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     """The last two dimensions swapped."""
     swapped = {_number(reading, each) for each in arguments[1:]}
     last = len(arguments) == 3 and not keywords and swapped == {-1, -2}
     return Term("transposed", (reading.term(arguments[0]),)) if last else None
 
 
-def _chunk(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term | None:
+def _chunk(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     """The two halves of the last dimension."""
     count = _value(reading, arguments, keywords, 1, "chunks")
     dim = _value(reading, arguments, keywords, 2, "dim")
@@ -187,8 +187,8 @@ def _chunk(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term |
     return Term("halves", (reading.term(arguments[0]),)) if halves else None
 
 
-def _joined(name: str) -> Callable[[Reading, Arguments, Keywords], Term | None]:
-    def joined(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term | None:
+def _joined(name: str) -> Callable[[TermReader, Arguments, Keywords], Term | None]:
+    def joined(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
         dim = _value(reading, arguments, keywords, 1, "dim")
         parts = arguments[0]
         if _number(reading, dim) != -1 or not isinstance(parts, (ast.Tuple, ast.List)) or len(parts.elts) != 2:
@@ -198,7 +198,7 @@ def _joined(name: str) -> Callable[[Reading, Arguments, Keywords], Term | None]:
     return joined
 
 
-def _flattened(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term | None:
+def _flattened(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     """The last two dimensions as one."""
     start = _value(reading, arguments, keywords, 1, "start_dim")
     end = _value(reading, arguments, keywords, 2, "end_dim")
@@ -207,18 +207,18 @@ def _flattened(reading: Reading, arguments: Arguments, keywords: Keywords) -> Te
     return Term("flattened", (reading.term(arguments[0]),))
 
 
-def _masked(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term | None:
+def _masked(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     if len(arguments) != 3 or keywords:
         return None
     return Term("masked", tuple(reading.term(each) for each in arguments))
 
 
-def _contiguous(reading: Reading, arguments: Arguments, keywords: Keywords) -> Term | None:
+def _contiguous(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     """The same values in another layout."""
     return reading.term(arguments[0]) if len(arguments) == 1 and not keywords else None
 
 
-_SPECIAL: Mapping[str, Callable[[Reading, Arguments, Keywords], Term | None]] = {
+_SPECIAL: Mapping[str, Callable[[TermReader, Arguments, Keywords], Term | None]] = {
     "pow": _power, "square": _square, "mean": _mean, "softmax": _softmax, "to": _cast, "type": _cast, "float": _float,
     "type_as": _cast_as, "silu": _silu, "gelu": _gelu, "softplus": _softplus, "transpose": _transposed,
     "swapaxes": _transposed, "chunk": _chunk, "cat": _joined("cat"), "concat": _joined("cat"),
@@ -226,7 +226,7 @@ _SPECIAL: Mapping[str, Callable[[Reading, Arguments, Keywords], Term | None]] = 
 }  # fmt: skip
 
 
-def subscript(reading: Reading, node: ast.Subscript) -> Term | None:
+def subscript(reading: TermReader, node: ast.Subscript) -> Term | None:
     """A half of the last dimension, or every other element of it: `x[..., :x.shape[-1] // 2]`, `x[..., ::2]`."""
     index = node.slice
     if isinstance(index, ast.Constant) and index.value in (0, 1):
@@ -249,7 +249,7 @@ def subscript(reading: Reading, node: ast.Subscript) -> Term | None:
     return None
 
 
-def is_half(reading: Reading, node: ast.expr, whole: Term) -> bool:
+def is_half(reading: TermReader, node: ast.expr, whole: Term) -> bool:
     """Tell whether an expression is half the size of the last dimension of a value."""
     node = reading.value_of(node)
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.FloorDiv) or _number(reading, node.right) != 2:

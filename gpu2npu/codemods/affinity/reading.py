@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from gpu2npu.codemods.affinity.operations import binary, called, subscript
 from gpu2npu.codemods.affinity.terms import FLOAT32, Term, const
-from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, Function, arguments, dotted_name, is_unpacked, parameters
 
 # How many calls are followed into functions, one within the other.
@@ -30,11 +30,11 @@ Reaching = ast.stmt | Within | None
 
 
 @dataclass(eq=False)
-class Reading:
+class TermReader:
     """Reads a function, or the top level of a file. `given` are the terms of its parameters where a call of it is
     followed."""
 
-    program: Program
+    program: TrainingProgram
     file: ParsedFile
     given: Mapping[str, Term] = field(default_factory=dict)
     depth: int = 0
@@ -184,7 +184,7 @@ class Reading:
             return None
         given = dict(zip(names, (self.term(each) for each in call.args), strict=False))
         given |= {each.arg: self.term(each.value) for each in call.keywords if each.arg is not None}
-        return Reading(self.program, file, given, self.depth + 1).term(value) if set(names) == set(given) else None
+        return TermReader(self.program, file, given, self.depth + 1).term(value) if set(names) == set(given) else None
 
     def _function(self, call: ast.Call) -> tuple[ParsedFile, Function, int] | None:
         """The function that a call calls, the file it is in, and how many of its parameters are given unwritten."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from gpu2npu.codemods.affinity.kind import Example, Kind, Match
-from gpu2npu.codemods.affinity.reading import Reading
+from gpu2npu.codemods.affinity.kind import AffinityKind, FusedCase, FusedMatch
+from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.codemods.affinity.terms import FLOAT32, Term, dtypes, factors, without_casts
 
 
-def find(reading: Reading, node: ast.expr) -> Match | None:
+def find(reading: TermReader, node: ast.expr) -> FusedMatch | None:
     """The product of a normalised value and a weight."""
     root = reading.term(node)
     above, below = factors(root)
@@ -37,7 +37,7 @@ def _under_root(factor: Term, op: str) -> tuple[Term, Term] | None:
     return None
 
 
-def _normed(root: Term, inner: tuple[Term, Term], others: list[Term]) -> Match | None:
+def _normed(root: Term, inner: tuple[Term, Term], others: list[Term]) -> FusedMatch | None:
     """The match where the two other factors are the x of the mean and a weight."""
     x, epsilon = inner
     weights = [each for each in others if without_casts(each) != x]
@@ -46,14 +46,14 @@ def _normed(root: Term, inner: tuple[Term, Term], others: list[Term]) -> Match |
         return None
     weight = weights[0]
     if dtypes(root) == dtypes(x, weight):
-        return Match(root, "rms_norm", (x, weight, epsilon))
+        return FusedMatch(root, "rms_norm", (x, weight, epsilon))
     if dtypes(root) == {FLOAT32}:
-        return Match(root, "rms_norm", (("", x, ".float()"), weight, epsilon))
+        return FusedMatch(root, "rms_norm", (("", x, ".float()"), weight, epsilon))
     return None
 
 
 EXAMPLES = (
-    Example(
+    FusedCase(
         """
 def f(h, weight):
     input_dtype = h.dtype
@@ -68,7 +68,7 @@ def f(h, weight):
 """,
         ("b s d", "d"),
     ),
-    Example(
+    FusedCase(
         """
 def normed(x, eps):
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
@@ -86,7 +86,7 @@ def f(x, weight):
 """,
         ("b s d", "d"),
     ),
-    Example(
+    FusedCase(
         """
 def f(x, w):
     return w * x / torch.sqrt(torch.mean(x * x, dim=-1, keepdim=True) + 1e-6)
@@ -97,7 +97,7 @@ def f(x, w):
 """,
         ("b d", "d"),
     ),
-    Example(
+    FusedCase(
         """
 def f(x, w):
     normed = x.float()
@@ -113,12 +113,12 @@ def f(x, w):
         ("b s d", "d"),
     ),
     # No weight, another dimension, deviations from a mean, and a value that changes between.
-    Example("def f(x):\n    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)\n"),
-    Example("def f(x, w):\n    return w * x * torch.rsqrt(x.pow(2).mean(1, keepdim=True) + 1e-6)\n"),
-    Example("def f(x, w):\n    return w * x * torch.rsqrt(x.pow(2).mean(-1) + 1e-6)\n"),
-    Example("def f(x, w):\n    return 2 * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)\n"),
-    Example("def f(x, w, y):\n    return w * y * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)\n"),
-    Example(
+    FusedCase("def f(x):\n    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)\n"),
+    FusedCase("def f(x, w):\n    return w * x * torch.rsqrt(x.pow(2).mean(1, keepdim=True) + 1e-6)\n"),
+    FusedCase("def f(x, w):\n    return w * x * torch.rsqrt(x.pow(2).mean(-1) + 1e-6)\n"),
+    FusedCase("def f(x, w):\n    return 2 * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)\n"),
+    FusedCase("def f(x, w, y):\n    return w * y * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)\n"),
+    FusedCase(
         """
 def f(x, w):
     u = x.mean(-1, keepdim=True)
@@ -126,7 +126,7 @@ def f(x, w):
     return w * (x - u) * torch.rsqrt(s + 1e-6)
 """
     ),
-    Example(
+    FusedCase(
         """
 def f(x, w):
     variance = x.pow(2).mean(-1, keepdim=True)
@@ -134,7 +134,7 @@ def f(x, w):
     return w * x * torch.rsqrt(variance + 1e-6)
 """
     ),
-    Example(
+    FusedCase(
         """
 def f(x, w, wide):
     variance = x.pow(2).mean(-1, keepdim=True)
@@ -145,7 +145,7 @@ def f(x, w, wide):
     ),
 )
 
-RMS_NORM = Kind(
+RMS_NORM = AffinityKind(
     "rms-norm",
     find,
     (ast.BinOp,),

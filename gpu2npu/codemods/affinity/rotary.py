@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpu2npu.codemods.affinity.kind import Example, Kind, Match
-from gpu2npu.codemods.affinity.reading import Reading
+from gpu2npu.codemods.affinity.kind import AffinityKind, FusedCase, FusedMatch
+from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.codemods.affinity.terms import Term
 
 
-def find(reading: Reading, node: ast.expr) -> Match | None:
+def find(reading: TermReader, node: ast.expr) -> FusedMatch | None:
     """The sum of a value times its cosine and the rotated value times its sine."""
     root = reading.term(node)
     if root.op != "add" or any(each.op != "mul" for each in root.args):
@@ -21,7 +21,7 @@ def find(reading: Reading, node: ast.expr) -> Match | None:
                 if x in straight.args:
                     cosine = straight.args[1] if straight.args[0] == x else straight.args[0]
                     extra = ('"interleave"',) if mode == "interleave" else ()
-                    return Match(root, "rotary_mul", (x, cosine, sine, *extra))
+                    return FusedMatch(root, "rotary_mul", (x, cosine, sine, *extra))
     return None
 
 
@@ -38,7 +38,7 @@ def _rotations(rotated: Term) -> Iterator[tuple[Term, str]]:
 
 
 EXAMPLES = (
-    Example(
+    FusedCase(
         """
 def rotate_half(x):
     x1 = x[..., : x.shape[-1] // 2]
@@ -63,7 +63,7 @@ def f(q, k, cos, sin):
 """,
         ("b h s 8", "b 1 s 8", "b 1 s 8", "b 1 s 8"),
     ),
-    Example(
+    FusedCase(
         """
 def f(x, cos, sin):
     x1, x2 = x.chunk(2, dim=-1)
@@ -76,7 +76,7 @@ def f(x, cos, sin):
 """,
         ("b h s 6", "s 6", "s 6"),
     ),
-    Example(
+    FusedCase(
         """
 def rotate_every_two(x):
     x1 = x[..., ::2]
@@ -100,13 +100,13 @@ def f(x, cos, sin):
         ("b s h 4", "1 s 1 4", "1 s 1 4"),
     ),
     # Not negated, the halves the other way round, and parts of different values.
-    Example("def f(x, c, s):\n    a, b = x.chunk(2, dim=-1)\n    return x * c + torch.cat((b, a), dim=-1) * s\n"),
-    Example("def f(x, c, s):\n    a, b = x.chunk(2, dim=-1)\n    return x * c + torch.cat((-a, b), dim=-1) * s\n"),
-    Example("def f(x, c, s):\n    a, b = x.chunk(2, dim=1)\n    return x * c + torch.cat((-b, a), dim=1) * s\n"),
-    Example("def f(x, y, c, s):\n    a, b = y.chunk(2, dim=-1)\n    return x * c + torch.cat((-b, a), dim=-1) * s\n"),
+    FusedCase("def f(x, c, s):\n    a, b = x.chunk(2, dim=-1)\n    return x * c + torch.cat((b, a), dim=-1) * s\n"),
+    FusedCase("def f(x, c, s):\n    a, b = x.chunk(2, dim=-1)\n    return x * c + torch.cat((-a, b), dim=-1) * s\n"),
+    FusedCase("def f(x, c, s):\n    a, b = x.chunk(2, dim=1)\n    return x * c + torch.cat((-b, a), dim=1) * s\n"),
+    FusedCase("def f(x, y, c, s):\n    a, b = y.chunk(2, dim=-1)\n    return x * c + torch.cat((-b, a), dim=-1) * s\n"),
 )
 
-ROTARY = Kind(
+ROTARY = AffinityKind(
     "rotary-embedding",
     find,
     (ast.BinOp,),

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 
-from gpu2npu.codemods.affinity.kind import Example, Kind, Replacement
-from gpu2npu.codemods.affinity.reading import Reading
+from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedCase
+from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.python.meaning.types import ValueTypes
 
 # Numbers that every dtype but bool holds, or wraps alike.
@@ -17,7 +17,7 @@ _LARGEST = 127
 _COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 
 
-def find(reading: Reading, node: ast.AST) -> Replacement | None:
+def find(reading: TermReader, node: ast.AST) -> AffinityReplacement | None:
     """The assignment of a number where a tensor compares with another number."""
     target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
     if not isinstance(node, ast.Assign) or not isinstance(target, ast.Subscript):
@@ -31,7 +31,7 @@ def find(reading: Reading, node: ast.AST) -> Replacement | None:
     file = reading.file
     if not numbers or not ValueTypes(file.names).is_tensor(tensor, file.scope_of(node)):
         return None
-    return Replacement((f"{tensor.id}.masked_fill_(", file.bounds(mask), ", ", file.bounds(node.value), ")"))
+    return AffinityReplacement((f"{tensor.id}.masked_fill_(", file.bounds(mask), ", ", file.bounds(node.value), ")"))
 
 
 def _is_small(node: ast.expr) -> bool:
@@ -43,7 +43,7 @@ def _is_small(node: ast.expr) -> bool:
     return type(value) is int and abs(value) <= _LARGEST
 
 
-MASKED_STORE = Kind(
+MASKED_STORE = AffinityKind(
     "masked-store",
     find,
     (ast.Assign,),
@@ -53,7 +53,7 @@ MASKED_STORE = Kind(
     "Nothing.",
     {"float32": 0, "float16": 0, "bfloat16": 0},
     (
-        Example(
+        FusedCase(
             """
 def f(x: torch.Tensor):
     y = x.clone()
@@ -68,6 +68,6 @@ def f(x: torch.Tensor):
 """,
             ("b d",),
         ),
-        Example("def f(x: torch.Tensor, y: torch.Tensor):\n    x[y < 0] = 0\n"),
+        FusedCase("def f(x: torch.Tensor, y: torch.Tensor):\n    x[y < 0] = 0\n"),
     ),
 )

@@ -18,7 +18,7 @@ from gpu2npu.codemods.data_parallel.model_class import (
 )
 from gpu2npu.codemods.data_parallel.wrapping import Wrap, target_of
 from gpu2npu.codemods.entry import Entry
-from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.text.blocks import same_line
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import function_above
@@ -64,7 +64,7 @@ class Obstacle:
     one_process: bool = False
 
 
-def obstacle(program: Program, wrap: Wrap, programs: Sequence[Entry]) -> Obstacle | None:
+def obstacle(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry]) -> Obstacle | None:
     """Return what keeps a wrap from being rewritten; None if nothing does. `programs` are those that run it."""
     found = _on_one_npu(program, wrap, programs)
     if found is not None:
@@ -73,7 +73,7 @@ def obstacle(program: Program, wrap: Wrap, programs: Sequence[Entry]) -> Obstacl
     return None if reason is None else Obstacle(reason)
 
 
-def _on_one_npu(program: Program, wrap: Wrap, programs: Sequence[Entry]) -> Obstacle | None:
+def _on_one_npu(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry]) -> Obstacle | None:
     """Return why the model works without a wrapper, and not in DistributedDataParallel; None if it is not so."""
     if not program.trains or (not programs and _is_for_evaluation(wrap)):
         return Obstacle(_NO_TRAINING, one_npu=True)

@@ -15,7 +15,7 @@ from gpu2npu.codemods.data_parallel.one_npu import on_one_npu
 from gpu2npu.codemods.data_parallel.own_card import on_own_card
 from gpu2npu.codemods.data_parallel.process_group import set_up
 from gpu2npu.codemods.data_parallel.references import (
-    Reference,
+    DataParallelReference,
     find_references,
     follow,
     report_functions,
@@ -29,13 +29,13 @@ from gpu2npu.codemods.data_parallel.unused_parameters import parts_left_out
 from gpu2npu.codemods.data_parallel.wrapping import Wrap, distributed, find_wraps, kept_name, target_of
 from gpu2npu.codemods.entry import Entries, Entry, find_entries
 from gpu2npu.codemods.places import GroupEdit, Step, by_file, plain, reported, taken_over
-from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.program import TrainingProgram
 from gpu2npu.records import FileRewrite, FindingKind
 
 _MULTI_CARD = "multi-card"  # the trait that asks for a launcher
 
 
-def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewrite]:
+def data_parallel(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:
     """Rewrite the wraps of programs that train, and the script for one card that is to train on many, with all that
     follows from it; report the wraps that stay. Raises CodemodError if there is no such script."""
     single = None if choice.main is None else single_card_entry(program, choice.main, choice.target_model)
@@ -68,7 +68,7 @@ def data_parallel(program: Program, choice: CodemodChoice) -> dict[str, FileRewr
     }
 
 
-def _obstacles(program: Program, wraps: Sequence[Wrap], programs: Entries) -> dict[Wrap, Obstacle]:
+def _obstacles(program: TrainingProgram, wraps: Sequence[Wrap], programs: Entries) -> dict[Wrap, Obstacle]:
     """Return what keeps wraps from being rewritten; where a program has to stay one process, all of its wraps."""
     running = {wrap: programs.that_run(wrap.file, wrap.call) for wrap in wraps}
     found = {wrap: each for wrap in wraps if (each := obstacle(program, wrap, running[wrap])) is not None}
@@ -81,7 +81,7 @@ def _obstacles(program: Program, wraps: Sequence[Wrap], programs: Entries) -> di
 
 
 def _on_one_npu(
-    program: Program,
+    program: TrainingProgram,
     obstacles: Mapping[Wrap, Obstacle],
     rewritten: Sequence[Wrap],
     programs: Entries,
@@ -96,7 +96,7 @@ def _on_one_npu(
 
 
 def _rewritten(
-    program: Program, choice: CodemodChoice, wraps: Sequence[Wrap], started: Entries, single: Entry | None
+    program: TrainingProgram, choice: CodemodChoice, wraps: Sequence[Wrap], started: Entries, single: Entry | None
 ) -> Iterator[Step]:
     """The programs with one process for each card, and the wraps in DistributedDataParallel."""
     for entry in started.all:
@@ -116,7 +116,7 @@ def _rewritten(
         yield from _wrapped(program, wraps, started)
 
 
-def _named_otherwise(program: Program, wraps: Sequence[Wrap]) -> Iterator[Step]:
+def _named_otherwise(program: TrainingProgram, wraps: Sequence[Wrap]) -> Iterator[Step]:
     """Yield the steps for what names DataParallel, or its function, without being one of the wraps."""
     yield from report_functions(program)
     stays = _staying(program, wraps)
@@ -126,15 +126,15 @@ def _named_otherwise(program: Program, wraps: Sequence[Wrap]) -> Iterator[Step]:
             yield from follow(reference, reference.file.path in stays)
 
 
-def _references(program: Program) -> Sequence[Reference]:
+def _references(program: TrainingProgram) -> Sequence[DataParallelReference]:
     return program.once(find_references, lambda: list(find_references(program)))
 
 
-def _staying(program: Program, wraps: Sequence[Wrap]) -> frozenset[str]:
+def _staying(program: TrainingProgram, wraps: Sequence[Wrap]) -> frozenset[str]:
     return staying(_references(program), [wrap.call for wrap in wraps])
 
 
-def _wrapped(program: Program, wraps: Sequence[Wrap], started: Entries) -> Iterator[Step]:
+def _wrapped(program: TrainingProgram, wraps: Sequence[Wrap], started: Entries) -> Iterator[Step]:
     """The wraps in DistributedDataParallel."""
     stays = _staying(program, wraps)
     for wrap in wraps:
@@ -146,7 +146,7 @@ def _wrapped(program: Program, wraps: Sequence[Wrap], started: Entries) -> Itera
         yield from distributed(wrap, wrap.file.path in stays, is_called_twice(program, wrap, running))
 
 
-def _whole_models(program: Program, wraps: Sequence[Wrap], started: Entries) -> Iterator[Step]:
+def _whole_models(program: TrainingProgram, wraps: Sequence[Wrap], started: Entries) -> Iterator[Step]:
     """Wrap the models of which only parts were wrapped."""
     models = {}
     for wrap in wraps:
@@ -159,7 +159,7 @@ def _whole_models(program: Program, wraps: Sequence[Wrap], started: Entries) -> 
             yield from wrap_below(program, entry, wrap.file, below, name)
 
 
-def _with_other_programs(steps: Sequence[Step], started: Sequence[Entry], program: Program) -> Iterator[Step]:
+def _with_other_programs(steps: Sequence[Step], started: Sequence[Entry], program: TrainingProgram) -> Iterator[Step]:
     """The steps, for programs besides that run the same code: what needs a process group gets one there too, and to
     write files takes none."""
     asking = [(file, step) for file, step in steps if isinstance(step, GroupEdit)]

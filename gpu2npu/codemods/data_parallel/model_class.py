@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.scopes import Assigned, Scope
 from gpu2npu.python.tree.syntax import (
@@ -45,7 +45,7 @@ class ModelClass:
         return next((part for part in self.node.body if isinstance(part, FUNCTIONS) and part.name == name), None)
 
 
-def model_class(program: Program, file: ParsedFile, node: ast.expr) -> ModelClass | None:
+def model_class(program: TrainingProgram, file: ParsedFile, node: ast.expr) -> ModelClass | None:
     """The project's class that an expression makes an object of: `Net(3).cuda()`, or a name that is assigned that."""
     scope: Scope = file.scope_of(node)
     for _ in range(5):
@@ -111,7 +111,7 @@ def takes_one(model: ModelClass) -> bool:
     return len(parameters(forward)) == 2
 
 
-def learns_nothing(program: Program, model: ModelClass, depth: int = _DEPTH) -> bool:
+def learns_nothing(program: TrainingProgram, model: ModelClass, depth: int = _DEPTH) -> bool:
     """Return whether nothing that a class assigns to `self` can have a parameter that requires a gradient."""
     if any(grants_gradients(model.file, node, "self") for node in walk(model.node)):
         return False
@@ -153,7 +153,7 @@ def _is_module(model: ModelClass, base: ast.expr) -> bool:
     }
 
 
-def _is_bare(program: Program, file: ParsedFile, value: ast.expr, depth: int) -> bool:
+def _is_bare(program: TrainingProgram, file: ParsedFile, value: ast.expr, depth: int) -> bool:
     """Return whether a value is made of numbers, texts and modules without parameters."""
     for node in walk(value):
         if isinstance(node, ast.Call):

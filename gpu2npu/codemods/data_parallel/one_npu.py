@@ -16,7 +16,7 @@ from gpu2npu.codemods.data_parallel.wrapping import Wrap, argument, is_move, tar
 from gpu2npu.codemods.entry import Entries, Entry
 from gpu2npu.codemods.model_uses import ModelUses
 from gpu2npu.codemods.places import NPU, Step, inserted, replaced, reported, span_replaced
-from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.python.text.concrete import outer_bounds
 from gpu2npu.python.tree.place import function_above, is_integer
@@ -58,7 +58,7 @@ class _Use:
 
 
 def on_one_npu(
-    program: Program, wrap: Wrap, why: Obstacle, programs: Sequence[Entry], started: Entries, stays: bool
+    program: TrainingProgram, wrap: Wrap, why: Obstacle, programs: Sequence[Entry], started: Entries, stays: bool
 ) -> Iterator[Step]:
     """The model on one NPU, in a module that keeps its name where code depends on that, and what else follows.
 
@@ -85,7 +85,7 @@ def on_one_npu(
             yield from moved_inputs(use.file, use.call)
 
 
-def _uses(program: Program, wrap: Wrap, programs: Sequence[Entry]) -> Iterator[_Use]:
+def _uses(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry]) -> Iterator[_Use]:
     """The uses of the wrapped model until it is taken out of its wrapper: `model = model.module`."""
     target = target_of(wrap)
     if target is None:
@@ -136,7 +136,7 @@ def _is_asked_for(use: _Use) -> bool:
     return any(is_data_parallel(use.file, each) for each in (classes, *elements(classes)))
 
 
-def _takes_one(program: Program, wrap: Wrap, uses: Sequence[_Use]) -> bool:
+def _takes_one(program: TrainingProgram, wrap: Wrap, uses: Sequence[_Use]) -> bool:
     """Return whether the model is given one argument, as nn.Sequential hands on."""
     calls = [use.call for use in uses if use.call is not None]
     model = model_class(program, wrap.file, wrap.module)

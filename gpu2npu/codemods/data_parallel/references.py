@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gpu2npu.codemods.concern import DATA_PARALLEL_WORD, FUNCTION_WORD
 from gpu2npu.codemods.data_parallel.spelling import api_of, is_data_parallel, spell_distributed
 from gpu2npu.codemods.places import Step, is_skipped, replaced, reported, span_replaced
-from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.tree.syntax import FUNCTIONS, last_name
 from gpu2npu.records import FindingKind
 
@@ -26,7 +26,7 @@ _FUNCTION = (
 
 
 @dataclass(frozen=True, eq=False)
-class Reference:
+class DataParallelReference:
     """One expression that names DataParallel. `is_test` says that it is compared with a class, or an annotation."""
 
     file: ParsedFile
@@ -34,16 +34,16 @@ class Reference:
     is_test: bool
 
 
-def find_references(program: Program) -> Iterator[Reference]:
+def find_references(program: TrainingProgram) -> Iterator[DataParallelReference]:
     """The expressions that name DataParallel, outside of imports, but those that a comment keeps."""
     for file in program.with_word(*DATA_PARALLEL_WORD):
         for node in (*file.nodes(ast.Name), *file.nodes(ast.Attribute)):
             is_part = isinstance(file.parents[node], ast.Attribute)
             if not is_part and is_data_parallel(file, node) and not is_skipped(file, node):
-                yield Reference(file, node, _is_test(file, node))
+                yield DataParallelReference(file, node, _is_test(file, node))
 
 
-def staying(references: Collection[Reference], rewritten: Collection[ast.Call]) -> frozenset[str]:
+def staying(references: Collection[DataParallelReference], rewritten: Collection[ast.Call]) -> frozenset[str]:
     """The files in which DataParallel stays in use: not tested for, nor the function of a call that is rewritten."""
     done = {call.func for call in rewritten}
     return frozenset(
@@ -51,7 +51,7 @@ def staying(references: Collection[Reference], rewritten: Collection[ast.Call]) 
     )
 
 
-def follow(reference: Reference, stays: bool) -> Iterator[Step]:
+def follow(reference: DataParallelReference, stays: bool) -> Iterator[Step]:
     """A test for DataParallel asks for DistributedDataParallel."""
     file, node = reference.file, reference.node
     spelled = spell_distributed(file, node, stays)
@@ -63,7 +63,7 @@ def follow(reference: Reference, stays: bool) -> Iterator[Step]:
         yield replaced(file, node, spelled.name, _MESSAGE)
 
 
-def report_subclass(reference: Reference) -> Iterator[Step]:
+def report_subclass(reference: DataParallelReference) -> Iterator[Step]:
     """A class built on DataParallel."""
     owner = reference.file.parents[reference.node]
     if isinstance(owner, ast.ClassDef):
@@ -71,7 +71,7 @@ def report_subclass(reference: Reference) -> Iterator[Step]:
         yield reported(reference.file, reference.node, api, _SUBCLASS, FindingKind.UNSUPPORTED)
 
 
-def report_functions(program: Program) -> Iterator[Step]:
+def report_functions(program: TrainingProgram) -> Iterator[Step]:
     """Calls of `torch.nn.parallel.data_parallel`."""
     for file in program.with_word(*FUNCTION_WORD):
         for call in file.nodes(ast.Call):

@@ -11,7 +11,7 @@ from gpu2npu.codemods.data_parallel.wrapping import Wrap, target_of
 from gpu2npu.codemods.entry import Entries, all_calls, calls_in
 from gpu2npu.codemods.model_uses import DISTRIBUTED_HAS
 from gpu2npu.codemods.places import Step, is_skipped, reported
-from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.tree.place import function_above
 from gpu2npu.python.tree.syntax import FORS, WITHS, Function, argument_value, arguments, last_name, string_value
 from gpu2npu.records import FindingKind
@@ -40,7 +40,7 @@ _ROUND = (
 _SEEDING = frozenset({"manual_seed", "seed_everything", "set_seed"})
 
 
-def review(program: Program, wraps: Sequence[Wrap], entries: Entries) -> Iterator[Step]:
+def review(program: TrainingProgram, wraps: Sequence[Wrap], entries: Entries) -> Iterator[Step]:
     """Findings in the programs whose models are wrapped."""
     if not any(True for _ in entries.running(_seeding_calls)):
         for wrap in wraps:
@@ -53,7 +53,7 @@ def review(program: Program, wraps: Sequence[Wrap], entries: Entries) -> Iterato
 
 
 def _reviewed(
-    program: Program, file: ParsedFile, call: ast.Call, wrapped: set[str]
+    program: TrainingProgram, file: ParsedFile, call: ast.Call, wrapped: set[str]
 ) -> Iterator[tuple[ast.expr, str, str]]:
     """Yield what is to be reported of a call: the place, the name in the report, and the message."""
     if _is_summing_loss(program, file, call):
@@ -81,7 +81,7 @@ def _not_wrapped(file: ParsedFile, call: ast.Call, wrapped: set[str]) -> Iterato
         yield from (part for part, owner in inside if owner.split(".")[0] not in roots)
 
 
-def _is_summing_loss(program: Program, file: ParsedFile, call: ast.Call) -> bool:
+def _is_summing_loss(program: TrainingProgram, file: ParsedFile, call: ast.Call) -> bool:
     """`nn.MSELoss(reduction='sum')`, or `F.mse_loss(..., reduction='sum')` in a function that trains."""
     sums = any(
         (keyword.arg == "reduction" and string_value(keyword.value) == "sum")
@@ -91,7 +91,7 @@ def _is_summing_loss(program: Program, file: ParsedFile, call: ast.Call) -> bool
     return sums and ((last_name(call.func) or "").endswith("Loss") or _trains(program, file, call))
 
 
-def _trains(program: Program, file: ParsedFile, node: ast.AST) -> bool:
+def _trains(program: TrainingProgram, file: ParsedFile, node: ast.AST) -> bool:
     """Return whether the function around a node computes gradients."""
     return function_above(file, node) in program.of_file(_backward_calls, file)
 
@@ -139,7 +139,7 @@ def _draws_in_loop(file: ParsedFile, call: ast.Call, model: str) -> bool:
     )
 
 
-def _goes_round(program: Program, file: ParsedFile, call: ast.Call) -> bool:
+def _goes_round(program: TrainingProgram, file: ParsedFile, call: ast.Call) -> bool:
     """`model.module(x)`, or `model.module.encode(x)`, in a function that trains."""
     if not isinstance(call.func, ast.Attribute):
         return False
@@ -158,7 +158,7 @@ def _without_gradients(file: ParsedFile, call: ast.Call) -> bool:
     )
 
 
-def is_called_twice(program: Program, wrap: Wrap, files: Iterable[ParsedFile]) -> bool:
+def is_called_twice(program: TrainingProgram, wrap: Wrap, files: Iterable[ParsedFile]) -> bool:
     """Return whether a function calls the wrapped model twice before it computes gradients.
 
     Buffers must not be given to all processes again between the two calls: autograd refuses what was changed since.

@@ -11,7 +11,7 @@ from gpu2npu.codemods.data_parallel.wrapping import DISTRIBUTED, is_move
 from gpu2npu.codemods.entry import Entry, calls_in, entry_of
 from gpu2npu.codemods.model_uses import ModelUses
 from gpu2npu.codemods.places import NPU, GroupEdit, Step
-from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.python.text.blocks import begins_line, is_elif, line_below, same_line
 from gpu2npu.python.text.offsets import indentation, newline_of
@@ -21,7 +21,7 @@ from gpu2npu.python.tree.syntax import elements
 _MESSAGE = "Every process trains the model on its own card, and gradients are averaged over all."
 
 
-def single_card_entry(program: Program, main: str, target: str) -> Entry:
+def single_card_entry(program: TrainingProgram, main: str, target: str) -> Entry:
     """The program to rewrite. Raises CodemodError if it cannot be."""
     entry = entry_of(program, main)
     if entry is None:
@@ -34,12 +34,14 @@ def single_card_entry(program: Program, main: str, target: str) -> Entry:
     return entry
 
 
-def wrap_target(program: Program, entry: Entry, target: str) -> Iterator[Step]:
+def wrap_target(program: TrainingProgram, entry: Entry, target: str) -> Iterator[Step]:
     """Wrap the model of the entry file."""
     yield from wrap_below(program, entry, entry.file, _place(entry.file, target), target)
 
 
-def wrap_below(program: Program, entry: Entry, file: ParsedFile, placed: ast.stmt, target: str) -> Iterator[Step]:
+def wrap_below(
+    program: TrainingProgram, entry: Entry, file: ParsedFile, placed: ast.stmt, target: str
+) -> Iterator[Step]:
     """Wrap a model in DistributedDataParallel below a statement. What is asked of the model alone, such as its state
     dict, goes to its `.module`."""
     offset, indent = line_below(file, placed), indentation(file.text, file.bounds(placed)[0])

@@ -9,7 +9,7 @@ from gpu2npu.codemods.data_parallel.model_class import model_class
 from gpu2npu.codemods.data_parallel.wrapping import Wrap
 from gpu2npu.codemods.entry import calls_in
 from gpu2npu.codemods.places import Step, reported
-from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.syntax import FUNCTIONS, Function
 from gpu2npu.records import FindingKind
@@ -20,7 +20,7 @@ _SOMETIMES = (
 )
 
 
-def parts_left_out(program: Program, wrap: Wrap) -> Iterator[Step]:
+def parts_left_out(program: TrainingProgram, wrap: Wrap) -> Iterator[Step]:
     """A finding for each part of the wrapped model that its forward may leave out."""
     model = model_class(program, wrap.file, wrap.module)
     forward = model.method("forward") if model is not None else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from gpu2npu.codemods.concern import DATA_PARALLEL_WORD
 from gpu2npu.codemods.data_parallel.spelling import is_data_parallel, spell_distributed
 from gpu2npu.codemods.places import NPU, GroupEdit, Step, is_skipped, replaced
-from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import RULE, Spelling, spelling
 from gpu2npu.python.text.concrete import outer_bounds
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked
@@ -40,7 +40,7 @@ class Wrap:
         return argument(self.call, 3, "dim")
 
 
-def find_wraps(program: Program) -> Iterator[Wrap]:
+def find_wraps(program: TrainingProgram) -> Iterator[Wrap]:
     """The calls of DataParallel in a project, but those that a comment keeps."""
     for file in program.with_word(*DATA_PARALLEL_WORD):
         for call in file.nodes(ast.Call):

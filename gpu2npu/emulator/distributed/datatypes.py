@@ -13,7 +13,7 @@ import torch
 
 from gpu2npu.emulator.device.dispatch.limits import refused
 from gpu2npu.emulator.soc import current_soc
-from gpu2npu.support.limits import Given
+from gpu2npu.support.limits import CallFacts
 
 # Of a tensor that is moved as it is; the names are those of torch_npu's messages.
 _NAMES = {
@@ -58,7 +58,7 @@ def check_reduced(dtype: torch.dtype, op: Any, collective: str) -> None:
 def _check_kind_reduced(dtype: torch.dtype, kind: Any, collective: str, chip: str) -> None:
     check_moved(dtype)
     function = next((name for method, name in _FUNCTIONS.items() if collective.startswith(method)), "all_reduce")
-    given = Given((str(dtype).removeprefix("torch."),), arguments={"op": f"torch.distributed.ReduceOp.{kind.name}"})
+    given = CallFacts((str(dtype).removeprefix("torch."),), arguments={"op": f"torch.distributed.ReduceOp.{kind.name}"})
     met = refused(f"torch.distributed.{function}", given)
     if met is not None:
         if not met.dtypes:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Collection
 
 from gpu2npu.emulator.distributed.peers import Peers, have
-from gpu2npu.emulator.distributed.progress import Operation, ProgressStore
+from gpu2npu.emulator.distributed.progress import PendingOperation, ProgressStore
 
 # Signs in gloo's messages.
 _CLOSED = ("onnection closed", "onnection reset", "roken pipe", "ocket closed")
@@ -27,13 +27,13 @@ class Failures:
         with self._lock:
             self._closed = self._closed or reason
 
-    def explain(self, operation: Operation, words: str) -> str:
+    def explain(self, operation: PendingOperation, words: str) -> str:
         """One sentence about a collective or message that failed, from the words that gloo has for it."""
         reason, words = self._reason(operation, words), words.split(_ADVICE)[0]
         rank = self._peers.global_ranks[self._peers.rank]
         return f"HCCL {operation.name} failed on rank {rank}: {reason}{'; ' if reason else ''}{words}"
 
-    def awaited(self, operation: Operation) -> str:
+    def awaited(self, operation: PendingOperation) -> str:
         """The ranks for which it waits, as far as they have written, as the subject of a sentence; perhaps nothing."""
         return self.named(operation.missing(self._progress.others()))
 
@@ -41,7 +41,7 @@ class Failures:
         """Some ranks of the group, by their global numbers."""
         return have(sorted(self._peers.global_ranks[rank] for rank in ranks)) if ranks else ""
 
-    def _reason(self, operation: Operation, words: str) -> str:
+    def _reason(self, operation: PendingOperation, words: str) -> str:
         if is_closed(words):
             return self._reason_of_closing(words)
         if ended := self._peers.ended():

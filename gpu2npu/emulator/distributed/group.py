@@ -16,7 +16,7 @@ from gpu2npu.emulator.distributed import agreement, calls, datatypes, operands
 from gpu2npu.emulator.distributed.messages import Messages
 from gpu2npu.emulator.distributed.options import HcclOptions
 from gpu2npu.emulator.distributed.peers import Peers
-from gpu2npu.emulator.distributed.progress import Collective, Operation
+from gpu2npu.emulator.distributed.progress import Collective, PendingOperation
 from gpu2npu.emulator.distributed.transport import Transport
 from gpu2npu.emulator.distributed.work import Copies, HcclWork, Results, together
 
@@ -143,7 +143,7 @@ class Group(dist.ProcessGroup):
         try:
             agreed, number = self._transport.call(call.header, start)
         except RuntimeError as error:
-            explained = self._transport.explain(Operation(call.collective), str(error))
+            explained = self._transport.explain(PendingOperation(call.collective), str(error))
             raise dist.DistBackendError(explained) from error
         work = HcclWork(Collective(call.collective, number), agreed, self._transport, results, copies)
         if not call.is_awaited:

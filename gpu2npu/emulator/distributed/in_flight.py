@@ -15,7 +15,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Protocol
 
-from gpu2npu.emulator.distributed.progress import Collective, Operation
+from gpu2npu.emulator.distributed.progress import Collective, PendingOperation
 
 _MANY = 64  # works in flight; then the oldest is followed, so that messages nobody waits for let go of their memory
 
@@ -23,7 +23,7 @@ _MANY = 64  # works in flight; then the oldest is followed, so that messages nob
 class Work(Protocol):
     """A work as seen from here."""
 
-    operation: Operation
+    operation: PendingOperation
     started: float  # seconds of the monotonic clock
     is_over: bool
 

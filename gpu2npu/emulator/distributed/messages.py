@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 from gpu2npu.emulator.distributed import agreement, calls
 from gpu2npu.emulator.distributed.agreement import Started
-from gpu2npu.emulator.distributed.progress import Operation, Receiving, Sending
+from gpu2npu.emulator.distributed.progress import PendingOperation, Receiving, Sending
 from gpu2npu.emulator.distributed.transport import Transport
 from gpu2npu.emulator.distributed.work import HcclWork
 
@@ -74,7 +74,7 @@ class Messages:
         return HcclWork(operation, Started(works), self._transport, tensors)
 
     @contextlib.contextmanager
-    def _failing(self, operation: Operation) -> Iterator[None]:
+    def _failing(self, operation: PendingOperation) -> Iterator[None]:
         try:
             self._transport.check()
             yield

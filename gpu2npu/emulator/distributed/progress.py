@@ -16,7 +16,7 @@ from torch._C._distributed_c10d import Store
 
 
 @dataclass(frozen=True)
-class Progress:
+class RankProgress:
     """The progress of one rank when it wrote this."""
 
     collectives: int = 0  # that it has called
@@ -25,46 +25,46 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Operation:
+class PendingOperation:
     """A collective or message as errors name it; this one stands for several, which are in flight by themselves."""
 
     name: str
     part: ClassVar[str] = ""  # what each rank has to have done for it
     is_for_others: ClassVar[bool] = False  # whether another rank needs its end
 
-    def missing(self, others: Mapping[int, Progress]) -> list[int]:
+    def missing(self, others: Mapping[int, RankProgress]) -> list[int]:
         """The ranks that have not done their part, as far as they have written."""
         return []
 
 
 @dataclass(frozen=True)
-class Collective(Operation):
+class Collective(PendingOperation):
     """The group's collective of this number, from 0."""
 
     number: int
     part: ClassVar[str] = "come to it"
     is_for_others: ClassVar[bool] = True
 
-    def missing(self, others: Mapping[int, Progress]) -> list[int]:
+    def missing(self, others: Mapping[int, RankProgress]) -> list[int]:
         """Those that have called fewer."""
         return [rank for rank, progress in others.items() if progress.collectives <= self.number]
 
 
 @dataclass(frozen=True)
-class Sending(Operation):
+class Sending(PendingOperation):
     """A message to a rank. One that has ended the group takes no more, and has taken what it waited for."""
 
     destination: int
     part: ClassVar[str] = "taken it"
     is_for_others: ClassVar[bool] = True
 
-    def missing(self, others: Mapping[int, Progress]) -> list[int]:
+    def missing(self, others: Mapping[int, RankProgress]) -> list[int]:
         """The rank that is to take it."""
         return [self.destination]
 
 
 @dataclass(frozen=True)
-class Receiving(Operation):
+class Receiving(PendingOperation):
     """The message of this number, from 0, of a rank to `receiver`."""
 
     source: int
@@ -72,7 +72,7 @@ class Receiving(Operation):
     number: int
     part: ClassVar[str] = "sent it"
 
-    def missing(self, others: Mapping[int, Progress]) -> list[int]:
+    def missing(self, others: Mapping[int, RankProgress]) -> list[int]:
         """The rank that is to send it, unless it has."""
         sent = others[self.source].sent if self.source in others else ()
         return [] if sent and sent[self.receiver] > self.number else [self.source]
@@ -83,10 +83,10 @@ class ProgressStore:
 
     def __init__(self, store: Store, rank: int, size: int) -> None:
         self._store, self._rank, self._size = store, rank, size
-        self._written = Progress()
+        self._written = RankProgress()
         self._write(self._written)  # before the ranks meet, so that reading never blocks
 
-    def write(self, progress: Progress) -> None:
+    def write(self, progress: RankProgress) -> None:
         """Write how far this rank is, if that is new; a store that has ended with its rank is not an error."""
         if progress != self._written:
             self._written = progress
@@ -95,7 +95,7 @@ class ProgressStore:
             except RuntimeError:
                 return
 
-    def others(self) -> dict[int, Progress]:
+    def others(self) -> dict[int, RankProgress]:
         """Return how far the other ranks of the group are; nothing when the store has ended."""
         ranks = [rank for rank in range(self._size) if rank != self._rank]
         try:
@@ -104,7 +104,7 @@ class ProgressStore:
             return {}
         return {rank: _read(text) for rank, text in zip(ranks, texts, strict=True)}
 
-    def _write(self, progress: Progress) -> None:
+    def _write(self, progress: RankProgress) -> None:
         self._store.set(_key(self._rank), json.dumps(asdict(progress)))
 
 
@@ -112,6 +112,6 @@ def _key(rank: int) -> str:
     return f"progress/{rank}"
 
 
-def _read(text: bytes) -> Progress:
+def _read(text: bytes) -> RankProgress:
     fields = json.loads(text)
-    return Progress(fields["collectives"], tuple(fields["sent"]), fields["has_ended"])
+    return RankProgress(fields["collectives"], tuple(fields["sent"]), fields["has_ended"])

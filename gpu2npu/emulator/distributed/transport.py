@@ -65,7 +65,7 @@ from gpu2npu.emulator.distributed.connections import Connections
 from gpu2npu.emulator.distributed.failures import Failures, is_closed
 from gpu2npu.emulator.distributed.in_flight import InFlight
 from gpu2npu.emulator.distributed.peers import Peers
-from gpu2npu.emulator.distributed.progress import Operation, Progress, ProgressStore
+from gpu2npu.emulator.distributed.progress import PendingOperation, ProgressStore, RankProgress
 from gpu2npu.emulator.distributed.watch import Watch
 
 _PATIENCE = timedelta(seconds=15)  # for other ranks, at the end of a process: one that fails ends soon
@@ -122,7 +122,7 @@ class Transport:
         self.check()
         return self.agreement.call(header, start)
 
-    def explain(self, operation: Operation, words: str) -> str:
+    def explain(self, operation: PendingOperation, words: str) -> str:
         """The sentence about a failure, from gloo's words. After a closed connection the whole group fails."""
         if is_closed(words):
             self.abort()
@@ -147,7 +147,7 @@ class Transport:
         works = self.in_flight.pending()
         if self._is_aborted or not any(now - work.started > _LATE for work in works):
             return
-        self._progress.write(Progress(self.agreement.called, tuple(self.sent), bool(self._ended)))
+        self._progress.write(RankProgress(self.agreement.called, tuple(self.sent), bool(self._ended)))
         others = self._progress.others()
         ended = {rank for rank, progress in others.items() if progress.has_ended}
         missing = [

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from gpu2npu.emulator.distributed.agreement import Started
-from gpu2npu.emulator.distributed.progress import Operation
+from gpu2npu.emulator.distributed.progress import PendingOperation
 from gpu2npu.emulator.distributed.transport import Transport
 
 _FOREVER = timedelta(0)  # c10d's way to say "as long as the group's own timeout allows"
@@ -34,7 +34,12 @@ class HcclWork(dist.Work):
     """
 
     def __init__(
-        self, operation: Operation, call: Started, transport: Transport, results: Results = (), copies: Copies = ()
+        self,
+        operation: PendingOperation,
+        call: Started,
+        transport: Transport,
+        results: Results = (),
+        copies: Copies = (),
     ) -> None:
         super().__init__()
         self.operation, self.started = operation, time.monotonic()
@@ -185,4 +190,4 @@ def together(works: Sequence[HcclWork], transport: Transport) -> HcclWork:
     def results() -> list[torch.Tensor]:
         return [tensor for work in works for tensor in work.result()]
 
-    return HcclWork(Operation("coalesced"), _Parts(works), transport, results)
+    return HcclWork(PendingOperation("coalesced"), _Parts(works), transport, results)

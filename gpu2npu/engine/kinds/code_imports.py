@@ -25,7 +25,7 @@ Key = tuple[Scope, str]
 _WHY = "The file no longer uses it."
 
 
-class Replacement(NamedTuple):
+class CodeReplacement(NamedTuple):
     """Matched code that becomes that of a pattern."""
 
     rule: Rule
@@ -66,7 +66,7 @@ class CodeImports:
         self.uses: dict[Key, set[ast.AST]] = {}
         self.spelling = spelling
 
-    def plan(self, replacements: Sequence[Replacement], removed: Sequence[Matched]) -> None:
+    def plan(self, replacements: Sequence[CodeReplacement], removed: Sequence[Matched]) -> None:
         """Find the from-imports that become those of the new names, since all uses of theirs are replaced."""
         replaced = [each.matched for each in replacements]
         roots = (chain(name)[0] for matched in (*replaced, *removed) for name in matched.names)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 
-from gpu2npu.engine.strings.places import NO, UNSURE, YES, Place, strings_of
+from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, SPOKEN
 from gpu2npu.engine.strings.signatures import by_signature
 from gpu2npu.engine.strings.text_methods import LOOKUPS, PARTS, TESTS, TRIMS
@@ -41,7 +41,7 @@ _FEATURE = re.compile(r"(^|_)(ipc|nvlink|nvshmem|nvtx|gds|tensorrt|trt)(_|$)", r
 _NPU = "npu"  # a table with such a key has an entry for NPUs already
 
 
-def judge(place: Place, role: Role) -> str:
+def judge(place: StringPlace, role: Role) -> str:
     """YES when the string certainly has the role, NO when it certainly has not, else UNSURE."""
     child: ast.AST = place.node
     parent = place.parent(child)
@@ -60,7 +60,7 @@ def _is_glued(whole: ast.JoinedStr, index: int) -> bool:
     return index > 0 or (after is not None and string_value(after) != ":")
 
 
-def _climb(place: Place, role: Role, child: ast.AST) -> str:
+def _climb(place: StringPlace, role: Role, child: ast.AST) -> str:
     parent = place.parent(child)
     while parent is not None:
         handler = _HANDLERS.get(type(parent))
@@ -71,7 +71,7 @@ def _climb(place: Place, role: Role, child: ast.AST) -> str:
     return UNSURE
 
 
-def _beside(values: frozenset[str], place: Place, role: Role) -> str | None:
+def _beside(values: frozenset[str], place: StringPlace, role: Role) -> str | None:
     """YES when a sibling has the role; NO when the replacement stands there already: the code knows the NPU."""
     if place.replaced_by in values:
         return NO
@@ -83,15 +83,15 @@ def _beside(values: frozenset[str], place: Place, role: Role) -> str | None:
 # Each handler answers for one kind of parent: a verdict, or None to look further up.
 
 
-def _statement(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
+def _statement(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str:
     return NO
 
 
-def _further(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> None:
+def _further(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> None:
     return None
 
 
-def _condition(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+def _condition(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str | None:
     assert isinstance(parent, ast.IfExp)
     if child is parent.test:
         return UNSURE
@@ -99,13 +99,13 @@ def _condition(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str
     return YES if string_value(other) in role.siblings or holds(other, role) else None
 
 
-def _either(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+def _either(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str | None:
     assert isinstance(parent, ast.BoolOp)
     others = [value for value in parent.values if value is not child]
     return YES if any(string_value(other) in role.siblings or holds(other, role) for other in others) else None
 
 
-def _element(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+def _element(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str | None:
     assert isinstance(parent, (ast.List, ast.Tuple, ast.Set))
     above = place.parent(parent)
     if isinstance(above, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and _exports(above):
@@ -129,7 +129,7 @@ def _exports(assignment: ast.Assign | ast.AugAssign | ast.AnnAssign) -> bool:
     return any(last_name(target) in _EXPORTS for target in targets)
 
 
-def _joined(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+def _joined(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str | None:
     """Judge an element of a list by those of a list that is added: `["cpu"] + (["cuda"] if is_gpu else [])`.
 
     A path is what a text divides: `folder / "cuda"`.
@@ -152,7 +152,7 @@ def _unpacked(assignment: ast.Assign, index: int, role: Role) -> str | None:
     return None
 
 
-def _dictionary(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+def _dictionary(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str | None:
     assert isinstance(parent, ast.Dict)
     index = place.siblings.position(parent, child)
     key, value = parent.keys[index], parent.values[index]
@@ -182,7 +182,7 @@ def _of_name(holder: ast.AST | None, role: Role) -> str:
     return YES if any(holds(target, role) for target in targets) else UNSURE
 
 
-def _subscript(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+def _subscript(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str | None:
     assert isinstance(parent, ast.Subscript)
     if child is parent.value:
         return None
@@ -192,7 +192,7 @@ def _subscript(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str
     return verdict or _beside(_keys(parent.value, place), place, role) or UNSURE
 
 
-def _keys(table: ast.AST, place: Place) -> frozenset[str]:
+def _keys(table: ast.AST, place: StringPlace) -> frozenset[str]:
     """The keys of a dict display that a name stands for everywhere: they are renamed alike."""
     value = place.scope.only_value(table.id) if isinstance(table, ast.Name) else None
     return place.siblings.inside(value) if isinstance(value, ast.Dict) else frozenset()
@@ -211,7 +211,7 @@ def _allowed(annotation: ast.AST | None) -> frozenset[str]:
     return frozenset().union(*map(_allowed, ast.iter_child_nodes(annotation)))
 
 
-def _comparison(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
+def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str:
     assert isinstance(parent, ast.Compare)
     sides = [parent.left, *parent.comparators]
     others = [part for side in sides if side is not child for part in (side, *elements(side))]  # in (device, other)
@@ -220,7 +220,7 @@ def _comparison(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> st
     return YES if any(_has_role(part, place, role) for part in others) else UNSURE
 
 
-def _has_role(node: ast.AST, place: Place, role: Role) -> bool:
+def _has_role(node: ast.AST, place: StringPlace, role: Role) -> bool:
     """Return whether a value has the role by its own words, by what it is bound to, or by what else it is compared
     with: `x == "cpu"` beside `x == "cuda"`."""
     if holds(node, role) or _stands_for(node, place, role):
@@ -228,7 +228,7 @@ def _has_role(node: ast.AST, place: Place, role: Role) -> bool:
     return _beside(place.siblings.compared(node, place.names.file), place, role) == YES
 
 
-def _enables_feature(comparison: ast.Compare, place: Place) -> bool:
+def _enables_feature(comparison: ast.Compare, place: StringPlace) -> bool:
     """Return whether a comparison decides on a feature of NVIDIA's own: `use_cuda_ipc = backend == "nccl"`."""
     child: ast.AST = comparison
     parent = place.parent(child)
@@ -240,14 +240,14 @@ def _enables_feature(comparison: ast.Compare, place: Place) -> bool:
     return any(_FEATURE.search(last_name(target) or "") for target in targets if target is not None)
 
 
-def _stands_for(name: ast.AST, place: Place, role: Role) -> bool:
+def _stands_for(name: ast.AST, place: StringPlace, role: Role) -> bool:
     """Return whether a name is bound to such values alone: `kind = x.device.type`."""
     found = place.scope.lookup(name.id) if isinstance(name, ast.Name) else None
     values = [getattr(binding, "whole", None) for binding in found[1]] if found is not None else []
     return bool(values) and all(value is not None and holds(value, role) for value in values)
 
 
-def _assignment(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
+def _assignment(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str:
     if isinstance(parent, ast.Assign):
         targets = parent.targets
     else:
@@ -260,7 +260,7 @@ def _assignment(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> st
     return YES if any(holds(target, role) for target in targets) else UNSURE
 
 
-def _default(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
+def _default(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str:
     assert isinstance(parent, ast.arguments)
     function = place.parent(parent)
     assert isinstance(function, (*FUNCTIONS, ast.Lambda))
@@ -269,13 +269,13 @@ def _default(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
     return verdict or (YES if is_word(parameter.arg, role) else UNSURE)
 
 
-def _annotation(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
+def _annotation(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str:
     """Judge the string of a `Literal` with no other that tells by the name that is annotated."""
     assert isinstance(parent, ast.arg)
     return YES if is_word(parent.arg, role) else UNSURE
 
 
-def _returned(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
+def _returned(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str:
     function = next((node for node in place.names.file.above(parent) if isinstance(node, FUNCTIONS)), None)
     if function is None:
         return UNSURE
@@ -286,23 +286,23 @@ def _returned(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str:
     return YES if named else UNSURE
 
 
-def _case(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+def _case(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str | None:
     match = place.parent(parent)
     return YES if isinstance(match, ast.Match) and holds(match.subject, role) else UNSURE
 
 
-def _called(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+def _called(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str | None:
     assert isinstance(parent, ast.Call)
     # Of `"cuda:{}".format(i)` the call's result is what the string means.
     return None if child is parent.func else _argument(parent, child, place, role)
 
 
-def _keyword(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+def _keyword(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str | None:
     call = place.parent(parent)
     return _argument(call, parent, place, role) if isinstance(call, ast.Call) else UNSURE
 
 
-def _argument(call: ast.Call, argument: ast.AST, place: Place, role: Role) -> str | None:
+def _argument(call: ast.Call, argument: ast.AST, place: StringPlace, role: Role) -> str | None:
     assert isinstance(argument, (ast.expr, ast.keyword))
     callee = last_name(call.func) or ""
     keyword = argument_keyword(argument)
@@ -342,7 +342,7 @@ def _argument(call: ast.Call, argument: ast.AST, place: Place, role: Role) -> st
     return by_signature(call, argument, place, role)
 
 
-def _of_method(call: ast.Call, func: ast.Attribute, argument: ast.AST, place: Place, role: Role) -> str | None:
+def _of_method(call: ast.Call, func: ast.Attribute, argument: ast.AST, place: StringPlace, role: Role) -> str | None:
     """Judge an argument of a method by the method and what it is called on; None where they say nothing."""
     if func.attr in role.methods:
         return YES
@@ -367,7 +367,7 @@ def _is_flag(call: ast.Call) -> bool:
     return bool(call.args) and (string_value(call.args[0]) or "").startswith("-")
 
 
-def _flag(call: ast.Call, keyword: str | None, place: Place, role: Role) -> str:
+def _flag(call: ast.Call, keyword: str | None, place: StringPlace, role: Role) -> str:
     """`add_argument("--device", default="cuda", choices=["cuda", "cpu"])`: the flag's name or the choices tell."""
     if keyword not in ("default", "choices", "const"):
         return NO
@@ -379,7 +379,7 @@ def _flag(call: ast.Call, keyword: str | None, place: Place, role: Role) -> str:
     return _beside(strings_of([*values, *choices]), place, role) or UNSURE
 
 
-def _method_of_string(parent: ast.AST, child: ast.AST, place: Place, role: Role) -> str | None:
+def _method_of_string(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str | None:
     """`"cuda:{}".format(i)`: the call's result is what the string means."""
     assert isinstance(parent, ast.Attribute)
     return None if parent.attr == "format" else UNSURE

@@ -98,7 +98,7 @@ def _rows(node: ast.AST) -> Iterator[Sequence[ast.AST | None]]:
 
 
 @dataclass(frozen=True)
-class Place:
+class StringPlace:
     """A string's place: the expression that it is, the scope it is in, and what a rule would write there.
 
     `parameters` are those of the project's methods (`ProjectContext.parameters`).

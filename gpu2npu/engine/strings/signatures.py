@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 
-from gpu2npu.engine.strings.places import UNSURE, YES, Place
+from gpu2npu.engine.strings.places import UNSURE, YES, StringPlace
 from gpu2npu.engine.strings.words import is_word
 from gpu2npu.python.tree.scopes import Defined
 from gpu2npu.python.tree.syntax import FUNCTIONS, Function, argument_keyword, arguments, is_unpacked, parameters
 from gpu2npu.rulebook.rule import Role
 
 
-def by_signature(call: ast.Call, argument: ast.expr | ast.keyword, place: Place, role: Role) -> str:
+def by_signature(call: ast.Call, argument: ast.expr | ast.keyword, place: StringPlace, role: Role) -> str:
     """Judge an argument by the parameter of the project's own function that it is for."""
     index = place.siblings.position(call, argument)
     if argument_keyword(argument) is not None or any(map(is_unpacked, arguments(call)[: index + 1])):
@@ -29,7 +29,7 @@ def by_signature(call: ast.Call, argument: ast.expr | ast.keyword, place: Place,
     return YES if index < len(names) and is_word(names[index], role) else UNSURE
 
 
-def _by_method_name(call: ast.Call, argument: ast.expr | ast.keyword, place: Place, role: Role) -> str:
+def _by_method_name(call: ast.Call, argument: ast.expr | ast.keyword, place: StringPlace, role: Role) -> str:
     """Judge an argument of a method that is known by its name alone: all methods of that name which the project
     defines have such a parameter there."""
     if not isinstance(call.func, ast.Attribute) or place.names.qualified(call.func, place.scope) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gpu2npu.analysis.cuda_cpp.sources import native_places
-from gpu2npu.codemods.program import Program, has_backward
+from gpu2npu.codemods.program import TrainingProgram, has_backward
 from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.project.analyse.dynamic_shape import dynamic_shape
 from gpu2npu.project.analyse.session import Copy, Facts, Mode, Result
@@ -58,7 +58,7 @@ def _fixed(facts: Facts) -> dict[str, bytes]:
     from gpu2npu.codemods.affinity.codemod import fixed
 
     python = facts.session.wanted
-    return fixed(Program(python, TORCH, facts.release, has_backward(python)), chosen((SAFE,)))
+    return fixed(TrainingProgram(python, TORCH, facts.release, has_backward(python)), chosen((SAFE,)))
 
 
 def failures(facts: Facts) -> tuple[PathNote, ...]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from gpu2npu import __version__
-from gpu2npu.analysis.file_analysis import FileAnalyser, Question
+from gpu2npu.analysis.file_analysis import FileAnalyser, FileQuestion
 from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.location import Output, locate
@@ -79,15 +79,15 @@ class Facts:
         """Each Python file and notebook with its findings and advice, sorted by path. Both modes that look at single
         files take theirs from here, so that a file is parsed once. With torch_apis, the rules' own findings are among
         them, as in a migration."""
-        questions = frozenset(Question(mode) for mode in self.choice.modes if mode in set(Question))
-        look = self.session.migrator(questions) if Question.TORCH_APIS in questions else self._analyser(questions)
+        questions = frozenset(FileQuestion(mode) for mode in self.choice.modes if mode in set(FileQuestion))
+        look = self.session.migrator(questions) if FileQuestion.TORCH_APIS in questions else self._analyser(questions)
         found = {path: MigratedFile(path) for path in self.sources}
         concerned = {path: source for path, source in self.sources.items() if look.concerns(source, path)}
         with self.session.outcomes(look, concerned, len(found) - len(concerned)) as outcomes:
             found.update((file.path, file) for file in outcomes)
         return tuple(found[path] for path in sorted(found))
 
-    def _analyser(self, questions: frozenset[Question]) -> FileAnalyser:
+    def _analyser(self, questions: frozenset[FileQuestion]) -> FileAnalyser:
         python, root = self.session.wanted, self.session.location.root
         project = Project(frozenset(python), ProjectReader(root), root, TORCH, folders=search_folders(python))
         return FileAnalyser(self.release, questions, project)

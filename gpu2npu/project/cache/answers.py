@@ -30,14 +30,16 @@ _FORMAT = 3
 
 
 @dataclass(frozen=True)
-class Entry:
+class FileAnswer:
     """The kept answer for a file: its record, without the content that a migration would write, and its diff."""
 
     file: MigratedFile
     diff: str = ""
 
 
-def read_entry(folder: Path, name: str, path: str, changed: Callable[[str], int] = lambda snapshot: 0) -> Entry | None:
+def read_entry(
+    folder: Path, name: str, path: str, changed: Callable[[str], int] = lambda snapshot: 0
+) -> FileAnswer | None:
     """The entry of a name, of the file at a path; None where it is missing or damaged, or where it depends on one of
     the files that are `changed`, as bits, since the snapshot of a name."""
     file = entry_file(folder, name)
@@ -48,7 +50,7 @@ def read_entry(folder: Path, name: str, path: str, changed: Callable[[str], int]
             return None
         changes = tuple(decoded_change(one) for one in document["changes"])
         findings = tuple(decoded_finding(one) for one in document["findings"])
-        entry = Entry(MigratedFile(path, changes=changes, findings=findings), str(document["diff"]))
+        entry = FileAnswer(MigratedFile(path, changes=changes, findings=findings), str(document["diff"]))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
     keep_fresh(file, status)
@@ -72,11 +74,11 @@ class Cache:
             key.update(hashlib.sha256(part).digest())
         return key.hexdigest()
 
-    def get(self, name: str, path: str) -> Entry | None:
+    def get(self, name: str, path: str) -> FileAnswer | None:
         """The entry of a name, which is of the file at a path. A damaged entry is none."""
         return read_entry(self.folder, name, path, self._changed)
 
-    def put(self, name: str, entry: Entry, depends: int) -> None:
+    def put(self, name: str, entry: FileAnswer, depends: int) -> None:
         """Keep an answer that depends on other files, given as bits. A full disk is not an error."""
         document: dict[str, Any] = {"snapshot": self._snapshot, "depends": f"{depends:x}", "diff": entry.diff}
         document["changes"] = [encoded_change(change) for change in entry.file.changes]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gpu2npu.python.flow.reachability import is_deferred
-from gpu2npu.python.text.source import SourceError, read_settings, read_source
+from gpu2npu.python.text.source import SourceReadError, read_settings, read_source
 from gpu2npu.records import Finding, MigratedFile, Severity
 from gpu2npu.report.check.result import CheckedFile, CheckedFinding, Part
 
@@ -81,7 +81,7 @@ def _texts(path: str, source: bytes) -> dict[int, _Text]:
     try:
         read = read_source if path.endswith(".py") else read_settings
         return {0: _Text.of(read(source, path).text)}
-    except SourceError:
+    except SourceReadError:
         return {0: _Text.of(source.decode("utf-8", "replace"))}
 
 

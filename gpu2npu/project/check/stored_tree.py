@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from gpu2npu.project.cache.answers import Entry, content_digests, read_entry
+from gpu2npu.project.cache.answers import FileAnswer, content_digests, read_entry
 from gpu2npu.project.cache.folder import entry_file, keep_fresh, program_facts
 from gpu2npu.project.check.tree_files import TreeFiles
 from gpu2npu.project.tree.atomic import write_atomically
@@ -28,7 +28,7 @@ _FORMAT = 1
 class TreeAnswers:
     """The answers about a tree: the entry of each file that is looked into, by path, and its own C++ and CUDA."""
 
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, FileAnswer]
     native: NativeCode
 
 
@@ -69,9 +69,9 @@ class StoredTree:
             names = {path: str(name) for path, name in document["files"].items()}
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return None
-        entries: dict[str, Entry] = {}
+        entries: dict[str, FileAnswer] = {}
         for path, name in names.items():
-            entry = read_entry(self.folder, name, path) if name else Entry(MigratedFile(path))
+            entry = read_entry(self.folder, name, path) if name else FileAnswer(MigratedFile(path))
             if entry is None:
                 return None
             entries[path] = entry
@@ -89,5 +89,5 @@ class StoredTree:
             write_atomically(entry_file(self.folder, self.name), json.dumps(document).encode())
 
 
-def _says_anything(entry: Entry) -> bool:
+def _says_anything(entry: FileAnswer) -> bool:
     return bool(entry.diff or entry.file.changes or entry.file.findings)

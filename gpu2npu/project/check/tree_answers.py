@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gpu2npu.analysis.cuda_cpp.sources import native_code, native_places
-from gpu2npu.project.cache.answers import Cache, Entry, own_facts, shared_facts
+from gpu2npu.project.cache.answers import Cache, FileAnswer, own_facts, shared_facts
 from gpu2npu.project.cache.folder import prune
 from gpu2npu.project.cache.traced import TracedFile, TracedMigrator
 from gpu2npu.project.check.stored_tree import StoredTree, TreeAnswers
@@ -60,7 +60,7 @@ class _Files:
     files: TreeFiles
     migrator: Migrator
     cache: Cache | None
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, FileAnswer] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
 
     def look(self) -> None:
@@ -83,7 +83,7 @@ class _Files:
         if self.cache is not None and concerned:
             prune(self.cache.folder)
 
-    def _stored(self, path: str, source: bytes) -> Entry | None:
+    def _stored(self, path: str, source: bytes) -> FileAnswer | None:
         if self.cache is None:
             return None
         self.names[path] = self.cache.name(path, source, own_facts(self.migrator, path))
@@ -92,7 +92,7 @@ class _Files:
     def _add(self, file: MigratedFile, source: bytes) -> None:
         """Take the answer about a file, and store it unless it failed: memory or time may have run out."""
         depends = file.depends if isinstance(file, TracedFile) else 0
-        entry = Entry(MigratedFile(file.path, changes=file.changes, findings=file.findings, failure=file.failure))
+        entry = FileAnswer(MigratedFile(file.path, changes=file.changes, findings=file.findings, failure=file.failure))
         if self.files.choice.diffs and file.content is not None:
             text = unified_diff(self.files.tree.prefix + file.path, source, file.content)
             entry = replace(entry, diff=text.decode(declared_encoding(source), "replace"))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 
 from gpu2npu.formats.json_reader import read_json
-from gpu2npu.formats.kinds import HEAD_BYTES, Kind, kind_of
+from gpu2npu.formats.kinds import HEAD_BYTES, FileKind, kind_of
 from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
@@ -23,7 +23,7 @@ _Setting = tuple[tuple[str, ...], str | None, int]
 def configuration_differences(path: str, before: str, after: str) -> Iterator[Observed]:
     """Every difference that a rule could make, by where it is in the version before."""
     kind = kind_of(path, before.encode()[:HEAD_BYTES])
-    if kind in (Kind.YAML, Kind.JSON, Kind.TOML):
+    if kind in (FileKind.YAML, FileKind.JSON, FileKind.TOML):
         try:
             yield from _settings(path, before, after, kind)
         except FormatError:
@@ -32,7 +32,7 @@ def configuration_differences(path: str, before: str, after: str) -> Iterator[Ob
         yield from _variables(path, before, after)
 
 
-def _settings(path: str, before: str, after: str, kind: Kind) -> Iterator[Observed]:
+def _settings(path: str, before: str, after: str, kind: FileKind) -> Iterator[Observed]:
     """Settings that have another value."""
     old, new = list(_flat(_read(before, kind), ())), list(_flat(_read(after, kind), ()))
     if [keys for keys, *_ in old] != [keys for keys, *_ in new]:
@@ -47,10 +47,10 @@ def _settings(path: str, before: str, after: str, kind: Kind) -> Iterator[Observ
             yield Observed(match, {"rename": target}, path, line, (_sample(keys, value),))
 
 
-def _read(text: str, kind: Kind) -> Node:
-    if kind is Kind.YAML:
+def _read(text: str, kind: FileKind) -> Node:
+    if kind is FileKind.YAML:
         return Items(tuple(read_yaml(text)))
-    return read_json(text) if kind is Kind.JSON else read_toml(text)
+    return read_json(text) if kind is FileKind.JSON else read_toml(text)
 
 
 def _flat(node: Node, keys: tuple[str, ...]) -> Iterator[_Setting]:

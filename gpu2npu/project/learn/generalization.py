@@ -6,7 +6,7 @@ import ast
 import re
 from collections import Counter
 
-from gpu2npu.project.learn.meaning import Meaning
+from gpu2npu.project.learn.meaning import FileMeanings
 from gpu2npu.rulebook.code_pattern import PatternError, check_pattern, parse_code
 from gpu2npu.rulebook.match import Json
 
@@ -19,7 +19,7 @@ class UnsaidError(ValueError):
     """No pattern says a difference."""
 
 
-def code_rule(before: ast.expr, after: ast.expr, old: Meaning, new: Meaning) -> tuple[Json, Json]:
+def code_rule(before: ast.expr, after: ast.expr, old: FileMeanings, new: FileMeanings) -> tuple[Json, Json]:
     """Return what a rule for code matches and does that makes `after` of `before`.
 
     Raises:
@@ -34,7 +34,7 @@ def code_rule(before: ast.expr, after: ast.expr, old: Meaning, new: Meaning) -> 
 
 
 def call_rule(
-    name: str, keyword: ast.keyword | None, after: ast.keyword | None, old: Meaning, new: Meaning
+    name: str, keyword: ast.keyword | None, after: ast.keyword | None, old: FileMeanings, new: FileMeanings
 ) -> tuple[Json, Json]:
     """The rule for calls of a function that adds an argument, or writes another value for one.
 
@@ -57,7 +57,7 @@ def call_rule(
     return _checked({"code": _text(match)}, {"replace": _text(replacement)})
 
 
-def statement_text(statement: ast.Expr, new: Meaning) -> str:
+def statement_text(statement: ast.Expr, new: FileMeanings) -> str:
     """A statement that is a call, with qualified names.
 
     Raises:
@@ -83,13 +83,13 @@ def _text(node: ast.expr) -> str:
 class _Variables:
     """The metavariables for what an expression before and its replacement have in common."""
 
-    def __init__(self, before: ast.expr, meaning: Meaning) -> None:
+    def __init__(self, before: ast.expr, meaning: FileMeanings) -> None:
         parts = [part for part in ast.walk(before) if part is not before and isinstance(part, ast.expr)]
         self._shared = {ast.dump(part): part for part in parts if meaning.qualified(part) is None}
         self._names: dict[str, str] = {}
         self._meaning = meaning
 
-    def written(self, node: ast.expr, meaning: Meaning, *, matches: bool = False) -> ast.expr:
+    def written(self, node: ast.expr, meaning: FileMeanings, *, matches: bool = False) -> ast.expr:
         """An expression with metavariables and qualified names; where it `matches`, what is left is any code.
 
         Raises:
@@ -111,7 +111,7 @@ class _Variables:
             return ast.Name(_MARK + "_")
         raise UnsaidError
 
-    def _call(self, node: ast.Call, meaning: Meaning, matches: bool) -> ast.expr:
+    def _call(self, node: ast.Call, meaning: FileMeanings, matches: bool) -> ast.expr:
         if (
             isinstance(node.func, ast.Name)
             and meaning.qualified(node.func) is None

@@ -11,7 +11,7 @@ from gpu2npu.formats.kinds import HEAD_BYTES, kind_of
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.learn.configurations import configuration_differences
 from gpu2npu.project.learn.observed import Observed
-from gpu2npu.project.learn.proof import Difference, Texts, amount, differences, migrated
+from gpu2npu.project.learn.proof import LineDifference, Texts, amount, differences, migrated
 from gpu2npu.project.learn.proposals import Proposal, candidates, with_examples, with_proposals
 from gpu2npu.project.learn.python import python_differences
 from gpu2npu.project.settings import Settings
@@ -32,7 +32,7 @@ class Learned:
     proposals: tuple[Proposal, ...]
     by_hand: int
     without: int
-    left: tuple[Difference, ...]
+    left: tuple[LineDifference, ...]
     unpaired: tuple[str, ...]
 
 

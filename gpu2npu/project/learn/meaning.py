@@ -12,7 +12,7 @@ from gpu2npu.python.meaning.types import Own
 from gpu2npu.python.tree.syntax import DEFINITIONS, imported_names, is_super, local_name
 
 
-class Meaning:
+class FileMeanings:
     """Asks one version of a file what its expressions mean."""
 
     def __init__(self, names: Names) -> None:
@@ -51,7 +51,7 @@ class Meaning:
         found = set(self._instances.classes(node, scope))
         for each in self._instances.types.of(node, scope):
             if isinstance(each, Own) and isinstance(each.cls.node, ast.ClassDef):
-                found |= {base for base in [Meaning(each.names).base_of(each.cls.node)] if base is not None}
+                found |= {base for base in [FileMeanings(each.names).base_of(each.cls.node)] if base is not None}
         foreign = {each for each in found if self.is_foreign(each)}
         return next(iter(foreign)) if len(foreign) == 1 else None
 

@@ -18,7 +18,7 @@ Texts = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Difference:
+class LineDifference:
     """Lines of one file that differ: its path, the first line (from 1) of `before`, and both texts."""
 
     path: str
@@ -32,7 +32,7 @@ class Difference:
         return len(self.before) + len(self.after)
 
 
-def differences(before: Texts, after: Texts) -> list[Difference]:
+def differences(before: Texts, after: Texts) -> list[LineDifference]:
     """The lines in which the files that two versions have differ; one quote is as good as the other."""
     found = []
     for path in sorted(before.keys() & after.keys()):
@@ -42,7 +42,7 @@ def differences(before: Texts, after: Texts) -> list[Difference]:
         matcher = SequenceMatcher(None, list(map(_unquoted, old)), list(map(_unquoted, new)), autojunk=False)
         for tag, start, end, new_start, new_end in matcher.get_opcodes():
             if tag != "equal":
-                found.append(Difference(path, start + 1, tuple(old[start:end]), tuple(new[new_start:new_end])))
+                found.append(LineDifference(path, start + 1, tuple(old[start:end]), tuple(new[new_start:new_end])))
     return found
 
 
@@ -50,7 +50,7 @@ def _unquoted(line: str) -> str:
     return line.replace("'", '"')
 
 
-def amount(found: Sequence[Difference]) -> int:
+def amount(found: Sequence[LineDifference]) -> int:
     """The number of lines in all."""
     return sum(each.lines for each in found)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from gpu2npu.project.learn.alignment import aligned
 from gpu2npu.project.learn.generalization import UnsaidError, call_rule, code_rule, statement_text
-from gpu2npu.project.learn.meaning import Meaning
+from gpu2npu.project.learn.meaning import FileMeanings
 from gpu2npu.project.learn.observed import Observed, Sample
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.syntax import FUNCTIONS, Import, blocks, imported_names, local_name, string_value
@@ -22,14 +22,14 @@ _Rule = tuple[Json, Json]
 
 def python_differences(before: Names, after: Names) -> Iterator[Observed]:
     """Every difference that a rule could make, by where it is in the version before."""
-    versions = _Versions(Meaning(before), Meaning(after))
+    versions = _Versions(FileMeanings(before), FileMeanings(after))
     yield from versions.block(before.file.tree.body, after.file.tree.body)
 
 
 class _Versions:
     """Two versions of one file."""
 
-    def __init__(self, old: Meaning, new: Meaning) -> None:
+    def __init__(self, old: FileMeanings, new: FileMeanings) -> None:
         self.old = old
         self.new = new
 
@@ -94,7 +94,7 @@ class _Versions:
         if one.name != other.name and base is not None:
             yield self._seen(({"member": f"{base}.{one.name}"}, {"rename": other.name}), one)
 
-    def _decorator(self, node: ast.expr, meaning: Meaning) -> str | None:
+    def _decorator(self, node: ast.expr, meaning: FileMeanings) -> str | None:
         return meaning.qualified(node.func if isinstance(node, ast.Call) else node)
 
     def _removed(self, statement: ast.stmt) -> Iterator[Observed]:
@@ -272,7 +272,7 @@ def _is_plain(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and not (isinstance(node.value, str) and node.value)
 
 
-def _called(node: ast.AST, meaning: Meaning) -> str | None:
+def _called(node: ast.AST, meaning: FileMeanings) -> str | None:
     """The qualified name of the function that an expression, or the expression of a statement, calls."""
     call = node.value if isinstance(node, ast.Expr) else node
     return meaning.qualified(call.func) if isinstance(call, ast.Call) else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from gpu2npu.python.project.program import ParsedFile
-from gpu2npu.python.text.source import SourceError, read_source
+from gpu2npu.python.text.source import SourceReadError, read_source
 from gpu2npu.python.tree.nodes import child_nodes, walk
 from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, IMPORTS, Definition, last_name, local_name
 from gpu2npu.python.tree.syntax_tree import TreeError, parse
@@ -229,7 +229,7 @@ def _tree(source: bytes) -> ast.Module:
     """The tree of a file; an empty one where it cannot be parsed."""
     try:
         return parse(read_source(source, "").text)
-    except (SourceError, TreeError):
+    except (SourceReadError, TreeError):
         return ast.Module([], [])
 
 

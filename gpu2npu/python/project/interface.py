@@ -10,7 +10,7 @@ from typing import NamedTuple
 from unicodedata import normalize
 
 from gpu2npu.python.text.offsets import line_before
-from gpu2npu.python.text.source import SourceError, SourceFile, read_source
+from gpu2npu.python.text.source import SourceFile, SourceReadError, read_source
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Scope
 from gpu2npu.python.tree.syntax import Import, dotted_name, import_module, imported_names, last_name, string_value
@@ -87,7 +87,7 @@ def interface_in(source: bytes, path: str) -> Interface | None:
     """The interface of a file of which the bytes are known; None where they are not text or not Python."""
     try:
         return read_interface(read_source(source, path))
-    except (SourceError, TreeError):
+    except (SourceReadError, TreeError):
         return None
 
 

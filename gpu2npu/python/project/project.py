@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpu2npu.python.meaning.library import Library
 from gpu2npu.python.project.interface import Interface, interface_in, listed_names
-from gpu2npu.python.text.source import SourceError, read_source
+from gpu2npu.python.text.source import SourceReadError, read_source
 from gpu2npu.python.tree.file import PythonFile, read_file
 from gpu2npu.python.tree.syntax_tree import TreeError
 
@@ -337,7 +337,7 @@ class Project:
 
         try:
             return Names(self.parse(path), self)
-        except (OSError, SourceError, TreeError):
+        except (OSError, SourceReadError, TreeError):
             return None
 
     def parse(self, path: str) -> PythonFile:
@@ -345,7 +345,7 @@ class Project:
 
         Raises:
             OSError: It cannot be read.
-            SourceError, TreeError: It is not text, or not Python.
+            SourceReadError, TreeError: It is not text, or not Python.
         """
         return read_file(read_source(self.read(path), path))
 
@@ -357,7 +357,7 @@ def _size(names: Names | None) -> int:
 def _listed_names(source: bytes, path: str) -> frozenset[str] | None:
     try:
         return listed_names(read_source(source, path).text)
-    except SourceError:
+    except SourceReadError:
         return None
 
 

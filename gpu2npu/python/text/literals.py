@@ -27,14 +27,14 @@ _BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 
 @dataclass(frozen=True)
-class Part:
+class LiteralPart:
     """A piece of an f-string's inside: text, or with `is_code` an expression, the braces and what follows it (a
     conversion, a format) not counted. `format` are the parts of the format behind the colon."""
 
     start: int
     end: int
     is_code: bool
-    format: tuple[Part, ...] = ()
+    format: tuple[LiteralPart, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Literal:
     end: int
     prefix: str
     quote: str
-    parts: tuple[Part, ...] = ()
+    parts: tuple[LiteralPart, ...] = ()
 
     @property
     def inner(self) -> int:
@@ -109,9 +109,9 @@ def _closing(text: str, position: int, end: int, quote: str) -> int:
     return found.end()
 
 
-def _parts(text: str, position: int, end: int, quote: str, is_raw: bool) -> tuple[tuple[Part, ...], int]:
+def _parts(text: str, position: int, end: int, quote: str, is_raw: bool) -> tuple[tuple[LiteralPart, ...], int]:
     """The parts up to the closing quote, and where that is."""
-    found: list[Part] = []
+    found: list[LiteralPart] = []
     begin = position
     while position < end:
         plain = _PLAIN.match(text, position, end)
@@ -136,11 +136,11 @@ def _parts(text: str, position: int, end: int, quote: str, is_raw: bool) -> tupl
     raise LiteralError("an f-string does not end")
 
 
-def _text(begin: int, end: int) -> tuple[Part, ...]:
-    return (Part(begin, end, is_code=False),) if begin < end else ()
+def _text(begin: int, end: int) -> tuple[LiteralPart, ...]:
+    return (LiteralPart(begin, end, is_code=False),) if begin < end else ()
 
 
-def _code(text: str, position: int, end: int, quote: str, is_raw: bool) -> tuple[Part, int]:
+def _code(text: str, position: int, end: int, quote: str, is_raw: bool) -> tuple[LiteralPart, int]:
     """The expression behind an opening brace, and the offset behind the closing one."""
     start = position
     depth = 0
@@ -170,7 +170,7 @@ def _compares(text: str, position: int) -> bool:
     return text[position + 1] == "=" or text[position - 1] in "<>=!"
 
 
-def _closed(text: str, start: int, position: int, end: int, quote: str, is_raw: bool) -> tuple[Part, int]:
+def _closed(text: str, start: int, position: int, end: int, quote: str, is_raw: bool) -> tuple[LiteralPart, int]:
     """The part whose expression ends at `position`, whatever follows up to its closing brace."""
     code_end = position
     while code_end > start and text[code_end - 1].isspace():
@@ -185,17 +185,17 @@ def _closed(text: str, start: int, position: int, end: int, quote: str, is_raw: 
         position += 1
         while text[position] not in ":}":
             position += 1
-    inner: tuple[Part, ...] = ()
+    inner: tuple[LiteralPart, ...] = ()
     if text[position] == ":":
         inner, position = _format(text, position + 1, end, quote, is_raw)
     if text[position] != "}":
         raise LiteralError("a brace of an f-string does not end")
-    return Part(start, code_end, is_code=True, format=inner), position + 1
+    return LiteralPart(start, code_end, is_code=True, format=inner), position + 1
 
 
-def _format(text: str, position: int, end: int, quote: str, is_raw: bool) -> tuple[tuple[Part, ...], int]:
+def _format(text: str, position: int, end: int, quote: str, is_raw: bool) -> tuple[tuple[LiteralPart, ...], int]:
     """The parts of a format up to the brace that closes the expression, and where that is."""
-    found: list[Part] = []
+    found: list[LiteralPart] = []
     begin = position
     while position < end:
         character = text[position]

@@ -17,7 +17,7 @@ _WIDE_MARKS = (
 )
 
 
-class SourceError(ValueError):
+class SourceReadError(ValueError):
     """The bytes are not the text their encoding says; the message is for the user."""
 
 
@@ -69,26 +69,26 @@ def read_source(data: bytes, path: str) -> SourceFile:
     """Decode by PEP 263: byte order mark, cookie in the first two lines, else UTF-8.
 
     Raises:
-        SourceError: The cookie names no known encoding, or the bytes do not fit the encoding.
+        SourceReadError: The cookie names no known encoding, or the bytes do not fit the encoding.
     """
     for mark, name, _ in _WIDE_MARKS:
         if data.startswith(mark):
-            raise SourceError(f"it is {name}, which is not an encoding of Python files: save it as UTF-8")
+            raise SourceReadError(f"it is {name}, which is not an encoding of Python files: save it as UTF-8")
     try:
         encoding = _encoding(data)
     except SyntaxError as error:
-        raise SourceError(f"unknown encoding: {error.msg}") from error
+        raise SourceReadError(f"unknown encoding: {error.msg}") from error
     bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     if bom:
         encoding = "utf-8"
     try:
         text = data[len(bom) :].decode(encoding)
     except UnicodeDecodeError as error:
-        raise SourceError(f"byte {error.start + len(bom)} is not {encoding} ({error.reason})") from error
+        raise SourceReadError(f"byte {error.start + len(bom)} is not {encoding} ({error.reason})") from error
     except (LookupError, UnicodeError) as error:  # rot13 is a codec, but not of text
-        raise SourceError(f"its encoding {encoding} cannot be read") from error
+        raise SourceReadError(f"its encoding {encoding} cannot be read") from error
     if text.encode(encoding) != data[len(bom) :]:
-        raise SourceError(f"its {encoding} bytes have more than one spelling and would not survive a rewrite")
+        raise SourceReadError(f"its {encoding} bytes have more than one spelling and would not survive a rewrite")
     return SourceFile(path, text, encoding, bom)
 
 

@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 
-from gpu2npu.python.text.literals import LiteralError, Part, literals
+from gpu2npu.python.text.literals import LiteralError, LiteralPart, literals
 from gpu2npu.python.text.offsets import Lines, line_starts
 from gpu2npu.python.tree.syntax import last_name, string_value
 
@@ -116,7 +116,7 @@ def relocate(joined: ast.JoinedStr, lines: Lines) -> None:
     _relocate_values(joined, parts, lines)
 
 
-def _relocate_values(joined: ast.JoinedStr, parts: list[Part], lines: Lines) -> None:
+def _relocate_values(joined: ast.JoinedStr, parts: list[LiteralPart], lines: Lines) -> None:
     values = [value for value in joined.values if isinstance(value, ast.FormattedValue)]
     if len(values) != len(parts):
         return
@@ -127,7 +127,7 @@ def _relocate_values(joined: ast.JoinedStr, parts: list[Part], lines: Lines) -> 
             _relocate_values(value.format_spec, [inner for inner in part.format if inner.is_code], lines)
 
 
-def _expression(part: Part, lines: Lines) -> ast.expr | None:
+def _expression(part: LiteralPart, lines: Lines) -> ast.expr | None:
     code = lines.text[part.start : part.end]
     try:
         inner = ast.parse(f"({code})", mode="eval").body
@@ -145,7 +145,7 @@ def _expression(part: Part, lines: Lines) -> ast.expr | None:
     return inner
 
 
-def _is_placed(node: ast.expr, part: Part, lines: Lines) -> bool:
+def _is_placed(node: ast.expr, part: LiteralPart, lines: Lines) -> bool:
     """Return whether an expression on one line has the place that it is written at."""
     try:
         return node.lineno == node.end_lineno and lines.bounds(node) == (part.start, part.end)

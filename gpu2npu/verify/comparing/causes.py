@@ -17,10 +17,10 @@ from gpu2npu.verify.comparing.rank_causes import (
     is_repeated,
 )
 from gpu2npu.verify.comparing.tolerance import FACTOR
-from gpu2npu.verify.recording.records import Event, Tensor, Vector
+from gpu2npu.verify.recording.records import RecordedEvent, Tensor, Vector
 
 
-class Cause(str, Enum):
+class FaultKind(str, Enum):
     """A reason why two programs diverge."""
 
     DRAW = "different random draw"
@@ -54,10 +54,10 @@ class Cause(str, Enum):
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Diagnosis:
     """A cause, and what shows it, in one sentence. `module` is the module at fault, if one is."""
 
-    cause: Cause
+    cause: FaultKind
     sentence: str
     module: str | None = None
 
@@ -66,7 +66,7 @@ _SAME = 1e-3  # share of the norm within which a tensor is another one times a n
 _AGAINST = 0.9  # cosine of the angle between two differences, one of which explains the other
 
 
-def explain(comparison: Comparison) -> Explanation | None:
+def explain(comparison: Comparison) -> Diagnosis | None:
     """The cause of the first divergence; None when there is none."""
     first = comparison.first
     if first is None:
@@ -77,20 +77,20 @@ def explain(comparison: Comparison) -> Explanation | None:
     return otherwise or _BY_KIND[first.event.kind](comparison, first)
 
 
-def _otherwise_made(comparison: Comparison, first: Difference) -> Explanation | None:
+def _otherwise_made(comparison: Comparison, first: Difference) -> Diagnosis | None:
     """Explain a tensor of another shape or dtype."""
     assert first.original is not None and first.migrated is not None
     one, other = first.original.tensor, first.migrated.tensor
     if one is None or other is None:
         return None
     if one.shape != other.shape:
-        return Explanation(Cause.SHAPE, f"{one.shape} became {other.shape}", _maker(comparison, first.event))
+        return Diagnosis(FaultKind.SHAPE, f"{one.shape} became {other.shape}", _maker(comparison, first.event))
     if one.dtype != other.dtype:
-        return Explanation(Cause.PRECISION, f"{one.dtype} became {other.dtype}", _maker(comparison, first.event))
+        return Diagnosis(FaultKind.PRECISION, f"{one.dtype} became {other.dtype}", _maker(comparison, first.event))
     return None
 
 
-def _module(event: Event) -> str | None:
+def _module(event: RecordedEvent) -> str | None:
     """The module that an event belongs to."""
     if event.kind in ("input", "output", "gradient", "mode"):
         return event.name
@@ -99,7 +99,7 @@ def _module(event: Event) -> str | None:
     return None
 
 
-def _maker(comparison: Comparison, event: Event) -> str | None:
+def _maker(comparison: Comparison, event: RecordedEvent) -> str | None:
     """The module whose code made a tensor: for what a module within another one is given, the other one."""
     caller = _caller(comparison, event.name) if event.kind == "input" else None
     return caller or _module(event)
@@ -115,37 +115,37 @@ def _caller(comparison: Comparison, module: str) -> str | None:
     return None
 
 
-def _structure(comparison: Comparison, first: Difference) -> Explanation:
+def _structure(comparison: Comparison, first: Difference) -> Diagnosis:
     event = first.event
     if event.step >= comparison.steps:
-        return Explanation(Cause.STEPS, "one program ends before the other")
+        return Diagnosis(FaultKind.STEPS, "one program ends before the other")
     batch = batch_after(comparison, first) if event.kind == "draw" else None
     if batch is not None:
         explanation = _given(comparison, batch)
         if explanation is not None:
             return explanation
     if event.kind == "draw":
-        return Explanation(Cause.DRAW, "the programs draw other random numbers, or from another seed", event.within)
+        return Diagnosis(FaultKind.DRAW, "the programs draw other random numbers, or from another seed", event.within)
     if event.kind == "collective":
-        return Explanation(Cause.COLLECTIVE, f"one program alone does {event.name}")
+        return Diagnosis(FaultKind.COLLECTIVE, f"one program alone does {event.name}")
     if event.kind == "checkpoint":
-        return Explanation(Cause.CHECKPOINT, "one program alone saves it")
+        return Diagnosis(FaultKind.CHECKPOINT, "one program alone saves it")
     if event.kind in ("rate", "parameter", "parameter gradient"):
-        return Explanation(Cause.OPTIMIZER, f"{event.name} is optimized by one program alone", _module(event))
+        return Diagnosis(FaultKind.OPTIMIZER, f"{event.name} is optimized by one program alone", _module(event))
     if event.kind == "loss scale":
-        return Explanation(Cause.SCALE, "one program alone scales its loss")
+        return Diagnosis(FaultKind.SCALE, "one program alone scales its loss")
     if event.kind == "weight":
-        return Explanation(Cause.STATE, "one program alone changes it between two calls", _module(event))
-    return Explanation(Cause.BRANCH, "one program does what the other does not", _module(event))
+        return Diagnosis(FaultKind.STATE, "one program alone changes it between two calls", _module(event))
+    return Diagnosis(FaultKind.BRANCH, "one program does what the other does not", _module(event))
 
 
-def _input(comparison: Comparison, first: Difference) -> Explanation:
+def _input(comparison: Comparison, first: Difference) -> Diagnosis:
     """Explain that a module is given something else and nothing before it differs: data, or code between modules."""
     event = first.event
     assert first.migrated is not None and first.migrated.tensor is not None
     caller = _caller(comparison, event.name)
     if caller is not None:
-        return Explanation(Cause.OPERATOR, f"what {event.name} is given was computed otherwise", caller)
+        return Diagnosis(FaultKind.OPERATOR, f"what {event.name} is given was computed otherwise", caller)
     if comparison.ranks:
         explanation = _input_of_rank(comparison, first)
         if explanation is not None:
@@ -153,22 +153,22 @@ def _input(comparison: Comparison, first: Difference) -> Explanation:
     wanted = first.migrated.tensor
     for other in comparison.original.events:
         if other.kind == "input" and other.tensor is not None and _is_same_batch(other.tensor, wanted):
-            return Explanation(Cause.ORDER, f"the original gives this batch at step {other.step + 1}", event.name)
-    return Explanation(Cause.DATA, "the original is never given such a batch", event.name)
+            return Diagnosis(FaultKind.ORDER, f"the original gives this batch at step {other.step + 1}", event.name)
+    return Diagnosis(FaultKind.DATA, "the original is never given such a batch", event.name)
 
 
-def _given(comparison: Comparison, batch: Difference) -> Explanation | None:
+def _given(comparison: Comparison, batch: Difference) -> Diagnosis | None:
     return _otherwise_made(comparison, batch) or _input_of_rank(comparison, batch)
 
 
-def _input_of_rank(comparison: Comparison, first: Difference) -> Explanation | None:
+def _input_of_rank(comparison: Comparison, first: Difference) -> Diagnosis | None:
     """Explain a batch by those of other ranks and steps."""
     step = is_repeated(comparison, first)
     if step is not None:
-        return Explanation(Cause.EPOCH, f"the rank is given the batch of step {step + 1} once more", first.event.name)
+        return Diagnosis(FaultKind.EPOCH, f"the rank is given the batch of step {step + 1} once more", first.event.name)
     rank = given_to(comparison, first)
     if rank is not None:
-        return Explanation(Cause.SHARE, f"the original gives this batch to rank {rank}", first.event.name)
+        return Diagnosis(FaultKind.SHARE, f"the original gives this batch to rank {rank}", first.event.name)
     return None
 
 
@@ -178,9 +178,9 @@ def _is_same_batch(one: Tensor, other: Tensor) -> bool:
     return not is_constant and one.shape == other.shape and np.array_equal(one.sketch, other.sketch)
 
 
-def _output(comparison: Comparison, first: Difference) -> Explanation:
+def _output(comparison: Comparison, first: Difference) -> Diagnosis:
     sentence = "it was given the same, and returns something else"
-    return Explanation(Cause.OPERATOR, f"{sentence}{_size(first)}", first.event.name)
+    return Diagnosis(FaultKind.OPERATOR, f"{sentence}{_size(first)}", first.event.name)
 
 
 def _size(first: Difference) -> str:
@@ -191,43 +191,43 @@ def _size(first: Difference) -> str:
     return ""
 
 
-def _loss(comparison: Comparison, first: Difference) -> Explanation:
+def _loss(comparison: Comparison, first: Difference) -> Diagnosis:
     assert first.original is not None and first.migrated is not None
     ratio = _ratio(first)
     if ratio is not None:
-        return Explanation(Cause.LOSS_FACTOR, f"the loss is {ratio:.6g} times the original's")
+        return Diagnosis(FaultKind.LOSS_FACTOR, f"the loss is {ratio:.6g} times the original's")
     if is_one_against_several(comparison):
         sentence = "what modules return is the same, and the mean of the ranks' losses is not the loss of the batch"
-        return Explanation(Cause.LOCAL_MEAN, sentence)
-    return Explanation(Cause.LOSS, "what modules return is the same, and the loss made of it is not")
+        return Diagnosis(FaultKind.LOCAL_MEAN, sentence)
+    return Diagnosis(FaultKind.LOSS, "what modules return is the same, and the loss made of it is not")
 
 
-def _gradient(comparison: Comparison, first: Difference) -> Explanation:
+def _gradient(comparison: Comparison, first: Difference) -> Diagnosis:
     return _gradient_of(comparison, first.event)
 
 
-def _gradient_of(comparison: Comparison, event: Event) -> Explanation:
+def _gradient_of(comparison: Comparison, event: RecordedEvent) -> Diagnosis:
     """Name the module whose backward pass makes a gradient."""
     if event.kind == "parameter gradient":
-        return Explanation(Cause.GRADIENT, "the gradient of a parameter alone differs", _module(event))
+        return Diagnosis(FaultKind.GRADIENT, "the gradient of a parameter alone differs", _module(event))
     places = [event, *_returning(comparison, event)]
     consumer = next(filter(None, (_consumer(comparison, each) for each in places)), None)
     if consumer is not None:
-        return Explanation(Cause.GRADIENT, f"in the backward pass of {consumer}", consumer)
+        return Diagnosis(FaultKind.GRADIENT, f"in the backward pass of {consumer}", consumer)
     outermost = places[-1].name
     where = f"in the backward pass of what follows {outermost}"
-    return Explanation(Cause.GRADIENT, where, _caller(comparison, outermost))
+    return Diagnosis(FaultKind.GRADIENT, where, _caller(comparison, outermost))
 
 
-def _output_at(comparison: Comparison, event: Event) -> Event | None:
+def _output_at(comparison: Comparison, event: RecordedEvent) -> RecordedEvent | None:
     """The output of the module of a gradient."""
     place = (event.step, "output", event.name, event.call, event.part)
     return next((each for each in comparison.original.events if each.key == place), None)
 
 
-def _returning(comparison: Comparison, event: Event) -> list[Event]:
+def _returning(comparison: Comparison, event: RecordedEvent) -> list[RecordedEvent]:
     """The outputs of modules enclosing a gradient's module that are the very tensor which that module returned."""
-    found: list[Event] = []
+    found: list[RecordedEvent] = []
     output, caller = _output_at(comparison, event), _caller(comparison, event.name)
     while output is not None and output.tensor is not None and caller is not None:
         enclosing = _output_at(comparison, replace(event, name=caller))
@@ -242,7 +242,7 @@ def _returning(comparison: Comparison, event: Event) -> list[Event]:
     return found
 
 
-def _consumer(comparison: Comparison, event: Event) -> str | None:
+def _consumer(comparison: Comparison, event: RecordedEvent) -> str | None:
     """The innermost module that is given what the event's module returns."""
     output = _output_at(comparison, event)
     if output is None or output.tensor is None:
@@ -260,7 +260,7 @@ def _consumer(comparison: Comparison, event: Event) -> str | None:
     return max(found, key=lambda name: name.count("."), default=None)
 
 
-def _parameter_gradient(comparison: Comparison, first: Difference) -> Explanation:
+def _parameter_gradient(comparison: Comparison, first: Difference) -> Diagnosis:
     assert first.original is not None and first.migrated is not None
     one, other, module = first.original.tensor, first.migrated.tensor, _module(first.event)
     assert one is not None and other is not None
@@ -273,14 +273,14 @@ def _parameter_gradient(comparison: Comparison, first: Difference) -> Explanatio
         None,
     )
     if before is not None and _near(other.sketch - before.sketch, one, first.tolerance):
-        return Explanation(Cause.KEPT, "the gradient is the original's plus that of the step before", module)
+        return Diagnosis(FaultKind.KEPT, "the gradient is the original's plus that of the step before", module)
     if is_not_averaged(comparison, first):
-        return Explanation(Cause.NOT_AVERAGED, "each rank has its own, and their mean is the original's", module)
+        return Diagnosis(FaultKind.NOT_AVERAGED, "each rank has its own, and their mean is the original's", module)
     factors = _gradient_factors(comparison, first.event.step)
     apart = max(_SAME, first.tolerance / FACTOR)  # by as much rounding moves each of them
     if len(factors) > 1 and max(factors) - min(factors) <= apart * abs(factors[0]):
         sentence = f"all gradients are {float(np.median(factors)):.3g} times the original's"
-        return Explanation(Cause.FACTOR, f"{sentence}: averaged, summed, unscaled or clipped otherwise")
+        return Diagnosis(FaultKind.FACTOR, f"{sentence}: averaged, summed, unscaled or clipped otherwise")
     return _gradient_of(comparison, first.event)
 
 
@@ -303,7 +303,7 @@ def _gradient_factors(comparison: Comparison, step: int) -> list[float]:
     return [] if any(each.tolerance < change and _norm(each.original) for each in alike) else factors
 
 
-def _norm(event: Event) -> float:
+def _norm(event: RecordedEvent) -> float:
     return event.tensor.norm if event.tensor is not None else 0.0
 
 
@@ -340,7 +340,7 @@ def _near(sketch: Vector, tensor: Tensor, tolerance: float) -> bool:
     return bool(np.linalg.norm(sketch - tensor.sketch) <= max(FACTOR * tolerance, _SAME) * tensor.norm)
 
 
-def _parameter(comparison: Comparison, first: Difference) -> Explanation:
+def _parameter(comparison: Comparison, first: Difference) -> Diagnosis:
     if _follows_gradient(comparison, first):
         origin = next(
             each.original
@@ -350,9 +350,9 @@ def _parameter(comparison: Comparison, first: Difference) -> Explanation:
             and (each.error > each.tolerance / FACTOR or each.original.key[2:] == first.event.key[2:])
         )
         explanation = _gradient_of(comparison, origin)
-        return Explanation(Cause.GRADIENT, f"its gradient differs, {explanation.sentence}", explanation.module)
+        return Diagnosis(FaultKind.GRADIENT, f"its gradient differs, {explanation.sentence}", explanation.module)
     sentence = "the gradient and the learning rate are the same, and the parameter after the step is not"
-    return Explanation(Cause.OPTIMIZER, sentence, _module(first.event))
+    return Diagnosis(FaultKind.OPTIMIZER, sentence, _module(first.event))
 
 
 def _follows_gradient(comparison: Comparison, first: Difference) -> bool:
@@ -369,25 +369,25 @@ def _follows_gradient(comparison: Comparison, first: Difference) -> bool:
     return False
 
 
-def _buffer(comparison: Comparison, first: Difference) -> Explanation:
+def _buffer(comparison: Comparison, first: Difference) -> Diagnosis:
     if first.event.call:
         sentence = f"rank {comparison.migrated.rank} begins with its own, where the original has it from the first"
-        return Explanation(Cause.NOT_BROADCAST, sentence, _module(first.event))
-    return Explanation(Cause.BUFFER, "the buffer differs, and no output did", _module(first.event))
+        return Diagnosis(FaultKind.NOT_BROADCAST, sentence, _module(first.event))
+    return Diagnosis(FaultKind.BUFFER, "the buffer differs, and no output did", _module(first.event))
 
 
-def _device(comparison: Comparison, first: Difference) -> Explanation:
+def _device(comparison: Comparison, first: Difference) -> Diagnosis:
     assert first.migrated is not None and first.migrated.value is not None
     sentence = f"rank {comparison.migrated.rank} uses card {first.migrated.value:.0f}, as another rank does"
-    return Explanation(Cause.DEVICE, sentence, first.event.name)
+    return Diagnosis(FaultKind.DEVICE, sentence, first.event.name)
 
 
-def _rate(comparison: Comparison, first: Difference) -> Explanation:
-    return Explanation(Cause.RATE, _values(first))
+def _rate(comparison: Comparison, first: Difference) -> Diagnosis:
+    return Diagnosis(FaultKind.RATE, _values(first))
 
 
-def _scale(comparison: Comparison, first: Difference) -> Explanation:
-    return Explanation(Cause.SCALE, _values(first))
+def _scale(comparison: Comparison, first: Difference) -> Diagnosis:
+    return Diagnosis(FaultKind.SCALE, _values(first))
 
 
 def _values(first: Difference) -> str:
@@ -395,39 +395,39 @@ def _values(first: Difference) -> str:
     return f"{first.original.value:.6g} became {first.migrated.value:.6g}"
 
 
-def _kept(comparison: Comparison, first: Difference) -> Explanation:
+def _kept(comparison: Comparison, first: Difference) -> Diagnosis:
     assert first.migrated is not None
     side = "migrated program" if first.migrated.value else "original"
     sentence = f"the {side} alone adds to gradients that {first.event.name} has used"
-    return Explanation(Cause.KEPT, sentence)
+    return Diagnosis(FaultKind.KEPT, sentence)
 
 
-def _weights(comparison: Comparison, first: Difference) -> Explanation:
+def _weights(comparison: Comparison, first: Difference) -> Diagnosis:
     if first.event.step:
-        return Explanation(Cause.STATE, "the weights differ when the module is first called", _module(first.event))
-    return Explanation(Cause.WEIGHTS, "the weights differ before the first step", _module(first.event))
+        return Diagnosis(FaultKind.STATE, "the weights differ when the module is first called", _module(first.event))
+    return Diagnosis(FaultKind.WEIGHTS, "the weights differ before the first step", _module(first.event))
 
 
-def _state(comparison: Comparison, first: Difference) -> Explanation:
-    return Explanation(Cause.STATE, "no optimizer trains it, and it was changed otherwise", _module(first.event))
+def _state(comparison: Comparison, first: Difference) -> Diagnosis:
+    return Diagnosis(FaultKind.STATE, "no optimizer trains it, and it was changed otherwise", _module(first.event))
 
 
-def _collective(comparison: Comparison, first: Difference) -> Explanation:
-    return Explanation(Cause.COLLECTIVE, f"what {first.event.name} is given differs")
+def _collective(comparison: Comparison, first: Difference) -> Diagnosis:
+    return Diagnosis(FaultKind.COLLECTIVE, f"what {first.event.name} is given differs")
 
 
-def _checkpoint(comparison: Comparison, first: Difference) -> Explanation:
-    return Explanation(Cause.CHECKPOINT, "what is saved differs, and what was trained until then does not")
+def _checkpoint(comparison: Comparison, first: Difference) -> Diagnosis:
+    return Diagnosis(FaultKind.CHECKPOINT, "what is saved differs, and what was trained until then does not")
 
 
-def _mode(comparison: Comparison, first: Difference) -> Explanation:
+def _mode(comparison: Comparison, first: Difference) -> Diagnosis:
     words = {True: "in training mode", False: "in evaluation mode"}
     assert first.original is not None and first.migrated is not None
     there, here = words[bool(first.original.value)], words[bool(first.migrated.value)]
-    return Explanation(Cause.MODE, f"the original calls it {there}, the migrated program {here}", first.event.name)
+    return Diagnosis(FaultKind.MODE, f"the original calls it {there}, the migrated program {here}", first.event.name)
 
 
-_BY_KIND: dict[str, Callable[[Comparison, Difference], Explanation]] = {
+_BY_KIND: dict[str, Callable[[Comparison, Difference], Diagnosis]] = {
     "input": _input,
     "output": _output,
     "loss": _loss,

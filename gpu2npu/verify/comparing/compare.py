@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpu2npu.verify.comparing.tolerance import Tolerance, relative_distance
-from gpu2npu.verify.recording.records import Event, Recording
+from gpu2npu.verify.recording.records import RecordedEvent, Recording
 
 
 @dataclass(frozen=True)
@@ -17,14 +17,14 @@ class Difference:
     other has the event.
     """
 
-    original: Event | None
-    migrated: Event | None
+    original: RecordedEvent | None
+    migrated: RecordedEvent | None
     message: str
     error: float = float("inf")
     tolerance: float = 0.0
 
     @property
-    def event(self) -> Event:
+    def event(self) -> RecordedEvent:
         """The original's event, or the migrated program's where it alone has one."""
         found = self.original or self.migrated
         assert found is not None
@@ -35,8 +35,8 @@ class Difference:
 class Measured:
     """The distance of one event in both programs."""
 
-    original: Event
-    migrated: Event
+    original: RecordedEvent
+    migrated: RecordedEvent
     error: float
     tolerance: float
 
@@ -53,7 +53,7 @@ class Element:
     `similar` of the tensor's `size` elements differ by a tenth as much or more.
     """
 
-    event: Event
+    event: RecordedEvent
     place: tuple[int, ...]
     original: float
     migrated: float
@@ -136,12 +136,12 @@ def _other_length(original: Recording, migrated: Recording) -> Difference:
     return Difference(None, beyond, message)
 
 
-def _aligned(original: Recording, migrated: Recording) -> Iterator[tuple[Event | None, Event | None]]:
+def _aligned(original: Recording, migrated: Recording) -> Iterator[tuple[RecordedEvent | None, RecordedEvent | None]]:
     """The events of both in the original's order; what the migrated program alone has, after what it comes after."""
     steps = min(len(original.seconds), len(migrated.seconds))
     there = {event.key: event for event in original.events if event.step < steps}
     here = {event.key: event for event in migrated.events if event.step < steps}
-    alone: dict[object, list[Event]] = {}
+    alone: dict[object, list[RecordedEvent]] = {}
     previous: object = None
     for event in here.values():
         if event.key in there:
@@ -154,7 +154,7 @@ def _aligned(original: Recording, migrated: Recording) -> Iterator[tuple[Event |
         yield from ((None, extra) for extra in alone.get(key, ()))
 
 
-def _unmatched(one: Event | None, other: Event | None) -> Difference:
+def _unmatched(one: RecordedEvent | None, other: RecordedEvent | None) -> Difference:
     event = one or other
     assert event is not None
     side = "the original" if one is not None else "the migrated program"
@@ -167,7 +167,9 @@ def _unmatched(one: Event | None, other: Event | None) -> Difference:
     return Difference(one, other, message)
 
 
-def _judged(one: Event, other: Event, tolerance: Tolerance) -> tuple[Difference | None, Measured | None]:
+def _judged(
+    one: RecordedEvent, other: RecordedEvent, tolerance: Tolerance
+) -> tuple[Difference | None, Measured | None]:
     if one.tensor is not None and other.tensor is not None:
         if one.tensor.shape != other.tensor.shape:
             message = f"the original's shape is {one.tensor.shape} and the migrated program's {other.tensor.shape}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpu2npu.verify.comparing.compare import Comparison, Difference
-from gpu2npu.verify.recording.records import Event, Key, Recording, Tensor
+from gpu2npu.verify.recording.records import Key, RecordedEvent, Recording, Tensor
 
 _SAME = 1e-3  # share of the norm within which two tensors are one
 
@@ -39,7 +39,7 @@ def given_to(comparison: Comparison, first: Difference) -> int | None:
     return None
 
 
-def _step_of(wanted: Event, recording: Recording, before: int | None = None) -> int | None:
+def _step_of(wanted: RecordedEvent, recording: Recording, before: int | None = None) -> int | None:
     tensor = wanted.tensor
     assert tensor is not None
     for event in recording.events:

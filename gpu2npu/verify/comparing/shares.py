@@ -15,7 +15,7 @@ import numpy as np
 from gpu2npu.verify.comparing.tolerance import Tolerance
 from gpu2npu.verify.recording.format import BUCKETS
 from gpu2npu.verify.recording.names import CARD
-from gpu2npu.verify.recording.records import Event, Key, Recording, Tensor
+from gpu2npu.verify.recording.records import Key, RecordedEvent, Recording, Tensor
 
 _OF_BATCHES = ("input", "output", "gradient", "loss")
 _ORDER = 1e-9  # share of a norm that is added up in another order, in float64
@@ -42,12 +42,12 @@ def expected(original: Recording, tolerance: Tolerance, ranks: Sequence[Recordin
 def _of_rank(
     rank: int,
     there: _Pieces,
-    here: Sequence[Mapping[Key, Event]],
+    here: Sequence[Mapping[Key, RecordedEvent]],
     original: Recording,
     tolerance: Tolerance,
     ranks: Sequence[Recording],
 ) -> Expected:
-    wanted: dict[Key, Event] = {}
+    wanted: dict[Key, RecordedEvent] = {}
     found = dict(here[rank])
     for key, pieces in there.places.items():
         pair = _expected_of(rank, pieces, [each.get(key) for each in here])
@@ -64,7 +64,7 @@ def _of_rank(
     return Expected(expectation, Tolerance(shares, tolerance.coarse), replace(ranks[rank], events=own))
 
 
-def _is_left_out(event: Event, rank: int) -> bool:
+def _is_left_out(event: RecordedEvent, rank: int) -> bool:
     """Return whether a rank may do this where the original does not: communicate, save, and have its own buffers."""
     if event.kind == "draw":
         return event.name.startswith(_OF_SHUFFLES)
@@ -77,7 +77,7 @@ class _Pieces:
     """The events of the original by the key that a rank's have: one, or one for each card; in order."""
 
     def __init__(self, original: Recording) -> None:
-        self.places: dict[Key, dict[int, Event]] = {}
+        self.places: dict[Key, dict[int, RecordedEvent]] = {}
         twice = {_root(event.name) for event in original.events if event.kind == "buffer" and event.call > 1}
         for event in original.events:
             if event.kind == "draw" and event.name.startswith(_OF_SHUFFLES):
@@ -101,8 +101,8 @@ def _card(name: str) -> tuple[str, int]:
 
 
 def _expected_of(
-    rank: int, pieces: Mapping[int, Event], ranks: Sequence[Event | None]
-) -> tuple[Event, Event | None] | None:
+    rank: int, pieces: Mapping[int, RecordedEvent], ranks: Sequence[RecordedEvent | None]
+) -> tuple[RecordedEvent, RecordedEvent | None] | None:
     """The event that the pieces have a rank do, and what replaces the rank's own; None for what is not the rank's."""
     whole = pieces.get(-1)
     if whole is not None:
@@ -120,7 +120,9 @@ def _expected_of(
     return _of_pieces(rank, pieces, ranks)
 
 
-def _of_whole(whole: Event, ranks: Sequence[Event | None]) -> tuple[Event, Event | None]:
+def _of_whole(
+    whole: RecordedEvent, ranks: Sequence[RecordedEvent | None]
+) -> tuple[RecordedEvent, RecordedEvent | None]:
     """A whole batch, or a number made of one, against what the ranks have together."""
     shares = [event.tensor for event in ranks if event is not None and event.tensor is not None]
     model = next((event for event in ranks if event is not None), None)
@@ -138,8 +140,8 @@ def _of_whole(whole: Event, ranks: Sequence[Event | None]) -> tuple[Event, Event
 
 
 def _of_pieces(
-    rank: int, pieces: Mapping[int, Event], ranks: Sequence[Event | None]
-) -> tuple[Event, Event | None] | None:
+    rank: int, pieces: Mapping[int, RecordedEvent], ranks: Sequence[RecordedEvent | None]
+) -> tuple[RecordedEvent, RecordedEvent | None] | None:
     """The pieces of cards against the shares of ranks, or against ranks that each have the whole batch."""
     own = ranks[rank]
     mine = pieces.get(rank) or next(iter(pieces.values()))

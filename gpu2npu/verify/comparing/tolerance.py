@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu2npu.verify.recording.records import Event, Key, Recording, Tensor
+from gpu2npu.verify.recording.records import Key, RecordedEvent, Recording, Tensor
 
 FACTOR = 8.0
 _LAST_PLACES = 8.0  # units in the last place that one operator may be off
@@ -39,7 +39,7 @@ class Tolerance:
     relative: dict[Key, float]
     coarse: tuple[str, ...] = ()
 
-    def of(self, event: Event) -> float:
+    def of(self, event: RecordedEvent) -> float:
         """The largest distance, as a share of the tensor's norm, that is not a divergence."""
         eps = EPS.get(event.tensor.dtype, 0.0) if event.tensor is not None else EPS["float32"]
         return max(FACTOR * self.relative.get(event.key, 0.0), _LAST_PLACES * eps)
@@ -50,7 +50,7 @@ def distance(one: Tensor, other: Tensor) -> float:
     return float(np.linalg.norm(one.sketch - other.sketch))
 
 
-def relative_distance(one: Event, other: Event) -> float:
+def relative_distance(one: RecordedEvent, other: RecordedEvent) -> float:
     """The distance of two events, as a share of the first one's norm; infinite where only one is not finite."""
     if one.tensor is None or other.tensor is None:
         if one.value is None or other.value is None:
@@ -98,7 +98,7 @@ def _shown_by(reference: Recording, rounded: Recording) -> dict[Key, float]:
     return relative
 
 
-def _pairs(reference: Recording, rounded: Recording) -> Iterator[tuple[Event, Event]]:
+def _pairs(reference: Recording, rounded: Recording) -> Iterator[tuple[RecordedEvent, RecordedEvent]]:
     others = {event.key: event for event in rounded.events}
     for event in reference.events:
         other = others.get(event.key)
@@ -108,14 +108,14 @@ def _pairs(reference: Recording, rounded: Recording) -> Iterator[tuple[Event, Ev
             yield event, other
 
 
-def _group(event: Event) -> str:
+def _group(event: RecordedEvent) -> str:
     """Return the kind of events whose errors are like this event's: a loss's are like those of what modules return."""
     if event.kind == "checkpoint":
         return "parameter"
     return "output" if event.kind in ("input", "loss", "buffer") else event.kind
 
 
-def _on_the_way(pairs: list[tuple[Event, Event]]) -> dict[Key, float]:
+def _on_the_way(pairs: list[tuple[RecordedEvent, RecordedEvent]]) -> dict[Key, float]:
     """Return the usual distance of gradients of modules' outputs, at each place: of those until shortly after it."""
     steps: dict[int, list[tuple[Key, float]]] = {}
     for event, other in pairs:
@@ -128,7 +128,7 @@ def _on_the_way(pairs: list[tuple[Event, Event]]) -> dict[Key, float]:
     return found
 
 
-def _usual(pairs: list[tuple[Event, Event]]) -> dict[tuple[int, str], float]:
+def _usual(pairs: list[tuple[RecordedEvent, RecordedEvent]]) -> dict[tuple[int, str], float]:
     """Return the usual distance in each step, by kind: a share of the norm; for parameters, a distance."""
     found: dict[tuple[int, str], list[float]] = {}
     for event, other in pairs:

@@ -10,13 +10,13 @@ import numpy as np
 from gpu2npu.verify.comparing.compare import Comparison, Element
 from gpu2npu.verify.recording.format import WHOLE
 from gpu2npu.verify.recording.names import CARD
-from gpu2npu.verify.recording.records import Event, Key, read_recordings
+from gpu2npu.verify.recording.records import Key, RecordedEvent, read_recordings
 
 _TENSORS = 8  # before the first divergence, and as many after it
 _NEARLY = 0.1  # of the largest difference
 
 
-def events_near(comparison: Comparison) -> tuple[Event, ...]:
+def events_near(comparison: Comparison) -> tuple[RecordedEvent, ...]:
     """The events with a tensor before and after the first divergence, and its own, in program order."""
     first = comparison.first
     if first is None:
@@ -27,7 +27,7 @@ def events_near(comparison: Comparison) -> tuple[Event, ...]:
     return (*before, *[event for event in events[at:] if event.tensor is not None][: _TENSORS + 1])
 
 
-def listed(events: tuple[Event, ...], card: int | None) -> list[tuple[int, Key]]:
+def listed(events: tuple[RecordedEvent, ...], card: int | None) -> list[tuple[int, Key]]:
     """The numbered places of a run's whole tensors; with the names that DataParallel's copy on a card has, if given."""
     places = [(number, event.key) for number, event in enumerate(events)]
     if card is None:
@@ -43,7 +43,9 @@ def _on_card(name: str, card: int) -> str:
     return f"{root}{CARD}{card}{dot}{path}"
 
 
-def differing(comparison: Comparison, events: tuple[Event, ...], original: Path, migrated: Path) -> tuple[Element, ...]:
+def differing(
+    comparison: Comparison, events: tuple[RecordedEvent, ...], original: Path, migrated: Path
+) -> tuple[Element, ...]:
     """Compare the whole tensors that two recordings hold, of the ranks of a comparison."""
     there = _of_rank(original, comparison.original.rank)
     here = _of_rank(migrated, comparison.migrated.rank)
@@ -63,7 +65,7 @@ def _of_rank(folder: Path, rank: int) -> Path:
     return (one.folder or folder) / WHOLE
 
 
-def _largest(event: Event, one: np.ndarray, other: np.ndarray) -> Element | None:
+def _largest(event: RecordedEvent, one: np.ndarray, other: np.ndarray) -> Element | None:
     """The element that differs most; None where none does, or shapes are not the same."""
     if one.shape != other.shape or not one.size or np.iscomplexobj(one):
         return None

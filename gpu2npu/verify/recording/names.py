@@ -23,7 +23,7 @@ def _wrapped(module: nn.Module) -> nn.Module | None:
     return None
 
 
-class Names:
+class RecordedNames:
     """The names of one program's modules, learnt when an outermost module is called."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from gpu2npu.verify.recording.clock import Clock
 from gpu2npu.verify.recording.dump import Dump, frames_of
 from gpu2npu.verify.recording.environment import RecordingSettings
 from gpu2npu.verify.recording.host import on_host
-from gpu2npu.verify.recording.names import Names
+from gpu2npu.verify.recording.names import RecordedNames
 from gpu2npu.verify.recording.operators import Operators
 from gpu2npu.verify.recording.sites import Sites
 from gpu2npu.verify.recording.sketch import Summary, summary
@@ -46,7 +46,7 @@ class Recorder:
     def __init__(self, settings: RecordingSettings) -> None:
         self._settings = settings
         self._process = os.getpid()
-        self._names = Names()
+        self._names = RecordedNames()
         self._untrained = Untrained(on_host)
         self._sites = Sites(settings.project)
         self._writer = Writer(settings)

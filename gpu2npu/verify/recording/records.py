@@ -38,7 +38,7 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Event:
+class RecordedEvent:
     """One thing that happened: a tensor or a number at a place of the program, or, with neither, a draw.
 
     `kind` says which: "input" and "output" of a module, the "gradient" that reaches its output, "loss", "loss scale",
@@ -79,7 +79,7 @@ class Recording:
     """
 
     torch: str
-    events: tuple[Event, ...]
+    events: tuple[RecordedEvent, ...]
     seconds: tuple[float, ...]
     reduced: tuple[str, ...] = ()
     rank: int = 0
@@ -132,7 +132,7 @@ def recording_of(lines: Iterable[str], rows: Rows, where: str) -> Recording:
     stacks: dict[int, Stack] = {0: ()}
     places: dict[int, _Place] = {}
     tensors = _Tensors(rows)
-    events: list[Event] = []
+    events: list[RecordedEvent] = []
     costs: list[tuple[float, float, int]] = []
     rank, world, torch, device, chip, reduced = 0, 1, "", "", "", ()
     operators: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -171,15 +171,17 @@ def recording_of(lines: Iterable[str], rows: Rows, where: str) -> Recording:
     return replace(made, cpu=cpu, memory=memory, chip=chip, compiles=compiles)
 
 
-def _draw(fields: dict[str, Any], stacks: dict[int, Stack]) -> Event:
+def _draw(fields: dict[str, Any], stacks: dict[int, Stack]) -> RecordedEvent:
     name = f"{fields['draw']}{tuple(fields['shape'])} from seed {fields['seed']}"
-    place = Event(fields["step"], "draw", name, fields["number"], stack=stacks[fields["site"]])
+    place = RecordedEvent(fields["step"], "draw", name, fields["number"], stack=stacks[fields["site"]])
     return replace(place, within=fields.get("within") or None)
 
 
-def _number(fields: dict[str, Any], stacks: dict[int, Stack]) -> Event:
+def _number(fields: dict[str, Any], stacks: dict[int, Stack]) -> RecordedEvent:
     stack = stacks[fields.get("site", 0)]
-    return Event(fields["step"], fields["event"], fields["name"], fields["call"], value=fields["value"], stack=stack)
+    return RecordedEvent(
+        fields["step"], fields["event"], fields["name"], fields["call"], value=fields["value"], stack=stack
+    )
 
 
 @dataclass(frozen=True)
@@ -210,10 +212,10 @@ class _Tensors:
     def __len__(self) -> int:
         return len(self._statistics)
 
-    def event(self, place: _Place, step: int, stack: Stack, row: int) -> Event:
+    def event(self, place: _Place, step: int, stack: Stack, row: int) -> RecordedEvent:
         """The event whose tensor is in a row."""
         norm, mean, largest, unfinite = self._statistics[row]
         elements = math.prod(place.shape) * (2 if place.dtype.startswith("complex") else 1)
         first = tuple(self._first[row][: min(elements, FIRST)])
         tensor = Tensor(place.shape, place.dtype, norm, mean, largest, unfinite, first, self._sketches[row])
-        return Event(step, place.kind, place.name, place.call, place.part, tensor, stack=stack)
+        return RecordedEvent(step, place.kind, place.name, place.call, place.part, tensor, stack=stack)

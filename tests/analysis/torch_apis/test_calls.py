@@ -3,7 +3,7 @@ import pytest
 from gpu2npu.analysis.torch_apis import calls as torch_apis
 from gpu2npu.analysis.torch_apis.calls import torch_api_findings
 from gpu2npu.records import FindingKind
-from gpu2npu.support.verdicts import Verdict, VerdictKind
+from gpu2npu.support.verdicts import ApiVerdict, VerdictKind
 
 KINDS = {
     "torch.slow": VerdictKind.FALLBACK,
@@ -27,8 +27,8 @@ def small_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Verdicts that do not depend on what a release happens to support."""
     caches = (torch_apis.known_verdict, torch_apis._is_reported, torch_apis._worth_asking)
 
-    def judge(api: str, version: str) -> Verdict:
-        return Verdict(api, KINDS.get(api, VerdictKind.NATIVE), f"aten::op of {api}", "do something else")
+    def judge(api: str, version: str) -> ApiVerdict:
+        return ApiVerdict(api, KINDS.get(api, VerdictKind.NATIVE), f"aten::op of {api}", "do something else")
 
     monkeypatch.setattr(torch_apis, "verdict", judge)
     for cache in caches:
@@ -103,6 +103,6 @@ def test_a_class_taken_from_where_it_is_defined(parse, monkeypatch: pytest.Monke
 
 
 def test_messages_are_sentences() -> None:
-    judged = Verdict("x", VerdictKind.FALLBACK, "aten::op is not registered", "move it out of the loop.")
+    judged = ApiVerdict("x", VerdictKind.FALLBACK, "aten::op is not registered", "move it out of the loop.")
     assert torch_apis.message(judged) == "aten::op is not registered. Move it out of the loop."
-    assert torch_apis.message(Verdict("x", VerdictKind.UNKNOWN, "nothing is known")) == "Nothing is known."
+    assert torch_apis.message(ApiVerdict("x", VerdictKind.UNKNOWN, "nothing is known")) == "Nothing is known."

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import gpu2npu
 from gpu2npu.codemods import CodemodChoice, CodemodError, plan_codemods
 from gpu2npu.codemods.affinity.catalogue import KINDS, chosen
-from gpu2npu.codemods.affinity.kind import Example, Kind
+from gpu2npu.codemods.affinity.kind import AffinityKind, FusedCase
 from gpu2npu.engine import ProjectContext
 from gpu2npu.python.text.edits import Edited
 
@@ -48,12 +48,12 @@ def rewritten(source: str, kind: str) -> str:
 
 
 @pytest.mark.parametrize(("kind", "example"), ALL)
-def test_examples(kind: Kind, example: Example) -> None:
+def test_examples(kind: AffinityKind, example: FusedCase) -> None:
     assert rewritten(example.source, kind.id) == example.result
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_a_kind_shows_what_it_does_and_what_it_leaves(kind: Kind) -> None:
+def test_a_kind_shows_what_it_does_and_what_it_leaves(kind: AffinityKind) -> None:
     assert any(each.after and each.shapes for each in kind.examples)
     assert any(not each.after for each in kind.examples)
     assert set(kind.rounding) == set(DTYPES)
@@ -156,7 +156,7 @@ SIZES = st.fixed_dictionaries({name: st.integers(1, 5) for name in "bhs"} | {"d"
 @settings(max_examples=MOST, deadline=None, derandomize=MOST < 100)
 @given(sizes=SIZES, seed=st.integers(0, 2**16), mixed=st.booleans())
 def test_both_compute_the_same(
-    kind: Kind, example: Example, dtype: str, sizes: dict[str, int], seed: int, mixed: bool
+    kind: AffinityKind, example: FusedCase, dtype: str, sizes: dict[str, int], seed: int, mixed: bool
 ) -> None:
     """Outputs and gradients: after on the emulated NPU, before on the CPU; dtypes may differ among the arguments."""
     make = torch.Generator().manual_seed(seed)

@@ -2,12 +2,12 @@ import pytest
 import torch
 
 from gpu2npu.codemods.affinity.codemod import fixed
-from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.program import TrainingProgram
 from gpu2npu.engine.torch_library import TORCH
 
 
 def fix(text: str) -> str | None:
-    files = fixed(Program({"model.py": text.encode()}, TORCH, "2.7.1", False), ["masked-store"])
+    files = fixed(TrainingProgram({"model.py": text.encode()}, TORCH, "2.7.1", False), ["masked-store"])
     return files["model.py"].decode() if files else None
 
 
@@ -76,5 +76,5 @@ def test_both_forms_give_one_result(dtype: torch.dtype, value: str) -> None:
 
 def test_encoding_and_line_ends_stay() -> None:
     source = "# coding: latin-1\r\nimport torch\r\nx = torch.rand(3)  # é\r\nx[x < 0] = 0\r\n".encode("latin-1")
-    files = fixed(Program({"a.py": source}, TORCH, "2.1.0", False), ["masked-store"])
+    files = fixed(TrainingProgram({"a.py": source}, TORCH, "2.1.0", False), ["masked-store"])
     assert files == {"a.py": source.replace(b"x[x < 0] = 0", b"x.masked_fill_(x < 0, 0)")}

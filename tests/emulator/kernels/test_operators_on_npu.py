@@ -7,7 +7,7 @@ cannot compare; all operators and samples are the business of `python -m tools.e
 import pytest
 import torch
 
-from gpu2npu.emulator.device.dispatch.tally import Kind, counts
+from gpu2npu.emulator.device.dispatch.tally import ComputedBy, counts
 from tools.emulator_coverage.operators import Tried, check
 from tools.emulator_coverage.tables import load
 
@@ -35,7 +35,7 @@ OPERATORS = [
 
 def not_numpy():
     """Count the calls of each operator that other code than NumPy kernels computed."""
-    return {operator: calls for (operator, kind), (calls, _) in counts().items() if kind is not Kind.NUMPY}
+    return {operator: calls for (operator, kind), (calls, _) in counts().items() if kind is not ComputedBy.NUMPY}
 
 
 @pytest.mark.parametrize("op", [pytest.param(op, id=name) for name, op in OPERATORS])

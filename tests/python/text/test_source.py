@@ -2,7 +2,7 @@ import codecs
 
 import pytest
 
-from gpu2npu.python.text.source import SourceError, declared_encoding, read_source
+from gpu2npu.python.text.source import SourceReadError, declared_encoding, read_source
 
 CODE = "import torch\n"
 
@@ -45,5 +45,5 @@ def test_the_cookie_of_a_file_whose_lines_end_in_carriage_returns() -> None:
     ],
 )
 def test_what_cannot_be_decoded_gets_its_sentence(data: bytes, reason: str) -> None:
-    with pytest.raises(SourceError, match=reason):
+    with pytest.raises(SourceReadError, match=reason):
         read_source(data, "a.py")

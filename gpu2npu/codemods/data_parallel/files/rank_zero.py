@@ -19,7 +19,7 @@ from gpu2npu.codemods.data_parallel.files.writes import (
 from gpu2npu.codemods.data_parallel.files.written_paths import has_own_name, is_safe_by_itself, read_by_all
 from gpu2npu.codemods.entry_files import dataflow_of
 from gpu2npu.codemods.places import is_skipped
-from gpu2npu.codemods.program import ParsedFile, Program
+from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.rewriting import Rewriting
 from gpu2npu.codemods.spellings import RULE, spelling
 from gpu2npu.python.flow.dataflow import Dataflow
@@ -49,7 +49,7 @@ _GOES_ON = (
 )
 
 
-def on_rank_zero(program: Program, entries: Sequence[str]) -> dict[str, FileRewrite]:
+def on_rank_zero(program: TrainingProgram, entries: Sequence[str]) -> dict[str, FileRewrite]:
     """Let only rank 0 of the programs that start at `entries` write files: the smallest groups of statements that do
     nothing else are put under `if dist.get_rank() == 0:`.
 

@@ -39,7 +39,7 @@ _DEPTH = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class FileRead:
     """All ranks go on with a file. They can wait for it below the statement `wait`; None: not all come by."""
 
     wait: ast.stmt | None
@@ -72,7 +72,7 @@ def has_own_name(code: str) -> bool:
     return _OWN_NAME.search(code) is not None
 
 
-def read_by_all(flow: Dataflow, file: ParsedFile, group: Sequence[ast.stmt]) -> Reading | None:
+def read_by_all(flow: Dataflow, file: ParsedFile, group: Sequence[ast.stmt]) -> FileRead | None:
     """The reading of what a group of statements writes, in its function or by those who call that."""
     paths = {"".join(file.code(path).split()) for path in _written(file, group)}
     if not paths:
@@ -85,7 +85,7 @@ def read_by_all(flow: Dataflow, file: ParsedFile, group: Sequence[ast.stmt]) -> 
     returned = any(isinstance(node, ast.Return) and _names(file, node.value, paths) for node in later)
     if not reads and not (returned and function is not None and _is_result_read(flow, function)):
         return None
-    return Reading(_meeting(flow, file, group, function))
+    return FileRead(_meeting(flow, file, group, function))
 
 
 def _calls(group: Sequence[ast.AST]) -> Iterator[ast.Call]:

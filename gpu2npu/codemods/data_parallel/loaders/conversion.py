@@ -20,7 +20,7 @@ from gpu2npu.codemods.data_parallel.loaders.sharding import shard
 from gpu2npu.codemods.data_parallel.loaders.training_loops import BatchLoop, LoopFinder
 from gpu2npu.codemods.entry_files import dataflow_of
 from gpu2npu.codemods.places import is_skipped
-from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.program import TrainingProgram
 from gpu2npu.codemods.rewriting import Rewriting
 from gpu2npu.codemods.spellings import RULE
 from gpu2npu.python.tree.nodes import walk
@@ -36,7 +36,7 @@ _LEFT = (
 )
 
 
-def shard_loaders(program: Program, entries: Sequence[str]) -> dict[str, FileRewrite]:
+def shard_loaders(program: TrainingProgram, entries: Sequence[str]) -> dict[str, FileRewrite]:
     """Give the training loaders of the programs that start at `entries` a DistributedSampler and a batch size that is
     divided by the number of ranks, and call the sampler's `set_epoch` in the loop over epochs.
 

@@ -15,7 +15,7 @@ from gpu2npu.emulator.device.dispatch.cube import preparation
 from gpu2npu.emulator.device.dispatch.limits import argument_check
 from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.dispatch.signature import Signature
-from gpu2npu.emulator.device.dispatch.tally import Kind, tally
+from gpu2npu.emulator.device.dispatch.tally import ComputedBy, tally
 from gpu2npu.emulator.device.dispatch.without_kernel import warn_of_fallback
 from gpu2npu.emulator.device.generation import restrained
 from gpu2npu.emulator.device.memory.memory import exhausted
@@ -77,7 +77,7 @@ def _warning(signature: Signature, run: Operator) -> Operator:
     """An operator that the NPU lacks is computed here all the same, with torch_npu's warning at its first call."""
     if signature.fallback is None:
         return run
-    entry = tally(signature.functional, Kind.FALLBACK)
+    entry = tally(signature.functional, ComputedBy.FALLBACK)
 
     def warn_and_run(*args: Any, **kwargs: Any) -> Any:
         if not entry[0]:
@@ -87,8 +87,8 @@ def _warning(signature: Signature, run: Operator) -> Operator:
     return warn_and_run
 
 
-def _kind(signature: Signature) -> Kind:
-    return Kind.FALLBACK if signature.fallback else Kind.NUMPY
+def _kind(signature: Signature) -> ComputedBy:
+    return ComputedBy.FALLBACK if signature.fallback else ComputedBy.NUMPY
 
 
 def _all_floats(values: Sequence[Any]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from gpu2npu.emulator.device.dispatch import support_table
 from gpu2npu.emulator.device.dispatch.signature import Signature
 from gpu2npu.emulator.soc import current_soc
-from gpu2npu.support.limits import RAISES, Given, Limit, chip_family, limit, limits_of
+from gpu2npu.support.limits import RAISES, CallFacts, Limit, chip_family, limit, limits_of
 from gpu2npu.support.releases import RELEASES
 
 # A chip that the facts do not name, the Ascend310B, is like this one.
@@ -20,7 +20,7 @@ class LimitError(RuntimeError):
     """A call that the NPU refuses and the CPU takes."""
 
 
-def refused(name: str, given: Given) -> Limit | None:
+def refused(name: str, given: CallFacts) -> Limit | None:
     """The limit with which a call of an API or operator raises; None where it does not."""
     met = limit(name, given, support_table.version() or RELEASES[-1], _family(current_soc().name))
     return met if met is not None and met.outcome == RAISES else None
@@ -30,7 +30,7 @@ def refused(name: str, given: Given) -> Limit | None:
 def refused_dtypes(operator: str) -> Mapping[str, Limit]:
     """The dtypes ("float64") with which an operator ("aten::mm") raises, whatever else it is given."""
     named = {dtype for each in limits_of(operator) for dtype in each.dtypes}
-    met = {dtype: refused(operator, Given((dtype,))) for dtype in named}
+    met = {dtype: refused(operator, CallFacts((dtype,))) for dtype in named}
     return {dtype: each for dtype, each in met.items() if each is not None}
 
 
@@ -60,7 +60,7 @@ def argument_check(signature: Signature) -> Callable[[list[Any]], None] | None:
 
 @functools.lru_cache(1024)
 def _refusal(name: str, given: tuple[tuple[str, str], ...]) -> str | None:
-    met = refused(name, Given(arguments=dict(given)))
+    met = refused(name, CallFacts(arguments=dict(given)))
     return f"{name}: {met.evidence}. {met.advice[:1].upper()}{met.advice[1:]}." if met is not None else None
 
 

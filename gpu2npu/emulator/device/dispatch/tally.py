@@ -16,7 +16,7 @@ from typing import TypeAlias
 Tally: TypeAlias = list[float]
 
 
-class Kind(str, Enum):
+class ComputedBy(str, Enum):
     """The code that computed an operator."""
 
     NUMPY = "numpy"  # a kernel of ours
@@ -26,15 +26,15 @@ class Kind(str, Enum):
 
 COLUMNS = ("operator", "calls", "seconds", "kind")
 
-_tallies: dict[tuple[str, Kind], Tally] = {}
+_tallies: dict[tuple[str, ComputedBy], Tally] = {}
 
 
-def tally(operator: str, kind: Kind) -> Tally:
+def tally(operator: str, kind: ComputedBy) -> Tally:
     """The running count of one operator, to be kept and updated in place by whoever runs it."""
     return _tallies.setdefault((operator, kind), [0, 0.0])
 
 
-def counts() -> dict[tuple[str, Kind], tuple[int, float]]:
+def counts() -> dict[tuple[str, ComputedBy], tuple[int, float]]:
     """Calls and seconds of every operator that ran in this process."""
     return {key: (int(calls), seconds) for key, (calls, seconds) in list(_tallies.items()) if calls}
 
@@ -62,17 +62,17 @@ def merge_into(path: Path) -> None:
         _write(path, total)
 
 
-def _read(path: Path) -> dict[tuple[str, Kind], tuple[int, float]]:
+def _read(path: Path) -> dict[tuple[str, ComputedBy], tuple[int, float]]:
     if not path.exists() or path.stat().st_size == 0:
         return {}
     with path.open(newline="", encoding="utf-8") as file:
         return {
-            (row["operator"], Kind(row["kind"])): (int(row["calls"]), float(row["seconds"]))
+            (row["operator"], ComputedBy(row["kind"])): (int(row["calls"]), float(row["seconds"]))
             for row in csv.DictReader(file)
         }
 
 
-def _write(path: Path, total: dict[tuple[str, Kind], tuple[int, float]]) -> None:
+def _write(path: Path, total: dict[tuple[str, ComputedBy], tuple[int, float]]) -> None:
     with tempfile.NamedTemporaryFile(
         "w", newline="", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
     ) as file:
@@ -104,4 +104,4 @@ def report_at_exit() -> None:
     atexit.register(write)
     # A forked child of multiprocessing leaves through os._exit, after the finalizers that it registered itself.
     os.register_at_fork(after_in_child=reset)
-    util.register_after_fork(Kind, lambda _: util.Finalize(None, write, exitpriority=0))
+    util.register_after_fork(ComputedBy, lambda _: util.Finalize(None, write, exitpriority=0))

@@ -17,7 +17,7 @@ from gpu2npu.emulator.device.dispatch.arguments import different_devices, gather
 from gpu2npu.emulator.device.dispatch.cube import dtype_check
 from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.dispatch.signature import Signature
-from gpu2npu.emulator.device.dispatch.tally import Kind, tally
+from gpu2npu.emulator.device.dispatch.tally import ComputedBy, tally
 from gpu2npu.emulator.device.memory import storage_ops
 from gpu2npu.emulator.device.tensor import adopt, host
 from gpu2npu.emulator.soc import saturates
@@ -36,7 +36,7 @@ def is_strict() -> bool:
 def operator(signature: Signature) -> Operator:
     """The function that PyTorch calls for an overload that no kernel computes."""
     name = signature.functional
-    kind = Kind.FALLBACK if signature.fallback else Kind.BORROWED
+    kind = ComputedBy.FALLBACK if signature.fallback else ComputedBy.BORROWED
     entry = tally(name, kind)
     gather = gatherer(signature, host)
     check = dtype_check(signature.op._schema.name)
@@ -52,7 +52,7 @@ def operator(signature: Signature) -> Operator:
     def compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if strict:
             raise RuntimeError(_refusal(name, kind))
-        if kind is Kind.FALLBACK and not entry[0]:
+        if kind is ComputedBy.FALLBACK and not entry[0]:
             warn_of_fallback(signature)
         start = perf_counter()
         outs = {out: kwargs.pop(out) for out in signature.outs}
@@ -112,8 +112,8 @@ def _level_of_user() -> int:
     return level + 1
 
 
-def _refusal(name: str, kind: Kind) -> str:
-    if kind is Kind.FALLBACK:
+def _refusal(name: str, kind: ComputedBy) -> str:
+    if kind is ComputedBy.FALLBACK:
         return f"strict mode: the NPU has no operator '{name}' and would fall back to the CPU"
     return f"strict mode: the emulator has no NumPy kernel for the operator '{name}' and would borrow torch's CPU code"
 

@@ -6,7 +6,7 @@ from textwrap import dedent
 import pytest
 
 from gpu2npu.codemods.data_parallel.files.rank_zero import on_rank_zero
-from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.program import TrainingProgram
 from gpu2npu.engine import ProjectContext
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.records import FileRewrite
@@ -35,7 +35,7 @@ def gate():
 
 def rewrites_of(files, entries):
     sources = {path: text.encode() for path, text in files.items()}
-    return on_rank_zero(Program.of(sources, ProjectContext(files=frozenset(sources))), entries)
+    return on_rank_zero(TrainingProgram.of(sources, ProjectContext(files=frozenset(sources))), entries)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from gpu2npu.codemods.data_parallel.files.rank_zero import on_rank_zero
-from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.program import TrainingProgram
 from gpu2npu.engine import ProjectContext
 from gpu2npu.records import FileRewrite
 
@@ -17,7 +17,7 @@ HEAD = "import json, os, pickle, tempfile\nimport torch\nimport torch.distribute
 def rewritten(code: str) -> FileRewrite:
     """Rewrite a program that calls `work`."""
     sources = {"train.py": (HEAD + dedent(code) + "\nwork([])\n").encode()}
-    program = Program.of(sources, ProjectContext(files=frozenset(sources)))
+    program = TrainingProgram.of(sources, ProjectContext(files=frozenset(sources)))
     return on_rank_zero(program, ["train.py"]).get("train.py", FileRewrite())
 
 

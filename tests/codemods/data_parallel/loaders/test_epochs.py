@@ -6,7 +6,7 @@ from textwrap import dedent
 import pytest
 
 from gpu2npu.codemods.data_parallel.loaders.conversion import shard_loaders
-from gpu2npu.codemods.program import Program
+from gpu2npu.codemods.program import TrainingProgram
 from gpu2npu.engine import ProjectContext
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.records import FileRewrite
@@ -27,7 +27,7 @@ def tell(files):
     """The files after the rewrite, and the messages of what was found."""
     files = {path: dedent(text) for path, text in files.items()} | {"data.py": MAKE}
     sources = {path: text.encode() for path, text in files.items()}
-    rewrites = shard_loaders(Program.of(sources, ProjectContext(files=frozenset(sources))), ["train.py"])
+    rewrites = shard_loaders(TrainingProgram.of(sources, ProjectContext(files=frozenset(sources))), ["train.py"])
     after = {path: Edited(text, rewrites.get(path, FileRewrite()).edits).text for path, text in files.items()}
     for text in after.values():
         ast.parse(text)

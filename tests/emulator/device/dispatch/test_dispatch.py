@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gpu2npu.emulator.device.dispatch import dispatch, tally
-from gpu2npu.emulator.device.dispatch.tally import Kind
+from gpu2npu.emulator.device.dispatch.tally import ComputedBy
 
 SAME_DEVICE = "Expected all tensors to be on the same device, but found at least two devices, {} and {}!"
 
@@ -146,14 +146,14 @@ def test_what_has_no_kernel_is_borrowed_and_counted(plain, borrowing):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         counts = counted(lambda: plain(x.npu()))
-    assert counts == {plain.default.name(): Kind.BORROWED}
+    assert counts == {plain.default.name(): ComputedBy.BORROWED}
     assert torch.equal(plain(x.npu()).cpu(), x * 2)
 
 
 def test_what_a_kernel_computes_is_numpy():
     n = torch.ones(3, device="npu")
-    assert counted(lambda: n + n) == {"aten::add.Tensor": Kind.NUMPY}
-    assert counted(lambda: n.add_(n)) == {"aten::add.Tensor": Kind.NUMPY}
+    assert counted(lambda: n + n) == {"aten::add.Tensor": ComputedBy.NUMPY}
+    assert counted(lambda: n.add_(n)) == {"aten::add.Tensor": ComputedBy.NUMPY}
     assert counted(lambda: (n.clone(), n.cpu(), n.view(1, 3), n.expand(2, 3), n.fill_(1))) == {}
 
 
@@ -230,7 +230,7 @@ def test_a_kernel_that_declines_leaves_the_operator_to_be_borrowed(scratch, borr
     dispatch.register("gpu2npu_test::shy", shy)
     n = torch.ones(2).npu()
     counts = counted(lambda: torch.ops.gpu2npu_test.shy(n, dtype=torch.int32).tolist())
-    assert counts == {"gpu2npu_test::shy": Kind.BORROWED}
+    assert counts == {"gpu2npu_test::shy": ComputedBy.BORROWED}
 
 
 def test_an_unknown_operator_name_is_an_error():

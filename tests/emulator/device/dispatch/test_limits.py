@@ -4,7 +4,7 @@ import pytest
 
 from gpu2npu.emulator.device.dispatch.limits import refused, refused_dtypes
 from gpu2npu.emulator.soc import FAMILIES, current_soc
-from gpu2npu.support.limits import RAISES, Given, chip_family, known_limits, limit, limits_of
+from gpu2npu.support.limits import RAISES, CallFacts, chip_family, known_limits, limit, limits_of
 from gpu2npu.support.releases import RELEASES
 
 OPERATORS = sorted({operator for each in known_limits() for operator in each.operators})
@@ -30,7 +30,7 @@ def test_every_limit_of_every_table(chip):
         arguments = {name: min(texts) for name, texts in (each.arguments or {}).items()} | dict.fromkeys(
             each.unless or (), "2"
         )
-        given = Given(tuple(each.dtypes), tuple(each.layouts), tuple(each.devices), arguments)
+        given = CallFacts(tuple(each.dtypes), tuple(each.layouts), tuple(each.devices), arguments)
         applies = each.is_for(RELEASES[-1], chip) and each.outcome == RAISES
         for name in (*each.apis, *each.operators):
             met = limit(name, given, RELEASES[-1], chip)
@@ -43,9 +43,9 @@ def test_every_limit_of_every_table(chip):
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_the_dtypes_of_every_operator(chip, operator):
     named = {dtype for each in limits_of(operator) for dtype in each.dtypes}
-    raising = {dtype for dtype in named if limit(operator, Given((dtype,)), RELEASES[-1], chip) is not None}
+    raising = {dtype for dtype in named if limit(operator, CallFacts((dtype,)), RELEASES[-1], chip) is not None}
     assert refused_dtypes(operator).keys() == raising
 
 
 def test_bfloat16_is_where_the_limits_have_it(chip):
-    assert current_soc().bfloat16 == (refused("aten::mm", Given(("bfloat16",))) is None)
+    assert current_soc().bfloat16 == (refused("aten::mm", CallFacts(("bfloat16",))) is None)

@@ -173,7 +173,7 @@ def _kind(func: Any) -> _Kind | None:
     if not func._schema.is_mutable and any(value.alias_info is not None for value in func._schema.returns):
         return None
     read = signature.read(func)
-    tallies = tuple(tally.tally(read.functional, kind) for kind in tally.Kind)
+    tallies = tuple(tally.tally(read.functional, kind) for kind in tally.ComputedBy)
     return _Kind(func.name(), func.namespace == "aten" and read.fallback is not None, tallies)
 
 
