@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,7 @@ from gpu2npu.engine.cards import gets_plugin
 from gpu2npu.engine.strings.words import is_word
 from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.python.meaning.kinds import ObjectKinds
-from gpu2npu.python.project.interface import interface_in
+from gpu2npu.python.project.interface import Interface, OriginKind, interface_in
 from gpu2npu.python.project.project import Project, no_file
 from gpu2npu.python.project.search_path import search_folders
 from gpu2npu.python.text.source import words
@@ -109,43 +109,51 @@ def scan_project(
     )
 
 
-# What gives a name another one: `norm as our_norm`, and `our_norm = lib.norm`, of which this is the end.
-_RENAMED = rb"%b(?<!\w%b)[ \t]*(?:[ \t]as[ \t]+(\w+)[ \t]*(?=[,)\r\n#\\]|$)|[\r\n#])"
-# What stands in a line before a name that is imported: not prose, "the Trainer as well,".
-_IMPORTED = re.compile(
-    rb"[ \t]*(?:from[ \t]+[\w.]+[ \t]+import[ \t]*\(?[ \t]*)?(?:\w+(?:[ \t]+as[ \t]+\w+)?[ \t]*,[ \t]*)*"
-)
-_ASSIGNED = re.compile(rb"(\w+)[ \t]*=[ \t]*(?:\w+\.)*")
+# What a file that gives a name another one has: `norm as`, or the name at the end of a statement such as `ours = norm`.
+_RENAMED = rb"%b(?<!\w%b)(?:\s*(?:[\\#][^\n]*\n\s*)*(as)\b|[ \t]*(?:[\r\n#;)]|$))"
+_ASSIGNED = re.compile(rb"[^(]*=[ \t(]*(?:\w+[ \t]*\.[ \t]*)*")
 
 
 def _other_names(
     leaves: Words, files: Mapping[str, bytes], spelled: Mapping[str, Words]
 ) -> dict[bytes, frozenset[str]]:
-    """The names that files seem to give to what has one of the `leaves` as its last name, also one after the other."""
+    """The names that modules give to what has one of the `leaves` as its last name, also one after the other."""
     found: dict[bytes, set[bytes]] = {}
     known: dict[bytes, set[bytes]] = {leaf: {leaf} for leaf in leaves}
+    offered: dict[str, list[tuple[bytes, bytes]]] = {}
     while known:
         renamed: dict[bytes, set[bytes]] = {}
         for path, source in files.items():
-            for name in known.keys() & spelled[path]:
-                for new in _renamed(name, source) - leaves - found.keys():
-                    renamed.setdefault(new, set()).update(known[name])
+            names = known.keys() & spelled[path]
+            if not any(_may_rename(name, source) for name in names):
+                continue
+            if path not in offered:
+                offered[path] = list(_second_names(interface_in(source, path)))
+            for old, new in offered[path]:
+                if old in names and new not in leaves and new not in found:
+                    renamed.setdefault(new, set()).update(known[old])
         found.update(renamed)
         known = {name: set(each) for name, each in renamed.items()}
         spelled = {path: frozenset(name for name in renamed if name in source) for path, source in files.items()}
     return {name: frozenset(word.decode() for word in each) for name, each in found.items()}
 
 
-def _renamed(name: bytes, source: bytes) -> set[bytes]:
-    """The other names that a file gives to a name by an import or an assignment on the left margin."""
-    found: set[bytes] = set()
+def _may_rename(name: bytes, source: bytes) -> bool:
+    """Return whether a file may give a name another one; judged without parsing it."""
     for match in _pattern(_RENAMED, name).finditer(source):
-        line = source[source.rfind(b"\n", 0, match.start()) + 1 : match.start()]
-        if match[1] is not None and _IMPORTED.fullmatch(line) is not None:
-            found.add(match[1])
-        elif match[1] is None and (assigned := _ASSIGNED.fullmatch(line)) is not None:
-            found.add(assigned[1])
-    return found
+        line = source.rfind(b"\n", 0, match.start()) + 1
+        if match[1] is not None or _ASSIGNED.fullmatch(source, line, match.start()) is not None:
+            return True
+    return False
+
+
+def _second_names(interface: Interface | None) -> Iterator[tuple[bytes, bytes]]:
+    """The last names of what a module imports or assigns under another name, each with that name."""
+    for name, origins in interface.names.items() if interface is not None else ():
+        for origin in origins:
+            old = origin.name.rpartition(".")[2]
+            if origin.kind in (OriginKind.IMPORT, OriginKind.ALIAS) and old != name:
+                yield old.encode(), name.encode()
 
 
 # A device, or what chooses one: `Accelerator()`, `Trainer(...)`.

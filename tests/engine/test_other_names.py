@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from gpu2npu.engine import scan_project
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.rulebook import load_rulebook
@@ -73,3 +75,23 @@ def test_prose_gives_no_other_names() -> None:
     prose = b'"""Uses the Trainer as\nis, or compile as well, and profile as the\ndefault."""\n'
     source = prose + b"from a import b, graph as g2\n"
     assert dict(scan_project({"a.py": source}, load_rulebook(), "2.7.1").other_names) == {b"g2": frozenset({"graph"})}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from lib import (norm  # ours\n    as n)",
+        "from lib import norm \\\n    as n",
+        "try:\n    import lib\n    n = lib.norm\nexcept ImportError:\n    n = None",
+        "n: object = (lib.norm)",
+        "m = n = lib.norm; print(n)",
+    ],
+)
+def test_other_names_are_those_that_the_module_binds(tmp_path: Path, source: str) -> None:
+    files = {"ours.py": f"import lib\n{source}\n", "use.py": "import ours\n\nours.n(2)\n"}
+    assert "npu_norm(2)" in migrated(tmp_path, files)["use.py"]
+
+
+def test_a_name_within_a_function_is_no_other_name() -> None:
+    sources = {"a.py": b"def f():\n    from a import graph as g2\n    g3 = a.graph\n"}
+    assert not scan_project(sources, load_rulebook(), "2.7.1").other_names
