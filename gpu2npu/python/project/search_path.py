@@ -8,8 +8,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
-from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.syntax import dotted_name, last_name, string_value
+from gpu2npu.python.flow.dataflow import Dataflow
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.project.program import ParsedFile, Program
+from gpu2npu.python.project.project import Project
+from gpu2npu.python.text.source import SourceError, read_source
+from gpu2npu.python.tree.file import read_file
+from gpu2npu.python.tree.place import Place, argument, function_above
+from gpu2npu.python.tree.syntax import dotted_name, last_name, parameters, string_value
+from gpu2npu.python.tree.syntax_tree import TreeError
 
 _WORD = b"sys.path"
 _ADDS = re.compile(rb"\.path\s*(\.\s*(insert|append|extend)\b|\[|\+?=)")
@@ -30,46 +37,39 @@ def _added_folders(path: str, source: bytes) -> frozenset[str]:
     if _ADDS.search(source) is None:
         return frozenset()
     try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
+        file = read_file(read_source(source, path))
+    except (SourceError, TreeError):
         return frozenset()
-    return frozenset(_Folders(path, tree).added())
+    return frozenset(_Folders(ParsedFile.of(Names(file, Project()))).added())
 
 
 class _Folders:
     """The folders that one file puts on sys.path."""
 
-    def __init__(self, path: str, tree: ast.Module) -> None:
-        self.path = path
-        self.nodes = list(walk(tree))
-        self.values: dict[str, list[ast.expr]] = {}
-        for node in self.nodes:
-            if isinstance(node, ast.Assign):
-                for target in node.targets:
-                    if isinstance(target, ast.Name):
-                        self.values.setdefault(target.id, []).append(node.value)
+    def __init__(self, file: ParsedFile) -> None:
+        self.path = file.path
+        self.file = file
+        self.flow = Dataflow(Program({}, file.names.project), {file.path: file})
 
     def added(self) -> Iterator[str]:
         """Each folder that is known."""
-        for node in self.nodes:
-            for value in _added_values(node):
-                if isinstance(value, ast.Name) and value.id not in self.values:
-                    yield from (folder for given in self._given(value.id) for folder in self._folders(given))
-                else:
-                    yield from self._folders(value)
+        for kind in (ast.Call, ast.Assign, ast.AugAssign):
+            for node in self.file.nodes(kind):
+                for value in _added_values(node):
+                    yield from (folder for given in self._given(value) for folder in self._folders(given))
 
-    def _given(self, parameter: str) -> Iterator[ast.expr]:
-        """Yield what calls in the file give a function for a parameter: `add_path(lib)`."""
-        for function in self.nodes:
-            names = [each.arg for each in function.args.args] if isinstance(function, ast.FunctionDef) else []
-            if isinstance(function, ast.FunctionDef) and parameter in names:
-                position = names.index(parameter)
-                calls = (node for node in self.nodes if isinstance(node, ast.Call))
-                yield from (
-                    call.args[position]
-                    for call in calls
-                    if last_name(call.func) == function.name and len(call.args) > position
-                )
+    def _given(self, value: ast.expr) -> Iterator[ast.expr]:
+        """Yield what calls in the file give for a parameter of a function, `add_path(lib)`; any other value itself."""
+        function = function_above(self.file, value)
+        names = [each.arg for each in parameters(function)] if function is not None else []
+        if not isinstance(value, ast.Name) or function is None or value.id not in names:
+            yield value
+            return
+        for call in self.file.nodes(ast.Call):
+            if last_name(call.func) == function.name:
+                given = argument(Place(self.file, call), Place(self.file, function), value.id)
+                if given is not None and isinstance(given.node, ast.expr):
+                    yield given.node
 
     def _folders(self, value: ast.expr) -> Iterator[str]:
         """A folder relative to the project, and relative to the file, whichever it is started in."""
@@ -86,8 +86,9 @@ class _Folders:
         if isinstance(value, ast.Name):
             if value.id == "__file__":
                 return self.path
-            assigned = self.values.get(value.id, [])
-            return self._text(assigned[0], depth - 1) if len(assigned) == 1 else None
+            assigned = [each.node for each in self.flow.assigned(Place(self.file, value))]
+            one = assigned[0] if len(assigned) == 1 else None
+            return self._text(one, depth - 1) if isinstance(one, ast.expr) else None
         if isinstance(value, ast.Call):
             return self._of_call(value, depth - 1)
         if isinstance(value, ast.Attribute) and value.attr == "parent":
