@@ -65,7 +65,7 @@ def exists(name: str) -> bool:
 
     True as well for packages of which no names were read, such as torch.fx.
     """
-    everything = _all_names()
+    everything = all_names()
     parts = name.split(".")
     if len(parts) > 2 and ".".join(parts[:2]) not in _packages():
         return True
@@ -77,7 +77,7 @@ def exists(name: str) -> bool:
 def packages() -> frozenset[str]:
     """Everything that public names are read from: torch, torch.nn, torch.nn.Module, ..."""
     found: set[str] = set()
-    for name in _all_names():
+    for name in all_names():
         owner = name.rpartition(".")[0]
         while owner and owner not in found:
             found.add(owner)
@@ -91,13 +91,14 @@ def _first_releases() -> dict[str, str]:
 
 
 @cache
-def _all_names() -> frozenset[str]:
+def all_names() -> frozenset[str]:
+    """The public names that PyTorch has in some release."""
     return frozenset().union(*(change["new"] for change in _changes().values()))
 
 
 @cache
 def _packages() -> frozenset[str]:
-    return frozenset(".".join(name.split(".")[:2]) for name in _all_names() if name.count(".") > 1)
+    return frozenset(".".join(name.split(".")[:2]) for name in all_names() if name.count(".") > 1)
 
 
 @cache

@@ -17,12 +17,13 @@ from itertools import chain
 from typing import Any
 
 from gpu2npu.support import facts
-from gpu2npu.support.documented import documented, documented_release
+from gpu2npu.support.documented import documented, documented_names, documented_release
 from gpu2npu.support.operators import (
     IMPLICIT,
     Missing,
     Reached,
     Torch,
+    all_names,
     exists,
     first_release,
     has_kernel,
@@ -141,6 +142,14 @@ def _verdict(api: str, version: str) -> ApiVerdict:
     if known is not None and known.verdict and is_api:
         return _of_fact(api, known)
     return _of_class(api, version) or _of_nothing(api, known, table)
+
+
+@cache
+def judged_leaves() -> frozenset[str]:
+    """The last names of all that has verdicts by itself: other members of a class have the verdict of the class."""
+    stated = (api for fact in facts.known_facts() for api in fact.apis)
+    named = chain(all_names(), documented_names(), api_variants(), stated)
+    return frozenset(name.rpartition(".")[2] for name in named)
 
 
 def _of_class(api: str, version: str) -> ApiVerdict | None:

@@ -12,7 +12,7 @@ from gpu2npu.verify.comparing.compare import Comparison, Difference, compare
 from gpu2npu.verify.comparing.tolerance import Tolerance
 from gpu2npu.verify.comparing.whole import differing, events_near, listed
 from gpu2npu.verify.recording.clock import Cost
-from gpu2npu.verify.recording.environment import Settings
+from gpu2npu.verify.recording.environment import RecordingSettings
 from gpu2npu.verify.recording.format import WHOLE
 from gpu2npu.verify.recording.records import RecordedEvent, Recording, Tensor
 from gpu2npu.verify.recording.sites import Sites
@@ -34,7 +34,7 @@ def event(name: str, tensor: torch.Tensor) -> RecordedEvent:
 
 def write(folder: Path, places: Path, tensors: dict[str, torch.Tensor]) -> None:
     """A process that makes one step, whose modules return tensors."""
-    settings = Settings(folder, folder, 1, whole=places)
+    settings = RecordingSettings(folder, folder, 1, whole=places)
     writer, whole = Writer(settings), WholeTensors(settings)
     for name, tensor in tensors.items():
         writer.tensor(0, "output", name, 0, 0, summary(tensor), 0, Sites(folder))

@@ -22,7 +22,7 @@ from gpu2npu.rulebook.in_code import TORCH_API
 from gpu2npu.rulebook.match import SEVERITIES
 from gpu2npu.support.documented import documented
 from gpu2npu.support.torch_results import torch_results
-from gpu2npu.support.verdicts import ApiVerdict, VerdictKind, is_torch_api, verdict
+from gpu2npu.support.verdicts import ApiVerdict, VerdictKind, is_torch_api, judged_leaves, verdict
 
 _KINDS = {
     VerdictKind.FALLBACK: FindingKind.FALLBACK,
@@ -153,7 +153,8 @@ def _is_in(api: str, spaces: tuple[str, ...]) -> bool:
 def _worth_asking(method: str, version: str) -> bool:
     """Tell whether a method of this name is something to report where the receiver is torch's: most are not, and then
     nobody needs to know the receiver."""
-    return any(_is_method_reported(owner, method, version) for owner in _RECEIVERS)
+    is_judged = method in judged_leaves() or method in torch_results().methods
+    return is_judged and any(_is_method_reported(owner, method, version) for owner in _RECEIVERS)
 
 
 def _is_method_reported(owner: str, method: str, version: str) -> bool:
