@@ -87,7 +87,7 @@ class SettingMatch(Match):
 
     @classmethod
     def handlers(cls, work: FileRules) -> Handlers:
-        return {ast.Constant: partial(_in_dictionary, work)}
+        return {ast.Constant: partial(_in_dictionary, work)} if work.rules(cls.key) else {}
 
     def meets(self, other: Match) -> bool:
         if not isinstance(other, SettingMatch) or self.setting != other.setting:

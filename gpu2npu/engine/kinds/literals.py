@@ -27,6 +27,7 @@ class Literals:
         self.file = work.file
         self.table = work.table
         self.matches = work.matches
+        self.kinds = [kind for kind in work.table.classes if kind.in_strings]
 
     def text(self, string: StringText) -> bool:
         """Apply the first rule for the text of a string; gives whether there was one."""
@@ -42,7 +43,7 @@ class Literals:
         renaming = [rule for rule in rules if rule.then.rename is not None]
         if new != raw:
             self.replace(renaming[0], string, raw, new)
-        return bool(rules) or any(kind.in_text(self.work, string) for kind in self.table.classes)
+        return bool(rules) or any(kind.in_text(self.work, string) for kind in self.kinds)
 
     def patterns(self, string: StringText, raw: str) -> tuple[str, list[Rule]]:
         """The text under all rules for parts of it, and these rules; a rule that keeps it ends the search."""
