@@ -180,13 +180,13 @@ class _Matcher:
         rule = candidate.rule
         new = rule.then.rename or candidate.text
         prefix, suffix = matched.group("prefix") or "", matched.group("suffix") or ""
-        verdict = judge(self.place(text.node, scope, new), candidate.role)
+        verdict = judge(self.place(text.node, scope, rule.then.rename or ""), candidate.role)
         if verdict != NO and prefix.endswith("."):  # "app.engine.torch.cuda.is_available"
             is_same = self.names.follow(matched.group()).startswith(f"{candidate.text}.")
             verdict = YES if is_same else UNSURE
         elif verdict == UNSURE and (prefix or suffix):
             verdict = YES
-        if verdict == NO or rule.then.keep:
+        if verdict == NO or rule.then.keep or (verdict == UNSURE and rule.then.rename is None):
             return
         if self.renames.is_missing(rule, new + suffix):
             self.renames.report_missing(rule, text.place, matched.group(), new + suffix)

@@ -56,7 +56,14 @@ def test_the_published_schema_is_that_of_the_kinds() -> None:
 
 
 def test_roles_have_patterns_that_compile() -> None:
-    assert RULEBOOK.roles.keys() == {"device", "backend", "reference", "distributed-type", "ray-resource"}
+    assert RULEBOOK.roles.keys() == {
+        "accelerator",
+        "device",
+        "backend",
+        "reference",
+        "distributed-type",
+        "ray-resource",
+    }
     for role in RULEBOOK.roles.values():
         re.compile((role.prefix or "") + (role.suffix or ""))
 

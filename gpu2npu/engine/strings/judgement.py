@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 
+from gpu2npu.engine.strings.handed_on import is_handed_on
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, SPOKEN
 from gpu2npu.engine.strings.signatures import by_signature
@@ -223,7 +224,7 @@ def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
 def _has_role(node: ast.AST, place: StringPlace, role: Role) -> bool:
     """Return whether a value has the role by its own words, by what it is bound to, or by what else it is compared
     with: `x == "cpu"` beside `x == "cuda"`."""
-    if holds(node, role) or _stands_for(node, place, role):
+    if holds(node, role) or _stands_for(node, place, role) or _is_given_on(node, place, role):
         return True
     return _beside(place.siblings.compared(node, place.names.file), place, role) == YES
 
@@ -257,7 +258,11 @@ def _assignment(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
         verdict = _beside(_allowed(parent.annotation), place, role)
         if verdict is not None:
             return verdict
-    return YES if any(holds(target, role) for target in targets) else UNSURE
+    return YES if any(holds(target, role) or _is_given_on(target, place, role) for target in targets) else UNSURE
+
+
+def _is_given_on(name: ast.AST, place: StringPlace, role: Role) -> bool:
+    return isinstance(name, ast.Name) and is_handed_on(name.id, place.scope, place, role, _argument)
 
 
 def _default(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str:

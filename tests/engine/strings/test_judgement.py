@@ -38,6 +38,8 @@ DEVICES = [
     "device = ok and 'cuda' or 'cpu'",
     "device = device or 'cuda'",
     "x = 'cpu' if no else ('cuda')",
+    "where = 'cuda'\ntorch.zeros(2, device=where)",
+    "def f():\n    where = 'cuda:1' if ok else None\n    if where == 'cuda:1':\n        x.to(where)",
     "def pick():\n    if ok:\n        return 'cuda'\n    return 'cpu'",
     "def default_device():\n    return 'cuda'",
     "parser.add_argument('--dev', default='cuda')",
@@ -136,6 +138,8 @@ def test_what_is_no_device_stays_without_a_word(rulebook, text: str) -> None:
 
 
 DOUBTFUL = [
+    "where = 'cuda'\ndef f(where):\n    return torch.zeros(2, device=where)",
+    "def f(where='cuda'):\n    return torch.zeros(2, device=where)",
     "self.use_cuda_ipc = device == 'cuda' and shared",
     "build(enable_nvtx=not device.type == 'cuda')",
     "mode = 'cuda'",
@@ -155,8 +159,8 @@ DOUBTFUL = [
     "device_kernels = {'a': 'cuda'}",
     "if hasattr(model, 'cuda'): ...",
     "rng_state['torch.cuda']",
-    "ACCELERATORS = ('cpu', 'gpu', 'cuda', 'tpu')",
-    "if accelerator in ('cuda', 'gpu', 'mps'): ...",
+    "ACCELERATORS = ('cpu', 'cuda', 'auto', 'tpu')",
+    "if accelerator in ('cuda', 'auto'): ...",
     "key = f\"{'cuda' if ok else 'cpu'}_time_total\"",
     "text = f\"on {'cuda' if ok else 'cpu'}\"",
 ]
@@ -362,3 +366,22 @@ def test_the_parameter_of_a_method_that_the_project_defines(project, other: str,
     result = project(files)["train.py"]
     assert bool(result.changes) is edited
     assert [finding.rule for finding in result.findings] == ([] if edited else ["device-string"])
+
+
+GIVEN_TO_LIGHTNING = {
+    "a choice": "Trainer(accelerator='gpu' if found else 'cpu')",
+    "a name": "kind = 'gpu' if found else 'cpu'\nTrainer(accelerator=kind)",
+    "an option": "parser.add_argument('--accelerator', default='gpu')",
+    "what a function gives": "def pick(d):\n    if d == 'mps':\n        return 'mps', 1\n    return 'gpu', 0",
+}
+
+
+@pytest.mark.parametrize("text", GIVEN_TO_LIGHTNING.values(), ids=GIVEN_TO_LIGHTNING)
+def test_the_accelerator_of_lightning_is_reported_where_it_is_chosen(project, text: str) -> None:
+    (finding,) = project({"a.py": f"from lightning import Trainer\n{text}\n"})["a.py"].findings
+    assert finding.rule == "lightning-accelerator"
+
+
+def test_a_gpu_of_the_programs_own_is_not_lightnings(project) -> None:
+    assert project({"a.py": "from lightning import Trainer\nplace = 'gpu'\nshow(place)\n"})["a.py"].findings == ()
+    assert project({"a.py": "Trainer(accelerator='gpu')\n"})["a.py"].findings == ()
