@@ -97,7 +97,7 @@ class Literals:
         known = [(name, start, rule) for name, start, rule in found if rule is not None and not rule.then.keep]
         if not known or is_spoken(self.file, string.node) or is_own_name(self.file, string.node):
             return raw, []
-        if " " in raw.strip() and is_searched(self.file, string.node):
+        if not raw.isidentifier() and is_searched(self.file, string.node):
             for name, _, rule in known:
                 self._in_other_texts(rule, string.place, name)
             return raw, [rule for _, _, rule in known]

@@ -125,3 +125,10 @@ def test_a_renamed_option_is_reported_since_its_attribute_stays(migrate_with, ca
     result = migrate_with([rule], f"{call}\nprint(args.gpus)\n")
     assert result.content.decode() == f"{call}\nprint(args.gpus)\n".replace("--gpus", "--npus")
     assert [(finding.span.start_line, finding.rule) for finding in result.findings] == [(1, "o")] * found
+
+
+@pytest.mark.parametrize("search", ["'CUDA_LAUNCH_BLOCKING=1' in log", "log.find('CUDA_LAUNCH_BLOCKING=1')"])
+def test_a_setting_that_is_looked_for_in_a_text_stays_and_is_reported(migrate_with, search: str) -> None:
+    result = migrate_with([], f"found = {search}\n")
+    assert result.content is None
+    assert ["Looked for in another text" in finding.message for finding in result.findings] == [True]
