@@ -49,6 +49,12 @@ def _beside(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
         if any(isinstance(each, ast.Return) for each in (node.body + node.orelse)[-1:]):
             block = file.block(node)
             yield from _bounds(block[block.index(node) + 1 :], file)
+    elif isinstance(node, ast.Match):  # case "npu": ... case "cuda": ...
+        own_cases = [case for case in node.cases if any(string_value(part) == _NPU for part in ast.walk(case.pattern))]
+        for case in node.cases if own_cases else ():
+            if case not in own_cases:
+                yield file.bounds(case.pattern)
+                yield from _bounds(case.body, file)
     elif isinstance(node, ast.If) and not _is_elif(node, file):
         chain = _chain(node)
         own = next((branch for branch in chain if asks_for_npu(branch.test)), None)

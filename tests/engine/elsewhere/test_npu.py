@@ -3,6 +3,7 @@
 import pytest
 
 KEPT = [
+    "match device.type:\n    case 'npu' | 'xpu': f()\n    case 'cuda': torch.cuda.synchronize()\n    case _: g()\n",
     "from accelerate import DistributedType as D\nmany = kind in (D.MULTI_GPU, D.MULTI_NPU)\n",
     "modules = [torch.cuda, torch.npu]\n",
     "modules = {'cuda': torch.cuda, 'npu': getattr(torch, 'npu', None)}\n",
