@@ -19,7 +19,7 @@ from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, walk
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, IMPORTS, dotted_name, last_name, string_value
+from gpu2npu.python.tree.syntax import FUNCTIONS, IMPORTS, dotted_name, elements, last_name, string_value
 from gpu2npu.records import Bounds, FindingKind
 
 KEPT = (
@@ -145,7 +145,7 @@ class _CudaCode:
         if not self._needs_cuda(test):
             return False
         if isinstance(body, ast.expr):
-            return self._is_kernel(body)
+            return self._is_kernel(body) or _is_source(body)
         if self._is_own(body):
             return True
         return _is_of_tensor(node.test, self.names) and (self._calls_kernel(body) or self._captures(node, body))
@@ -244,6 +244,12 @@ class _CudaCode:
         """Return whether a name is imported from a package that a rule calls unsupported, such as flashinfer."""
         rule = self.table.package_rule(binding.qualified) if isinstance(binding, Imported) else None
         return rule is not None and rule.then.report is not None and rule.then.report.kind is FindingKind.UNSUPPORTED
+
+
+def _is_source(value: ast.expr) -> bool:
+    """`"nms.cu"`, `["roi_kernel.cu", "roi_cuda.cpp"]`"""
+    texts = [string_value(part) for part in elements(value) or (value,)]
+    return any(text is not None and _TEXT.fullmatch(text) for text in texts)
 
 
 def _is_of_tensor(test: ast.expr, names: Names) -> bool:

@@ -8,6 +8,8 @@ KEPT = [
     "if torch.cuda.is_available():\n    print('with CUDA')\n    sources += ['nms_cuda.c']\n    with_cuda = True\n",
     "if torch.cuda.is_available():\n    from ext import nms_gpu\nelse:\n    from ext import nms_cpu\n",
     "if torch.cuda.is_available():\n    import my_cuda_kernels\n",
+    "sources += ['a.cu', 'b.cpp'] if torch.cuda.is_available() else ['b.cpp']\n",
+    "kernel = 'nms.cu' if torch.cuda.is_available() else 'nms.cpp'\n",
     "if torch.cuda.is_available():\n    macros += [('WITH_CUDA', None)]\n    files = glob('*.cpp') + ['a.cu']\n",
     "IS_NVIDIA = torch.cuda.is_available() and torch.version.hip is None\n",
     "if torch.cuda.is_available() and torch.version.cuda:\n    f()\n",
