@@ -24,11 +24,14 @@ _SECOND = frozenset(
     }
 )  # fmt: skip
 _FIRST = frozenset({"numpy.save", "numpy.savez", "numpy.savez_compressed", "numpy.savetxt", "cv2.imwrite"})
-_FIRST_METHODS = frozenset({"save_pretrained", "savefig", "to_csv", "to_excel"})
+_FIRST_METHODS = frozenset(
+    {"save", "save_pretrained", "savefig", "to_csv", "to_excel", "to_json", "to_parquet", "to_pickle", "write_image"}
+)
 _OWNER_METHODS = frozenset({"write_bytes", "write_text"})
 _RENAMING = frozenset({"os.replace", "os.rename", "shutil.move"})
 _OWN_NAME = re.compile(r"\b(tempfile|mkstemp|mkdtemp|NamedTemporaryFile|TemporaryDirectory|uuid\w*|getpid)\b")
-# Calls that do not read the file whose path they are given; torch.load has a rule of its own.
+# Calls that do not read the file whose path they are given; torch.load of a path that is written under the same name
+# has a rule of its own.
 _NOT_READING = re.compile(r"print|info|debug|warning|error|log|format|exists|isfile|isdir|remove|unlink|mkdir|makedirs")
 _PATHS = re.compile(r"(os\.path\.|torch\.load$|torch\.save$|shutil\.|os\.)")
 # Conditions that may hold on one rank and not on another.
@@ -128,6 +131,13 @@ def _names(file: ParsedFile, node: ast.AST | None, paths: set[str]) -> bool:
     return any(isinstance(part, kinds) and "".join(file.code(part).split()) in paths for part in parts)
 
 
+def _reads_or_loads(file: ParsedFile, call: ast.Call, paths: set[str]) -> bool:
+    """Return whether a call may read a file at one of some paths that a function gave, or loads it."""
+    if file.qualified(call.func) != "torch.load":
+        return _reads(file, call, paths)
+    return any("".join(file.code(each).split()) in paths for each in call.args[:1])
+
+
 def _reads(file: ParsedFile, call: ast.Call, paths: set[str]) -> bool:
     """Return whether a call may read a file at one of some paths."""
     name = file.qualified(call.func) or ""
@@ -148,13 +158,13 @@ def _is_result_read(flow: Dataflow, function: FunctionPlace) -> bool:
 def _is_used(call: CallPlace) -> bool:
     file, parent = call.file, call.file.parents[call.node]
     if isinstance(parent, ast.Call):
-        return _reads(file, parent, {"".join(file.code(call.node).split())})
+        return _reads_or_loads(file, parent, {"".join(file.code(call.node).split())})
     if not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
         return False
     target = {"".join(file.code(parent.targets[0]).split())}
     function = enclosing_function(call)
     code = walk(function.node if function is not None else file.tree)
-    return any(isinstance(node, ast.Call) and _reads(file, node, target) for node in code)
+    return any(isinstance(node, ast.Call) and _reads_or_loads(file, node, target) for node in code)
 
 
 def _meeting(

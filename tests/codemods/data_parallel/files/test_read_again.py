@@ -5,6 +5,48 @@ from textwrap import dedent
 import pytest
 
 FORMS = {
+    "a checkpoint whose path its helper returns": (
+        """
+        def keep(state, folder):
+            path = os.path.join(folder, 'last.pth')
+            torch.save(state, path)
+            return path
+
+        def main():
+            name = keep({}, '.')
+            print(torch.load(name, map_location='cpu'))
+
+        main()
+        """,
+        """
+        def keep(state, folder):
+            path = os.path.join(folder, 'last.pth')
+            if dist.get_rank() == 0:
+                torch.save(state, path)
+            dist.barrier()
+            return path
+
+        def main():
+            name = keep({}, '.')
+            print(torch.load(name, map_location='cpu'))
+
+        main()
+        """,
+    ),
+    "an image that is opened again": (
+        """
+        from PIL import Image
+        Image.fromarray(x).save('grid.png')
+        size = Image.open('grid.png').size
+        """,
+        """
+        from PIL import Image
+        if dist.get_rank() == 0:
+            Image.fromarray(x).save('grid.png')
+        dist.barrier()
+        size = Image.open('grid.png').size
+        """,
+    ),
     "a helper whose callers read what it wrote": (
         """
         import numpy as np
