@@ -63,7 +63,7 @@ def on_rank_zero(program: TrainingProgram, entries: Sequence[str]) -> dict[str, 
     for file in flow.files.values():
         code = _Code(file, file.path in entries)
         own: set[ast.AST] = set()  # what is not looked at again
-        on_rank_zero: set[ast.stmt] = set()
+        left: set[ast.stmt] = set()  # to rank 0
         for owner in walk(file.tree):
             if not isinstance(owner, (ast.mod, ast.stmt, ast.ExceptHandler, ast.match_case)):
                 continue
@@ -72,8 +72,8 @@ def on_rank_zero(program: TrainingProgram, entries: Sequence[str]) -> dict[str, 
                     for group in _groups(effects, file, block):
                         own.update(group)
                         if _leave_to_rank_zero(flow, file, group, rewriting):
-                            on_rank_zero.update(group)
-        gated += [Place(file, statement) for statement in sorted(on_rank_zero, key=file.bounds)]
+                            left.update(group)
+        gated += [Place(file, statement) for statement in sorted(left, key=file.bounds)]
         for call in file.nodes(ast.Call):
             if not code.is_inside(call, own):
                 _rewrite_call(effects, code, Place(file, call), rewriting)
@@ -102,12 +102,12 @@ class _Code:
         """Return whether a node is in the body of a `with` that opens a file to write it."""
         below = node
         for part in self.file.above(node):
-            if isinstance(part, WITHS) and below in part.body and self._gives_file(part):
+            if isinstance(part, WITHS) and below in part.body and self._opens_file(part):
                 return True
             below = part
         return False
 
-    def _gives_file(self, node: ast.With | ast.AsyncWith) -> bool:
+    def _opens_file(self, node: ast.With | ast.AsyncWith) -> bool:
         return opens_to_write(node) or any(gives_file(self.file, item, node.body) for item in node.items)
 
     def _asks_for_rank(self, above: Sequence[ast.AST]) -> bool:
