@@ -60,9 +60,10 @@ class SupportTable:
     warn and return a constant. `parameters` are what the functions and classes of torch.npu and torch_npu.profiler can
     be given by keyword, with "**" for any others. `out_of_memory` is the exception that is raised when the device's
     memory runs out. Operators are overloads: "aten::add.Tensor" in `supported`, "npu::npu_format_cast" in `custom`, and
-    in `autograd` the aten ones with a backward of torch_npu's own. `library` are words that torch_npu's library holds:
-    environment variables, and what it has for operators that it does not register: "npu_cpu_fallback" computes them on
-    the CPU, "npu_Sparse_fallback" raises for sparse tensors. `refused` are functions of torch that it makes raise.
+    in `autograd` the aten ones with a backward of torch_npu's own, in `sparse` those with a kernel of its own for
+    sparse tensors. `library` are words that torch_npu's library holds: environment variables, and what it has for
+    operators that it does not register: "npu_cpu_fallback" computes them on the CPU, "npu_Sparse_fallback" raises for
+    sparse tensors. `refused` are functions of torch that it makes raise.
     """
 
     version: str
@@ -77,6 +78,7 @@ class SupportTable:
     supported: frozenset[str]
     custom: frozenset[str]
     autograd: frozenset[str]
+    sparse: frozenset[str]
     library: frozenset[str]
     refused: frozenset[str]
 
@@ -122,6 +124,7 @@ def _table(version: str) -> SupportTable:
         supported=facts["supported"],
         custom=facts["custom"],
         autograd=facts["autograd"],
+        sparse=facts["sparse"],
         library=facts["library"],
         refused=facts["refused"],
     )

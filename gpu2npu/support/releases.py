@@ -5,6 +5,7 @@ their wheels. Each states what it has that another, `from`, has not ("new") and 
 facts are names, in these sections:
 
     supported, autograd    overloads of aten operators that have a kernel for the NPU, and a gradient of torch_npu's own
+    sparse                 overloads of aten operators with a kernel of torch_npu's own for sparse tensors
     custom                 torch_npu's own operators
     modules, names, inert  torch.npu: its modules, its names, and those of them that only warn and return a constant
     parameters             functions and classes of torch.npu and torch_npu.profiler, alone and with each parameter
@@ -35,7 +36,7 @@ RELEASES = tuple(f"2.{minor}.0" for minor in range(1, 15))
 VERSIONS = ("1.11.0", *RELEASES)
 
 SECTIONS = (
-    *("supported", "autograd", "custom", "modules", "names", "inert", "parameters", "torch_npu", "refused"),
+    *("supported", "autograd", "sparse", "custom", "modules", "names", "inert", "parameters", "torch_npu", "refused"),
     *("library", "out_of_memory"),
 )
 # The names of each section.

@@ -41,7 +41,7 @@ def met(name, version="2.7.1", chip="910B", **given):
         ("torch.nn.MaxPool2d", {"arguments": {"dilation": "2"}}, "max-pool-dilation"),
         ("torch.nn.MaxPool2d", {"arguments": {"dilation": "(1, 1)"}}, None),
         ("torch.nn.MaxPool2d", {}, None),
-        ("torch.nn.Embedding", {"arguments": {"sparse": "True"}}, "sparse-embedding"),
+        ("torch.nn.Embedding", {"arguments": {"sparse": "True"}}, None),
         ("torch.Tensor.to_sparse_csr", {}, "sparse-layout"),
         ("torch.Tensor.to", {"arguments": {"memory_format": "torch.channels_last"}}, "channels-last"),
     ],
@@ -54,6 +54,8 @@ def test_limits_differ_between_releases_and_chips():
     assert met("torch.from_dlpack", "2.7.1.post0", devices=("npu",)) == "dlpack"
     assert met("torch.from_dlpack", "2.7.1.post2", devices=("npu",)) is None
     assert met("torch.from_dlpack", "2.7.1.post0", devices=("cpu",)) is None
+    assert met("torch.nn.Embedding", "2.1.0.post0", arguments={"sparse": "True"}) == "sparse-embedding"
+    assert met("torch.nn.Embedding", "2.1.0.post3", arguments={"sparse": "True"}) is None
     assert met("torch.distributed.all_reduce", chip="950", dtypes=("float64",)) != "float64-hccl-reduce"
     assert met("torch.nn.Linear", chip="910A", dtypes=("bfloat16",)) == "bfloat16-first-generation"
     assert met("torch.nn.Linear", chip="910B", dtypes=("bfloat16",)) != "bfloat16-first-generation"

@@ -23,6 +23,7 @@ custom:
 supported:
 - func: add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
   impl_ns: acl_op, op_api
+  sparse: op_api
 - copy_memory_
 symint:
 - func: view(Tensor(a) self, SymInt[] size) -> Tensor(a)
@@ -70,6 +71,7 @@ def test_a_wheel_has_facts(tmp_path):
         "supported": ["aten::add.Tensor", "aten::clone", "aten::view"],
         "custom": ["npu::copy_memory_", "npu::npu_format_cast"],
         "autograd": ["aten::_thnn_fused_gru_cell"],
+        "sparse": ["aten::add.Tensor"],
         "modules": ["torch.npu", "torch.npu.amp"],
         "names": ["torch.npu.FloatTensor", "torch.npu.amp.autocast", "torch.npu.autocast", "torch.npu.is_available"],
         "inert": ["torch.npu.is_available"],

@@ -120,8 +120,9 @@ def _surface(sources: dict[str, str], package: str, wheel: Path) -> Surface:
 def _read_operators(archive: zipfile.ZipFile, wheel: Path) -> dict[str, set[str]]:
     """The operators that torch_npu registers for the NPU, by the lists of its code generator.
 
-    `supported` and `autograd` are overloads of aten operators, `custom` are torch_npu's own. Operators that PyTorch
-    composes of others (aten::linear) are in no list: the NPU runs their parts.
+    `supported` and `autograd` are overloads of aten operators, `custom` are torch_npu's own; `sparse` are those of
+    `supported` with a kernel for sparse tensors. Operators that PyTorch composes of others (aten::linear) are in no
+    list: the NPU runs their parts.
     """
     import yaml  # type: ignore[import-untyped]
 
@@ -130,10 +131,14 @@ def _read_operators(archive: zipfile.ZipFile, wheel: Path) -> dict[str, set[str]
         raise ExtractionError(f"{wheel.name}: the wheel has none of {', '.join(OPERATOR_FILES)}")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     listed: dict[str, set[str]] = {"supported": set(), "custom": set(), "autograd": set()}
+    sparse: set[str] = set()
     for member in members:
         content = yaml.load(archive.read(member), loader)
         for kind, names in listed.items():
             names.update(_operator_name(entry) for entry in content.get(kind) or ())
+        entries = content.get("supported") or ()
+        sparse.update(_operator_name(entry) for entry in entries if isinstance(entry, dict) and "sparse" in entry)
+    listed["sparse"] = sparse
     # A few custom operators stand in both lists.
     listed["supported"] -= listed["custom"]
     return {

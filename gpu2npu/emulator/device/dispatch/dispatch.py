@@ -19,6 +19,7 @@ from gpu2npu.emulator.device import lifecycle
 from gpu2npu.emulator.device.dispatch import computed, signature, support_table, without_kernel
 from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.memory import storage_ops
+from gpu2npu.emulator.device.sparse import dispatch as sparse
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES
 from gpu2npu.emulator.kernels import promotion
 from gpu2npu.emulator.kernels.registry import Kernel
@@ -50,6 +51,7 @@ def install() -> None:
         for bit in ("Conjugate", "Negative"):
             _aten.impl(name, torch.library.fallthrough_kernel, bit)
     _every.fallback(_fallback, _KEY)
+    _every.fallback(_sparse_fallback, "SparsePrivateUse1")
 
 
 def _initializing(name: str, allocate: Callable[..., Any]) -> Callable[..., Any]:
@@ -91,6 +93,7 @@ def load_kernels() -> None:
         npu_ops.load()
         for name, kernel in kernels.load().items():
             register(name, kernel)
+        sparse.load(_aten)
         _loaded = True
 
 
@@ -156,3 +159,10 @@ def _fallback(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
         load_kernels()
         run = _operators.get(op) or _operators.setdefault(op, _elsewhere(signature.read(op)))
     return run(*args, **kwargs)
+
+
+def _sparse_fallback(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
+    if _loaded:
+        sparse.refuse(op)
+    load_kernels()
+    return op(*args, **kwargs)

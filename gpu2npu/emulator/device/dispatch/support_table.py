@@ -45,3 +45,9 @@ def has_custom(name: str) -> bool:
     """Return whether torch_npu adds an operator called so, as `npu_fusion_attention`; without a release, any."""
     table = _table()
     return table is None or any(operator.rpartition("::")[2].partition(".")[0] == name for operator in table.custom)
+
+
+def has_sparse(name: str) -> bool:
+    """Return whether torch_npu has a kernel of its own for sparse tensors for an overload; True without a release."""
+    table = _table()
+    return table is None or name in table.sparse
