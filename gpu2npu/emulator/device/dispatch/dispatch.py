@@ -31,6 +31,9 @@ _ALLOCATING = ("empty.memory_format", "empty_strided", "_efficientzerotensor", "
 # A copy carries lazy conjugation and negation bits over itself; resolving them first would copy, and so on for ever.
 _CARRY_BITS = ("_copy_from", "_copy_from_and_resize")
 
+# PyTorch makes these of other operators, and torch_npu has its own of integers, which have no gradient to lose.
+_INSTEAD_OF_A_COMPOSITION = ("aten::one_hot",)
+
 _aten = torch.library.Library("aten", "IMPL")
 _every = torch.library.Library("_", "IMPL")
 _others: dict[str, torch.library.Library] = {}
@@ -104,7 +107,7 @@ def register(name: str, kernel: Kernel) -> None:
         ValueError: PyTorch has no such overload.
     """
     op = signature.overload(name)
-    if _is_composite(op):
+    if _is_composite(op) and name not in _INSTEAD_OF_A_COMPOSITION:
         return
     _implement(op, kernel, direct=True)
     if op._schema.is_mutable:

@@ -70,7 +70,12 @@ def operator(signature: Signature) -> Operator:
             kwargs["generator"] = randomness.torch_generator(kwargs.get("generator"), index)
         if check is not None:
             check(values)
+        written = _with_own_memory(signature, values)
         result = _run(signature, values, kwargs, outs)
+        for position in written:
+            if args[position].shape != values[position].shape:
+                storage_ops.resize_(args[position], values[position].shape)
+            host(args[position]).copy_(values[position])
         if saturates():
             _saturate(result)
         if outs:
@@ -83,6 +88,17 @@ def operator(signature: Signature) -> Operator:
         return result
 
     return run
+
+
+def _with_own_memory(signature: Signature, values: list[Any]) -> list[int]:
+    """Put copies in the place of tensors that the operator writes besides its result: it may resize them, as those of
+    quantization are by the first batch. The positions."""
+    if signature.returns_written:
+        return []
+    written = [each for each in signature.writes if isinstance(values[each], torch.Tensor)]
+    for position in written:
+        values[position] = values[position].clone()
+    return written
 
 
 def warn_of_fallback(signature: Signature) -> None:

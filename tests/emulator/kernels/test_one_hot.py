@@ -1,0 +1,29 @@
+import pytest
+import torch
+from torch.nn.functional import one_hot
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize("classes", [-1, 5])
+def test_each_index_has_its_own_place(dtype, classes):
+    index = torch.tensor([[0, 3], [2, 1]])
+    hot = one_hot(index.to("npu", dtype), classes)
+    assert hot.dtype is dtype
+    assert torch.equal(hot.cpu().long(), one_hot(index, classes))
+
+
+def test_an_index_out_of_range_is_all_zeros():
+    assert one_hot(torch.tensor([1, 7, -1], device="npu"), 3).tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("index", "classes", "words"),
+    [
+        (torch.tensor([1.0]), 3, "takes int32 and int64, not float32"),
+        (torch.tensor([1]), -2, "negative num_classes"),
+        (torch.tensor([], dtype=torch.int64), -1, "from empty tensor"),
+    ],
+)
+def test_what_the_npu_refuses(index, classes, words):
+    with pytest.raises(RuntimeError, match=words):
+        one_hot(index.npu(), classes)
