@@ -40,6 +40,7 @@ class Group(dist.ProcessGroup):
         self._transport = Transport(store, self._peers, options._timeout)
         self._messages = Messages(self._transport, rank, self._peers.global_ranks)
         self._coalesced: list[HcclWork] | None = None
+        self._to_itself: dict[str, list[torch.Tensor]] = {"send": [], "recv": []}
         self._sequence_number = 0
         self._group_name = self._group_desc = ""
         # Says which device this group serves, to object collectives, barrier() and DistributedDataParallel.
@@ -127,7 +128,19 @@ class Group(dist.ProcessGroup):
 
     def _end_coalescing(self, device: torch.device) -> HcclWork | None:
         works, self._coalesced = self._coalesced or [], None
+        given, self._to_itself = self._to_itself, {"send": [], "recv": []}
+        operands.copy_in_order(given["send"], given["recv"])
         return self._together(works)
+
+    def _with_itself(self, kind: str, tensors: Tensors) -> None:
+        """Note a message of a rank to itself, which is copied when coalescing ends.
+
+        Raises:
+            ValueError: The message is not one of a batch: it would wait for itself.
+        """
+        if self._coalesced is None:
+            raise ValueError(f"HCCL {kind}: a rank cannot send to itself but in one batch_isend_irecv")
+        self._to_itself[kind] += self._hosts(tensors)
 
     def _together(self, works: Iterable[HcclWork | None]) -> HcclWork | None:
         started = [work for work in works if work is not None]

@@ -255,10 +255,14 @@ class ProcessGroupHCCL(Group):
 
     def send(self, tensors: Tensors, destination: int, tag: int) -> HcclWork | None:
         if destination == self.rank():
-            raise ValueError("HCCL send: a rank cannot send to itself")
+            self._with_itself("send", tensors)
+            return None
         return self._started(self._messages.send(tensors, self._bytes(tensors), destination))
 
     def recv(self, tensors: Tensors, source: int, tag: int) -> HcclWork | None:
+        if source == self.rank():
+            self._with_itself("recv", tensors)
+            return None
         return self._started(self._messages.receive(tensors, self._bytes(tensors), source))
 
     def recv_anysource(self, tensors: Tensors, tag: int) -> dist.Work:
@@ -266,11 +270,12 @@ class ProcessGroupHCCL(Group):
 
     def batch_isend_irecv(self, kinds: Sequence[str], tensors: Tensors, ranks: Sequence[int]) -> HcclWork | None:
         """Several messages at once: "isend" or "irecv", the tensor and the group's rank of each."""
-        works = [
+        is_whole = self._coalesced is None
+        if is_whole:
+            self._start_coalescing(tensors[0].device)
+        for kind, tensor, rank in zip(kinds, tensors, ranks, strict=True):
             (self.send if kind == "isend" else self.recv)([tensor], rank, _NO_TAG)
-            for kind, tensor, rank in zip(kinds, tensors, ranks, strict=True)
-        ]
-        return self._together(works)
+        return self._end_coalescing(tensors[0].device) if is_whole else None
 
 
 def register() -> None:

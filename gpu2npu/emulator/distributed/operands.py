@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -62,3 +63,21 @@ def terms(tensors: list[torch.Tensor], opts: Any) -> list[torch.Tensor]:
             opts.reduceOp = dist.ReduceOp.MAX
         return [tensor.view(torch.uint8) for tensor in tensors]
     return [tensor.int() if tensor.dtype == torch.int16 else tensor for tensor in tensors]
+
+
+def copy_in_order(sources: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> None:
+    """Copy each source to the target of its place.
+
+    Raises:
+        ValueError: There are more of one kind, or a pair differs in dtype or number of elements.
+    """
+    if len(sources) != len(targets):
+        raise ValueError(f"HCCL: {len(sources)} messages of this rank to itself, and {len(targets)} that it receives")
+    for source, target in zip(sources, targets, strict=True):
+        if (source.dtype, source.numel()) != (target.dtype, target.numel()):
+            raise ValueError(
+                f"HCCL: a message of {source.numel()} {source.dtype} to this rank itself, and "
+                f"{target.numel()} {target.dtype} to receive it"
+            )
+    for source, target in zip([each.clone() for each in sources], targets, strict=True):
+        target.copy_(source.view_as(target))

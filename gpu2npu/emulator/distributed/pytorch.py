@@ -25,6 +25,7 @@ def register() -> None:
     _take_builtin_hooks_in_python()
     _keep_the_works_of_joins()
     _differentiate_all_gather()
+    _send_batches_as_one()
     # DTensor decomposes an operator for which it has no rule, if there is a decomposition. The NPU of the emulator
     # differentiates `linear` as a whole, which a CPU or a GPU does not.
     _aten.impl("linear_backward", linear_backward, "CompositeImplicitAutograd")
@@ -45,6 +46,27 @@ def _take_builtin_hooks_in_python() -> None:
         return self.register_comm_hook(self.process_group, hooks[comm_hook_type])
 
     DistributedDataParallel._register_builtin_comm_hook = call  # type: ignore[method-assign]
+
+
+def _send_batches_as_one() -> None:
+    """torch_npu hands the messages of a batch to HCCL together; a rank may then send to itself."""
+    one_by_one = dist.batch_isend_irecv
+
+    @functools.wraps(one_by_one)
+    def call(p2p_op_list: list[dist.P2POp]) -> list[dist.Work]:
+        device = p2p_op_list[0].tensor.device if p2p_op_list else torch.device("cpu")
+        if device.type != "npu":
+            return one_by_one(p2p_op_list)
+        whole: Any = p2p_op_list[0].group or dist.group.WORLD
+        group = whole._get_backend(device)
+        if not hasattr(group, "batch_isend_irecv"):  # gloo, say
+            return one_by_one(p2p_op_list)
+        kinds = [each.op.__name__ for each in p2p_op_list]
+        tensors = [each.tensor for each in p2p_op_list]
+        return [group.batch_isend_irecv(kinds, tensors, [each.group_peer for each in p2p_op_list])]
+
+    for module in (dist, dist.distributed_c10d):
+        setattr(module, "batch_isend_irecv", call)  # noqa: B010
 
 
 def _keep_the_works_of_joins() -> None:

@@ -24,6 +24,16 @@ def messages_to_everybody_at_once(rank):
     work = group.batch_isend_irecv(["isend", "irecv"], [npu([1.0 * rank]), received[0]], [following, previous])
     work.wait()
     same(received[0], [1.0 * previous])
+    own = [npu([7.0 + rank]), npu([0.0])]
+    batch = [dist.P2POp(dist.irecv, own[1], rank), dist.P2POp(dist.isend, own[0], rank)]
+    batch += [dist.P2POp(dist.isend, npu([2.0 * rank]), following), dist.P2POp(dist.irecv, received[0], previous)]
+    for work in dist.batch_isend_irecv(batch):
+        work.wait()
+    same(own[1], [7.0 + rank])
+    same(received[0], [2.0 * previous])
+    words = "1 messages of this rank to itself, and 0 that it receives"
+    refuses(ValueError, words, lambda: dist.batch_isend_irecv(batch[1:2]))
+    refuses(ValueError, "cannot send to itself but in one batch", lambda: dist.isend(own[0], rank))
 
 
 def works(rank):
