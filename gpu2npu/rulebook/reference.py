@@ -49,6 +49,11 @@ def reference(rulebook: Rulebook) -> dict[str, str]:
     return pages
 
 
+def section_of(rule: Rule) -> str:
+    """All that the reference has of a rule, as Markdown."""
+    return "\n".join(_rule(rule))
+
+
 def _rule(rule: Rule) -> Iterator[str]:
     # The heading's own anchor is the id, on every site that shows Markdown.
     yield f"## {rule.id}\n\n{rule.why}\n"

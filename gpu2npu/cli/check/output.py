@@ -69,7 +69,7 @@ def _for_programs(result: CheckResult, shown: Shown) -> str:
     if shown.form == "sarif":
         from gpu2npu.report.check.sarif import sarif_report
 
-        return sarif_report(result, shown.docs_url)
+        return sarif_report(result, shown.docs_url or _published_docs())
     if shown.form == "github":
         from gpu2npu.report.check.github import github_report
 
@@ -82,6 +82,19 @@ def _for_programs(result: CheckResult, shown: Shown) -> str:
     from gpu2npu.report.check.junit import junit_report
 
     return junit_report(result, above(shown.bar))
+
+
+def _published_docs() -> str:
+    """Where the pages of docs/ are by the metadata of the installed gpu2npu (its URL "Documentation"); "" where it
+    names none."""
+    from importlib.metadata import PackageNotFoundError, metadata
+
+    try:
+        urls: list[str] = metadata("gpu2npu").get_all("Project-URL") or []
+    except PackageNotFoundError:  # run from its sources
+        return ""
+    named = dict(url.split(", ", 1) for url in urls if ", " in url)
+    return named.get("Documentation", "")
 
 
 def exit_code(counted: Iterable[tuple[Enum, int]], failed: bool, bar: str) -> int:

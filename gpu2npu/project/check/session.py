@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -35,7 +35,8 @@ from gpu2npu.records import PathNote
 from gpu2npu.report.check.result import CheckedFile, CheckResult, NativeCode, RuleNote
 from gpu2npu.rulebook import load_rulebook
 from gpu2npu.rulebook.in_code import WHY
-from gpu2npu.rulebook.reference import page_of
+from gpu2npu.rulebook.reference import page_of, section_of
+from gpu2npu.rulebook.rule import Rule
 from gpu2npu.support.cann import cann_for
 from gpu2npu.support.release_tables import table_for
 from gpu2npu.support.releases import pytorch_of
@@ -63,7 +64,7 @@ def check_project(
     started = time.perf_counter()
     trees, root, chosen = source_trees(sources, settings, choice)
     rules = _rules(trees[0].settings.rules)
-    reported = _reported_rules(choice, [rule.id for rule in rules])
+    reported = _reported_rules(choice, sorted({*(rule.id for rule in rules), *WHY}))
     baseline = _baseline(choice)
     checked = [_check_tree(tree, choice, progress, executor) for tree in trees]
     files = tuple(
@@ -91,7 +92,7 @@ def check_project(
         shown_root="" if root == Path.cwd().resolve() else f"{str(root).rstrip('/')}/",
         files=files,
         readiness=readiness(files, native, own_plugin(trees[0].location.root) if len(trees) == 1 else ""),
-        rules=tuple(rule for rule in rules if rule.id in met),
+        rules=_notes(rules, met),
         notes=tuple(sorted({note for each in checked for note in each.notes})),
         native=native,
         expired=sum(len(entries) for entries in left.findings.values()),
@@ -100,15 +101,19 @@ def check_project(
     return result, chosen
 
 
-def _rules(files: tuple[Path, ...]) -> tuple[RuleNote, ...]:
+def _rules(files: tuple[Path, ...]) -> tuple[Rule, ...]:
     from gpu2npu.rulebook import RuleError
 
     try:
-        rulebook = load_rulebook(files)
+        return load_rulebook(files).rules
     except RuleError as error:
         raise UsageError(str(error)) from error
-    own = [RuleNote(rule.id, rule.why, page_of(rule)) for rule in rulebook.rules]
-    others = (RuleNote(name, why, "api-facts.md") for name, why in WHY.items())
+
+
+def _notes(rules: Iterable[Rule], met: Set[str]) -> tuple[RuleNote, ...]:
+    """The rules that have been met, and those in code, sorted by their ids."""
+    own = (RuleNote(rule.id, rule.why, page_of(rule), section_of(rule)) for rule in rules if rule.id in met)
+    others = (RuleNote(name, why, "api-facts.md") for name, why in WHY.items() if name in met)
     return tuple(sorted((*own, *others), key=lambda rule: rule.id))
 
 

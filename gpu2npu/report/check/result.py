@@ -80,11 +80,13 @@ class CheckedFile:
 
 @dataclass(frozen=True)
 class RuleNote:
-    """A rule in a report: `why` is a sentence, `page` the page of docs/ about it with its anchor, "" for none."""
+    """A rule in a report: `why` is a sentence, `page` the page of docs/ about it with its anchor, `section` what stands
+    there as Markdown; "" for none."""
 
     id: str
     why: str
     page: str = ""
+    section: str = ""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ _LEVELS = {
 
 def sarif_report(result: CheckResult, docs_url: str = "") -> str:
     """Findings that a baseline has are there, marked as unchanged and suppressed. `docs_url` is where the pages of
-    docs/ are, which rules link to; "" for no links."""
+    docs/ are, which rules link to; "" for no links. What the page says of a rule is in the report itself."""
     found = [(file, one) for file in result.files for one in file.findings]
     rules = {rule.id: index for index, rule in enumerate(result.rules)}
     run = {
@@ -54,9 +54,12 @@ def _rule(rule: RuleNote, docs_url: str) -> dict[str, Any]:
         "fullDescription": {"text": why},
         "help": {"text": f"{why} `gpu2npu rules list` shows all rules."},
     }
+    section = _shown(rule.section)
     if docs_url and rule.page:
         described["helpUri"] = _address(docs_url, rule.page)
-        described["help"]["markdown"] = f"{why} [About this rule]({described['helpUri']})"
+        section = f"{section or why} [About this rule]({described['helpUri']})"
+    if section:  # which services show in place of the text
+        described["help"]["markdown"] = section
     return described
 
 

@@ -93,3 +93,13 @@ def test_a_rule_links_to_its_page() -> None:
     of_a_site = sarif_report(replace(result(), rules=rules), "https://example.org/docs/{page}.html")
     assert '"https://example.org/docs/rules/amp.html#amp"' in of_a_site
     assert "helpUri" not in sarif_report(replace(result(), rules=rules))
+
+
+def test_what_the_page_says_of_a_rule_is_in_the_report() -> None:
+    rules = (RuleNote("amp", "Why.", "rules/amp.md#amp", "## amp\n\nWhy.\n\nChanges:\n"), RuleNote("mine", "Mine."))
+    for url in ("", "https://example.org/docs"):
+        document = json.loads(sarif_report(replace(result(), rules=rules), url))
+        Draft4Validator(SCHEMA).validate(document)
+        first, second = document["runs"][0]["tool"]["driver"]["rules"]
+        assert first["help"]["markdown"].startswith("## amp\n\nWhy.\n\nChanges:\n")
+        assert "markdown" not in second["help"]
