@@ -13,7 +13,7 @@ import pytest
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 # A path, a call and a message that would be something else if they were not escaped.
 HOSTILE = "import torch\ntorch.cuda.check_error('</script><script>document.title=\"broken\"</script>')\n"
-PHONE = {"width": 375, "height": 700}
+PHONE = {"width": 390, "height": 844}
 
 
 def check(*arguments):
@@ -32,7 +32,10 @@ def pages(tmp_path_factory):
     (project / "broken.py").write_text("def f(:\n    x.cuda()\n")
     check(project, "-v", "2.1.0", "--format", "html", "-o", folder / "check.html")
     (folder / "repositories.txt").write_text(f"{project}\n{FIXTURES / 'mnist_cnn'}\n{folder / 'nowhere'}\n")
-    check("--repos", folder / "repositories.txt", "-v", "2.1.0", "--format", "html", "-o", folder / "rollup.html")
+    everything = ("--repos", folder / "repositories.txt", "-v", "2.1.0")
+    check(*everything, "-o", folder / "last.jsonl")
+    (project / "model.py").write_text("import flash_attn\n")  # worse than in the last run
+    check(*everything, "--format", "html", "-o", folder / "rollup.html", "--last", folder / "last.jsonl")
     return folder
 
 
@@ -99,3 +102,24 @@ def test_repositories_are_sorted_and_searched(pages, visit):
     assert names == sorted(names)
     page.fill("#search", "mnist")
     assert shown(page, "repositories").locator("b").all_inner_texts() == ["mnist_cnn"]
+
+
+def test_repositories_are_chosen_by_verdict_and_sorted_by_cost(pages, visit):
+    page = visit(pages / "rollup.html")
+    verdicts = [row.get_attribute("data-verdict") for row in shown(page, "repositories").all()]
+    assert sorted(verdicts) == ["failed", "ready", "review"]
+    page.select_option("#only", "ready")
+    assert shown(page, "repositories").locator("b").all_inner_texts() == ["mnist_cnn"]
+    page.select_option("#only", "")
+    page.click("text=Hours")
+    page.click("text=Hours")
+    assert shown(page, "repositories").locator("b").all_inner_texts()[0] == "project"  # the costliest
+
+
+def test_a_repository_has_its_trend_and_its_page(pages, visit):
+    page = visit(pages / "rollup.html")
+    row = shown(page, "repositories").filter(has_text="project").first
+    assert "worse" in row.inner_text()
+    linked = pages / row.locator("a").first.get_attribute("href")
+    assert linked.is_file()
+    assert visit(linked).title() == "project on an NPU"
