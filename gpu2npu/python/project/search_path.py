@@ -12,7 +12,7 @@ from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.program import ParsedFile, Program
 from gpu2npu.python.project.project import Project
-from gpu2npu.python.text.source import SourceError, read_source
+from gpu2npu.python.text.source import SourceReadError, read_source
 from gpu2npu.python.tree.file import read_file
 from gpu2npu.python.tree.place import Place, argument, function_above
 from gpu2npu.python.tree.syntax import dotted_name, last_name, parameters, string_value
@@ -38,7 +38,7 @@ def _added_folders(path: str, source: bytes) -> frozenset[str]:
         return frozenset()
     try:
         file = read_file(read_source(source, path))
-    except (SourceError, TreeError):
+    except (SourceReadError, TreeError):
         return frozenset()
     return frozenset(_Folders(ParsedFile.of(Names(file, Project()))).added())
 
