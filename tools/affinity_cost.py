@@ -63,7 +63,7 @@ class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _is_view(function: Any) -> bool:
-    """Tell whether an operator returns another look at memory that is there."""
+    """Return whether an operator returns another look at memory that is there."""
     returns = [each.alias_info for each in function._schema.returns]
     return bool(returns) and all(each is not None and not each.is_write for each in returns)
 

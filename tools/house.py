@@ -29,7 +29,7 @@ POOR_WORDS = {
     "utils": "what is in it",
     "wish": "request, choice, settings",
 }
-_QUESTION = re.compile(r"(Whether|What|How)\b")
+_QUESTION = re.compile(r"(Whether|What|How|Tell)\b")
 _PARTS = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])")
 # What torch itself calls so: the emulator and the reference device each play it.
 _OF_TORCH = frozenset({"Event", "Generator", "Stream", "StreamContext", "device", "device_of"})

@@ -95,13 +95,13 @@ def _is_mention(node: ast.Attribute | ast.Name, scope: Scope, file: PythonFile) 
 
 
 def is_decorator(node: ast.expr, file: PythonFile) -> bool:
-    """Tell whether an expression decorates a function or class, which calls it."""
+    """Return whether an expression decorates a function or class, which calls it."""
     parent = file.parents[node]
     return isinstance(parent, DEFINITIONS) and node in parent.decorator_list
 
 
 def is_asked_about(node: ast.expr, file: PythonFile) -> bool:
-    """Tell whether an expression is only a type, in an annotation, or what `isinstance` and the like ask about."""
+    """Return whether an expression is only a type, in an annotation, or what `isinstance` and the like ask about."""
     child: ast.AST = node
     for above in file.above(node):
         if isinstance(above, ast.Call):

@@ -51,7 +51,7 @@ def keyword(call: ast.Call, name: str) -> ast.expr | None:
 
 
 def same(one: ast.expr, other: ast.expr) -> bool:
-    """Tell whether two expressions are spelled alike."""
+    """Return whether two expressions are spelled alike."""
     return type(one) is type(other) and ast.dump(one) == ast.dump(other)
 
 

@@ -49,7 +49,7 @@ class FileAnalyser:
     chips: tuple[str, ...] = (DEFAULT_CHIP,)
 
     def concerns(self, source: bytes, path: str) -> bool:
-        """Tell whether there may be anything to say of a file, judged by its bytes quickly."""
+        """Return whether there may be anything to say of a file, judged by its bytes quickly."""
         return path.endswith((".py", ".ipynb")) and (
             self.project.spells_library(source) or (b"import" in source and self.project.has_library)
         )
@@ -106,7 +106,7 @@ class FileAnalyser:
 
 
 def _is_skipped(record: Finding | Advice, skips: Skips) -> bool:
-    """Tell whether a comment `# gpu2npu: skip` covers a place, by the rules that rewriting has."""
+    """Return whether a comment `# gpu2npu: skip` covers a place, by the rules that rewriting has."""
     if skips.file & {record.rule, EVERY_RULE}:
         return True
     return skips.covers(record.rule, record.span.start_line, record.span.end_line)

@@ -23,6 +23,10 @@ def found(package: Path, text: str, name: str = "module.py") -> list[str]:
             'def f():\n    """Whether it is so."""\n',
             "module.py:1: a docstring begins with a verb or a noun phrase, not with 'Whether'",
         ),
+        (
+            'def f():\n    """Tell whether it is so."""\n',
+            "module.py:1: a docstring begins with a verb or a noun phrase, not with 'Tell'",
+        ),
         ("\n" * 451, "module.py:451: a module has at most 450 lines"),
     ],
 )

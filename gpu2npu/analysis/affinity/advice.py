@@ -131,7 +131,7 @@ def knowledge_for(version: str) -> Affinities:
 
 
 def available(affinity: Affinity, replacement: str, table: SupportTable) -> bool:
-    """Tell whether the release has what replaces the code: the operator of that name, or the name in its Python."""
+    """Return whether the release has what replaces the code: the operator of that name, or the name in its Python."""
     needs = affinity.needs if affinity.needs is not None else (replacement,)
     return all(_has(need, table) for need in needs)
 

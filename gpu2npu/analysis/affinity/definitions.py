@@ -76,7 +76,7 @@ def rotary_embedding(code: Code) -> Found:
 
 
 def _swaps_halves(node: ast.AST) -> bool:
-    """Tell whether a function joins the second half, negated, and the first."""
+    """Return whether a function joins the second half, negated, and the first."""
     for call in ast.walk(node):
         if isinstance(call, ast.Call) and last_name(call.func) in ("cat", "concat") and call.args:
             parts = call.args[0]
@@ -132,7 +132,7 @@ def _has_transposed_operand(node: ast.expr) -> bool:
 
 
 def _is_softmax(node: ast.expr, scope: Scope, depth: int = 3) -> bool:
-    """Tell whether a value is that of a softmax, cast or dropped out or not."""
+    """Return whether a value is that of a softmax, cast or dropped out or not."""
     if isinstance(node, ast.Call):
         if last_name(node.func) == "softmax":
             return True

@@ -37,7 +37,7 @@ def transposed_matmul(code: Code) -> Found:
 
 
 def _is_transposed(node: ast.expr) -> bool:
-    """Tell whether the last two dimensions are swapped."""
+    """Return whether the last two dimensions are swapped."""
     if isinstance(node, ast.Attribute):
         return node.attr == "mT"
     if not isinstance(node, ast.Call) or last_name(node.func) not in ("transpose", "swapaxes") or len(node.args) != 2:
@@ -62,7 +62,7 @@ def _operand_types(code: Code, mask: ast.expr, scope: Scope) -> Types:
 
 
 def _is_mask(code: Code, node: ast.expr, scope: Scope, depth: int = 3) -> bool:
-    """Tell whether an index is made of booleans."""
+    """Return whether an index is made of booleans."""
     if isinstance(node, ast.Compare):
         return not isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
     if isinstance(node, ast.UnaryOp):
@@ -140,7 +140,7 @@ def _gated(code: Code, function: str, layer: str, name: str) -> Found:
 
 
 def _are_halves(one: ast.expr, other: ast.expr, scope: Scope) -> bool:
-    """Tell whether two variables are what `chunk(2, dim=-1)` gave."""
+    """Return whether two variables are what `chunk(2, dim=-1)` gave."""
     for first in values_of(one, scope):
         chunk = first.value
         if not first.is_part or not isinstance(chunk, ast.Call) or last_name(chunk.func) != "chunk":
@@ -228,7 +228,7 @@ def _applied_to_other_side(product: ast.BinOp, call: ast.Call) -> bool:
 
 
 def _is_foreign(code: Code, call: ast.Call, scope: Scope) -> bool:
-    """Tell whether a call is known to be one of another package."""
+    """Return whether a call is known to be one of another package."""
     qualified = code.qualified(call.func, scope)
     return qualified is not None and not qualified.startswith("torch")
 

@@ -64,7 +64,7 @@ class OperatorNames:
         return None if is_python and not _EXTENSION.search(receiver) else self._leaves.get(name)
 
     def may_be_in(self, source: bytes) -> bool:
-        """Tell whether a file has a word that a use of some operator cannot do without."""
+        """Return whether a file has a word that a use of some operator cannot do without."""
         return bool(self._words) and not self._words.isdisjoint(words(source))
 
 

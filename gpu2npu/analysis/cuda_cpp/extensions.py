@@ -34,7 +34,7 @@ class Extension:
     line: int = 1
 
     def builds(self, source: str) -> bool:
-        """Tell whether `source`, a path of the project, is one of the extension's sources."""
+        """Return whether `source`, a path of the project, is one of the extension's sources."""
         folder = posixpath.dirname(self.path)
         exact = {posixpath.normpath(posixpath.join(folder, spelled)) for spelled in self.sources}
         # A source that is spelled `os.path.join(here, "csrc", "nms.cpp")` shows only its last part.

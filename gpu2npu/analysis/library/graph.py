@@ -58,7 +58,7 @@ def uses_of(file: PythonFile) -> Iterator[Use]:
 
 
 def _is_read(node: ast.Attribute, file: PythonFile) -> bool:
-    """Tell whether an attribute is neither called, nor handed on, nor a base of a class."""
+    """Return whether an attribute is neither called, nor handed on, nor a base of a class."""
     parent = file.parents[node]
     if isinstance(parent, ast.keyword):
         parent = file.parents[parent]
@@ -204,7 +204,7 @@ class _Builder:
             self.graph.need(self.needs.of_method(node.attr, receiver, node.attr in self.functions), caller, node.lineno)
 
     def _is_kept(self, use: Use, names: Names) -> bool:
-        """Tell whether what is handed on is only kept: in a table, a list, or an object that is not a Module."""
+        """Return whether what is handed on is only kept: in a table, a list, or an object that is not a Module."""
         if use.call is None:
             return False
         name = (last_name(use.call.func) or "").lower()

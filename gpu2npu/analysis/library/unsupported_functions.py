@@ -103,6 +103,6 @@ def _place(graph: Graph, node: str) -> tuple[str, int]:
 
 
 def _is_constructor(node: str, steps: Mapping[str, Step]) -> bool:
-    """Tell whether only its class is reported, which is there too."""
+    """Return whether only its class is reported, which is there too."""
     owner, _, name = node.rpartition(".")
     return name in ("__init__", "__new__", "__post_init__") and owner in steps

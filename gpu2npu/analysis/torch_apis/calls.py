@@ -128,7 +128,7 @@ def _uses(code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
 
 @cache
 def _is_reported(api: str, version: str, called: bool) -> bool:
-    """Tell whether there is something to report of a use of `api`. A name that is not called may not be an API."""
+    """Return whether there is something to report of a use of `api`. A name that is not called may not be an API."""
     if _OF_DTYPE.fullmatch(api) or _is_in(api, _OF_RULES) or _is_in(api, _OTHER_DEVICES) or not is_torch_api(api):
         return False
     if not called and api.startswith("torch.ops."):
@@ -140,7 +140,7 @@ def _is_reported(api: str, version: str, called: bool) -> bool:
 
 
 def _gives_backend(call: ast.Call) -> bool:
-    """Tell whether a call of torch.compile names a backend of its own, for which the rules answer."""
+    """Return whether a call of torch.compile names a backend of its own, for which the rules answer."""
     backend = keyword(call, "backend")
     return backend is not None and string_value(backend) != "inductor"
 
@@ -151,7 +151,7 @@ def _is_in(api: str, spaces: tuple[str, ...]) -> bool:
 
 @cache
 def _worth_asking(method: str, version: str) -> bool:
-    """Tell whether a method of this name is something to report where the receiver is torch's: most are not, and then
+    """Return whether a method of this name is something to report where the receiver is torch's: most are not, and then
     nobody needs to know the receiver."""
     is_judged = method in judged_leaves() or method in torch_results().methods
     return is_judged and any(_is_method_reported(owner, method, version) for owner in _RECEIVERS)

@@ -15,7 +15,7 @@ _VERSION = re.compile(
 
 
 def guarded(file: PythonFile, use: ast.expr, name: str) -> bool:
-    """Tell whether an expression of a file, which uses `name`, the last part of an API, is guarded: by a `hasattr` of
+    """Return whether an expression of a file, which uses `name`, the last part of an API, is guarded: by a `hasattr` of
     it, a comparison of versions, or a `try` that goes on without it."""
     below: ast.AST = use
     for node in file.above(use):
@@ -26,7 +26,7 @@ def guarded(file: PythonFile, use: ast.expr, name: str) -> bool:
 
 
 def _guards(node: ast.AST, below: ast.AST, name: str) -> bool:
-    """Tell whether the part `below` of a node runs only where the node has made sure of `name`."""
+    """Return whether the part `below` of a node runs only where the node has made sure of `name`."""
     if isinstance(node, ast.Try):
         return below in node.body and any(map(_goes_on, node.handlers))
     if isinstance(node, (ast.If, ast.IfExp)):
@@ -37,7 +37,7 @@ def _guards(node: ast.AST, below: ast.AST, name: str) -> bool:
 
 
 def _goes_on(handler: ast.ExceptHandler) -> bool:
-    """Tell whether a handler catches what a missing name raises, and raises nothing itself."""
+    """Return whether a handler catches what a missing name raises, and raises nothing itself."""
     caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     names = [getattr(each, "id", "") for each in caught]
     catches = handler.type is None or any(each in _MISSING for each in names)
@@ -45,7 +45,7 @@ def _goes_on(handler: ast.ExceptHandler) -> bool:
 
 
 def _asks(test: ast.expr, name: str) -> bool:
-    """Tell whether a condition is about `name` or about the release of PyTorch."""
+    """Return whether a condition is about `name` or about the release of PyTorch."""
     for node in ast.walk(test):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "hasattr":
             if len(node.args) > 1 and isinstance(node.args[1], ast.Constant) and node.args[1].value == name:

@@ -74,7 +74,7 @@ def _means(code: Code, node: ast.expr | None, scope: Scope, names: frozenset[str
 
 
 def _is_module_method(call: ast.Call, scope: Scope, code: Code, method: str) -> bool:
-    """Tell whether a call is of this method of a code, without arguments."""
+    """Return whether a call is of this method of a code, without arguments."""
     function = call.func
     if not isinstance(function, ast.Attribute) or function.attr != method or call.args or call.keywords:
         return False

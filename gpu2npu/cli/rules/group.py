@@ -18,7 +18,7 @@ _COMMANDS = {
     "schema": LazyCommand("gpu2npu.cli.rules.new", "schema", "Print the JSON Schema of rule files."),
     "validate": LazyCommand("gpu2npu.cli.rules.check", "validate", "Check rule files, and tell which rules conflict."),
     "test": LazyCommand("gpu2npu.cli.rules.check", "test", "Run the examples of rule files."),
-    "explain": LazyCommand("gpu2npu.cli.rules.explain", "explain", "Tell which rules are for a line of code, and why."),
+    "explain": LazyCommand("gpu2npu.cli.rules.explain", "explain", "Show which rules are for a line of code, and why."),
     "docs": LazyCommand("gpu2npu.cli.rules.docs", "docs", "Write the reference of the built-in rules."),
 }
 

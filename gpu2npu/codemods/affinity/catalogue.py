@@ -38,7 +38,7 @@ def chosen(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def available(kind: AffinityKind, table: SupportTable) -> bool:
-    """Tell whether a release has all operators that a kind needs."""
+    """Return whether a release has all operators that a kind needs."""
     return all(_has(need, table) for need in kind.needs)
 
 

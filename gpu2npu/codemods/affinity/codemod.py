@@ -63,7 +63,7 @@ def _rewritten(program: TrainingProgram, file: ParsedFile, kinds: Sequence[Affin
 
 
 def _is_allowed(file: ParsedFile, node: ast.expr, kind: AffinityKind, found: FusedMatch, plan: Planned) -> bool:
-    """Tell whether no comment keeps a part of the code, and TorchScript, which cannot read the module of fused
+    """Return whether no comment keeps a part of the code, and TorchScript, which cannot read the module of fused
     operators, does not compile it."""
     if any(is_skipped(file, each, kind.id) for each in plan.deleted):
         return False
@@ -74,7 +74,7 @@ def _is_allowed(file: ParsedFile, node: ast.expr, kind: AffinityKind, found: Fus
 
 
 def _is_looked_at(node: ast.AST) -> bool:
-    """Tell whether a node is no expression, a sum, a product, a quotient, or a call of `mul`."""
+    """Return whether a node is no expression, a sum, a product, a quotient, or a call of `mul`."""
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, (ast.Add, ast.Mult, ast.Div))
     return not isinstance(node, ast.expr) or (isinstance(node, ast.Call) and last_name(node) in ("mul", "multiply"))

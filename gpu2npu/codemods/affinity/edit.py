@@ -71,17 +71,17 @@ class _Planning:
         return Planned(arguments, tuple(deleted), lines)
 
     def _can_go(self, statement: ast.stmt) -> bool:
-        """Tell whether an assignment stands on lines of its own."""
+        """Return whether an assignment stands on lines of its own."""
         file = self.reading.file
         return begins_line(file, statement) and len(same_line(file, statement)) == 1
 
     def _computes(self, statement: ast.stmt) -> bool:
-        """Tell whether an assignment that stays computes what the new call does, too."""
+        """Return whether an assignment that stays computes what the new call does, too."""
         value = getattr(statement, "value", None)
         return not isinstance(value, ast.expr) or self.reading.term(value).op not in _FREE
 
     def _is_moved(self, node: ast.expr) -> bool:
-        """Tell whether an expression of other code is evaluated later than before."""
+        """Return whether an expression of other code is evaluated later than before."""
         moved = self.reading.file.statement(node) is not self.statement
         return moved and any(not isinstance(part, _PLAIN) for part in ast.walk(node))
 
@@ -99,7 +99,7 @@ class _Planning:
         return tuple(found)
 
     def _is_available(self, node: ast.expr, deleted: Collection[ast.stmt]) -> bool:
-        """Tell whether the names of an expression have the same values where the new call is, and are not deleted."""
+        """Return whether the names of an expression have the same values where the new call is, and are not deleted."""
         file = self.reading.file
         if self.reading.program.file(file.path) is not file or not self._is_of_file(node):
             return False
@@ -129,7 +129,7 @@ class _Planning:
         return None
 
     def _is_read(self, statement: ast.stmt, deleted: Collection[ast.stmt], arguments: Collection[ast.expr]) -> bool:
-        """Tell whether something that stays reads what a statement assigns."""
+        """Return whether something that stays reads what a statement assigns."""
         names = {
             part.id for part in ast.walk(statement) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
         }
@@ -163,13 +163,13 @@ class _Planning:
         yield from (each for each in block[start:end] if each not in deleted)
 
     def _nothing_changes_between(self, through: Collection[ast.stmt], deleted: Collection[ast.stmt]) -> bool:
-        """Tell whether what stands between cannot change a value in place."""
+        """Return whether what stands between cannot change a value in place."""
         if any(each not in self.reading.file.block(self.statement) for each in through):
             return False
         return not any(_may_change(part) for each in self._between(through, deleted) for part in ast.walk(each))
 
     def _runs_once(self, deleted: Collection[ast.stmt], arguments: Collection[ast.expr]) -> bool:
-        """Tell whether each call of other code that is taken out is in the new call, once, in its old order."""
+        """Return whether each call of other code that is taken out is in the new call, once, in its old order."""
         kept = [part for each in arguments for part in ast.walk(each) if isinstance(part, ast.expr)]
         if len({id(part) for part in kept}) != len(kept):
             return False
@@ -187,7 +187,7 @@ def _key(reaching: ast.stmt | Within | None) -> int | None:
 
 
 def _may_change(node: ast.AST) -> bool:
-    """Tell whether a part of a statement may change a tensor in place: by a call for its effect, or a store into it."""
+    """Return whether a part of a statement may change a tensor in place: a call for its effect, or a store into it."""
     if isinstance(node, (ast.Expr, ast.AugAssign, ast.Delete)):
         return not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
     if isinstance(node, (ast.Subscript, ast.Attribute)):

@@ -250,7 +250,7 @@ def subscript(reading: TermReader, node: ast.Subscript) -> Term | None:
 
 
 def is_half(reading: TermReader, node: ast.expr, whole: Term) -> bool:
-    """Tell whether an expression is half the size of the last dimension of a value."""
+    """Return whether an expression is half the size of the last dimension of a value."""
     node = reading.value_of(node)
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.FloorDiv) or _number(reading, node.right) != 2:
         return False

@@ -211,7 +211,7 @@ class TermReader:
         )
 
     def _has_subclass(self, name: str) -> bool:
-        """Tell whether some class of the program is derived from one of a name."""
+        """Return whether some class of the program is derived from one of a name."""
         word = re.compile(rb"class\s+\w+\s*\([^)]*\b" + name.encode() + rb"\b")
         return any(word.search(source) is not None for source in self.program.sources.values())
 
@@ -222,7 +222,7 @@ def _is_of_self(node: ast.AST) -> bool:
 
 
 def _assigns(statement: ast.stmt, name: str) -> bool:
-    """Tell whether a statement only gives a name, or names side by side, a value."""
+    """Return whether a statement only gives a name, or names side by side, a value."""
     if isinstance(statement, ast.AnnAssign):
         return isinstance(statement.target, ast.Name) and statement.value is not None
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:

@@ -35,7 +35,7 @@ def find(reading: TermReader, node: ast.AST) -> AffinityReplacement | None:
 
 
 def _is_small(node: ast.expr) -> bool:
-    """Tell whether a value is a small number; no negative fraction, which masked_fill_ refuses for uint8."""
+    """Return whether a value is a small number; no negative fraction, which masked_fill_ refuses for uint8."""
     literal = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
     value = literal.value if isinstance(literal, ast.Constant) else None
     if type(value) is float:

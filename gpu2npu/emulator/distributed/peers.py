@@ -29,7 +29,7 @@ class Peers:
         store.delete_key(self._key(rank))  # a group of this name may have been there before
 
     def meet(self, addresses: Sequence[str]) -> None:
-        """Tell the others where this rank is, and learn where they are; every rank is connected then."""
+        """Announce to the others where this rank is, and learn where they are; every rank is connected then."""
         this = socket.gethostname()
         self._store.set(self._key(self.rank), json.dumps([this, os.getpid(), *addresses]))
         for rank, number in enumerate(self.global_ranks):

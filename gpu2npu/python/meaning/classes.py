@@ -101,7 +101,7 @@ class Classes(ABC):
         return next((each.name for each in self.line_of_classes(cls) if not each.path), None)
 
     def is_layer(self, cls: Meaning) -> bool:
-        """Tell whether a class of the project is one of the library's layers, as far as can be known."""
+        """Return whether a class of the project is one of the library's layers, as far as can be known."""
         line = self.line_of_classes(cls)
         is_known = any(self.library.is_module_class(each.name) for each in line if not each.path)
         return is_known or self.method(cls, CALLED[0]) is not None

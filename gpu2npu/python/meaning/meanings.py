@@ -245,7 +245,7 @@ class Meanings(Classes):
         return (Meaning(_MEMBER, f"{base}.{name}"),) if base is not None else found
 
     def _values(self, owner: Meaning, name: str) -> tuple[bool, Found]:
-        """Tell whether an attribute is assigned in a class or those it inherits from, and what it may mean then."""
+        """Return whether an attribute is assigned in a class or those it inherits from, and what it may mean then."""
         assigned = False
         found: list[Meaning] = []
         for cls in self.line_of_classes(owner):

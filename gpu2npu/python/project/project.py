@@ -148,7 +148,7 @@ class Project:
         return next((path for path in found if not self._is_hidden(path, module, importer)), None) if found else None
 
     def _is_hidden(self, path: str, module: str, importer: str) -> bool:
-        """Tell whether an import by a bare name cannot mean a file: it is the importer, or lies in a package that the
+        """Return whether an import by a bare name cannot mean a file: it is the importer, or lies in a package that the
         importer is a module of, as its other imports show."""
         if "." in module:
             return False

@@ -133,13 +133,13 @@ _listeners: list[Listener] = []
 
 
 def listen(listener: Listener) -> None:
-    """Tell a listener of every block from now on."""
+    """Report every block to a listener from now on."""
     _listeners.append(listener)
     blocks.__class__ = _WatchedBlocks
 
 
 def stop_listening(listener: Listener) -> None:
-    """Tell it no more."""
+    """Report no more to it."""
     if listener in _listeners:
         _listeners.remove(listener)
     if not _listeners:
