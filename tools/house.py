@@ -17,13 +17,16 @@ MOST_MODULES = 22
 MOST_LINES = 450
 # Words that say nothing to a reader who does not know this code, with what to write instead.
 POOR_WORDS = {
+    "asked": "requested, tested, or who asks what",
     "blame": "the error or the cause",
     "deeds": "actions",
     "doubt": "uncertain, or a finding",
     "gathered": "collected, or what was collected",
     "helper": "what it does",
     "helpers": "what they do",
+    "kept": "stored, retained, or what is left",
     "manager": "what it does",
+    "ordinal": "number, or device_index",
     "tell": "report",
     "told": "reported",
     "utils": "what is in it",

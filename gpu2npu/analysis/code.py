@@ -100,7 +100,7 @@ def is_decorator(node: ast.expr, file: PythonFile) -> bool:
     return isinstance(parent, DEFINITIONS) and node in parent.decorator_list
 
 
-def is_asked_about(node: ast.expr, file: PythonFile) -> bool:
+def is_queried(node: ast.expr, file: PythonFile) -> bool:
     """Return whether an expression is only a type, in an annotation, or what `isinstance` and the like ask about."""
     child: ast.AST = node
     for above in file.above(node):

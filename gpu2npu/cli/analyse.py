@@ -112,7 +112,7 @@ def analyse(
     The tables are written to OUT/<name>_analysis.
     """
     from gpu2npu.cli.console import progress_shown
-    from gpu2npu.cli.signals import end_cleanly_when_asked
+    from gpu2npu.cli.signals import end_cleanly_on_signals
     from gpu2npu.project.analyse.modes import MODES
     from gpu2npu.project.analyse.session import AnalysisChoice, analyse_project
     from gpu2npu.project.config import read_config
@@ -123,7 +123,7 @@ def analyse(
     settings = given.or_else(read_config(source))
     if not settings.version:
         raise click.UsageError("The option -v/--version is missing: give the PyTorch version of the project.")
-    end_cleanly_when_asked()
+    end_cleanly_on_signals()
     with progress_shown(quiet, "Analysing") as progress:
         choice = AnalysisChoice(modes, fix, apis)
         tables, notes, folder = analyse_project(source, settings, Output(output, force), choice, MODES, progress)

@@ -12,7 +12,7 @@ import click
 
 from gpu2npu.cli.bug_error import BugError, is_of_stdout
 from gpu2npu.cli.console import progress_shown, show_outcome, write_diff
-from gpu2npu.cli.signals import end_cleanly_when_asked
+from gpu2npu.cli.signals import end_cleanly_on_signals
 from gpu2npu.codemods.choice import CodemodChoice, CodemodError
 from gpu2npu.project.config import read_config
 from gpu2npu.project.errors import OutputError, UsageError
@@ -49,7 +49,7 @@ def carry_out(
             return show_diff(source, settings, quiet)
         started = command or (("python", main) if main is not None else ())
         output = Output(folder, options["force"], options["log_level"].lower(), started)
-        end_cleanly_when_asked()
+        end_cleanly_on_signals()
         with progress_shown(quiet) as progress:
             outcome, destination = migrate_project(source, settings, output, progress)
         show_outcome(outcome, str(destination), sys.stdout, quiet)
@@ -64,7 +64,7 @@ def carry_out(
 
 def show_diff(source: Path, settings: Settings, quiet: bool) -> int:
     """Prints the diff of the migration, writes nothing; returns the exit code."""
-    end_cleanly_when_asked()
+    end_cleanly_on_signals()
     with progress_shown(quiet) as progress:
         preview = preview_project(source, settings, progress)
     for file in preview.outcome.files:

@@ -80,8 +80,8 @@ def run(
     """
     check_program(command)
     check_soc(soc)
-    asked = None if torch_npu is None else known_torch_npu(torch_npu)
-    if torch_npu is not None and asked is None:
+    requested = None if torch_npu is None else known_torch_npu(torch_npu)
+    if torch_npu is not None and requested is None:
         raise click.UsageError(f"--torch-npu: {unknown_version(torch_npu)}.")
     _check_installation(hide_real)
     if op_report is not None:
@@ -93,7 +93,7 @@ def run(
         soc=soc,
         strict=strict,
         op_report=op_report,
-        torch_npu=asked or newest_release(),
+        torch_npu=requested or newest_release(),
     )
     try:
         launch = prepare(command, environment, python=sys.executable)

@@ -17,7 +17,7 @@ class EndedBySignal(BaseException):
         self.exit_code = 128 + number  # as shells have it
 
 
-def end_cleanly_when_asked() -> None:
+def end_cleanly_on_signals() -> None:
     """Have the signals that end the process raise EndedBySignal, so that no half-written output and no worker stays."""
     for number in ENDING_SIGNALS:
         # Under nohup a signal is ignored, and stays so.

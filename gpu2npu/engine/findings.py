@@ -13,5 +13,5 @@ def merged(
     is_answered: Callable[[Finding], bool] = lambda finding: False,
 ) -> tuple[Finding, ...]:
     """Findings, and the further ones that nothing answers, each once and in the order of the text."""
-    kept = [finding for finding in further if not is_answered(finding)]
-    return tuple(sorted(dict.fromkeys((*findings, *kept)), key=lambda each: (each.span, each.rule, each.api)))
+    retained = [finding for finding in further if not is_answered(finding)]
+    return tuple(sorted(dict.fromkeys((*findings, *retained)), key=lambda each: (each.span, each.rule, each.api)))

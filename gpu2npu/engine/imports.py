@@ -133,10 +133,10 @@ def without_own(rulebook: Rulebook, files: Iterable[str], root: str) -> Rulebook
     for path in files:
         parts = path.removeprefix("src/").split("/")
         own.add(parts[0] if len(parts) > 1 else parts[0].removesuffix(".py"))
-    kept = [
+    retained = [
         rule for rule in rulebook.rules if rule.match.package is None or rule.match.package.partition(".")[0] not in own
     ]
-    return Rulebook(tuple(kept), rulebook.roles)
+    return Rulebook(tuple(retained), rulebook.roles)
 
 
 def is_compiled(names: Names, package: str, name: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.elsewhere.code import elsewhere, holds_any
-from gpu2npu.engine.elsewhere.cuda import KEPT, KERNELS, NAMED, asks_for_device
+from gpu2npu.engine.elsewhere.cuda import KERNELS, NAMED, RETAINED, asks_for_device
 from gpu2npu.engine.elsewhere.devices import leave_devices
 from gpu2npu.engine.imports import imported_modules
 from gpu2npu.engine.match import find_matches
@@ -115,7 +115,7 @@ def _migrate(names: Names, rulebook: Rulebook, context: ProjectContext, rewrite:
 def _leave_other_branches(matches: Matches, names: Names, table: RuleTable) -> None:
     """Drop what is in code that runs on no NPU, but not the new names of what the file imports."""
     file = names.file
-    stays = elsewhere(names, table, [item.place for item in _asked(matches)])
+    stays = elsewhere(names, table, [item.place for item in _answered(matches)])
     matches.found += [each for test, value in stays.cuda.named for each in _woken(test, value, matches, file)]
 
     def is_local(place: Bounds) -> bool:
@@ -128,7 +128,7 @@ def _leave_other_branches(matches: Matches, names: Names, table: RuleTable) -> N
         return is_variable or not stays.has(found.place)
 
     if stays.branches or stays.cuda.conditions:
-        conditions = [found for place in stays.cuda.conditions for found in _kept_condition(place, matches, file)]
+        conditions = [found for place in stays.cuda.conditions for found in _retained_condition(place, matches, file)]
         matches.edits = [edit for edit in matches.edits if not stays.has(edit.place) or is_local(edit.place)]
         matches.found = [*(found for found in matches.found if is_reported(found)), *conditions]
         matches.questions = [question for question in matches.questions if not stays.has(question.edit.place)]
@@ -141,20 +141,20 @@ def _woken(test: Bounds, value: Bounds, matches: Matches, file: PythonFile) -> l
     return [Found(test, rule, FindingKind.REVIEW, text, NAMED, Severity.CHANGE) for rule in rules[:1]]
 
 
-def _asked(matches: Matches) -> list[Edit | Found]:
+def _answered(matches: Matches) -> list[Edit | Found]:
     """The edits and findings that rules would make."""
     return [*matches.edits, *matches.found, *(question.edit for question in matches.questions)]
 
 
-def _kept_condition(condition: Bounds, matches: Matches, file: PythonFile) -> list[Found]:
+def _retained_condition(condition: Bounds, matches: Matches, file: PythonFile) -> list[Found]:
     """The finding of the first rule that would have changed or reported something in a condition that stays."""
-    within = sorted((item.place, item.rule) for item in _asked(matches) if holds(condition, item.place))
+    within = sorted((item.place, item.rule) for item in _answered(matches) if holds(condition, item.place))
     if not within:
         return []
     _, rule = within[0]
     # Tensors on an NPU come to a condition on a device, and take its other branch; one on CUDA itself is about a build.
     is_met = any(asks_for_device(place, file) for place, _ in within)
-    message, severity = (KERNELS, Severity.CHANGE) if is_met else (KEPT, Severity.NOTE)
+    message, severity = (KERNELS, Severity.CHANGE) if is_met else (RETAINED, Severity.NOTE)
     return [Found(condition, rule, FindingKind.REVIEW, file.text[slice(*condition)], message, severity)]
 
 
@@ -176,10 +176,10 @@ def _settle(question: ReceiverQuestion, matches: Matches, names: Names) -> None:
 def _apply_skips(matches: Matches, skips: Skips, file: PythonFile) -> None:
     """Drop what the file's own comments switch off."""
 
-    def is_kept(item: Edit | Found) -> bool:
+    def is_retained(item: Edit | Found) -> bool:
         span = file.lines.span(*item.place)
         return not skips.covers(item.rule, span.start_line, span.end_line)
 
     if skips.lines:
-        matches.edits = [edit for edit in matches.edits if is_kept(edit)]
-        matches.found = [found for found in matches.found if is_kept(found)]
+        matches.edits = [edit for edit in matches.edits if is_retained(edit)]
+        matches.found = [found for found in matches.found if is_retained(found)]

@@ -289,11 +289,11 @@ def _shortest(texts: frozenset[bytes]) -> int:
 
 def _any_of(words: Iterable[str]) -> str:
     # A word that contains another is found by it; fewer alternatives search faster.
-    kept: list[str] = []
+    retained: list[str] = []
     for word in sorted(set(words), key=len):
-        if not any(short in word for short in kept):
-            kept.append(word)
-    return "|".join(map(re.escape, kept)) or r"(?!)"
+        if not any(short in word for short in retained):
+            retained.append(word)
+    return "|".join(map(re.escape, retained)) or r"(?!)"
 
 
 def _trigger(rules: Iterable[Rule]) -> Trigger:

@@ -105,4 +105,4 @@ def torch_project(files: Mapping[str, bytes], root: Path | None = None) -> Proje
     """The project of the Python files among some files, given by path, all of which stay in memory once parsed."""
     python = frozenset(path for path in files if path.endswith(".py"))
     folders = search_folders({path: files[path] for path in python})
-    return Project(python, files.__getitem__, root, TORCH, kept=None, folders=folders)
+    return Project(python, files.__getitem__, root, TORCH, retained=None, folders=folders)

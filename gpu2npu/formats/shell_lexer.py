@@ -83,10 +83,10 @@ def lex(text: str) -> Script:
 
 def unescaped(text: str, characters: str) -> tuple[str, list[int]]:
     """The text without the backslashes before some characters; the places of what is left, and of the end, in it."""
-    kept = [match.span() for match in re.finditer(rf"\\[{characters}]|.", text, re.DOTALL)] if characters else []
-    if not any(end - start > 1 for start, end in kept):
+    retained = [match.span() for match in re.finditer(rf"\\[{characters}]|.", text, re.DOTALL)] if characters else []
+    if not any(end - start > 1 for start, end in retained):
         return text, list(range(len(text) + 1))
-    return "".join(text[end - 1] for _, end in kept), [*(start for start, _ in kept), len(text)]
+    return "".join(text[end - 1] for _, end in retained), [*(start for start, _ in retained), len(text)]
 
 
 class _Lexer:

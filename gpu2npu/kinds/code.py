@@ -313,8 +313,8 @@ class CodeRules:
     def _code(self, rule: Rule, matched: Matched, new: CodePattern, spelled: dict[str, str]) -> tuple[Code, ...] | None:
         """The new code; None where it would lose a comment, or run something more or less often."""
         assert isinstance(rule.match, CodeMatch)
-        node, old, kept = matched.node, rule.match.pattern.metavariables, new.metavariables
-        lost = [value for name, value in matched.values.items() if kept[name] < old[name]] + matched.ignored
+        node, old, retained = matched.node, rule.match.pattern.metavariables, new.metavariables
+        lost = [value for name, value in matched.values.items() if retained[name] < old[name]] + matched.ignored
         lost += [] if new.has_rest else matched.rest
         if _new_keywords(rule) and any(isinstance(each, ast.keyword) and each.arg is None for each in matched.rest):
             return None  # what is unpacked may have it already
@@ -326,7 +326,7 @@ class CodeRules:
             code = fill(self.file, pieces, partial(_filling, matched=matched))
             if code is not None and not (isinstance(new.tree, ATOMS) or is_loose(self.file, node)):
                 code = code if metavariable(new.tree) else ("(", *code, ")")
-        if code is None or any(not _is_kept(at, code) for at in comments(self.file, node)):
+        if code is None or any(not _is_retained(at, code) for at in comments(self.file, node)):
             return None
         return in_f_strings(self.file, node, code)
 
@@ -363,7 +363,7 @@ def _filling(piece: Piece, matched: Matched) -> Filling | None:
     return matched.rest if is_run else None
 
 
-def _is_kept(offset: int, code: Sequence[Code]) -> bool:
+def _is_retained(offset: int, code: Sequence[Code]) -> bool:
     return any(not isinstance(piece, str) and piece[0] <= offset < piece[1] for piece in code)
 
 

@@ -130,6 +130,6 @@ def _report_names(place: Location, tree: Tree) -> ReportNames:
 
 def _write_reports(outcome: Outcome, copy: Path, names: ReportNames, output: Output, opening: str) -> None:
     write_tables(outcome, copy, names.names)
-    if output.command or (trains_on_several_cards(outcome) and not names.kept_launcher):
+    if output.command or (trains_on_several_cards(outcome) and not names.retained_launcher):
         write_launcher(copy / names.names[LAUNCHER_NAME], output.command)
     write_log(outcome, copy / names.names[LOG_NAME], output.log_level, opening)

@@ -87,7 +87,7 @@ class Migrator:
         root: Path,
         sources: Mapping[str, bytes],
         codemods: CodemodChoice = DEFAULT_CHOICE,
-        kept: ProjectFactsCache | None = None,
+        retained: ProjectFactsCache | None = None,
         spread: Spread = map,
         questions: Set[FileQuestion] = frozenset(),
         chips: tuple[str, ...] = (DEFAULT_CHIP,),
@@ -106,15 +106,15 @@ class Migrator:
             rulebook = without_own(select_rules(whole, rules.only, rules.skip), sources, root.name)
             wanted = _wanted(codemods, rulebook)
             facts = _facts(rules, rulebook, version, wanted)
-            found = kept.get(facts) if kept is not None else None
+            found = retained.get(facts) if retained is not None else None
             if found is not None:
                 migrator = cls(rulebook, _context(found, version, root, sources, rulebook), found.plan)
             else:
                 migrator = cls.of(rulebook, version, root, sources, codemods, spread)
                 context, plan = migrator.context, migrator.plan
-                if kept is not None and not plan.failures:  # time or memory may have run out
+                if retained is not None and not plan.failures:  # time or memory may have run out
                     own, taken = context.own_members, context.taken_names
-                    kept.put(facts, ProjectFacts(own, taken, plan, context.parameters, context.other_names))
+                    retained.put(facts, ProjectFacts(own, taken, plan, context.parameters, context.other_names))
         except (RuleError, CodemodError) as error:
             raise UsageError(str(error)) from error
         if not questions:

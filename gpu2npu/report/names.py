@@ -30,7 +30,7 @@ class ReportNames:
 
     names: Mapping[str, str]
     replaced: frozenset[str]
-    kept_launcher: bool
+    retained_launcher: bool
 
 
 def choose_names(root_names: Collection[str], heads: Mapping[str, bytes]) -> ReportNames:

@@ -19,8 +19,8 @@ def decode_rule(entry: dict[str, Any], *, builtin: bool, file: str) -> Rule:
         "examples": tuple(map(_example, entry["examples"])),
         "where": Where(**{key: frozenset(words) for key, words in entry.get("where", {}).items()}),
     }
-    kept = {key: value for key, value in entry.items() if not key.startswith("$")}
-    return Rule(**{**kept, **rest}, builtin=builtin, file=file)
+    retained = {key: value for key, value in entry.items() if not key.startswith("$")}
+    return Rule(**{**retained, **rest}, builtin=builtin, file=file)
 
 
 def _then(entry: dict[str, Any], match: Match) -> Then:

@@ -47,8 +47,8 @@ def _then(then: Then, match: Match) -> dict[str, Any]:
 
 
 def _example(example: Example) -> dict[str, Any]:
-    kept = example.before == example.after
-    code = {"keep": example.before} if kept else {"before": example.before, "after": example.after}
+    retained = example.before == example.after
+    code = {"keep": example.before} if retained else {"before": example.before, "after": example.after}
     rest = {
         "version": example.version,
         "file": example.file if example.file != "example.py" else None,

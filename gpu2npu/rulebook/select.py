@@ -32,8 +32,8 @@ def select_rules(rulebook: Rulebook, only: Iterable[str] = (), skip: Iterable[st
         raise RuleError(unknown_rule(rule_id, known))
     if not wanted and not unwanted:
         return rulebook
-    kept = (rule for rule in rulebook.rules if rule.id not in unwanted and (not wanted or rule.id in wanted))
-    return replace(rulebook, rules=tuple(kept))
+    retained = (rule for rule in rulebook.rules if rule.id not in unwanted and (not wanted or rule.id in wanted))
+    return replace(rulebook, rules=tuple(retained))
 
 
 def unknown_rule(rule_id: str, known: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ LOG_HEAD = b"2025-01-31 10:07:15,269 gpu2npu INFO 0.1.0: 'p'\n"
 def test_reports_have_their_own_names_where_nothing_is_in_the_way() -> None:
     chosen = choose_names({"train.py", "README.md"}, {"README.md": b"# hello"})
     assert chosen.names == {name: name for name in REPORTS}
-    assert not chosen.replaced and not chosen.kept_launcher
+    assert not chosen.replaced and not chosen.retained_launcher
 
 
 def test_a_file_of_the_projects_own_keeps_its_name() -> None:
@@ -46,12 +46,12 @@ def test_reports_of_an_earlier_migration_are_replaced() -> None:
 def test_a_filled_in_launcher_is_kept() -> None:
     filled = launcher_bytes().replace(b"please input your shell script here", b"python train.py")
     chosen = choose_names({LAUNCHER_NAME}, {LAUNCHER_NAME: filled[:256]})
-    assert chosen.kept_launcher and not chosen.replaced
+    assert chosen.retained_launcher and not chosen.replaced
 
 
 def test_another_launcher_of_that_name_is_not_ours() -> None:
     chosen = choose_names({LAUNCHER_NAME}, {LAUNCHER_NAME: b"#!/bin/sh\ntorchrun train.py\n"})
-    assert not chosen.kept_launcher
+    assert not chosen.retained_launcher
     assert chosen.names[LAUNCHER_NAME] == f"gpu2npu_{LAUNCHER_NAME}"
 
 

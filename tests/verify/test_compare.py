@@ -112,7 +112,7 @@ def test_a_tolerance_does_not_shrink_from_step_to_step() -> None:
         ({(1, "output"): ACTIVATION * 2}, (1, FaultKind.OPERATOR)),
         ({(0, "loss"): torch.tensor(1.0)}, (0, FaultKind.LOSS_FACTOR)),
         ({(0, "loss"): torch.tensor(0.6)}, (0, FaultKind.LOSS)),
-        ({(1, "parameter gradient"): 2 * GRADIENT + 1}, (1, FaultKind.KEPT)),
+        ({(1, "parameter gradient"): 2 * GRADIENT + 1}, (1, FaultKind.RETAINED)),
         ({(1, "parameter gradient"): values(9, 4, 3)}, (1, FaultKind.GRADIENT)),
         ({(0, "parameter"): WEIGHT * 1.5}, (0, FaultKind.OPTIMIZER)),
         ({(1, "input"): BATCH.half()}, (1, FaultKind.PRECISION)),
@@ -311,7 +311,7 @@ def test_weights_that_no_optimizer_trains(kind: str, step: int, expected: tuple[
 
 def test_gradients_that_only_one_program_keeps() -> None:
     zeroed, kept = (RecordedEvent(1, "kept gradients", "SGD#0", value=value) for value in (0.0, 1.0))
-    assert explained([zeroed], [kept]) == (FaultKind.KEPT, None)
+    assert explained([zeroed], [kept]) == (FaultKind.RETAINED, None)
 
 
 def test_gradients_near_the_loss_are_not_forgiven_what_rounding_does_far_from_it() -> None:

@@ -78,7 +78,7 @@ class _Reader:
         self.paths = {
             name: path for path in sources if (name := _module(path)) == package or name.startswith(f"{package}.")
         }
-        project = Project(frozenset(self.paths.values()), lambda path: sources[path].encode(), kept=len(self.paths))
+        project = Project(frozenset(self.paths.values()), lambda path: sources[path].encode(), retained=len(self.paths))
         self.names = {
             name: Names.of(SourceFile(path, sources[path], "utf-8", b""), project) for name, path in self.paths.items()
         }

@@ -175,7 +175,7 @@ class _Builder:
         for read in self._properties(use, names):
             self.graph.call(caller, self.meanings.dotted(read), line)
         found = self.meanings.of(use.node, use.scope, names)
-        is_run = use.how != "read" and not self._is_kept(use, names)
+        is_run = use.how != "read" and not self._is_retained(use, names)
         for meant in found:
             if is_run and meant.kind in (MeaningKind.FUNCTION, MeaningKind.CLASS):
                 self.graph.call(caller, self.meanings.dotted(meant), line)
@@ -203,7 +203,7 @@ class _Builder:
         if not (receiver == "self" and isinstance(node.value, ast.Name) and scope.enclosing_class() is not None):
             self.graph.need(self.needs.of_method(node.attr, receiver, node.attr in self.functions), caller, node.lineno)
 
-    def _is_kept(self, use: Use, names: Names) -> bool:
+    def _is_retained(self, use: Use, names: Names) -> bool:
         """Return whether what is handed on is only kept: in a table, a list, or an object that is not a Module."""
         if use.call is None:
             return False

@@ -55,8 +55,8 @@ Exit codes:
 """
 
 
-def _print_schema(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
-    if asked:
+def _print_schema(ctx: click.Context, _option: click.Parameter, requested: bool) -> None:
+    if requested:
         from gpu2npu.report.check.json import json_schema
 
         click.echo(json_schema(), nl=False)
@@ -210,7 +210,7 @@ def check(
 
     Reads SRC, folders or files, and writes nothing but the report. - is standard input.
     """
-    from gpu2npu.cli.signals import end_cleanly_when_asked
+    from gpu2npu.cli.signals import end_cleanly_on_signals
     from gpu2npu.project.cache.folder import default_cache_dir
     from gpu2npu.project.check.choice import CheckChoice, named_chips
     from gpu2npu.project.settings import Settings
@@ -232,7 +232,7 @@ def check(
         cache=None if no_cache else cache_dir or default_cache_dir(),
         diffs=form == "html",
     )
-    end_cleanly_when_asked()
+    end_cleanly_on_signals()
     if repos is None:
         if executor is not None or last is not None or form not in FORMATS:
             option = "--executor" if executor is not None else "--last" if last is not None else f"--format {form}"

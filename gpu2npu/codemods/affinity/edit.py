@@ -57,10 +57,10 @@ class _Planning:
                     return None
                 deleted.remove(blocking)
                 continue
-            kept = [each for each in deleted if self._is_read(each, deleted, arguments)]
-            if not kept:
+            retained = [each for each in deleted if self._is_read(each, deleted, arguments)]
+            if not retained:
                 break
-            deleted = [each for each in deleted if each not in kept]
+            deleted = [each for each in deleted if each not in retained]
         if not self._nothing_changes_between(through, deleted) or not self._runs_once(deleted, arguments):
             return None
         if any(self._computes(each) for each in through - naming if each not in deleted):
@@ -170,12 +170,12 @@ class _Planning:
 
     def _runs_once(self, deleted: Collection[ast.stmt], arguments: Collection[ast.expr]) -> bool:
         """Return whether each call of other code that is taken out is in the new call, once, in its old order."""
-        kept = [part for each in arguments for part in ast.walk(each) if isinstance(part, ast.expr)]
-        if len({id(part) for part in kept}) != len(kept):
+        retained = [part for each in arguments for part in ast.walk(each) if isinstance(part, ast.expr)]
+        if len({id(part) for part in retained}) != len(retained):
             return False
         gone = [part for each in (*deleted, self.node) for part in ast.walk(each) if isinstance(part, ast.Call)]
         read = self.reading.term
-        return all(part in kept or read(part).op != "leaf" or last_name(part) in _ASKING for part in gone)
+        return all(part in retained or read(part).op != "leaf" or last_name(part) in _ASKING for part in gone)
 
 
 def _names(node: ast.expr) -> Iterator[ast.Name]:

@@ -26,7 +26,7 @@ from gpu2npu.codemods.data_parallel.reviews import is_called_twice, review
 from gpu2npu.codemods.data_parallel.single_card import last_move, single_card_entry, wrap_below, wrap_target
 from gpu2npu.codemods.data_parallel.spelling import api_of
 from gpu2npu.codemods.data_parallel.unused_parameters import parts_left_out
-from gpu2npu.codemods.data_parallel.wrapping import Wrap, distributed, find_wraps, kept_name, target_of
+from gpu2npu.codemods.data_parallel.wrapping import Wrap, distributed, find_wraps, retained_name, target_of
 from gpu2npu.codemods.entry import Entries, Entry, find_entries
 from gpu2npu.codemods.places import GroupEdit, Step, by_file, plain, reported, taken_over
 from gpu2npu.codemods.program import TrainingProgram
@@ -139,7 +139,7 @@ def _wrapped(program: TrainingProgram, wraps: Sequence[Wrap], started: Entries) 
     stays = _staying(program, wraps)
     for wrap in wraps:
         if is_part(wrap):
-            yield from kept_name(wrap)
+            yield from retained_name(wrap)
             continue
         programs = started.that_run(wrap.file, wrap.call)
         running = {file for entry in programs for file in entry.files.values()}

@@ -35,8 +35,8 @@ def keep_on_card(entries: Entries, wrapped: frozenset[str], single: str | None) 
         if is_known and _is_saved(file, call):
             copied = spelling(file, "copy.deepcopy")
             yield from ((file, edit) for edit in copied.edits)
-            kept = (f"{copied.name}(", file.bounds(model), f"{module.removeprefix(text)})")
-            yield replaced(file, model, kept, _COPY)
+            retained = (f"{copied.name}(", file.bounds(model), f"{module.removeprefix(text)})")
+            yield replaced(file, model, retained, _COPY)
         elif is_known or text in wrapped:
             yield reported(file, call, file.code(call.func), _ADVICE.format(module=module), FindingKind.REVIEW)
 

@@ -24,7 +24,7 @@ from gpu2npu.python.tree.syntax import argument_keyword, argument_value, argumen
 from gpu2npu.records import Code, Edit, FindingKind
 
 _MESSAGE = "An NPU has no DataParallel: the model goes to one NPU."
-_KEPT = "An NPU has no DataParallel: the model goes to one NPU, under the name `module` as before."
+_RETAINED = "An NPU has no DataParallel: the model goes to one NPU, under the name `module` as before."
 _GIVEN = " DataParallel moved to the card what the model is given; see that it is on the NPU here."
 _NAMES = (
     " Take `.module` out where it is used, and load a state dict that was saved from a wrapped model as "
@@ -70,7 +70,7 @@ def on_one_npu(
     depends = _depends(uses) if uses else re.search(r"\.module\b|state_dict", file.text) is not None
     if not stays:
         yield from ((file, edit) for edit in without_import(file, wrap.call.func))
-    keeps = is_part(wrap) or (depends and _takes_one(program, wrap, uses) and not any(map(_is_asked_for, uses)))
+    keeps = is_part(wrap) or (depends and _takes_one(program, wrap, uses) and not any(map(_is_requested_for, uses)))
     yield from _in_sequential(wrap) if keeps else _plain(wrap)
     message = why.message + ("" if is_part(wrap) else _GIVEN)
     if depends and not keeps:
@@ -127,7 +127,7 @@ def _is_saved(use: _Use) -> bool:
     return isinstance(use.parent, ast.Call) and use.file.qualified(use.parent.func) == "torch.save"
 
 
-def _is_asked_for(use: _Use) -> bool:
+def _is_requested_for(use: _Use) -> bool:
     """`isinstance(model, nn.DataParallel)`, of which the other branch is right for a model without a wrapper."""
     call = use.parent
     if not isinstance(call, ast.Call) or last_name(call.func) != "isinstance" or len(call.args) != 2:
@@ -160,7 +160,7 @@ def _in_sequential(wrap: Wrap) -> Iterator[Step]:
         name, edits = f"{file.code(function.value)}.Sequential", ()
     yield from ((file, edit) for edit in (*edits, *ordered.edits))
     inside = (file.bounds(wrap.module),) if is_part(wrap) and wrap.whole is wrap.call else _moved(wrap)
-    yield replaced(file, wrap.whole, (f"{name}({ordered.name}(module=", *inside, "))"), _KEPT, NPU)
+    yield replaced(file, wrap.whole, (f"{name}({ordered.name}(module=", *inside, "))"), _RETAINED, NPU)
 
 
 def _moved(wrap: Wrap) -> tuple[Code, ...]:
@@ -185,12 +185,12 @@ def _unwrapped(use: _Use) -> Iterator[Step]:
     """A use of the model as it is without a wrapper."""
     file, attribute = use.file, use.parent
     call = file.parents[attribute]
-    asked = isinstance(attribute, ast.Attribute) and isinstance(call, ast.Call) and call.func is attribute
+    requested = isinstance(attribute, ast.Attribute) and isinstance(call, ast.Call) and call.func is attribute
     if use.attribute == "module" and not _is_guarded(use):
         yield span_replaced(file, file.bounds(use.node)[1], file.bounds(attribute)[1], "", _UNWRAPPED)
-    elif asked and isinstance(call, ast.Call) and use.attribute == "state_dict" and not arguments(call):
+    elif requested and isinstance(call, ast.Call) and use.attribute == "state_dict" and not arguments(call):
         yield inserted(file, file.bounds(call)[1] - 1, "prefix='module.'", _PREFIX)
-    elif asked and isinstance(call, ast.Call) and use.attribute == "load_state_dict" and arguments(call):
+    elif requested and isinstance(call, ast.Call) and use.attribute == "load_state_dict" and arguments(call):
         yield from _without_prefix(file, argument_value(arguments(call)[0]))
 
 

@@ -102,7 +102,7 @@ def distributed(wrap: Wrap, stays: bool, twice: bool) -> Iterator[Step]:
     yield file, GroupEdit(file.bounds(wrap.whole), text, RULE, _MESSAGE, needs=NPU)
 
 
-def kept_name(wrap: Wrap) -> Iterator[Step]:
+def retained_name(wrap: Wrap) -> Iterator[Step]:
     """A part that was wrapped stays under the name `module`, for the sake of checkpoints, while the whole model is
     wrapped in DistributedDataParallel."""
     file = wrap.file

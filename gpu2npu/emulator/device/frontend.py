@@ -18,7 +18,7 @@ from torch.jit import _builtins
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _device
 
-from gpu2npu.emulator.device import exchange, ordinal, randomness, streams
+from gpu2npu.emulator.device import device_index, exchange, randomness, streams
 from gpu2npu.emulator.device.memory import memory, memory_stats
 
 
@@ -62,14 +62,16 @@ def _on_host(tensor: torch.Tensor) -> torch.Tensor:
 def _complete(value: Any) -> Any:
     """A bare "npu" with the current device's number; anything else as it is."""
     if isinstance(value, torch.device):
-        return torch.device("npu", ordinal.current_device()) if value.type == "npu" and value.index is None else value
-    return torch.device("npu", ordinal.current_device()) if isinstance(value, str) and value == "npu" else value
+        return (
+            torch.device("npu", device_index.current_device()) if value.type == "npu" and value.index is None else value
+        )
+    return torch.device("npu", device_index.current_device()) if isinstance(value, str) and value == "npu" else value
 
 
 def _completing(function: Callable[..., Any], makes_tensors: bool = True) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if ordinal.current_device():
+        if device_index.current_device():
             args = tuple(map(_complete, args))
             if "device" in kwargs:
                 kwargs["device"] = _complete(kwargs["device"])
@@ -101,7 +103,7 @@ def _typing(function: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(dtype, LegacyTensorType):
             dtype = dtype.name
         if isinstance(dtype, str) and dtype.startswith("torch.npu.") and tensor.device.type != "npu":
-            tensor = tensor.to(torch.device("npu", ordinal.current_device()))
+            tensor = tensor.to(torch.device("npu", device_index.current_device()))
         return function(tensor, dtype, non_blocking, **kwargs)
 
     return call
@@ -166,12 +168,12 @@ _MEMORY = (
 def _install_accelerator() -> None:
     """`torch.accelerator` asks C++, which believes that there is one NPU."""
     accelerator: Any = torch.accelerator
-    accelerator.device_count = ordinal.device_count
-    accelerator.is_available = lambda: ordinal.device_count() > 0
+    accelerator.device_count = device_index.device_count
+    accelerator.is_available = lambda: device_index.device_count() > 0
     for name in ("current_device_index", "current_device_idx"):
-        setattr(accelerator, name, ordinal.current_device)
+        setattr(accelerator, name, device_index.current_device)
     for name in ("set_device_index", "set_device_idx"):
-        setattr(accelerator, name, ordinal.set_device)
+        setattr(accelerator, name, device_index.set_device)
     accelerator.current_stream = streams.current_stream
     accelerator.set_stream = streams.set_stream
     accelerator.synchronize = streams.synchronize
@@ -201,7 +203,7 @@ class LegacyTensorType(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> torch.Tensor:
         made: torch.Tensor = getattr(torch, cls.__name__)(*args, **kwargs)
-        return made.to(torch.device("npu", ordinal.current_device()))
+        return made.to(torch.device("npu", device_index.current_device()))
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, torch.Tensor) and instance.device.type == "npu" and instance.dtype is cls.dtype

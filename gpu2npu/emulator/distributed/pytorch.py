@@ -72,11 +72,11 @@ def _send_batches_as_one() -> None:
 def _keep_the_works_of_joins() -> None:
     """DDP's C++ keeps only the C++ half of a work in Python, which waits for ever once the other half is gone."""
     notify = Join.notify_join_context
-    kept: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+    retained: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
     @functools.wraps(notify)
     def call(joinable: Any) -> Any:
-        kept[joinable] = work = notify(joinable)
+        retained[joinable] = work = notify(joinable)
         return work
 
     Join.notify_join_context = staticmethod(call)  # type: ignore[method-assign]

@@ -269,8 +269,8 @@ def backward(
         wide_k = repeated(k, heads)
         p, _, _ = attention.probabilities(q, wide_k, batch)
         factor = attention.dropout.factor(p.shape)
-        kept = p if factor is None else p * factor
-        dvs.append(summed_over_shared(np.matmul(kept.swapaxes(-1, -2), g), shared))
+        retained = p if factor is None else p * factor
+        dvs.append(summed_over_shared(np.matmul(retained.swapaxes(-1, -2), g), shared))
         dp = np.matmul(g, repeated(v, heads).swapaxes(-1, -2))
         if factor is not None:
             dp *= factor

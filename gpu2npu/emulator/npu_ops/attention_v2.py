@@ -129,11 +129,11 @@ def npu_fused_attention_score_fwd(
     q, k = _oriented(query_layer, query_transpose), _oriented(key_layer, key_transpose)
     v = _oriented(value_layer, value_transpose)
     p = softmax(q @ k.swapaxes(-1, -2) * np.float32(scale) + wide(attention_mask), -1)  # type: ignore[arg-type]
-    kept = (generator.random(p.shape, np.float32) < keep_prob).astype(np.uint8)
-    y = (p * kept / np.float32(keep_prob)) @ v
+    retained = (generator.random(p.shape, np.float32) < keep_prob).astype(np.uint8)
+    y = (p * retained / np.float32(keep_prob)) @ v
     batch, heads, rows, width = y.shape
     joined = y.transpose(0, 2, 1, 3).reshape(batch * rows, heads * width)
-    return rounded(joined, query_layer.dtype), rounded(p, query_layer.dtype), kept
+    return rounded(joined, query_layer.dtype), rounded(p, query_layer.dtype), retained
 
 
 @kernel("npu::npu_fused_attention_score_backward", "npu::npu_fused_attention_score_grad")
@@ -156,9 +156,9 @@ def npu_fused_attention_score_backward(
     v, p = _oriented(value_layer, value_transpose), wide(softmax_output)
     batch, heads, rows, _ = q.shape
     g = wide(grad_output).reshape(batch, rows, heads, -1).transpose(0, 2, 1, 3)
-    kept = mask / np.float32(keep_prob)
-    dv = (p * kept).swapaxes(-1, -2) @ g
-    dp = (g @ v.swapaxes(-1, -2)) * kept
+    retained = mask / np.float32(keep_prob)
+    dv = (p * retained).swapaxes(-1, -2) @ g
+    dp = (g @ v.swapaxes(-1, -2)) * retained
     ds = p * (dp - (dp * p).sum(axis=-1, keepdims=True)) * np.float32(scale)  # type: ignore[arg-type]
     found = (
         (ds @ k, query_layer, query_transpose),

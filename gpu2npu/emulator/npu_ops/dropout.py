@@ -20,14 +20,14 @@ Generator = np.random.Generator
 _ALIGNMENT = 128  # bits
 
 
-def _kept(generator: Generator, count: int, p: float) -> Array:
+def _retained(generator: Generator, count: int, p: float) -> Array:
     return generator.random(count, np.float32) >= np.float32(p)
 
 
-def packed(kept: Array) -> Array:
+def packed(retained: Array) -> Array:
     """A bit mask of booleans: the first element is the lowest bit of the first byte; padded with 0."""
-    bits = np.packbits(kept.reshape(-1), bitorder="little")
-    mask = np.zeros(-(-kept.size // _ALIGNMENT) * _ALIGNMENT // 8, np.uint8)
+    bits = np.packbits(retained.reshape(-1), bitorder="little")
+    mask = np.zeros(-(-retained.size // _ALIGNMENT) * _ALIGNMENT // 8, np.uint8)
     mask[: bits.size] = bits
     return mask
 
@@ -44,16 +44,16 @@ def unpacked(mask: Array, shape: tuple[int, ...]) -> Array:
     return np.unpackbits(mask.reshape(-1), count=count, bitorder="little").astype(bool).reshape(shape)
 
 
-def _masked(x: Array, kept: Array, p: float) -> Array:
+def _masked(x: Array, retained: Array, p: float) -> Array:
     scale = np.float32(0 if p >= 1 else 1 / (1 - p))
-    return rounded(wide(x) * (kept.reshape(x.shape) * scale), x.dtype)
+    return rounded(wide(x) * (retained.reshape(x.shape) * scale), x.dtype)
 
 
 @kernel("npu::_npu_dropout")
 def npu_dropout(self: Array, p: float, *, generator: Generator) -> tuple[Array, Array]:
     """self with each element dropped with probability p and the others over 1 - p; and the bit mask."""
-    kept = _kept(generator, self.size, p)
-    return _masked(self, kept, p), packed(kept)
+    retained = _retained(generator, self.size, p)
+    return _masked(self, retained, p), packed(retained)
 
 
 @kernel("npu::npu_dropout_backward")
@@ -82,14 +82,14 @@ def npu_dropout_gen_mask_seeded(
     """The bit mask that a seed and an offset stand for."""
     source = np.random.Philox(seed)
     source.advance(offset)
-    return packed(_kept(np.random.Generator(source), int(np.prod(size, dtype=int)), p))
+    return packed(_retained(np.random.Generator(source), int(np.prod(size, dtype=int)), p))
 
 
 @kernel("npu::_dropout_with_byte_mask")
 def dropout_with_byte_mask(self: Array, p: float, *, generator: Generator) -> tuple[Array, Array]:
     """As `_npu_dropout`, with a byte for each element of the mask."""
-    kept = _kept(generator, self.size, p)
-    return _masked(self, kept, p), kept.astype(np.uint8)
+    retained = _retained(generator, self.size, p)
+    return _masked(self, retained, p), retained.astype(np.uint8)
 
 
 @kernel("npu::_dropout_with_byte_mask_backward")
@@ -108,8 +108,8 @@ def npu_dropout_with_add_softmax(
         The byte mask, the softmax, and the result.
     """
     y = softmax(rounded(wide(self) * wide(self).dtype.type(alpha) + wide(x1), self.dtype), dim)
-    kept = _kept(generator, y.size, prob)
-    return kept.astype(np.uint8), y, _masked(y, kept, prob)
+    retained = _retained(generator, y.size, prob)
+    return retained.astype(np.uint8), y, _masked(y, retained, prob)
 
 
 @kernel("npu::npu_dropout_with_add_softmax_backward")

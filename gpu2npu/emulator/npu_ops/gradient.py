@@ -72,10 +72,10 @@ class _Node(torch.autograd.Function):
         ]
         ctx.mark_non_differentiable(*lost)
         ctx.set_materialize_grads(False)
-        kept = [*args, *results]
-        ctx.is_tensor = [isinstance(value, torch.Tensor) for value in kept]
-        ctx.save_for_backward(*[value for value in kept if isinstance(value, torch.Tensor)])
-        ctx.others = [value for value in kept if not isinstance(value, torch.Tensor)]
+        retained = [*args, *results]
+        ctx.is_tensor = [isinstance(value, torch.Tensor) for value in retained]
+        ctx.save_for_backward(*[value for value in retained if isinstance(value, torch.Tensor)])
+        ctx.others = [value for value in retained if not isinstance(value, torch.Tensor)]
         ctx.gradient, ctx.names = gradient, names
         return result
 
@@ -86,10 +86,10 @@ class _Node(torch.autograd.Function):
         if all(grads[i] is None for i in ctx.gradient.differentiable):
             return nothing
         tensors, others = iter(ctx.saved_tensors), iter(ctx.others)
-        kept = [next(tensors) if is_tensor else next(others) for is_tensor in ctx.is_tensor]
-        arguments = SimpleNamespace(**dict(zip(names, kept, strict=False)))
+        retained = [next(tensors) if is_tensor else next(others) for is_tensor in ctx.is_tensor]
+        arguments = SimpleNamespace(**dict(zip(names, retained, strict=False)))
         arguments.needs = {name: ctx.needs_input_grad[3 + i] for i, name in enumerate(names)}
-        flowing = ctx.gradient.formula(arguments, tuple(kept[len(names) :]), grads)
+        flowing = ctx.gradient.formula(arguments, tuple(retained[len(names) :]), grads)
         return (None, None, None, *[flowing.get(name) if arguments.needs[name] else None for name in names])
 
 

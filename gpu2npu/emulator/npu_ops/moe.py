@@ -85,9 +85,9 @@ def npu_moe_gating_top_k(
         groups = choice.reshape(len(x), group_count, -1)
         ranked = np.sort(groups, axis=-1)
         marks = ranked[..., -2:].sum(axis=-1) if group_select_mode else ranked[..., -1]
-        kept = np.zeros((len(x), group_count), bool)
-        np.put_along_axis(kept, _top(marks, k_group), True, 1)
-        choice = np.where(kept[..., None], groups, -np.inf).reshape(x.shape)
+        retained = np.zeros((len(x), group_count), bool)
+        np.put_along_axis(retained, _top(marks, k_group), True, 1)
+        choice = np.where(retained[..., None], groups, -np.inf).reshape(x.shape)
     experts = _top(choice, k)
     y = np.take_along_axis(scores, experts, -1)
     if norm_type:
@@ -146,7 +146,7 @@ def npu_moe_finalize_routing(
     return rounded(result, expanded_permuted_rows.dtype)
 
 
-def _kept_tokens(count: int, num_out_tokens: int | None) -> int:
+def _retained_tokens(count: int, num_out_tokens: int | None) -> int:
     if not num_out_tokens:
         return count
     return min(num_out_tokens, count) if num_out_tokens > 0 else count + num_out_tokens
@@ -164,7 +164,7 @@ def npu_moe_token_permute(
     places = np.empty(flat.size, np.int32)
     places[order] = np.arange(flat.size, dtype=np.int32)
     top = flat.size // max(len(tokens), 1)
-    return tokens[order[: _kept_tokens(flat.size, num_out_tokens)] // max(top, 1)], places
+    return tokens[order[: _retained_tokens(flat.size, num_out_tokens)] // max(top, 1)], places
 
 
 def _copies(rows: Array, sorted_indices: Array) -> Array:

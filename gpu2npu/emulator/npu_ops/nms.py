@@ -94,8 +94,8 @@ def npu_batch_nms(
             place = boxes[b, :, c if boxes.shape[2] > 1 else 0]
             order = _by_score(marks[b, :, c])
             order = order[marks[b, order, c] > score_threshold]
-            kept = survivors(order, overlaps(place, place), iou_threshold, max_size_per_class)
-            found += [(-float(marks[b, i, c]), c, i) for i in kept]
+            retained = survivors(order, overlaps(place, place), iou_threshold, max_size_per_class)
+            found += [(-float(marks[b, i, c]), c, i) for i in retained]
         best = sorted(found)[:max_total_size]
         counts[b] = len(best)
         for row, (mark, c, i) in enumerate(best):

@@ -22,7 +22,7 @@ from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, IMPORTS, dotted_name, elements, last_name, string_value
 from gpu2npu.records import Bounds, FindingKind
 
-KEPT = (
+RETAINED = (
     "What runs under this condition is CUDA's own, so the condition stays as it is and is false on an NPU: where the "
     "code has a counterpart for Ascend, add a branch for it."
 )
@@ -33,7 +33,7 @@ NAMED = (
 KERNELS = "Only kernels for CUDA run under this condition: left as it is, check what an NPU's tensors meet instead."
 
 # Each question for CUDA has one of these.
-_ASKED_WORDS = ("is_available", "CUDA_HOME", "is_cuda", "'cuda'", '"cuda"')
+_REQUESTED_WORDS = ("is_available", "CUDA_HOME", "is_cuda", "'cuda'", '"cuda"')
 _AVAILABLE, _HOME, _OF_TENSOR = "torch.cuda.is_available", "CUDA_HOME", "is_cuda"
 _READS = frozenset({"environ", "getenv"})
 _DEVICE = re.compile(r"is_cuda|['\"]cuda")  # of the text that an edit changes
@@ -65,31 +65,31 @@ class CudaBranches:
 
 def asks_for_cuda(text: str) -> bool:
     """Return whether a text may have a question for CUDA; a file that has not has no code under one."""
-    return any(word in text for word in _ASKED_WORDS)
+    return any(word in text for word in _REQUESTED_WORDS)
 
 
 def cuda_branches(names: Names, table: RuleTable, places: Iterable[Bounds], kinds: ByKind) -> CudaBranches:
     """Find the conditions of a file that ask for CUDA, and guard only what is CUDA's own: of those that hold some of
     `places`."""
-    file, asked = names.file, sorted(places)
+    file, requested = names.file, sorted(places)
     found: list[Bounds] = []
     named: dict[tuple[Scope, str], list[ast.If | ast.IfExp]] = {}
     own = _CudaCode(names, table)
     for node in (*kinds.get(ast.If, ()), *kinds.get(ast.IfExp, ())):
         flag = own.flag(_without_not(node.test))
         place = file.bounds(node.test if flag is None else _value(flag[0], flag[1].id))
-        if not _holds_some(place, asked) or not own.is_for_cuda(node):
+        if not _holds_some(place, requested) or not own.is_for_cuda(node):
             continue
         if flag is None:
             found.append(place)
         else:
             named.setdefault((flag[0], flag[1].id), []).append(node)
     tests = [(node, file.bounds(node)) for node in kinds.get(ast.BoolOp, ())]
-    found += [place for node, place in tests if _holds_some(place, asked) and _asks_for_vendor(node)]
+    found += [place for node, place in tests if _holds_some(place, requested) and _asks_for_vendor(node)]
     woken: list[tuple[Bounds, Bounds]] = []
     for (home, name), guards in named.items():
         value = file.bounds(_value(home, name))
-        if own.is_asked_only(home, name, len(guards)):
+        if own.is_tested_only(home, name, len(guards)):
             found.append(value)
         else:
             woken += [(file.bounds(guard.test), value) for guard in guards]
@@ -123,9 +123,9 @@ def _asks_for_vendor(test: ast.BoolOp) -> bool:
     if not isinstance(test.op, ast.And):
         return False
     sure = [value for value in test.values if not isinstance(value, ast.BoolOp)]  # the others are alternatives
-    asked = [value for value in sure if not isinstance(value, ast.UnaryOp)]
+    tested = [value for value in sure if not isinstance(value, ast.UnaryOp)]
     return any(dotted_name(part) in _VENDOR for part in walk(*sure)) or any(
-        _LIBRARY.search(last_name(part) or "") for part in walk(*asked)
+        _LIBRARY.search(last_name(part) or "") for part in walk(*tested)
     )
 
 
@@ -180,7 +180,7 @@ class _CudaCode:
         is_question = value is not None and not isinstance(value, ast.Name) and self._needs_cuda(value)
         return (found[0], test) if is_question else None
 
-    def is_asked_only(self, home: Scope, name: str, times: int) -> bool:
+    def is_tested_only(self, home: Scope, name: str, times: int) -> bool:
         """Return whether a name, which no other file can see, is used so many times."""
         if not isinstance(home.node, FUNCTIONS) and (not name.startswith("_") or self._is_taken(name)):
             return False
@@ -254,8 +254,10 @@ def _is_source(value: ast.expr) -> bool:
 
 def _is_of_tensor(test: ast.expr, names: Names) -> bool:
     """Return whether a condition asks where a tensor is, and nothing of CUDA as a whole."""
-    asked = [node for node in walk(test) if _asks(node, names)]
-    is_device = any(string_value(node) == "cuda" or (last_name(node) or "").startswith(_OF_TENSOR) for node in asked)
+    requested = [node for node in walk(test) if _asks(node, names)]
+    is_device = any(
+        string_value(node) == "cuda" or (last_name(node) or "").startswith(_OF_TENSOR) for node in requested
+    )
     return is_device and not any(last_name(node) == "is_available" for node in walk(test))
 
 

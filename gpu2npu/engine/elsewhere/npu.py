@@ -34,9 +34,9 @@ def other_branches(file: PythonFile, kinds: ByKind) -> list[Bounds]:
 
 def _beside(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
     if isinstance(node, ast.IfExp):
-        asked = asks_for_npu(node.test)
-        if asked is not None:
-            yield file.bounds(node.orelse if asked else node.body)
+        tested = asks_for_npu(node.test)
+        if tested is not None:
+            yield file.bounds(node.orelse if tested else node.body)
     elif isinstance(node, (ast.List, ast.Tuple, ast.Set)):  # in (DistributedType.MULTI_GPU, DistributedType.MULTI_NPU)
         if any(isinstance(each, ast.Attribute) and _is_named(each) for each in node.elts):
             yield from (file.bounds(each) for each in node.elts)
@@ -114,8 +114,8 @@ def _bounds(body: Sequence[ast.stmt], file: PythonFile) -> Iterator[Bounds]:
 def asks_for_npu(test: ast.expr) -> bool | None:
     """Return True if a condition holds on an NPU alone, False if everywhere else, None if it does not ask."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        asked = asks_for_npu(test.operand)
-        return None if asked is None else not asked
+        tested = asks_for_npu(test.operand)
+        return None if tested is None else not tested
     if isinstance(test, ast.BoolOp):  # hasattr(torch, "npu") and torch.npu.is_available()
         every = {asks_for_npu(value) for value in test.values}
         return True if isinstance(test.op, ast.And) and every == {True} else None
@@ -137,5 +137,5 @@ def _is_named(node: ast.expr) -> bool:
 
 def _is_given(call: ast.Call) -> bool:
     """Return whether a call asks for it by an argument: `hasattr(torch, "npu")`, `device.startswith("npu")`."""
-    asked = last_name(call.func) in ("hasattr", "startswith", "is_available")
-    return asked and any(string_value(argument) == _NPU for argument in call.args)
+    tested = last_name(call.func) in ("hasattr", "startswith", "is_available")
+    return tested and any(string_value(argument) == _NPU for argument in call.args)

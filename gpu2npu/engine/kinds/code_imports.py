@@ -144,13 +144,13 @@ class CodeImports:
         something else there."""
         found: dict[str, str] = {}
         needs: list[str] = []
-        kept: set[ast.AST] = set()
+        retained: set[ast.AST] = set()
         for name in filter(None, map(qualified_name, new.names)):
-            text = self._spell(name, rule, scope, old, needs, kept)
+            text = self._spell(name, rule, scope, old, needs, retained)
             if text is None:
                 return None
             found[name] = text
-        self.drop((each for each in old if chain(each)[0] not in kept), rule)
+        self.drop((each for each in old if chain(each)[0] not in retained), rule)
         return Spelled(found, tuple(dict.fromkeys(needs)))
 
     def written(
@@ -165,7 +165,7 @@ class CodeImports:
         return "".join(respelled(piece, names.spelled).text or "" for piece in new.pieces), names.needs
 
     def _spell(
-        self, name: str, rule: Rule, scope: Scope, old: Sequence[ast.expr], needs: list[str], kept: set[ast.AST]
+        self, name: str, rule: Rule, scope: Scope, old: Sequence[ast.expr], needs: list[str], retained: set[ast.AST]
     ) -> str | None:
         if "." not in name:
             return name if hasattr(builtins, name) and scope.lookup(name) is None else None
@@ -175,11 +175,11 @@ class CodeImports:
             if key in self.moved and self.moved[key][0] == name:
                 return self.moved[key][1]
             if known == name:
-                kept.add(chain(each)[0])
+                retained.add(chain(each)[0])
                 return self.file.code(each)
         owner = self._owner(name, scope, old)
         if owner is not None:
-            kept.add(chain(owner)[0])
+            retained.add(chain(owner)[0])
             return self.file.code(owner) + name[len(self.names.qualified(owner, scope) or "") :]
         alias = self._alias(name, scope)
         if alias is not None:

@@ -26,7 +26,7 @@ class LocalNames:
         self.taken_names = taken_names
         self.renamed: dict[tuple[Scope | None, str], str] = {}
         self.moved: set[tuple[Scope | None, str]] = set()
-        self.kept: set[tuple[Scope | None, str]] = set()
+        self.retained: set[tuple[Scope | None, str]] = set()
         if may_rename:  # not where comments keep some lines as they are, which may use the old name
             self._plan(target)
 
@@ -66,7 +66,7 @@ class LocalNames:
 
     def use(self, name: str, scope: Scope, moved: bool) -> None:
         """Count a use of the name in `scope` that has the new meaning, or keeps the old one."""
-        (self.moved if moved else self.kept).add(self._key(name, scope))
+        (self.moved if moved else self.retained).add(self._key(name, scope))
 
     def followed(self, node: ast.ImportFrom, imported: Sequence[Renamed], scope: Scope) -> list[Renamed]:
         """Return what becomes of the names that a statement imports, once all uses are known."""
@@ -79,7 +79,7 @@ class LocalNames:
         name = item.alias.asname or item.alias.name
         key = self._key(name, scope)
         stays = Renamed(item.alias, item.old, None)
-        if item.new is None or key not in self.kept:
+        if item.new is None or key not in self.retained:
             return [item]
         if key not in self.moved and not self._is_public(name, scope):
             return [stays]

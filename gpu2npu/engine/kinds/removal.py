@@ -62,8 +62,8 @@ def without_arguments(
     rest = _REST_OF_LINE.match(file.text, end)
     indentation = file.indentation(start)
     if rest is not None and file.line_before(start) == indentation:
-        kept = [_COMMENT.match(file.text, at) for at in beside if start <= at < rest.end()]
-        text = "".join(f"{indentation}{each[0]}{file.newline}" for each in kept if each is not None)
+        retained = [_COMMENT.match(file.text, at) for at in beside if start <= at < rest.end()]
+        text = "".join(f"{indentation}{each[0]}{file.newline}" for each in retained if each is not None)
         return (start - len(indentation), rest.end()), text
     if any(start <= at < end for at in beside):
         return None

@@ -104,11 +104,11 @@ class Cache:
         if snapshot not in self._changes:
             file = entry_file(self.folder, snapshot)
             status = file.stat()
-            kept = json.loads(file.read_bytes())
-            if [path for path, _ in kept] != sorted(self.contents):
+            retained = json.loads(file.read_bytes())
+            if [path for path, _ in retained] != sorted(self.contents):
                 raise ValueError("entries with another list of files have other names")
             changed = 0
-            for place, (path, digest) in enumerate(kept):
+            for place, (path, digest) in enumerate(retained):
                 if self.contents[path] != digest:
                     changed |= 1 << place
             keep_fresh(file, status)

@@ -51,10 +51,10 @@ def learn_rules(before: Path, after: Path, version: str, known: Sequence[Path] =
     without = differences(migrated(before, settings, old, known_rules), new)
     found = list(candidates(_observed(old, new), known_rules)) if without else []
     proposals = with_examples(found, known_rules, version)
-    kept = with_examples(_of_use(before, settings, old, new, proposals, known_rules), known_rules, version)
-    left = differences(migrated(before, settings, old, with_proposals(known_rules, kept)), new)
+    retained = with_examples(_of_use(before, settings, old, new, proposals, known_rules), known_rules, version)
+    left = differences(migrated(before, settings, old, with_proposals(known_rules, retained)), new)
     unpaired = tuple(sorted(old.keys() ^ new.keys()))
-    return Learned(kept, amount(differences(old, new)), amount(without), tuple(left), unpaired)
+    return Learned(retained, amount(differences(old, new)), amount(without), tuple(left), unpaired)
 
 
 def _of_use(

@@ -72,9 +72,9 @@ class _Versions:
 
     def _bases(self, one: ast.ClassDef, other: ast.ClassDef) -> Iterator[Observed]:
         old, new = [self.old.qualified(each) for each in one.bases], [self.new.qualified(each) for each in other.bases]
-        kept = [name for name in old if name is not None and name in new]
-        if new[1:] == old and new and new[0] is not None and kept:
-            yield self._seen(({"class": kept[0]}, {"add": {"base": new[0]}}), one)
+        retained = [name for name in old if name is not None and name in new]
+        if new[1:] == old and new and new[0] is not None and retained:
+            yield self._seen(({"class": retained[0]}, {"add": {"base": new[0]}}), one)
         for name in old if len(new) < len(old) else ():
             if name is not None and name not in new:
                 yield self._seen(({"class": name}, {"remove": True}), one)

@@ -74,7 +74,7 @@ def listed(root: Path) -> Tree:
     _sort_entries(entries, "", found)
     links = []
     for path in found.links:
-        target = _kept_target(root, path, found.skipped)
+        target = _retained_target(root, path, found.skipped)
         if target is not None:
             links.append(Link(path, target))
         else:
@@ -137,7 +137,7 @@ def _is_virtual_environment(folder: str) -> bool:
     return os.path.lexists(os.path.join(folder, "pyvenv.cfg")) or os.path.isdir(os.path.join(folder, "conda-meta"))  # noqa: PTH112, PTH118
 
 
-def _kept_target(root: Path, path: str, skipped: list[str]) -> str | None:
+def _retained_target(root: Path, path: str, skipped: list[str]) -> str | None:
     """The text of the link in the copy, or None where it leads out of the copied tree."""
     link = root / path
     text = _text(link)

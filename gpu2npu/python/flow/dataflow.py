@@ -82,7 +82,7 @@ class Dataflow:
         self._targets: dict[ast.Call, list[Place[Definition]]] = {}
         self._owners: dict[ast.AST, list[ast.ClassDef]] = {}
         self._callers: dict[str, dict[Definition, list[CallPlace]]] = {}
-        self._asked: set[str] = set()
+        self._in_work: set[str] = set()
 
     @property
     def calls(self) -> list[CallPlace]:
@@ -366,9 +366,9 @@ class Dataflow:
         if name in self._callers:
             return self._callers[name].get(definition, [])
         calls = self.index.calls.get(name, ())
-        if name in self._asked:  # asked again while it is worked out
+        if name in self._in_work:  # asked again while it is worked out
             return [call for call in calls if any(target.node is definition for target in self.targets(call))]
-        self._asked.add(name)
+        self._in_work.add(name)
         found: dict[Definition, list[CallPlace]] = {}
         for call in calls:
             for target in self.targets(call):

@@ -152,8 +152,10 @@ def guarded_classes(node: ast.AST, names: Names) -> frozenset[str]:
     """Return the qualified names of the classes of which a condition around a name, or a chain of attributes, says that
     it is one; empty where none does."""
     name = dotted_name(node)
-    asked = (_asked(call, name, names) for test in _conditions(node, names) for call in _certain(test)) if name else ()
-    return next((classes for classes in asked if classes), frozenset())
+    answers = (
+        (_answered(call, name, names) for test in _conditions(node, names) for call in _certain(test)) if name else ()
+    )
+    return next((classes for classes in answers if classes), frozenset())
 
 
 def _conditions(node: ast.AST, names: Names) -> Iterator[ast.expr]:
@@ -185,7 +187,7 @@ def _certain(test: ast.expr) -> Iterator[ast.expr]:
         yield test
 
 
-def _asked(call: ast.expr, name: str, names: Names) -> frozenset[str]:
+def _answered(call: ast.expr, name: str, names: Names) -> frozenset[str]:
     """The classes of `isinstance(name, ...)`; none where another call stands there, or a class is not known by name."""
     if not isinstance(call, ast.Call) or dotted_name(call.func) != "isinstance" or len(call.args) != 2:
         return frozenset()

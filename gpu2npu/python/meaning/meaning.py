@@ -61,12 +61,12 @@ def joined(several: Iterable[Iterable[Meaning]]) -> Iterator[Meaning]:
 
 def few(found: Iterable[Meaning]) -> Found:
     """The first meanings, each once."""
-    kept: dict[Meaning, None] = {}
+    retained: dict[Meaning, None] = {}
     for each in found:
-        kept[each] = None
-        if len(kept) == _MOST:
+        retained[each] = None
+        if len(retained) == _MOST:
             break
-    return tuple(kept)
+    return tuple(retained)
 
 
 def without_modules(found: Iterable[Meaning]) -> Found:

@@ -22,7 +22,7 @@ _Answer = TypeVar("_Answer")
 # What a file depends on about which jedi was asked: it looks wherever it likes.
 EVERY_FILE = "*"
 _STAR = re.compile(rb"import[\s\\]*\*")
-_KEPT = 2_000_000  # characters of parsed files that stay in memory for the next question
+_RETAINED = 2_000_000  # characters of parsed files that stay in memory for the next question
 
 
 def no_file(path: str) -> bytes:
@@ -45,14 +45,14 @@ class Project:
         read: Callable[[str], bytes] = no_file,
         root: Path | None = None,
         library: Library | None = None,
-        kept: int | None = _KEPT,
+        retained: int | None = _RETAINED,
         folders: tuple[str, ...] = (),
     ) -> None:
         self.files = files
         self.read = read
         self.root = root
         self.library = library or Library()
-        self._kept = kept
+        self._retained = retained
         self.folders = folders
         # What the first part of an absolute import may be, if it is of the project.
         self._parts = {part for path in files for part in path.removesuffix(".py").split("/")}
@@ -76,7 +76,7 @@ class Project:
         self._has_library: bool | None = None
 
     def __reduce__(self) -> tuple[type[Project], tuple[Any, ...]]:
-        return Project, (self.files, self.read, self.root, self.library, self._kept, self.folders)
+        return Project, (self.files, self.read, self.root, self.library, self._retained, self.folders)
 
     def consult(self, asker: str, path: str) -> None:
         """Note that an answer about the file `asker` may depend on the file at `path`, or on EVERY_FILE."""
@@ -205,7 +205,7 @@ class Project:
         self._size += _size(names) - _size(self._names.get(path))
         self._names[path] = names
         self._names.move_to_end(path)
-        while self._kept is not None and self._size > self._kept and len(self._names) > 1:
+        while self._retained is not None and self._size > self._retained and len(self._names) > 1:
             self._size -= _size(self._names.popitem(last=False)[1])
 
     def hold(self, path: str) -> Names | None:

@@ -162,8 +162,8 @@ def conflict(one: Edit, other: Edit) -> bool:
 
 
 def _keeps(outer: Edit, inner: Edit) -> bool:
-    kept = (piece for piece in outer.pieces if not isinstance(piece, str))
-    return outer.extent != inner.extent and any(holds(piece, inner.extent) for piece in kept)
+    retained = (piece for piece in outer.pieces if not isinstance(piece, str))
+    return outer.extent != inner.extent and any(holds(piece, inner.extent) for piece in retained)
 
 
 def _nested(edits: Sequence[Edit]) -> _Row:

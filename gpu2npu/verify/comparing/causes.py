@@ -35,7 +35,7 @@ class FaultKind(str, Enum):
     SHAPE = "batch split otherwise"
     LOSS_FACTOR = "loss averaged otherwise"
     LOSS = "loss computed otherwise"
-    KEPT = "gradients not zeroed"
+    RETAINED = "gradients not zeroed"
     FACTOR = "gradients scaled otherwise"
     GRADIENT = "gradient computed otherwise"
     RATE = "other learning rate"
@@ -273,7 +273,7 @@ def _parameter_gradient(comparison: Comparison, first: Difference) -> Diagnosis:
         None,
     )
     if before is not None and _near(other.sketch - before.sketch, one, first.tolerance):
-        return Diagnosis(FaultKind.KEPT, "the gradient is the original's plus that of the step before", module)
+        return Diagnosis(FaultKind.RETAINED, "the gradient is the original's plus that of the step before", module)
     if is_not_averaged(comparison, first):
         return Diagnosis(FaultKind.NOT_AVERAGED, "each rank has its own, and their mean is the original's", module)
     factors = _gradient_factors(comparison, first.event.step)
@@ -395,11 +395,11 @@ def _values(first: Difference) -> str:
     return f"{first.original.value:.6g} became {first.migrated.value:.6g}"
 
 
-def _kept(comparison: Comparison, first: Difference) -> Diagnosis:
+def _retained(comparison: Comparison, first: Difference) -> Diagnosis:
     assert first.migrated is not None
     side = "migrated program" if first.migrated.value else "original"
     sentence = f"the {side} alone adds to gradients that {first.event.name} has used"
-    return Diagnosis(FaultKind.KEPT, sentence)
+    return Diagnosis(FaultKind.RETAINED, sentence)
 
 
 def _weights(comparison: Comparison, first: Difference) -> Diagnosis:
@@ -436,7 +436,7 @@ _BY_KIND: dict[str, Callable[[Comparison, Difference], Diagnosis]] = {
     "parameter": _parameter,
     "buffer": _buffer,
     "rate": _rate,
-    "kept gradients": _kept,
+    "kept gradients": _retained,
     "loss scale": _scale,
     "initial weight": _weights,
     "weight": _state,

@@ -29,7 +29,7 @@ Array = np.ndarray[Any, Any]
 Numbers = np.random.Generator
 
 FIRST_SEED = 2026  # for programs that set none
-_KEPT = 1 << 16  # states of generators that can be returned to
+_RETAINED = 1 << 16  # states of generators that can be returned to
 _EXACT = {torch.float16: 2**11, torch.bfloat16: 2**8, torch.float32: 2**24, torch.float64: 2**53}
 
 
@@ -98,7 +98,7 @@ def _numbers(kind: str, shape: Sequence[int], generator: Any, device: torch.devi
     moved = _State(state.seed, {**state.counts, place: number + 1})
     successor = _word(token, kind, place[1])
     _states[successor] = moved
-    if len(_states) > _KEPT:
+    if len(_states) > _RETAINED:
         _states.popitem(last=False)
     generator.manual_seed(successor)
     return np.random.Generator(np.random.Philox(key=_word(state.seed, kind, place[1], number)))

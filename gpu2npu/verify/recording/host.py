@@ -10,7 +10,7 @@ import torch
 
 Vector: TypeAlias = np.ndarray[tuple[int], np.dtype[Any]]
 
-_KEPT = (torch.float32, torch.float64)
+_RETAINED = (torch.float32, torch.float64)
 
 
 def on_host(tensor: torch.Tensor) -> torch.Tensor:
@@ -33,11 +33,11 @@ def values_of(tensor: torch.Tensor) -> Vector:
 
     Booleans count as 0 and 1, complex numbers as their two parts. Not to be written to.
     """
-    if tensor.dtype not in _KEPT:
+    if tensor.dtype not in _RETAINED:
         values = on_host(tensor)
         if values.is_complex():
             values = torch.view_as_real(values.resolve_conj())
-        if values.dtype not in _KEPT:
+        if values.dtype not in _RETAINED:
             values = values.to(torch.float32)
         return values.resolve_neg().numpy().reshape(-1)
     emulated = sys.modules.get("gpu2npu.emulator.device.tensor")

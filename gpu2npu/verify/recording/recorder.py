@@ -231,7 +231,7 @@ class Recorder:
         def call(tensors: Any, *args: Any, **kwargs: Any) -> None:
             if not self._is_foreign():
                 if not self._settings.brief:
-                    self._kept_gradients()
+                    self._retained_gradients()
                 for tensor in _tensors(tensors):
                     if not getattr(tensor, "_gpu2npu_scaled", False):
                         self._loss(tensor)
@@ -247,13 +247,13 @@ class Recorder:
 
         return call
 
-    def _kept_gradients(self) -> None:
+    def _retained_gradients(self) -> None:
         """Record, for each optimizer that has made a step, whether gradients are there before others are added."""
         for optimizer, label in list(self._optimizers.items()):
             gradients = (each.grad for group in optimizer.param_groups for each in group["params"])
             strided = (each for each in gradients if each is not None and not each.is_sparse)
-            kept = any(bool(on_host(each).count_nonzero()) for each in strided)
-            self._number_event("kept gradients", label, float(kept))
+            retained = any(bool(on_host(each).count_nonzero()) for each in strided)
+            self._number_event("kept gradients", label, float(retained))
 
     def _loss(self, tensor: torch.Tensor) -> None:
         self._write("loss", "loss", self._number("loss", "loss"), 0, tensor, self._sites.of_caller())

@@ -22,14 +22,14 @@ def install(gpus: int) -> None:
         accelerator,
         answers,
         data_parallel,
+        device_index,
         frontend,
         nccl,
         operators,
-        ordinal,
         recurrent,
     )
 
-    ordinal.set_count(gpus)
+    device_index.set_count(gpus)
     accelerator.believe(gpus)
     operators.install()
     answers.install()

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from gpu2npu.verify.reference import ordinal, random, streams
+from gpu2npu.verify.reference import device_index, random, streams
 
 _MEMORY = 80 * 2**30  # bytes
 _NAME = "NVIDIA A100-SXM4-80GB"
@@ -15,17 +15,17 @@ _CAPABILITY = (8, 0)
 
 
 def _name(device: Any = None) -> str:
-    ordinal.index_of(device)
+    device_index.index_of(device)
     return _NAME
 
 
 def _capability(device: Any = None) -> tuple[int, int]:
-    ordinal.index_of(device)
+    device_index.index_of(device)
     return _CAPABILITY
 
 
 def _properties(device: Any = None) -> SimpleNamespace:
-    ordinal.index_of(device)
+    device_index.index_of(device)
     return SimpleNamespace(
         name=_NAME,
         major=_CAPABILITY[0],
@@ -63,14 +63,14 @@ class _Graph:
 
 
 _ANSWERS: dict[str, Any] = {
-    "is_available": lambda: ordinal.device_count() > 0,
-    "device_count": ordinal.device_count,
-    "_device_count_nvml": ordinal.device_count,
-    "current_device": ordinal.current_device,
-    "set_device": ordinal.set_device,
-    "device": ordinal.device,
-    "device_of": ordinal.device_of,
-    "_DeviceGuard": ordinal.device,
+    "is_available": lambda: device_index.device_count() > 0,
+    "device_count": device_index.device_count,
+    "_device_count_nvml": device_index.device_count,
+    "current_device": device_index.current_device,
+    "set_device": device_index.set_device,
+    "device": device_index.device,
+    "device_of": device_index.device_of,
+    "_DeviceGuard": device_index.device,
     "_exchange_device": lambda index: _exchange(index),
     "_maybe_exchange_device": lambda index: _exchange(index),
     "_lazy_init": _nothing,
@@ -131,8 +131,8 @@ _PARTS = ("memory", "random", "streams")  # submodules that export some of the s
 
 
 def _exchange(index: int) -> int:
-    previous = ordinal.current_device()
-    ordinal.set_device(index)
+    previous = device_index.current_device()
+    device_index.set_device(index)
     return previous
 
 
@@ -152,12 +152,12 @@ def install() -> None:
     _legacy_types(cuda)
     accelerator: Any = torch.accelerator
     for name, answer in (
-        ("is_available", lambda: ordinal.device_count() > 0),
-        ("device_count", ordinal.device_count),
-        ("current_device_index", ordinal.current_device),
-        ("current_device_idx", ordinal.current_device),
-        ("set_device_index", ordinal.set_device),
-        ("set_device_idx", ordinal.set_device),
+        ("is_available", lambda: device_index.device_count() > 0),
+        ("device_count", device_index.device_count),
+        ("current_device_index", device_index.current_device),
+        ("current_device_idx", device_index.current_device),
+        ("set_device_index", device_index.set_device),
+        ("set_device_idx", device_index.set_device),
         ("current_stream", streams.current_stream),
         ("set_stream", streams.set_stream),
         ("synchronize", streams.synchronize),
@@ -176,7 +176,7 @@ class _LegacyType(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> torch.Tensor:
         made: torch.Tensor = getattr(torch, cls.__name__)(*args, **kwargs)
-        return made.to(torch.device("cuda", ordinal.current_device()))
+        return made.to(torch.device("cuda", device_index.current_device()))
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, torch.Tensor) and instance.is_cuda and instance.dtype is cls.dtype

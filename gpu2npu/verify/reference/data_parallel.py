@@ -9,7 +9,7 @@ import torch
 from torch.cuda import nccl
 from torch.nn.parallel import comm
 
-from gpu2npu.verify.reference import ordinal
+from gpu2npu.verify.reference import device_index
 
 Tensors = Sequence[torch.Tensor]
 
@@ -23,7 +23,7 @@ def install() -> None:
 
 
 def _device(index: Any) -> torch.device:
-    return torch.device("cuda", ordinal.index_of(index))
+    return torch.device("cuda", device_index.index_of(index))
 
 
 def _broadcast(tensor: torch.Tensor, devices: Any = None, *, out: Tensors | None = None) -> tuple[torch.Tensor, ...]:

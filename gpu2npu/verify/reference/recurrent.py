@@ -40,7 +40,7 @@ def _gru(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The hidden state, (batch, hidden), and an empty workspace; gates are (batch, 3 * hidden)."""
     given = input_gates if input_bias is None else input_gates + input_bias
-    kept = hidden_gates if hidden_bias is None else hidden_gates + hidden_bias
-    (reset, update, new), (reset_kept, update_kept, new_kept) = given.chunk(3, 1), kept.chunk(3, 1)
-    renewed = (new + (reset + reset_kept).sigmoid() * new_kept).tanh()
-    return renewed + (update + update_kept).sigmoid() * (hx - renewed), given.new_empty(0)
+    retained = hidden_gates if hidden_bias is None else hidden_gates + hidden_bias
+    (reset, update, new), (reset_retained, update_retained, new_retained) = given.chunk(3, 1), retained.chunk(3, 1)
+    renewed = (new + (reset + reset_retained).sigmoid() * new_retained).tanh()
+    return renewed + (update + update_retained).sigmoid() * (hx - renewed), given.new_empty(0)

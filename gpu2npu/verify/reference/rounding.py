@@ -79,12 +79,12 @@ def rounding_otherwise(signature: Signature, compute: Call) -> Call:
     name = signature.op._schema.name
     operands, coarse = operands_move(name), is_coarse(name)
     results = result_moves(name, signature.pointwise)
-    kept = 3 if "batch_norm" in name else 1 << 30  # the running statistics after these are written, unannounced
+    retained = 3 if "batch_norm" in name else 1 << 30  # the running statistics after these are written, unannounced
 
     def call(signature: Signature, values: list[Any], named: dict[str, Any]) -> Any:
         if operands:
             values = [
-                value if position in signature.writes or position >= kept else moved(value, coarse)
+                value if position in signature.writes or position >= retained else moved(value, coarse)
                 for position, value in enumerate(values)
             ]
         result = compute(signature, values, named)

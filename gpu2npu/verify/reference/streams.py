@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import Any
 
-from gpu2npu.verify.reference import ordinal
+from gpu2npu.verify.reference import device_index
 
 _numbers = itertools.count(1)
 
@@ -16,7 +16,7 @@ class Stream:
     """A stream: work on it is done when it is asked for."""
 
     def __init__(self, device: Any = None, priority: int = 0, *, stream_id: int | None = None, **other: Any) -> None:
-        self.device_index = ordinal.index_of(device)
+        self.device_index = device_index.index_of(device)
         self.stream_id = next(_numbers) if stream_id is None else stream_id
         self.priority = priority
         self._previous: list[Stream] = []
@@ -84,7 +84,7 @@ def default_stream(device: Any = None) -> Stream:
 
 def current_stream(device: Any = None) -> Stream:
     """The GPU's current stream."""
-    index = ordinal.index_of(device)
+    index = device_index.index_of(device)
     return _current.get(index) or default_stream(index)
 
 
@@ -113,7 +113,7 @@ class StreamContext:
 
 def synchronize(device: Any = None) -> None:
     """All work is done: this only checks that there is such a GPU."""
-    ordinal.index_of(device)
+    device_index.index_of(device)
 
 
 class Event:

@@ -151,11 +151,13 @@ def report_splits(flow: Dataflow, rewriting: Rewriting) -> None:
 def report_downloads(flow: Dataflow, rewriting: Rewriting) -> None:
     """Datasets of torchvision and torchaudio that every rank would download into one folder."""
     for call in flow.calls:
-        asked = [keyword.value for keyword in call.node.keywords if keyword.arg == "download"]
-        if not asked:
+        requested = [keyword.value for keyword in call.node.keywords if keyword.arg == "download"]
+        if not requested:
             continue
         name = call.file.qualified(call.node.func) or ""
-        if name.startswith(("torchvision.datasets.", "torchaudio.datasets.")) and "True" in map(call.file.code, asked):
+        if name.startswith(("torchvision.datasets.", "torchaudio.datasets.")) and "True" in map(
+            call.file.code, requested
+        ):
             rewriting.report(
                 call.file,
                 call.node,

@@ -88,13 +88,13 @@ def initialize(
         return models if optimizers is None else (models, optimizers)
     if opt_level not in LEVELS:
         raise RuntimeError(f"Unexpected optimization level {opt_level}. Options are 'O0', 'O1', 'O2', 'O3'.")
-    asked = {
+    requested = {
         "cast_model_type": cast_model_type,
         "keep_batchnorm_fp32": None if keep_batchnorm_fp32 is None else str(keep_batchnorm_fp32) == "True",
         "master_weights": master_weights,
         "loss_scale": loss_scale,
     }
-    given: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
+    given: dict[str, Any] = {key: value for key, value in requested.items() if value is not None}
     properties = replace(LEVELS[opt_level], **given)
     _scalers = [LossScaler(properties.loss_scale, min_loss_scale, max_loss_scale) for _ in range(num_losses)]
     for model in models if isinstance(models, (list, tuple)) else [models]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gpu2npu.emulator.device import generation, ordinal
+from gpu2npu.emulator.device import device_index, generation
 from gpu2npu.emulator.device.dispatch.limits import refused
 from gpu2npu.emulator.device.memory import memory
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, adopt, host, on_npu, set_storage_of
@@ -52,7 +52,7 @@ def _own(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def _target(device: torch.device | None) -> int:
-    return ordinal.current_device() if device is None or device.index is None else ordinal.check(device.index)
+    return device_index.current_device() if device is None or device.index is None else device_index.check(device.index)
 
 
 # What torch_npu's tensors have not: `empty` and `to` refuse it (TensorFactories.cpp, TensorConversions.cpp in
@@ -299,9 +299,9 @@ def resize_(
     storage = tensor.untyped_storage()
     if needed > storage.nbytes():
         grown = empty((needed // tensor.dtype.itemsize,), dtype=tensor.dtype, device=tensor.device)
-        kept = empty((0,), dtype=tensor.dtype, device=tensor.device)
-        set_storage(kept, storage)
-        _copy(host(grown)[: kept.numel()], host(kept))
+        retained = empty((0,), dtype=tensor.dtype, device=tensor.device)
+        set_storage(retained, storage)
+        _copy(host(grown)[: retained.numel()], host(retained))
         storage = grown.untyped_storage()
     strides = torch.empty(size, device="meta", memory_format=memory_format).stride()
     return set_from_storage(tensor, storage, tensor.storage_offset(), size, strides)

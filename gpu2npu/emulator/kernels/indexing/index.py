@@ -71,8 +71,8 @@ def masked_index(self: Array, mask: Array, indices: Indices, fill: Number) -> Ar
 @kernel("aten::_unsafe_masked_index_put_accumulate")
 def masked_index_put(self: Array, mask: Array, indices: Indices, values: Array) -> Array:
     """A copy of self with self[indices] increased by values where the mask is set."""
-    kept = np.where(mask.reshape(mask.shape + (1,) * (values.ndim - mask.ndim)), values, values.dtype.type(0))
-    return index_put(self, _clipped(self, mask, indices), kept, True)
+    retained = np.where(mask.reshape(mask.shape + (1,) * (values.ndim - mask.ndim)), values, values.dtype.type(0))
+    return index_put(self, _clipped(self, mask, indices), retained, True)
 
 
 @kernel("aten::index_select")
@@ -224,8 +224,8 @@ def embedding_backward(
     flat = indices.reshape(-1)
     rows = wide(grad_output).reshape(flat.size, grad_output.shape[-1])
     if padding_idx >= 0:
-        kept = flat != padding_idx
-        flat, rows = flat[kept], rows[kept]
+        retained = flat != padding_idx
+        flat, rows = flat[retained], rows[retained]
     out = rows_added(rows, flat, num_weights)
     if scale_grad_by_freq:
         counts = np.bincount(flat, minlength=num_weights)

@@ -28,7 +28,7 @@ def chosen(condition: Array, a: Array, b: Array) -> Array:
     return np.asarray(((x ^ y) & _mask(condition, kind)) ^ y).view(b.dtype)
 
 
-def kept(condition: Array, a: Array) -> Array:
+def retained(condition: Array, a: Array) -> Array:
     """`a` where the bool condition holds, 0 elsewhere; they broadcast."""
     kind = _BITS.get(a.dtype.itemsize)
     if kind is None or a.dtype.kind == "c":

@@ -22,11 +22,11 @@ def cat(tensors: Sequence[Array], dim: int = 0) -> Array:
     if not tensors:
         raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
     dtype = result_type(*tensors)
-    kept = [cast(each, dtype) for each in tensors if each.shape != (0,)]
-    if not kept:
+    retained = [cast(each, dtype) for each in tensors if each.shape != (0,)]
+    if not retained:
         return np.empty(0, dtype)
     try:
-        return np.concatenate(kept, axis=dim)
+        return np.concatenate(retained, axis=dim)
     except ValueError as error:
         raise RuntimeError(f"Sizes of tensors must match except in dimension {dim}: {error}") from None
 

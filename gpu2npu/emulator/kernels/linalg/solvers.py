@@ -186,10 +186,10 @@ def least_squares(
     real = real_dtype(self.dtype)
     threshold = rcond if rcond is not None else float(np.finfo(real).eps) * max(rows, columns)
     largest = np.max(s, axis=-1, keepdims=True, initial=0)
-    kept = s > threshold * largest
-    inverse_s = np.where(kept, 1 / np.where(kept, s, 1), 0)
+    retained = s > threshold * largest
+    inverse_s = np.where(retained, 1 / np.where(retained, s, 1), 0)
     x = adjoint(vh) @ (inverse_s[..., :, None] * (adjoint(u) @ right))
-    rank = np.asarray(np.sum(kept, axis=-1)).astype(I64)
+    rank = np.asarray(np.sum(retained, axis=-1)).astype(I64)
     empty = np.zeros(0, real)
     residuals = empty
     if rows > columns and (driver == "gels" or (driver in ("gelsd", "gelss") and (rank == columns).all())):

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from gpu2npu.emulator.kernels.indexing.select import chosen, kept
+from gpu2npu.emulator.kernels.indexing.select import chosen, retained
 from gpu2npu.emulator.kernels.parallel import by_rows
 from gpu2npu.emulator.kernels.pointwise.special import erf
 from gpu2npu.emulator.kernels.promotion import F32, Array, float_dtype, rounded, wide, wide_float
@@ -50,7 +50,7 @@ def threshold(self: Array, threshold: float, value: float) -> Array:
 def threshold_backward(grad_output: Array, self: Array, threshold: float) -> Array:
     """The gradient where self > threshold, 0 elsewhere; self may be the activation's result."""
     x = wide(self)
-    return kept(~np.less_equal(x, x.dtype.type(threshold)), grad_output)
+    return retained(~np.less_equal(x, x.dtype.type(threshold)), grad_output)
 
 
 @kernel("aten::leaky_relu")
@@ -214,7 +214,7 @@ def hardtanh(self: Array, min_val: float = -1, max_val: float = 1) -> Array:
 def hardtanh_backward(grad_output: Array, self: Array, min_val: float, max_val: float) -> Array:
     """The gradient strictly inside the bounds, 0 elsewhere."""
     x = wide(self)
-    return kept(~((x <= min_val) | (x >= max_val)), grad_output)
+    return retained(~((x <= min_val) | (x >= max_val)), grad_output)
 
 
 @kernel("aten::hardsigmoid")
@@ -228,7 +228,7 @@ def hardsigmoid(self: Array) -> Array:
 def hardsigmoid_backward(grad_output: Array, self: Array) -> Array:
     """A sixth of the gradient within (-3, 3), 0 elsewhere."""
     x, grad = wide(self), wide(grad_output)
-    return rounded(kept((x > -3) & (x < 3), grad / 6), grad_output.dtype)
+    return rounded(retained((x > -3) & (x < 3), grad / 6), grad_output.dtype)
 
 
 @kernel("aten::hardswish")

@@ -160,5 +160,5 @@ def mode(self: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Arra
 def nanmedian(self: Array) -> Array:
     """The lower median of all elements that are not NaN."""
     flat = self.reshape(-1)
-    kept = flat[~np.isnan(wide(flat))] if self.dtype.kind not in "bui" else flat
-    return median(kept)
+    retained = flat[~np.isnan(wide(flat))] if self.dtype.kind not in "bui" else flat
+    return median(retained)

@@ -20,5 +20,5 @@ def hash_tensor(self: Array, dim: Dims = (), *, keepdim: bool = False, mode: int
         raise NotImplementedError(f"hash_tensor of mode {mode}")
     integers = self.dtype.kind in "biu"
     bits = np.ascontiguousarray(self.astype(I64 if integers else F64)).view(np.uint64)
-    kept = np.bitwise_xor.reduce(bits.reshape(self.shape), axis=axes(self, dim), keepdims=True)
-    return np.asarray(kept if keepdim else np.squeeze(kept, axis=axes(self, dim)))
+    retained = np.bitwise_xor.reduce(bits.reshape(self.shape), axis=axes(self, dim), keepdims=True)
+    return np.asarray(retained if keepdim else np.squeeze(retained, axis=axes(self, dim)))

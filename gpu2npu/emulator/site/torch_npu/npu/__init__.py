@@ -17,12 +17,12 @@ from gpu2npu.emulator.device.chip import (
     utilization,
 )
 from gpu2npu.emulator.device.chip import is_compiled as _is_compiled
+from gpu2npu.emulator.device.device_index import current_device, device, device_count, device_of, set_device
+from gpu2npu.emulator.device.device_index import index_of as _get_device_index
 from gpu2npu.emulator.device.frontend import LEGACY_TYPES as _LEGACY_TYPES
 from gpu2npu.emulator.device.lifecycle import init, is_initialized
 from gpu2npu.emulator.device.lifecycle import init as _lazy_init
 from gpu2npu.emulator.device.lifecycle import is_in_bad_fork as _is_in_bad_fork
-from gpu2npu.emulator.device.ordinal import current_device, device, device_count, device_of, set_device
-from gpu2npu.emulator.device.ordinal import index_of as _get_device_index
 from gpu2npu.emulator.device.settings import (
     config,
     conv,

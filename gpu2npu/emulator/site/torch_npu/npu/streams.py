@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gpu2npu.emulator.device.ordinal import DeviceLike
+from gpu2npu.emulator.device.device_index import DeviceLike
 from gpu2npu.emulator.device.streams import Event, Stream
 
 __all__ = ["Event", "ExternalEvent", "ExternalStream", "Stream", "SyncLaunchStream"]

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from gpu2npu.emulator.device import ordinal
+from gpu2npu.emulator.device import device_index
 
 
 @pytest.mark.parametrize(
@@ -24,28 +24,28 @@ def test_the_environment_limits_and_renumbers(monkeypatch, npus, visible, expect
         monkeypatch.delenv(name, raising=False)
         if value is not None:
             monkeypatch.setenv(name, value)
-    assert ordinal.visible_npus() == expected
+    assert device_index.visible_npus() == expected
 
 
 @pytest.mark.parametrize("npus", ["many", "-1", "129", "2.5"])
 def test_a_number_of_npus_that_is_none_is_an_error(monkeypatch, npus):
     monkeypatch.setenv("GPU2NPU_NPUS", npus)
     with pytest.raises(RuntimeError, match="give the number of emulated NPUs, 0 to 128"):
-        ordinal.visible_npus()
+        device_index.visible_npus()
 
 
 def test_the_current_device_belongs_to_the_thread():
     seen = []
 
     def work():
-        seen.append(ordinal.current_device())
-        ordinal.set_device(3)
-        seen.append(ordinal.current_device())
+        seen.append(device_index.current_device())
+        device_index.set_device(3)
+        seen.append(device_index.current_device())
 
-    with ordinal.device(5):
+    with device_index.device(5):
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
-        assert ordinal.current_device() == 5
+        assert device_index.current_device() == 5
     assert seen == [0, 3]
-    assert ordinal.current_device() == 0
+    assert device_index.current_device() == 0
