@@ -2,7 +2,7 @@
 
 from gpu2npu.engine.context import ProjectContext, scan_project
 from gpu2npu.engine.imports import without_own
-from gpu2npu.engine.migrate import has_trigger, may_have_trigger, migrate_source, migrate_text, unreadable
+from gpu2npu.engine.migrate import has_trigger, may_have_trigger, migrate_python, migrate_source, unreadable
 from gpu2npu.engine.outcome import Migration
 
 __all__ = [
@@ -10,8 +10,8 @@ __all__ = [
     "ProjectContext",
     "has_trigger",
     "may_have_trigger",
+    "migrate_python",
     "migrate_source",
-    "migrate_text",
     "scan_project",
     "unreadable",
     "without_own",

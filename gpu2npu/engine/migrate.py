@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.elsewhere.code import elsewhere, holds_any
 from gpu2npu.engine.elsewhere.cuda import KERNELS, NAMED, RETAINED, asks_for_device
@@ -52,64 +50,49 @@ def migrate_source(
     """Apply the rules to one file, beside what the codemods do to it.
 
     A file that cannot be migrated comes back with the reason as its failure."""
-    if rewrite is None and not has_trigger(source, rulebook, context):
-        return MigratedFile(path)
-
-    def migrate() -> Migration:
-        names = Names.of(read_source(source, path), context.project)
-        return _migrate(names, rulebook, context, rewrite or FileRewrite())
-
-    return _guarded(path, migrate).record
+    return migrate_python(source, path, rulebook, context, rewrite).record
 
 
-def migrate_text(text: str, path: str, rulebook: Rulebook, context: ProjectContext) -> Migration:
-    """Apply the rules to Python that is a part of another file, as a cell of a notebook is."""
-    if not has_trigger(text.encode("utf-8", "surrogatepass"), rulebook, context):
+def migrate_python(
+    source: bytes | str, path: str, rulebook: Rulebook, context: ProjectContext, rewrite: FileRewrite | None = None
+) -> Migration:
+    """Apply the rules to the bytes of a file, or to a text that is a part of another file, as a cell of a notebook is.
+
+    `rewrite` is what the codemods do to it; rules and codemods all go by the source."""
+    content = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
+    if rewrite is None and not has_trigger(content, rulebook, context):
         return Migration(MigratedFile(path))
-
-    def migrate() -> Migration:
-        names = Names.of(SourceFile(path, text, "utf-8", b""), context.project)
-        return _migrate(names, rulebook, context, FileRewrite())
-
-    return _guarded(path, migrate)
-
-
-def unreadable(source: bytes, path: str) -> str | None:
-    """Return why a Python file could not be migrated if there were something to migrate in it; None where it could."""
-
-    def parse() -> Migration:
-        Names.of(read_source(source, path), ProjectContext().project)
-        return Migration(MigratedFile(path))
-
-    return _guarded(path, parse).record.failure
-
-
-def _guarded(path: str, work: Callable[[], Migration]) -> Migration:
-    """The result of `work` for a file, or why there is none."""
     try:
-        return work()
+        read = SourceFile(path, source, "utf-8", b"") if isinstance(source, str) else read_source(source, path)
+        names = Names.of(read, context.project)
+        file = names.file
+        skips = find_skips(file.text)
+        without = outside(rulebook, path, skips.file, imported_modules(names.interface), context.imported)
+        table = rule_table(rulebook, context.version, without)
+        if table.users_names:
+            names = Names(file, context.project, wanted=table.users_names)
+        matches = find_matches(names, context, table, skips)
+        leave_devices(names, table, matches)
+        if matches.edits or matches.found or matches.questions:
+            _leave_other_branches(matches, names, table)
+        for question in matches.questions:
+            _settle(question, matches, names)
+        _apply_skips(matches, skips, file)
+        return migrated_file(file, matches, table, rewrite or FileRewrite())
     except (SourceReadError, TreeError) as error:
         return Migration(MigratedFile(path, failure=str(error)))
     except UnicodeEncodeError as error:
         return Migration(MigratedFile(path, failure=f"the result does not fit its encoding {error.encoding}"))
 
 
-def _migrate(names: Names, rulebook: Rulebook, context: ProjectContext, rewrite: FileRewrite) -> Migration:
-    """The file after the codemods and the rules, which all go by the source."""
-    file = names.file
-    skips = find_skips(file.text)
-    without = outside(rulebook, file.path, skips.file, imported_modules(names.interface), context.imported)
-    table = rule_table(rulebook, context.version, without)
-    if table.users_names:
-        names = Names(file, context.project, wanted=table.users_names)
-    matches = find_matches(names, context, table, skips)
-    leave_devices(names, table, matches)
-    if matches.edits or matches.found or matches.questions:
-        _leave_other_branches(matches, names, table)
-    for question in matches.questions:
-        _settle(question, matches, names)
-    _apply_skips(matches, skips, file)
-    return migrated_file(file, matches, table, rewrite)
+def unreadable(source: bytes, path: str) -> str | None:
+    """Return why a Python file could not be migrated if there were something to migrate in it; None where it could."""
+
+    try:
+        Names.of(read_source(source, path), ProjectContext().project)
+    except (SourceReadError, TreeError) as error:
+        return str(error)
+    return None
 
 
 def _leave_other_branches(matches: Matches, names: Names, table: RuleTable) -> None:

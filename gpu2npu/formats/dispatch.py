@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from gpu2npu.engine import Migration, ProjectContext, may_have_trigger, migrate_source, migrate_text
+from gpu2npu.engine import Migration, ProjectContext, may_have_trigger, migrate_python
 from gpu2npu.engine.findings import merged
 from gpu2npu.engine.skips import Skips, find_skips
 from gpu2npu.engine.table import outside
@@ -74,7 +74,7 @@ def migrate_file(
     A file that a rule's expression cannot be searched for in time comes back with that as its failure."""
     try:
         if kind_of(path, source[: kinds.HEAD_BYTES]) is FileKind.PYTHON:
-            migrated = migrate_source(source, path, rulebook, context, rewrite)
+            migrated = migrate_python(source, path, rulebook, context, rewrite).record
             return _with_installs(migrated, source, rulebook, context) if may_install(source) else migrated
         return _migrate_other(source, path, rulebook, context).record
     except ExpressionTimeError as error:
@@ -97,7 +97,7 @@ def migrate_part(text: str, path: str, rulebook: Rulebook, context: ProjectConte
     """Apply the rules to a text that another file holds, of the kind that its own path says."""
     source = text.encode("utf-8", "surrogatepass")
     if kind_of(path, source[: kinds.HEAD_BYTES]) is FileKind.PYTHON:
-        return migrate_text(text, path, rulebook, context)
+        return migrate_python(text, path, rulebook, context)
     return _migrate_other(source, path, rulebook, context)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from gpu2npu.engine import Migration, ProjectContext, migrate_text
+from gpu2npu.engine import Migration, ProjectContext, migrate_python
 from gpu2npu.engine.findings import merged
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.formats.code_installs import install_findings, may_install
@@ -51,7 +51,7 @@ def migrate_notebook(
     sources = list(_sources(read_json(text)))
     cells = [read_cell("".join(line.text for line in lines), number) for number, lines in sources]
     program, starts = _program(cells)
-    result, edited = migrate_text(program, path, rulebook, context)
+    result, edited = migrate_python(program, path, rulebook, context)
     if result.failure is not None:
         return Migration(replace(result, failure=_placed_failure(result.failure, cells, starts)))
     changes = [replace(change, span=_span(change.span, cells, starts)) for change in result.changes]
