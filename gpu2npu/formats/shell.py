@@ -88,11 +88,9 @@ class _Reader:
         marks = list(self._reads(script))
         subject: str | None = None
         for command in script.commands:
-            if command.pattern:
-                marks += self._case(command, subject)
-                continue
-            subject = _case_subject(command) or subject
-            marks += self._command(command)
+            if not command.pattern:
+                subject = _case_subject(command) or subject
+            marks += self._case(command, subject) if command.pattern else self._command(command)
         for start, end in script.comments:
             marks += self._directive(start, end)
         return marks
@@ -117,8 +115,7 @@ class _Reader:
             if (at < len(dead) and dead[at][0] <= match.start()) or _escaped(self.text, match.start()):
                 continue
             yield from self.knowledge.variable(match["name"], match.start("name"))
-            default = _DEFAULT.match(self.text, match.start())
-            if default is not None:
+            if (default := _DEFAULT.match(self.text, match.start())) is not None:
                 yield from self.knowledge.value(default["name"], default["value"], default.start("value"))
 
     def _command(self, command: Command) -> Iterator[Mark]:

@@ -7,16 +7,15 @@ traced), against the operators that torch_npu has; and known facts about whole p
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from itertools import chain
-from typing import Any
 
 from gpu2npu.support import facts
+from gpu2npu.support.api_variants import Variant, api_variants
 from gpu2npu.support.documented import documented, documented_names, documented_release
 from gpu2npu.support.operators import (
     IMPLICIT,
@@ -41,9 +40,8 @@ from gpu2npu.support.release_tables import (
     table_for,
     without_repeats,
 )
-from gpu2npu.support.releases import DATA, RELEASES, first_with, from_on
+from gpu2npu.support.releases import RELEASES, first_with, from_on
 
-TORCH_APIS = DATA / "torch_apis.json"
 _MOST_NAMED = 4
 # Where the public names of a release are known for sure; elsewhere packages have names of others.
 _WELL_KNOWN = re.compile(
@@ -77,20 +75,6 @@ class ApiVerdict:
     evidence: str
     advice: str = ""
     later: bool = False
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One set of operators that calls reached, forward and in their gradients.
-
-    `samples` reached it, `plain` of them called without options; `label` is what the others set ("mode='bicubic'").
-    """
-
-    samples: int
-    plain: int
-    label: str
-    nodes: tuple[Reached, ...]
-    gradient: tuple[Reached, ...]
 
 
 def is_torch_api(api: str) -> bool:
@@ -404,21 +388,3 @@ def _same_operators(api: str) -> list[str]:
     if owner in ("torch.nn.init", "torch.nn.utils") and not name.endswith("_"):
         return [f"{api}_"]
     return []
-
-
-@cache
-def api_variants() -> dict[str, tuple[Variant, ...]]:
-    """Return what calls of each traced API reach; see tools/api_map, which makes the data."""
-    content: dict[str, Any] = json.loads(TORCH_APIS.read_text(encoding="utf-8"))
-    nodes: list[Reached] = []
-    for operator, *parts in content["nodes"]:
-        nodes.append(Reached(content["operators"][operator], tuple(nodes[part] for part in parts)))
-    return {
-        api: tuple(
-            Variant(
-                samples, plain, label, tuple(nodes[each] for each in reached), tuple(nodes[each] for each in gradient)
-            )
-            for samples, plain, label, reached, gradient in variants
-        )
-        for api, variants in content["apis"].items()
-    }

@@ -27,7 +27,7 @@ def found(package: Path, text: str, name: str = "module.py") -> list[str]:
             'def f():\n    """Tell whether it is so."""\n',
             "module.py:1: a docstring begins with a verb or a noun phrase, not with 'Tell'",
         ),
-        ("\n" * 451, "module.py:451: a module has at most 450 lines"),
+        ("\n" * 401, "module.py:401: a module here has at most 400 lines"),
     ],
 )
 def test_a_violation_is_found(tmp_path: Path, text: str, violation: str) -> None:

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu2npu.cli.verify.text import show_verdict
-from gpu2npu.verify.comparing.causes import FaultKind, explain
+from gpu2npu.verify.comparing.causes import explain
 from gpu2npu.verify.comparing.compare import Comparison, compare
+from gpu2npu.verify.comparing.diagnosis import FaultKind
 from gpu2npu.verify.comparing.ranks import earliest
 from gpu2npu.verify.comparing.tolerance import FACTOR, Tolerance, measured
 from gpu2npu.verify.recording.records import RecordedEvent, Recording, Tensor

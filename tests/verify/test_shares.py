@@ -9,7 +9,8 @@ import torch
 
 from gpu2npu.emulator.launch import LaunchError
 from gpu2npu.verify.commands import cards_of, commands
-from gpu2npu.verify.comparing.causes import FaultKind, explain
+from gpu2npu.verify.comparing.causes import explain
+from gpu2npu.verify.comparing.diagnosis import FaultKind
 from gpu2npu.verify.comparing.ranks import compare_ranks, earliest
 from gpu2npu.verify.comparing.tolerance import Tolerance
 from gpu2npu.verify.recording.records import RecordedEvent, Recording, RecordingError, Tensor

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.imports import Renamed, import_of, leaf, parent, split_from_import
 from gpu2npu.engine.kinds.local_names import LocalNames
+from gpu2npu.engine.kinds.name_uses import _OF_TYPES, has_answer, is_alias, is_annotation, is_type_checking, stands_for
 from gpu2npu.engine.matches import ImportSite, Matches
 from gpu2npu.engine.strings.prose import BY_STRING
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.tokens import alias_name, from_module, name_bounds
-from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
+from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import (
     Import,
     chain,
@@ -57,7 +58,7 @@ class Renames:
         for _ in range(2):  # an alias of an alias
             for scope in self.file.scopes.values():
                 for name, bindings in scope.bindings.items():
-                    if name in self.names.leading and any(_stands_for(binding, interesting) for binding in bindings):
+                    if name in self.names.leading and any(stands_for(binding, interesting) for binding in bindings):
                         interesting.add(name)
         return frozenset(interesting)
 
@@ -116,7 +117,7 @@ class Renames:
         if then.rename is None and prefix.startswith("torch.nn.") and self._is_tested(parts[-1]):
             self.tested.add(qualified)
             return False
-        if len(parts) > 1 or not _is_alias(root.id, scope):
+        if len(parts) > 1 or not is_alias(root.id, scope):
             self.matches.note(rule, whole, qualified)
         if then.rename is None:
             return False
@@ -196,7 +197,7 @@ class Renames:
         if rule.then.rename is None or target == qualified:
             return True
         if self.is_missing(rule, target):
-            if not _has_answer(node):
+            if not has_answer(node):
                 self.report_missing(rule, text.place, qualified, target)
         elif parent(target) in (owner, self._target(owner)):  # a rule of its own may rename the owner
             if leaf(target) != attribute:
@@ -391,41 +392,8 @@ class Renames:
             names = frozenset(local_name(alias, node) for alias in node.names if alias.name != "*")
             names |= {import_module(node).partition(".")[0]}
             plain = False
-        for_types = any(isinstance(each, ast.If) and _is_type_checking(each.test) for each in self.file.above(node))
+        for_types = any(isinstance(each, ast.If) and is_type_checking(each.test) for each in self.file.above(node))
         self.matches.sites.append(ImportSite(node, scope, names, plain, edited, for_types))
 
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
-# What may stand between a type and the place that asks for it.
-_OF_TYPES = (ast.Attribute, ast.Tuple, ast.List, ast.BinOp, ast.Subscript)
-
-
-def is_annotation(above: ast.AST, node: ast.AST) -> bool:
-    """Return whether a node is the annotation of the parameter, function or variable right above it."""
-    if isinstance(above, (ast.arg, ast.AnnAssign)):
-        return above.annotation is node
-    return isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)) and above.returns is node
-
-
-def _stands_for(binding: Binding, interesting: set[str]) -> bool:
-    if isinstance(binding, Imported):
-        return not interesting.isdisjoint(binding.qualified.split("."))
-    if isinstance(binding, Assigned) and binding.whole is not None:
-        dotted = dotted_name(binding.whole)
-        return dotted is not None and not interesting.isdisjoint(dotted.split("."))
-    return False
-
-
-def _is_alias(name: str, scope: Scope) -> bool:
-    """Return whether a name is bound by an assignment: what it stands for was judged there."""
-    found = scope.lookup(name)
-    return found is not None and all(isinstance(binding, Assigned) for binding in found[1])
-
-
-def _has_answer(node: ast.Call) -> bool:
-    """Return whether the program goes on if a name does not exist: `hasattr`, `getattr` with a default."""
-    return isinstance(node.func, ast.Name) and (node.func.id == "hasattr" or len(node.args) > 2)
-
-
-def _is_type_checking(test: ast.AST) -> bool:
-    return (dotted_name(test) or "").rpartition(".")[2] == "TYPE_CHECKING"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 
+from gpu2npu.engine.strings.forms import FLAGS, indexes, is_flag, is_glued, is_list_of_names
 from gpu2npu.engine.strings.handed_on import is_handed_on
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, SPOKEN
@@ -33,8 +34,6 @@ _LOOKED_UP = frozenset(
      "namedtuple", "Extension", "add_subparsers", "add_parser", "TypeVar", *LOOKUPS}
 )  # fmt: skip
 _CONTAINERS = frozenset({"append", "appendleft", "add", "insert", "extend", "remove", "discard"})
-_FLAGS = frozenset({"add_argument", "add_option", "option"})
-_EXPORTS = frozenset({"__all__", "__slots__", "__match_args__"})  # lists of names
 # Assertions of unittest and NumPy that compare their arguments.
 _COMPARED = frozenset({"assertEqual", "assertNotEqual", "assertIs", "assertIn", "assertNotIn", "assert_equal"})
 # In names of what only NVIDIA's GPUs, or libraries for them, do.
@@ -50,15 +49,9 @@ def judge(place: StringPlace, role: Role) -> str:
         child, parent = parent, place.parent(parent)
     if isinstance(parent, ast.FormattedValue):
         whole = place.parent(parent)
-        if isinstance(whole, ast.JoinedStr) and _is_glued(whole, place.siblings.position(whole, parent)):
+        if isinstance(whole, ast.JoinedStr) and is_glued(whole, place.siblings.position(whole, parent)):
             return NO if _climb(place, role, whole) == NO else UNSURE
     return _climb(place, role, place.node)
-
-
-def _is_glued(whole: ast.JoinedStr, index: int) -> bool:
-    """Return whether more than a device's number stands beside the braces that the string is in: f"{'cuda'}_time"."""
-    after = whole.values[index + 1] if index + 1 < len(whole.values) else None
-    return index > 0 or (after is not None and string_value(after) != ":")
 
 
 def _climb(place: StringPlace, role: Role, child: ast.AST) -> str:
@@ -109,7 +102,7 @@ def _either(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> 
 def _element(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str | None:
     assert isinstance(parent, (ast.List, ast.Tuple, ast.Set))
     above = place.parent(parent)
-    if isinstance(above, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and _exports(above):
+    if isinstance(above, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and is_list_of_names(above):
         return NO
     if isinstance(child, ast.Starred):  # ["cpu", *(["cuda"] if is_gpu else [])]
         return _beside(place.siblings.inside(parent), place, role)
@@ -123,11 +116,6 @@ def _element(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) ->
     if verdict is None and isinstance(above, ast.Assign) and isinstance(parent, ast.Tuple):
         return _unpacked(above, index, role)
     return verdict
-
-
-def _exports(assignment: ast.Assign | ast.AugAssign | ast.AnnAssign) -> bool:
-    targets = assignment.targets if isinstance(assignment, ast.Assign) else [assignment.target]
-    return any(last_name(target) in _EXPORTS for target in targets)
 
 
 def _joined(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str | None:
@@ -187,7 +175,7 @@ def _subscript(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) 
     assert isinstance(parent, ast.Subscript)
     if child is parent.value:
         return None
-    verdict = _beside(strings_of(_indexes(parent)), place, role)
+    verdict = _beside(strings_of(indexes(parent)), place, role)
     if last_name(parent.value) == "Literal":  # the name it annotates may tell
         return verdict
     return verdict or _beside(_keys(parent.value, place), place, role) or UNSURE
@@ -199,16 +187,12 @@ def _keys(table: ast.AST, place: StringPlace) -> frozenset[str]:
     return place.siblings.inside(value) if isinstance(value, ast.Dict) else frozenset()
 
 
-def _indexes(node: ast.Subscript) -> list[ast.expr]:
-    return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-
-
 def _allowed(annotation: ast.AST | None) -> frozenset[str]:
     """The strings that a type admits: those of a `Literal` anywhere in it."""
     if annotation is None:
         return frozenset()
     if isinstance(annotation, ast.Subscript) and last_name(annotation.value) == "Literal":
-        return strings_of(_indexes(annotation))
+        return strings_of(indexes(annotation))
     return frozenset().union(*map(_allowed, ast.iter_child_nodes(annotation)))
 
 
@@ -311,7 +295,7 @@ def _argument(call: ast.Call, argument: ast.AST, place: StringPlace, role: Role)
     assert isinstance(argument, (ast.expr, ast.keyword))
     callee = last_name(call.func) or ""
     keyword = argument_keyword(argument)
-    if callee in _FLAGS or (callee == "add" and _is_flag(call)):
+    if callee in FLAGS or (callee == "add" and is_flag(call)):
         return _flag(call, keyword, place, role)
     if callee in _COMPARED and any(holds(each, role) for each in call.args if each is not argument):
         return YES
@@ -365,11 +349,6 @@ def _of_method(call: ast.Call, func: ast.Attribute, argument: ast.AST, place: St
     if func.attr == "join" or "logg" in (last_name(func.value) or "").lower():
         return NO
     return None
-
-
-def _is_flag(call: ast.Call) -> bool:
-    """Return whether a call names a flag, as ConfigArgParse's `group.add("--backend", default="nccl")` does."""
-    return bool(call.args) and (string_value(call.args[0]) or "").startswith("-")
 
 
 def _flag(call: ast.Call, keyword: str | None, place: StringPlace, role: Role) -> str:

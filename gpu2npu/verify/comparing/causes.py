@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 
 import numpy as np
 
 from gpu2npu.verify.comparing.compare import Comparison, Difference
+from gpu2npu.verify.comparing.diagnosis import Diagnosis, FaultKind
+from gpu2npu.verify.comparing.likeness import SAME, is_near, is_same_batch, is_simple, scaled
 from gpu2npu.verify.comparing.rank_causes import (
     batch_after,
     given_to,
@@ -17,52 +18,8 @@ from gpu2npu.verify.comparing.rank_causes import (
     is_repeated,
 )
 from gpu2npu.verify.comparing.tolerance import FACTOR
-from gpu2npu.verify.recording.records import RecordedEvent, Tensor, Vector
+from gpu2npu.verify.recording.records import RecordedEvent
 
-
-class FaultKind(str, Enum):
-    """A reason why two programs diverge."""
-
-    DRAW = "different random draw"
-    WEIGHTS = "other initial weights"
-    STATE = "weights kept otherwise"
-    ORDER = "other data order"
-    DATA = "other data"
-    MODE = "training and evaluation mode"
-    PRECISION = "other dtype"
-    BRANCH = "dropped branch"
-    STEPS = "other number of steps"
-    SHAPE = "batch split otherwise"
-    LOSS_FACTOR = "loss averaged otherwise"
-    LOSS = "loss computed otherwise"
-    RETAINED = "gradients not zeroed"
-    FACTOR = "gradients scaled otherwise"
-    GRADIENT = "gradient computed otherwise"
-    RATE = "other learning rate"
-    SCALE = "other loss scale"
-    OPTIMIZER = "optimizer computed otherwise"
-    BUFFER = "buffer kept otherwise"
-    COLLECTIVE = "other collective"
-    CHECKPOINT = "checkpoint written otherwise"
-    EPOCH = "DistributedSampler without set_epoch"
-    SHARE = "other share of the batch"
-    LOCAL_MEAN = "mean over the local batch"
-    NOT_AVERAGED = "gradients not averaged"
-    NOT_BROADCAST = "buffer not broadcast"
-    DEVICE = "wrong device index"
-    OPERATOR = "operator computed otherwise"
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """A cause, and what shows it, in one sentence. `module` is the module at fault, if one is."""
-
-    cause: FaultKind
-    sentence: str
-    module: str | None = None
-
-
-_SAME = 1e-3  # share of the norm within which a tensor is another one times a number
 _AGAINST = 0.9  # cosine of the angle between two differences, one of which explains the other
 
 
@@ -152,7 +109,7 @@ def _input(comparison: Comparison, first: Difference) -> Diagnosis:
             return explanation
     wanted = first.migrated.tensor
     for other in comparison.original.events:
-        if other.kind == "input" and other.tensor is not None and _is_same_batch(other.tensor, wanted):
+        if other.kind == "input" and other.tensor is not None and is_same_batch(other.tensor, wanted):
             return Diagnosis(FaultKind.ORDER, f"the original gives this batch at step {other.step + 1}", event.name)
     return Diagnosis(FaultKind.DATA, "the original is never given such a batch", event.name)
 
@@ -170,12 +127,6 @@ def _input_of_rank(comparison: Comparison, first: Difference) -> Diagnosis | Non
     if rank is not None:
         return Diagnosis(FaultKind.SHARE, f"the original gives this batch to rank {rank}", first.event.name)
     return None
-
-
-def _is_same_batch(one: Tensor, other: Tensor) -> bool:
-    """Compare two tensors; one that holds a single number in all places, such as labels of a GAN, is no batch."""
-    is_constant = abs(other.mean) >= other.largest * (1 - _SAME)
-    return not is_constant and one.shape == other.shape and np.array_equal(one.sketch, other.sketch)
 
 
 def _output(comparison: Comparison, first: Difference) -> Diagnosis:
@@ -272,12 +223,12 @@ def _parameter_gradient(comparison: Comparison, first: Difference) -> Diagnosis:
         ),
         None,
     )
-    if before is not None and _near(other.sketch - before.sketch, one, first.tolerance):
+    if before is not None and is_near(other.sketch - before.sketch, one, first.tolerance):
         return Diagnosis(FaultKind.RETAINED, "the gradient is the original's plus that of the step before", module)
     if is_not_averaged(comparison, first):
         return Diagnosis(FaultKind.NOT_AVERAGED, "each rank has its own, and their mean is the original's", module)
     factors = _gradient_factors(comparison, first.event.step)
-    apart = max(_SAME, first.tolerance / FACTOR)  # by as much rounding moves each of them
+    apart = max(SAME, first.tolerance / FACTOR)  # by as much rounding moves each of them
     if len(factors) > 1 and max(factors) - min(factors) <= apart * abs(factors[0]):
         sentence = f"all gradients are {float(np.median(factors)):.3g} times the original's"
         return Diagnosis(FaultKind.FACTOR, f"{sentence}: averaged, summed, unscaled or clipped otherwise")
@@ -317,27 +268,12 @@ def _ratio(first: Difference) -> float | None:
     if not square:
         return None
     ratio = float(one.sketch @ other.sketch) / square
-    if not _near(other.sketch, _scaled(one, ratio), first.tolerance):
+    if not is_near(other.sketch, scaled(one, ratio), first.tolerance):
         return None
     few = (
         one.sketch[one.sketch != 0].size <= 1
     )  # of a number, every other is a multiple: only simple ones say something
-    return ratio if not few or _is_simple(ratio) else None
-
-
-def _is_simple(ratio: float) -> bool:
-    if not ratio > 0:
-        return False
-    whole = ratio if ratio >= 1 else 1 / ratio
-    return abs(whole - round(whole)) <= _SAME * whole
-
-
-def _scaled(tensor: Tensor, factor: float) -> Tensor:
-    return Tensor(tensor.shape, tensor.dtype, tensor.norm * abs(factor), 0.0, 0.0, 0, (), tensor.sketch * factor)
-
-
-def _near(sketch: Vector, tensor: Tensor, tolerance: float) -> bool:
-    return bool(np.linalg.norm(sketch - tensor.sketch) <= max(FACTOR * tolerance, _SAME) * tensor.norm)
+    return ratio if not few or is_simple(ratio) else None
 
 
 def _parameter(comparison: Comparison, first: Difference) -> Diagnosis:

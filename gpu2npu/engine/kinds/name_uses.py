@@ -1,0 +1,44 @@
+"""Uses of a name: as a type alone, as another name for something, for the answer of its call."""
+
+from __future__ import annotations
+
+import ast
+
+from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
+from gpu2npu.python.tree.syntax import (
+    dotted_name,
+)
+
+# What may stand between a type and the place that asks for it.
+_OF_TYPES = (ast.Attribute, ast.Tuple, ast.List, ast.BinOp, ast.Subscript)
+
+
+def is_annotation(above: ast.AST, node: ast.AST) -> bool:
+    """Return whether a node is the annotation of the parameter, function or variable right above it."""
+    if isinstance(above, (ast.arg, ast.AnnAssign)):
+        return above.annotation is node
+    return isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)) and above.returns is node
+
+
+def stands_for(binding: Binding, interesting: set[str]) -> bool:
+    if isinstance(binding, Imported):
+        return not interesting.isdisjoint(binding.qualified.split("."))
+    if isinstance(binding, Assigned) and binding.whole is not None:
+        dotted = dotted_name(binding.whole)
+        return dotted is not None and not interesting.isdisjoint(dotted.split("."))
+    return False
+
+
+def is_alias(name: str, scope: Scope) -> bool:
+    """Return whether a name is bound by an assignment: what it stands for was judged there."""
+    found = scope.lookup(name)
+    return found is not None and all(isinstance(binding, Assigned) for binding in found[1])
+
+
+def has_answer(node: ast.Call) -> bool:
+    """Return whether the program goes on if a name does not exist: `hasattr`, `getattr` with a default."""
+    return isinstance(node.func, ast.Name) and (node.func.id == "hasattr" or len(node.args) > 2)
+
+
+def is_type_checking(test: ast.AST) -> bool:
+    return (dotted_name(test) or "").rpartition(".")[2] == "TYPE_CHECKING"

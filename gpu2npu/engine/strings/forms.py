@@ -1,0 +1,34 @@
+"""Forms of Python that strings stand in."""
+
+from __future__ import annotations
+
+import ast
+
+from gpu2npu.python.tree.syntax import (
+    last_name,
+    string_value,
+)
+
+FLAGS = frozenset({"add_argument", "add_option", "option"})
+
+_EXPORTS = frozenset({"__all__", "__slots__", "__match_args__"})  # lists of names
+
+
+def is_glued(whole: ast.JoinedStr, index: int) -> bool:
+    """Return whether more than a device's number stands beside the braces that the string is in: f"{'cuda'}_time"."""
+    after = whole.values[index + 1] if index + 1 < len(whole.values) else None
+    return index > 0 or (after is not None and string_value(after) != ":")
+
+
+def is_list_of_names(assignment: ast.Assign | ast.AugAssign | ast.AnnAssign) -> bool:
+    targets = assignment.targets if isinstance(assignment, ast.Assign) else [assignment.target]
+    return any(last_name(target) in _EXPORTS for target in targets)
+
+
+def indexes(node: ast.Subscript) -> list[ast.expr]:
+    return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+
+
+def is_flag(call: ast.Call) -> bool:
+    """Return whether a call names a flag, as ConfigArgParse's `group.add("--backend", default="nccl")` does."""
+    return bool(call.args) and (string_value(call.args[0]) or "").startswith("-")

@@ -1,0 +1,31 @@
+"""Tensors of two programs that are one another, or a number times one another, as far as sketches show."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpu2npu.verify.comparing.tolerance import FACTOR
+from gpu2npu.verify.recording.records import Tensor, Vector
+
+SAME = 1e-3  # share of the norm within which a tensor is another one times a number
+
+
+def is_same_batch(one: Tensor, other: Tensor) -> bool:
+    """Compare two tensors; one that holds a single number in all places, such as labels of a GAN, is no batch."""
+    is_constant = abs(other.mean) >= other.largest * (1 - SAME)
+    return not is_constant and one.shape == other.shape and np.array_equal(one.sketch, other.sketch)
+
+
+def is_simple(ratio: float) -> bool:
+    if not ratio > 0:
+        return False
+    whole = ratio if ratio >= 1 else 1 / ratio
+    return abs(whole - round(whole)) <= SAME * whole
+
+
+def scaled(tensor: Tensor, factor: float) -> Tensor:
+    return Tensor(tensor.shape, tensor.dtype, tensor.norm * abs(factor), 0.0, 0.0, 0, (), tensor.sketch * factor)
+
+
+def is_near(sketch: Vector, tensor: Tensor, tolerance: float) -> bool:
+    return bool(np.linalg.norm(sketch - tensor.sketch) <= max(FACTOR * tolerance, SAME) * tensor.norm)
