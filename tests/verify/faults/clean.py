@@ -9,7 +9,13 @@ from faults import Subject
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 # The fixtures of many_cards.json, each one process on as many GPUs, and for how many NPUs their copies run.
-MANY_CARDS = {"language_model": (1,), "pix2pix": (1, 2), "segmentation": (1,), "trainer": (1,)}
+MANY_CARDS = {
+    "image_classifier": (1,),
+    "language_model": (1,),
+    "pix2pix": (1, 2),
+    "segmentation": (1,),
+    "trainer": (1,),
+}
 COMPILE = "--compile"
 NUMBERS = {1: "one NPU", 2: "two NPUs"}
 
