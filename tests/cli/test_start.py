@@ -11,8 +11,7 @@ HEAVY = ("libcst", "jedi", "parso", "numpy", "pandas", "jinja2", "nbformat", "js
 NOT_FOR_KEPT = (
     "gpu2npu.analysis.file_analysis",
     "gpu2npu.codemods.plan",
-    "gpu2npu.engine",
-    "gpu2npu.python.project.project",
+    "gpu2npu.project.migrator",
 )
 SMALL = "import torch\nx = torch.randn(3).cuda()\ntorch.cuda.synchronize()\n"
 
@@ -42,13 +41,13 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "small"
 
 
-def test_help_imports_none_of_the_engine() -> None:
+def test_help_imports_nothing_of_the_migrator() -> None:
     loaded = loaded_by("--help")
     assert "gpu2npu.cli.main" in loaded
     assert loaded.isdisjoint({*HEAVY, *NOT_FOR_KEPT, "gpu2npu.records", "gpu2npu.rulebook"})
 
 
-def test_a_check_of_what_was_checked_before_imports_no_engine(small: Path) -> None:
+def test_a_check_of_what_was_checked_before_imports_no_migrator(small: Path) -> None:
     first, second = (loaded_by("check", small, "-v", "2.1.0", "--fail-on", "never") for _ in range(2))
     assert first.issuperset(NOT_FOR_KEPT) and first.isdisjoint(HEAVY)
     assert "gpu2npu.project.check.stored_tree" in second

@@ -34,7 +34,6 @@ SNIPPETS = {
     "channels last tensor": "torch.rand(1, 3, 8, 8).cuda().contiguous(memory_format=torch.channels_last)",
     "compressed layout": "torch.eye(4).cuda().to_sparse_csr()",
     "sparse product": "torch.sparse.mm(torch.eye(4).to_sparse().cuda(), torch.rand(4, 4).cuda())",
-    "sparse gradient": "e = nn.Embedding(4, 4, sparse=True).cuda()\ne(torch.tensor([1]).cuda()).sum().backward()",
     "all_reduce": "total = torch.zeros(1, dtype=torch.float64, device='cuda')\ndist.all_reduce(total)",
     "reduce": "loss = torch.tensor(1.0, dtype=torch.float64, device='cuda')\ndist.reduce(loss, 0)",
     "all_reduce of a sum": "s = torch.ones(2).double().cuda()\ndist.all_reduce(s, op=dist.ReduceOp.SUM)",
@@ -93,7 +92,6 @@ SNIPPETS = {
         "\n"
         "Meter().sync()"
     ),
-    "coordinates": "torch.sparse_coo_tensor([[0], [0]], [1.0], (2, 2), device='cuda')",
     "mm of long": "w = torch.ones(4, 4, dtype=torch.long, device='cuda')\nw.mm(w)",
     "resized": "x = torch.ones(1, 2, 3, 4, device='cuda')\nx.resize_(1, 4, 3, 2, memory_format=torch.channels_last)",
     "embedding bag": (

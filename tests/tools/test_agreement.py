@@ -50,8 +50,8 @@ def test_the_examples_of_all_rules(tmp_path: Path) -> None:
 def test_what_only_one_of_them_knows_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.py").write_text("import torch\nx = torch.ones(1).cuda()\ntorch.sspaddmm(x, x, x)\n")
 
-    def forgetful(request):
-        preview = preview_project(request)
+    def forgetful(*given):
+        preview = preview_project(*given)
         files = tuple(
             replace(file, changes=file.changes[1:], findings=file.findings[1:]) for file in preview.outcome.files
         )

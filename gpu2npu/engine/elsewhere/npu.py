@@ -13,7 +13,7 @@ from gpu2npu.python.tree.syntax import dotted_name, last_name, string_value
 from gpu2npu.records import Bounds
 
 _NPU, _CUDA = "npu", "cuda"
-_BESIDE = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Try, ast.If)
+_BESIDE = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Try, ast.Match, ast.If)
 _TORCH_CUDA, _TORCH_NPU = "torch.cuda.", ("torch.npu.", "torch_npu.npu.")
 # As a word, or between underscores: not as in `input`. In lower case, and with the letters first, it is found faster.
 _SPELLED = re.compile(r"npu(?<![^\W_]npu)(?![^\W_])")
