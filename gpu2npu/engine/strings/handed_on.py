@@ -16,9 +16,10 @@ ArgumentJudge = Callable[[ast.Call, ast.AST, StringPlace, Role], str | None]
 def is_handed_on(name: str, scope: Scope, place: StringPlace, role: Role, judge_argument: ArgumentJudge) -> bool:
     """Return whether a name that is assigned, as a scope sees it, is an argument somewhere that certainly has the role.
 
-    A parameter is not asked for: its callers may give it by a keyword that does not say what it means.
+    A parameter is not asked for: its callers may give it by a keyword that does not say what it means. Nor is a name
+    that another is given to, as names may lead in a circle: `a.startswith(b) or b.startswith(a)`.
     """
-    found = scope.lookup(name)
+    found = None if place.is_read else scope.lookup(name)
     if found is None or not all(isinstance(binding, Assigned) for binding in found[1]):
         return False
     for node, where in place.siblings.reads(name, place.names.file):
@@ -30,6 +31,6 @@ def is_handed_on(name: str, scope: Scope, place: StringPlace, role: Role, judge_
         home = where.lookup(name)
         if home is None or home[0] is not found[0]:
             continue
-        if judge_argument(call, argument, replace(place, node=node, scope=where), role) == YES:
+        if judge_argument(call, argument, replace(place, node=node, scope=where, is_read=True), role) == YES:
             return True
     return False

@@ -111,7 +111,8 @@ def _rows(node: ast.AST) -> Iterator[Sequence[ast.AST | None]]:
 class StringPlace:
     """A string's place: the expression that it is, the scope it is in, and what a rule would write there.
 
-    `parameters` are those of the project's methods (`ProjectContext.parameters`).
+    `parameters` are those of the project's methods (`ProjectContext.parameters`). `is_read` says that it is where a
+    name is read that holds the string.
     """
 
     node: ast.expr
@@ -120,6 +121,7 @@ class StringPlace:
     replaced_by: str
     siblings: Siblings
     parameters: Mapping[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
+    is_read: bool = False
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         """The node above another."""

@@ -138,6 +138,7 @@ def test_what_is_no_device_stays_without_a_word(rulebook, text: str) -> None:
 
 
 DOUBTFUL = [
+    "kind = name = pick()\nif kind.startswith(name) or name.startswith(kind) or kind == 'cuda': ...",
     "where = 'cuda'\ndef f(where):\n    return torch.zeros(2, device=where)",
     "def f(where='cuda'):\n    return torch.zeros(2, device=where)",
     "self.use_cuda_ipc = device == 'cuda' and shared",
