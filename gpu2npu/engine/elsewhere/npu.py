@@ -50,7 +50,7 @@ def _beside(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
             block = file.block(node)
             yield from _bounds(block[block.index(node) + 1 :], file)
     elif isinstance(node, ast.Match):  # case "npu": ... case "cuda": ...
-        own_cases = [case for case in node.cases if any(string_value(part) == _NPU for part in ast.walk(case.pattern))]
+        own_cases = [case for case in node.cases if _is_for_npu(case)]
         for case in node.cases if own_cases else ():
             if case not in own_cases:
                 yield file.bounds(case.pattern)
@@ -71,6 +71,13 @@ def _beside(node: ast.AST, file: PythonFile) -> Iterator[Bounds]:
                 rest = list(block[block.index(node) + 1 :])
             yield from _bounds(rest, file)
             yield from _counterparts(node, own, file)
+
+
+def _is_for_npu(case: ast.match_case) -> bool:
+    """Return whether a case takes whatever is "npu": `case "npu" | "xpu":`, but not `case "npu" if is_wide:`."""
+    patterns = case.pattern.patterns if isinstance(case.pattern, ast.MatchOr) else [case.pattern]
+    values = (each.value for each in patterns if isinstance(each, ast.MatchValue))
+    return case.guard is None and any(string_value(value) == _NPU for value in values)
 
 
 def _imports_plugin(body: Sequence[ast.stmt]) -> bool:

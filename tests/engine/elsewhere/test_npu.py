@@ -26,6 +26,8 @@ KEPT = [
     "if device.startswith('npu'):\n    s = torch.npu.current_stream()\nelse:\n    s = torch.cuda.ExternalStream(0)\n",
 ]
 CHANGED = {
+    "match kind:\n    case 'npu' if wide: f()\n    case _: torch.cuda.empty_cache()\n": "torch.npu.empty_cache()\n",
+    "match key:\n    case ('npu', 1): f()\n    case (_, n): torch.cuda.empty_cache()\n": "torch.npu.empty_cache()\n",
     "modules = {'cuda': torch.cuda, 'xpu': torch.xpu}\n": "'npu': torch.npu, 'xpu'",
     "def f():\n    try:\n        import torch_npu\n    except ImportError:\n        pass\n"
     "    return torch.device('cuda')\n": "torch.device('npu')",
