@@ -83,9 +83,7 @@ def _edit_diagnostic(change: Change, places: Places) -> types.Diagnostic:
 
 
 def _title(change: Change) -> str:
-    before, after = (
-        text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..." for text in (change.before, change.after)
-    )
+    before, after = map(_shortened, (change.before, change.after))
     return f"{before} becomes {after}" if after else f"{before} is removed"
 
 

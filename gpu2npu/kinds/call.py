@@ -20,7 +20,7 @@ from gpu2npu.python.tree.syntax import argument_keyword, argument_value, argumen
 from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.match import IDENTIFIER, Json, Match, ReferenceMatch, callee_text, leaf, may_be_one
 from gpu2npu.rulebook.rule import Rule
-from gpu2npu.rulebook.template import Piece, TemplateError, check_template, parse_template
+from gpu2npu.rulebook.template import ARGS, RECEIVER, Piece, TemplateError, check_template, parse_template
 
 if TYPE_CHECKING:
     from gpu2npu.project.line_sites import Site
@@ -166,9 +166,9 @@ def _may_give(given: Sequence[Argument], keyword: str | None) -> bool:
 
 def _part_of_call(piece: Piece, node: ast.Call) -> ast.expr | list[Argument] | None:
     """The code of a call that a placeholder stands for; None when the call has no such thing."""
-    if piece.field == "args":
+    if piece.field == ARGS:
         return arguments(node)
-    if piece.field == "receiver":
+    if piece.field == RECEIVER:
         return node.func.value if isinstance(node.func, ast.Attribute) else None
     if isinstance(piece.field, int):
         before = arguments(node)[: piece.field + 1]  # behind a star no one can count

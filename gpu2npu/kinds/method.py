@@ -23,15 +23,13 @@ if TYPE_CHECKING:
     from gpu2npu.project.line_sites import Site
     from gpu2npu.python.meaning.names import Names
 
-ANYTHING = frozenset({"tensor", "module", "unknown"})
-
 
 @dataclass(frozen=True)
 class MethodMatch(Match):
     """A method that is called, `x.cuda(...)`, on a receiver of one of the kinds tensor, module, unknown."""
 
     method: str
-    receiver: frozenset[str] = ANYTHING
+    receiver: frozenset[str] = ANY_KIND
 
     key = "method"
     shape: ClassVar[Json] = {
@@ -130,7 +128,8 @@ class Methods:
             return
         place = name_bounds(self.file, node)
         edit = Edit(place, rule.then.rename or node.attr, rule.id, rule.why)
-        accepted: frozenset[str] = getattr(rule.match, "receiver", frozenset())
+        assert isinstance(rule.match, MethodMatch)
+        accepted = rule.match.receiver
         own = self.work.has_own(node.attr, read=False)
         if own or accepted != ANY_KIND:  # else every receiver would do, and asking costs time
             kinds = self.work.kinds.of(node.value, scope, node.attr)
@@ -163,9 +162,10 @@ class Methods:
 
     def override(self, node: Function, rule: Rule, scope: Scope) -> None:
         """Rename the method of a Module that overrides `cuda`: its callers will say `npu`."""
+        assert isinstance(rule.match, MethodMatch)
         kinds = self.work.kinds.of_class(scope, node.name)
         place = name_bounds(self.file, node)
-        if kinds & getattr(rule.match, "receiver", frozenset()) - {UNKNOWN}:
+        if kinds & rule.match.receiver - {UNKNOWN}:
             self.matches.edits.append(Edit(place, rule.then.rename or "", rule.id, rule.why))
         elif isinstance(scope.node, ast.ClassDef) and any(self._is_foreign(base, scope) for base in scope.node.bases):
             message = (

@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
-from gpu2npu.python.tree.syntax import (
-    dotted_name,
-)
+from gpu2npu.python.tree.syntax import dotted_name
 
 # What may stand between a type and the place that asks for it.
-_OF_TYPES = (ast.Attribute, ast.Tuple, ast.List, ast.BinOp, ast.Subscript)
+OF_TYPES = (ast.Attribute, ast.Tuple, ast.List, ast.BinOp, ast.Subscript)
 
 
 def is_annotation(above: ast.AST, node: ast.AST) -> bool:
@@ -21,6 +19,7 @@ def is_annotation(above: ast.AST, node: ast.AST) -> bool:
 
 
 def stands_for(binding: Binding, interesting: set[str]) -> bool:
+    """Return whether a name is bound to something with one of the interesting names in its own."""
     if isinstance(binding, Imported):
         return not interesting.isdisjoint(binding.qualified.split("."))
     if isinstance(binding, Assigned) and binding.whole is not None:

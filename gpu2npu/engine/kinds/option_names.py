@@ -5,20 +5,18 @@ from __future__ import annotations
 import ast
 
 from gpu2npu.engine.matches import Matches
+from gpu2npu.engine.strings.forms import CLICK, FLAGS
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import last_name, string_value
 from gpu2npu.records import FindingKind, Found
-
-_CLICK = "option"  # of click and typer
-_DEFINING = frozenset({"add_argument", "add_option", _CLICK})  # of argparse and optparse
 
 
 def report_option_names(file: PythonFile, matches: Matches) -> None:
     """Report each option whose name an edit changes: `add_argument("--gpus")` is read as `args.gpus` elsewhere."""
     edits = [edit for edit in matches.edits if "--" in file.text[edit.place[0] : edit.place[1]]]
     for node, _ in file.uses if edits else ():
-        if not isinstance(node, ast.Call) or last_name(node.func) not in _DEFINING:
+        if not isinstance(node, ast.Call) or last_name(node.func) not in FLAGS:
             continue
         option = next((each for each in node.args if (string_value(each) or "").startswith("--")), None)
         is_named = any((string_value(each) or "-").isidentifier() for each in node.args)
@@ -29,7 +27,7 @@ def report_option_names(file: PythonFile, matches: Matches) -> None:
             written = "".join(each if isinstance(each, str) else "" for each in edit.pieces)
             if not holds(place, edit.place) or name in _attribute(written):
                 continue
-            is_click = last_name(node.func) == _CLICK
+            is_click = last_name(node.func) == CLICK
             reads, given = (
                 (f"takes this option as the parameter `{name}`", repr(name))
                 if is_click

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.imports import Renamed, import_of, leaf, parent, split_from_import
 from gpu2npu.engine.kinds.local_names import LocalNames
-from gpu2npu.engine.kinds.name_uses import _OF_TYPES, has_answer, is_alias, is_annotation, is_type_checking, stands_for
+from gpu2npu.engine.kinds.name_uses import OF_TYPES, has_answer, is_alias, is_annotation, is_type_checking, stands_for
 from gpu2npu.engine.matches import ImportSite, Matches
 from gpu2npu.engine.strings.prose import BY_STRING
 from gpu2npu.engine.strings.texts import StringText
@@ -266,7 +266,7 @@ class Renames:
                 return last_name(above.func) in ("isinstance", "issubclass") and below in above.args[1:]
             if isinstance(above, ast.Compare) or is_annotation(above, below):
                 return True
-            if not isinstance(above, _OF_TYPES):
+            if not isinstance(above, OF_TYPES):
                 return False
             below = above
         return False

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from gpu2npu.python.tree.syntax import (
-    last_name,
-    string_value,
-)
+from gpu2npu.python.tree.syntax import last_name, string_value
 
-FLAGS = frozenset({"add_argument", "add_option", "option"})
+CLICK = "option"  # of click and typer
+FLAGS = frozenset({"add_argument", "add_option", CLICK})  # of argparse and optparse
 
 _EXPORTS = frozenset({"__all__", "__slots__", "__match_args__"})  # lists of names
 

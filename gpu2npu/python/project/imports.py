@@ -82,13 +82,13 @@ def _imported(program: Program, path: str) -> Iterator[str]:
         # The names of modules are made up at run time: those beside the file, as a rule.
         folder = path.rpartition("/")[0]
         yield from (other for other in program.sources if other != path and folder and other.startswith(f"{folder}/"))
-    for module in imported_modules(source):
+    for module in _imported_modules(source):
         other = program.project.module_path(module, path)
         if other is not None and other != path:
             yield other
 
 
-def imported_modules(source: bytes) -> Iterator[str]:
+def _imported_modules(source: bytes) -> Iterator[str]:
     """Every module that the text may import: of `from a import b`, both `a` and `a.b`."""
     for statement in _statements(source):
         yield from _named_by(statement)

@@ -62,10 +62,6 @@ class Literal:
     def is_formatted(self) -> bool:
         return "f" in self.prefix.lower() or "t" in self.prefix.lower()
 
-    @property
-    def is_bytes(self) -> bool:
-        return "b" in self.prefix.lower()
-
 
 class LiteralError(ValueError):
     """The text between two offsets is not a row of string literals."""
