@@ -36,9 +36,10 @@ _REQUIRED = frozenset({"install_requires", "extras_require", "setup_requires", "
 _PROGRAM = re.compile(r"(?:.*/)?(pip[\d.]*|uv|conda|mamba|micromamba)")
 # Each begins with a text, which is searched for many times as fast as a choice of several.
 _SPELLED = (rb"install(?<!\winstall)\b", rb"_requires?\b", rb"Popen(?<!\wPopen)\b")
-_DEPTH = 4
+_DEPTH = 4  # of names that stand for each other
 
 _Word = tuple[int, str]  # the offset of a word in the file, and its text
+_Path = tuple[tuple[Scope, str], ...]  # the names by which a value is reached, each with the scope that binds it
 
 
 def may_install(source: bytes) -> bool:
@@ -88,7 +89,7 @@ class _Installs:
         magic = _is_notebook_call(call)
         if not given or not (magic or qualified in _RUNNERS or qualified in _PIP):
             return
-        words = [word for argument in (given if magic else given[:1]) for word in self._words(argument, _DEPTH)]
+        words = [word for argument in (given if magic else given[:1]) for word in self._words(argument)]
         if qualified in _PIP:
             words.insert(0, (0, "pip"))
         for command in _commands(words):
@@ -97,42 +98,41 @@ class _Installs:
     def _required(self, call: ast.Call) -> Iterator[object]:
         for keyword in call.keywords:
             if keyword.arg in _REQUIRED:
-                for start, text in self._words(keyword.value, _DEPTH):
+                for start, text in self._words(keyword.value):
                     required = requirement(text, start)
                     yield from requirement_marks(required, text, self.knowledge) if required is not None else ()
 
-    def _words(self, node: ast.expr, depth: int) -> Iterator[_Word]:
+    def _words(self, node: ast.expr, path: _Path = ()) -> Iterator[_Word]:
         """Yield the strings of an expression, each with its place; a command as a whole is one of them."""
-        if depth == 0:
-            return
         if isinstance(node, (ast.Constant, ast.JoinedStr)):
             if isinstance(node, ast.JoinedStr) or isinstance(node.value, str):
                 yield self._text(node)
             for part in getattr(node, "values", ()):
                 if isinstance(part, ast.FormattedValue):
-                    yield from self._words(part.value, depth - 1)
+                    yield from self._words(part.value, path)
         elif isinstance(node, ast.Name):
-            found = self.scope.lookup(node.id)
-            for binding in found[1] if found is not None else ():
-                yield from self._bound(binding, depth - 1)
+            found = self.names.file.scope_of(node).lookup(node.id)
+            if found is not None and len(path) < _DEPTH and (found[0], node.id) not in path:
+                for binding in found[1]:
+                    yield from self._bound(binding, (*path, (found[0], node.id)))
         elif isinstance(node, ast.Starred):
-            yield from self._words(node.value, depth)
+            yield from self._words(node.value, path)
         elif isinstance(node, ast.BinOp):
-            yield from chain(self._words(node.left, depth), self._words(node.right, depth))
+            yield from chain(self._words(node.left, path), self._words(node.right, path))
         elif isinstance(node, ast.Dict):
-            yield from (word for value in node.values for word in self._words(value, depth))
+            yield from (word for value in node.values for word in self._words(value, path))
         elif isinstance(node, ast.Call):  # "...".split(), shlex.split("..."), "...".format(name)
             inner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
-            yield from (word for value in (*inner, *node.args) for word in self._words(value, depth - 1))
+            yield from (word for value in (*inner, *node.args) for word in self._words(value, path))
         else:
-            yield from (word for element in elements(node) for word in self._words(element, depth))
+            yield from (word for element in elements(node) for word in self._words(element, path))
 
-    def _bound(self, binding: Binding, depth: int) -> Iterator[_Word]:
+    def _bound(self, binding: Binding, path: _Path) -> Iterator[_Word]:
         if isinstance(binding, Assigned) and binding.value is not None:
-            yield from self._words(binding.value, depth)
+            yield from self._words(binding.value, path)
         elif isinstance(binding, Parameter):
             for value in self._handed(binding):
-                yield from self._words(value, depth)
+                yield from self._words(value, path)
 
     def _handed(self, parameter: Parameter) -> Iterator[ast.expr]:
         """Yield what the calls of the file hand to a parameter of one of its functions."""

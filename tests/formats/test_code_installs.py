@@ -28,6 +28,12 @@ IMPORTS = "import os, subprocess, sys\nimport pip\n"
             ["apex", "xformers"],
         ),
         (
+            "def get(package):\n    os.system('pip install ' + package)\n"
+            "def prepare():\n    package = 'apex'\n    get(package)\n",
+            ["apex"],
+        ),
+        ("command = 'pip install apex'\n" + "command = command + ' -q -U'\n" * 200 + "os.system(command)", ["apex"]),
+        (
             "def get(*names):\n    subprocess.run(['pip', 'install', *names])\nget('apex', 'xformers')",
             ["apex", "xformers"],
         ),
