@@ -157,28 +157,29 @@ class _CudaCode:
         other = node.orelse if body is node.body else node.body
         return is_capture(body, other or self.names.file.block(node), self.names, self.table)
 
-    def _needs_cuda(self, test: ast.expr) -> bool:
+    def _needs_cuda(self, test: ast.expr, path: tuple[ast.expr, ...] = ()) -> bool:
         """Return whether a condition holds with CUDA alone, or where the user asks for it: not `not is_available()`,
-        nor `a or is_available()`."""
+        nor `a or is_available()`. `path` are the values of names that lead to it."""
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-            return any(map(self._needs_cuda, test.values))
+            return any(self._needs_cuda(value, path) for value in test.values)
         if isinstance(test, ast.BoolOp):
             others = [value for value in test.values if not _is_forced(value)]
-            return bool(others) and all(map(self._needs_cuda, others))
+            return bool(others) and all(self._needs_cuda(value, path) for value in others)
         if isinstance(test, ast.UnaryOp):
             return False
         if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.NotEq, ast.NotIn, ast.Is)):
             return False
-        return self.flag(test) is not None or any(_asks(node, self.names) for node in walk(test))
+        return self.flag(test, path) is not None or any(_asks(node, self.names) for node in walk(test))
 
-    def flag(self, test: ast.expr) -> tuple[Scope, ast.Name] | None:
+    def flag(self, test: ast.expr, path: tuple[ast.expr, ...] = ()) -> tuple[Scope, ast.Name] | None:
         """The scope and the name, where a condition is a name that is bound once, to a question for CUDA."""
         found = self.names.file.scope_of(test).lookup(test.id) if isinstance(test, ast.Name) else None
         if not isinstance(test, ast.Name) or found is None or len(found[1]) != 1:
             return None
         value = found[1][0].whole if isinstance(found[1][0], Assigned) else None
-        is_question = value is not None and not isinstance(value, ast.Name) and self._needs_cuda(value)
-        return (found[0], test) if is_question else None
+        if value is None or isinstance(value, ast.Name) or value in path:
+            return None
+        return (found[0], test) if self._needs_cuda(value, (*path, value)) else None
 
     def is_tested_only(self, home: Scope, name: str, times: int) -> bool:
         """Return whether a name, which no other file can see, is used so many times."""

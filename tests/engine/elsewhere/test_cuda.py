@@ -21,6 +21,8 @@ KEPT = [
     "_GPU = torch.cuda.is_available()\nif _GPU:\n    from ext import nms_gpu\n",
 ]
 CHANGED = [
+    "from settings import *\ngpu = gpu and torch.cuda.is_available()\nif gpu:\n    from ext import nms_gpu\n",
+    "while a:\n    b = c and torch.cuda.is_available()\n    c = b and d\n    if c:\n        import my_cuda_kernels\n",
     "if torch.cuda.is_available() or a:\n    sources += ['a.cu']\n",
     "if not torch.cuda.is_available():\n    sys.exit()\n",
     "_GPU = torch.cuda.is_available()\nif _GPU:\n    from ext import nms_gpu\nif _GPU:\n    f(x)\n",
