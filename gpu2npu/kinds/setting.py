@@ -125,13 +125,15 @@ def _keys(file: PythonFile, node: ast.expr) -> Iterator[str]:
             key = next((string_value(k) for k, v in zip(above.keys, above.values, strict=True) if v is below), None)
             if key is None:
                 return
-        elif isinstance(above, ast.keyword):
+        elif isinstance(above, ast.keyword) and _is_of_dict(file.parents[above]):
             key = above.arg
-        elif isinstance(above, ast.Call):
-            if not (isinstance(above.func, ast.Name) and above.func.id == "dict" and below in above.keywords):
-                return
-        elif not isinstance(above, (ast.List, ast.Tuple)):
+        elif not isinstance(above, (ast.List, ast.Tuple)) and not isinstance(below, ast.keyword):
             return
         if key is not None:
             yield key
         below = above
+
+
+def _is_of_dict(node: ast.AST) -> bool:
+    """Return whether a node is a call of `dict`."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict"
