@@ -194,8 +194,8 @@ def is_deferred(source: bytes, line: int) -> bool:
         return False
     if any(isinstance(node, IMPORTS) and _holds(node, line) for node in walk(outer)):
         return True
-    around = (node for node in walk(outer) if isinstance(node, FUNCTIONS) and _holds(node, line))
-    imports = [node for function in around for node in walk(function) if isinstance(node, IMPORTS)]
+    functions = (node for node in walk(outer) if isinstance(node, FUNCTIONS) and _holds(node, line))
+    imports = [node for function in functions for node in walk(function) if isinstance(node, IMPORTS)]
     names = {local_name(alias, node) for node in imports for alias in node.names}
     return any(isinstance(node, ast.Name) and node.lineno == line and node.id in names for node in walk(outer))
 

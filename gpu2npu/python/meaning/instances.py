@@ -13,7 +13,7 @@ from gpu2npu.python.tree.scopes import Assigned, Defined, Parameter, Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, dotted_name, elements, is_super
 from gpu2npu.python.tree.syntax_tree import alternatives
 
-_MAX_BASES = 10
+_MAX_BASES = 10  # of classes that derive from each other
 
 
 class Instances:
@@ -82,7 +82,6 @@ def derives(names: Names, cls: Scope, wanted: str, depth: int = _MAX_BASES) -> b
     return False
 
 
-_DEPTH = 10  # of classes that derive from each other
 # Bases whose `__init__` takes nothing and hands everything on.
 _PLAIN = frozenset({"object", "builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol"})
 
@@ -119,7 +118,7 @@ def _ordered(classes: list[str]) -> Constructed:
     return Constructed(classes[0], tuple(classes[1:])) if classes else Constructed()
 
 
-def _inherited(names: Names, cls: Scope, depth: int = _DEPTH) -> list[str]:
+def _inherited(names: Names, cls: Scope, depth: int = _MAX_BASES) -> list[str]:
     """The classes outside the project that a class inherits `__init__` from, in their order: up to one of the project
     that defines it."""
     reached: list[str] = []
