@@ -97,7 +97,6 @@ class RuleTable:
     endings: dict[str, Rule]
     variables: dict[str, Rule]
     families: dict[str, Rule]
-    commands: dict[str, Rule]
     kinds: Mapping[str, dict[str, list[Rule]]]
     words: Mapping[str, frozenset[bytes]]
     classes: tuple[type[Match], ...]
@@ -185,7 +184,6 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
         endings=endings,
         variables=variables,
         families=families,
-        commands=first("command"),
         kinds=index,
         words={kind: frozenset(text.encode() for text in found) for kind, found in index.items()},
         pattern_text=_pattern_text(pattern.text for pattern, _ in patterns),

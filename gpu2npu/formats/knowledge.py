@@ -197,6 +197,11 @@ class Knowledge:
             return edits + reported(rule, start, end, name)
         return []
 
+    def program(self, name: str) -> Rule | None:
+        """The rule for a program of that name, not for one of its command lines."""
+        rules = self.table.of("command").get(name, ())
+        return next((rule for rule in rules if rule.match == CommandMatch(name)), None)
+
     def mentions(self, text: str) -> re.Match[str] | None:
         """The first mention of a device or backend that a rule renames, in text that is not read any closer."""
         return re.search(rf"(?<![\w-])(?:{self.table.literal.pattern})(?![\w-])", text)
@@ -252,7 +257,7 @@ def _trigger(
     table: RuleTable, distributions: Mapping[str, Rule], options: Mapping[str, tuple[Rule, ...]]
 ) -> FormatTrigger:
     words = {rule.text for rule in table.strings if rule.role.words}
-    words.update(table.variables, table.commands, table.texts, table.of("setting"), distributions)
+    words.update(table.variables, table.texts, table.of("command"), table.of("setting"), distributions)
     for rule in (rule for rules in options.values() for rule in rules):
         assert isinstance(rule.match, ArgumentMatch)
         words.add(rule.match.value or str(rule.match.argument))

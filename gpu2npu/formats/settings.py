@@ -102,7 +102,7 @@ def _value_marks(value: str, keys: tuple[str, ...], others: Set[str], knowledge:
     if known is not None:
         return known
     runs = any(name.lower() in _COMMANDS for name in keys[-2:])
-    if runs and (block or " " in value or value in knowledge.table.commands):
+    if runs and (block or " " in value or value in knowledge.table.of("command")):
         return shell_marks(value, knowledge)
     marks = knowledge.variable(value, 0) if _VARIABLE.fullmatch(value) else []
     if marks:

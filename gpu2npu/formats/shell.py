@@ -336,9 +336,7 @@ class _Reader:
     def _sought(self, words: Sequence[Word]) -> Iterator[Mark]:
         """`command -v nvidia-smi`: a program that is looked for, by name alone."""
         for word in words:
-            rule = self.knowledge.table.commands.get(word.text)
-            if rule is not None and " " in rule.match.subject.removesuffix(" (command)"):
-                continue
+            rule = self.knowledge.program(word.text)
             if rule is not None and rule.then.rename is not None:
                 yield from applied(rule, word.start, word.end, word.text, rule.then.rename.partition(" ")[0])
             elif rule is not None:

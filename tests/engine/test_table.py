@@ -12,7 +12,6 @@ from gpu2npu.engine.table import rule_table
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.kinds.setting import SettingMatch
 from gpu2npu.rulebook import Rulebook, load_rulebook
-from gpu2npu.rulebook.rule import Then
 
 
 @pytest.mark.parametrize(
@@ -49,26 +48,6 @@ def test_a_pattern_bound_to_the_ends_of_a_string_is_applied(tmp_path: Path, path
     rules.write_text(json.dumps({"rules": [rule]}))
     result = migrate_file(before.encode(), path, load_rulebook([rules]), ProjectContext(version="2.1.0"))
     assert result.content == after.encode()
-
-
-@pytest.mark.parametrize(
-    ("code", "renamed"),
-    [
-        ("c = {'device': 'gpu'}\n", True),
-        ("c = dict(device='gpu')\n", True),
-        ("train(options={'device': 'gpu'})\n", True),
-        ("train(**dict(device='gpu'))\n", True),
-        ("train(device='gpu')\n", False),
-        ("class A(B, device='gpu'): ...\n", False),
-        ("c = {'model': dict(device='gpu')}\n", False),
-    ],
-)
-def test_a_setting_is_a_key_of_a_dictionary(code: str, renamed: bool) -> None:
-    rulebook = load_rulebook()
-    match, then = SettingMatch("device", frozenset({"gpu"})), Then(rename="card")
-    rules = Rulebook((replace(rulebook.rules[0], id="own", match=match, then=then),), rulebook.roles)
-    result = migrate_file(code.encode(), "a.py", rules, ProjectContext(version="2.1.0"))
-    assert (result.content == code.replace("gpu", "card").encode()) is renamed
 
 
 def test_a_rule_for_settings_costs_nothing_where_its_keys_do_not_stand() -> None:

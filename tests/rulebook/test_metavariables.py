@@ -15,6 +15,7 @@ from gpu2npu.rulebook import RuleError, load_rulebook
 
 VARIABLE = {"match": {"environment": "LIB_GPU_$X"}, "then": {"rename": "LIB_NPU_$X"}}
 OPTION = {"match": {"command": "teamrun --gpus $N"}, "then": {"rename": "teamrun --npus $N"}}
+MONITOR = {"match": {"command": "nvidia-smi -l $N"}, "then": {"rename": "npu-watch -n $N"}}
 SCRIPT = {"match": {"command": "python train.py --gpus $N"}, "then": {"rename": "python train.py --npus $N"}}
 SETTING = {"match": {"setting": "trainer.**.accelerator", "values": ["gpu"]}, "then": {"rename": "npu"}}
 TOP = {"match": {"setting": "accelerator", "values": ["gpu"]}, "then": {"rename": "npu"}}
@@ -38,6 +39,7 @@ def migrated(tmp_path: Path, rule: dict[str, Any], path: str, text: str) -> Migr
         (OPTION, "a.sh", "srun bin/teamrun --gpus=\"$N\"\n", "srun bin/teamrun --npus=\"$N\"\n"),
         (OPTION, "a.yaml", "script: teamrun --gpus 4\n", "script: teamrun --npus 4\n"),
         (OPTION, "a.sh", "other --gpus 4\nteamrun --gpu 4\nteamrun --gpus\n", None),
+        (MONITOR, "a.sh", "which nvidia-smi\n", "which npu-smi\n"),
         (SCRIPT, "a.sh", "python train.py --lr 1 --gpus 2\n", "python train.py --lr 1 --npus 2\n"),
         (SCRIPT, "a.sh", "python test.py --gpus 2\n", None),
         (SETTING, "a.py", "c = {'trainer': {'a': [{'accelerator': 'gpu'}]}}\n",
@@ -45,6 +47,10 @@ def migrated(tmp_path: Path, rule: dict[str, Any], path: str, text: str) -> Migr
         (SETTING, "a.py", "c = dict(trainer=dict(accelerator='gpu'))\n", "c = dict(trainer=dict(accelerator='npu'))\n"),
         (SETTING, "a.py", "c = {'trainer': f({'accelerator': 'gpu'}), 'plot': {'accelerator': 'gpu'}}\n", None),
         (SETTING, "a.py", "c = {'trainer': {'accelerator': 'gpu-line'}, k: {'accelerator': 'gpu'}}\n", None),
+        (TOP, "a.py", "train(options={'accelerator': 'gpu'})\n", "train(options={'accelerator': 'npu'})\n"),
+        (TOP, "a.py", "train(**dict(accelerator='gpu'))\n", "train(**dict(accelerator='npu'))\n"),
+        (TOP, "a.py", "train(accelerator='gpu')\n", None),
+        (TOP, "a.py", "class A(B, accelerator='gpu'): ...\n", None),
         (TOP, "a.py", "c = {'accelerator': 'gpu', 'x': {'accelerator': 'gpu'}}\n",
          "c = {'accelerator': 'npu', 'x': {'accelerator': 'gpu'}}\n"),
     ],
