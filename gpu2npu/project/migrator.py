@@ -94,7 +94,7 @@ class Migrator:
     ) -> Migrator:
         """Load the rules and collect what they need to know of the whole project.
 
-        What is collected is taken from `kept` if it is there, and put there if not. `spread` plans the parts of the
+        What is collected is taken from `retained` if it is there, and put there if not. `spread` plans the parts of the
         project. `questions` are those that the analyses answer of each file, for families of chips (of limits.CHIPS).
 
         Raises UsageError if a rule file cannot be used, an example in it fails, a rule's id is unknown, or a codemod

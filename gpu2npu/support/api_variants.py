@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from gpu2npu.support.operators import (
-    Reached,
-)
+from gpu2npu.support.operators import Reached
 from gpu2npu.support.releases import DATA
 
 TORCH_APIS = DATA / "torch_apis.json"

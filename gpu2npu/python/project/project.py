@@ -33,8 +33,8 @@ def no_file(path: str) -> bytes:
 class Project:
     """One project as this process knows it. `files` are the paths of its Python files, relative, with forward slashes;
     `read` gives the bytes of one. `root` is where they lie on disk (None: nowhere, and jedi is not asked).
-    The last parsed files stay in memory, up to `kept` characters of them (None: all files). `folders` are those that
-    the project's own code puts on sys.path.
+    The last parsed files stay in memory, up to `retained` characters of them (None: all files). `folders` are those
+    that the project's own code puts on sys.path.
 
     `consulted` has, for a file, the files (or EVERY_FILE) that answers about it were looked up in.
     """
