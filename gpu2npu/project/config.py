@@ -118,7 +118,7 @@ def _checked(table: object, path: Path, prefix: str) -> Settings:
     for kind in table.get("skip-kinds", ()):
         if kind not in OTHER_KINDS:
             place = f"{prefix}.skip-kinds".lstrip(".")
-            raise UsageError(f"{path}: {place}: {kind!r} is no kind of files; known: {', '.join(OTHER_KINDS)}.")
+            raise UsageError(f"{path}: {place}: {kind!r} is not a kind of files; known: {', '.join(OTHER_KINDS)}.")
     return Settings(
         file=path,
         version=table.get("version", ""),

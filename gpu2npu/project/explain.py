@@ -91,7 +91,7 @@ def _text(source: bytes, path: str) -> str:
     try:
         return read_source(source, path).text if path.endswith(".py") else source.decode()
     except (SourceReadError, UnicodeDecodeError) as error:
-        raise ValueError(f"it is no text ({error})") from error
+        raise ValueError(f"it is not text ({error})") from error
 
 
 class _Reasons:

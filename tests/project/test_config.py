@@ -78,7 +78,7 @@ def test_a_broken_pyproject_that_does_not_mention_the_tool_is_none_of_its_busine
         (b"version = '2.0'", "version: PyTorch version '2.0' is not known; use one of 1.11.0, 2.1.0"),
         (b"rules = 'one.json'", "rules: must be a list of texts."),
         (b"exclude = ['a', 1]", "exclude: must be a list of texts."),
-        (b"skip-kinds = ['shel']", "skip-kinds: 'shel' is no kind of files; known: shell, "),
+        (b"skip-kinds = ['shel']", "skip-kinds: 'shel' is not a kind of files; known: shell, "),
         (b"soc = ['H100']", "soc: no chip is called 'H100'; there are 910A"),
         (b"version = ", "is not TOML: "),
         (b"\xff", "is not UTF-8 (byte 0)."),

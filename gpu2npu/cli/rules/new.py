@@ -34,7 +34,7 @@ _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 def new(rule_id: str, output: Path | None, kind: str) -> None:
     """Write a rule file to start from: a rule called ID that works, to be changed into your own."""
     if _ID.fullmatch(rule_id) is None:
-        raise click.UsageError(f"{rule_id!r} is no id of a rule: use lower-case letters, digits and single hyphens.")
+        raise click.UsageError(f"{rule_id!r} is not a rule's id: use lower-case letters, digits and single hyphens.")
     text = starter(rule_id, kind)
     if output is None:
         click.echo(text, nl=False)

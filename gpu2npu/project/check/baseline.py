@@ -53,7 +53,7 @@ def read_baseline(file: Path) -> Baseline:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, UsageError):
             raise
-        raise UsageError(f"The file '{file}' is no baseline of gpu2npu; --update-baseline makes one.") from error
+        raise UsageError(f"The file '{file}' is not a baseline of gpu2npu; --update-baseline makes one.") from error
 
 
 def write_baseline(baseline: Baseline, file: Path) -> None:

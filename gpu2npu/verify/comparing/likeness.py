@@ -11,7 +11,7 @@ SAME = 1e-3  # share of the norm within which a tensor is another one times a nu
 
 
 def is_same_batch(one: Tensor, other: Tensor) -> bool:
-    """Compare two tensors; one that holds a single number in all places, such as labels of a GAN, is no batch."""
+    """Compare two tensors; one that holds a single number in all places, such as labels of a GAN, is not a batch."""
     is_constant = abs(other.mean) >= other.largest * (1 - SAME)
     return not is_constant and one.shape == other.shape and np.array_equal(one.sketch, other.sketch)
 

@@ -123,7 +123,7 @@ def test_new_prints_or_writes_and_never_overwrites(folder: Path) -> None:
     Path("mine.json").write_text("mine")
     assert "'mine.json' exists" in refusal("rules", "new", "-o", "mine.json")
     assert Path("mine.json").read_text() == "mine"
-    assert "is no id of a rule" in refusal("rules", "new", "My Rule")
+    assert "is not a rule's id" in refusal("rules", "new", "My Rule")
     assert "cannot be written" in refusal("rules", "new", "-o", "no/where.json")
 
 
