@@ -168,6 +168,8 @@ def test_products_are_computed_dense_and_hold_no_zeros():
     other_cpu, other = pair()
     check(npu * other, (cpu.to_dense() * other_cpu.to_dense()).to_sparse())
     check(npu / 2, cpu / 2)
+    with pytest.raises(RuntimeError, match="expected 'self' or 'other' to be a sparse tensor"):
+        torch.mul(dense.npu(), dense.npu(), out=product)
 
 
 def test_sums_norms_and_the_rest_that_pytorch_shares():

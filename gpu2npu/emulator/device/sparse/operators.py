@@ -109,12 +109,14 @@ def mul_out(tensor: torch.Tensor | float, other: torch.Tensor | float, *, out: t
     """The product, computed dense: it is coalesced and holds no zeros.
 
     Raises:
-        RuntimeError: `out` is dense.
+        RuntimeError: `out` is dense, or both factors are.
     """
     if not out.is_sparse:
         raise RuntimeError("mul: expected 'out' to be a sparse tensor")
     given = (tensor, other)
-    sparse_dim = next(each.sparse_dim() for each in given if _is_sparse(each))
+    sparse_dim = next((each.sparse_dim() for each in given if _is_sparse(each)), None)
+    if sparse_dim is None:
+        raise RuntimeError("mul: expected 'self' or 'other' to be a sparse tensor")
     dense = [each.to_dense() if _is_sparse(each) else each for each in given]
     return _stored(torch.mul(*dense).to_sparse(sparse_dim), out)  # type: ignore[arg-type]
 
