@@ -132,6 +132,10 @@ class Group(dist.ProcessGroup):
         operands.copy_in_order(given["send"], given["recv"])
         return self._together(works)
 
+    def _drop_coalesced(self) -> None:
+        """End a batch that has failed, so that what comes next is not taken for a part of it."""
+        self._coalesced, self._to_itself = None, {"send": [], "recv": []}
+
     def _with_itself(self, kind: str, tensors: Tensors) -> None:
         """Note a message of a rank to itself, which is copied when coalescing ends.
 

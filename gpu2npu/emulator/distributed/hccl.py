@@ -273,8 +273,12 @@ class ProcessGroupHCCL(Group):
         is_whole = self._coalesced is None
         if is_whole:
             self._start_coalescing(tensors[0].device)
-        for kind, tensor, rank in zip(kinds, tensors, ranks, strict=True):
-            (self.send if kind == "isend" else self.recv)([tensor], rank, _NO_TAG)
+        try:
+            for kind, tensor, rank in zip(kinds, tensors, ranks, strict=True):
+                (self.send if kind == "isend" else self.recv)([tensor], rank, _NO_TAG)
+        except Exception:
+            self._drop_coalesced()
+            raise
         return self._end_coalescing(tensors[0].device) if is_whole else None
 
 

@@ -54,11 +54,10 @@ def _send_batches_as_one() -> None:
 
     @functools.wraps(one_by_one)
     def call(p2p_op_list: list[dist.P2POp]) -> list[dist.Work]:
-        device = p2p_op_list[0].tensor.device if p2p_op_list else torch.device("cpu")
-        if device.type != "npu":
+        if not _is_batch_on_npus(p2p_op_list):
             return one_by_one(p2p_op_list)
         whole: Any = p2p_op_list[0].group or dist.group.WORLD
-        group = whole._get_backend(device)
+        group = whole._get_backend(p2p_op_list[0].tensor.device)
         if not hasattr(group, "batch_isend_irecv"):  # gloo, say
             return one_by_one(p2p_op_list)
         kinds = [each.op.__name__ for each in p2p_op_list]
@@ -67,6 +66,16 @@ def _send_batches_as_one() -> None:
 
     for module in (dist, dist.distributed_c10d):
         setattr(module, "batch_isend_irecv", call)  # noqa: B010
+
+
+def _is_batch_on_npus(batch: object) -> bool:
+    """Return whether a batch is one that PyTorch takes, of tensors on NPUs."""
+    return (
+        isinstance(batch, list)
+        and all(isinstance(each, dist.P2POp) for each in batch)
+        and len({each.group for each in batch}) == 1
+        and batch[0].tensor.device.type == "npu"
+    )
 
 
 def _keep_the_works_of_joins() -> None:

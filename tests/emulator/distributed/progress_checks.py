@@ -33,6 +33,11 @@ def messages_to_everybody_at_once(rank):
     same(received[0], [2.0 * previous])
     words = "1 messages of this rank to itself, and 0 that it receives"
     refuses(ValueError, words, lambda: dist.batch_isend_irecv(batch[1:2]))
+    other = [dist.P2POp(dist.isend, npu([1.0]).to(torch.complex64), following)]
+    refuses(RuntimeError, "Unsupported data type for HCCL", lambda: dist.batch_isend_irecv(other))
+    work = dist.all_reduce(own[0], async_op=True)
+    work.wait()
+    refuses(ValueError, "of type ``torch.distributed.P2POp``", lambda: dist.batch_isend_irecv([1]))
     refuses(ValueError, "cannot send to itself but in one batch", lambda: dist.isend(own[0], rank))
 
 
