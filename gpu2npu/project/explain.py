@@ -126,7 +126,7 @@ class _Reasons:
         if self.names is None:
             package = rule.match.package
             matched = rule.match.text if package is None else f"the package `{package}` where it is required"
-            return f"it matches {matched}, and this place is none"
+            return f"it matches {matched}, and that is not what stands here"
         return next(self._of_place(rule, self.names), None) or self._of_others()
 
     def _is_far(self, rule: Rule) -> bool:
