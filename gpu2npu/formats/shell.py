@@ -26,8 +26,13 @@ _DIRECTIVE = re.compile(r"#(?P<scheduler>SBATCH|PBS|BSUB)\s")
 _RESOURCE = re.compile(r"(?:^|[:,])(?P<name>\w+)=(?P<value>\w+)")
 _SCHEDULERS = {"SBATCH": "sbatch", "PBS": "qsub", "BSUB": "bsub"}
 # Commands whose options mean the same.
-_SAME_OPTIONS = dict.fromkeys(("srun", "salloc"), "sbatch") | dict.fromkeys(("podman", "nerdctl"), "docker")
-_SAME_OPTIONS["apptainer"] = "singularity"
+_SAME_OPTIONS = {
+    "srun": "sbatch",
+    "salloc": "sbatch",
+    "podman": "docker",
+    "nerdctl": "docker",
+    "apptainer": "singularity",
+}
 # Words before a command; @ and - begin a line of a makefile, whose $(shell ...) runs one.
 _CONTROL = frozenset(
     {"if", "then", "else", "elif", "while", "until", "do", "!", "time", "{", "@", "-", "@-", "-@", "shell"}

@@ -306,10 +306,10 @@ def _ends_without_package(statement: ast.stmt, package: str) -> bool:
     if not isinstance(statement, ast.If) or not isinstance(statement.body[-1], (ast.Raise, ast.Return)):
         return False
     test = statement.test
-    requested = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) else [test]
+    alternatives = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) else [test]
     return any(
         isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.Not) and _asks_for_package(each.operand, package)
-        for each in requested
+        for each in alternatives
     )
 
 

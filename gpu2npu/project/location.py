@@ -1,4 +1,4 @@
-"""Where a run reads and writes, and the checks that it can: nothing is written before every check has passed."""
+"""The folders that a run reads and writes, and the checks of them: nothing is written before every check has passed."""
 
 from __future__ import annotations
 

@@ -87,14 +87,14 @@ class Migrator:
         root: Path,
         sources: Mapping[str, bytes],
         codemods: CodemodChoice = DEFAULT_CHOICE,
-        retained: ProjectFactsCache | None = None,
+        cache: ProjectFactsCache | None = None,
         spread: Spread = map,
         questions: Set[FileQuestion] = frozenset(),
         chips: tuple[str, ...] = (DEFAULT_CHIP,),
     ) -> Migrator:
         """Load the rules and collect what they need to know of the whole project.
 
-        What is collected is taken from `retained` if it is there, and put there if not. `spread` plans the parts of the
+        What is collected is taken from `cache` if it is there, and put there if not. `spread` plans the parts of the
         project. `questions` are those that the analyses answer of each file, for families of chips (of limits.CHIPS).
 
         Raises UsageError if a rule file cannot be used, an example in it fails, a rule's id is unknown, or a codemod
@@ -106,15 +106,15 @@ class Migrator:
             rulebook = without_own(select_rules(whole, rules.only, rules.skip), sources, root.name)
             wanted = _wanted(codemods, rulebook)
             facts = _facts(rules, rulebook, version, wanted)
-            found = retained.get(facts) if retained is not None else None
+            found = cache.get(facts) if cache is not None else None
             if found is not None:
                 migrator = cls(rulebook, _context(found, version, root, sources, rulebook), found.plan)
             else:
                 migrator = cls.of(rulebook, version, root, sources, codemods, spread)
                 context, plan = migrator.context, migrator.plan
-                if retained is not None and not plan.failures:  # time or memory may have run out
+                if cache is not None and not plan.failures:  # time or memory may have run out
                     own, taken = context.own_members, context.taken_names
-                    retained.put(facts, ProjectFacts(own, taken, plan, context.parameters, context.other_names))
+                    cache.put(facts, ProjectFacts(own, taken, plan, context.parameters, context.other_names))
         except (RuleError, CodemodError) as error:
             raise UsageError(str(error)) from error
         if not questions:

@@ -1,4 +1,4 @@
-"""The one place where tasks are worked on: in this process, in processes that can be ended, or on any
+"""A pool that works on all tasks: in this process, in processes that can be ended, or on any
 `concurrent.futures.Executor`."""
 
 from __future__ import annotations
@@ -52,13 +52,15 @@ class Pool:
 def _here(ask: Callable[[_Task], _Answer], tasks: Sequence[_Task]) -> _Results[_Task, _Answer]:
     with uncollected():
         gc.freeze()
-        for count, task in enumerate(tasks, start=1):
-            try:
-                yield task, with_deep_stack(partial(ask, task))
-            except Exception as error:
-                yield task, error
-            collect_after(count)
-        gc.unfreeze()
+        try:
+            for count, task in enumerate(tasks, start=1):
+                try:
+                    yield task, with_deep_stack(partial(ask, task))
+                except Exception as error:
+                    yield task, error
+                collect_after(count)
+        finally:
+            gc.unfreeze()
 
 
 def _on_executor(
@@ -69,9 +71,9 @@ def _on_executor(
         for future in as_completed(futures):
             error = future.exception()
             yield futures[future], future.result() if error is None else _raised(error)
-    except BaseException:
-        executor.shutdown(wait=False, cancel_futures=True)
-        raise
+    finally:
+        for future in futures:  # of what was not waited for; the executor is the caller's, and goes on
+            future.cancel()
 
 
 def _deeply(ask: Callable[[_Task], _Answer], task: _Task) -> _Answer:

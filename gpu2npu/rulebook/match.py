@@ -49,10 +49,9 @@ class Match:
     """The match of a rule. The fields are the keys of the entry in the rule file, the first one called `key` there.
 
     `shape` has the JSON Schema of each key, `actions` what can be done with a match besides report, trait and keep,
-    `additions` what `add` can add, and
-    `new_name` what a new name must look like, with the words for that. `only_python`: other files have no such match.
-    `in_strings`: in Python it is looked for in strings alone. Kinds of a lower `order` are asked first. `starter` is a
-    rule to start from, without its id.
+    `additions` what `add` can add, and `new_name` what a new name must look like, with the words for that.
+    `only_python`: other files have no such match. `in_strings`: in Python it is looked for in strings alone. Kinds of a
+    lower `order` are applied first. `starter` is a rule to start from, without its id.
     """
 
     key: ClassVar[str]

@@ -46,6 +46,14 @@ def test_what_raises_stops_nothing() -> None:
     assert str(found[1]) == "1 is odd"
 
 
+def test_an_executor_that_is_left_early_can_be_used_again() -> None:
+    with ThreadPoolExecutor(1) as executor:
+        answers = Pool(executor=executor).answers(abs, [-1, -2, -3])
+        assert next(answers)[1] in (1, 2, 3)
+        answers.close()
+        assert executor.submit(abs, -4).result() == 4
+
+
 def test_a_process_that_dies_takes_only_its_own_task_along(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     code = f"""

@@ -85,7 +85,7 @@ def _for_programs(result: CheckResult, shown: Shown) -> str:
 
 
 def _published_docs() -> str:
-    """Where the pages of docs/ are by the metadata of the installed gpu2npu (its URL "Documentation"); "" where it
+    """The address of the pages of docs/ by the metadata of the installed gpu2npu (its URL "Documentation"); "" where it
     names none."""
     from importlib.metadata import PackageNotFoundError, metadata
 

@@ -113,8 +113,8 @@ def _mean(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term
     keeps = _value(reading, arguments, keywords, 2, "keepdim")
     if isinstance(dim, (ast.Tuple, ast.List)) and len(dim.elts) == 1:
         dim = dim.elts[0]
-    retained = isinstance(keeps, ast.Constant) and keeps.value is True
-    if _number(reading, dim) != -1 or not retained or keywords.keys() - {"dim", "keepdim"}:
+    keeps_dim = isinstance(keeps, ast.Constant) and keeps.value is True
+    if _number(reading, dim) != -1 or not keeps_dim or keywords.keys() - {"dim", "keepdim"}:
         return None
     return Term("mean", (reading.term(arguments[0]),))
 

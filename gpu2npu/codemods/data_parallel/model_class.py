@@ -178,11 +178,11 @@ def _frozen_code(file: ParsedFile, node: ast.AST) -> str | None:
         return file.code(owner)
     if not isinstance(node, FORS) or not isinstance(node.iter, ast.Call) or len(node.body) != 1:
         return None
-    requested = node.iter.func
-    if not isinstance(requested, ast.Attribute) or requested.attr not in {"parameters", "named_parameters"}:
+    method = node.iter.func
+    if not isinstance(method, ast.Attribute) or method.attr not in {"parameters", "named_parameters"}:
         return None
     name = file.code(node.target).rpartition(",")[2].strip(" ()")
-    return file.code(requested.value) if _sets_false(file, node.body[0], name) else None
+    return file.code(method.value) if _sets_false(file, node.body[0], name) else None
 
 
 def _without_gradient(value: ast.expr) -> ast.expr | None:

@@ -185,12 +185,12 @@ def _unwrapped(use: _Use) -> Iterator[Step]:
     """A use of the model as it is without a wrapper."""
     file, attribute = use.file, use.parent
     call = file.parents[attribute]
-    requested = isinstance(attribute, ast.Attribute) and isinstance(call, ast.Call) and call.func is attribute
+    is_method = isinstance(attribute, ast.Attribute) and isinstance(call, ast.Call) and call.func is attribute
     if use.attribute == "module" and not _is_guarded(use):
         yield span_replaced(file, file.bounds(use.node)[1], file.bounds(attribute)[1], "", _UNWRAPPED)
-    elif requested and isinstance(call, ast.Call) and use.attribute == "state_dict" and not arguments(call):
+    elif is_method and isinstance(call, ast.Call) and use.attribute == "state_dict" and not arguments(call):
         yield inserted(file, file.bounds(call)[1] - 1, "prefix='module.'", _PREFIX)
-    elif requested and isinstance(call, ast.Call) and use.attribute == "load_state_dict" and arguments(call):
+    elif is_method and isinstance(call, ast.Call) and use.attribute == "load_state_dict" and arguments(call):
         yield from _without_prefix(file, argument_value(arguments(call)[0]))
 
 

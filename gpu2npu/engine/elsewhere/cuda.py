@@ -33,7 +33,7 @@ NAMED = (
 KERNELS = "Only kernels for CUDA run under this condition: left as it is, check what an NPU's tensors meet instead."
 
 # Each question for CUDA has one of these.
-_REQUESTED_WORDS = ("is_available", "CUDA_HOME", "is_cuda", "'cuda'", '"cuda"')
+_QUESTION_WORDS = ("is_available", "CUDA_HOME", "is_cuda", "'cuda'", '"cuda"')
 _AVAILABLE, _HOME, _OF_TENSOR = "torch.cuda.is_available", "CUDA_HOME", "is_cuda"
 _READS = frozenset({"environ", "getenv"})
 _DEVICE = re.compile(r"is_cuda|['\"]cuda")  # of the text that an edit changes
@@ -65,27 +65,27 @@ class CudaBranches:
 
 def asks_for_cuda(text: str) -> bool:
     """Return whether a text may have a question for CUDA; a file that has not has no code under one."""
-    return any(word in text for word in _REQUESTED_WORDS)
+    return any(word in text for word in _QUESTION_WORDS)
 
 
 def cuda_branches(names: Names, table: RuleTable, places: Iterable[Bounds], kinds: ByKind) -> CudaBranches:
     """Find the conditions of a file that ask for CUDA, and guard only what is CUDA's own: of those that hold some of
     `places`."""
-    file, requested = names.file, sorted(places)
+    file, in_order = names.file, sorted(places)
     found: list[Bounds] = []
     named: dict[tuple[Scope, str], list[ast.If | ast.IfExp]] = {}
     own = _CudaCode(names, table)
     for node in (*kinds.get(ast.If, ()), *kinds.get(ast.IfExp, ())):
         flag = own.flag(_without_not(node.test))
         place = file.bounds(node.test if flag is None else _value(flag[0], flag[1].id))
-        if not _holds_some(place, requested) or not own.is_for_cuda(node):
+        if not _holds_some(place, in_order) or not own.is_for_cuda(node):
             continue
         if flag is None:
             found.append(place)
         else:
             named.setdefault((flag[0], flag[1].id), []).append(node)
     tests = [(node, file.bounds(node)) for node in kinds.get(ast.BoolOp, ())]
-    found += [place for node, place in tests if _holds_some(place, requested) and _asks_for_vendor(node)]
+    found += [place for node, place in tests if _holds_some(place, in_order) and _asks_for_vendor(node)]
     woken: list[tuple[Bounds, Bounds]] = []
     for (home, name), guards in named.items():
         value = file.bounds(_value(home, name))
@@ -255,9 +255,9 @@ def _is_source(value: ast.expr) -> bool:
 
 def _is_of_tensor(test: ast.expr, names: Names) -> bool:
     """Return whether a condition asks where a tensor is, and nothing of CUDA as a whole."""
-    requested = [node for node in walk(test) if _asks(node, names)]
+    questions = [node for node in walk(test) if _asks(node, names)]
     is_device = any(
-        string_value(node) == "cuda" or (last_name(node) or "").startswith(_OF_TENSOR) for node in requested
+        string_value(node) == "cuda" or (last_name(node) or "").startswith(_OF_TENSOR) for node in questions
     )
     return is_device and not any(last_name(node) == "is_available" for node in walk(test))
 

@@ -63,7 +63,7 @@ class Siblings:
         return self._compared.get((found[0], name), frozenset())
 
     def reads(self, name: str, file: PythonFile) -> list[tuple[ast.Name, Scope]]:
-        """Where a name is read in the file, each with its scope."""
+        """The places where a name is read in the file, each with its scope."""
         if self._reads is None:
             self._reads = {}
             for node, scope in file.uses:

@@ -1,4 +1,4 @@
-"""Where within the tensors around the first divergence the programs differ: from the whole tensors of a second run."""
+"""The elements in which the tensors near the first divergence differ: from the whole tensors of a second run."""
 
 from __future__ import annotations
 

@@ -128,12 +128,12 @@ def _wait(load: AnyPlace, rewriting: Rewriting) -> None:
     file = load.file
     statement = own_lines(file, load.node)
     function = enclosing_function(load)
-    requested = [
+    guards = [
         node
         for node in load.above()
         if isinstance(node, (ast.If, ast.IfExp, ast.ExceptHandler, ast.Lambda)) and _is_within(load, node, function)
     ]
-    if statement is None or any("__name__" not in file.code(node) for node in requested):
+    if statement is None or any("__name__" not in file.code(node) for node in guards):
         rewriting.report(
             file,
             load.node,

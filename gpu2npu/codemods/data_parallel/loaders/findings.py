@@ -151,12 +151,12 @@ def report_splits(flow: Dataflow, rewriting: Rewriting) -> None:
 def report_downloads(flow: Dataflow, rewriting: Rewriting) -> None:
     """Datasets of torchvision and torchaudio that every rank would download into one folder."""
     for call in flow.calls:
-        requested = [keyword.value for keyword in call.node.keywords if keyword.arg == "download"]
-        if not requested:
+        downloads = [keyword.value for keyword in call.node.keywords if keyword.arg == "download"]
+        if not downloads:
             continue
         name = call.file.qualified(call.node.func) or ""
         if name.startswith(("torchvision.datasets.", "torchaudio.datasets.")) and "True" in map(
-            call.file.code, requested
+            call.file.code, downloads
         ):
             rewriting.report(
                 call.file,
