@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("gpu2npu/emulator/kernels", "gpu2npu/engine", "gpu2npu/support")
 TESTS = {
     "gpu2npu/emulator/kernels": ("tests/emulator/kernels",),
-    "gpu2npu/engine": ("tests/engine", "tests/rulebook", "tests/formats", "tests/codemods"),
+    "gpu2npu/engine": ("tests/engine", "tests/kinds", "tests/rulebook", "tests/formats", "tests/codemods"),
     "gpu2npu/support": ("tests/support", "tests/analysis"),
 }
 SWAPS = {

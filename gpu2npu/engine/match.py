@@ -8,11 +8,11 @@ from collections.abc import Set
 
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.file_rules import FileRules, Handler, Handlers
-from gpu2npu.engine.kinds.literals import Literals
-from gpu2npu.engine.kinds.name_uses import is_annotation
-from gpu2npu.engine.kinds.option_names import report_option_names
-from gpu2npu.engine.kinds.renames import Renames
 from gpu2npu.engine.matches import Matches
+from gpu2npu.engine.rewriting.literals import Literals
+from gpu2npu.engine.rewriting.name_uses import is_annotation
+from gpu2npu.engine.rewriting.option_names import report_option_names
+from gpu2npu.engine.rewriting.renames import Renames
 from gpu2npu.engine.skips import Skips
 from gpu2npu.engine.strings.judgement import judge
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, Siblings, StringPlace

@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers
-from gpu2npu.engine.kinds.callees import Argument, Callees
-from gpu2npu.engine.kinds.filling import fill, in_f_strings
-from gpu2npu.engine.kinds.removal import without_arguments
-from gpu2npu.engine.kinds.unpacked import UnpackedArguments
+from gpu2npu.engine.rewriting.callees import Argument, Callees
+from gpu2npu.engine.rewriting.filling import fill, in_f_strings
+from gpu2npu.engine.rewriting.removal import without_arguments
+from gpu2npu.engine.rewriting.unpacked import UnpackedArguments
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.meaning.instances import Constructed, constructed
 from gpu2npu.python.text.concrete import argument_bounds

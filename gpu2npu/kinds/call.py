@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers
-from gpu2npu.engine.kinds.callees import Argument, Callees
-from gpu2npu.engine.kinds.filling import fill, in_f_strings, is_loose, is_operand_template
+from gpu2npu.engine.rewriting.callees import Argument, Callees
+from gpu2npu.engine.rewriting.filling import fill, in_f_strings, is_loose, is_operand_template
 from gpu2npu.kinds.method import MethodMatch
 from gpu2npu.kinds.name import NameMatch
 from gpu2npu.python.text.concrete import has_comment

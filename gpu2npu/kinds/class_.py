@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpu2npu.engine.file_rules import FileRules
-from gpu2npu.engine.kinds.definitions import Definitions
+from gpu2npu.engine.rewriting.definitions import Definitions
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.syntax import Definition, arguments
 from gpu2npu.records import Bounds, Edit, Operation

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.engine.elsewhere.code import elsewhere
 from gpu2npu.engine.file_rules import FileRules
-from gpu2npu.engine.kinds.added import added, beside
-from gpu2npu.engine.kinds.code_imports import CodeImports, CodeReplacement, respelled
-from gpu2npu.engine.kinds.filling import ATOMS, Filling, fill, has_effects, in_f_strings, is_loose
-from gpu2npu.engine.kinds.in_place import in_place
-from gpu2npu.engine.kinds.removal import removal
+from gpu2npu.engine.rewriting.added import added, beside
+from gpu2npu.engine.rewriting.code_imports import CodeImports, CodeReplacement, respelled
+from gpu2npu.engine.rewriting.filling import ATOMS, Filling, fill, has_effects, in_f_strings, is_loose
+from gpu2npu.engine.rewriting.in_place import in_place
+from gpu2npu.engine.rewriting.removal import removal
 from gpu2npu.python.text.concrete import comments
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
 from gpu2npu.python.tree.syntax import arguments, chain, dotted_name

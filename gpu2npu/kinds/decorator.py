@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpu2npu.engine.file_rules import FileRules
-from gpu2npu.engine.kinds.definitions import Definitions
+from gpu2npu.engine.rewriting.definitions import Definitions
 from gpu2npu.python.text.tokens import statement_end
 from gpu2npu.python.tree.syntax import Definition
 from gpu2npu.records import Edit, Operation

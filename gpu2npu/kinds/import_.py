@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.imports import is_compiled
-from gpu2npu.engine.kinds.added import added
-from gpu2npu.engine.kinds.code_imports import CodeImports
-from gpu2npu.engine.kinds.removal import removal
+from gpu2npu.engine.rewriting.added import added
+from gpu2npu.engine.rewriting.code_imports import CodeImports
+from gpu2npu.engine.rewriting.removal import removal
 from gpu2npu.python.project.interface import IMPORTERS
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import (

@@ -8,9 +8,16 @@ from collections.abc import Sequence
 
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.imports import Renamed, import_of, leaf, parent, split_from_import
-from gpu2npu.engine.kinds.local_names import LocalNames
-from gpu2npu.engine.kinds.name_uses import OF_TYPES, has_answer, is_alias, is_annotation, is_type_checking, stands_for
 from gpu2npu.engine.matches import ImportSite, Matches
+from gpu2npu.engine.rewriting.local_names import LocalNames
+from gpu2npu.engine.rewriting.name_uses import (
+    OF_TYPES,
+    has_answer,
+    is_alias,
+    is_annotation,
+    is_type_checking,
+    stands_for,
+)
 from gpu2npu.engine.strings.prose import BY_STRING
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.engine.table import RuleTable

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpu2npu.engine.imports import import_of, leaf, may_rename_local, parent
-from gpu2npu.engine.kinds.removal import removal
+from gpu2npu.engine.rewriting.removal import removal
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.tokens import alias_name, from_module
 from gpu2npu.python.tree.scopes import Imported, Scope

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 
-from gpu2npu.engine.kinds.code_imports import respelled
+from gpu2npu.engine.rewriting.code_imports import respelled
 from gpu2npu.python.text.concrete import argument_bounds
 from gpu2npu.python.text.tokens import keyword_name, name_bounds
 from gpu2npu.python.tree.file import PythonFile

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 
 from gpu2npu.engine.file_rules import FileRules
-from gpu2npu.engine.kinds.code_imports import CodeImports
+from gpu2npu.engine.rewriting.code_imports import CodeImports
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import DEFINITIONS, Definition
 from gpu2npu.records import Edit, FindingKind, Found, Operation
