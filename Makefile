@@ -43,7 +43,8 @@ test-cards: $(INSTALLED)
 test-hard: $(INSTALLED)
 	GPU2NPU_TEST_HARD=all $(BIN)/python -m pytest -n auto tests/properties/test_hard_files.py
 
-# All packages of the labelled set, which are fetched from PyPI: `make test` has the smallest of each round.
+# All packages of the labelled set, which are fetched from PyPI: `make test` has the smallest of each round. Ten of them
+# for what migrate, check and analyse say about the same places: `make test` has one.
 test-labels: $(INSTALLED)
 	GPU2NPU_TEST_LABELS=all $(BIN)/python -m pytest -n auto tests/labelled tests/properties/test_labelled_files.py
 

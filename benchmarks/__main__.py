@@ -68,7 +68,9 @@ def measure_parts(parts: Sequence[str], rounds: int) -> int:
             if "labels" in parts:
                 print(format_scores(judge_packages(TREES)), flush=True)
             if "agreement" in parts:
-                print(compare_packages(TREES), flush=True)
+                print("migrate, check and analyse about ten packages:")
+                for line in compare_packages(TREES):
+                    print(line, flush=True)
             if "check" in parts:
                 costs = [measure_project(name, path, scratch) for name, path in project_trees(TREES, tree)]
                 print(format_projects(costs), flush=True)
