@@ -18,7 +18,7 @@ from gpu2npu.emulator.kernels.registry import kernel
 from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick
 
 _EPS = np.float32(1e-9)
-_TINY = np.float32(1e-3)  # what CANN adds to areas (torch_npu/contrib/function/iou.py)
+_SIDE = np.float32(0.01)  # what the operator Iou adds to each side of a box (eps in op-plugin's IouKernelNpu.cpp)
 
 
 def areas(boxes: Array, others: Array) -> tuple[Array, Array, Array]:
@@ -38,22 +38,23 @@ def overlaps(boxes: Array, others: Array) -> Array:
     return np.divide(inner, union, out=np.zeros_like(inner), where=union != 0)
 
 
-def _outer(inner: Array, area: Array, other: Array, mode: int) -> Array:
-    return area[:, None] + np.zeros_like(inner) if mode == 1 else area[:, None] + other[None, :] - inner
-
-
-@kernel("npu::npu_iou")
+@kernel("npu::npu_iou", "npu::npu_ptiou")
 def npu_iou(bboxes: Array, gtboxes: Array, mode: int = 0) -> Array:
-    """(M, N) of N and M boxes: intersection plus 0.001 over union plus 0.001; mode 1: over the area of gtboxes."""
-    inner, area, other = areas(wide(gtboxes), wide(bboxes))
-    return rounded((inner + _TINY) / (_outer(inner, area, other, mode) + _TINY), bboxes.dtype)
+    """(M, N) of N and M boxes, read as float16: intersection over union; mode 1: over the area of gtboxes.
+
+    The areas below the line are those of boxes whose sides are 0.01 longer, which is what the values that torch_npu
+    documents come to. A real chip divides by an approximate reciprocal, with an error of up to 2^-9.
+    """
+    boxes, truth = wide(bboxes.astype(np.float16)), wide(gtboxes.astype(np.float16))
+    inner, _, _ = areas(truth, boxes)
+    area, other = _longer(truth), _longer(boxes)
+    outer = area[:, None] + np.zeros_like(inner) if mode == 1 else area[:, None] + other[None, :] - inner
+    return rounded(rounded(inner / outer, np.dtype(np.float16)), bboxes.dtype)
 
 
-@kernel("npu::npu_ptiou")
-def npu_ptiou(bboxes: Array, gtboxes: Array, mode: int = 0) -> Array:
-    """(M, N) of N and M boxes: intersection over union plus 0.001; mode 1: over the area of gtboxes."""
-    inner, area, other = areas(wide(gtboxes), wide(bboxes))
-    return rounded(inner / (_outer(inner, area, other, mode) + _TINY), bboxes.dtype)
+def _longer(boxes: Array) -> Array:
+    sides = boxes[:, 2:4] - boxes[:, :2] + _SIDE
+    return sides[:, 0] * sides[:, 1]
 
 
 @dataclass
@@ -123,6 +124,8 @@ class _Pair:
 def _variables(boxes: Array, others: Array, is_cross: bool) -> list[_Var]:
     """The eight coordinates of each pair: (n,), or crossed (number of others, number of boxes)."""
     first, second = wide(boxes), wide(others)
+    if not first.ndim == second.ndim == 2 or not first.shape[0] == second.shape[0] == 4:
+        raise RuntimeError(f"boxes are of shape (4, n), not {list(boxes.shape)} and {list(others.shape)}")
     if is_cross:
         shape = (second.shape[1], first.shape[1])
         values = [np.broadcast_to(row[None, :], shape) for row in first]
@@ -201,10 +204,23 @@ def _gradients(grad: Array, result: _Var, boxes: Array, others: Array, is_cross:
     return rounded(first, boxes.dtype), rounded(second, others.dtype)
 
 
+def _check_giou(trans: bool, is_cross: bool, mode: int) -> None:
+    if not trans or is_cross or mode:
+        raise RuntimeError(
+            "giou backward only support trans==True, is_cross==False, mode==0('iou') current version if you need to "
+            "back propagation, please ensure your parameter is correct!"
+        )
+
+
 @kernel("npu::npu_giou")
 def npu_giou(self: Array, gtboxes: Array, trans: bool = False, is_cross: bool = False, mode: int = 0) -> Array:
-    """Generalised IoU of (4, n) boxes, x y w h where `trans`: (1, n), or (m, n) of all pairs where `is_cross`."""
-    return _shaped(_giou(_pair(self, gtboxes, trans, is_cross, mode)).value, is_cross, self.dtype)
+    """Generalised IoU of pairs of boxes x y w h, both (4, n): (n, 1).
+
+    Raises:
+        RuntimeError: Another mode than `trans`, pair by pair, is wanted, which op-plugin's GiouKernelNpu.cpp refuses.
+    """
+    _check_giou(trans, is_cross, mode)
+    return rounded(_giou(_pair(self, gtboxes, trans, is_cross, mode)).value[:, None], self.dtype)
 
 
 @kernel("npu::npu_giou_backward")
@@ -212,6 +228,7 @@ def npu_giou_backward(
     grad: Array, bboxes: Array, gtboxes: Array, trans: bool = False, is_cross: bool = False, mode: int = 0
 ) -> tuple[Array, Array]:
     """Gradients for both sets of boxes."""
+    _check_giou(trans, is_cross, mode)
     return _gradients(grad, _giou(_pair(bboxes, gtboxes, trans, is_cross, mode)), bboxes, gtboxes, is_cross)
 
 

@@ -25,10 +25,9 @@ def parts(a, b, trans, is_cross):
     return inner / outer, outer, around, distance, sizes
 
 
-def giou(a, b, trans=False, is_cross=False):
-    iou, outer, around, _, _ = parts(a, b, trans, is_cross)
-    y = iou - (around.prod(0) - outer) / around.prod(0)
-    return y if is_cross else y[None]
+def giou(a, b, trans):
+    iou, outer, around, _, _ = parts(a, b, trans, False)
+    return (iou - (around.prod(0) - outer) / around.prod(0))[:, None]
 
 
 def diou(a, b, trans=False, is_cross=False):
@@ -50,7 +49,7 @@ def boxes(n, trans=True):
     return made if trans else corners(made, True)
 
 
-@pytest.mark.parametrize(("name", "formula"), [("npu_giou", giou), ("npu_diou", diou), ("npu_ciou", ciou)])
+@pytest.mark.parametrize(("name", "formula"), [("npu_diou", diou), ("npu_ciou", ciou)])
 @pytest.mark.parametrize("trans", [True, False])
 @pytest.mark.parametrize("is_cross", [True, False])
 def test_losses_of_boxes(agrees, name, formula, trans, is_cross):
@@ -58,15 +57,47 @@ def test_losses_of_boxes(agrees, name, formula, trans, is_cross):
     agrees(getattr(torch_npu, name), formula, boxes(5, trans), second, trans=trans, is_cross=is_cross)
 
 
-def test_overlaps_of_all_pairs():
-    a = torch.tensor([[0, 0, 10, 10], [10, 10, 20, 20], [32, 32, 38, 42]]).float()
-    b = torch.tensor([[0, 0, 10, 20], [0, 10, 10, 10], [10, 10, 20, 20], [35, 30, 38, 42]]).float()
-    ours = torch_npu.npu_iou(a.npu(), b.npu()).cpu()
-    assert ours.shape == (4, 3)
-    torch.testing.assert_close(ours[:3], torch.tensor([[0.5, 0, 0], [0, 0, 0], [0, 1.0, 0]]), atol=1e-4, rtol=0)
-    assert ours[3, 2].item() == pytest.approx((30.001) / (60 + 36 - 30 + 0.001), abs=1e-5)
-    assert torch_npu.npu_ptiou(a.npu(), b.npu(), 1).cpu()[3, 2].item() == pytest.approx(30 / 36.001, abs=1e-5)
-    assert torch_npu.npu_iou(a.half().npu(), b.half().npu()).dtype is torch.float16
+def test_the_generalised_overlap_of_pairs(agrees):
+    """op-plugin's GiouKernelNpu.cpp: (n, 1), and one way to call it."""
+    agrees(torch_npu.npu_giou, giou, boxes(5), boxes(5), trans=True)
+    same = torch.rand(4, 10).half().npu()
+    assert torch_npu.npu_giou(same, same, trans=True).cpu().tolist() == [[1.0]] * 10  # torch_npu's documented example
+    two = torch.rand(2, 4).npu()
+    for refused in ({"trans": False}, {"trans": True, "is_cross": True}, {"trans": True, "mode": 1}):
+        with pytest.raises(RuntimeError, match="giou backward only support trans==True"):
+            torch_npu.npu_giou(two, two, **refused)
+    with pytest.raises(RuntimeError, match=r"shape \(4, n\), not \[2, 4\] and \[2, 4\]"):
+        torch_npu.npu_giou(two, two, trans=True)
+
+
+SQUARES = torch.tensor([[0, 0, 10, 10], [10, 10, 20, 20], [32, 32, 38, 42]])
+TRUTH = torch.tensor([[0, 0, 10, 20], [0, 10, 10, 10], [10, 10, 20, 20]])
+SMALL = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12], [13, 14, 15, 16]])
+
+
+@pytest.mark.parametrize("name", ["npu_iou", "npu_ptiou"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+@pytest.mark.parametrize(
+    ("first", "second", "mode", "documented"),
+    [
+        (SQUARES, TRUTH, 0, [[0.4985, 0, 0], [0, 0, 0], [0, 0.9961, 0]]),
+        (SQUARES, TRUTH, 1, [[0.4990, 0, 0], [0, 0, 0], [0, 0.9980, 0]]),
+        (SMALL, SMALL[:2], 0, [[0.9805, 0, 0, 0], [0, 0.9805, 0, 0]]),
+        (SMALL, SMALL[:2], 1, [[0.9902, 0, 0, 0], [0, 0.9902, 0, 0]]),
+    ],
+)
+def test_overlaps_of_all_pairs_are_the_documented_ones(name, dtype, first, second, mode, documented):
+    """The values in torch_npu's documents and in its test/network_ops/test_iou.py, which allows 0.001."""
+    ours = getattr(torch_npu, name)(first.to(dtype).npu(), second.to(dtype).npu(), mode)
+    assert ours.dtype is dtype
+    torch.testing.assert_close(ours.cpu().float(), torch.tensor(documented, dtype=torch.float32), atol=1e-3, rtol=0)
+
+
+def test_the_documented_example_of_decoding():
+    regions = torch.tensor([[1.0, 2.0, 3.0, 4.0], [3.0, 4.0, 5.0, 6.0]]).npu()
+    deltas = torch.tensor([[5.0, 6.0, 7.0, 8.0], [7.0, 8.0, 9.0, 6.0]]).npu()
+    ours = torch_npu.npu_bounding_box_decode(regions, deltas, 0, 0, 0, 0, 1, 1, 1, 1, (10, 10), 0.1)
+    torch.testing.assert_close(ours.cpu(), torch.tensor([[2.5, 6.5, 9, 9], [9, 9, 9, 9]]), rtol=1e-4, atol=0)
 
 
 def test_the_documented_example_of_encoding():

@@ -92,10 +92,10 @@ def test_boxes():
     with pytest.warns(FutureWarning, match="npu_iou is deprecated"):
         table = function.npu_iou(a, b, mode="iou")
     assert table.shape == (2, 3)
-    torch.testing.assert_close(table[0].cpu(), torch.tensor([1, 0.5, 0]), rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(table[0].cpu(), torch.tensor([1, 0.5, 0]), rtol=5e-3, atol=1e-3)
     with pytest.warns(FutureWarning):
         pairs = function.npu_giou(a, a)
-    assert pairs.shape == (1, 2)
+    assert pairs.shape == (2, 1)
     deltas = function.npu_bbox_coder_encode_xyxy2xywh(a, a + 1)
     torch.testing.assert_close(function.npu_bbox_coder_decode_xywh2xyxy(a, deltas), a + 1, rtol=1e-4, atol=1e-3)
     with pytest.raises(ValueError, match="Expected bboxes"):

@@ -28,7 +28,7 @@ def npu_iou(
     is_normalized: bool = False,
     normalized_scale: float = 100.0,
 ) -> torch.Tensor:
-    """(N, M) overlaps of (N, 4) and (M, 4) boxes; normalised ones are scaled up, since areas get 0.001 added.
+    """(N, M) overlaps of (N, 4) and (M, 4) boxes; normalised ones are scaled up, since sides get 0.01 added.
 
     Raises:
         ValueError: `mode` is neither "iou" nor "ptiou".
@@ -46,7 +46,7 @@ npu_ptiou = npu_iou
 
 
 def npu_giou(boxes1: torch.Tensor, boxes2: torch.Tensor, is_permuted: bool = True) -> torch.Tensor:
-    """(1, n) generalised overlaps of pairs of boxes x y w h, (n, 4), or (4, n) unless `is_permuted`.
+    """(n, 1) generalised overlaps of pairs of boxes x y w h, (n, 4), or (4, n) unless `is_permuted`.
 
     Raises:
         ValueError: The shapes differ.
