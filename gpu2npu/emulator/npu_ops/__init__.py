@@ -8,5 +8,5 @@ import pkgutil
 
 def load() -> None:
     """Import every family, so that its kernels and gradients are registered."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        importlib.import_module(module.name)
