@@ -9,15 +9,8 @@ from collections.abc import Sequence
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.imports import Renamed, import_of, leaf, parent, split_from_import
 from gpu2npu.engine.matches import ImportSite, Matches
+from gpu2npu.engine.rewriting import name_uses
 from gpu2npu.engine.rewriting.local_names import LocalNames
-from gpu2npu.engine.rewriting.name_uses import (
-    OF_TYPES,
-    has_answer,
-    is_alias,
-    is_annotation,
-    is_type_checking,
-    stands_for,
-)
 from gpu2npu.engine.strings.prose import BY_STRING
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.engine.table import RuleTable
@@ -65,7 +58,7 @@ class Renames:
         for _ in range(2):  # an alias of an alias
             for scope in self.file.scopes.values():
                 for name, bindings in scope.bindings.items():
-                    if name in self.names.leading and any(stands_for(binding, interesting) for binding in bindings):
+                    if name in self.names.leading and any(name_uses.stands_for(each, interesting) for each in bindings):
                         interesting.add(name)
         return frozenset(interesting)
 
@@ -124,7 +117,7 @@ class Renames:
         if then.rename is None and prefix.startswith("torch.nn.") and self._is_tested(parts[-1]):
             self.tested.add(qualified)
             return False
-        if len(parts) > 1 or not is_alias(root.id, scope):
+        if len(parts) > 1 or not name_uses.is_alias(root.id, scope):
             self.matches.note(rule, whole, qualified)
         if then.rename is None:
             return False
@@ -204,7 +197,7 @@ class Renames:
         if rule.then.rename is None or target == qualified:
             return True
         if self.is_missing(rule, target):
-            if not has_answer(node):
+            if not name_uses.has_answer(node):
                 self.report_missing(rule, text.place, qualified, target)
         elif parent(target) in (owner, self._target(owner)):  # a rule of its own may rename the owner
             if leaf(target) != attribute:
@@ -271,9 +264,9 @@ class Renames:
         for above in self.file.above(node):
             if isinstance(above, ast.Call):
                 return last_name(above.func) in ("isinstance", "issubclass") and below in above.args[1:]
-            if isinstance(above, ast.Compare) or is_annotation(above, below):
+            if isinstance(above, ast.Compare) or name_uses.is_annotation(above, below):
                 return True
-            if not isinstance(above, OF_TYPES):
+            if not isinstance(above, name_uses.OF_TYPES):
                 return False
             below = above
         return False
@@ -399,7 +392,8 @@ class Renames:
             names = frozenset(local_name(alias, node) for alias in node.names if alias.name != "*")
             names |= {import_module(node).partition(".")[0]}
             plain = False
-        for_types = any(isinstance(each, ast.If) and is_type_checking(each.test) for each in self.file.above(node))
+        conditions = (each.test for each in self.file.above(node) if isinstance(each, ast.If))
+        for_types = any(map(name_uses.is_type_checking, conditions))
         self.matches.sites.append(ImportSite(node, scope, names, plain, edited, for_types))
 
 
