@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from gpu2npu.engine.cards import gets_plugin
-from gpu2npu.engine.strings.words import is_word
 from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.python.meaning.kinds import ObjectKinds
 from gpu2npu.python.project.interface import Interface, OriginKind, interface_in
 from gpu2npu.python.project.project import Project, no_file
 from gpu2npu.python.project.search_path import search_folders
 from gpu2npu.python.text.source import words
-from gpu2npu.python.tree.headers import method_headers, positional
-from gpu2npu.rulebook.rule import Role, Rulebook
+from gpu2npu.rulebook.rule import Rulebook
 from gpu2npu.support.releases import autoloads
 
-_LAST_WORD = re.compile(rb"\w+$")
 Words = frozenset[bytes]
 
 
@@ -30,11 +27,7 @@ class ProjectContext:
 
     `version` is the source's PyTorch version. `files` are the project's Python files, relative, with forward slashes,
     and `read` gives the bytes of one. `root` is where they lie on disk (None: nowhere, and jedi is not asked).
-    `own_members` has, for members that rules match, such as `cuda`, the files in which some class seems to define them.
-    `parameters` has, for methods of the project's classes of which some definition has a parameter that a role of
-    strings names, such as `device`, the names of the parameters of each definition, without `self`.
-    `taken_names` are names that some file imports from another module of the project: they must go on existing; each
-    by itself, and after the last name of that module.
+    `own_members` has, for members that rules match, such as `cuda`, the only files in which some class may define them.
     `other_names` are names that files of the project give to functions and classes of rules, `from lib import norm as
     our_norm`: each with the last names that it stands for.
     `folders` are those that files of the project put on sys.path (see python/project/search_path.py).
@@ -49,8 +42,6 @@ class ProjectContext:
     read: Callable[[str], bytes] = no_file
     root: Path | None = None
     own_members: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    taken_names: frozenset[str] = frozenset()
-    parameters: Mapping[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
     other_names: Mapping[bytes, frozenset[str]] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
     uses_device: bool = True
@@ -89,18 +80,15 @@ def scan_project(
     methods, attributes = (
         frozenset(match.index.encode() for match in matches if match.key == key) for key in ("method", "attribute")
     )
-    leaves = frozenset(word.encode() for match in matches for word in match.importable)
     callees = frozenset(leaf.encode() for match in matches for leaf in match.callee_leaves)
-    wanted = methods | attributes | leaves | callees
+    wanted = methods | attributes | callees
     spelled = {path: wanted.intersection(words(source)) for path, source in files.items()}
     return ProjectContext(
         version=version,
         files=frozenset(files),
         read=read,
         root=root,
-        own_members=_own_members(methods | attributes, attributes, files, spelled),
-        taken_names=_taken_names(leaves, files, spelled),
-        parameters=_parameters(rulebook.roles.values(), files),
+        own_members=_own_members(methods, attributes, files, spelled),
         other_names=_other_names(callees, files, spelled),
         folders=search_folders(files),
         uses_device=may_use_device(files, root),
@@ -185,69 +173,21 @@ def _imports(source: bytes, module: str) -> bool:
     return interface is not None and any(f"{each}.".startswith(f"{module}.") for each in interface.imports)
 
 
-# What defines a member: a method, an attribute of `self`, a field of a class such as a dataclass. Classes within others
-# are not worth a slower search.
 # A pattern that begins with a word is searched for several times as fast as one that begins with \b.
-_METHOD = rb"def(?<!\wdef)[ \t]+%b[ \t]*\("
-_ATTRIBUTE = rb"\bself\.%b[ \t]*[=:](?!=)|\n(?:    |\t)%b: "
-_READ = rb"\.%b\b(?![ \t]*\()"
-# With the line end before it, which is found faster than the beginning of a line.
-_FROM_IMPORT = re.compile(rb"\n[ \t]*from[ \t]+(?!torch\b)([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)")
+_METHOD = rb"def(?<!\wdef)(?:[ \t\f]|\\\r?\n?)+%b\b"
 
 
 def _own_members(
-    defined: frozenset[bytes], assigned: frozenset[bytes], files: Mapping[str, bytes], spelled: Mapping[str, Words]
+    methods: Words, attributes: Words, files: Mapping[str, bytes], spelled: Mapping[str, Words]
 ) -> dict[str, frozenset[str]]:
-    """The files that seem to define a member: one of `defined` by a method, one of `assigned` as an attribute."""
+    """The files in which alone a class may define a member: those with a function of a method's name, and those that
+    spell an attribute's. The model judges each that is asked about."""
     members: dict[str, set[str]] = {}
     for path, data in files.items():
-        for name in spelled[path] & defined:
-            is_method = _pattern(_METHOD, name).search(data) is not None
-            if is_method or (name in assigned and _pattern(_ATTRIBUTE, name).search(data) is not None):
+        for name in spelled[path] & (methods | attributes):
+            if name in attributes or _pattern(_METHOD, name).search(data) is not None:
                 members.setdefault(name.decode(), set()).add(path)
     return {member: frozenset(paths) for member, paths in members.items()}
-
-
-def _parameters(roles: Collection[Role], files: Mapping[str, bytes]) -> dict[str, frozenset[tuple[str, ...]]]:
-    headers: dict[str, set[bytes]] = {}
-    for data in files.values():
-        for name, header in method_headers(data):
-            headers.setdefault(name, set()).add(header)
-    spelled = {header: words(header) for definitions in headers.values() for header in definitions}
-    known = set().union(*spelled.values())
-    wanted = {word for word in known if any(is_word(word.decode("utf-8", "replace"), role) for role in roles)}
-    return {
-        method: frozenset(map(positional, definitions))
-        for method, definitions in headers.items()
-        if any(not wanted.isdisjoint(spelled[header]) for header in definitions)
-    }
-
-
-def _taken_names(leaves: frozenset[bytes], files: Mapping[str, bytes], spelled: Mapping[str, Words]) -> frozenset[str]:
-    """The leaves of rule names (`cuda`) that a file takes from a module other than torch, by import or attribute.
-
-    Each stands there by itself and with the last name of the module it is taken from, `devices.cuda`.
-    For `from devices import *` the module's own last name, `devices`, followed by a star, stands for all it has.
-
-    It looks no closer than that: to keep a name alive that nobody needs costs an `as`, to lose one costs a bug.
-    """
-    stems = {
-        path.removesuffix("/__init__.py").removesuffix(".py").rpartition("/")[2].encode("utf-8", "surrogateescape")
-        for path in files
-    }
-    taken: set[bytes] = set()
-    for path, data in files.items():
-        for module, names in _FROM_IMPORT.findall(b"\n" + data):
-            if names.strip().startswith(b"*"):
-                taken.add(module.rpartition(b".")[2] + b"*")
-            imported = leaves.intersection(words(names))
-            taken |= imported | {module.rpartition(b".")[2] + b"." + name for name in imported}
-        for leaf in spelled[path] & leaves:
-            for found in _pattern(_READ, leaf).finditer(data):
-                owner = _LAST_WORD.search(data, max(0, found.start() - 100), found.start())
-                if owner is not None and owner[0] in stems:
-                    taken |= {leaf, owner[0] + b"." + leaf}
-    return frozenset(name.decode() for name in taken)
 
 
 @cache

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from gpu2npu.engine.matches import ImportSite
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.project.imports import is_taken
 from gpu2npu.python.project.interface import Interface
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Imported, Scope
-from gpu2npu.python.tree.syntax import elements, member_of, string_value
+from gpu2npu.python.tree.syntax import member_of
 from gpu2npu.rulebook.rule import Rulebook
 
 
@@ -35,7 +36,7 @@ def parent(qualified: str) -> str:
 def may_rename_local(binding: Imported, new: str, scope: Scope, file: PythonFile, is_public: bool) -> bool:
     """Return whether `from torch import cuda` may become `from torch import npu` with all its uses in this file.
 
-    Not when the name is re-exported (`is_public`), bound to something else as well, or the new name is taken.
+    Not when other files may take the name (`is_public`), bound to something else as well, or the new name is taken.
     """
     if is_public or binding.renamed:
         return False
@@ -44,13 +45,16 @@ def may_rename_local(binding: Imported, new: str, scope: Scope, file: PythonFile
         isinstance(other, Imported) and other.qualified == binding.qualified for other in scope.bindings.get(old, ())
     )
     taken = any(new in other.bindings for other in file.scopes.values())
-    exported = file.module.bindings.get("__all__", ())
-    listed = any(
-        string_value(element) == old
-        for definition in exported
-        for element in elements(getattr(definition, "value", None))
-    )
-    return same and not taken and not listed
+    return same and not taken
+
+
+def is_public(names: Names, name: str, scope: Scope) -> bool:
+    """Return whether another file may take a name of a scope from this one: a package offers all it has."""
+    if scope.kind != "module":
+        return False
+    exports = names.interface.exports
+    is_listed = exports is not None and (name in exports.names or not exports.is_whole)
+    return names.path.endswith("__init__.py") or is_listed or is_taken(names.project, names.path, name)
 
 
 def split_from_import(module: str, renamed: Sequence[Renamed], keep: Mapping[ast.alias, bool]) -> str:

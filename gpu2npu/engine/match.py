@@ -174,7 +174,7 @@ class _Matcher:
 
     def place(self, node: ast.expr, scope: Scope, new: str) -> StringPlace:
         """The place of a string that a rule would write otherwise."""
-        return StringPlace(node, scope, self.names, new, self.siblings, self.context.parameters)
+        return StringPlace(node, scope, self.names, new, self.siblings)
 
     def literal(self, text: StringText, matched: re.Match[str], candidate: StringRule, scope: Scope) -> None:
         """Apply a string rule to a text that it matches, if the text means there what the rule is about."""

@@ -270,7 +270,7 @@ class CodeRules:
 
     def _add(self, rule: Rule, matched: Matched, add: Addition) -> None:
         """Add a statement beside the one that has the match, once."""
-        imports = CodeImports(self.names, frozenset(), may_edit=False, spelling=set())
+        imports = CodeImports(self.names, may_edit=False, spelling=set())
         written = imports.written(rule, matched.scope, add.code, matched.names)
         edit = (
             added(self.file, beside(self.file, matched, add.place), rule, add, *written)
@@ -286,7 +286,7 @@ class CodeRules:
     def _edit(self, removed: Sequence[tuple[Rule, Matched]], replaced: Sequence[CodeReplacement]) -> None:
         """Make the edits. Where one does not fit, it is reported, and the others are planned without it: whether an
         import can go depends on all of them."""
-        imports = CodeImports(self.names, self.work.context.taken_names, self.work.may_rename, self.work.spelling)
+        imports = CodeImports(self.names, self.work.may_rename, self.work.spelling)
         imports.plan(replaced, [matched for _, matched in removed])
         edits = [self._replaced(imports, each) for each in replaced]
         fitting = [each for each, edit in zip(replaced, edits, strict=True) if edit is not None]

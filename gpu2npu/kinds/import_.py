@@ -170,7 +170,7 @@ class Packages:
         if rule.id in self.extended or add.code in statements:
             return
         self.extended.add(rule.id)
-        imports = CodeImports(self.names, frozenset(), may_edit=False, spelling=set())
+        imports = CodeImports(self.names, may_edit=False, spelling=set())
         written = imports.written(rule, self.file.scope_of(node), add.code)
         edit: Edit | None = None
         if written is not None:

@@ -178,9 +178,7 @@ class _Reasons:
             if match.index not in site.word:
                 continue
             for role in match.roles:
-                place = StringPlace(
-                    site.node, site.scope, names, rule.then.rename or "", Siblings(), self.context.parameters
-                )
+                place = StringPlace(site.node, site.scope, names, rule.then.rename or "", Siblings())
                 verdict = judge(place, self.rulebook.roles[role])
                 if verdict == NO:
                     yield f"the string stands where it cannot mean a {role}: it is read by people, or names something"

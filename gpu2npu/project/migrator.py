@@ -113,8 +113,7 @@ class Migrator:
                 migrator = cls.of(rulebook, version, root, sources, codemods, spread)
                 context, plan = migrator.context, migrator.plan
                 if cache is not None and not plan.failures:  # time or memory may have run out
-                    own, taken = context.own_members, context.taken_names
-                    cache.put(facts, ProjectFacts(own, taken, plan, context.parameters, context.other_names))
+                    cache.put(facts, ProjectFacts(context.own_members, plan, context.other_names))
         except (RuleError, CodemodError) as error:
             raise UsageError(str(error)) from error
         if not questions:
@@ -157,8 +156,6 @@ def _context(
         read=ProjectReader(root),
         root=root,
         own_members=found.own_members,
-        taken_names=found.taken_names,
-        parameters=found.parameters,
         other_names=found.other_names,
         folders=search_folders(sources),
         uses_device=may_use_device(sources, root),

@@ -26,5 +26,4 @@ ALL = os.environ.get("GPU2NPU_TEST_LABELS") == "all"
 def test_they_agree_about(package: Package) -> None:
     result = agreement(fetch_package(package, TREES), LABELS_ARE_FOR)
     assert result.changes
-    assert result.findings
     assert not result.disagreements

@@ -15,6 +15,7 @@ from gpu2npu.engine.elsewhere.devices import foreign_rule
 from gpu2npu.engine.imports import is_compiled
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.project.imports import is_taken
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, walk
@@ -190,7 +191,7 @@ class _CudaCode:
 
     def _is_taken(self, name: str) -> bool:
         """Return whether another file of the project may use a name of this one."""
-        return self.names.project.may_be_taken(self.names.path, name)
+        return is_taken(self.names.project, self.names.path, name)
 
     def _rest(self, node: ast.If) -> Sequence[ast.stmt]:
         """The statements after `if not x.is_cuda: return ...`."""

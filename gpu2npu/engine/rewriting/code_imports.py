@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpu2npu.engine.imports import import_of, leaf, may_rename_local, parent
+from gpu2npu.engine.imports import import_of, is_public, leaf, may_rename_local, parent
 from gpu2npu.engine.rewriting.removal import removal
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.tokens import alias_name, from_module
@@ -53,13 +53,12 @@ class Spelled:
 
 
 class CodeImports:
-    """Decides for one file. `taken_names` are those that other files may import from this one; `spelling` are the
-    aliases of modules that new code uses, and so stay: those of other rules, to which its own are added."""
+    """Decides for one file. `spelling` are the aliases of modules that new code uses, and so stay: those of other
+    rules, to which its own are added."""
 
-    def __init__(self, names: Names, taken_names: frozenset[str], may_edit: bool, spelling: set[Key]) -> None:
+    def __init__(self, names: Names, may_edit: bool, spelling: set[Key]) -> None:
         self.names = names
         self.file = names.file
-        self.taken_names = taken_names
         self.may_edit = may_edit
         self.moved: dict[Key, tuple[str, str, Imported, Rule]] = {}  # its new qualified and local names
         self.dropped: dict[Key, tuple[Rule, set[ast.AST]]] = {}
@@ -120,16 +119,7 @@ class CodeImports:
 
     def _is_public(self, key: Key) -> bool:
         scope, name = key
-        if scope.kind != "module":
-            return False
-        stem = self.file.path.removesuffix(".py").rpartition("/")[2]
-        quoted = f"'{name}'" in self.file.text or f'"{name}"' in self.file.text
-        taken = not self.taken_names.isdisjoint({f"{stem}.{name}", f"{stem}*"})
-        return quoted or taken or stem == "__init__"
-
-    def _may_be_taken(self, binding: Imported) -> bool:
-        """Return whether other files may import a name that no rule spells."""
-        return binding.renamed and len(self.names.project.files) > 1
+        return is_public(self.names, name, scope)
 
     def drop(self, names: Iterable[ast.expr], rule: Rule) -> None:
         """Count names of code that is gone."""
@@ -234,7 +224,7 @@ class CodeImports:
             binding_ = self._import(key) if self.may_edit and key not in self.moved else None
             if key in self.spelling:
                 continue
-            if binding_ is not None and self.uses.get(key) == dropped and not self._may_be_taken(binding_):
+            if binding_ is not None and self.uses.get(key) == dropped:
                 yield self._unused(binding_, rule.id)
 
     def _unused(self, binding: Imported, rule: str) -> Edit:

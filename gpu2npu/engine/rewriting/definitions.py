@@ -25,7 +25,7 @@ class Definitions:
         self.file = work.names.file
         self.matches = work.matches
         self.rules = work.table.of(kind) if work.has_name_of(kind) else {}
-        self.imports = CodeImports(work.names, work.context.taken_names, work.may_rename, work.spelling)
+        self.imports = CodeImports(work.names, work.may_rename, work.spelling)
         self.parts = parts
 
     def run(self) -> None:
@@ -87,7 +87,7 @@ class Definitions:
     def _spelled(self, rule: Rule, code: str, part: ast.expr, scope: Scope) -> tuple[str, tuple[str, ...]] | None:
         """The code that a rule adds beside a base or decorator, as the file spells it, and the imports it needs."""
         callee = part.func if isinstance(part, ast.Call) else part
-        imports = CodeImports(self.names, frozenset(), may_edit=False, spelling=set())
+        imports = CodeImports(self.names, may_edit=False, spelling=set())
         return imports.written(rule, scope, code, [callee])
 
     def _decorated(self, rule: Rule, node: Definition, code: str, needs: tuple[str, ...]) -> Edit | None:

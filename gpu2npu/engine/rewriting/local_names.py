@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
-from gpu2npu.engine.imports import Renamed, leaf, may_rename_local, parent
+from gpu2npu.engine.imports import Renamed, is_public, leaf, may_rename_local, parent
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.scopes import Imported, Scope
 from gpu2npu.python.tree.syntax import imported_names
@@ -15,15 +15,11 @@ class LocalNames:
     """Decides before the rules are matched which imported names get a new local name, since uses may come first, and
     counts the uses that have the new meaning and those that must keep the old one.
 
-    `target` gives where a qualified name moves, None when it stays. `taken_names` are those that some file imports from
-    another of the project.
+    `target` gives where a qualified name moves, None when it stays.
     """
 
-    def __init__(
-        self, names: Names, target: Callable[[str], str | None], taken_names: frozenset[str], may_rename: bool
-    ) -> None:
+    def __init__(self, names: Names, target: Callable[[str], str | None], may_rename: bool) -> None:
         self.names = names
-        self.taken_names = taken_names
         self.renamed: dict[tuple[Scope | None, str], str] = {}
         self.moved: set[tuple[Scope | None, str]] = set()
         self.retained: set[tuple[Scope | None, str]] = set()
@@ -43,8 +39,8 @@ class LocalNames:
                 new = target(binding.qualified)
                 if new is None or leaf(new) == name or self._stays_whole(statement, target):
                     continue
-                is_public = self._is_public(name, scope)
-                if may_rename_local(binding, leaf(new), scope.owner(name), self.names.file, is_public):
+                taken = is_public(self.names, name, scope)
+                if may_rename_local(binding, leaf(new), scope.owner(name), self.names.file, taken):
                     self.renamed[scope.owner(name), name] = leaf(new)
 
     def _stays_whole(self, statement: ast.ImportFrom, target: Callable[[str], str | None]) -> bool:
@@ -52,13 +48,6 @@ class LocalNames:
         if "#" not in self.names.file.code(statement):
             return False
         return len({parent(target(name) or name) for _, name in imported_names(statement)}) > 1
-
-    def _is_public(self, name: str, scope: Scope) -> bool:
-        """Return whether another file may take the name from this one."""
-        path = self.names.path
-        stem = path.removesuffix("/__init__.py").removesuffix(".py").rpartition("/")[2]
-        taken = not self.taken_names.isdisjoint({name, f"{stem}*"})
-        return scope.kind == "module" and (taken or path.endswith("__init__.py"))
 
     def new_name(self, name: str, scope: Scope) -> str | None:
         """The name's new spelling where it is used in `scope`; None when as before."""
@@ -81,7 +70,7 @@ class LocalNames:
         stays = Renamed(item.alias, item.old, None)
         if item.new is None or key not in self.retained:
             return [item]
-        if key not in self.moved and not self._is_public(name, scope):
+        if key not in self.moved and not is_public(self.names, name, scope):
             return [stays]
         return [stays, item] if key in self.renamed else [item]
 

@@ -48,7 +48,7 @@ class Renames:
         self.imported: list[tuple[Rule, ast.alias, str]] = []  # whose uses are reported
         self.from_imports: list[tuple[ast.ImportFrom, list[Renamed], Scope]] = []
         self.interesting = self._interesting_names()
-        self.locals = LocalNames(names, self._target, context.taken_names, may_rename)
+        self.locals = LocalNames(names, self._target, may_rename)
         self.anchors = matches.anchors
         self.anchors.add("torch")
 

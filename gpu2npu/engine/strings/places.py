@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
@@ -111,8 +111,7 @@ def _rows(node: ast.AST) -> Iterator[Sequence[ast.AST | None]]:
 class StringPlace:
     """A string's place: the expression that it is, the scope it is in, and what a rule would write there.
 
-    `parameters` are those of the project's methods (`ProjectContext.parameters`). `is_read` says that it is where a
-    name is read that holds the string.
+    `is_read` says that it is where a name is read that holds the string.
     """
 
     node: ast.expr
@@ -120,7 +119,6 @@ class StringPlace:
     names: Names
     replaced_by: str
     siblings: Siblings
-    parameters: Mapping[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
     is_read: bool = False
 
     def parent(self, node: ast.AST) -> ast.AST | None:

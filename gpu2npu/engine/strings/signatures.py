@@ -6,6 +6,7 @@ import ast
 
 from gpu2npu.engine.strings.places import UNSURE, YES, StringPlace
 from gpu2npu.engine.strings.words import is_word
+from gpu2npu.python.meaning.classes import method_parameters
 from gpu2npu.python.tree.scopes import Defined
 from gpu2npu.python.tree.syntax import FUNCTIONS, Function, argument_keyword, arguments, is_unpacked, parameters
 from gpu2npu.rulebook.rule import Role
@@ -35,7 +36,7 @@ def _by_method_name(call: ast.Call, argument: ast.expr | ast.keyword, place: Str
     if not isinstance(call.func, ast.Attribute) or place.names.qualified(call.func, place.scope) is not None:
         return UNSURE
     index = place.siblings.position(call, argument)
-    definitions = place.parameters.get(call.func.attr, frozenset())
+    definitions = method_parameters(place.names.project, call.func.attr, place.names.path)
     agree = definitions and all(index < len(names) and is_word(names[index], role) for names in definitions)
     return YES if agree else UNSURE
 

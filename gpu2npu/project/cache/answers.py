@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpu2npu.project.migrator import Migrator
 
 # Another number when entries are written otherwise.
-_FORMAT = 3
+_FORMAT = 4
 
 
 @dataclass(frozen=True)
@@ -133,12 +133,10 @@ def shared_facts(migrator: Migrator, rule_files: Iterable[Path], *settings: obje
         context.folders,
         context.project.has_library,
         sorted((member, sorted(paths)) for member, paths in context.own_members.items()),
-        sorted(context.taken_names),
         context.uses_device,
         context.has_plugin,
         sorted((name.decode("latin-1"), sorted(each)) for name, each in context.other_names.items()),
         sorted(context.imported) if context.imported is not None else None,
-        sorted((method, sorted(each)) for method, each in context.parameters.items()),
         [repr(setting) for setting in settings],
     ]
     return hashlib.sha256(json.dumps(facts).encode()).digest()

@@ -21,9 +21,7 @@ class ProjectFacts:
     """The fields of a ProjectContext that searches found, and what the codemods do."""
 
     own_members: Mapping[str, frozenset[str]]
-    taken_names: frozenset[str]
     plan: Plan
-    parameters: Mapping[str, frozenset[tuple[str, ...]]]
     other_names: Mapping[bytes, frozenset[str]]
 
 
@@ -58,8 +56,6 @@ class ProjectFactsCache:
 def _encoded(found: ProjectFacts) -> dict[str, Any]:
     return {
         "own_members": {member: sorted(paths) for member, paths in found.own_members.items()},
-        "taken_names": sorted(found.taken_names),
-        "parameters": {method: sorted(each) for method, each in found.parameters.items()},
         "other_names": {name.decode("latin-1"): sorted(each) for name, each in found.other_names.items()},
         "rewrites": {path: encoded_rewrite(rewrite) for path, rewrite in found.plan.rewrites.items()},
         "new_files": {path: content.decode("latin-1") for path, content in found.plan.new_files.items()},
@@ -70,7 +66,5 @@ def _decoded(document: Mapping[str, Any]) -> ProjectFacts:
     rewrites = {path: decoded_rewrite(rewrite) for path, rewrite in document["rewrites"].items()}
     new_files = {path: content.encode("latin-1") for path, content in document["new_files"].items()}
     own_members = {member: frozenset(paths) for member, paths in document["own_members"].items()}
-    parameters = {method: frozenset(map(tuple, each)) for method, each in document["parameters"].items()}
     other_names = {name.encode("latin-1"): frozenset(each) for name, each in document["other_names"].items()}
-    taken_names = frozenset(document["taken_names"])
-    return ProjectFacts(own_members, taken_names, Plan(rewrites, new_files), parameters, other_names)
+    return ProjectFacts(own_members, Plan(rewrites, new_files), other_names)

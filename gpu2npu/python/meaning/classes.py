@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ast
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
 from gpu2npu.python.meaning.meaning import Found, Meaning, MeaningKind, joined
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import CALLED
-from gpu2npu.python.project.project import Project
+from gpu2npu.python.project.project import EVERY_FILE, Project
 from gpu2npu.python.tree.scopes import Defined, Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, is_property
+from gpu2npu.python.tree.syntax import FUNCTIONS, is_property, last_name
 
+# The name behind `def`, as bytes: every encoding of Python files has these letters where ASCII has them.
+_DEFINED = re.compile(rb"def(?<!\wdef)(?:[ \t\f]|\\\r?\n?)+([\w\x80-\xff]+)")
 _Answer = TypeVar("_Answer")
 _DEPTH = 50  # questions that one leads to, one within the other, before nothing is found
 _CLASS, _NAME = MeaningKind.CLASS, MeaningKind.NAME
@@ -112,3 +115,41 @@ class Classes(ABC):
         cls, _, last = method.name.rpartition(".") if method is not None else ("", "", "")
         is_read = method is not None and self._methods(Meaning(_CLASS, cls, method.path))[last]
         return method if is_read else None
+
+
+def method_parameters(project: Project, method: str, asker: str) -> frozenset[tuple[str, ...]]:
+    """The names of the parameters that can be given by position, of each method of a name that the project's classes
+    define, without the first where it is the object or class itself."""
+    project.consult(asker, EVERY_FILE)
+    return project.settled(("parameters", method), partial(_parameters_of, project, method)) or frozenset()
+
+
+def _parameters_of(project: Project, method: str) -> frozenset[tuple[str, ...]]:
+    defining = project.settled(("functions",), partial(_files_of_functions, project)) or {}
+    return frozenset(
+        positional
+        for path in defining.get(method.encode(errors="surrogatepass"), ())
+        for positional in _positional(project.names(path), method)
+    )
+
+
+def _positional(names: Names | None, method: str) -> Iterator[tuple[str, ...]]:
+    for cls in names.file.scopes.values() if names is not None else ():
+        for binding in cls.bindings.get(method, ()) if cls.kind == "class" else ():
+            if isinstance(binding, Defined) and isinstance(binding.node, FUNCTIONS):
+                is_static = any(last_name(each) == "staticmethod" for each in binding.node.decorator_list)
+                given = binding.node.args
+                yield tuple(each.arg for each in (*given.posonlyargs, *given.args))[0 if is_static else 1 :]
+
+
+def _files_of_functions(project: Project) -> dict[bytes, list[str]]:
+    """The files that seem to define a function of a name; no other defines one. They are not parsed for it."""
+    found: dict[bytes, list[str]] = {}
+    for path in sorted(project.files):
+        try:
+            source = project.read(path)
+        except OSError:
+            continue
+        for name in set(_DEFINED.findall(source)):
+            found.setdefault(name, []).append(path)
+    return found

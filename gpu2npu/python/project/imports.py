@@ -12,8 +12,8 @@ from pathlib import PurePath
 
 from gpu2npu.python.project.interface import Exports
 from gpu2npu.python.project.program import Program
-from gpu2npu.python.project.project import Project
-from gpu2npu.python.tree.syntax import IMPORTS, imported_names
+from gpu2npu.python.project.project import EVERY_FILE, Project
+from gpu2npu.python.tree.syntax import IMPORTS, imported_names, member_of
 from gpu2npu.python.tree.syntax_tree import parse_statement
 
 # To parse every file would take too long: only what may be import statements is.
@@ -158,6 +158,42 @@ def _starred(names: Iterable[str], exports: Exports, wanted: frozenset[str] | No
     for name in names:
         if name in wanted if wanted is not None else not name.startswith("_") or name in exports.names:
             yield name
+
+
+def is_taken(project: Project, path: str, name: str) -> bool:
+    """Return whether another file imports a name from the one at `path`, by itself or by a star, or reads it as an
+    attribute of that module."""
+    project.consult(path, EVERY_FILE)
+    return any(_takes(project, other, path, name) for other in sorted(project.files - {path}))
+
+
+def _takes(project: Project, other: str, path: str, name: str) -> bool:
+    stem = posixpath.basename(path.removesuffix("/__init__.py")).removesuffix(".py")
+    if not path.endswith("__init__.py") and not project.spells(other, stem):
+        return False  # no statement imports a module without its name; a package may be a dot
+    interface = project.interface(other, path)
+    if interface is None or path not in project.imported_paths(interface):
+        return False
+    modules = {module for module in interface.imports if project.module_path(module, other) == path}
+    own = project.interface(path, path)
+    if not modules.isdisjoint(interface.stars) and (own is None or own.may_star(name)):
+        return True
+    if any(member_of(module, name) in interface.imports for module in modules):
+        return True
+    return project.spells(other, name) and _reads(project, other, path, name)
+
+
+def _reads(project: Project, other: str, path: str, name: str) -> bool:
+    """Return whether a file reads a name as an attribute of the module at `path`."""
+    names = project.names(other, path)
+    for node, scope in names.file.uses if names is not None else ():
+        while isinstance(node, ast.Attribute) and names is not None:
+            if node.attr == name:
+                meanings = (names.import_path(node.value, scope), names.qualified(node.value, scope))
+                if any(project.module_path(each, other) == path for each in meanings if each):
+                    return True
+            node = node.value
+    return False
 
 
 def absolute_name(qualified: str, module: str, path: str) -> str:

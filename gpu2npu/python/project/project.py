@@ -223,17 +223,8 @@ class Project:
             self._interfaces[path] = known.interface if known is not None else self._read_interface(path)
         return self._interfaces[path]
 
-    def may_be_taken(self, path: str, name: str) -> bool:
-        """Return whether another file that imports the one at `path` spells one of its names."""
-        self.consult(path, EVERY_FILE)
-        for other in sorted(self.files - {path}):
-            if self._spells(other, name):
-                interface = self.interface(other, path)
-                if interface is None or path in self.imported_paths(interface):
-                    return True
-        return False
-
-    def _spells(self, path: str, name: str) -> bool:
+    def spells(self, path: str, name: str) -> bool:
+        """Return whether the text of a file holds a name."""
         try:
             return name.encode(errors="surrogatepass") in self.read(path)
         except OSError:

@@ -44,7 +44,6 @@ def test_what_was_gathered_is_the_same_the_next_time(tmp_path: Path, planned: li
     assert len(planned) == 1
     assert first.plan.rewrites
     assert first.context.own_members["cuda"] == {"net.py"}
-    assert first.context.taken_names
     assert (second.plan, second.context) == (first.plan, first.context)
 
 
