@@ -17,6 +17,7 @@ _PLUGIN = "torch_npu"
 _SPELLED = re.compile(rb"torch_npu|cuda|nccl")
 _CARDS = ("cuda", "nccl")
 _DEVICE = re.compile(r"cuda\b")
+_CHOICE = re.compile(rb"cuda|nccl|device|gpu|npu|accelerat|trainer", re.IGNORECASE)
 _TORCH_LINE = re.compile(rb"^(?:import|from)[ \t]+torch\b", re.MULTILINE)
 
 
@@ -24,8 +25,17 @@ def gets_plugin(source: bytes) -> bool:
     """Return whether a file imports torch_npu, or is likely to once it is migrated: its code has a name of CUDA's."""
     if _SPELLED.search(source) is None:
         return False
-    words = (word for word in _words(source) if not any(map(str.isspace, word)))  # no prose
+    words = _words(source) or ()
     return any(word.partition(".")[0] == _PLUGIN or any(card in word for card in _CARDS) for word in words)
+
+
+def may_use_card(source: bytes) -> bool:
+    """Return whether the code of a file has a name of a device, or of what chooses one: `Trainer(...)`; yes where it is
+    not Python."""
+    if _CHOICE.search(source) is None:
+        return False
+    words = _words(source)
+    return words is None or any(_CHOICE.search(word.encode(errors="replace")) for word in words)
 
 
 def names_device(source: bytes) -> bool:
@@ -50,9 +60,10 @@ def _is_device(node: ast.AST) -> bool:
     return _DEVICE.match(string_value(text) or "") is not None
 
 
-def _words(source: bytes) -> Iterator[str]:
+def _words(source: bytes) -> Iterator[str] | None:
+    """The words of the code of a file, without prose; None where it is not Python."""
     tree = _tree(source)
-    return code_words(tree) if tree is not None else iter(())
+    return (word for word in code_words(tree) if not any(map(str.isspace, word))) if tree is not None else None
 
 
 def _tree(source: bytes) -> ast.Module | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from gpu2npu.engine.cards import gets_plugin
+from gpu2npu.engine.cards import gets_plugin, may_use_card
 from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.python.meaning.kinds import ObjectKinds
 from gpu2npu.python.project.interface import Interface, OriginKind, interface_in
@@ -98,8 +98,10 @@ def scan_project(
 
 
 # What a file that gives a name another one has: `norm as`, or the name at the end of a statement such as `ours = norm`.
-_RENAMED = rb"%b(?<!\w%b)(?:\s*(?:[\\#][^\n]*\n\s*)*(as)\b|[ \t]*(?:[\r\n#;)]|$))"
-_ASSIGNED = re.compile(rb"[^(]*=[ \t(]*(?:\w+[ \t]*\.[ \t]*)*")
+_GAP = rb"(?:\s|\\|#[^\r\n]*[\r\n])*"
+_RENAMED = rb"%b(?<!\w%b)(?:" + _GAP + rb"(as)\b|[ \t\f]*(?:[\r\n#;)]|\\|$))"
+_ASSIGNED = re.compile(rb"(:?)=(?:[ \t\f(]|\\?\r?\n)*(?:\w+\s*\.\s*)*\Z")
+_LONGEST = 300  # bytes between an equals sign and the last name of its value
 
 
 def _other_names(
@@ -127,11 +129,17 @@ def _other_names(
 
 
 def _may_rename(name: bytes, source: bytes) -> bool:
-    """Return whether a file may give a name another one; judged without parsing it."""
+    """Return whether a file may give a name another one, judged without parsing it: not where it is an argument."""
     for match in _pattern(_RENAMED, name).finditer(source):
-        line = source.rfind(b"\n", 0, match.start()) + 1
-        if match[1] is not None or _ASSIGNED.fullmatch(source, line, match.start()) is not None:
+        if match[1] is not None:
             return True
+        begin = max(0, match.start() - _LONGEST)
+        equals = _ASSIGNED.search(source[begin : match.start()])
+        if equals is not None:
+            line = source.rfind(b"\n", 0, begin + equals.start()) + 1
+            target = source[line : begin + equals.start()]
+            if equals[1] or target.count(b"(") <= target.count(b")"):
+                return True
     return False
 
 
@@ -144,13 +152,9 @@ def _second_names(interface: Interface | None) -> Iterator[tuple[bytes, bytes]]:
                 yield old.encode(), name.encode()
 
 
-# A device, or what chooses one: `Accelerator()`, `Trainer(...)`.
-_DEVICE = re.compile(rb"cuda|nccl|device|gpu|npu|accelerat|trainer", re.IGNORECASE)
-
-
 def may_use_device(files: Mapping[str, bytes], root: Path | None) -> bool:
-    """Return whether some Python file of a project speaks of devices; yes where the code may be in no such file."""
-    if not files or any(_DEVICE.search(source) for source in files.values()):
+    """Return whether the code of some Python file names a device; yes where the code may be in no such file."""
+    if not files or any(map(may_use_card, files.values())):
         return True
     return root is not None and any(True for _ in root.rglob("*.ipynb"))
 
@@ -169,7 +173,8 @@ def project_imports(rulebook: Rulebook, files: Mapping[str, bytes]) -> frozenset
 
 
 def _imports(source: bytes, module: str) -> bool:
-    interface = interface_in(source, "") if module.encode() in source else None
+    # No statement imports a module without its first name, whatever stands between the parts.
+    interface = interface_in(source, "") if module.partition(".")[0].encode() in source else None
     return interface is not None and any(f"{each}.".startswith(f"{module}.") for each in interface.imports)
 
 

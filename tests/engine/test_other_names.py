@@ -85,6 +85,11 @@ def test_prose_gives_no_other_names() -> None:
         "try:\n    import lib\n    n = lib.norm\nexcept ImportError:\n    n = None",
         "n: object = (lib.norm)",
         "m = n = lib.norm; print(n)",
+        "if (n := lib.norm): pass",
+        "if f(1): n = lib.norm",
+        "n = \\\n    lib.norm",
+        "n = (\n    lib . norm\n)",
+        "f(\n    1); n = lib.norm",
     ],
 )
 def test_other_names_are_those_that_the_module_binds(tmp_path: Path, source: str) -> None:

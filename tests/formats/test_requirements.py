@@ -114,3 +114,10 @@ def test_code_in_a_notebook_may_use_a_device(rulebook, tmp_path) -> None:
 def test_a_pin_that_excludes_the_release_is_a_line_to_write(migrate, pin: str, right: str) -> None:
     (finding,) = migrate(f"{pin}\n", "requirements.txt").findings
     assert finding.severity is Severity.CHANGE and f"write {right}" in finding.message
+
+
+def test_comments_and_prose_use_no_device(rulebook) -> None:
+    text = b'"""Runs on a GPU, or another device."""\nimport torch  # cuda\nprint("no gpu at all")\n'
+    assert not scan_project({"a.py": text}, rulebook, "2.1.0").uses_device
+    assert scan_project({"a.py": text + b"import accelerate\n"}, rulebook, "2.1.0").uses_device
+    assert scan_project({"a.py": b"device = (\n"}, rulebook, "2.1.0").uses_device

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
-from functools import lru_cache
 
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.spellings import RULE, Spelling, line_end, spelling
 from gpu2npu.python.text.blocks import line_start, same_line
 from gpu2npu.python.tree.scopes import Imported
-from gpu2npu.python.tree.syntax import dotted_name, import_module, last_name
+from gpu2npu.python.tree.syntax import dotted_name, import_module
 from gpu2npu.records import Edit
 
 DATA_PARALLEL = frozenset(
@@ -20,8 +18,6 @@ DATA_PARALLEL = frozenset(
         "torch.nn.parallel.data_parallel.DataParallel",
     }
 )
-_RENAMED = re.compile(r"\bDataParallel\s+as\s+(\w+)")
-_ASSIGNED = re.compile(r"\b(\w+)\s*=[^=\n]*\bDataParallel\b(?!\s*\()")
 _HOME, _NAME = "torch.nn.parallel", "DistributedDataParallel"
 _MESSAGE = "Models are wrapped in DistributedDataParallel."
 
@@ -92,15 +88,7 @@ def _whole_line(file: ParsedFile, statement: ast.stmt) -> tuple[int, int]:
 
 def is_data_parallel(file: ParsedFile, node: ast.AST) -> bool:
     """Return whether an expression names DataParallel."""
-    if dotted_name(node) is None or last_name(node) not in _names(file.text):
-        return False
-    return file.qualified(node) in DATA_PARALLEL
-
-
-@lru_cache(maxsize=64)
-def _names(text: str) -> frozenset[str]:
-    """The names that may mean DataParallel in a file: its own, and those that an import or assignment gives it."""
-    return frozenset({"DataParallel", *_RENAMED.findall(text), *_ASSIGNED.findall(text)})
+    return dotted_name(node) is not None and file.qualified(node) in DATA_PARALLEL
 
 
 def api_of(file: ParsedFile, node: ast.AST) -> str:

@@ -9,6 +9,7 @@ from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.strings.prose import is_own_name, is_searched, is_spoken
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.text.tokens import keyword_name
+from gpu2npu.python.tree.nodes import code_words
 from gpu2npu.python.tree.syntax import last_name
 from gpu2npu.records import Bounds, Edit, FindingKind, Found, Severity
 from gpu2npu.rulebook.rule import Rule
@@ -137,7 +138,7 @@ class Literals:
         renamed = rule.then.rename
         if renamed is None or (values and value is None):
             return False
-        if re.search(rf"\b{renamed}\b", self.file.text) is not None:
+        if any(re.search(rf"\b{renamed}\b", word) for word in code_words(self.file.tree)):
             message = f"This file knows {renamed} already; left as it is."
             self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message, Severity.NOTE))
             return False

@@ -18,8 +18,9 @@ from gpu2npu.python.tree.syntax_tree import parse_statement
 
 # To parse every file would take too long: only what may be import statements is.
 _WORD = re.compile(rb"import\b")
-_BEFORE = re.compile(rb"(?:.*[:;])?[ \t]*(?P<home>from[ \t]+[.\w]+[ \t]+)?", re.DOTALL)
-_BEHIND = re.compile(rb"[ \t]*(?:\([^)]*\)|(?:[^\n\\#;]|\\\r?\n)*)")
+_BEFORE = re.compile(rb"(?:.*[:;])?[ \t\f]*(?P<home>from\b(?:[.\w\x80-\xff \t\f]|\\\r?\n)*)?", re.DOTALL)
+_BEHIND = re.compile(rb"[ \t]*(?:\((?:[^)#]|#[^\r\n]*)*\)|(?:[^\r\n\\#;]|\\\r?\n)*)")
+_LONG_QUOTES = re.compile(rb"\"\"\"|'''")
 
 
 @dataclass(frozen=True)
@@ -82,10 +83,19 @@ def _imported(program: Program, path: str) -> Iterator[str]:
         # The names of modules are made up at run time: those beside the file, as a rule.
         folder = path.rpartition("/")[0]
         yield from (other for other in program.sources if other != path and folder and other.startswith(f"{folder}/"))
-    for module in _imported_modules(source):
+    for module in _modules(program, path, source):
         other = program.project.module_path(module, path)
         if other is not None and other != path:
             yield other
+
+
+def _modules(program: Program, path: str, source: bytes) -> Iterable[str]:
+    """The modules that the import statements of a file name: the whole tree is asked only where one may stand in a
+    string of several lines."""
+    texts = _LONG_QUOTES.split(source)[1::2]
+    is_sure = not any(_named_by(statement) for text in texts for statement in _statements(text))
+    interface = None if is_sure else program.project.interface(path, path)
+    return _imported_modules(source) if interface is None else interface.imports
 
 
 def _imported_modules(source: bytes) -> Iterator[str]:
@@ -105,11 +115,17 @@ def _named_by(statement: bytes) -> tuple[str, ...]:
 def _statements(source: bytes) -> Iterator[bytes]:
     """The text of what may be import statements."""
     for word in _WORD.finditer(source):
-        line = max(source.rfind(b"\n", 0, word.start()), source.rfind(b"\r", 0, word.start())) + 1
-        before = _BEFORE.fullmatch(source, line, word.start())
+        before = _BEFORE.fullmatch(source, _line_start(source, word.start()), word.start())
         behind = _BEHIND.match(source, word.end())
         if before is not None and behind is not None:
             yield (before["home"] or b"") + word[0] + behind[0]
+
+
+def _line_start(source: bytes, offset: int) -> int:
+    """The start of the line that holds a byte, with the lines that go on in it."""
+    line = max(source.rfind(b"\n", 0, offset), source.rfind(b"\r", 0, offset)) + 1
+    end = source[max(0, line - 3) : line].rstrip(b"\r\n")
+    return _line_start(source, line - 2) if line >= 2 and end.endswith(b"\\") else line
 
 
 def module_names(project: Project) -> dict[str, str]:

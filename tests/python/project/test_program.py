@@ -1,6 +1,8 @@
 """Questions about the files of a project together: who imports whom, what runs, where a value comes from."""
 
 import ast
+import asyncio
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -35,6 +37,31 @@ def test_an_import_graph_reads_every_form_of_import():
 def test_what_is_no_import_statement_is_not_taken_for_one():
     graph = ImportGraph.of(program_of(main='"""\nimport a of all kinds\n"""\ntext = "see: import"\n', a=""))
     assert graph.imports["main.py"] == frozenset()
+
+
+def test_an_example_in_a_docstring_imports_nothing():
+    graph = ImportGraph.of(program_of(main='def f():\n    """\n    import a\n    """\n    import b\n', a="", b=""))
+    assert graph.imports["main.py"] == {"b.py"}
+
+
+def test_imports_found_without_the_tree_are_those_of_the_tree():
+    """Over code that people wrote, and in forms that they hardly write."""
+    folder = Path(asyncio.__file__).parent
+    sources = {f"asyncio/{path.name}": path.read_bytes() for path in folder.glob("*.py")}
+    odd = (
+        "from .import tasks",
+        "from . \\\n import tasks",
+        "from .tasks import(Task)",
+        "from\\\n  . tasks import Task",
+    )
+    sources |= {f"asyncio/odd{number}.py": text.encode() for number, text in enumerate(odd)}
+    program = Program(sources, Project(frozenset(sources), sources.__getitem__))
+    graph = ImportGraph.of(program)
+    for path in sources:
+        interface = program.project.interface(path, path)
+        exact = {program.project.module_path(module, path) for module in interface.imports}
+        assert graph.imports[path] == exact - {None, path}, path
+    assert all("asyncio/tasks.py" in graph.imports[f"asyncio/odd{number}.py"] for number in range(len(odd)))
 
 
 def reached(program: Program, main: str = "main.py") -> set[str]:
