@@ -32,6 +32,7 @@ _SEEDED = frozenset(
 )
 
 _library = torch.library.Library(NAMESPACE, "DEF")
+_aten = torch.library.Library("aten", "IMPL")
 _defined = False
 
 
@@ -52,6 +53,7 @@ def install() -> None:
     if _defined:
         return
     from gpu2npu.emulator.npu_ops import composite, gradient, load, memory, optimizer
+    from gpu2npu.emulator.npu_ops.recurrent import layers
 
     for schema in schemas():
         seeded = schema.partition("(")[0] in _SEEDED
@@ -63,6 +65,9 @@ def install() -> None:
     load()
     for name, function in gradient.nodes().items():
         _library.impl(name, function, "AutogradPrivateUse1")
+    for name, function in layers.INSTEAD.items():
+        _aten.impl(name, function, "PrivateUse1")
+        _aten.impl(name, function, "AutogradPrivateUse1")
     _defined = True
 
 

@@ -24,7 +24,7 @@ _ALL = (0, 1, 2)  # the results with gradients: the outputs, and the hidden and 
 
 @dataclass(frozen=True)
 class Steps:
-    """What a layer computed, each (T, N, hidden): hidden and cell states, activated gates, tanh of the cell states."""
+    """Results of a layer, each (T, N, hidden): hidden and cell states, activated gates, tanh of the cell states."""
 
     hidden: Array
     cell: Array
@@ -279,7 +279,7 @@ def npu_lstm_cell(
     b_ih: Array | None = None,
     b_hh: Array | None = None,
 ) -> tuple[Array, ...]:
-    """One step of (N, inputs), with PyTorch's weights (4 * hidden, ...): y, h, c, i j f o and tanh of c, (N, hidden)."""
+    """One step of (N, inputs) with PyTorch's weights (4 * hidden, ...): y, h, c, i j f o and tanh of c, (N, hidden)."""
     found = forward(wide(input)[None], _joined(w_ih, w_hh), _bias(w_ih, b_ih, b_hh), *_states(h, c), None)
     i, f, j, o = (each[0] for each in found.gates)
     each_one = (found.hidden[0], found.hidden[0], found.cell[0], i, j, f, o, found.tanh_cell[0])

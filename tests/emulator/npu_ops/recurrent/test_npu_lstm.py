@@ -9,7 +9,13 @@ STEPS, BATCH, INPUTS, HIDDEN = 6, 3, 4, 5
 
 
 def leaves():
-    shapes = (STEPS, BATCH, INPUTS), (INPUTS + HIDDEN, 4 * HIDDEN), (4 * HIDDEN,), (1, BATCH, HIDDEN), (1, BATCH, HIDDEN)
+    shapes = (
+        (STEPS, BATCH, INPUTS),
+        (INPUTS + HIDDEN, 4 * HIDDEN),
+        (4 * HIDDEN,),
+        (1, BATCH, HIDDEN),
+        (1, BATCH, HIDDEN),
+    )
     return [torch.randn(shape) for shape in shapes]
 
 
@@ -60,7 +66,9 @@ def test_a_padded_batch_in_either_direction(agrees, direction):
         rows = []
         for number, length in enumerate(lengths):
             one = x[:length, number : number + 1]
-            y, _, _ = layer(one.flip(0) if direction else one, w, b, h[:, number : number + 1], c[:, number : number + 1])
+            y, _, _ = layer(
+                one.flip(0) if direction else one, w, b, h[:, number : number + 1], c[:, number : number + 1]
+            )
             y = y.flip(0) if direction else y
             rows.append(torch.cat((y, torch.zeros(STEPS - length, 1, HIDDEN))))
         return torch.cat(rows, 1)

@@ -1,0 +1,124 @@
+"""`npu_gru` and its gradient: a GRU layer over a whole sequence (T, N, inputs).
+
+Weights are (inputs, 3 * hidden) and (hidden, 3 * hidden) with the gates in the order reset, update, new; the hidden
+part of new is biased before it is reset: op-plugin's GruKernelNpu.cpp asks this of CANN's DynamicGRUV2. Computed in
+float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpu2npu.emulator.kernels.linalg.matmul import product
+from gpu2npu.emulator.kernels.promotion import F32, Array, rounded, wide
+from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick
+
+_HALF = np.float32(0.5)
+_ONE = np.float32(1)
+
+
+@kernel("npu::npu_gru")
+def npu_gru(
+    input: Array,  # noqa: A002
+    hx: Array,
+    weight_input: Array,
+    weight_hidden: Array,
+    bias_input: Array,
+    bias_hidden: Array,
+    seq_length: Array,
+    *options: Any,
+) -> tuple[Array, ...]:
+    """One layer forwards: y and h of every step, update, reset, new and new's hidden part, each (T, N, hidden).
+
+    `seq_length` and the options are accepted and change nothing, as in CANN's operator. Results have the biases' dtype.
+    """
+    x, own, recurrent = wide(input), wide(weight_input), wide(weight_hidden)
+    steps, batch, inputs = x.shape
+    hidden = len(recurrent)
+    own_bias, hidden_bias = wide(bias_input), wide(bias_hidden)
+    from_input = product(x.reshape(-1, inputs), own).reshape(steps, batch, 3 * hidden)
+    from_input += own_bias
+    h = wide(hx).reshape(batch, hidden)
+    shape = (steps, batch, hidden)
+    hs, new_hidden = np.empty(shape, F32), np.empty(shape, F32)
+    from_hidden = np.empty((batch, 3 * hidden), F32)
+    for step in range(steps):
+        gate = from_input[step]
+        np.matmul(h, recurrent, out=from_hidden)
+        from_hidden += hidden_bias
+        new_hidden[step] = from_hidden[:, 2 * hidden :]
+        both = gate[:, : 2 * hidden]
+        both += from_hidden[:, : 2 * hidden]
+        # 1 / (1 + exp(-x)) is (1 + tanh(x / 2)) / 2.
+        both *= _HALF
+        np.tanh(both, out=both)
+        both += _ONE
+        both *= _HALF
+        new = gate[:, 2 * hidden :]
+        new += gate[:, :hidden] * new_hidden[step]
+        np.tanh(new, out=new)
+        np.subtract(h, new, out=hs[step])
+        hs[step] *= gate[:, hidden : 2 * hidden]
+        hs[step] += new
+        h = hs[step]
+    reset, update, new = (from_input[:, :, each * hidden : (each + 1) * hidden] for each in range(3))
+    return tuple(np.array(each, bias_input.dtype) for each in (hs, hs, update, reset, new, new_hidden))
+
+
+@kernel("npu::npu_gru_backward")
+def npu_gru_backward(
+    grady: Array | None,
+    gradh: Array | None,
+    input: Array,  # noqa: A002
+    weight_input: Array,
+    weight_hidden: Array,
+    bias_input: Array,
+    bias_hidden: Array,
+    seq_length: Array,
+    hx: Array,
+    *found: Array,
+) -> tuple[Array, ...]:
+    """Gradients for weight_input, weight_hidden, input, bias_input, bias_hidden and hx; of gradh the last step counts.
+
+    `found` are the six results of `npu_gru`.
+    """
+    x, own, recurrent = wide(input), wide(weight_input), np.ascontiguousarray(wide(weight_hidden).T)
+    _, hs, update, reset, new, new_hidden = map(wide, found)
+    steps, batch, inputs = x.shape
+    hidden = len(weight_hidden)
+    before = np.concatenate((wide(hx).reshape(1, batch, hidden), hs[:-1]))
+    dh = np.zeros((batch, hidden), F32) if gradh is None else wide(gradh)[-1].astype(F32)
+    to_new = (_ONE - update) * (_ONE - new * new)
+    to_update = (before - new) * update * (_ONE - update)
+    to_reset = to_new * new_hidden * reset * (_ONE - reset)
+    grads, hidden_grads = np.empty((steps, batch, 3 * hidden), F32), np.empty((steps, batch, 3 * hidden), F32)
+    for step in reversed(range(steps)):
+        if grady is not None:
+            dh = dh + wide(grady[step])
+        grad = grads[step]
+        np.multiply(dh, to_reset[step], out=grad[:, :hidden])
+        np.multiply(dh, to_update[step], out=grad[:, hidden : 2 * hidden])
+        np.multiply(dh, to_new[step], out=grad[:, 2 * hidden :])
+        hidden_grads[step] = grad
+        hidden_grads[step, :, 2 * hidden :] *= reset[step]
+        dh = dh * update[step] + np.matmul(hidden_grads[step], recurrent)
+    rows, hidden_rows = grads.reshape(-1, 3 * hidden), hidden_grads.reshape(-1, 3 * hidden)
+    return (
+        rounded(product(x.reshape(-1, inputs).T, rows), weight_input.dtype),
+        rounded(product(before.reshape(-1, hidden).T, hidden_rows), weight_hidden.dtype),
+        rounded(product(rows, own.T).reshape(x.shape), input.dtype),
+        rounded(rows.sum(axis=0), bias_input.dtype),
+        rounded(hidden_rows.sum(axis=0), bias_hidden.dtype),
+        rounded(dh.reshape(hx.shape), hx.dtype),
+    )
+
+
+@gradient("npu_gru", differentiable=(0, 1))
+def _gru_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    weights = a.weight_input, a.weight_hidden, a.bias_input, a.bias_hidden
+    found = npu.npu_gru_backward(g[0], g[1], a.input, *weights, a.seq_length, a.hx, *y)
+    return pick("weight_input weight_hidden input bias_input bias_hidden hx", found)
