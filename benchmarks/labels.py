@@ -30,6 +30,7 @@ QUICK = frozenset(
     {"catalyst", "effdet", "fairseq", "imagen_pytorch", "litgpt", "mosaicml", "pfrl", "pytorch_toolbelt", "torchtune"}
     | {"audiocraft", "cleanrl", "openrlhf", "yolox"}
     | {"asteroid", "petals", "rl_games", "torchreid"}
+    | {"d3rlpy", "demucs", "textattack", "tortoise_tts"}
 )
 LABELS_ARE_FOR = "2.1.0.post0"
 MIGRATE, KEEP, REPORT = "migrate", "keep", "report"
