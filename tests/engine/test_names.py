@@ -237,3 +237,15 @@ _PROPERTIES = {
 def test_an_attribute_of_what_a_function_gives(project, text: str, expected: int) -> None:
     findings = project({"a.py": f"import torch\n{text}"})["a.py"].findings
     assert [finding.rule.startswith("gpu-properties-") for finding in findings] == [True] * expected
+
+
+MOCKING = """from unittest.mock import patch
+@patch('app.torch')
+def test(mocked):
+    mocked.{}.is_available.return_value = True
+"""
+
+
+def test_what_a_test_sets_in_the_mock_of_torch(project) -> None:
+    files = {"app.py": "import torch\ntorch.cuda.is_available()\n", "test_app.py": MOCKING.format("cuda")}
+    assert (project(files)["test_app.py"].content or b"").decode() == MOCKING.format("npu")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
+from gpu2npu.python.meaning.mocks import replaced_by_mock
 from gpu2npu.python.project.interface import Interface, Origin, OriginKind, interface_of, loaded_module
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceFile
@@ -287,13 +288,21 @@ class Names(ModuleNames):
         """Return the meaning of several bindings of one name; an import wins over a None that stands in for it."""
         meanings: list[str | None] = []
         for binding in bindings:
+            target = replaced_by_mock(binding, scope)
             if isinstance(binding, Imported):
                 meanings.append(self.follow(binding.qualified))
+            elif target is not None:
+                meanings.append(self._package(target))
             elif isinstance(binding, Assigned):
                 meanings.append(self._assigned(binding, scope))
             else:
                 return None
         return next((meaning for meaning in meanings if meaning is not None), None)
+
+    def _package(self, dotted: str) -> str | None:
+        """The library's package that a dotted name leads to; None for its members, which have no members themselves."""
+        found = self.follow(dotted)
+        return found if found in self.project.library.packages else None
 
     def _assigned(self, binding: Assigned, scope: Scope) -> str | None:
         value = binding.whole
@@ -376,12 +385,12 @@ def _leading(file: PythonFile) -> Iterator[str]:
     """The names that some scope of a file binds to what another name or module is."""
     for scope in file.scopes.values():
         for name, bindings in scope.bindings.items():
-            if any(map(_leads_on, bindings)):
+            if any(_leads_on(binding, scope) for binding in bindings):
                 yield name
 
 
-def _leads_on(binding: Binding) -> bool:
-    if isinstance(binding, Imported):
+def _leads_on(binding: Binding, scope: Scope) -> bool:
+    if isinstance(binding, Imported) or replaced_by_mock(binding, scope) is not None:
         return True
     value = binding.whole if isinstance(binding, Assigned) else None
     return isinstance(value, (ast.Name, ast.Attribute)) or loaded_module(value) is not None

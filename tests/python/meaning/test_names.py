@@ -44,6 +44,28 @@ IN_ONE_FILE = [
 ]
 
 
+MOCKS = [
+    ("@patch('app.torch')\ndef test(mocked):\n    mocked.cuda.x", "torch.cuda.x"),
+    (
+        "@mock.patch('app.torch')\n@mock.patch.object(A, 'a')\n@pytest.fixture\ndef test(first, second):\n    second.x",
+        "torch.x",
+    ),
+    ("@mock.patch('app.torch')\n@mock.patch.object(A, 'a')\ndef test(first, second):\n    first.x", None),
+    ("@patch('app.torch', fake)\ndef test(mocked):\n    mocked.x", None),
+    ("@patch('app.torch', new=fake)\n@patch('app.other')\ndef test(mocked):\n    mocked.x", None),
+    ("class A:\n    @patch('app.torch')\n    def test(self, mocked):\n        mocked.x", "torch.x"),
+    ("with patch('app.torch') as mocked:\n    mocked.x", "torch.x"),
+    ("def test(mocker):\n    mocked = mocker.patch('app.torch')\n    mocked.x", "torch.x"),
+    ("@patch('app.torch.cuda.is_available')\ndef test(mocked):\n    mocked.return_value", None),
+    ("@patch('app.own')\ndef test(mocked):\n    mocked.x", None),
+]
+
+
+@pytest.mark.parametrize(("text", "meaning"), MOCKS)
+def test_what_a_mock_stands_for(text: str, meaning: str | None) -> None:
+    assert last_meaning(parsed({"main.py": text, "app.py": "import torch\nown = 1\n"})) == meaning
+
+
 @pytest.mark.parametrize(("text", "meaning"), IN_ONE_FILE)
 def test_what_names_mean(text: str, meaning: str | None) -> None:
     assert last_meaning(parsed({"main.py": text})) == meaning
