@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpu2npu.codemods.data_parallel.own_process import functions_of_own_processes
 from gpu2npu.codemods.entry import Entries
 from gpu2npu.codemods.places import NPU, Step, is_skipped, quoted, replaced, reported, span_replaced
 from gpu2npu.codemods.program import ParsedFile
@@ -39,12 +40,13 @@ def on_own_card(entries: Entries, variable: str = "LOCAL_RANK") -> Iterator[Step
 
 
 def _numbered(file: ParsedFile) -> list[ast.AST]:
-    """The nodes that may name a card."""
+    """The nodes that may name a card, outside of the processes that get one from the program."""
     found: list[ast.AST] = [*file.nodes(ast.JoinedStr), *file.nodes(ast.Assign)]
     found += [node for node in file.nodes(ast.Constant) if (string_value(node) or "").startswith("cuda:")]
     found += [node for node in file.nodes(ast.Call) if last_name(node.func) in _TAKING_CARDS]
     found += [node for node in file.nodes(ast.BinOp) if (string_value(node.left) or "").startswith("cuda:")]
-    return found
+    apart = functions_of_own_processes(file) if found else frozenset()
+    return [node for node in found if not apart or apart.isdisjoint(file.above(node))]
 
 
 def _at(file: ParsedFile, node: ast.AST, variable: str) -> Iterator[Step]:

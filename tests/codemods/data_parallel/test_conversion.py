@@ -342,3 +342,33 @@ def test_the_model_of_a_script_for_one_card_goes_to_the_cpu_as_a_copy(after):
     source += "torch.save(model.to('cpu').state_dict(), 'a.pt')\n"
     text = after({"a.py": source}, CodemodChoice(main="a.py"))["a.py"]
     assert "    torch.save(deepcopy(model.module).to('cpu').state_dict(), 'a.pt')\n" in text
+
+
+WORKERS = """import os
+import torch
+import torch.multiprocessing as mp
+from torch import nn
+
+
+def choose(card):
+    torch.cuda.set_device(card)
+    torch.zeros(3, device=f'cuda:{card}')
+
+
+def attack(count, queue):
+    choose(mp.current_process()._identity[0] % count)
+    queue.put(1)
+
+
+def search(queue):
+    with mp.Pool(2, attack, (torch.cuda.device_count(), queue)) as pool:
+        pool.close()
+"""
+
+
+def test_a_process_that_the_program_starts_has_the_card_that_it_gets_from_there(after, findings):
+    files = {"train.py": f"{PLAIN}\nfrom work import search\nsearch(None)\n", "work.py": WORKERS}
+    assert "work.py" not in after(files)
+    assert [place for place in findings(files) if place[0] == "work.py"] == []
+    called = {**files, "work.py": f"{WORKERS}    choose(args.gpu)\n"}
+    assert "set_device(int(os.environ['LOCAL_RANK']))" in after(called)["work.py"]
