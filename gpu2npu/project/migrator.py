@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,7 +16,7 @@ from gpu2npu.engine import ProjectContext, scan_project, unreadable, without_own
 from gpu2npu.engine.context import may_have_plugin, may_use_device, project_imports
 from gpu2npu.engine.findings import merged
 from gpu2npu.formats.dispatch import may_concern, migrate_file
-from gpu2npu.project.cache.project_facts import ProjectFacts, ProjectFactsCache
+from gpu2npu.project.cache.store import Store, file_digests, name_of
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.rule_examples import check_user_examples
 from gpu2npu.project.tree.reader import ProjectReader
@@ -30,6 +29,33 @@ from gpu2npu.support.limits import DEFAULT_CHIP
 
 # What the API of a method begins with.
 _OF_METHODS = ("torch.Tensor.", "torch.nn.Module.")
+
+
+@dataclass(frozen=True)
+class ProjectFacts:
+    """The fields of a ProjectContext that searches found, and what the codemods do."""
+
+    own_members: Mapping[str, frozenset[str]]
+    plan: Plan
+    other_names: Mapping[bytes, frozenset[str]]
+
+
+@dataclass(frozen=True)
+class StoredFacts:
+    """The place of what is collected from a project. `contents` has the digest of each of its Python files."""
+
+    store: Store
+    contents: Mapping[str, str]
+
+    def get(self, facts: tuple[object, ...]) -> ProjectFacts | None:
+        """Return what was collected from the same files under the same `facts`; None if it is missing or damaged."""
+        return self.store.find(self._name(facts), ProjectFacts)
+
+    def put(self, facts: tuple[object, ...], found: ProjectFacts) -> None:
+        self.store.put({self._name(facts): found})
+
+    def _name(self, facts: tuple[object, ...]) -> str:
+        return name_of("project", sorted(self.contents.items()), repr(facts))
 
 
 class FileMigrator(Protocol):
@@ -87,15 +113,16 @@ class Migrator:
         root: Path,
         sources: Mapping[str, bytes],
         codemods: CodemodChoice = DEFAULT_CHOICE,
-        cache: ProjectFactsCache | None = None,
+        stored: StoredFacts | None = None,
         spread: Spread = map,
         questions: Set[FileQuestion] = frozenset(),
         chips: tuple[str, ...] = (DEFAULT_CHIP,),
     ) -> Migrator:
         """Load the rules and collect what they need to know of the whole project.
 
-        What is collected is taken from `cache` if it is there, and put there if not. `spread` plans the parts of the
-        project. `questions` are those that the analyses answer of each file, for families of chips (of limits.CHIPS).
+        What is collected is taken from where it is `stored`, and put there if it is not. `spread` plans the parts of
+        the project. `questions` are those that the analyses answer of each file, for families of chips (of
+        limits.CHIPS).
 
         Raises UsageError if a rule file cannot be used, an example in it fails, a rule's id is unknown, or a codemod
         cannot do what it was asked for.
@@ -106,14 +133,14 @@ class Migrator:
             rulebook = without_own(select_rules(whole, rules.only, rules.skip), sources, root.name)
             wanted = _wanted(codemods, rulebook)
             facts = _facts(rules, rulebook, version, wanted)
-            found = cache.get(facts) if cache is not None else None
+            found = stored.get(facts) if stored is not None else None
             if found is not None:
                 migrator = cls(rulebook, _context(found, version, root, sources, rulebook), found.plan)
             else:
                 migrator = cls.of(rulebook, version, root, sources, codemods, spread)
                 context, plan = migrator.context, migrator.plan
-                if cache is not None and not plan.failures:  # time or memory may have run out
-                    cache.put(facts, ProjectFacts(context.own_members, plan, context.other_names))
+                if stored is not None and not plan.failures:  # time or memory may have run out
+                    stored.put(facts, ProjectFacts(context.own_members, plan, context.other_names))
         except (RuleError, CodemodError) as error:
             raise UsageError(str(error)) from error
         if not questions:
@@ -142,9 +169,8 @@ def _wanted(codemods: CodemodChoice, rulebook: Rulebook) -> CodemodChoice:
 
 def _facts(rules: RuleChoice, rulebook: Rulebook, version: str, codemods: CodemodChoice) -> tuple[object, ...]:
     """Return what the facts that are collected from a project depend on, besides its files."""
-    files = tuple(hashlib.sha256(file.read_bytes()).hexdigest() for file in rules.files)
     ids = tuple(rule.id for rule in rulebook.rules)
-    return version, files, ids, replace(codemods, excluded=frozenset()), sorted(codemods.excluded)
+    return version, file_digests(rules.files), ids, replace(codemods, excluded=frozenset()), sorted(codemods.excluded)
 
 
 def _context(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpu2npu.analysis.cuda_cpp.native_files import is_native
 from gpu2npu.formats.kinds import kind_of, needs_head
+from gpu2npu.project.cache.store import Store, content_digests
 from gpu2npu.project.location import Location
 from gpu2npu.project.pool import Pool
 from gpu2npu.project.processes import available_cpus
@@ -33,8 +32,8 @@ class Session:
     """The project of one run, read.
 
     `tree` has its paths, `python` the bytes of all its Python files, for other files may depend on those that are
-    `excluded` too. `notes` are about what was not read. `cache` is the folder of the cache, None for no cache. Reading
-    raises UsageError where the folder cannot be read.
+    `excluded` too. `notes` are about what was not read. `store` has answers of earlier runs. Reading raises UsageError
+    where the folder cannot be read.
     """
 
     def __init__(
@@ -45,9 +44,9 @@ class Session:
         executor: Executor | None = None,
         *,
         excludes: Callable[[str], bool] | None = None,
-        cache: Path | None = None,
+        store: Store | None = None,
     ) -> None:
-        self.location, self.settings, self.progress, self.cache = location, settings, progress, cache
+        self.location, self.settings, self.progress, self.store = location, settings, progress, store
         self.excludes = excludes or settings.excludes
         self.pool = Pool(settings.jobs or available_cpus(), executor, settings.file_timeout)
         self.tree = discover(location.root, location.only)
@@ -85,7 +84,7 @@ class Session:
     @cached_property
     def digests(self) -> dict[str, str]:
         """The digest of each Python file, excluded ones too."""
-        return {path: hashlib.sha256(source).hexdigest() for path, source in self.python.items()}
+        return content_digests(self.python)
 
     def migrator(self, questions: Set[FileQuestion] | None = None) -> Migrator:
         """Load the rules, the plan of the codemods, and the analyses that answer some questions, by default all.
@@ -94,8 +93,7 @@ class Session:
         """
         # Importing the engine takes longer than all that comes before it.
         from gpu2npu.analysis.file_analysis import FileQuestion
-        from gpu2npu.project.cache.project_facts import ProjectFactsCache
-        from gpu2npu.project.migrator import Migrator
+        from gpu2npu.project.migrator import Migrator, StoredFacts
         from gpu2npu.project.planning import PartPlanning
 
         return Migrator.load(
@@ -104,7 +102,7 @@ class Session:
             self.location.root,
             self.python,
             replace(self.settings.codemods, excluded=self.excluded),
-            ProjectFactsCache(self.cache, self.digests) if self.cache is not None else None,
+            StoredFacts(self.store, self.digests) if self.store is not None else None,
             PartPlanning(self.pool, self.progress),
             frozenset(FileQuestion) if questions is None else questions,
             self.settings.chips or (DEFAULT_CHIP,),

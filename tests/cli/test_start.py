@@ -11,6 +11,8 @@ HEAVY = ("libcst", "jedi", "parso", "numpy", "pandas", "jinja2", "nbformat", "js
 NOT_FOR_KEPT = (
     "gpu2npu.analysis.file_analysis",
     "gpu2npu.codemods.plan",
+    "gpu2npu.engine",
+    "gpu2npu.kinds",
     "gpu2npu.project.migrator",
 )
 SMALL = "import torch\nx = torch.randn(3).cuda()\ntorch.cuda.synchronize()\n"

@@ -211,7 +211,7 @@ def check(
     Reads SRC, folders or files, and writes nothing but the report. - is standard input.
     """
     from gpu2npu.cli.signals import end_cleanly_on_signals
-    from gpu2npu.project.cache.folder import default_cache_dir
+    from gpu2npu.project.cache.store import default_cache_dir
     from gpu2npu.project.check.choice import CheckChoice, named_chips
     from gpu2npu.project.settings import Settings
 

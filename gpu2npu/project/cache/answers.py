@@ -1,134 +1,123 @@
-"""Answers of earlier checks on disk, so that only what changed is looked at again.
+"""Answers about files, stored so that only what changed is looked at again.
 
-An entry is found by everything that is known before a file is looked at: its content and path, the rules, the release,
-this program, and what was collected from the whole project. It also has the other files that its answer depended on, as
-bits, and the name of a snapshot: the list of the project's files with their content at that time. It holds only while
-those files have that content. Entries are JSON: a cache folder is never run.
+An answer is found by everything that is known before a file is looked at: its content and path, the rules, the release,
+this program, and what was collected from the whole project. It also has the other files that it depended on, as bits,
+and the name of a snapshot: the project's files with their content at that time. It holds only while those files have
+that content.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpu2npu.project.cache.folder import entry_file, keep_fresh, program_facts
-from gpu2npu.project.cache.records import decoded_change, decoded_finding, encoded_change, encoded_finding
-from gpu2npu.project.tree.atomic import write_atomically
-from gpu2npu.records import MigratedFile
+from gpu2npu.project.cache.store import Store, file_digests, name_of
+from gpu2npu.records import Change, Finding, MigratedFile
 
 if TYPE_CHECKING:
     from gpu2npu.project.migrator import Migrator
 
-# Another number when entries are written otherwise.
-_FORMAT = 4
+_BETWEEN_WRITES = 1.0  # seconds: answers that a killed run loses
 
 
 @dataclass(frozen=True)
 class FileAnswer:
-    """The kept answer for a file: its record, without the content that a migration would write, and its diff."""
+    """The answer about a file: its record, without the content that a migration would write, and its diff."""
 
     file: MigratedFile
     diff: str = ""
 
 
-def read_entry(
-    folder: Path, name: str, path: str, changed: Callable[[str], int] = lambda snapshot: 0
-) -> FileAnswer | None:
-    """The entry of a name, of the file at a path; None where it is missing or damaged, or where it depends on one of
-    the files that are `changed`, as bits, since the snapshot of a name."""
-    file = entry_file(folder, name)
-    try:
-        status = file.stat()
-        document = json.loads(file.read_bytes())
-        if int(document["depends"], 16) & changed(document["snapshot"]):
-            return None
-        changes = tuple(decoded_change(one) for one in document["changes"])
-        findings = tuple(decoded_finding(one) for one in document["findings"])
-        entry = FileAnswer(MigratedFile(path, changes=changes, findings=findings), str(document["diff"]))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return None
-    keep_fresh(file, status)
-    return entry
-
-
 @dataclass(frozen=True)
-class Cache:
-    """The entries for one project under one configuration. `contents` has the digest of each of its Python files;
-    `shared` is what all its answers depend on."""
+class _Stored:
+    """An answer as it is stored. `depends` are hexadecimal digits."""
 
-    folder: Path
-    shared: bytes
-    contents: Mapping[str, str]
-    _changes: dict[str, int] = field(default_factory=dict, compare=False, repr=False)  # see `_changed`
+    changes: tuple[Change, ...]
+    findings: tuple[Finding, ...]
+    diff: str
+    snapshot: str
+    depends: str
+
+    def of(self, path: str) -> FileAnswer:
+        return FileAnswer(MigratedFile(path, changes=self.changes, findings=self.findings), self.diff)
+
+
+def stored_answers(store: Store, names: Mapping[str, str]) -> dict[str, FileAnswer] | None:
+    """The answers of some names, by path, which are known to hold; None if one is missing."""
+    found = store.get(names.values(), _Stored)
+    if len(found) < len(set(names.values())):
+        return None
+    return {path: found[name].of(path) for path, name in names.items()}
+
+
+class FileAnswers:
+    """The answers about one project's files under one configuration. `contents` has the digest of each of its Python
+    files; `shared` is what all its answers depend on."""
+
+    def __init__(self, store: Store, shared: bytes, contents: Mapping[str, str]) -> None:
+        self._store, self._shared, self._contents = store, shared, dict(sorted(contents.items()))
+        self._snapshot = name_of("snapshot", self._contents)
+        self._waiting: dict[str, object] = {}
+        self._written = time.monotonic()
 
     def name(self, path: str, source: bytes, own: str) -> str:
-        """The name of the entry of a file. `own` is what else its answer depends on."""
-        key = hashlib.sha256(self.shared)
+        """The name of the answer about a file. `own` is what else it depends on."""
+        key = hashlib.sha256(self._shared)
         for part in (path.encode("utf-8", "surrogatepass"), own.encode("utf-8", "surrogatepass"), source):
             key.update(hashlib.sha256(part).digest())
         return key.hexdigest()
 
-    def get(self, name: str, path: str) -> FileAnswer | None:
-        """The entry of a name, which is of the file at a path. A damaged entry is none."""
-        return read_entry(self.folder, name, path, self._changed)
+    def get(self, names: Mapping[str, str]) -> dict[str, FileAnswer]:
+        """The answers of some names that hold, by path."""
+        found = self._store.get(names.values(), _Stored)
+        snapshots = self._store.get({each.snapshot for each in found.values()}, dict[str, str])
+        changed = {name: self._changed(snapshot) for name, snapshot in snapshots.items()}
+        return {
+            path: found[name].of(path)
+            for path, name in names.items()
+            if name in found and _holds(found[name], changed.get(found[name].snapshot, -1))
+        }
 
-    def put(self, name: str, entry: FileAnswer, depends: int) -> None:
-        """Keep an answer that depends on other files, given as bits. A full disk is not an error."""
-        document: dict[str, Any] = {"snapshot": self._snapshot, "depends": f"{depends:x}", "diff": entry.diff}
-        document["changes"] = [encoded_change(change) for change in entry.file.changes]
-        document["findings"] = [encoded_finding(finding) for finding in entry.file.findings]
-        with contextlib.suppress(OSError):
-            write_atomically(entry_file(self.folder, name), json.dumps(document).encode())
+    def put(self, name: str, answer: FileAnswer, depends: int) -> None:
+        """Store an answer that depends on other files, given as bits, soon."""
+        file = answer.file
+        self._waiting[name] = _Stored(file.changes, file.findings, answer.diff, self._snapshot, f"{depends:x}")
+        if time.monotonic() - self._written > _BETWEEN_WRITES:
+            self.write()
 
-    @cached_property
-    def _snapshot(self) -> str:
-        """The name of the snapshot of the project as it is, which is written."""
-        document = json.dumps(sorted(self.contents.items())).encode()
-        name = hashlib.sha256(document).hexdigest()
-        with contextlib.suppress(OSError):
-            write_atomically(entry_file(self.folder, name), document)
-        return name
+    def write(self) -> None:
+        """Store the answers that wait for it."""
+        if self._waiting:
+            self._store.put({self._snapshot: self._contents, **self._waiting})
+            self._waiting.clear()
+        self._written = time.monotonic()
 
-    def _changed(self, snapshot: str) -> int:
-        """The bits of the files that are no longer what they were in a snapshot.
-
-        Raises:
-            OSError, ValueError, TypeError: There is no such snapshot, or it is damaged.
-        """
-        if snapshot not in self._changes:
-            file = entry_file(self.folder, snapshot)
-            status = file.stat()
-            retained = json.loads(file.read_bytes())
-            if [path for path, _ in retained] != sorted(self.contents):
-                raise ValueError("entries with another list of files have other names")
-            changed = 0
-            for place, (path, digest) in enumerate(retained):
-                if self.contents[path] != digest:
-                    changed |= 1 << place
-            keep_fresh(file, status)
-            self._changes[snapshot] = changed
-        return self._changes[snapshot]
+    def _changed(self, snapshot: Mapping[str, str]) -> int:
+        """The bits of the files that are no longer what they were in a snapshot of as many files."""
+        if list(snapshot) != list(self._contents):
+            return -1
+        digests = zip(snapshot.values(), self._contents.values(), strict=True)
+        return sum(1 << place for place, (before, now) in enumerate(digests) if before != now)
 
 
-def content_digests(sources: Mapping[str, bytes]) -> dict[str, str]:
-    return {path: hashlib.sha256(source).hexdigest() for path, source in sources.items()}
+def _holds(answer: _Stored, changed: int) -> bool:
+    try:
+        return int(answer.depends, 16) & changed == 0
+    except ValueError:
+        return False
 
 
 def shared_facts(migrator: Migrator, rule_files: Iterable[Path], *settings: object) -> bytes:
     """A digest of what every answer depends on besides the file itself."""
     context = migrator.context
-    facts = [
-        _FORMAT,
-        program_facts(),
+    name = name_of(
         context.version,
         [rule.id for rule in migrator.rulebook.rules],
-        [hashlib.sha256(file.read_bytes()).hexdigest() for file in rule_files],
+        file_digests(rule_files),
         sorted(context.files),
         context.folders,
         context.project.has_library,
@@ -138,8 +127,8 @@ def shared_facts(migrator: Migrator, rule_files: Iterable[Path], *settings: obje
         sorted((name.decode("latin-1"), sorted(each)) for name, each in context.other_names.items()),
         sorted(context.imported) if context.imported is not None else None,
         [repr(setting) for setting in settings],
-    ]
-    return hashlib.sha256(json.dumps(facts).encode()).digest()
+    )
+    return name.encode()
 
 
 def own_facts(migrator: Migrator, path: str) -> str:

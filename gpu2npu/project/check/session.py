@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gpu2npu import __version__
 from gpu2npu.near_names import did_you_mean
+from gpu2npu.project.cache.store import Store
 from gpu2npu.project.check.baseline import (
     Baseline,
     baseline_path,
@@ -24,6 +25,7 @@ from gpu2npu.project.check.choice import DEFAULT_CHOICE, CheckChoice, SourceTree
 from gpu2npu.project.check.own_plugin import own_plugin
 from gpu2npu.project.check.places import checked_file
 from gpu2npu.project.check.readiness import readiness
+from gpu2npu.project.check.rule_notes import rule_notes
 from gpu2npu.project.check.stored_tree import StoredTree
 from gpu2npu.project.check.tree_files import TreeFiles
 from gpu2npu.project.errors import UsageError
@@ -32,11 +34,7 @@ from gpu2npu.project.session import Session
 from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.parts import parts_of
 from gpu2npu.records import PathNote
-from gpu2npu.report.check.result import CheckedFile, CheckResult, NativeCode, RuleNote
-from gpu2npu.rulebook import load_rulebook
-from gpu2npu.rulebook.in_code import WHY
-from gpu2npu.rulebook.reference import page_of, section_of
-from gpu2npu.rulebook.rule import Rule
+from gpu2npu.report.check.result import CheckedFile, CheckResult, NativeCode
 from gpu2npu.support.cann import cann_for
 from gpu2npu.support.release_tables import table_for
 from gpu2npu.support.releases import pytorch_of
@@ -63,10 +61,11 @@ def check_project(
     the baseline cannot be written."""
     started = time.perf_counter()
     trees, root, chosen = source_trees(sources, settings, choice)
-    rules = _rules(trees[0].settings.rules)
-    reported = _reported_rules(choice, sorted({*(rule.id for rule in rules), *WHY}))
+    store = Store(choice.cache) if choice.cache is not None else None
+    rules = rule_notes(trees[0].settings.rules, store)
+    reported = _reported_rules(choice, sorted(rules))
     baseline = _baseline(choice)
-    checked = [_check_tree(tree, choice, progress, executor) for tree in trees]
+    checked = [_check_tree(tree, choice, store, progress, executor) for tree in trees]
     files = tuple(
         sorted((_filtered(file, reported) for each in checked for file in each.files), key=lambda file: file.path)
     )
@@ -92,29 +91,13 @@ def check_project(
         shown_root="" if root == Path.cwd().resolve() else f"{str(root).rstrip('/')}/",
         files=files,
         readiness=readiness(files, native, own_plugin(trees[0].location.root) if len(trees) == 1 else ""),
-        rules=_notes(rules, met),
+        rules=tuple(rules[rule] for rule in sorted(met)),
         notes=tuple(sorted({note for each in checked for note in each.notes})),
         native=native,
         expired=sum(len(entries) for entries in left.findings.values()),
         seconds=time.perf_counter() - started,
     )
     return result, chosen
-
-
-def _rules(files: tuple[Path, ...]) -> tuple[Rule, ...]:
-    from gpu2npu.rulebook import RuleError
-
-    try:
-        return load_rulebook(files).rules
-    except RuleError as error:
-        raise UsageError(str(error)) from error
-
-
-def _notes(rules: Iterable[Rule], met: Set[str]) -> tuple[RuleNote, ...]:
-    """The rules that have been met, and those in code, sorted by their ids."""
-    own = (RuleNote(rule.id, rule.why, page_of(rule), section_of(rule)) for rule in rules if rule.id in met)
-    others = (RuleNote(name, why, "api-facts.md") for name, why in WHY.items() if name in met)
-    return tuple(sorted((*own, *others), key=lambda rule: rule.id))
 
 
 def _reported_rules(choice: CheckChoice, known: list[str]) -> set[str]:
@@ -152,10 +135,12 @@ def _sum(parts: Iterable[NativeCode]) -> NativeCode:
     return total
 
 
-def _check_tree(tree: SourceTree, choice: CheckChoice, progress: Progress, executor: Executor | None) -> _Checked:
-    session = Session(tree.location, tree.settings, progress, executor, excludes=tree.excludes, cache=choice.cache)
+def _check_tree(
+    tree: SourceTree, choice: CheckChoice, store: Store | None, progress: Progress, executor: Executor | None
+) -> _Checked:
+    session = Session(tree.location, tree.settings, progress, executor, excludes=tree.excludes, store=store)
     files = TreeFiles(tree, choice, session, session.others(), session.native())
-    stored = StoredTree.of(choice.cache, files) if choice.cache is not None else None
+    stored = StoredTree.of(store, files) if store is not None else None
     answers = stored.get() if stored is not None else None
     if answers is not None:
         progress(len(answers.entries), len(answers.entries))

@@ -1,4 +1,4 @@
-"""The answers about a source tree, worked out: each file from the cache, or from the engine and into the cache."""
+"""The answers about a source tree, worked out: each file from the store, or from the engine and into the store."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gpu2npu.analysis.cuda_cpp.sources import native_code, native_places
-from gpu2npu.project.cache.answers import Cache, FileAnswer, own_facts, shared_facts
-from gpu2npu.project.cache.folder import prune
-from gpu2npu.project.cache.traced import TracedFile, TracedMigrator
+from gpu2npu.project.cache.answers import FileAnswer, FileAnswers, own_facts, shared_facts
 from gpu2npu.project.check.stored_tree import StoredTree, TreeAnswers
+from gpu2npu.project.check.traced import TracedFile, TracedMigrator
 from gpu2npu.project.check.tree_files import TreeFiles
 from gpu2npu.project.migrator import Migrator
 from gpu2npu.project.tree.parts import kernels_apart
@@ -25,7 +24,7 @@ def work_out(files: TreeFiles, stored: StoredTree | None) -> TreeAnswers:
     Raises UsageError if a rule file cannot be used.
     """
     migrator = files.session.migrator()
-    looked_at = _Files(files, migrator, _cache(files, migrator))
+    looked_at = _Files(files, migrator, _stored(files, migrator))
     looked_at.look()
     answers = TreeAnswers(looked_at.entries, _native_code(files))
     if stored is not None:
@@ -45,49 +44,47 @@ def _has_kernels(python: Mapping[str, bytes]) -> bool:
     return any(b"__global__" in source or b"CUDAExtension" in source for source in python.values())
 
 
-def _cache(files: TreeFiles, migrator: Migrator) -> Cache | None:
-    if files.session.cache is None:
+def _stored(files: TreeFiles, migrator: Migrator) -> FileAnswers | None:
+    if files.session.store is None:
         return None
     settings = files.tree.settings
     shared = shared_facts(migrator, settings.rules, files.choice.diffs, settings.chips, sorted(settings.skip_rules))
-    return Cache(files.session.cache, shared, files.session.digests)
+    return FileAnswers(files.session.store, shared, files.session.digests)
 
 
 @dataclass(frozen=True)
 class _Files:
-    """The files of a tree that are looked into, and the entry of each, with its name in the cache, as it is found."""
+    """The files of a tree that are looked into, and the answer about each, with its name in the store, as it is
+    found."""
 
     files: TreeFiles
     migrator: Migrator
-    cache: Cache | None
+    stored: FileAnswers | None
     entries: dict[str, FileAnswer] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
 
     def look(self) -> None:
-        """Find the entry of each file."""
+        """Find the answer about each file."""
         session, wanted = self.files.session, self.files.wanted
+        if self.stored is not None:
+            for path, source in wanted.items():
+                self.names[path] = self.stored.name(path, source, own_facts(self.migrator, path))
+            self.entries.update(self.stored.get(self.names))
         concerned: dict[str, bytes] = {}
         for path, source in wanted.items():
-            entry = self._stored(path, source)
-            if entry is not None:
-                self.entries[path] = entry
-            elif self.migrator.concerns(source, path):
+            if path not in self.entries and self.migrator.concerns(source, path):
                 concerned[path] = source
-            else:
+            elif path not in self.entries:
                 self._add(MigratedFile(path), source)
         session.progress(len(self.entries), len(wanted))
         traced = TracedMigrator(self.migrator)
-        with session.outcomes(traced, concerned, len(self.entries)) as outcomes:
-            for file in outcomes:
-                self._add(file, wanted[file.path])
-        if self.cache is not None and concerned:
-            prune(self.cache.folder)
-
-    def _stored(self, path: str, source: bytes) -> FileAnswer | None:
-        if self.cache is None:
-            return None
-        self.names[path] = self.cache.name(path, source, own_facts(self.migrator, path))
-        return self.cache.get(self.names[path], path)
+        try:
+            with session.outcomes(traced, concerned, len(self.entries)) as outcomes:
+                for file in outcomes:
+                    self._add(file, wanted[file.path])
+        finally:
+            if self.stored is not None:
+                self.stored.write()
 
     def _add(self, file: MigratedFile, source: bytes) -> None:
         """Take the answer about a file, and store it unless it failed: memory or time may have run out."""
@@ -97,5 +94,5 @@ class _Files:
             text = unified_diff(self.files.tree.prefix + file.path, source, file.content)
             entry = replace(entry, diff=text.decode(declared_encoding(source), "replace"))
         self.entries[file.path] = entry
-        if self.cache is not None and file.failure is None:
-            self.cache.put(self.names[file.path], entry, depends)
+        if self.stored is not None and file.failure is None:
+            self.stored.put(self.names[file.path], entry, depends)

@@ -1,23 +1,20 @@
 import dataclasses
 import json
-import os
 import random
+import sqlite3
 import sys
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.project import session
-from gpu2npu.project.cache.folder import program_facts, prune
-from gpu2npu.project.cache.traced import Dependencies
+from gpu2npu.project.cache.store import Store
 from gpu2npu.project.check.choice import CheckChoice
 from gpu2npu.project.check.session import check_project
 from gpu2npu.project.settings import Settings
-from gpu2npu.python.project.project import EVERY_FILE, Project
 from gpu2npu.report.check.result import CheckResult
 
 # Files whose answers depend on one another: what `cuda` and `Kit` mean in main.py stands elsewhere.
@@ -164,18 +161,45 @@ def test_another_release_or_rule_file_is_another_entry(project: Path) -> None:
         assert word in messages
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"depends": {}, "diff": "", "changes": [[]], "findings": []}'])
-def test_damaged_entries_are_ignored_and_written_anew(
-    project: Path, damage: bytes, monkeypatch: pytest.MonkeyPatch
+def change_records(project: Path, statement: str, *values: object) -> int:
+    """Execute a statement in the file of the cache; return how many records it was for."""
+    with sqlite3.connect(Store(project.parent / "cache").file) as connection:
+        changed = connection.execute(statement, values).rowcount
+    connection.close()
+    return changed
+
+
+def is_snapshot(content: bytes) -> bool:
+    return "alone.py" in msgspec.msgpack.decode(content)
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", msgspec.msgpack.encode([]), msgspec.msgpack.encode({"depends": {}}), 7])
+def test_damaged_records_are_ignored_and_written_anew(
+    project: Path, damage: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = check(project)
-    entries = list((project.parent / "cache").rglob("*.json"))
-    for entry in entries:
-        entry.write_bytes(damage)
+    assert change_records(project, "UPDATE records SET content = ?", damage) > 5
     assert check(project) == first
     asked = looked_at(monkeypatch)
     assert check(project) == first
     assert asked == []
+
+
+def test_answers_that_depend_on_files_hold_only_with_their_snapshot(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(project)
+    (project / "alone.py").write_text("import torch\ntorch.cuda.nvtx.mark('y')\n")
+    with sqlite3.connect(Store(project.parent / "cache").file) as connection:
+        snapshots = [
+            name for name, content in connection.execute("SELECT name, content FROM records") if is_snapshot(content)
+        ]
+        assert len(snapshots) == 1
+        connection.execute("DELETE FROM records WHERE name = ?", snapshots)
+    connection.close()
+    asked = looked_at(monkeypatch)
+    assert check(project) == check(project, cache=False)
+    assert "main.py" in asked
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(project: Path) -> None:
@@ -193,36 +217,7 @@ def test_runs_at_the_same_time_do_not_disturb_each_other(project: Path) -> None:
         thread.join()
     assert sys.path == path
     assert results == [check(project, cache=False)] * 3
-    assert [each for each in (project.parent / "cache").rglob("*") if each.name.startswith(".")] == []
-
-
-def test_the_oldest_entries_go_first(tmp_path: Path) -> None:
-    for number in range(10):
-        entry = tmp_path / "ab" / f"{number}.json"
-        entry.parent.mkdir(exist_ok=True)
-        entry.write_bytes(b"x" * 100)
-        os.utime(entry, (number, number))
-    prune(tmp_path, largest=2_000)
-    assert len(list(tmp_path.rglob("*.json"))) == 10
-    prune(tmp_path, largest=500)
-    assert len(list(tmp_path.rglob("*.json"))) == 10  # it looked a moment ago
-    (tmp_path / "pruned").unlink()
-    prune(tmp_path, largest=500)
-    assert sorted(path.stem for path in tmp_path.rglob("*.json")) == ["6", "7", "8", "9"]
-
-
-def test_another_parser_is_another_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def facts_with(version: str) -> list[object]:
-        site = tmp_path / version
-        (site / "libcst").mkdir(parents=True)
-        (site / "libcst/__init__.py").touch()
-        (site / f"libcst-{version}.dist-info").mkdir()
-        monkeypatch.delitem(sys.modules, "libcst", raising=False)
-        monkeypatch.syspath_prepend(str(site))
-        return program_facts.__wrapped__()
-
-    assert program_facts.__wrapped__() == program_facts.__wrapped__()
-    assert facts_with("1.8.0") != facts_with("1.9.0")
+    assert [each.name for each in (project.parent / "cache").iterdir()] == ["answers.sqlite"]
 
 
 def test_every_fact_that_an_answer_may_depend_on_is_in_the_key() -> None:
@@ -230,60 +225,3 @@ def test_every_fact_that_an_answer_may_depend_on_is_in_the_key() -> None:
     kept = {"version", "files", "own_members", "other_names", "folders", "uses_device", "has_plugin", "imported"}
     found_again = {"read", "root", "project"}
     assert {field.name for field in dataclasses.fields(ProjectContext)} == kept | found_again
-
-
-def test_what_a_file_leads_to() -> None:
-    paths = ["a", "b", "c", "j", "nothing", "x", "y"]
-
-    def leads_to(path: str, *graphs: dict[str, set[str]]) -> set[str] | int:
-        bits = Dependencies(paths, graphs).of(path)
-        return bits if bits == -1 else {other for place, other in enumerate(paths) if bits >> place & 1}
-
-    graph = {"a": {"b"}, "b": {"c", "a"}, "x": {"y"}, "j": {EVERY_FILE, "a"}}
-    assert leads_to("a", graph) == {"b", "c"}
-    assert leads_to("a", graph, {"c": {"x"}}) == {"b", "c", "x", "y"}
-    assert leads_to("j", graph) == -1
-    assert leads_to("nothing", graph) == set()
-
-
-def test_what_a_file_leads_to_grows() -> None:
-    graph = {"a": {"b"}}
-    dependencies = Dependencies(["a", "b", "c"], [graph])
-    assert dependencies.of("a") == 0b010
-    graph["b"] = {"c"}
-    graph["a"].add("a")
-    assert dependencies.of("a") == 0b110
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 5), st.one_of(st.just(EVERY_FILE), st.sampled_from("abcdef")), st.integers(0, 5)),
-        max_size=20,
-    )
-)
-def test_what_a_file_leads_to_is_the_same_however_the_graph_grew(steps: list[tuple[int, str, int]]) -> None:
-    paths = list("abcdef")
-    project = Project()
-    graph = project.consulted
-    dependencies, by_growth = Dependencies(paths, [graph]), Dependencies(paths, [graph], project.grown)
-    for asker, asked, path in steps:
-        project.consult(paths[asker], asked)
-        expected = Dependencies(paths, [graph]).of(paths[path])
-        assert (dependencies.of(paths[path]), by_growth.of(paths[path])) == (expected, expected)
-
-
-def test_what_leads_to_other_files_need_be_no_file_of_python() -> None:
-    dependencies = Dependencies(["a.py", "b.py"], [{"look.ipynb": {"a.py"}, "a.py": {"b.py"}}])
-    assert dependencies.of("look.ipynb") == 0b11
-    assert dependencies.of("train.yaml") == 0
-    assert dependencies.of("a.py") == 0b10
-
-
-@pytest.mark.parametrize("damage", [b"[]", b"{", b'[["main.py", "0"]]'])
-def test_a_damaged_snapshot_proves_nothing(project: Path, damage: bytes) -> None:
-    check(project)
-    for entry in (project.parent / "cache").rglob("*.json"):
-        if isinstance(json.loads(entry.read_bytes()), list):
-            entry.write_bytes(damage)
-    (project / "lib/more.py").write_text(VARIANTS["lib/more.py"][0])
-    assert check(project) == check(project, cache=False)

@@ -1,12 +1,13 @@
+import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gpu2npu.codemods import CodemodChoice
 from gpu2npu.project import migrator
-from gpu2npu.project.cache.answers import content_digests
-from gpu2npu.project.cache.project_facts import ProjectFactsCache
-from gpu2npu.project.migrator import Migrator
+from gpu2npu.project.cache.store import Store, content_digests
+from gpu2npu.project.migrator import Migrator, StoredFacts
 from gpu2npu.rulebook.select import RuleChoice
 
 FILES = {
@@ -20,9 +21,9 @@ FILES = {
 
 
 def load(root: Path, files: dict[str, bytes] = FILES, **choice: object) -> Migrator:
-    kept = ProjectFactsCache(root / "cache", content_digests(files))
+    stored = StoredFacts(Store(root / "cache"), content_digests(files))
     codemods = CodemodChoice(**choice)  # type: ignore[arg-type]
-    return Migrator.load(RuleChoice(), "2.1.0", root, files, codemods, kept)
+    return Migrator.load(RuleChoice(), "2.1.0", root, files, codemods, stored)
 
 
 @pytest.fixture
@@ -72,10 +73,10 @@ def test_another_project_or_choice_is_gathered_anew(
     assert len(planned) == 2
 
 
-@pytest.mark.parametrize("damage", [b"", b"[]", b'{"rewrites": {"a": 1}}'])
-def test_what_is_damaged_is_gathered_anew(tmp_path: Path, planned: list[object], damage: bytes) -> None:
+def test_what_is_of_another_kind_is_gathered_anew(tmp_path: Path, planned: list[object]) -> None:
     plan = load(tmp_path).plan
-    for entry in (tmp_path / "cache").rglob("*.json"):
-        entry.write_bytes(damage)
+    with sqlite3.connect(Store(tmp_path / "cache").file) as connection:
+        connection.execute("UPDATE records SET content = ?", (msgspec.msgpack.encode({"rewrites": {"a": 1}}),))
+    connection.close()
     assert load(tmp_path).plan == plan
     assert len(planned) == 2

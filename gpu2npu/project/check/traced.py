@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 
 from gpu2npu.project.migrator import Migrator
 from gpu2npu.python.project.project import EVERY_FILE
@@ -18,20 +18,20 @@ class TracedFile(MigratedFile):
     depends: int = 0
 
 
-@dataclass(frozen=True)
 class TracedMigrator:
-    """Does what `migrator` does. Picklable, so that workers can have it."""
+    """Does what a migrator does. Picklable, so that workers can have it."""
 
-    migrator: Migrator
-    _graphs: list[Dependencies] = field(default_factory=list, compare=False, repr=False)  # this process's, when needed
+    def __init__(self, migrator: Migrator) -> None:
+        self._migrator = migrator
+        self._dependencies: Dependencies | None = None  # this process's, when needed
 
     def __call__(self, source: bytes, path: str) -> MigratedFile:
-        file = self.migrator(source, path)
-        if not self._graphs:
-            project = self.migrator.context.project
-            self._graphs.append(Dependencies(sorted(project.files), (project.consulted,), project.grown))
+        file = self._migrator(source, path)
+        if self._dependencies is None:
+            project = self._migrator.context.project
+            self._dependencies = Dependencies(sorted(project.files), (project.consulted,), project.grown)
         record = {field.name: getattr(file, field.name) for field in fields(MigratedFile)}
-        return TracedFile(**record, depends=self._graphs[0].of(path))
+        return TracedFile(**record, depends=self._dependencies.of(path))
 
 
 class Dependencies:

@@ -1,0 +1,177 @@
+"""Answers of earlier runs in one SQLite file, which may be thrown away: each record under a name.
+
+A name is the digest of all that its record depends on, so no record is ever out of date. Records are MessagePack, which
+holds values only: whatever somebody writes into the file, nothing of it is run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from gpu2npu import __version__
+from gpu2npu.rulebook.builtin import builtin_rules_dir
+
+_LARGEST_BYTES = 512 * 1024 * 1024
+_PRUNED_TO = 0.8
+_PATIENCE = 10.0  # seconds to wait for another process that writes
+_FRESH = 24 * 3600.0  # seconds: a record that is used is marked so once a day
+_TABLE = "CREATE TABLE IF NOT EXISTS records (name TEXT PRIMARY KEY, used REAL NOT NULL, content BLOB NOT NULL)"
+# The oldest records whose sizes, with those of all that are older, are more than a number of bytes too many.
+_PRUNE = """
+DELETE FROM records WHERE name IN (
+    SELECT name FROM (
+        SELECT name, used, sum(length(content)) OVER (ORDER BY used DESC, name) AS newer FROM records
+    ) WHERE newer > ?
+)
+"""
+
+_Record = TypeVar("_Record")
+
+
+def default_cache_dir() -> Path:
+    """By the XDG base directory specification."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "gpu2npu"
+
+
+def name_of(*facts: object) -> str:
+    """Return the name of what depends on this program and some facts, which have to be JSON."""
+    return hashlib.sha256(json.dumps([program_facts(), *facts]).encode()).hexdigest()
+
+
+def content_digests(sources: Mapping[str, bytes]) -> dict[str, str]:
+    """The digests of the contents of files, by path."""
+    return {path: hashlib.sha256(source).hexdigest() for path, source in sources.items()}
+
+
+def file_digests(files: Iterable[Path]) -> list[str]:
+    """The digests of files that are there."""
+    return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+
+
+@dataclass(frozen=True)
+class Store:
+    """The file in a folder, which is made when something is stored. Once it is `largest` bytes long, the records that
+    were not used for longest are deleted.
+
+    A file that is damaged is deleted; one that cannot be read, written or waited for has no records. Each call has a
+    connection of its own, so that threads and forked processes may use a store.
+    """
+
+    folder: Path
+    largest: int = _LARGEST_BYTES
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "answers.sqlite"
+
+    def get(self, names: Iterable[str], kind: type[_Record]) -> dict[str, _Record]:
+        """The records under some names, without those that are missing, damaged or not of the kind."""
+        rows: list[tuple[str, float, bytes]] = []
+
+        def read(connection: sqlite3.Connection) -> None:
+            for name in names:
+                rows.extend(connection.execute("SELECT name, used, content FROM records WHERE name = ?", (name,)))
+            now = time.time()
+            aged = [(now, name) for name, used, _ in rows if now - used > _FRESH]
+            if aged:
+                connection.executemany("UPDATE records SET used = ? WHERE name = ?", aged)
+
+        if self.file.exists():
+            self._do(read)
+        return dict(_decoded(rows, kind))
+
+    def find(self, name: str, kind: type[_Record]) -> _Record | None:
+        """The record under a name; None where it is missing, damaged or not of the kind."""
+        return self.get([name], kind).get(name)
+
+    def put(self, records: Mapping[str, object]) -> None:
+        """Store records. Those with text that is no Unicode, such as the name of a file in bytes, are left out."""
+        now = time.time()
+        rows = [(name, now, content) for name, content in _encoded(records)]
+
+        def write(connection: sqlite3.Connection) -> None:
+            connection.executemany("INSERT OR REPLACE INTO records VALUES (?, ?, ?)", rows)
+            pages, free, size = (
+                connection.execute(f"PRAGMA {number}").fetchone()[0]
+                for number in ("page_count", "freelist_count", "page_size")
+            )
+            if (pages - free) * size > self.largest:
+                connection.execute(_PRUNE, (self.largest * _PRUNED_TO,))
+
+        if rows:
+            with contextlib.suppress(OSError):
+                self.folder.mkdir(parents=True, exist_ok=True)
+            self._do(write)
+
+    def _do(self, work: Callable[[sqlite3.Connection], None]) -> None:
+        """Do something in one transaction, or nothing."""
+        try:
+            with contextlib.closing(sqlite3.connect(self.file, timeout=_PATIENCE)) as connection, connection:
+                connection.execute(_TABLE)
+                work(connection)
+        except sqlite3.Error as error:
+            if "locked" not in str(error):
+                for file in (self.file, self.file.with_name(f"{self.file.name}-journal")):
+                    with contextlib.suppress(OSError):
+                        file.unlink()
+
+
+def _encoded(records: Mapping[str, object]) -> Iterator[tuple[str, bytes]]:
+    for name, record in records.items():
+        with contextlib.suppress(UnicodeEncodeError):
+            yield name, msgspec.msgpack.encode(record)
+
+
+def _decoded(rows: Iterable[tuple[str, float, bytes]], kind: type[_Record]) -> Iterator[tuple[str, _Record]]:
+    decoder = msgspec.msgpack.Decoder(kind)
+    for name, _, content in rows:
+        with contextlib.suppress(msgspec.DecodeError, TypeError, RecursionError):
+            yield name, decoder.decode(content)
+
+
+@cache
+def program_facts() -> list[object]:
+    """This program with its data, Python, and the parsers: any of them may change an answer."""
+    package = Path(__file__).resolve().parents[2]
+    stamps = sorted((*_stamps(package, (".py", ".json")), *_stamps(builtin_rules_dir(), (".json",))))
+    return [__version__, list(sys.version_info[:3]), _installed("libcst"), _installed("jedi"), stamps]
+
+
+def _stamps(folder: Path, endings: tuple[str, ...]) -> Iterator[tuple[str, int, int]]:
+    """The names, sizes and times of the files below a folder, those that end so."""
+    pending = [str(folder)]
+    while pending:
+        with os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    pending.append(entry.path)
+                elif entry.name.endswith(endings):
+                    status = entry.stat()
+                    yield entry.name, status.st_size, status.st_mtime_ns
+
+
+def _installed(package: str) -> list[str]:
+    """The names of what describes an installed package, which have its version; empty where there is nothing.
+
+    importlib.metadata says the same, and takes longer to import than all that is asked of it here.
+    """
+    found = find_spec(package)
+    if found is None or found.origin is None:
+        return []
+    folder = Path(found.origin).parent.parent
+    return sorted(path.name for path in folder.glob(f"{package}-*-info"))

@@ -1,0 +1,42 @@
+"""The words that a report of a check has for rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpu2npu.project.cache.store import Store, file_digests, name_of
+from gpu2npu.project.errors import UsageError
+from gpu2npu.report.check.result import RuleNote
+from gpu2npu.rulebook.errors import RuleError
+from gpu2npu.rulebook.in_code import WHY
+
+
+def rule_notes(rules: tuple[Path, ...], store: Store | None = None) -> dict[str, RuleNote]:
+    """The notes on all rules that a check may report, by their ids: those in rule files of the user's, the built-in
+    ones, and those in code. They are stored, since loading rules imports the engine.
+
+    Raises UsageError if a rule file cannot be used.
+    """
+    if store is None:
+        return _loaded(rules)
+    try:
+        name = name_of("rules", [str(file) for file in rules], file_digests(rules))
+    except OSError:  # loading them says what is wrong
+        return _loaded(rules)
+    notes = store.find(name, dict[str, RuleNote])
+    if notes is None:
+        notes = _loaded(rules)
+        store.put({name: notes})
+    return notes
+
+
+def _loaded(files: tuple[Path, ...]) -> dict[str, RuleNote]:
+    from gpu2npu.rulebook.load import load_rulebook
+    from gpu2npu.rulebook.reference import page_of, section_of
+
+    try:
+        rules = load_rulebook(files).rules
+    except RuleError as error:
+        raise UsageError(str(error)) from error
+    others = {name: RuleNote(name, why, "api-facts.md") for name, why in WHY.items()}
+    return others | {rule.id: RuleNote(rule.id, rule.why, page_of(rule), section_of(rule)) for rule in rules}
