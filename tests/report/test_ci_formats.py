@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from gpu2npu.records import Change, Finding, FindingKind, Operation, PathNote, Severity, Span
-from gpu2npu.report.check.bar import above
+from gpu2npu.report.check.exit_code import above
 from gpu2npu.report.check.gitlab import gitlab_report
 from gpu2npu.report.check.junit import junit_report
 from gpu2npu.report.check.result import CheckedFile, CheckedFinding, CheckResult, Effort, Readiness, Verdict

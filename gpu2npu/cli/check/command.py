@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpu2npu.cli.check import repositories as check_repos
-from gpu2npu.cli.check.output import FORMATS, Shown, exit_code, show
+from gpu2npu.cli.check.output import FORMATS, Shown, show
 from gpu2npu.cli.check.repositories import Rollup
 from gpu2npu.cli.file_options import file_timeout_option
 from gpu2npu.cli.near_choice import NearChoice
@@ -267,6 +267,7 @@ def _check_one(
     from gpu2npu.cli.console import progress_shown
     from gpu2npu.project.check.session import check_project
     from gpu2npu.project.check.standard_input import check_text
+    from gpu2npu.report.check.exit_code import exit_code
     from gpu2npu.report.text import one_line
 
     with progress_shown(shown.quiet or not sys.stderr.isatty(), "Checking") as progress:

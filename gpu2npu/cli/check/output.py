@@ -1,19 +1,15 @@
-"""The output of a check, and the exit code that it ends with."""
+"""The output of a check, in the form that is asked for."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gpu2npu.report.check.result import CheckResult
 
-EXIT_CLEAN = 0
-EXIT_FINDINGS = 1
 FORMATS = ("text", "lines", "json", "sarif", "github", "gitlab", "junit", "html")
 
 
@@ -78,7 +74,7 @@ def _for_programs(result: CheckResult, shown: Shown) -> str:
         from gpu2npu.report.check.gitlab import gitlab_report
 
         return gitlab_report(result)
-    from gpu2npu.report.check.bar import above
+    from gpu2npu.report.check.exit_code import above
     from gpu2npu.report.check.junit import junit_report
 
     return junit_report(result, above(shown.bar))
@@ -95,15 +91,6 @@ def _published_docs() -> str:
         return ""
     named = dict(url.split(", ", 1) for url in urls if ", " in url)
     return named.get("Documentation", "")
-
-
-def exit_code(counted: Iterable[tuple[Enum, int]], failed: bool, bar: str) -> int:
-    """By what is at or above the bar: a severity counts with those before it, and so does a kind."""
-    from gpu2npu.report.check.bar import NEVER, above
-
-    failing = above(bar)
-    failed = failed and bar != NEVER
-    return EXIT_FINDINGS if failed or any(count and each in failing for each, count in counted) else EXIT_CLEAN
 
 
 def write(text: str, output: Path | None) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpu2npu.cli.check.output import EXIT_CLEAN, exit_code, write, write_bytes
+from gpu2npu.cli.check.output import write, write_bytes
 from gpu2npu.project.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def check_many(settings: Settings, choice: CheckChoice, listed: Path, shown: Rol
     from gpu2npu.project.check.repositories import check_repositories, read_repositories
     from gpu2npu.project.executors import open_executor
     from gpu2npu.project.processes import available_cpus
+    from gpu2npu.report.check.exit_code import EXIT_CLEAN, exit_code
     from gpu2npu.report.check.json import repository_line
 
     paths = read_repositories(listed)

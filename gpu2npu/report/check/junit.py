@@ -15,7 +15,7 @@ from gpu2npu.report.text import file_and_cell, one_line
 
 
 def junit_report(result: CheckResult, failing: Collection[Enum]) -> str:
-    """`failing` are the kinds and severities that make the check fail (of report.bar.above). Findings that a baseline
+    """`failing` are the kinds and severities that make the check fail (of exit_code.above). Findings that a baseline
     has are left out; without any finding there is one case, which passes."""
     root = Element("testsuites", name="gpu2npu")
     for file in result.files:
