@@ -100,8 +100,8 @@ def is_decorator(node: ast.expr, file: PythonFile) -> bool:
     return isinstance(parent, DEFINITIONS) and node in parent.decorator_list
 
 
-def is_queried(node: ast.expr, file: PythonFile) -> bool:
-    """Return whether an expression is only a type, in an annotation, or what `isinstance` and the like ask about."""
+def is_type_only(node: ast.expr, file: PythonFile) -> bool:
+    """Return whether an expression is only a type: in an annotation, or an argument of `isinstance` and the like."""
     child: ast.AST = node
     for above in file.above(node):
         if isinstance(above, ast.Call):

@@ -237,8 +237,8 @@ class Arguments(Callees):
         """The classes outside the project whose `__init__` the call reaches, if it has keywords that rules are for."""
         name = last_name(node.func) or ""
         is_class = name == "__init__" or name[:1].isupper()
-        is_queried = is_class and not self.table.argument_names.isdisjoint(keywords)
-        return constructed(self.names, node, scope) if is_queried else Constructed()
+        may_match = is_class and not self.table.argument_names.isdisjoint(keywords)
+        return constructed(self.names, node, scope) if may_match else Constructed()
 
     def _accepts(self, rule: Rule, match: ArgumentMatch, argument: Argument) -> bool:
         """Return whether a rule is for what is written as an argument."""

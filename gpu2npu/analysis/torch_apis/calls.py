@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from gpu2npu.analysis.code import Code, is_decorator, is_queried
+from gpu2npu.analysis.code import Code, is_decorator, is_type_only
 from gpu2npu.analysis.done_calls import keyword
 from gpu2npu.analysis.torch_apis.guards import guarded
 from gpu2npu.engine.torch_library import of_torch
@@ -122,7 +122,7 @@ def _uses(code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
             continue
         if not _is_reported(qualified, version, is_decorator(node, code.file)):
             continue
-        if not is_queried(node, code.file):
+        if not is_type_only(node, code.file):
             yield node, qualified
 
 

@@ -70,7 +70,7 @@ def on_one_npu(
     depends = _depends(uses) if uses else re.search(r"\.module\b|state_dict", file.text) is not None
     if not stays:
         yield from ((file, edit) for edit in without_import(file, wrap.call.func))
-    keeps = is_part(wrap) or (depends and _takes_one(program, wrap, uses) and not any(map(_is_requested_for, uses)))
+    keeps = is_part(wrap) or (depends and _takes_one(program, wrap, uses) and not any(map(_is_wrapper_test, uses)))
     yield from _in_sequential(wrap) if keeps else _plain(wrap)
     message = why.message + ("" if is_part(wrap) else _GIVEN)
     if depends and not keeps:
@@ -127,8 +127,8 @@ def _is_saved(use: _Use) -> bool:
     return isinstance(use.parent, ast.Call) and use.file.qualified(use.parent.func) == "torch.save"
 
 
-def _is_requested_for(use: _Use) -> bool:
-    """`isinstance(model, nn.DataParallel)`, of which the other branch is right for a model without a wrapper."""
+def _is_wrapper_test(use: _Use) -> bool:
+    """Return whether a use is `isinstance(model, nn.DataParallel)`, whose other branch is right without a wrapper."""
     call = use.parent
     if not isinstance(call, ast.Call) or last_name(call.func) != "isinstance" or len(call.args) != 2:
         return False

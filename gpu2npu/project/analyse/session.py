@@ -59,16 +59,14 @@ class AnalysisChoice:
     apis: tuple[Path, ...] = ()
 
 
-@dataclass(frozen=True)
 class Facts:
     """The facts that every mode may use.
 
     `sources` are the bytes of the project's Python files and notebooks by path, without those that are excluded.
     """
 
-    session: Session
-    sources: Mapping[str, bytes]
-    choice: AnalysisChoice
+    def __init__(self, session: Session, sources: Mapping[str, bytes], choice: AnalysisChoice) -> None:
+        self.session, self.sources, self.choice = session, sources, choice
 
     @property
     def release(self) -> str:
