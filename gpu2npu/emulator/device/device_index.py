@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import os
-import threading
-from types import TracebackType
-from typing import TypeAlias
 
 import torch
 
-DeviceLike: TypeAlias = torch.device | int | str | None
+from gpu2npu.emulator.device.visible_devices import DeviceContext, DeviceLike, VisibleDevices
+
+__all__ = ["DeviceLike", "check", "current_device", "device", "device_count", "device_of", "index_of", "set_device"]
 
 _MOST = 128  # torch numbers devices with eight bits
-
-
-class _Current(threading.local):
-    """As with a real NPU, the current device belongs to the thread."""
-
-    index = 0
-
-
-_current = _Current()
 _count: int | None = None
 
 
@@ -49,63 +39,21 @@ def visible_npus() -> tuple[int, ...]:
     return tuple(visible)
 
 
-def current_device() -> int:
-    """The number of the thread's current NPU."""
-    return _current.index
+def _missing(index: int) -> str:
+    return (
+        f"Invalid NPU device ordinal: npu:{index} (visible NPUs: {device_count()}). Check GPU2NPU_NPUS and "
+        "ASCEND_RT_VISIBLE_DEVICES"
+    )
 
 
-def set_device(device: DeviceLike) -> None:
-    """Make the device the thread's current one; a negative number changes nothing, as in torch.cuda."""
-    if isinstance(device, int) and device < 0:
-        return
-    _current.index = index_of(device)
+_NPUS = VisibleDevices("npu", device_count, _missing)
+current_device, set_device, index_of, check = _NPUS.current_device, _NPUS.set_device, _NPUS.index_of, _NPUS.check
 
 
-def index_of(device: DeviceLike) -> int:
-    """The number that a device, a string or a number names; None and a bare "npu" name the current device.
-
-    Raises:
-        ValueError: It is not an NPU.
-        RuntimeError: There is no such NPU.
-    """
-    if device is None:
-        return _current.index
-    if isinstance(device, str):
-        device = torch.device(device)
-    if isinstance(device, torch.device):
-        if device.type != "npu":
-            raise ValueError(f"Expected a npu device, but got: {device}")
-        if device.index is None:
-            return _current.index
-        device = device.index
-    return check(int(device))
-
-
-def check(index: int) -> int:
-    """The number itself, if there is such an NPU; otherwise the runtime's error."""
-    if not 0 <= index < device_count():
-        raise RuntimeError(
-            f"Invalid NPU device ordinal: npu:{index} (visible NPUs: {device_count()}). Check GPU2NPU_NPUS and "
-            "ASCEND_RT_VISIBLE_DEVICES"
-        )
-    return index
-
-
-class device:  # noqa: N801
+class device(DeviceContext):  # noqa: N801
     """Context manager that changes the current NPU; None or a negative number changes nothing."""
 
-    def __init__(self, device: DeviceLike) -> None:
-        self.idx = -1 if device is None else device if isinstance(device, int) and device < 0 else index_of(device)
-        self.prev_idx = -1
-
-    def __enter__(self) -> None:
-        self.prev_idx = _current.index
-        set_device(self.idx)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        _current.index = self.prev_idx
+    devices = _NPUS
 
 
 class device_of(device):  # noqa: N801
