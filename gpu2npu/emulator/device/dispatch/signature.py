@@ -12,6 +12,7 @@ from gpu2npu.emulator.device.dispatch.support_table import is_supported
 
 _TENSOR = ("Tensor", "Optional[Tensor]")
 _TENSORS = ("List[Tensor]", "List[Optional[Tensor]]", "Optional[List[Tensor]]")
+_DTYPES = ("ScalarType", "Optional[ScalarType]")
 # Kernels of PyTorch that compose an operator of others, or of its own `out=` overload.
 _COMPOSED = ("CompositeExplicitAutograd", "CompositeImplicitAutograd")
 _STRUCTURED = "CompositeExplicitAutogradNonFunctional"
@@ -108,7 +109,7 @@ def read(op: OpOverload) -> Signature:
                 kinds["tensors"].append(position)
             elif kind in _TENSORS:
                 kinds["lists"].append(position)
-            elif argument.name == "dtype" or argument.name.endswith("_dtype"):
+            elif str(argument.real_type) in _DTYPES:
                 kinds["dtypes"].append(position)
             elif argument.name in _PLACEMENT:
                 kinds["placements"].append(position)

@@ -109,11 +109,12 @@ def _fits(
 ) -> bool:
     """Return whether the operators compute these layers; PyTorch's composition refuses what fits nothing."""
     count = num_layers * (1 + bidirectional)
-    shape = (count, x.shape[0 if batch_first else 1], states[0].shape[-1]) if x.dim() == 3 else ()
+    if x.dim() != 3 or not x.numel():
+        return False
+    shape = (count, x.shape[0 if batch_first else 1], states[0].shape[-1])
     every = (x, *states, *params)
     return (
-        bool(shape and x.numel())
-        and all(each.shape == shape for each in states)
+        all(each.shape == shape for each in states)
         and len(params) == count * (2 + 2 * has_biases)
         and all(each.shape[0] == gates * shape[-1] for each in params)
         and x.dtype in (torch.float32, torch.float16, torch.bfloat16)

@@ -134,9 +134,9 @@ def backward(
     return product(rows, weight[:inputs].T).reshape(x.shape), grad_weight, rows.sum(axis=0), dh, dc
 
 
-def _states(*states: Array) -> list[Array]:
-    """The states (1, N, hidden) or (N, hidden) as (N, hidden), in float32."""
-    return [wide(each).reshape(each.shape[-2:]) for each in states]
+def _state(state: Array) -> Array:
+    """A state (1, N, hidden) or (N, hidden) as (N, hidden), in float32."""
+    return wide(state).reshape(state.shape[-2:])
 
 
 def _present(mask: Array | None, steps: int, batch: int) -> Array | None:
@@ -180,7 +180,7 @@ def npu_lstm(
     """
     present = _present(seq_mask, *input.shape[:2]) if flag_seq else None
     x, *masks = _turned(direction, wide(input), *([] if present is None else [present]))
-    steps = forward(x, wide(weight), wide(bias), *_states(h, c), masks[0] if masks else None)
+    steps = forward(x, wide(weight), wide(bias), _state(h), _state(c), masks[0] if masks else None)
     y = steps.hidden * masks[0] if masks else steps.hidden
     i, f, j, o = steps.gates
     found = _turned(direction, y, steps.hidden, steps.cell, i, j, f, o, steps.tanh_cell)
@@ -218,7 +218,7 @@ def _gradients(
         flow = flow * masks[0]
     steps = Steps(hidden, cell, (i, f, j, o), tanh)
     dx, *others = backward(
-        turned, wide(weight), *_states(h, c), steps, flow, (last[0], last[1]), masks[0] if masks else None
+        turned, wide(weight), _state(h), _state(c), steps, flow, (last[0], last[1]), masks[0] if masks else None
     )
     dw, db, dh, dc = others
     return (
@@ -280,7 +280,7 @@ def npu_lstm_cell(
     b_hh: Array | None = None,
 ) -> tuple[Array, ...]:
     """One step of (N, inputs) with PyTorch's weights (4 * hidden, ...): y, h, c, i j f o and tanh of c, (N, hidden)."""
-    found = forward(wide(input)[None], _joined(w_ih, w_hh), _bias(w_ih, b_ih, b_hh), *_states(h, c), None)
+    found = forward(wide(input)[None], _joined(w_ih, w_hh), _bias(w_ih, b_ih, b_hh), _state(h), _state(c), None)
     i, f, j, o = (each[0] for each in found.gates)
     each_one = (found.hidden[0], found.hidden[0], found.cell[0], i, j, f, o, found.tanh_cell[0])
     return tuple(np.array(each, input.dtype) for each in each_one)
