@@ -99,9 +99,9 @@ def _rounded(
     values: Array, scale: Array | None, offset: Array | None, ends: Array | None, dynamic: bool, target: Integers
 ) -> tuple[Array, Array]:
     """By rows where `dynamic`, otherwise times the scale plus the offset; and the scales, which are zeros then."""
-    smooth = smoothed(
-        values, None if scale is None else scale.reshape(len(scale), -1) if ends is not None else scale, ends
-    )
+    if scale is not None and ends is not None:
+        scale = scale.reshape(len(scale), -1)
+    smooth = smoothed(values, scale, ends)
     if dynamic:
         return by_rows(smooth, target)
     if offset is not None:

@@ -15,7 +15,7 @@ NIBBLES = 8  # numbers of 4 bits in one of 32
 
 @dataclass(frozen=True)
 class Integers:
-    """What floats are rounded to: numbers from `low` to `high`, packed by eight into int32 where they have 4 bits."""
+    """Numbers from `low` to `high` that floats are rounded to, packed by eight into int32 where they have 4 bits."""
 
     low: int
     high: int
