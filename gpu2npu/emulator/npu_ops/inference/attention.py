@@ -1,0 +1,322 @@
+"""Attention for inference: `npu_prompt_flash_attention`, `npu_incre_flash_attention` and what unites them.
+
+softmax(query @ key^T * scale + pse_shift) @ value with masked scores left out, as `torch_npu/_op_plugin_docs.py`
+(2.13.0) says; that pse_shift is added after the scale is an assumption. Computed in float32, without a backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpu2npu.emulator.kernels.promotion import F32, Array, wide
+from gpu2npu.emulator.kernels.registry import kernel
+from gpu2npu.emulator.npu_ops.attention_arithmetic import FAR, Attention, Dropout, Masking, repeated
+from gpu2npu.emulator.npu_ops.inference.sequences import VARLEN, Layout, Lengths, cut, paged, restored
+from gpu2npu.emulator.npu_ops.quantization.numbers import INT8
+
+_BY_MASK = (0, 1)  # sparse modes that take the mask itself; the others take a triangle of 2048
+
+
+def _refuse(**given: Any) -> None:
+    for name, value in given.items():
+        if isinstance(value, np.ndarray) or value:
+            raise NotImplementedError(f"inference attention with {name}")
+
+
+def _mask_of(mask: Array | None, mode: int, batch: int, batches: int, rows: int, columns: int) -> Array | None:
+    """The mask of one sequence, (rows, columns), or the triangle as it is."""
+    if mask is None or mode not in _BY_MASK:
+        return mask
+    if mask.ndim == 2 and rows == 1 and mask.shape[0] == batches:
+        mask = mask[:, None]
+    if mask.ndim == 4:
+        mask = mask[:, 0]
+    found = mask if mask.ndim == 2 else mask[batch if mask.shape[0] > 1 else 0]
+    if found.shape[0] < rows or found.shape[1] < columns:
+        raise RuntimeError(f"atten_mask of shape {list(mask.shape)} does not cover {rows} x {columns}")
+    return found[:rows, :columns]
+
+
+def _with_rope(parts: list[Array], rope: list[Array] | None) -> list[Array]:
+    """Each sequence (heads, S, D) with its rotary part (heads, S, R) beside it."""
+    if rope is None:
+        return parts
+    return [np.concatenate((part, wide(other)), axis=-1) for part, other in zip(parts, rope, strict=True)]
+
+
+def _attend(
+    query: Array,
+    key: Array,
+    value: Array,
+    *,
+    heads: int,
+    key_heads: int,
+    layout: str,
+    scale: float,
+    mask: Array | None = None,
+    pse: Array | None = None,
+    query_lengths: Lengths = None,
+    key_lengths: Lengths = None,
+    mode: int = 0,
+    before: int = FAR,
+    after: int = FAR,
+    block_table: Array | None = None,
+    block_size: int = 0,
+    antiquant: tuple[Array | None, Array | None] = (None, None),
+    ropes: tuple[Array | None, Array | None] = (None, None),
+    quant: tuple[Array | None, Array | None] = (None, None),
+) -> tuple[Array, Array]:
+    """The result in the query's layout and dtype (int8 with `quant`), and the logarithms of the rows' sums.
+
+    Those are (B, heads, S, 1), or (T, heads, 1), in float32.
+    """
+    ours, theirs = Layout(layout.upper(), heads), Layout(layout.upper(), key_heads or heads)
+    if heads % theirs.heads:
+        raise RuntimeError(f"num_heads {heads} must be a multiple of num_key_value_heads {theirs.heads}")
+
+    def of_keys(x: Array) -> list[Array]:
+        if block_table is not None:
+            return paged(x, block_table, key_lengths, theirs.heads, block_size)
+        return cut(theirs.split(x), key_lengths, theirs)
+
+    queries = [wide(part) for part in cut(ours.split(query), query_lengths, ours)]
+    scales, offsets = antiquant
+    halves = [(None if each is None else each[k]) for k in (0, 1) for each in (scales, offsets)]
+    keys, values = restored(of_keys(key), *halves[:2]), restored(of_keys(value), *halves[2:])
+    if ropes[0] is not None and ropes[1] is not None:
+        queries = _with_rope(queries, cut(ours.split(ropes[0]), query_lengths, ours))
+        keys = _with_rope(keys, of_keys(ropes[1]))
+    parts, logarithms = [], []
+    for batch, (q, k, v) in enumerate(zip(queries, keys, values, strict=True)):
+        rows, columns = q.shape[1], k.shape[1]
+        shift = None if pse is None else pse[batch if len(pse) > 1 else 0][None, :, :rows, :columns]
+        masking = Masking(_mask_of(mask, mode, batch, len(queries), rows, columns), mode, before, after)
+        attention = Attention(scale, masking, Dropout(1.0), shift, pse_after_scale=True)
+        p, largest, total = attention.probabilities(q, repeated(k, heads), 0)
+        parts.append(np.matmul(p, repeated(v, heads)))
+        logarithms.append(np.where(total > 0, largest + np.log(np.where(total > 0, total, 1)), np.inf))
+    rows = query.shape[0] if ours.name == VARLEN else ours.split(query)[0].shape[1]
+    if quant[0] is not None:
+        parts = [_requantized(part, quant[0], quant[1]) for part in parts]
+    sums = Layout(VARLEN if ours.name == VARLEN else "BNSD", heads).joined(logarithms, rows, F32)
+    out = "BSND" if ours.name == "BNSD_BSND" else ours.name
+    return Layout(out, heads).joined(parts, rows, query.dtype if quant[0] is None else INT8.dtype), sums
+
+
+def _requantized(part: Array, scale: Array, offset: Array | None) -> Array:
+    """(heads, S, D) times the scale, one or one for each of heads * D channels, plus the offset, in whole numbers."""
+    shape = (1, 1, 1) if scale.size == 1 else (part.shape[0], 1, part.shape[2])
+    values = part * wide(scale).reshape(shape)
+    whole = INT8.of(values if offset is None else values + wide(offset).reshape(shape))
+    return whole.astype(F32)
+
+
+@kernel("npu::npu_prompt_flash_attention")
+def npu_prompt_flash_attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    *,
+    padding_mask: Array | None = None,
+    atten_mask: Array | None = None,
+    pse_shift: Array | None = None,
+    actual_seq_lengths: Sequence[int] | None = None,
+    deq_scale1: Array | None = None,
+    quant_scale1: Array | None = None,
+    deq_scale2: Array | None = None,
+    quant_scale2: Array | None = None,
+    quant_offset2: Array | None = None,
+    num_heads: int = 1,
+    scale_value: float = 1.0,
+    pre_tokens: int = FAR,
+    next_tokens: int = 0,
+    input_layout: str = "BSH",
+    num_key_value_heads: int = 0,
+    actual_seq_lengths_kv: Sequence[int] | None = None,
+    sparse_mode: int = 0,
+) -> Array:
+    """Attention of whole prompts, in the query's layout; rows beyond a sequence's length are 0."""
+    _refuse(deq_scale1=deq_scale1, quant_scale1=quant_scale1, deq_scale2=deq_scale2)
+    return _attend(
+        query,
+        key,
+        value,
+        heads=num_heads,
+        key_heads=num_key_value_heads,
+        layout=input_layout,
+        scale=scale_value,
+        mask=atten_mask,
+        pse=pse_shift,
+        query_lengths=actual_seq_lengths,
+        key_lengths=actual_seq_lengths_kv,
+        mode=sparse_mode,
+        before=pre_tokens,
+        after=next_tokens,
+        quant=(quant_scale2, quant_offset2),
+    )[0]
+
+
+@kernel("npu::npu_incre_flash_attention")
+def npu_incre_flash_attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    *,
+    padding_mask: Array | None = None,
+    atten_mask: Array | None = None,
+    pse_shift: Array | None = None,
+    actual_seq_lengths: Sequence[int] | None = None,
+    antiquant_scale: Array | None = None,
+    antiquant_offset: Array | None = None,
+    block_table: Array | None = None,
+    dequant_scale1: Array | None = None,
+    quant_scale1: Array | None = None,
+    dequant_scale2: Array | None = None,
+    quant_scale2: Array | None = None,
+    quant_offset2: Array | None = None,
+    kv_padding_size: Array | None = None,
+    num_heads: int = 1,
+    scale_value: float = 1.0,
+    input_layout: str = "BSH",
+    num_key_value_heads: int = 0,
+    block_size: int = 0,
+    inner_precise: int = 1,
+) -> Array:
+    """Attention of one new token of each sequence over its cache, which may be paged or in int8."""
+    _refuse(
+        dequant_scale1=dequant_scale1,
+        quant_scale1=quant_scale1,
+        dequant_scale2=dequant_scale2,
+        kv_padding_size=kv_padding_size,
+    )
+    return _attend(
+        query,
+        key,
+        value,
+        heads=num_heads,
+        key_heads=num_key_value_heads,
+        layout=input_layout,
+        scale=scale_value,
+        mask=atten_mask,
+        pse=pse_shift,
+        key_lengths=actual_seq_lengths,
+        mode=1,
+        block_table=block_table,
+        block_size=block_size,
+        antiquant=(antiquant_scale, antiquant_offset),
+        quant=(quant_scale2, quant_offset2),
+    )[0]
+
+
+def _with_sums(found: tuple[Array, Array], wanted: bool) -> tuple[Array, Array]:
+    return found if wanted else (found[0], np.zeros(1, F32))
+
+
+@kernel("npu::npu_fused_infer_attention_score")
+def npu_fused_infer_attention_score(
+    query: Array,
+    key: Array,
+    value: Array,
+    *,
+    pse_shift: Array | None = None,
+    atten_mask: Array | None = None,
+    actual_seq_lengths: Sequence[int] | None = None,
+    actual_seq_lengths_kv: Sequence[int] | None = None,
+    quant_scale2: Array | None = None,
+    quant_offset2: Array | None = None,
+    antiquant_scale: Array | None = None,
+    antiquant_offset: Array | None = None,
+    block_table: Array | None = None,
+    query_rope: Array | None = None,
+    key_rope: Array | None = None,
+    num_heads: int = 1,
+    scale: float = 1.0,
+    pre_tokens: int = FAR,
+    next_tokens: int = FAR,
+    input_layout: str = "BSH",
+    num_key_value_heads: int = 0,
+    sparse_mode: int = 0,
+    inner_precise: int = 0,
+    block_size: int = 0,
+    softmax_lse_flag: bool = False,
+    **others: Any,
+) -> tuple[Array, Array]:
+    """Attention of prompts or of new tokens; and the logarithms of the rows' sums, or one 0 unless they are wanted."""
+    _refuse(**others)
+    found = _attend(
+        query,
+        key,
+        value,
+        heads=num_heads,
+        key_heads=num_key_value_heads,
+        layout=input_layout,
+        scale=scale,
+        mask=atten_mask,
+        pse=pse_shift,
+        query_lengths=actual_seq_lengths,
+        key_lengths=actual_seq_lengths_kv,
+        mode=sparse_mode,
+        before=pre_tokens,
+        after=next_tokens,
+        block_table=block_table,
+        block_size=block_size,
+        antiquant=(antiquant_scale, antiquant_offset),
+        ropes=(query_rope, key_rope),
+        quant=(quant_scale2, quant_offset2),
+    )
+    return _with_sums(found, softmax_lse_flag)
+
+
+@kernel("npu::npu_fused_infer_attention_score_v2")
+def npu_fused_infer_attention_score_v2(
+    query: Array,
+    key: Array,
+    value: Array,
+    *,
+    query_rope: Array | None = None,
+    key_rope: Array | None = None,
+    pse_shift: Array | None = None,
+    atten_mask: Array | None = None,
+    actual_seq_qlen: Sequence[int] | None = None,
+    actual_seq_kvlen: Sequence[int] | None = None,
+    block_table: Array | None = None,
+    quant_scale_out: Array | None = None,
+    quant_offset_out: Array | None = None,
+    num_query_heads: int = 1,
+    num_key_value_heads: int = 0,
+    softmax_scale: float = 1.0,
+    pre_tokens: int = FAR,
+    next_tokens: int = FAR,
+    input_layout: str = "BSH",
+    sparse_mode: int = 0,
+    block_size: int = 0,
+    inner_precise: int = 0,
+    return_softmax_lse: bool = False,
+    **others: Any,
+) -> tuple[Array, Array]:
+    """`npu_fused_infer_attention_score` under its later names."""
+    _refuse(**others)
+    found = _attend(
+        query,
+        key,
+        value,
+        heads=num_query_heads,
+        key_heads=num_key_value_heads,
+        layout=input_layout,
+        scale=softmax_scale,
+        mask=atten_mask,
+        pse=pse_shift,
+        query_lengths=actual_seq_qlen,
+        key_lengths=actual_seq_kvlen,
+        mode=sparse_mode,
+        before=pre_tokens,
+        after=next_tokens,
+        block_table=block_table,
+        block_size=block_size,
+        ropes=(query_rope, key_rope),
+        quant=(quant_scale_out, quant_offset_out),
+    )
+    return _with_sums(found, return_softmax_lse)
