@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gpu2npu.codemods.affinity.activations import GELU, MISH, SILU, TANH_GELU
+from gpu2npu.codemods.affinity.attention import ATTENTION, MASKED_ATTENTION
 from gpu2npu.codemods.affinity.gated import GEGLU, SWIGLU
 from gpu2npu.codemods.affinity.kind import AffinityKind
 from gpu2npu.codemods.affinity.rms_norm import RMS_NORM
@@ -14,7 +15,7 @@ from gpu2npu.codemods.choice import CodemodError
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.support.release_tables import SupportTable
 
-_ALL = (RMS_NORM, ROTARY, SWIGLU, GEGLU, SILU, GELU, MASKED_STORE, MISH, TANH_GELU)
+_ALL = (ATTENTION, RMS_NORM, ROTARY, SWIGLU, GEGLU, SILU, GELU, MASKED_STORE, MASKED_ATTENTION, MISH, TANH_GELU)
 KINDS: Mapping[str, AffinityKind] = {kind.id: kind for kind in _ALL}
 SAFE, ALL = "safe", "all"
 

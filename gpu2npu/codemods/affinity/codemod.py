@@ -24,7 +24,7 @@ from gpu2npu.support.release_tables import table_for
 
 MODULE = "ascend_affinity"
 # Expressions that take a method behind them without parentheses.
-_ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
+_ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
 
 
 def affinity(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:
@@ -48,18 +48,38 @@ def _rewritten(program: TrainingProgram, file: ParsedFile, kinds: Sequence[Affin
     added: set[str | tuple[Code, ...]] = set()
     for node in ast.walk(file.tree):  # outer nodes first
         for kind in kinds:
-            if node in done or not isinstance(node, kind.nodes) or not _is_looked_at(node):
+            if node in done or not isinstance(node, kind.nodes) or not _is_looked_at(node, kind):
                 continue
             found = kind.find(reading, node) if not is_skipped(file, node, kind.id) else None
             if isinstance(found, AffinityReplacement):
-                yield file, Edit(file.bounds(node), found.text, kind.id, kind.message)
+                steps = list(_replaced(program, file, node, kind, found))
+                done.add(file.statement(node))
+                yield from _once(steps, added)
             elif found is not None and isinstance(node, ast.expr) and not has_comment(file, node):
                 plan = planned(reading, node, found)
                 if plan is not None and done.isdisjoint(plan.deleted) and _is_allowed(file, node, kind, found, plan):
                     done.update(part for each in (node, *plan.deleted) for part in ast.walk(each))
-                    steps = list(_steps(program, file, node, kind, found, plan))
-                    yield from (step for step in steps if not (isinstance(step[1], Edit) and step[1].text in added))
-                    added |= {step[1].text for step in steps if isinstance(step[1], Edit) and step[1].imports}
+                    yield from _once(list(_steps(program, file, node, kind, found, plan)), added)
+
+
+def _once(steps: Sequence[Step], added: set[str | tuple[Code, ...]]) -> Iterator[Step]:
+    """The steps without imports that are `added` already."""
+    yield from (step for step in steps if not (isinstance(step[1], Edit) and step[1].text in added))
+    added |= {step[1].text for step in steps if isinstance(step[1], Edit) and step[1].imports}
+
+
+def _replaced(
+    program: TrainingProgram, file: ParsedFile, node: ast.AST, kind: AffinityKind, found: AffinityReplacement
+) -> Iterator[Step]:
+    if found.function and _is_scripted(file, node):
+        return
+    text = found.text
+    if found.function:
+        spelled = _module(program, file)
+        for edit in spelled.edits:
+            yield file, replace(edit, rule=kind.id)
+        text = (f"{spelled.name}.{found.function}", *text)
+    yield file, Edit(file.bounds(found.at or node), text, kind.id, kind.message)
 
 
 def _is_allowed(file: ParsedFile, node: ast.expr, kind: AffinityKind, found: FusedMatch, plan: Planned) -> bool:
@@ -67,17 +87,20 @@ def _is_allowed(file: ParsedFile, node: ast.expr, kind: AffinityKind, found: Fus
     operators, does not compile it."""
     if any(is_skipped(file, each, kind.id) for each in plan.deleted):
         return False
-    if "." in found.function:
-        return True
+    return "." in found.function or not _is_scripted(file, node)
+
+
+def _is_scripted(file: ParsedFile, node: ast.AST) -> bool:
+    """Return whether TorchScript compiles a node."""
     decorators = [each for above in file.above(node) for each in getattr(above, "decorator_list", ())]
-    return "jit.script" not in file.text and not any("jit" in file.code(each) for each in decorators)
+    return "jit.script" in file.text or any("jit" in file.code(each) for each in decorators)
 
 
-def _is_looked_at(node: ast.AST) -> bool:
-    """Return whether a node is no expression, a sum, a product, a quotient, or a call of `mul`."""
+def _is_looked_at(node: ast.AST, kind: AffinityKind) -> bool:
+    """Return whether a node is not an expression, or a sum, a product, a quotient, or a call that the kind names."""
     if isinstance(node, ast.BinOp):
-        return isinstance(node.op, (ast.Add, ast.Mult, ast.Div))
-    return not isinstance(node, ast.expr) or (isinstance(node, ast.Call) and last_name(node) in ("mul", "multiply"))
+        return isinstance(node.op, (ast.Add, ast.Mult, ast.Div, ast.MatMult))
+    return not isinstance(node, ast.Call) or last_name(node) in kind.calls
 
 
 def fixed(program: TrainingProgram, names: Sequence[str]) -> dict[str, bytes]:
@@ -121,7 +144,7 @@ def _arguments(file: ParsedFile, found: FusedMatch, plan: Planned) -> Iterator[C
             continue
         before, _, *behind = argument if isinstance(argument, tuple) else ("", argument)
         code = next(codes)
-        wrapped = bool(before or behind) and not isinstance(code, _ATOMS)
+        wrapped = (bool(behind) or before[-1:] not in ("", "=", "(")) and not isinstance(code, _ATOMS)
         yield f"{before}(" if wrapped else before
         yield file.bounds(code)
         yield ")" if wrapped else ""

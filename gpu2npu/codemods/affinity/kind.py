@@ -32,9 +32,12 @@ class FusedMatch:
 
 @dataclass(frozen=True)
 class AffinityReplacement:
-    """A node that becomes other code as it stands."""
+    """Code that takes the place of a node, or of the part `at` of it; a name in the module of fused operators before it
+    where it is to call `function`."""
 
-    text: tuple[Code, ...]
+    text: tuple[Code, ...] = ()
+    function: str = ""
+    at: ast.expr | None = None
 
 
 # Recognises a node; None where it is something else.
@@ -54,11 +57,12 @@ HEAD = "import math\nimport torch\nimport torch.nn.functional as F\n"
 @dataclass(frozen=True)
 class FusedCase:
     """Code that defines `f`, before and after; "" where it stays. `shapes` are the sizes of its tensors, by letters
-    that stand for sizes, or numbers."""
+    that stand for sizes, or numbers; `mixes` says that they may have several dtypes."""
 
     before: str
     after: str = ""
     shapes: tuple[str, ...] = ()
+    mixes: bool = True
 
     @property
     def source(self) -> str:
@@ -77,9 +81,9 @@ class AffinityKind:
     """One kind of rewrite.
 
     `id` is its rule, which `# gpu2npu: skip=` and change_list.csv name. It looks at nodes of the types `nodes` in
-    files that have one of `words`. `needs` are operators of the release ("npu::npu_rms_norm"). `statement` says what it
-    changes; `rounding` is by how much results may differ, by dtype, relative to the largest. Only a kind that changes
-    nothing else is `safe`.
+    files that have one of `words`; of calls, at those of a function or method in `calls`. `needs` are operators of the
+    release ("npu::npu_rms_norm"). `statement` says what it changes; `rounding` is by how much results may differ, by
+    dtype, relative to the largest. Only a kind that changes nothing else is `safe`.
     """
 
     id: str
@@ -92,3 +96,4 @@ class AffinityKind:
     rounding: Mapping[str, float]
     examples: tuple[FusedCase, ...]
     safe: bool = True
+    calls: frozenset[str] = frozenset({"mul", "multiply", "matmul", "bmm"})

@@ -55,6 +55,13 @@ def called(reading: TermReader, call: ast.Call) -> Term | None:
     if any(isinstance(each, ast.Starred) for each in call.args) or "**" in keywords or "out" in keywords:
         return None
     qualified = reading.qualified(call.func)
+    if qualified == "torch.finfo":
+        return Term("finfo")
+    if not qualified and isinstance(call.func, ast.Attribute) and reading.is_dropout(call.func):
+        plain = len(call.args) == 1 and not keywords
+        return Term("dropout", (reading.term(call.args[0]), reading.term(call.func))) if plain else None
+    if _is_infinity(call):
+        return const(float(ast.literal_eval(call.args[0])))
     if qualified in _ROOTS and len(call.args) == 1:
         number = reading.term(call.args[0]).number
         return const(math.sqrt(number)) if number is not None and number >= 0 else None
@@ -68,6 +75,12 @@ def called(reading: TermReader, call: ast.Call) -> Term | None:
     else:
         return None
     return _operation(reading, name, arguments, keywords) if arguments else None
+
+
+def _is_infinity(call: ast.Call) -> bool:
+    """Return whether a call is `float("inf")` or `float("-inf")`."""
+    text = call.args[0] if len(call.args) == 1 and isinstance(call.func, ast.Name) and call.func.id == "float" else None
+    return isinstance(text, ast.Constant) and isinstance(text.value, str) and text.value.lower().lstrip("+-") == "inf"
 
 
 def _operation(
@@ -172,6 +185,14 @@ def _softplus(reading: TermReader, arguments: Arguments, keywords: Keywords) -> 
     return Term("softplus", (reading.term(arguments[0]),)) if len(arguments) == 1 and not keywords else None
 
 
+def _dropout(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
+    """A value of which some elements are dropped, the probability, and whether they are."""
+    p, training = (_value(reading, arguments, keywords, at, name) for at, name in ((1, "p"), (2, "training")))
+    if p is None or training is None or len(arguments) + len(keywords) != 3:
+        return None
+    return Term("dropout", tuple(reading.term(each) for each in (arguments[0], p, training)))
+
+
 def _transposed(reading: TermReader, arguments: Arguments, keywords: Keywords) -> Term | None:
     """The last two dimensions swapped."""
     swapped = {_number(reading, each) for each in arguments[1:]}
@@ -220,7 +241,8 @@ def _contiguous(reading: TermReader, arguments: Arguments, keywords: Keywords) -
 
 _SPECIAL: Mapping[str, Callable[[TermReader, Arguments, Keywords], Term | None]] = {
     "pow": _power, "square": _square, "mean": _mean, "softmax": _softmax, "to": _cast, "type": _cast, "float": _float,
-    "type_as": _cast_as, "silu": _silu, "gelu": _gelu, "softplus": _softplus, "transpose": _transposed,
+    "type_as": _cast_as, "silu": _silu, "gelu": _gelu, "softplus": _softplus, "dropout": _dropout,
+    "transpose": _transposed,
     "swapaxes": _transposed, "chunk": _chunk, "cat": _joined("cat"), "concat": _joined("cat"),
     "stack": _joined("stack"), "flatten": _flattened, "masked_fill": _masked, "contiguous": _contiguous,
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from gpu2npu.codemods.affinity.operations import binary, called, subscript
 from gpu2npu.codemods.affinity.terms import FLOAT32, Term, const
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.python.meaning.types import ValueTypes
 from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, Function, arguments, dotted_name, is_unpacked, parameters
 
 # How many calls are followed into functions, one within the other.
 _DEPTH = 4
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match)
+_NUMBERS = {"math.pi": math.pi, "math.inf": math.inf, "torch.inf": math.inf, "numpy.inf": math.inf}
 _FLOAT32 = frozenset({"torch.float32", "torch.float"})
 
 
@@ -54,6 +57,12 @@ class TermReader:
         """The qualified name of what an expression means, "" where it has none."""
         return self.file.qualified(node) or ""
 
+    def is_dropout(self, function: ast.expr) -> bool:
+        """Return whether what is called is a module of the class Dropout."""
+        if "drop" not in ast.unparse(function).lower():
+            return False
+        return ValueTypes(self.file.names).of(function, self.file.scope_of(function)) == {"torch.nn.Dropout"}
+
     def _read(self, node: ast.expr) -> Term:
         if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
             return const(node.value)
@@ -91,8 +100,10 @@ class TermReader:
         qualified = self.qualified(node)
         if qualified in _FLOAT32:
             return FLOAT32
-        if qualified == "math.pi":
-            return const(3.141592653589793)
+        if qualified in _NUMBERS:
+            return const(_NUMBERS[qualified])
+        if node.attr == "min" and self.term(node.value).op == "finfo":
+            return Term("least")
         if node.attr == "dtype":
             return Term("dtype", (self.term(node.value),))
         if node.attr == "mT":

@@ -10,6 +10,11 @@ import torch_npu
 
 # The dtypes that the operators take.
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+# What npu_fusion_attention takes: float32 since PyTorch 2.4, sizes of the last dimension, on Atlas A2 and later.
+# https://hiascend.com/document/detail/zh/Pytorch/60RC3/apiref/apilist/ptaoplist_000445.html
+_ATTENTION_DTYPES = _DTYPES if hasattr(torch, "get_autocast_dtype") else _DTYPES[1:]
+_ATTENTION_SIZE = 256
+_ATTENTION_CHIPS = ("Ascend910B", "Ascend910_93", "Ascend950")
 # What npu_rotary_mul takes: sizes of the last dimension, and of the first two together where cos and sin have
 # gradients or not. https://www.hiascend.com/document/detail/zh/Pytorch/700/apiref/apilist/ptaoplist_000141.html
 _ROTARY_SIZE = 896
@@ -87,3 +92,62 @@ def geglu(x, approximate="none", first=False):
     a, b = x.chunk(2, dim=-1)
     gate, value = (a, b) if first else (b, a)
     return F.gelu(gate, approximate=approximate) * value
+
+
+def _of_autocast(*tensors):
+    """The tensors in the dtype that autocast multiplies matrices in, or as they are."""
+    if torch.npu.is_autocast_enabled() and all(each.device.type == "npu" for each in tensors):
+        return [each.to(torch.npu.get_autocast_dtype()) for each in tensors]
+    return list(tensors)
+
+
+def _attends(query, key, value):
+    """Return whether npu_fusion_attention takes these, of three or four dimensions."""
+    if not _fits(query, key, value) or query.dtype not in _ATTENTION_DTYPES or query.dim() not in (3, 4):
+        return False
+    if not query.dtype == key.dtype == value.dtype or key.shape != value.shape or not query.numel() or not key.numel():
+        return False
+    size = query.shape[-1]
+    heads = query.shape[:-2] == key.shape[:-2] and size == key.shape[-1] and size % 16 == 0 and size <= _ATTENTION_SIZE
+    return heads and torch.npu.get_device_name(query.device).startswith(_ATTENTION_CHIPS)
+
+
+def _probability(dropout):
+    """The probability of dropping of a module, or of a pair of it and whether it trains."""
+    p, training = dropout if isinstance(dropout, tuple) else (dropout.p, dropout.training)
+    return p if training else 0.0
+
+
+def attention(query, key, value, scale=1.0, query_scale=1.0, bias=None, hidden=None, dropout=(0.0, False)):
+    """dropout(softmax(query * query_scale @ key.mT * scale + bias)) @ value; nothing counts where `hidden` is True."""
+    query, key, value = _of_autocast(query, key, value)
+    fits = all(isinstance(each, (int, float)) for each in (scale, query_scale)) and _attends(query, key, value)
+    if fits and (bias is None or bias.dtype == query.dtype) and (hidden is None or hidden.dtype == torch.bool):
+        scale = float(scale) * query_scale
+        if bias is not None:  # the operator scales it, too
+            query, scale = query * scale, 1.0
+        four = [each if each.dim() == 4 else each[:, None] for each in (query, key, value)]
+        shape = (*four[0].shape[:-1], key.shape[-2])
+        bias, hidden = (None if each is None else _as_scores(each, query.dim(), shape) for each in (bias, hidden))
+        result = torch_npu.npu_fusion_attention(
+            *four,
+            shape[1],
+            "BNSD",
+            pse=bias,
+            atten_mask=hidden,
+            scale=scale,
+            keep_prob=1.0 - _probability(dropout),
+        )[0]
+        return result if query.dim() == 4 else result[:, 0]
+    scores = (query * query_scale) @ key.mT * scale
+    scores = scores if bias is None else scores + bias
+    scores = scores if hidden is None else scores.masked_fill(hidden, float("-inf"))
+    wide = torch.float32 if scores.dtype in _DTYPES else scores.dtype
+    weights = scores.softmax(-1, dtype=wide).to(value.dtype)
+    return F.dropout(weights, _probability(dropout)) @ value
+
+
+def _as_scores(mask, dim, shape):
+    """A mask or bias in the shape of the scores."""
+    mask = mask[:, None] if dim == 3 and mask.dim() == 3 else mask
+    return mask.expand(shape).contiguous()
