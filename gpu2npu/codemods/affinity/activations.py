@@ -13,6 +13,7 @@ _GELU = "torch.nn.functional.gelu"
 # The factor of x ** 3 in the approximation of GELU by tanh (Hendrycks and Gimpel, arXiv:1606.08415), and the one that
 # libraries use with sigmoid.
 _CUBE = 0.044715
+_QUICK = 1.702
 _CLOSE = 1e-6
 
 
@@ -34,6 +35,15 @@ def find_silu(reading: TermReader, node: ast.expr) -> FusedMatch | None:
     for gate, x in (root.args, root.args[::-1]) if root.op == "mul" else ():
         if gate.op == "sigmoid" and gate.args[0] == x:
             return FusedMatch(root, "torch.nn.functional.silu", (x,))
+    return None
+
+
+def find_quick_gelu(reading: TermReader, node: ast.expr) -> FusedMatch | None:
+    """`x * sigmoid(1.702 * x)`."""
+    root = reading.term(node)
+    for gate, x in (root.args, root.args[::-1]) if root.op == "mul" else ():
+        if gate.op == "sigmoid" and _without(gate.args[0], "mul", _QUICK) == x:
+            return FusedMatch(root, "quick_gelu", (x,))
     return None
 
 
@@ -108,6 +118,25 @@ SILU = AffinityKind(
         FusedCase("def f(x, y):\n    return y * torch.sigmoid(x)\n"),
         FusedCase("def f(x):\n    return x.mul_(x.sigmoid())\n"),
         FusedCase("def f(x, g):\n    return g(x) * g(x).sigmoid()\n"),
+    ),
+)
+QUICK_GELU = AffinityKind(
+    "quick-gelu",
+    find_quick_gelu,
+    (ast.BinOp, ast.Call),
+    (b"sigmoid",),
+    ("npu::npu_fast_gelu",),
+    "npu_fast_gelu is one operator, and keeps no sigmoid for the backward pass.",
+    "The result is rounded once.",
+    _ROUNDING,
+    (
+        FusedCase(
+            "def f(x):\n    return x * torch.sigmoid(1.702 * x)\n",
+            "def f(x):\n    return ascend_affinity.quick_gelu(x)\n",
+            ("b d",),
+        ),
+        FusedCase("def f(x):\n    return x * torch.sigmoid(2 * x)\n"),
+        FusedCase("def f(x, y):\n    return y * torch.sigmoid(1.702 * x)\n"),
     ),
 )
 MISH = AffinityKind(

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpu2npu.codemods.affinity.activations import GELU, MISH, SILU, TANH_GELU
+from gpu2npu.codemods.affinity.activations import GELU, MISH, QUICK_GELU, SILU, TANH_GELU
 from gpu2npu.codemods.affinity.attention import ATTENTION, MASKED_ATTENTION
+from gpu2npu.codemods.affinity.calls import (
+    ATTENTION_CALL,
+    CROSS_ENTROPY,
+    MASKED_ATTENTION_CALL,
+    RMS_NORM_CALL,
+    RMS_NORM_MODULE,
+)
 from gpu2npu.codemods.affinity.gated import GEGLU, SWIGLU
 from gpu2npu.codemods.affinity.kind import AffinityKind
+from gpu2npu.codemods.affinity.layout import TRANSPOSED_RESHAPE
+from gpu2npu.codemods.affinity.masks import MASKED_SUM, STORE
+from gpu2npu.codemods.affinity.residual import ONE_HOT, STACKED, SUM_NORM
 from gpu2npu.codemods.affinity.rms_norm import RMS_NORM
 from gpu2npu.codemods.affinity.rotary import ROTARY
 from gpu2npu.codemods.affinity.stores import MASKED_STORE
@@ -15,7 +25,11 @@ from gpu2npu.codemods.choice import CodemodError
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.support.release_tables import SupportTable
 
-_ALL = (ATTENTION, RMS_NORM, ROTARY, SWIGLU, GEGLU, SILU, GELU, MASKED_STORE, MASKED_ATTENTION, MISH, TANH_GELU)
+_ALL = (
+    ATTENTION, ATTENTION_CALL, RMS_NORM, RMS_NORM_CALL, RMS_NORM_MODULE, ROTARY, SWIGLU, GEGLU, SILU, GELU, QUICK_GELU,
+    CROSS_ENTROPY, STACKED, TRANSPOSED_RESHAPE, MASKED_SUM, MASKED_STORE, STORE, MASKED_ATTENTION,
+    MASKED_ATTENTION_CALL, SUM_NORM, ONE_HOT, MISH, TANH_GELU,
+)  # fmt: skip
 KINDS: Mapping[str, AffinityKind] = {kind.id: kind for kind in _ALL}
 SAFE, ALL = "safe", "all"
 

@@ -51,11 +51,10 @@ def _rewritten(program: TrainingProgram, file: ParsedFile, kinds: Sequence[Affin
             if node in done or not isinstance(node, kind.nodes) or not _is_looked_at(node, kind):
                 continue
             found = kind.find(reading, node) if not is_skipped(file, node, kind.id) else None
-            if isinstance(found, AffinityReplacement):
-                steps = list(_replaced(program, file, node, kind, found))
-                done.add(file.statement(node))
-                yield from _once(steps, added)
-            elif found is not None and isinstance(node, ast.expr) and not has_comment(file, node):
+            if isinstance(found, AffinityReplacement) and not (found.at is None and has_comment(file, node)):
+                done.update((node, file.statement(node)))
+                yield from _once(list(_replaced(program, file, node, kind, found)), added)
+            elif isinstance(found, FusedMatch) and isinstance(node, ast.expr) and not has_comment(file, node):
                 plan = planned(reading, node, found)
                 if plan is not None and done.isdisjoint(plan.deleted) and _is_allowed(file, node, kind, found, plan):
                     done.update(part for each in (node, *plan.deleted) for part in ast.walk(each))
@@ -100,7 +99,7 @@ def _is_looked_at(node: ast.AST, kind: AffinityKind) -> bool:
     """Return whether a node is not an expression, or a sum, a product, a quotient, or a call that the kind names."""
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, (ast.Add, ast.Mult, ast.Div, ast.MatMult))
-    return not isinstance(node, ast.Call) or last_name(node) in kind.calls
+    return not isinstance(node, ast.Call) or kind.calls is None or last_name(node) in kind.calls
 
 
 def fixed(program: TrainingProgram, names: Sequence[str]) -> dict[str, bytes]:

@@ -81,9 +81,9 @@ class AffinityKind:
     """One kind of rewrite.
 
     `id` is its rule, which `# gpu2npu: skip=` and change_list.csv name. It looks at nodes of the types `nodes` in
-    files that have one of `words`; of calls, at those of a function or method in `calls`. `needs` are operators of the
-    release ("npu::npu_rms_norm"). `statement` says what it changes; `rounding` is by how much results may differ, by
-    dtype, relative to the largest. Only a kind that changes nothing else is `safe`.
+    files that have one of `words`; of calls, at those of a function or method in `calls`, where it is not None. `needs`
+    are operators of the release ("npu::npu_rms_norm"). `statement` says what it changes; `rounding` is by how much
+    results may differ, by dtype, relative to the largest. Only a kind that changes nothing else is `safe`.
     """
 
     id: str
@@ -96,4 +96,4 @@ class AffinityKind:
     rounding: Mapping[str, float]
     examples: tuple[FusedCase, ...]
     safe: bool = True
-    calls: frozenset[str] = frozenset({"mul", "multiply", "matmul", "bmm"})
+    calls: frozenset[str] | None = frozenset({"mul", "multiply", "matmul", "bmm"})

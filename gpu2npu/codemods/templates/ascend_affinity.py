@@ -4,6 +4,8 @@
 shapes and dtypes that an operator does not take, every function computes what the replaced code did.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F
 import torch_npu
@@ -151,3 +153,148 @@ def _as_scores(mask, dim, shape):
     """A mask or bias in the shape of the scores."""
     mask = mask[:, None] if dim == 3 and mask.dim() == 3 else mask
     return mask.expand(shape).contiguous()
+
+
+# The mask that npu_fusion_attention takes for causal attention, by device.
+_CAUSAL = {}
+
+
+def _causal(device):
+    """True above the diagonal, of the fixed size that the operator wants."""
+    if device not in _CAUSAL:
+        _CAUSAL[device] = torch.ones(2048, 2048, dtype=torch.bool, device=device).triu(1)
+    return _CAUSAL[device]
+
+
+def scaled_dot_product_attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, **options
+):
+    """torch.nn.functional.scaled_dot_product_attention; its mask is True where scores count, or a bias."""
+    tensors = _of_autocast(query, key, value)
+    factor = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
+    fits = isinstance(factor, (int, float)) and not options and _attends(*tensors) and query.dim() == 4
+    if fits and is_causal and attn_mask is None:
+        four = (*tensors, query.shape[1], "BNSD")
+        mask, keep = _causal(query.device), 1.0 - dropout_p
+        return torch_npu.npu_fusion_attention(*four, atten_mask=mask, scale=factor, keep_prob=keep, sparse_mode=2)[0]
+    if fits and not is_causal and (attn_mask is None or attn_mask.dtype in (torch.bool, tensors[0].dtype)):
+        hidden = ~attn_mask if attn_mask is not None and attn_mask.dtype == torch.bool else None
+        bias = attn_mask if hidden is None else None
+        return attention(*tensors, scale=factor, bias=bias, hidden=hidden, dropout=(dropout_p, True))
+    given = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": is_causal, **options}
+    return F.scaled_dot_product_attention(query, key, value, **given, **({} if scale is None else {"scale": scale}))
+
+
+def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+    """torch.nn.functional.cross_entropy."""
+    autocast = isinstance(input, torch.Tensor) and input.device.type == "npu" and torch.npu.is_autocast_enabled()
+    wide = input.float() if autocast else input
+    fits = _fits(wide) and wide.dim() == 2 and target.dtype == torch.int64 and target.dim() == 1 and weight is None
+    if fits and wide.numel() and wide.device == target.device:
+        loss = torch_npu.npu_cross_entropy_loss(
+            wide, target, reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing
+        )[0]
+        return loss if reduction == "none" else loss.reshape(())
+    given = {"ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}
+    return F.cross_entropy(input, target, weight, **given)
+
+
+def functional_rms_norm(input, normalized_shape, weight=None, eps=None):
+    """torch.nn.functional.rms_norm."""
+    if _fits(input) and weight is not None and weight.dtype == input.dtype and len(normalized_shape) == 1:
+        return rms_norm(input, weight, torch.finfo(input.dtype).eps if eps is None else eps)
+    return F.rms_norm(input, normalized_shape, weight, eps)
+
+
+class RMSNorm(getattr(torch.nn, "RMSNorm", torch.nn.Module)):
+    """torch.nn.RMSNorm."""
+
+    def forward(self, x):
+        """The norm of x over the last dimensions."""
+        return functional_rms_norm(x, self.normalized_shape, self.weight, self.eps)
+
+
+def quick_gelu(x):
+    """x * sigmoid(1.702 * x)."""
+    if _fits(x) and x.numel():
+        return torch_npu.npu_fast_gelu(x)
+    return x * torch.sigmoid(1.702 * x)
+
+
+def add_layer_norm(norm, x, y):
+    """norm(x + y) of a torch.nn.LayerNorm."""
+    same = _fits(x, y) and x.shape == y.shape and x.dtype == y.dtype and x.numel() and type(norm) is torch.nn.LayerNorm
+    scaled = same and norm.bias is not None and norm.weight.dtype == x.dtype
+    if not scaled or norm.normalized_shape != tuple(x.shape[-1:]) or torch.npu.is_autocast_enabled():
+        return norm(x + y)
+    return torch_npu.npu_add_layer_norm(x, y, norm.weight, norm.bias, norm.eps)[0]
+
+
+def stacked_matmul(x, y):
+    """torch.stack([a @ b for a, b in zip(x, y)])."""
+    tensors = all(isinstance(each, torch.Tensor) and each.dim() == 3 for each in (x, y))
+    if tensors and len(x) == len(y):
+        return torch.bmm(x, y)
+    return torch.stack([a @ b for a, b in zip(x, y)])  # noqa: B905
+
+
+def one_hot(x, count):
+    """torch.nn.functional.one_hot(x, count).float()."""
+    if isinstance(x, torch.Tensor) and x.device.type == "npu" and x.numel() and count > 1:
+        return torch_npu.npu_one_hot(x, -1, count, 1, 0)
+    return F.one_hot(x, count).float()
+
+
+# The dtypes that npu_confusion_transpose takes.
+_TURNED = (torch.float32, torch.float16)
+
+
+def permuted_reshape(x, dims, shape):
+    """x.permute(dims).reshape(shape)."""
+    dims = dims[0] if len(dims) == 1 else dims
+    turned = x.permute(dims)
+    if not _fits(x) or x.dtype not in _TURNED or not x.numel() or turned.is_contiguous():
+        return turned.reshape(shape)
+    try:
+        return turned.view(shape)
+    except RuntimeError:  # only a copy has this shape
+        sizes = list(shape)
+        known = math.prod(each for each in sizes if each != -1)
+        sizes = [x.numel() // known if each == -1 else each for each in sizes]
+        return torch_npu.npu_confusion_transpose(x, [each % x.dim() for each in dims], sizes, True)
+
+
+def transposed_reshape(x, dims, shape):
+    """x.transpose(*dims).reshape(shape)."""
+    if not isinstance(x, torch.Tensor) or x.dim() < 2:
+        return x.transpose(*dims).reshape(shape)
+    order = list(range(x.dim()))
+    one, other = dims
+    order[one], order[other] = order[other], order[one]
+    return permuted_reshape(x, order, shape)
+
+
+def _covers(x, mask):
+    """Return whether both are tensors on one NPU, and the mask says yes or no for every element."""
+    tensors = isinstance(mask, torch.Tensor) and mask.dtype == torch.bool and _fits(x)
+    return tensors and mask.shape == x.shape and mask.device == x.device
+
+
+def masked_sum(x, mask):
+    """x[mask].sum()."""
+    return torch.where(mask, x, 0).sum() if _covers(x, mask) else x[mask].sum()
+
+
+def masked_mean(x, mask):
+    """x[mask].mean()."""
+    if _covers(x, mask):
+        return (torch.where(mask, x, 0).sum(dtype=torch.float32) / mask.sum()).to(x.dtype)
+    return x[mask].mean()
+
+
+def store(x, mask, value):
+    """x[mask] = value, a number."""
+    if _covers(x, mask):
+        x.masked_fill_(mask, value)
+    else:
+        x[mask] = value

@@ -1,0 +1,116 @@
+"""Values picked by a mask, of which only the device knows how many there are: sums, means and stores without them."""
+
+from __future__ import annotations
+
+import ast
+
+from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedCase
+from gpu2npu.codemods.affinity.reading import TermReader
+from gpu2npu.python.meaning.types import ValueTypes
+
+_LOGICAL = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isfinite", "isinf", "logical_and", "logical_or",
+    "logical_not", "bool"})  # fmt: skip
+_LARGEST = 127
+
+
+def is_mask(reading: TermReader, node: ast.expr) -> bool:
+    """Return whether an expression is a comparison, or made of such."""
+    node = reading.value_of(node)
+    if isinstance(node, ast.Compare):
+        return len(node.ops) == 1 and not isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+        return is_mask(reading, node.operand)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitAnd, ast.BitOr)):
+        return is_mask(reading, node.left) or is_mask(reading, node.right)
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _LOGICAL
+
+
+def _is_of_tensors(reading: TermReader, picked: ast.Subscript) -> bool:
+    """Return whether what is picked from, or something that the mask is made of, is known to be a tensor."""
+    file, mask = reading.file, reading.value_of(picked.slice)
+    types = ValueTypes(file.names)
+    parts = [picked.value, *(part for part in ast.walk(mask) if isinstance(part, (ast.Name, ast.Attribute, ast.Call)))]
+    return any(types.is_tensor(part, file.scope_of(part)) for part in parts)
+
+
+def find_reduction(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
+    """`x[mask].sum()` and `x[mask].mean()`."""
+    picked = node.func.value if isinstance(node.func, ast.Attribute) else None
+    if not isinstance(node.func, ast.Attribute) or not isinstance(picked, ast.Subscript) or node.args or node.keywords:
+        return None
+    if isinstance(picked.slice, (ast.Slice, ast.Tuple)) or not is_mask(reading, picked.slice):
+        return None
+    if not _is_of_tensors(reading, picked):
+        return None
+    at = reading.file.bounds
+    function = f"masked_{node.func.attr}"
+    return AffinityReplacement(("(", at(picked.value), ", ", at(picked.slice), ")"), function)
+
+
+def find_store(reading: TermReader, node: ast.Assign) -> AffinityReplacement | None:
+    """`x[mask] = v` with a small number v."""
+    target = node.targets[0] if len(node.targets) == 1 else None
+    if not isinstance(target, ast.Subscript) or isinstance(target.slice, (ast.Slice, ast.Tuple)):
+        return None
+    number = reading.term(node.value).number
+    if number is None or abs(number) > _LARGEST or not is_mask(reading, target.slice):
+        return None
+    if not _is_of_tensors(reading, target):
+        return None
+    at = reading.file.bounds
+    return AffinityReplacement(("(", at(target.value), ", ", at(target.slice), ", ", at(node.value), ")"), "store")
+
+
+MASKED_SUM = AffinityKind(
+    "masked-sum",
+    find_reduction,
+    (ast.Call,),
+    (b"].sum(", b"].mean("),
+    ("aten::where",),
+    "Picking by a mask makes the host wait for the number of elements; a sum of all with zeros between does not.",
+    "Sums are added in another order.",
+    {"float32": 1e-5, "float16": 8e-3, "bfloat16": 6e-2},
+    (
+        FusedCase(
+            "def f(x: torch.Tensor, y):\n    return (x * y)[x > 0.5].sum(), x[(x > 0) & (y > 0)].sum()\n",
+            "def f(x: torch.Tensor, y):\n    return ascend_affinity.masked_sum(x * y, x > 0.5), "
+            "ascend_affinity.masked_sum(x, (x > 0) & (y > 0))\n",
+            ("b d", "b d"),
+        ),
+        FusedCase(
+            "def f(x: torch.Tensor):\n    chosen = x <= x.max()\n    return x[chosen].mean()\n",
+            "def f(x: torch.Tensor):\n    chosen = x <= x.max()\n    return ascend_affinity.masked_mean(x, chosen)\n",
+            ("b d",),
+        ),
+        FusedCase("def f(x: torch.Tensor, i):\n    return x[i].sum()\n"),
+        FusedCase("def f(x: torch.Tensor):\n    return x[x > 0].sum(dim=0)\n"),
+        FusedCase("def f(x):\n    return x[x > 0].sum()\n"),
+    ),
+    calls=frozenset({"sum", "mean"}),
+)
+STORE = AffinityKind(
+    "any-masked-store",
+    find_store,
+    (ast.Assign,),
+    (b"] = ",),
+    ("aten::masked_fill_",),
+    "An NPU fills by a mask in one operator, and the host does not wait for the number of elements.",
+    "Nothing.",
+    {"float32": 0, "float16": 0, "bfloat16": 0},
+    (
+        FusedCase(
+            "def f(x: torch.Tensor, y):\n    z = x * 2\n    z[y > x] = 0\n    return z + y\n",
+            "def f(x: torch.Tensor, y):\n    z = x * 2\n    ascend_affinity.store(z, y > x, 0)\n    return z + y\n",
+            ("b d", "b d"),
+        ),
+        FusedCase(
+            "def f(x: torch.Tensor):\n    z = x * 3\n    far = ~(z[:, 0] > 1)\n    z[far] = -1.5\n    return z\n",
+            "def f(x: torch.Tensor):\n    z = x * 3\n    far = ~(z[:, 0] > 1)\n"
+            "    ascend_affinity.store(z, far, -1.5)\n    return z\n",
+            ("b d",),
+        ),
+        FusedCase("def f(x: torch.Tensor, i):\n    x[i] = 0\n"),
+        FusedCase("def f(x: torch.Tensor, v):\n    x[x > 0] = v\n"),
+        FusedCase("def f(x: torch.Tensor):\n    x[x > 0] = 1000\n"),
+    ),
+)
