@@ -44,6 +44,9 @@ _TEXT = re.compile(r".*\.cuh?|.*_(cuda|gpu)\.(c|cc|cpp|h|hpp)|(WITH|USE)_CUDA|-?
 # What is only for GPUs in packages that know no NPU: `faiss.index_cpu_to_all_gpus`, `decord.gpu`.
 _FOREIGN = re.compile(r"gpu|cuda|cupy|nvml", re.IGNORECASE)
 _LIBRARY = re.compile(r"(^|_)(cupy|pycuda|pynvml|nvml|nvcc|tensorrt)(_|$)", re.IGNORECASE)
+# What bitsandbytes has for CUDA alone, in names (`QuantType.NF4`, `use_8bit`), and in what a refusal says of it.
+_QUANTIZED = re.compile(r"bitsandbytes|(^|_)(bnb|[nf]f?p?4)(_|$)|[48]_?bit", re.IGNORECASE)
+_REFUSED = re.compile(r"bitsandbytes|quanti[sz]|\b[48][ -]?bits?\b|tensorrt", re.IGNORECASE)
 _LOADERS = frozenset({"torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline"})
 # Modules of these names, imported by themselves, may be extensions that the project builds; `torch` and `time` are not.
 _EXTENSION = re.compile(r"(^|_)(c|ext|extensions?|ops?|kernels?|backend)(_|$)", re.IGNORECASE)
@@ -87,6 +90,8 @@ def cuda_branches(names: Names, table: RuleTable, places: Iterable[Bounds], kind
             named.setdefault((flag[0], flag[1].id), []).append(node)
     tests = [(node, file.bounds(node)) for node in kinds.get(ast.BoolOp, ())]
     found += [place for node, place in tests if _holds_some(place, in_order) and _asks_for_vendor(node)]
+    asserted = [(node, file.bounds(node.test)) for node in kinds.get(ast.Assert, ())]
+    found += [place for node, place in asserted if _holds_some(place, in_order) and own.is_asserted(node)]
     woken: list[tuple[Bounds, Bounds]] = []
     for (home, name), guards in named.items():
         value = file.bounds(_value(home, name))
@@ -125,9 +130,16 @@ def _asks_for_vendor(test: ast.BoolOp) -> bool:
         return False
     sure = [value for value in test.values if not isinstance(value, ast.BoolOp)]  # the others are alternatives
     tested = [value for value in sure if not isinstance(value, ast.UnaryOp)]
-    return any(dotted_name(part) in _VENDOR for part in walk(*sure)) or any(
-        _LIBRARY.search(last_name(part) or "") for part in walk(*tested)
+    return (
+        any(dotted_name(part) in _VENDOR for part in walk(*sure))
+        or any(_LIBRARY.search(last_name(part) or "") for part in walk(*tested))
+        or any(_QUANTIZED.search(last_name(part) or "") for part in walk(*test.values))
     )
+
+
+def _is_refusal(node: ast.Raise | ast.Assert) -> bool:
+    """`raise RuntimeError("A GPU is needed for quantization.")`"""
+    return any(_REFUSED.search(string_value(part) or "") for part in walk(node))
 
 
 class _CudaCode:
@@ -145,11 +157,18 @@ class _CudaCode:
             body = node.orelse or (self._rest(node) if isinstance(node, ast.If) else [])
         if not self._needs_cuda(test):
             return False
+        refusal = node.body[0] if test is not node.test and isinstance(node, ast.If) else None
+        if isinstance(refusal, ast.Raise) and _is_refusal(refusal):
+            return True
         if isinstance(body, ast.expr):
-            return self._is_kernel(body) or _is_source(body)
+            return self._is_kernel(body) or _is_source(body) or _is_quantized(body)
         if self._is_own(body):
             return True
         return _is_of_tensor(node.test, self.names) and (self._calls_kernel(body) or self._captures(node, body))
+
+    def is_asserted(self, node: ast.Assert) -> bool:
+        """`assert torch.cuda.is_available(), "bitsandbytes needs a GPU"`"""
+        return self._needs_cuda(node.test) and _is_refusal(node)
 
     def _captures(self, node: ast.If | ast.IfExp, body: Sequence[ast.stmt]) -> bool:
         """Return whether a graph is captured where the release cannot, beside a branch that does the same without."""
@@ -219,7 +238,11 @@ class _CudaCode:
         value = statement.value if isinstance(statement, (ast.Assign, ast.AugAssign, ast.Expr, ast.Return)) else None
         if value is None:
             return False
-        return self._is_kernel(value) or any(_TEXT.fullmatch(string_value(part) or "") for part in walk(value))
+        return (
+            self._is_kernel(value)
+            or _is_quantized(value)
+            or any(_TEXT.fullmatch(string_value(part) or "") for part in walk(value))
+        )
 
     def _is_kernel(self, value: ast.expr, of_tensor: bool = False) -> bool:
         """Return whether a value is a kernel for CUDA of a compiled module, or what a call of one gives.
@@ -229,6 +252,8 @@ class _CudaCode:
         function = value.func if isinstance(value, ast.Call) else value
         names, scope = self.names, self.names.file.scope_of(value)
         qualified = names.qualified(function, scope) or ""
+        if _QUANTIZED.search(qualified.partition(".")[0]):
+            return True
         if _FOREIGN.search(qualified) and foreign_rule(qualified, names, self.table) is not None:
             return True
         owner = function.value if isinstance(function, ast.Attribute) else function
@@ -246,6 +271,11 @@ class _CudaCode:
         """Return whether a name is imported from a package that a rule calls unsupported, such as flashinfer."""
         rule = self.table.package_rule(binding.qualified) if isinstance(binding, Imported) else None
         return rule is not None and rule.then.report is not None and rule.then.report.kind is FindingKind.UNSUPPORTED
+
+
+def _is_quantized(value: ast.expr) -> bool:
+    """`QuantType.NF4`, but not a call that is given such a name"""
+    return isinstance(value, (ast.Name, ast.Attribute)) and _QUANTIZED.search(last_name(value) or "") is not None
 
 
 def _is_source(value: ast.expr) -> bool:

@@ -27,7 +27,7 @@ def replaced_by_mock(binding: Binding, scope: Scope) -> str | None:
 
 
 def _mocks(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str | None]:
-    """What the mocks replace that decorators give to a function, in the order of its parameters."""
+    """Yield what the mocks replace that decorators give to a function, in the order of its parameters."""
     for decorator in reversed(function.decorator_list):
         if isinstance(decorator, ast.Call) and _makes_mock(decorator):
             yield _target(decorator)

@@ -19,8 +19,18 @@ KEPT = [
     "if (torch.cuda.is_available() and (home or rocm)) or os.environ.get('WITH_CUDA'):\n    sources += ['a.cu']\n",
     "def f():\n    has_gpu = torch.cuda.is_available()\n    if has_gpu:\n        from ext import nms_gpu\n",
     "_GPU = torch.cuda.is_available()\nif _GPU:\n    from ext import nms_gpu\n",
+    "if not torch.cuda.is_available():\n    raise RuntimeError('No GPU found. A GPU is needed for quantization.')\n",
+    "assert torch.cuda.is_available(), 'bitsandbytes needs a GPU'\n",
+    "if (paged or optimizer.is_8bit) and (not torch.cuda.is_available() or not a):\n    raise ValueError(a)\n",
+    "if use_8bit and torch.cuda.is_available():\n    f()\n",
+    "kind = Kind.NF4 if torch.cuda.is_available() else Kind.NONE\n",
+    "if torch.cuda.is_available():\n    kind = Kind.nf4\nelse:\n    kind = None\n",
 ]
 CHANGED = [
+    "if not torch.cuda.is_available():\n    raise RuntimeError('A GPU is needed for training.')\n",
+    "assert torch.cuda.is_available(), 'this needs a GPU'\n",
+    "if torch.cuda.is_available():\n    net = load(name, load_in_8bit=True)\nelse:\n    net = load(name)\n",
+    "if torch.cuda.is_available() and bits == 8:\n    f()\n",
     "from settings import *\ngpu = gpu and torch.cuda.is_available()\nif gpu:\n    from ext import nms_gpu\n",
     "while a:\n    b = c and torch.cuda.is_available()\n    c = b and d\n    if c:\n        import my_cuda_kernels\n",
     "if torch.cuda.is_available() or a:\n    sources += ['a.cu']\n",
@@ -44,6 +54,13 @@ def test_what_is_for_cuda_alone_stays(project, code):
     (found,) = migrated.findings
     assert found.severity is Severity.NOTE and "is false on an NPU" in found.message
     assert found.api in code and "is_available()" in found.api
+
+
+def test_an_optimizer_of_bitsandbytes_is_chosen_with_cuda_alone(project):
+    code = "optimizer = bnb.optim.AdamW8bit(x) if torch.cuda.is_available() else AdamW(x)\n"
+    migrated = project({"a.py": f"import torch\nimport bitsandbytes as bnb\n{code}"})["a.py"]
+    assert migrated.content is None
+    assert "is false on an NPU" in migrated.findings[-1].message
 
 
 def test_a_variable_that_forces_a_build_is_reported_beside_the_condition(project):
