@@ -44,9 +44,17 @@ def _captures(call: ast.Call, scope: Scope, names: Names, table: RuleTable, dept
     return False
 
 
+def lacks_graphs(table: RuleTable) -> bool:
+    """Return whether the release captures no graphs."""
+    return _lacks("torch.cuda.CUDAGraph", table)
+
+
 def _is_lacking(node: ast.Attribute, names: Names, table: RuleTable) -> bool:
     """`torch.cuda.CUDAGraph` in a release without graphs"""
-    qualified = names.qualified(node, names.file.scope_of(node)) or ""
+    return _lacks(names.qualified(node, names.file.scope_of(node)) or "", table)
+
+
+def _lacks(qualified: str, table: RuleTable) -> bool:
     found = table.rule_for(qualified)
     report = found[0].then.report if found is not None and found[0].lacks is not None else None
     return report is not None and report.kind is FindingKind.UNSUPPORTED

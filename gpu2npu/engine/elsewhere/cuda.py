@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
 
-from gpu2npu.engine.captures import is_capture
+from gpu2npu.engine.captures import is_capture, lacks_graphs
 from gpu2npu.engine.elsewhere.devices import foreign_rule
 from gpu2npu.engine.imports import is_compiled
 from gpu2npu.engine.table import RuleTable
@@ -46,6 +46,7 @@ _FOREIGN = re.compile(r"gpu|cuda|cupy|nvml", re.IGNORECASE)
 _LIBRARY = re.compile(r"(^|_)(cupy|pycuda|pynvml|nvml|nvcc|tensorrt)(_|$)", re.IGNORECASE)
 # What bitsandbytes has for CUDA alone, in names (`QuantType.NF4`, `use_8bit`), and in what a refusal says of it.
 _QUANTIZED = re.compile(r"bitsandbytes|(^|_)(bnb|[nf]f?p?4)(_|$)|[48]_?bit", re.IGNORECASE)
+_GRAPHS = re.compile(r"(^|_)(cuda|compiled?|captured?)_?graphs?(_|$)", re.IGNORECASE)
 _REFUSED = re.compile(r"bitsandbytes|quanti[sz]|\b[48][ -]?bits?\b|tensorrt", re.IGNORECASE)
 _LOADERS = frozenset({"torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline"})
 # Modules of these names, imported by themselves, may be extensions that the project builds; `torch` and `time` are not.
@@ -89,7 +90,7 @@ def cuda_branches(names: Names, table: RuleTable, places: Iterable[Bounds], kind
         else:
             named.setdefault((flag[0], flag[1].id), []).append(node)
     tests = [(node, file.bounds(node)) for node in kinds.get(ast.BoolOp, ())]
-    found += [place for node, place in tests if _holds_some(place, in_order) and _asks_for_vendor(node)]
+    found += [place for node, place in tests if _holds_some(place, in_order) and own.asks_for_vendor(node)]
     asserted = [(node, file.bounds(node.test)) for node in kinds.get(ast.Assert, ())]
     found += [place for node, place in asserted if _holds_some(place, in_order) and own.is_asserted(node)]
     woken: list[tuple[Bounds, Bounds]] = []
@@ -124,19 +125,6 @@ def asks_for_device(place: Bounds, file: PythonFile) -> bool:
     return _DEVICE.search(file.text, *place) is not None
 
 
-def _asks_for_vendor(test: ast.BoolOp) -> bool:
-    """`torch.cuda.is_available() and torch.version.hip is None`, but not `... and (torch.version.hip or big_card)`"""
-    if not isinstance(test.op, ast.And):
-        return False
-    sure = [value for value in test.values if not isinstance(value, ast.BoolOp)]  # the others are alternatives
-    tested = [value for value in sure if not isinstance(value, ast.UnaryOp)]
-    return (
-        any(dotted_name(part) in _VENDOR for part in walk(*sure))
-        or any(_LIBRARY.search(last_name(part) or "") for part in walk(*tested))
-        or any(_QUANTIZED.search(last_name(part) or "") for part in walk(*test.values))
-    )
-
-
 def _is_refusal(node: ast.Raise | ast.Assert) -> bool:
     """`raise RuntimeError("A GPU is needed for quantization.")`"""
     return any(_REFUSED.search(string_value(part) or "") for part in walk(node))
@@ -165,6 +153,21 @@ class _CudaCode:
         if self._is_own(body):
             return True
         return _is_of_tensor(node.test, self.names) and (self._calls_kernel(body) or self._captures(node, body))
+
+    def asks_for_vendor(self, test: ast.BoolOp) -> bool:
+        """`torch.cuda.is_available() and torch.version.hip is None`, but not `... and (torch.version.hip or big_card)`;
+        `use_8bit and ...`, and `use_cuda_graph and ...` in a release without graphs"""
+        if not isinstance(test.op, ast.And):
+            return False
+        sure = [value for value in test.values if not isinstance(value, ast.BoolOp)]  # the others are alternatives
+        tested = [value for value in sure if not isinstance(value, ast.UnaryOp)]
+        named = {last_name(part) or "" for part in walk(*tested)}
+        return (
+            any(dotted_name(part) in _VENDOR for part in walk(*sure))
+            or any(map(_LIBRARY.search, named))
+            or any(_QUANTIZED.search(last_name(part) or "") for part in walk(*test.values))
+            or (any(map(_GRAPHS.search, named)) and lacks_graphs(self.table))
+        )
 
     def is_asserted(self, node: ast.Assert) -> bool:
         """`assert torch.cuda.is_available(), "bitsandbytes needs a GPU"`"""

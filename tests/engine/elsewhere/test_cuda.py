@@ -56,6 +56,15 @@ def test_what_is_for_cuda_alone_stays(project, code):
     assert found.api in code and "is_available()" in found.api
 
 
+@pytest.mark.parametrize("name", ["compile_graph", "use_cuda_graphs"])
+def test_a_graph_is_wanted_only_where_the_release_captures_one(project, name):
+    code = f"import torch\ndef f(config, device):\n    return config.{name} and 'cuda' in device\n"
+    (found,) = project({"a.py": code}, "2.1.0.post0")["a.py"].findings
+    assert "check what an NPU's tensors meet instead" in found.message
+    assert b"'npu' in device" in project({"a.py": code}, "2.7.1")["a.py"].content
+    assert project({"a.py": code.replace(name, "graph")}, "2.1.0.post0")["a.py"].content is not None
+
+
 def test_an_optimizer_of_bitsandbytes_is_chosen_with_cuda_alone(project):
     code = "optimizer = bnb.optim.AdamW8bit(x) if torch.cuda.is_available() else AdamW(x)\n"
     migrated = project({"a.py": f"import torch\nimport bitsandbytes as bnb\n{code}"})["a.py"]
