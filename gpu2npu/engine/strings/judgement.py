@@ -10,6 +10,7 @@ import re
 
 from gpu2npu.engine.strings.forms import FLAGS, indexes, is_flag, is_glued, is_list_of_names
 from gpu2npu.engine.strings.handed_on import is_handed_on
+from gpu2npu.engine.strings.keys import is_key, keys_of
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, SPOKEN
 from gpu2npu.engine.strings.signatures import by_signature
@@ -178,13 +179,7 @@ def _subscript(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) 
     verdict = _beside(strings_of(indexes(parent)), place, role)
     if last_name(parent.value) == "Literal":  # the name it annotates may tell
         return verdict
-    return verdict or _beside(_keys(parent.value, place), place, role) or UNSURE
-
-
-def _keys(table: ast.AST, place: StringPlace) -> frozenset[str]:
-    """The keys of a dict display that a name stands for everywhere: they are renamed alike."""
-    value = place.scope.only_value(table.id) if isinstance(table, ast.Name) else None
-    return place.siblings.inside(value) if isinstance(value, ast.Dict) else frozenset()
+    return verdict or _beside(keys_of(parent.value, place), place, role) or UNSURE
 
 
 def _allowed(annotation: ast.AST | None) -> frozenset[str]:
@@ -202,6 +197,8 @@ def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
     others = [part for side in sides if side is not child for part in (side, *elements(side))]  # in (device, other)
     if _enables_feature(parent, place):
         return UNSURE
+    if is_key(parent, place):  # judged as the place where it is looked up
+        return _beside(keys_of(parent.comparators[0], place), place, role) or UNSURE
     return YES if any(_has_role(part, place, role) for part in others) else UNSURE
 
 
@@ -345,7 +342,7 @@ def _of_method(call: ast.Call, func: ast.Attribute, argument: ast.AST, place: St
         if (string_value(place.node) or "").endswith(":"):  # x.replace("cuda:", ""), as certain as x.strip("cuda:")
             return UNSURE
     if func.attr in ("get", "pop") and call.args and argument is call.args[0]:
-        return _beside(_keys(func.value, place), place, role) or UNSURE
+        return _beside(keys_of(func.value, place), place, role) or UNSURE
     if func.attr == "join" or "logg" in (last_name(func.value) or "").lower():
         return NO
     return None

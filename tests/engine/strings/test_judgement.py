@@ -386,3 +386,13 @@ def test_the_accelerator_of_lightning_is_reported_where_it_is_chosen(project, te
 def test_a_gpu_of_the_programs_own_is_not_lightnings(project) -> None:
     assert project({"a.py": "from lightning import Trainer\nplace = 'gpu'\nshow(place)\n"})["a.py"].findings == ()
     assert project({"a.py": "Trainer(accelerator='gpu')\n"})["a.py"].findings == ()
+
+
+@pytest.mark.parametrize("table", ["value", "{'CPU': 1, 'GPU': 2}"])
+def test_a_key_is_renamed_where_it_is_asked_for_if_it_is_where_it_is_read(project, table: str) -> None:
+    head = f"import ray\ndef f(value):\n    table = {table}\n    if 'CPU' in table: ...\n"
+    code = head + "    return table['GPU'] if 'GPU' in table else 0\n"
+    (file,) = project({"a.py": code}).values()
+    renamed = table != "value"
+    assert (file.content or code.encode()).decode() == (code.replace("GPU", "NPU") if renamed else code)
+    assert [found.rule for found in file.findings] == ([] if renamed else ["ray-bundle-gpu"] * 2)
