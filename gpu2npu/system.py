@@ -51,6 +51,21 @@ def take_ending_signals_as_usual() -> None:
     for number in (*ENDING_SIGNALS, _TIMER):
         if number is not None and number is not signal.SIGINT:
             signal.signal(number, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):  # a process begins with the mask of the one that started it
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
+
+
+@contextlib.contextmanager
+def ending_signals_wait() -> Iterator[None]:
+    """Keep the signals that end a process until the block is left: it starts something that has to be ended too."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

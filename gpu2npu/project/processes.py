@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.garbage import collect_after, stop_collecting
-from gpu2npu.system import ENDED_BY_TIMER, ends_after, take_ending_signals_as_usual
+from gpu2npu.system import ENDED_BY_TIMER, ending_signals_wait, ends_after, take_ending_signals_as_usual
 
 _Task = TypeVar("_Task")
 _Answer = TypeVar("_Answer")
@@ -101,21 +101,29 @@ class _Worker(Generic[_Task]):
 
 
 class _Pool(Generic[_Task, _Answer]):
-    """The workers: `busy` ones by the connection that they answer on."""
+    """The workers: `busy` ones by the connection that they answer on, `all` of them to end them."""
 
     def __init__(self, ask: Callable[[_Task], _Answer], seconds: Callable[[_Task], float | None]) -> None:
         self.ask = ask
         self.seconds = seconds
+        self.all: list[_Worker[_Task]] = []
         self.idle: list[_Worker[_Task]] = []
         self.busy: dict[Connection, _Worker[_Task]] = {}
 
     def give(self, task: _Task) -> None:
         """Have a worker do a task."""
-        worker = self.idle.pop() if self.idle else _Worker(self.ask)
+        worker = self.idle.pop() if self.idle else self._started()
         worker.task, worker.seconds = task, self.seconds(task)
         self.busy[worker.connection] = worker
         with suppress(OSError):  # it died, which `answered` will see
             worker.connection.send((task, worker.seconds))
+
+    def _started(self) -> _Worker[_Task]:
+        """A new worker, which no signal ends half made, or made and not known."""
+        with ending_signals_wait():
+            worker = _Worker[_Task](self.ask)
+            self.all.append(worker)
+        return worker
 
     def answered(self) -> list[tuple[_Task, _Answer | Exception]]:
         """Wait until some tasks are done."""
@@ -125,7 +133,9 @@ class _Pool(Generic[_Task, _Answer]):
         try:
             answer: _Answer | Exception = worker.connection.recv()
         except (EOFError, OSError):
-            return worker.task, _reason(worker.end(), worker.seconds)
+            reason = _reason(worker.end(), worker.seconds)
+            self.all.remove(worker)
+            return worker.task, reason
         except Exception as error:  # an exception that cannot be made again on this side
             answer = error
         self.idle.append(worker)
@@ -133,7 +143,7 @@ class _Pool(Generic[_Task, _Answer]):
 
     def close(self) -> None:
         """End all workers, whatever they do."""
-        for worker in (*self.idle, *self.busy.values()):
+        for worker in self.all:
             worker.end()
 
 

@@ -214,3 +214,35 @@ def test_a_worker_that_dies_while_it_reads_what_to_do_is_not_waited_for() -> Non
 
 def test_available_cpus() -> None:
     assert available_cpus() >= 1
+
+
+ENDED_AS_IT_STARTS = """
+import multiprocessing, os, signal, sys
+from multiprocessing.process import BaseProcess
+sys.path[:0] = {path!r}
+from gpu2npu.project.processes import in_processes
+
+class Ended(BaseException): ...
+
+def end(number, frame):
+    raise Ended
+
+start = BaseProcess.start
+
+def start_and_end(process):
+    start(process)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+BaseProcess.start = start_and_end
+signal.signal(signal.SIGTERM, end)
+try:
+    list(in_processes(abs, [1, 2], 2))
+except Ended:
+    print(len(multiprocessing.active_children()))
+"""
+
+
+def test_a_signal_while_a_worker_starts_leaves_no_worker() -> None:
+    program = ENDED_AS_IT_STARTS.format(path=sys.path)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert (done.stdout, done.stderr) == ("0\n", "")
