@@ -46,14 +46,14 @@ def _missing(index: int) -> str:
     )
 
 
-_NPUS = VisibleDevices("npu", device_count, _missing)
-current_device, set_device, index_of, check = _NPUS.current_device, _NPUS.set_device, _NPUS.index_of, _NPUS.check
+NPUS = VisibleDevices("npu", device_count, _missing)
+current_device, set_device, index_of, check = NPUS.current_device, NPUS.set_device, NPUS.index_of, NPUS.check
 
 
 class device(DeviceContext):  # noqa: N801
     """Context manager that changes the current NPU; None or a negative number changes nothing."""
 
-    devices = _NPUS
+    devices = NPUS
 
 
 class device_of(device):  # noqa: N801

@@ -19,6 +19,7 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _device
 
 from gpu2npu.emulator.device import device_index, exchange, randomness, streams
+from gpu2npu.emulator.device.legacy_types import LegacyTensorType, legacy_types
 from gpu2npu.emulator.device.memory import memory, memory_stats
 
 
@@ -189,38 +190,4 @@ def _install_accelerator() -> None:
         accelerator.get_memory_info = accelerator.memory.get_memory_info = memory.mem_get_info
 
 
-class LegacyTensorType(type):
-    """The type of `torch.npu.FloatTensor` and its kin: calling makes a tensor, `isinstance` asks device and dtype."""
-
-    dtype: torch.dtype
-    name: str
-
-    def __new__(mcs, name: str, dtype: torch.dtype) -> LegacyTensorType:
-        return super().__new__(mcs, name, (), {"dtype": dtype, "name": f"torch.npu.{name}", "__module__": "torch.npu"})
-
-    def __init__(cls, name: str, dtype: torch.dtype) -> None:
-        super().__init__(name, (), {})
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> torch.Tensor:
-        made: torch.Tensor = getattr(torch, cls.__name__)(*args, **kwargs)
-        return made.to(torch.device("npu", device_index.current_device()))
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, torch.Tensor) and instance.device.type == "npu" and instance.dtype is cls.dtype
-
-
-LEGACY_TYPES = {
-    name: LegacyTensorType(name, dtype)
-    for name, dtype in (
-        ("FloatTensor", torch.float32),
-        ("DoubleTensor", torch.float64),
-        ("HalfTensor", torch.float16),
-        ("BFloat16Tensor", torch.bfloat16),
-        ("LongTensor", torch.int64),
-        ("IntTensor", torch.int32),
-        ("ShortTensor", torch.int16),
-        ("CharTensor", torch.int8),
-        ("ByteTensor", torch.uint8),
-        ("BoolTensor", torch.bool),
-    )
-}
+LEGACY_TYPES = legacy_types(device_index.NPUS)

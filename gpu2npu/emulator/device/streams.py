@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import torch
 
 from gpu2npu.emulator.device import device_index
+from gpu2npu.emulator.device.events import TimedEvent
 
 _PRIVATEUSE1 = torch._C._autograd.DeviceType.PrivateUse1.value
 _numbers = itertools.count(1)
@@ -162,40 +162,13 @@ def synchronize(device: device_index.DeviceLike = None) -> None:
         wait()
 
 
-class Event:
+class Event(TimedEvent):
     """A moment on a stream. With `enable_timing`, `elapsed_time` measures real time."""
 
     def __init__(
         self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
     ) -> None:
-        self._timed = enable_timing
-        self._seconds: float | None = None
-
-    def record(self, stream: torch.Stream | None = None) -> None:
-        """Mark this moment."""
-        self._seconds = time.perf_counter()
-
-    def wait(self, stream: torch.Stream | None = None) -> None:
-        """Work that follows on the stream waits for the event; it has happened already."""
-
-    def query(self) -> bool:
-        """Return whether all work before the event is done."""
-        return True
-
-    def synchronize(self) -> None:
-        """Wait for the event."""
-
-    def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this event to the other.
-
-        Raises:
-            RuntimeError: One of the two measures no time or was not recorded.
-        """
-        if not (self._timed and end_event._timed):
-            raise RuntimeError("Both events must be created with argument 'enable_timing=True'.")
-        if self._seconds is None or end_event._seconds is None:
-            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
-        return (end_event._seconds - self._seconds) * 1000
+        super().__init__(enable_timing, blocking, interprocess)
 
     def __repr__(self) -> str:
         return "<torch.npu.Event uninitialized>" if self._seconds is None else "<torch.npu.Event recorded>"

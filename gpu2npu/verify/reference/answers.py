@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from gpu2npu.emulator.device.legacy_types import legacy_types
 from gpu2npu.verify.reference import device_index, random, streams
 
 _MEMORY = 80 * 2**30  # bytes
@@ -149,7 +150,8 @@ def install() -> None:
     cuda._initialized = True  # torch.utils.checkpoint keeps the states of generators of a device that is
     for nvtx in ("range_push", "range_pop", "mark", "range_start", "range_end"):
         setattr(cuda.nvtx, nvtx, _nothing)
-    _legacy_types(cuda)
+    for name, kind in legacy_types(device_index.GPUS).items():
+        setattr(cuda, name, kind)
     accelerator: Any = torch.accelerator
     for name, answer in (
         ("is_available", lambda: device_index.device_count() > 0),
@@ -167,32 +169,3 @@ def install() -> None:
     torch.backends.cudnn.is_available = lambda: True
     torch.backends.cudnn.version = lambda: 90100  # type: ignore[attr-defined]
     torch.version.cuda = "12.4"
-
-
-class _LegacyType(type):
-    """The type of `torch.cuda.FloatTensor` and its kin: calling makes a tensor, `isinstance` asks device and dtype."""
-
-    dtype: torch.dtype
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> torch.Tensor:
-        made: torch.Tensor = getattr(torch, cls.__name__)(*args, **kwargs)
-        return made.to(torch.device("cuda", device_index.current_device()))
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, torch.Tensor) and instance.is_cuda and instance.dtype is cls.dtype
-
-
-def _legacy_types(cuda: Any) -> None:
-    for name, dtype in (
-        ("FloatTensor", torch.float32),
-        ("DoubleTensor", torch.float64),
-        ("HalfTensor", torch.float16),
-        ("BFloat16Tensor", torch.bfloat16),
-        ("LongTensor", torch.int64),
-        ("IntTensor", torch.int32),
-        ("ShortTensor", torch.int16),
-        ("CharTensor", torch.int8),
-        ("ByteTensor", torch.uint8),
-        ("BoolTensor", torch.bool),
-    ):
-        setattr(cuda, name, _LegacyType(name, (), {"dtype": dtype, "__module__": "torch.cuda"}))

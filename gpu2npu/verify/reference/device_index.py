@@ -30,14 +30,14 @@ def device_count() -> int:
     return visible
 
 
-_GPUS = VisibleDevices("cuda", device_count, lambda index: "CUDA error: invalid device ordinal")
-current_device, set_device, index_of = _GPUS.current_device, _GPUS.set_device, _GPUS.index_of
+GPUS = VisibleDevices("cuda", device_count, lambda index: "CUDA error: invalid device ordinal")
+current_device, set_device, index_of = GPUS.current_device, GPUS.set_device, GPUS.index_of
 
 
 class device(DeviceContext):  # noqa: N801
     """Context manager that changes the current GPU; None or a negative number changes nothing."""
 
-    devices = _GPUS
+    devices = GPUS
 
 
 class device_of(device):  # noqa: N801

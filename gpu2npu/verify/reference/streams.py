@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import time
 from types import TracebackType
 from typing import Any
 
+from gpu2npu.emulator.device.events import TimedEvent
 from gpu2npu.verify.reference import device_index
 
 _numbers = itertools.count(1)
@@ -116,33 +116,5 @@ def synchronize(device: Any = None) -> None:
     device_index.index_of(device)
 
 
-class Event:
+class Event(TimedEvent):
     """A moment on a stream."""
-
-    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
-        self._timed = enable_timing
-        self._seconds: float | None = None
-
-    def record(self, stream: Any = None) -> None:
-        self._seconds = time.perf_counter()
-
-    def wait(self, stream: Any = None) -> None:
-        """It has happened."""
-
-    def query(self) -> bool:
-        return True
-
-    def synchronize(self) -> None:
-        """It has happened."""
-
-    def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds to another event.
-
-        Raises:
-            RuntimeError: One of the two measures no time or was not recorded.
-        """
-        if not (self._timed and end_event._timed):
-            raise RuntimeError("Both events must be created with argument 'enable_timing=True'.")
-        if self._seconds is None or end_event._seconds is None:
-            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
-        return (end_event._seconds - self._seconds) * 1000
