@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpu2npu.cli.file_options import file_timeout_option, version_option
+from gpu2npu.cli.file_options import file_timeout_option, jobs_option, torch_npu_option, version_option
 from gpu2npu.records import PathNote
 
 if TYPE_CHECKING:
@@ -56,11 +56,7 @@ Exit codes:
     help="Where to write: the result is OUT/<name>_analysis.",
 )
 @version_option
-@click.option(
-    "--torch-npu",
-    metavar="VERSION",
-    help="The release of torch_npu, such as 2.1.0.post3.  [default: the newest on PyPI for the version]",
-)
+@torch_npu_option
 @click.option(
     "-m",
     "--mode",
@@ -87,7 +83,7 @@ Exit codes:
     "with the replacements that change no result.",
 )
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out what fits PATTERN. Repeatable.")
-@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="How many processes to use.")
+@jobs_option
 @file_timeout_option
 @click.option("--force", is_flag=True, help="Replace OUT/<name>_analysis if it exists.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")

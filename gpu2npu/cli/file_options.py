@@ -10,6 +10,18 @@ _SECONDS = 120.0
 version_option = click.option(
     "-v", "--version", metavar="VERSION", help="The PyTorch version that the project is written for, such as 2.7.1."
 )
+torch_npu_option = click.option(
+    "--torch-npu",
+    metavar="VERSION",
+    help="The release of torch_npu, such as 2.1.0.post3.  [default: the newest on PyPI for the version]",
+)
+jobs_option = click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many processes to use.  [default: one for each CPU]",
+)
 file_timeout_option = click.option(
     "--file-timeout",
     type=click.FloatRange(min=0, min_open=True),

@@ -16,7 +16,7 @@ import click
 
 from gpu2npu import __version__
 from gpu2npu.cli.bug_error import BugError, is_of_stdout
-from gpu2npu.cli.file_options import file_timeout_option
+from gpu2npu.cli.file_options import file_timeout_option, jobs_option, torch_npu_option
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
 from gpu2npu.cli.rules.options import rule_files
 from gpu2npu.cli.signals import EndedBySignal
@@ -100,11 +100,7 @@ Exit codes:
     help="The PyTorch version the project is written for, such as 2.1.0: 1.11.0, or 2.1 to 2.14; without a "
     "patch number its newest.",
 )
-@click.option(
-    "--torch-npu",
-    metavar="VERSION",
-    help="The release of torch_npu, such as 2.1.0.post3.  [default: the newest on PyPI for the version]",
-)
+@torch_npu_option
 @rule_files("rules")
 @click.option(
     "--rules",
@@ -166,13 +162,7 @@ Exit codes:
     metavar="SRC",
     help="Print the changes to SRC, and again whenever a file of it or a rule file is saved; needs neither -i nor -o.",
 )
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="How many processes to use.  [default: one for each CPU]",
-)
+@jobs_option
 @file_timeout_option
 @click.option("--force", is_flag=True, help="Replace OUT/<name>_msft if it exists.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")

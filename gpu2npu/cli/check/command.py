@@ -13,7 +13,7 @@ import click
 from gpu2npu.cli.check import repositories as check_repos
 from gpu2npu.cli.check.output import FORMATS, Shown, show
 from gpu2npu.cli.check.repositories import Rollup
-from gpu2npu.cli.file_options import file_timeout_option
+from gpu2npu.cli.file_options import file_timeout_option, jobs_option, torch_npu_option
 from gpu2npu.cli.near_choice import NearChoice
 from gpu2npu.cli.rules.options import rule_files
 
@@ -85,11 +85,7 @@ def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
     metavar="VERSION",
     help="The PyTorch version to check for, such as 2.7.1.  [default: that of the settings, or else the latest]",
 )
-@click.option(
-    "--torch-npu",
-    metavar="VERSION",
-    help="The release of torch_npu, such as 2.1.0.post3.  [default: the newest on PyPI for the version]",
-)
+@torch_npu_option
 @click.option(
     "--soc",
     "socs",
@@ -129,7 +125,7 @@ def _url(_ctx: click.Context, _option: click.Parameter, url: str | None) -> str:
 )
 @rule_files("rules")
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out what fits PATTERN. Repeatable.")
-@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="How many processes to use.")
+@jobs_option
 @file_timeout_option
 @click.option(
     "--repos",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from gpu2npu.cli.file_options import jobs_option
 from gpu2npu.cli.rules.options import rule_files_argument, usage_errors
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.processes import available_cpus
@@ -55,7 +56,7 @@ def _problem(path: Path) -> str | None:
 
 @click.command()
 @rule_files_argument
-@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="How many processes to use.")
+@jobs_option
 def test(files: tuple[Path, ...], jobs: int | None) -> None:
     """Run the examples of FILEs, which may be folders and pack:NAME too. Shows a diff for each that fails; the exit
     code is then 1.
