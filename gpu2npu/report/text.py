@@ -21,4 +21,6 @@ def one_line(text: str) -> str:
     """The text with line ends and other unprintable characters escaped, cut if it is very long."""
     if len(text) > _LONGEST:
         text = text[:_LONGEST] + "..."
+    if text.isprintable():  # as most are
+        return text
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

@@ -83,25 +83,25 @@ def _imported(program: Program, path: str) -> Iterator[str]:
         # The names of modules are made up at run time: those beside the file, as a rule.
         folder = path.rpartition("/")[0]
         yield from (other for other in program.sources if other != path and folder and other.startswith(f"{folder}/"))
-    for module in _modules(program, path, source):
-        other = program.project.module_path(module, path)
-        if other is not None and other != path:
-            yield other
+    # The odd parts lie in strings of several lines, as a rule: then an import there is an example.
+    parts = _LONG_QUOTES.split(source)
+    found, within = (_paths_of(program.project, path, parts[start::2]) for start in (0, 1))
+    if within - found:  # only the tree tells
+        interface = program.project.interface(path, path)
+        found = found | within if interface is None else _project_paths(program.project, path, interface.imports)
+    yield from found
 
 
-def _modules(program: Program, path: str, source: bytes) -> Iterable[str]:
-    """The modules that the import statements of a file name: the whole tree is asked only where one may stand in a
-    string of several lines."""
-    texts = _LONG_QUOTES.split(source)[1::2]
-    is_sure = not any(_named_by(statement) for text in texts for statement in _statements(text))
-    interface = None if is_sure else program.project.interface(path, path)
-    return _imported_modules(source) if interface is None else interface.imports
+def _paths_of(project: Project, path: str, texts: Iterable[bytes]) -> set[str]:
+    """The files that the import statements in parts of a file may import: of `from a import b`, both `a` and `a.b`."""
+    return _project_paths(
+        project, path, {name for text in texts for each in _statements(text) for name in _named_by(each)}
+    )
 
 
-def _imported_modules(source: bytes) -> Iterator[str]:
-    """Every module that the text may import: of `from a import b`, both `a` and `a.b`."""
-    for statement in _statements(source):
-        yield from _named_by(statement)
+def _project_paths(project: Project, path: str, modules: Iterable[str]) -> set[str]:
+    """The other files of the project that some modules mean in the file at `path`."""
+    return {other for other in (project.module_path(each, path) for each in modules) if other not in (None, path)}
 
 
 @lru_cache(maxsize=20_000)  # the files of a project repeat most of their import statements
