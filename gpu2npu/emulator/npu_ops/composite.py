@@ -12,7 +12,9 @@ COMPOSITE: dict[str, Callable[..., Any]] = {}
 npu = torch.ops.npu
 
 
-def _composite(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def composite(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function of tensors under the operators' names."""
+
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
             COMPOSITE[name] = function
@@ -21,7 +23,7 @@ def _composite(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
     return register
 
 
-@_composite("npu_ciou")
+@composite("npu_ciou")
 def npu_ciou(
     self: torch.Tensor,
     gtboxes: torch.Tensor,
@@ -34,7 +36,7 @@ def npu_ciou(
     return result
 
 
-@_composite("dropout_with_byte_mask")
+@composite("dropout_with_byte_mask")
 def dropout_with_byte_mask(self: torch.Tensor, p: float, train: bool) -> torch.Tensor:
     if not train or p == 0 or not self.numel():
         return self
@@ -44,13 +46,13 @@ def dropout_with_byte_mask(self: torch.Tensor, p: float, train: bool) -> torch.T
     return result
 
 
-@_composite("npu_fused_attention_score")
+@composite("npu_fused_attention_score")
 def npu_fused_attention_score(*args: Any) -> torch.Tensor:
     result: torch.Tensor = npu.npu_fused_attention_score_fwd(*args)[0]
     return result
 
 
-@_composite("npu_conv2d", "npu_conv3d", "npu_convolution")
+@composite("npu_conv2d", "npu_conv3d", "npu_convolution")
 def npu_convolution(
     input: torch.Tensor,  # noqa: A002
     weight: torch.Tensor,
@@ -63,7 +65,7 @@ def npu_convolution(
     return torch.convolution(input, weight, bias, stride, padding, dilation, False, [0] * (weight.dim() - 2), groups)
 
 
-@_composite("npu_conv_transpose2d", "npu_convolution_transpose")
+@composite("npu_conv_transpose2d", "npu_convolution_transpose")
 def npu_convolution_transpose(
     input: torch.Tensor,  # noqa: A002
     weight: torch.Tensor,

@@ -55,6 +55,7 @@ def install() -> None:
     from gpu2npu.emulator.npu_ops import composite, gradient, load, memory, optimizer
     from gpu2npu.emulator.npu_ops.recurrent import layers
 
+    load()
     for schema in schemas():
         seeded = schema.partition("(")[0] in _SEEDED
         _library.define(schema, tags=(torch.Tag.nondeterministic_seeded,) if seeded else ())
@@ -62,7 +63,6 @@ def install() -> None:
         _library.impl(name, function, "CompositeExplicitAutograd" if name in memory.MAKES else "PrivateUse1")
     for name, function in composite.COMPOSITE.items():
         _library.impl(name, function, "CompositeImplicitAutograd")
-    load()
     for name, function in gradient.nodes().items():
         _library.impl(name, function, "AutogradPrivateUse1")
     for name, function in layers.INSTEAD.items():

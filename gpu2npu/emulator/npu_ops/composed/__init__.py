@@ -1,0 +1,1 @@
+"""More operators of torch_npu that are PyTorch's in a row, a module a family."""
