@@ -73,6 +73,10 @@ def _replaced(
     if found.function and _is_scripted(file, node):
         return
     text = found.text
+    if found.imports:
+        start = f"from {'.' * _depth(program, file)}{MODULE} import "
+        yield file, Edit(file.bounds(node), (start, *text), kind.id, kind.message, imports=(MODULE,))
+        return
     if found.function:
         spelled = _module(program, file)
         for edit in spelled.edits:
@@ -152,6 +156,11 @@ def _arguments(file: ParsedFile, found: FusedMatch, plan: Planned) -> Iterator[C
 
 def _module(program: TrainingProgram, file: ParsedFile) -> Spelling:
     """The name of the module of fused operators in a file, and its import: in a package, relative to it."""
-    package = outermost_package(program, file.path)
-    depth = file.path.count("/") - package.count("/") if package is not None else 0
+    depth = _depth(program, file)
     return spelling(file, MODULE, f"from {'.' * depth} import {MODULE}" if depth else "")
+
+
+def _depth(program: TrainingProgram, file: ParsedFile) -> int:
+    """Return how many packages a file is in: the dots of a relative import of what lies in the outermost."""
+    package = outermost_package(program, file.path)
+    return file.path.count("/") - package.count("/") if package is not None else 0

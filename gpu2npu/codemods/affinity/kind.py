@@ -32,12 +32,16 @@ class FusedMatch:
 
 @dataclass(frozen=True)
 class AffinityReplacement:
-    """Code that takes the place of a node, or of the part `at` of it; a name in the module of fused operators before it
-    where it is to call `function`."""
+    """Code that takes the place of a node, or of the part `at` of it.
+
+    Before it comes the name of `function` in the module of fused operators, if there is one; an import from that module
+    where it `imports`.
+    """
 
     text: tuple[Code, ...] = ()
     function: str = ""
     at: ast.expr | None = None
+    imports: bool = False
 
 
 # Recognises a node; None where it is something else.

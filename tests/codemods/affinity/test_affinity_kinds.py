@@ -19,6 +19,7 @@ from gpu2npu.codemods.affinity.catalogue import KINDS, chosen
 from gpu2npu.codemods.affinity.kind import AffinityKind, FusedCase
 from gpu2npu.engine import ProjectContext
 from gpu2npu.python.text.edits import Edited
+from tests.codemods.affinity import flash_attn_reference
 
 SITE = Path(gpu2npu.__file__).parent / "emulator" / "site"
 if str(SITE) not in sys.path:
@@ -110,15 +111,17 @@ def test_names_of_kinds() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def module_of_operators() -> Iterator[None]:
-    """The module that the new code imports."""
+    """The modules that the old and the new code import."""
     names = {"__name__": "ascend_affinity"}
     source = (files("gpu2npu.codemods") / "templates" / "ascend_affinity.py").read_text(encoding="utf-8")
     exec(compile(source, "ascend_affinity.py", "exec"), names)
     module = type(sys)("ascend_affinity")
     vars(module).update(names)
-    sys.modules["ascend_affinity"] = module
+    added = {"ascend_affinity": module, **flash_attn_reference.modules()}
+    sys.modules.update(added)
     yield
-    del sys.modules["ascend_affinity"]
+    for name in added:
+        del sys.modules[name]
 
 
 def computed(source: str, tensors: list[torch.Tensor], device: str) -> list[torch.Tensor]:
