@@ -341,10 +341,13 @@ def _flash_plain(query, key, value, dropout_p, scale, causal, window):
     return (F.dropout(weights, dropout_p) @ value).transpose(-3, -2)
 
 
-def flash_attn_func(
-    q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), deterministic=False
-):
+def _options(dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), deterministic=False):
+    return dropout_p, softmax_scale, causal, window_size
+
+
+def flash_attn_func(q, k, v, *given, **options):
     """flash_attn's function for tensors of (B, S, N, D)."""
+    dropout_p, softmax_scale, causal, window_size = _options(*given, **options)
     scale = softmax_scale or q.shape[-1] ** -0.5
     if not _is_flash(q, k, v):
         return _flash_plain(q, k, v, dropout_p, scale, causal, window_size)
@@ -364,21 +367,9 @@ def flash_attn_qkvpacked_func(qkv, *given, **options):
     return flash_attn_func(*qkv.unbind(2), *given, **options)
 
 
-def flash_attn_varlen_func(
-    q,
-    k,
-    v,
-    cu_seqlens_q,
-    cu_seqlens_k,
-    max_seqlen_q,
-    max_seqlen_k,
-    dropout_p=0.0,
-    softmax_scale=None,
-    causal=False,
-    window_size=(-1, -1),
-    deterministic=False,
-):
+def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, *given, **options):
     """flash_attn's function for sequences that lie end to end, (T, N, D); the host waits for their ends."""
+    dropout_p, softmax_scale, causal, window_size = _options(*given, **options)
     scale = softmax_scale or q.shape[-1] ** -0.5
     ends, key_ends = cu_seqlens_q.tolist(), cu_seqlens_k.tolist()
     if _is_flash(q, k, v):
