@@ -72,17 +72,16 @@ def _replaced(
 ) -> Iterator[Step]:
     if found.function and _is_scripted(file, node):
         return
-    text = found.text
     if found.imports:
         start = f"from {'.' * _depth(program, file)}{MODULE} import "
-        yield file, Edit(file.bounds(node), (start, *text), kind.id, kind.message, imports=(MODULE,))
+        yield file, Edit(file.bounds(node), (start, *found.text), kind.id, kind.message, imports=(MODULE,))
         return
-    if found.function:
-        spelled = _module(program, file)
+    for part, function, text in ((found.at or node, found.function, found.text), *found.more):
+        spelled = _module(program, file) if function else Spelling("")
         for edit in spelled.edits:
             yield file, replace(edit, rule=kind.id)
-        text = (f"{spelled.name}.{found.function}", *text)
-    yield file, Edit(file.bounds(found.at or node), text, kind.id, kind.message)
+        name = f"{spelled.name}.{function}" if function else ""
+        yield file, Edit(file.bounds(part), (name, *text), kind.id, kind.message)
 
 
 def _is_allowed(file: ParsedFile, node: ast.expr, kind: AffinityKind, found: FusedMatch, plan: Planned) -> bool:

@@ -35,13 +35,14 @@ class AffinityReplacement:
     """Code that takes the place of a node, or of the part `at` of it.
 
     Before it comes the name of `function` in the module of fused operators, if there is one; an import from that module
-    where it `imports`.
+    where it `imports`. `more` are other nodes that change with it, each with a function, or "", and its text.
     """
 
     text: tuple[Code, ...] = ()
     function: str = ""
     at: ast.expr | None = None
     imports: bool = False
+    more: tuple[tuple[ast.expr, str, tuple[Code, ...]], ...] = ()
 
 
 # Recognises a node; None where it is something else.

@@ -131,15 +131,8 @@ def attention(query, key, value, scale=1.0, query_scale=1.0, bias=None, hidden=N
         four = [each if each.dim() == 4 else each[:, None] for each in (query, key, value)]
         shape = (*four[0].shape[:-1], key.shape[-2])
         bias, hidden = (None if each is None else _as_scores(each, query.dim(), shape) for each in (bias, hidden))
-        result = torch_npu.npu_fusion_attention(
-            *four,
-            shape[1],
-            "BNSD",
-            pse=bias,
-            atten_mask=hidden,
-            scale=scale,
-            keep_prob=1.0 - _probability(dropout),
-        )[0]
+        options = {"pse": bias, "atten_mask": hidden, "scale": scale, "keep_prob": 1.0 - _probability(dropout)}
+        result = torch_npu.npu_fusion_attention(*four, shape[1], "BNSD", **options)[0]
         return result if query.dim() == 4 else result[:, 0]
     scores = (query * query_scale) @ key.mT * scale
     scores = scores if bias is None else scores + bias
@@ -187,15 +180,13 @@ def scaled_dot_product_attention(
 
 def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     """torch.nn.functional.cross_entropy."""
+    given = {"ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}
     autocast = isinstance(input, torch.Tensor) and input.device.type == "npu" and torch.npu.is_autocast_enabled()
     wide = input.float() if autocast else input
     fits = _fits(wide) and wide.dim() == 2 and target.dtype == torch.int64 and target.dim() == 1 and weight is None
     if fits and wide.numel() and wide.device == target.device:
-        loss = torch_npu.npu_cross_entropy_loss(
-            wide, target, reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing
-        )[0]
+        loss = torch_npu.npu_cross_entropy_loss(wide, target, **given)[0]
         return loss if reduction == "none" else loss.reshape(())
-    given = {"ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}
     return F.cross_entropy(input, target, weight, **given)
 
 
@@ -351,10 +342,8 @@ def flash_attn_func(q, k, v, *given, **options):
     scale = softmax_scale or q.shape[-1] ** -0.5
     if not _is_flash(q, k, v):
         return _flash_plain(q, k, v, dropout_p, scale, causal, window_size)
-    options = _flash_options(q.device, causal, window_size)
-    return torch_npu.npu_fusion_attention(
-        q, k, v, q.shape[2], "BSND", scale=scale, keep_prob=1.0 - dropout_p, **options
-    )[0]
+    options = {"scale": scale, "keep_prob": 1.0 - dropout_p} | _flash_options(q.device, causal, window_size)
+    return torch_npu.npu_fusion_attention(q, k, v, q.shape[2], "BSND", **options)[0]
 
 
 def flash_attn_kvpacked_func(q, kv, *given, **options):
@@ -374,10 +363,8 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
     ends, key_ends = cu_seqlens_q.tolist(), cu_seqlens_k.tolist()
     if _is_flash(q, k, v):
         lengths = {"actual_seq_qlen": ends[1:], "actual_seq_kvlen": key_ends[1:]}
-        options = lengths | _flash_options(q.device, causal, window_size)
-        return torch_npu.npu_fusion_attention(
-            q, k, v, q.shape[1], "TND", scale=scale, keep_prob=1.0 - dropout_p, **options
-        )[0]
+        options = {"scale": scale, "keep_prob": 1.0 - dropout_p} | _flash_options(q.device, causal, window_size)
+        return torch_npu.npu_fusion_attention(q, k, v, q.shape[1], "TND", **lengths, **options)[0]
     parts = []
     for at in range(len(ends) - 1):
         own, others = slice(ends[at], ends[at + 1]), slice(key_ends[at], key_ends[at + 1])
@@ -394,3 +381,19 @@ def flash_attn_varlen_qkvpacked_func(qkv, cu_seqlens, max_seqlen, *given, **opti
     """flash_attn's function for (T, 3, N, D)."""
     ends = (cu_seqlens, cu_seqlens, max_seqlen, max_seqlen)
     return flash_attn_varlen_func(*qkv.unbind(1), *ends, *given, **options)
+
+
+def optimizer(name, params, *given, **options):
+    """torch.optim's optimizer of a name; over joined memory where all parameters are on an NPU and that takes them."""
+    params = [{**each, "params": list(each["params"])} if isinstance(each, dict) else each for each in params]
+    single = [p for each in params for p in (each["params"] if isinstance(each, dict) else [each])]
+    fits = all(p.device.type == "npu" and p.dtype in (torch.float32, torch.float16) for p in single)
+    found = getattr(torch_npu.optim, f"NpuFused{name}") if fits else getattr(torch.optim, name)
+    return found(params, *given, **options)
+
+
+def clip_grad_norm_(optimizer, parameters, max_norm, norm_type=2.0):
+    """torch.nn.utils.clip_grad_norm_ of all parameters of an optimizer."""
+    if hasattr(optimizer, "clip_grad_norm_fused_"):
+        return optimizer.clip_grad_norm_fused_(max_norm, norm_type)
+    return torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)

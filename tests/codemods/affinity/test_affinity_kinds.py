@@ -176,9 +176,20 @@ def test_both_compute_the_same(
 @pytest.mark.parametrize(
     ("model", "kinds"),
     [
-        ("llama", {"attention-call", "confusion-transpose", "cross-entropy", "rms-norm", "rotary-embedding", "swiglu"}),
-        ("vit", {"attention", "confusion-transpose", "cross-entropy", "swiglu"}),
-        ("detector", {"spelled-silu", "spelled-mish"}),
+        (
+            "llama",
+            {
+                "attention-call",
+                "confusion-transpose",
+                "cross-entropy",
+                "fused-optimizer",
+                "rms-norm",
+                "rotary-embedding",
+                "swiglu",
+            },
+        ),
+        ("vit", {"attention", "confusion-transpose", "cross-entropy", "fused-optimizer", "swiglu"}),
+        ("detector", {"fused-optimizer", "spelled-silu", "spelled-mish"}),
     ],
 )
 def test_models_as_users_write_them(model: str, kinds: set[str]) -> None:

@@ -1,0 +1,152 @@
+"""Optimizers that update all parameters at once over joined memory, with what that asks of clearing and clipping."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedCase
+from gpu2npu.codemods.affinity.reading import TermReader
+from gpu2npu.python.tree.syntax import FUNCTIONS, arguments, is_unpacked
+from gpu2npu.records import Code
+
+_NAMES = {f"torch.optim.{name}": name for name in ("Adam", "AdamW", "SGD")}
+_OPTIONS = frozenset({"params", "lr", "betas", "eps", "weight_decay", "amsgrad", "momentum", "dampening", "nesterov"})
+# What shares or moves gradients, sets them to None, or hands the optimizer on; bfloat16, which the operator refuses.
+_KEEPS = ("DataParallel", "FSDP", "deepspeed", "accelerat", "GradScaler", "bfloat16", ".grad = None", "closure",
+    "torch.compile", "lightning", "fabric")  # fmt: skip
+_METHODS = frozenset({"step", "zero_grad", "param_groups", "state_dict", "load_state_dict"})
+
+Change = tuple[ast.expr, str, tuple[Code, ...]]
+
+
+def find(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
+    """The making of an optimizer of which the function around shows every use."""
+    file, name = reading.file, _NAMES.get(_public(reading.qualified(node.func)))
+    statement = file.statement(node)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    if name is None or not isinstance(target, ast.Name) or statement.value is not node or not _fits(node, name):  # type: ignore[union-attr]
+        return None
+    if any(word in file.text for word in _KEEPS) or f"{ast.unparse(target)}.zero_grad(" not in file.text:
+        return None
+    around = next((each for each in file.above(node) if isinstance(each, (*FUNCTIONS, ast.Module))), None)
+    changes = _changes(reading, around, target, node) if around is not None else None
+    if changes is None:
+        return None
+    at = file.bounds
+    given: list[Code] = [f'("{name}"']
+    for each in (*node.args, *node.keywords):
+        given += [", ", at(each)]
+    return AffinityReplacement((*given, ")"), "optimizer", more=changes)
+
+
+def _public(qualified: str) -> str:
+    """torch.optim.AdamW for torch.optim.adamw.AdamW, where the class is defined."""
+    parts = qualified.split(".")
+    return f"torch.optim.{parts[-1]}" if parts[:2] == ["torch", "optim"] else qualified
+
+
+def _fits(node: ast.Call, name: str) -> bool:
+    """Return whether the fused optimizer takes all that a call gives."""
+    given = {each.arg for each in node.keywords}
+    has_rate = name != "SGD" or "lr" in given or len(node.args) > 1
+    return has_rate and bool(node.args) and given <= _OPTIONS and not any(is_unpacked(each) for each in arguments(node))
+
+
+def _changes(reading: TermReader, around: ast.AST, target: ast.Name, node: ast.Call) -> tuple[Change, ...] | None:
+    """The clearing and clipping that change with an optimizer; None where it has a use that is not known."""
+    found: list[Change] = []
+    parents = reading.file.parents
+    clears = False
+    for part in ast.walk(around):
+        if isinstance(part, ast.Call) and _is_foreign_clearing(part, target.id):
+            return None
+        if isinstance(part, ast.Call) and reading.qualified(part.func).endswith("nn.utils.clip_grad_norm_"):
+            found += _clipped(reading, part, target, node)
+        if not isinstance(part, ast.Name) or part.id != target.id or part is target:
+            continue
+        owner = parents[part]
+        if isinstance(part.ctx, ast.Store) or not _is_known(reading, owner, part):
+            return None
+        call = parents[owner]
+        if isinstance(owner, ast.Attribute) and owner.attr == "zero_grad":
+            clears = True
+            if isinstance(call, ast.Call) and (call.args or call.keywords):
+                found.append((call, "", (reading.file.bounds(owner), "()")))
+        if isinstance(owner, ast.Attribute) and owner.attr == "step" and isinstance(call, ast.Call) and call.args:
+            return None
+    return tuple(found) if clears else None
+
+
+def _is_known(reading: TermReader, owner: ast.AST, part: ast.Name) -> bool:
+    """Return whether a use of an optimizer is one of its methods, or the making of a scheduler."""
+    if isinstance(owner, ast.Attribute):
+        return owner.attr in _METHODS
+    if not isinstance(owner, ast.Call) or part not in owner.args:
+        return False
+    return reading.qualified(owner.func).startswith("torch.optim.lr_scheduler.")
+
+
+def _is_foreign_clearing(call: ast.Call, name: str) -> bool:
+    """Return whether a call clears gradients other than by the optimizer."""
+    function = call.func
+    clears = isinstance(function, ast.Attribute) and function.attr == "zero_grad"
+    return clears and isinstance(function, ast.Attribute) and ast.unparse(function.value) != name
+
+
+def _clipped(reading: TermReader, call: ast.Call, target: ast.Name, node: ast.Call) -> Iterator[Change]:
+    """The clipping of the parameters of the optimizer, and of no others."""
+    same = call.args and ast.unparse(call.args[0]) == ast.unparse(node.args[0])
+    known = {each.arg for each in call.keywords} <= {"max_norm", "norm_type"}
+    if same and known and not any(is_unpacked(each) for each in arguments(call)):
+        pieces: list[Code] = [f"({target.id}"]
+        for each in (*call.args, *call.keywords):
+            pieces += [", ", reading.file.bounds(each)]
+        yield call, "clip_grad_norm_", (*pieces, ")")
+
+
+_TRAINING = """
+def f(x, w):
+    p = torch.nn.Parameter(w.detach().clone())
+    optimizer = {}
+    for _ in range(3):
+        optimizer.zero_grad({})
+        (x.detach() * p * p).sum().backward()
+        {}
+        optimizer.step()
+    return p * x + w
+"""
+_CLIP = "torch.nn.utils.clip_grad_norm_([p], max_norm=1.0)"
+OPTIMIZER = AffinityKind(
+    "fused-optimizer",
+    find,
+    (ast.Call,),
+    (b"optim",),
+    (),
+    "The fused optimizer updates all parameters with a few operators over joined memory.",
+    "Beside rounding: gradients are cleared to zeros and not to None, and a parameter without a gradient in the first "
+    "step is never updated.",
+    {"float32": 1e-5, "float16": 1e-2, "bfloat16": 6e-2},
+    (
+        FusedCase(
+            _TRAINING.format("torch.optim.AdamW([p], lr=0.1, weight_decay=0.1, eps=1e-3)", "set_to_none=True", _CLIP),
+            _TRAINING.format(
+                'ascend_affinity.optimizer("AdamW", [p], lr=0.1, weight_decay=0.1, eps=1e-3)',
+                "",
+                "ascend_affinity.clip_grad_norm_(optimizer, [p], max_norm=1.0)",
+            ),
+            ("b d", "b d"),
+        ),
+        FusedCase(
+            _TRAINING.format("torch.optim.SGD([p], 0.1, momentum=0.9)", "", "pass"),
+            _TRAINING.format('ascend_affinity.optimizer("SGD", [p], 0.1, momentum=0.9)', "", "pass"),
+            ("b d", "b d"),
+        ),
+        FusedCase(_TRAINING.format("torch.optim.AdamW([p], lr=0.1, foreach=True)", "", "pass")),
+        FusedCase(_TRAINING.format("torch.optim.AdamW([p], lr=0.1)", "", "log(optimizer)")),
+        FusedCase(_TRAINING.format("torch.optim.AdamW([p], lr=0.1)", "", "p.grad = None")),
+        FusedCase(_TRAINING.format("torch.optim.RMSprop([p], lr=0.1)", "", "pass")),
+    ),
+    safe=False,
+    calls=None,
+)
