@@ -19,6 +19,7 @@ from pathlib import Path
 from subprocess import PIPE
 from types import FrameType
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, seed, settings
@@ -70,6 +71,13 @@ def signal_handlers() -> Iterator[None]:
     for number, handler in before.items():
         if signal.getsignal(number) is not handler:
             signal.signal(number, handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_process_kills_the_tests() -> Iterator[None]:
+    """Commands that run within a test's process would have one that kills it where it takes no signal."""
+    with mock.patch("gpu2npu.cli.signals._kill_where_it_hangs"):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from gpu2npu.cli.bug_error import BugError, is_of_stdout
 from gpu2npu.cli.file_options import file_timeout_option, jobs_option, torch_npu_option
 from gpu2npu.cli.lazy_group import LazyCommand, LazyGroup
 from gpu2npu.cli.rules.options import rule_files
-from gpu2npu.cli.signals import EndedBySignal
+from gpu2npu.cli.signals import OWN_PROCESS, EndedBySignal
 from gpu2npu.project.errors import OutputError, UsageError
 
 EXIT_USAGE = 2
@@ -68,6 +68,7 @@ Exit codes:
   1   some file could not be migrated or copied; it is listed with its reason
   2   the command line, a path or a rule file is wrong
   130, 143   ended by Ctrl-C or by SIGTERM; nothing was written
+  137   killed 1.5 seconds later, in a step that takes no signals
 """
 
 
@@ -218,7 +219,7 @@ def main() -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        result = cli.main(prog_name="gpu2npu", standalone_mode=False)
+        result = cli.main(prog_name="gpu2npu", standalone_mode=False, obj=OWN_PROCESS)
         sys.stdout.flush()
     except click.ClickException as error:
         _exit(error.format_message(), error.exit_code)

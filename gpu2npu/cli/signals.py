@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import select
 import signal
+import threading
+import time
 from types import FrameType
+from typing import NoReturn
 
-from gpu2npu.system import ENDING_SIGNALS
+import click
+
+from gpu2npu.system import ENDING_SIGNALS, ending_signals_wait
+
+# What `main` gives to click: the process is the command's own, and may be killed.
+OWN_PROCESS = "own process"
+# Seconds in which a handler runs. Where none does, a long loop of C code keeps it from that, such as the parse of a
+# file of many megabytes, and the process is killed.
+_SECONDS = 1.5
+_HANDLED = b"\0"
+_watch: int | None = None  # where the process that would kill this one reads
 
 
 class EndedBySignal(BaseException):
@@ -23,9 +38,47 @@ def end_cleanly_on_signals() -> None:
         # Under nohup a signal is ignored, and stays so.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
+    context = click.get_current_context(silent=True)
+    if context is not None and context.find_root().obj == OWN_PROCESS:
+        _kill_where_it_hangs()
+
+
+def _kill_where_it_hangs() -> None:
+    """Start a process, once, that kills this one where no handler runs in time. It ends with this one."""
+    global _watch
+    if _watch is not None or not hasattr(os, "fork") or threading.active_count() > 1:
+        return
+    parent = os.getpid()
+    read, write = os.pipe()
+    _watch = write
+    os.set_blocking(write, False)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)  # Python writes there at once, in C code too
+    with ending_signals_wait():  # in the new process for good
+        if os.fork() == 0:
+            for descriptor in (0, 1, write):
+                os.close(descriptor)
+            _wait_and_kill(read, parent)
+    os.close(read)
+
+
+def _wait_and_kill(read: int, parent: int) -> NoReturn:
+    """Wait for the number of a signal, and then for what its handler writes, or the end of the process."""
+    try:
+        number = os.read(read, 1)
+        end = time.monotonic() + _SECONDS
+        while number and (left := end - time.monotonic()) > 0:
+            if select.select([read], [], [], left)[0] and os.read(read, 1) in (_HANDLED, b""):
+                number = b""
+        if number and os.getppid() == parent:
+            os.write(2, f"Error: {EndedBySignal(number[0])}\n".encode())
+            os.kill(parent, signal.SIGKILL)
+    finally:
+        os._exit(0)
 
 
 def _end(number: int, frame: FrameType | None) -> None:
     for each in ENDING_SIGNALS:
         signal.signal(each, signal.SIG_IGN)  # a second Ctrl-C would leave what the first one began to remove
+    if _watch is not None:
+        os.write(_watch, _HANDLED)
     raise EndedBySignal(number)

@@ -182,3 +182,33 @@ def test_a_signal_ends_a_loop_and_leaves_nothing(
         _, errors = process.communicate()  # ends when no worker holds the pipe any more
     assert (process.returncode, errors) == (code, said)
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+HANGING = """
+import itertools, sys
+sys.path[:0] = {path!r}
+from pathlib import Path
+import gpu2npu.project.migration
+from gpu2npu.cli.main import main
+
+def hang(*arguments):
+    Path({mark!r}).touch()
+    sum(itertools.repeat(0))  # a loop in C, in which no signal handler runs
+
+gpu2npu.project.migration.locate = hang
+main()
+"""
+
+
+@pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "Interrupted."), (signal.SIGTERM, "Ended by SIGTERM.")])
+def test_a_signal_ends_a_loop_of_the_command_itself(
+    tmp_path: Path, until: Callable[..., object], number: signal.Signals, said: str
+) -> None:
+    mark = tmp_path / "mark"
+    program = HANGING.format(path=sys.path, mark=str(mark))
+    command = [sys.executable, "-c", program, "-i", tmp_path, "-v", "2.1.0", "--diff", "-q"]
+    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True) as process:
+        until(mark.exists)
+        process.send_signal(number)
+        _, errors = process.communicate()
+    assert (process.returncode, errors) == (-signal.SIGKILL, f"Error: {said}\n")
