@@ -267,3 +267,20 @@ def test_a_file_that_is_not_python_and_a_project_of_notebooks(project: Path) -> 
     (project / "books").mkdir()
     (project / "books" / "a.ipynb").write_bytes(b"cuda")
     assert preview_project(project / "books", Settings("2.1.0"), prepare=prepare).before == {"a.ipynb": b"cuda"}
+
+
+TRAINS = """import torch
+from torch.nn.parallel import DataParallel
+
+net = DataParallel(torch.nn.Linear(2, 2)).cuda()
+net.load_state_dict(torch.load('last.pt'))
+first = torch.load('first.pt')
+net(torch.ones(4, 2)).mean().backward()
+"""
+
+
+def test_a_checkpoint_that_a_codemod_loads_on_the_cpu_is_not_reported_besides(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAINS)
+    (file,) = preview_project(tmp_path, Settings("2.1.0", jobs=1)).outcome.files
+    assert b"torch.load('last.pt', map_location='cpu')" in (file.content or b"")
+    assert [each.span.start_line for each in file.findings if each.rule == "load-on-every-rank"] == [6]

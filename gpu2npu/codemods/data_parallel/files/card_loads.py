@@ -30,8 +30,9 @@ def load_on_cpu(flow: Dataflow, rewriting: Rewriting) -> None:
     for load in loads.values():
         if not _says_where(load.node) and not is_skipped(load.file, load.node):
             spans = argument_bounds(load.file, load.node) or [load.file.bounds(arguments(load.node)[-1])]
-            end = spans[-1][1]
-            rewriting.put(load.file, end, end, f", map_location={quoted(load.file, 'cpu')}", _MESSAGE)
+            start, end = load.file.bounds(load.node)
+            given = f", map_location={quoted(load.file, 'cpu')}"
+            rewriting.put(load.file, start, end, ((start, spans[-1][1]), given, (spans[-1][1], end)), _MESSAGE)
 
 
 def _loads(flow: Dataflow, place: AnyPlace, depth: int) -> Iterator[CallPlace]:
