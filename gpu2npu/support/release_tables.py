@@ -17,6 +17,7 @@ from gpu2npu.support.releases import (
     from_on,
     known_version,
     release_of,
+    released_with,
     torch_npu_releases,
     unknown_version,
     wheel_version,
@@ -32,6 +33,7 @@ NPU_SPELLINGS = {
     "torch.cuda.memory.CUDAPluggableAllocator": "torch.npu.memory.NPUPluggableAllocator",
     "torch.cuda.memory.mem_get_info": "torch.npu.mem_get_info",
     "torch.cuda.amp.amp_definitely_not_available": "torch.npu.amp.common.amp_definitely_not_available",
+    "torch.backends.cuda.cufft_plan_cache": "torch.npu.backends.fft_plan_cache",
     "torch.cuda.nvtx.mark": "torch.npu.mstx.mark",
     "torch.cuda.nvtx.range_start": "torch.npu.mstx.range_start",
     "torch.cuda.nvtx.range_end": "torch.npu.mstx.range_end",
@@ -147,14 +149,22 @@ def has_npu_name(table: SupportTable, name: str) -> bool:
     """Return whether `name` ("torch.npu.amp.autocast", "torch_npu.profiler.profile") can be read in this release.
 
     Modules count, and so does every attribute of a name that is not a module, such as a method of a class: tables do
-    not look inside objects. torch_npu.npu is torch.npu.
+    not look inside objects. But what another release lists by itself (torch.npu.mstx.mark) has to be listed here too.
+    torch_npu.npu is torch.npu.
     """
     if name == "torch_npu.npu" or name.startswith("torch_npu.npu."):
         name = f"torch.npu{name.removeprefix('torch_npu.npu')}"
+    if name not in table.npu_names and name not in table.torch_npu_names and released_with(name):
+        return False
     if name.startswith("torch_npu."):
         modules = frozenset(each.rpartition(".")[0] for each in table.torch_npu_names)
         return _can_read(name, table.torch_npu_names | modules, modules)
     return _can_read(name, table.npu_names, table.npu_modules)
+
+
+def has_custom(table: SupportTable, name: str) -> bool:
+    """Return whether torch_npu adds an operator called so, in some overload: "npu_min" for npu::npu_min.dim."""
+    return any(operator.rpartition("::")[2].partition(".")[0] == name for operator in table.custom)
 
 
 @cache

@@ -192,6 +192,18 @@ def released_with(fact: str) -> tuple[str, ...]:
     return tuple(version for version in there if any(wanted in _history(version)[each] for each in sections))
 
 
+@cache
+def custom_operator(name: str) -> str | None:
+    """An operator of torch_npu's own that some release has by this name, with its overload: "npu::npu_min.dim"."""
+    return _custom_operators().get(name)
+
+
+@cache
+def _custom_operators() -> dict[str, str]:
+    every = frozenset[str]().union(*(_history(each.version)["custom"] for each in torch_npu_releases()))
+    return {operator.rpartition("::")[2].partition(".")[0]: operator for operator in sorted(every)}
+
+
 def first_with(fact: str, version: str) -> str | None:
     """The first release after `version` that has a fact `version` lacks, and keeps it in its minor release: a post
     release of the same, or else that of a later PyTorch. None where there is none."""

@@ -34,20 +34,32 @@ from gpu2npu.support.operators import (
 from gpu2npu.support.release_tables import (
     SupportTable,
     has_cuda_name,
+    has_custom,
     has_npu_name,
     npu_name_from,
     npu_spelling,
     table_for,
     without_repeats,
 )
-from gpu2npu.support.releases import RELEASES, first_with, from_on
+from gpu2npu.support.releases import RELEASES, custom_operator, first_with, from_on, released_with
+from gpu2npu.support.spellings import (
+    is_for_other_device,
+    is_in,
+    is_of_host,
+    is_of_library,
+    public_spellings,
+    same_operators,
+    spellings,
+)
 
 _MOST_NAMED = 4
 # Where the public names of a release are known for sure; elsewhere packages have names of others.
 _WELL_KNOWN = re.compile(
     r"torch\.(\w+|(Tensor|nn|nn\.functional|nn\.utils|optim|linalg|fft|special|amp|accelerator)\.\w+)"
 )
-_OUT_OF_MEMORY = ("torch.cuda.OutOfMemoryError",)
+_OUT_OF_MEMORY = ("torch.cuda.OutOfMemoryError", "torch.OutOfMemoryError")
+# What torch_npu has under names of its own.
+_CUDA = ("torch.cuda", "torch.backends.cuda.cufft_plan_cache")
 # Methods of a class that do what the class is for, and the classes whose other methods its own are.
 _WORK = ("forward", "step")
 _BASES = {"nn": "torch.nn.Module", "optim": "torch.optim.Optimizer"}
@@ -67,7 +79,7 @@ class VerdictKind(str, Enum):
 class ApiVerdict:
     """The verdict on `api`; `evidence` is a sentence that names the release, `advice` what to do instead.
 
-    It is `later` when PyTorch has it in a later release only.
+    It is `later` when PyTorch or torch_npu has it in a later release only.
     """
 
     api: str
@@ -86,11 +98,21 @@ def is_torch_api(api: str) -> bool:
 def verdict(api: str, version: str) -> ApiVerdict:
     """The verdict for a qualified public name, as code resolves it, with torch_npu for PyTorch `version`.
 
-    The verdict names it without what repeats torch in it (torch.torch.relu is torch.relu). A name of torch or torch_npu
-    that the data do not have is UNKNOWN, and so is every other name. Raises ValueError when `version` is not one of
+    The verdict names it without what repeats torch in it (torch.torch.relu is torch.relu), and where only the public
+    spelling of a class is known, by that. A name of torch or torch_npu that the data do not have is UNKNOWN, and so is
+    every other name. Raises ValueError when `version` is not one of
     tables.VERSIONS.
     """
-    return _verdict(without_repeats(api), version)
+    return _public_verdict(without_repeats(api), version)
+
+
+@cache
+def _public_verdict(api: str, version: str) -> ApiVerdict:
+    judged = _verdict(api, version)
+    if judged.kind is not VerdictKind.UNKNOWN or documented(api) is not None:
+        return judged
+    public = (_verdict(name, version) for name in public_spellings(api))
+    return next((each for each in public if each.kind is not VerdictKind.UNKNOWN), judged)
 
 
 @cache
@@ -98,26 +120,28 @@ def _verdict(api: str, version: str) -> ApiVerdict:
     table = table_for(version)
     torch = torch_release(table.release)
     first = first_release(api)
-    spellings = _spellings(api)
-    found_facts = (facts.fact_for(spelling, table.release, table.library) for spelling in spellings)
+    names = spellings(api)
+    found_facts = (facts.fact_for(name, table.release, table.library) for name in names)
     known = next((fact for fact in found_facts if fact is not None), None)
-    is_named = known is not None and not set(spellings).isdisjoint(known.apis)
+    is_named = known is not None and not set(names).isdisjoint(known.apis)
     is_absent = first is not None and api not in torch.names and _WELL_KNOWN.fullmatch(api) is not None
     is_later = is_absent and first is not None and RELEASES.index(first) > RELEASES.index(torch.release)
     if known is not None and known.verdict and is_named and not is_later:
         return _of_fact(api, known)
+    if api in _OUT_OF_MEMORY and not is_later:
+        return _of_out_of_memory(api, table)
     if api in table.refused:
         evidence = f"torch_npu makes it raise for what is on the NPU ({table.evidence})"
         return ApiVerdict(api, VerdictKind.UNSUPPORTED, evidence)
     if first is not None and is_absent:
         return _absent(api, first, is_later, torch, table)
-    for spelling in (*spellings, *chain.from_iterable(map(_same_operators, spellings))):
+    for spelling in (*names, *chain.from_iterable(map(same_operators, names))):
         if variants := api_variants().get(spelling):
             assumed = known.assume if known is not None and is_named else ""
             found = _of_operators(api, variants, assumed, table, torch)
             found = found if known is None or known.verdict else _with_note(found, known)
             return _against_documentation(found, table)
-    if api.startswith("torch.cuda."):
+    if is_in(api, _CUDA):
         return _of_cuda(api, table)
     stated, is_api = _stated(api, table), exists(api) or documented(api) is not None
     refused = known is not None and known.verdict == VerdictKind.UNSUPPORTED.value
@@ -139,7 +163,7 @@ def judged_leaves() -> frozenset[str]:
 def _of_class(api: str, version: str) -> ApiVerdict | None:
     """The verdict of what a class is for, or its base, for a method that is not known by itself."""
     owner, _, member = api.rpartition(".")
-    owners = [each for each in _spellings(owner) if first_release(each)]
+    owners = [each for each in spellings(owner) if first_release(each)]
     if first_release(api) or not owners or not owner.rpartition(".")[2][:1].isupper():
         return None
     if member in _WORK:
@@ -159,22 +183,20 @@ def _of_torch_ops(api: str, table: SupportTable) -> Variant | None:
     return Variant(1, 1, "", (Reached(name),), ()) if known else None
 
 
-# The spaces of torch.ops that are PyTorch's and torch_npu's own; any library may add one.
-_NAMESPACES = frozenset(
-    {"aten", "prim", "prims", "torch", "npu", "c10d", "_c10d_functional", "quantized", "profiler", "higher_order"}
-)
-
-
 def _of_nothing(api: str, known: facts.Fact | None, table: SupportTable) -> ApiVerdict:
     """The verdict for a name that no fact, no operator and no documentation is about."""
-    if api.startswith(("torch.npu.", "torch_npu.")):
+    if api == "torch.npu" or api.startswith(("torch.npu.", "torch_npu.")):
         return _of_torch_npu(api, table)
     if api in packages():
         return ApiVerdict(api, VerdictKind.NATIVE, "needs no operator: its names have verdicts of their own")
     variant = _of_torch_ops(api, table)
     if variant is not None:
         return _of_operators(api, [variant], "", table, torch_release(table.release))
-    if api.startswith("torch.ops.") and api.count(".") > 2 and api.split(".")[2] not in _NAMESPACES:
+    if is_of_host(api) and exists(api):
+        return ApiVerdict(api, VerdictKind.NATIVE, "needs no operator: it works on the host")
+    if is_for_other_device(api):
+        return ApiVerdict(api, VerdictKind.UNKNOWN, "it is for another device", "look whether the program needs it")
+    if is_of_library(api):
         advice = "see whether that library has it for the NPU, or compute it on the CPU"
         return ApiVerdict(api, VerdictKind.UNKNOWN, "an operator of another library", advice)
     # Attributes of classes are in no table.
@@ -220,10 +242,15 @@ def _of_fact(api: str, known: facts.Fact) -> ApiVerdict:
     return ApiVerdict(api, VerdictKind(known.verdict), f"{known.evidence} ({known.source})", known.advice)
 
 
+def _of_out_of_memory(api: str, table: SupportTable) -> ApiVerdict:
+    if table.out_of_memory == "torch.OutOfMemoryError":
+        return ApiVerdict(api, VerdictKind.NATIVE, f"{table.out_of_memory} stands for it ({table.evidence})")
+    evidence = f"never raised: this torch_npu raises a {table.out_of_memory} ({table.evidence})"
+    return ApiVerdict(api, VerdictKind.UNSUPPORTED, evidence, f"catch {table.out_of_memory}")
+
+
 def _of_cuda(api: str, table: SupportTable) -> ApiVerdict:
     npu = npu_spelling(api)
-    if api in _OUT_OF_MEMORY and table.out_of_memory == "torch.OutOfMemoryError":
-        return ApiVerdict(api, VerdictKind.NATIVE, f"{table.out_of_memory} stands for it ({table.evidence})")
     if has_npu_name(table, npu):
         evidence = _evidence(table, npu_name_from(npu, table.version))
         return ApiVerdict(api, VerdictKind.NATIVE, f"{npu} stands for it ({evidence})", f"call {npu}")
@@ -235,13 +262,16 @@ def _of_cuda(api: str, table: SupportTable) -> ApiVerdict:
 
 
 def _of_torch_npu(api: str, table: SupportTable) -> ApiVerdict:
-    if (
-        api in table.torch_npu_names
-        or has_npu_name(table, api)
-        or f"npu::{api.removeprefix('torch_npu.')}" in table.custom
-    ):
+    name = api.removeprefix("torch_npu.")
+    if api in table.torch_npu_names or has_npu_name(table, api) or has_custom(table, name):
         return ApiVerdict(api, VerdictKind.NATIVE, f"torch_npu has it ({table.evidence})")
-    return ApiVerdict(api, VerdictKind.UNKNOWN, f"no public name of that release ({table.evidence})")
+    fact = api if released_with(api) else custom_operator(name)
+    if fact is None:
+        return ApiVerdict(api, VerdictKind.UNKNOWN, f"no public name of torch_npu ({table.evidence})")
+    first = first_with(fact, table.version)
+    advice = f"move to torch_npu {first}, which has it" if first is not None else "use what this release has"
+    evidence = f"this torch_npu has no {api} ({table.evidence})"
+    return ApiVerdict(api, VerdictKind.UNSUPPORTED, evidence, advice, later=first is not None)
 
 
 def _absent(api: str, first: str, is_later: bool, torch: Torch, table: SupportTable) -> ApiVerdict:
@@ -364,27 +394,3 @@ def _listed(operators: Sequence[str]) -> str:
 def _with_note(found: ApiVerdict, known: facts.Fact) -> ApiVerdict:
     advice = "; ".join(filter(None, (known.advice, found.advice)))
     return ApiVerdict(found.api, found.kind, f"{found.evidence}; {known.evidence} ({known.source})", advice)
-
-
-def _spellings(api: str) -> list[str]:
-    """The name itself, then where PyTorch exports the same thing: torch.nn.modules.conv.Conv2d is torch.nn.Conv2d."""
-    parts = api.split(".")
-    found = [api]
-    homes = ("torch.nn.utils", "torch.nn", "torch.optim", "torch.distributions")
-    found += [
-        f"{home}.{parts[-1]}" for home in homes if api.startswith(f"{home}.") and len(parts) > home.count(".") + 2
-    ]
-    if parts[:2] == ["torch", "functional"]:
-        found.append(f"torch.{parts[-1]}")
-    return list(dict.fromkeys(found))
-
-
-def _same_operators(api: str) -> list[str]:
-    """Other names whose calls reach the operators of `api`: the function of a method (aten::relu has both), and what
-    a deprecated name of an initializer calls (kaiming_normal is kaiming_normal_)."""
-    owner, _, name = api.rpartition(".")
-    if owner == "torch.Tensor":
-        return [f"torch.{name}"]
-    if owner in ("torch.nn.init", "torch.nn.utils") and not name.endswith("_"):
-        return [f"{api}_"]
-    return []

@@ -184,6 +184,19 @@ def test_what_is_no_api_is_unknown():
         verdict("torch.add", "3.0.0")
 
 
+def test_one_verdict_for_all_spellings_and_spaces():
+    defined = verdict("torch.ao.quantization.stubs.QuantStub", "2.7.1")
+    assert defined == verdict("torch.ao.quantization.QuantStub", "2.7.1")
+    assert verdict("torch.mps.synchronize", "2.7.1").evidence == "it is for another device"
+    assert verdict("torch.cuda.OutOfMemoryError", "2.7.1.post2").advice == "catch RuntimeError"
+    assert verdict("torch.OutOfMemoryError", "2.7.1.post4").kind is VerdictKind.NATIVE
+    older = verdict("torch.npu.MemPool", "2.1.0.post3")
+    assert older.kind is VerdictKind.UNSUPPORTED and older.later and "has it" in older.advice
+    assert verdict("torch_npu.nonsense", "2.1.0").kind is VerdictKind.UNKNOWN
+    # A class of that release lists no members, and a later one lists this.
+    assert verdict("torch.npu.mstx.mark", "2.1.0.post6").kind is VerdictKind.UNSUPPORTED
+
+
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_traced_api_has_a_verdict(release):
     verdicts = [verdict(api, release) for api in api_variants()]

@@ -21,6 +21,7 @@ from gpu2npu.records import Finding, FindingKind, Severity
 from gpu2npu.rulebook.in_code import TORCH_API
 from gpu2npu.rulebook.match import SEVERITIES
 from gpu2npu.support.documented import documented
+from gpu2npu.support.spellings import is_for_other_device, is_in, is_of_host
 from gpu2npu.support.torch_results import torch_results
 from gpu2npu.support.verdicts import ApiVerdict, VerdictKind, is_torch_api, judged_leaves, verdict
 
@@ -29,24 +30,14 @@ _KINDS = {
     VerdictKind.UNSUPPORTED: FindingKind.UNSUPPORTED,
     VerdictKind.UNKNOWN: FindingKind.UNKNOWN,
 }
-# What the rules of the migration answer for, and torch_npu's own names, which they check.
-_OF_RULES = ("torch.cuda", "torch.backends.cuda", "torch.backends.cudnn", "torch.version", "torch_npu", "torch.npu",
+# What the rules of the migration answer for.
+_OF_RULES = ("torch.cuda", "torch.backends.cuda", "torch.backends.cudnn", "torch.version",
              "torch.Tensor.cuda", "torch.Tensor.is_cuda", "torch.nn.Module.cuda", "torch.distributed.is_hccl_available",
              "torch.distributed.Backend.HCCL")  # fmt: skip
-# Code for other devices: it does nothing where there is an NPU.
-_OTHER_DEVICES = ("torch.xpu", "torch.mps", "torch.hpu", "torch.mlu", "torch.musa", "torch.mtia", "torch.neuron",
-    "torch.cpu", "torch.backends.mps", "torch.backends.mkldnn", "torch.backends.mkl", "torch.backends.nnpack",
-    "torch.backends.openmp", "torch.backends.xnnpack", "torch.backends.cpu", "torch.sdaa", "torch.supa", "torch.gcu",
-    "torch.ops.hpu", "torch.ops.xpu", "torch.ops.torch_ipex", "torch.ops.torch_mlu", "torch.ops.sdaa",
-    "torch.utils.hipify")  # fmt: skip
-# What works on files, processes and programs: that no table has a name of these says nothing.
-_OF_HOST = ("torch.multiprocessing", "torch.serialization", "torch.hub", "torch.utils.data", "torch.utils.hooks",
-    "torch.fx", "torch.package", "torch.testing", "torch.futures", "torch.return_types", "torch.random",
-    "torch.FloatTensor", "torch.LongTensor", "torch.IntTensor", "torch.BoolTensor", "torch.HalfTensor",
-    "torch.DoubleTensor", "torch.ByteTensor", "torch.ShortTensor", "torch.CharTensor", "torch.BFloat16Tensor",
-    "torch.classes")  # fmt: skip
 # A member of a dtype: what has it is something else, which may be a dtype as well.
 _OF_DTYPE = re.compile(r"torch\.(?:u?int|float|bfloat|complex|q?u?int)\d+\w*\..*|torch\.(?:bool|half|double|long)\..*")
+# torch_npu has more than it lists, and nobody calls it without having one.
+_OF_TORCH_NPU = ("torch_npu", "torch.npu")
 _GUARDED = "The program asks first or goes on without it: look whether its other way is good enough."
 # Classes whose methods have verdicts of their own, besides those of the class.
 _TENSOR_CLASS = "torch.Tensor"
@@ -60,7 +51,7 @@ def torch_api_findings(code: Code, version: str) -> list[Finding]:
     """The findings of one code, in the order of their places; nothing for what works on the NPU."""
     found: dict[tuple[object, str], Finding] = {}
     for node, api in _uses(code, version):
-        judged = known_verdict(api, version)
+        judged = verdict(api, version)
         span = code.file.span(node)
         kind, text, severity = _KINDS[judged.kind], message(judged), verdict_severity(judged)
         advice = _sentence(judged.advice)
@@ -92,20 +83,6 @@ def _sentence(text: str) -> str:
 _NAME = re.compile(r"\w+(?:::|[._])\w")
 
 
-@cache
-def known_verdict(api: str, version: str) -> ApiVerdict:
-    """The verdict of `api`, or of the public spelling of a name that code takes from the module which defines it."""
-    judged = verdict(api, version)
-    parts = api.split(".")
-    if judged.kind is not VerdictKind.UNKNOWN or not parts[-1][:1].isupper() or documented(api) is not None:
-        return judged
-    for index in range(len(parts) - 2, 0, -1):
-        public = verdict(".".join((*parts[:index], *parts[index + 1 :])), version)
-        if public.kind is not VerdictKind.UNKNOWN and parts[index].islower():
-            return public
-    return judged
-
-
 def _uses(code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
     """Each place that uses an API worth reporting, and the API."""
     for call, scope in code.calls:
@@ -129,13 +106,14 @@ def _uses(code: Code, version: str) -> Iterator[tuple[ast.expr, str]]:
 @cache
 def _is_reported(api: str, version: str, called: bool) -> bool:
     """Return whether there is something to report of a use of `api`. A name that is not called may not be an API."""
-    if _OF_DTYPE.fullmatch(api) or _is_in(api, _OF_RULES) or _is_in(api, _OTHER_DEVICES) or not is_torch_api(api):
+    if _OF_DTYPE.fullmatch(api) or is_in(api, _OF_RULES) or is_for_other_device(api) or not is_torch_api(api):
         return False
     if not called and api.startswith("torch.ops."):
         return False  # an operator as a key of a table, or for a function that registers something for it
-    kind = known_verdict(api, version).kind
+    kind = verdict(api, version).kind
     if kind is VerdictKind.UNKNOWN:
-        return called and (documented(api) is not None or not _is_in(api, _OF_HOST))
+        is_likely = is_of_host(api) or is_in(api, _OF_TORCH_NPU)
+        return called and (documented(api) is not None or not is_likely)
     return kind in _KINDS
 
 
@@ -143,10 +121,6 @@ def _gives_backend(call: ast.Call) -> bool:
     """Return whether a call of torch.compile names a backend of its own, for which the rules answer."""
     backend = keyword(call, "backend")
     return backend is not None and string_value(backend) != "inductor"
-
-
-def _is_in(api: str, spaces: tuple[str, ...]) -> bool:
-    return any(api == space or api.startswith(f"{space}.") for space in spaces)
 
 
 @cache
@@ -158,7 +132,7 @@ def _worth_asking(method: str, version: str) -> bool:
 
 
 def _is_method_reported(owner: str, method: str, version: str) -> bool:
-    kind = known_verdict(f"{owner}.{method}", version).kind
+    kind = verdict(f"{owner}.{method}", version).kind
     if kind is VerdictKind.UNKNOWN:
         # What a mapping has too may be meant for one, whatever an annotation says.
         return owner == _TENSOR_CLASS and method in torch_results().methods and not hasattr(dict, method)
@@ -177,5 +151,5 @@ def _method(function: ast.Attribute, scope: Scope, code: Code, version: str) -> 
     elif owner.startswith("torch.nn."):
         owner = _MODULE
     api = f"{owner}.{function.attr}"
-    if owner in _RECEIVERS and not _is_in(api, _OF_RULES) and _is_method_reported(owner, function.attr, version):
+    if owner in _RECEIVERS and not is_in(api, _OF_RULES) and _is_method_reported(owner, function.attr, version):
         yield function, api

@@ -25,7 +25,7 @@ KINDS = {
 @pytest.fixture(autouse=True)
 def small_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Verdicts that do not depend on what a release happens to support."""
-    caches = (torch_apis.known_verdict, torch_apis._is_reported, torch_apis._worth_asking)
+    caches = (torch_apis._is_reported, torch_apis._worth_asking)
 
     def judge(api: str, version: str) -> ApiVerdict:
         return ApiVerdict(api, KINDS.get(api, VerdictKind.NATIVE), f"aten::op of {api}", "do something else")
@@ -90,17 +90,6 @@ def test_what_is_told(parse, text: str, expected: list[tuple[int, str, str]]) ->
 
 def test_each_kind_of_finding_has_a_verdict() -> None:
     assert set(torch_apis._KINDS.values()) == set(FindingKind) - {FindingKind.REVIEW}
-
-
-def test_a_class_taken_from_where_it_is_defined(parse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(KINDS, "torch.distributions.deep.Kit", VerdictKind.UNKNOWN)
-    assert found(parse("from torch.distributions.deep import Kit\nKit()")) == []
-    monkeypatch.setitem(KINDS, "torch.distributions.Kit", VerdictKind.FALLBACK)
-    torch_apis.known_verdict.cache_clear()
-    torch_apis._is_reported.cache_clear()
-    assert found(parse("from torch.distributions.deep import Kit\nKit()")) == [
-        (2, "fallback", "torch.distributions.Kit")
-    ]
 
 
 def test_messages_are_sentences() -> None:

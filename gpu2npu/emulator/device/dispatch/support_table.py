@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 
+from gpu2npu.support import release_tables
 from gpu2npu.support.operators import has_kernel, torch_release
 from gpu2npu.support.release_tables import SupportTable, table_for
 
@@ -44,7 +45,7 @@ def is_supported(name: str) -> bool:
 def has_custom(name: str) -> bool:
     """Return whether torch_npu adds an operator called so, as `npu_fusion_attention`; without a release, any."""
     table = _table()
-    return table is None or any(operator.rpartition("::")[2].partition(".")[0] == name for operator in table.custom)
+    return table is None or release_tables.has_custom(table, name)
 
 
 def has_sparse(name: str) -> bool:
