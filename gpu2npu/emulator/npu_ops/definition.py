@@ -52,7 +52,7 @@ def install() -> None:
     global _defined
     if _defined:
         return
-    from gpu2npu.emulator.npu_ops import composite, gradient, load, memory, optimizer
+    from gpu2npu.emulator.npu_ops import composite, gradient, load, memory, optimizer, refused
     from gpu2npu.emulator.npu_ops.recurrent import layers
 
     load()
@@ -65,7 +65,7 @@ def install() -> None:
         _library.impl(name, function, "CompositeImplicitAutograd")
     for name, function in gradient.nodes().items():
         _library.impl(name, function, "AutogradPrivateUse1")
-    for name, function in layers.INSTEAD.items():
+    for name, function in {**layers.INSTEAD, **refused.INSTEAD}.items():
         _aten.impl(name, function, "PrivateUse1")
         _aten.impl(name, function, "AutogradPrivateUse1")
     _defined = True

@@ -51,11 +51,16 @@ def argument_check(signature: Signature) -> Callable[[list[Any]], None] | None:
 
     def check(values: list[Any]) -> None:
         given = tuple((argument, str(values[at])) for at, argument in positions.items() if at < len(values))
-        message = _refusal(name, given)
-        if message is not None:
-            raise LimitError(message)
+        refuse(name, given)
 
     return check
+
+
+def refuse(name: str, given: tuple[tuple[str, str], ...]) -> None:
+    """Raise LimitError where the NPU does not take arguments of an API or operator, as they are written."""
+    message = _refusal(name, given)
+    if message is not None:
+        raise LimitError(message)
 
 
 @functools.lru_cache(1024)

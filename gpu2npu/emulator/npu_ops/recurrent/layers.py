@@ -1,8 +1,8 @@
 """`torch.lstm` and `torch.gru` on the NPU: one operator for each layer and direction, as in op-plugin.
 
 Its LstmKernelNpu.cpp and GruKernelNpu.cpp compose layers and directions so. PyTorch's own composition, a dozen
-operators for each step, remains for what these operators do not do: projections, packed sequences, autocast, and
-tensors that only stand for others (tracing, `vmap`, fake tensors).
+operators for each step, remains for what these operators do not do: packed sequences, autocast, and tensors that only
+stand for others (tracing, `vmap`, fake tensors).
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from gpu2npu.emulator.device.dispatch.limits import refuse
+
 npu = torch.ops.npu
 
 # The input, the states before the first step and a layer's weights; the outputs, and the states after the last step.
@@ -21,9 +23,22 @@ Layer = Callable[[Tensor, Sequence[Tensor], Sequence[Tensor]], tuple[Tensor, ...
 
 
 def lstm(input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], *options: Any) -> tuple[Tensor, ...]:  # noqa: A002
+    _refuse_projection(hx)
     if len(hx) != 2 or not _is_plain(input, *hx, *params) or not _fits(4, input, hx, params, *options):
         return _composed(torch.ops.aten.lstm.input, input, hx, params, *options)
     return _layers(_lstm_layer, input, hx, params, *options)
+
+
+def lstm_of_packed(data: Tensor, batch_sizes: Tensor, hx: Sequence[Tensor], *options: Any) -> tuple[Tensor, ...]:
+    """`torch.lstm` of a packed sequence, which PyTorch composes."""
+    _refuse_projection(hx)
+    return _composed(torch.ops.aten.lstm.data, data, batch_sizes, hx, *options)
+
+
+def _refuse_projection(hx: Sequence[Tensor]) -> None:
+    """Raise LimitError for a layer whose hidden state is smaller than its cell's: it is a projection of it."""
+    if len(hx) == 2 and hx[0].shape[-1] != hx[1].shape[-1]:
+        refuse("torch.nn.LSTM", (("proj_size", str(hx[0].shape[-1])),))
 
 
 def gru(input: Tensor, hx: Tensor, params: Sequence[Tensor], *options: Any) -> tuple[Tensor, ...]:  # noqa: A002
@@ -122,4 +137,4 @@ def _fits(
     )
 
 
-INSTEAD: dict[str, Callable[..., Any]] = {"lstm.input": lstm, "gru.input": gru}
+INSTEAD: dict[str, Callable[..., Any]] = {"lstm.input": lstm, "lstm.data": lstm_of_packed, "gru.input": gru}

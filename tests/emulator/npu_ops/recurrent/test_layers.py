@@ -20,16 +20,30 @@ def trained(layer, x):
     return {"results": results, "x": x.grad, **{name: p.grad for name, p in layer.named_parameters()}}
 
 
-@pytest.mark.parametrize("case", [*CASES, {"proj_size": 3}], ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU])
 def test_layers_train_as_on_the_cpu(kind, case):
-    if kind is torch.nn.GRU and "proj_size" in case:
-        pytest.skip("a GRU has no projection")
     torch.manual_seed(1)
     layer, x = kind(4, 6, **{"num_layers": 2, **case}), torch.randn(5, 3, 4)
     ours = trained(copy.deepcopy(layer).npu(), x.npu().requires_grad_())
     expected = trained(layer, x.requires_grad_())
     torch.testing.assert_close(ours, expected, check_device=False, rtol=1e-4, atol=1e-5)
+
+
+def test_a_projection_is_refused_as_check_reports_it():
+    layer, x = torch.nn.LSTM(4, 6, proj_size=3).npu(), torch.randn(5, 3, 4).npu()
+    packed = torch.nn.utils.rnn.pack_padded_sequence(x, [5, 4, 1])
+    for given in (x, x[:, 0], packed):
+        with pytest.raises(RuntimeError, match=r"LSTM on the NPU has no projection\. Put a torch\.nn\.Linear after it"):
+            layer(given)
+    whole = torch.nn.LSTM(4, 6)
+    torch.testing.assert_close(
+        copy.deepcopy(whole).npu()(packed)[0].data,
+        whole(packed.cpu())[0].data,
+        check_device=False,
+        rtol=1e-4,
+        atol=1e-5,
+    )
 
 
 def operators(layer, x):

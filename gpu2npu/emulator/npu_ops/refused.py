@@ -1,0 +1,23 @@
+"""Operators that PyTorch composes for every device, with arguments that the NPU does not take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gpu2npu.emulator.device.dispatch.limits import refuse
+
+
+def kl_div(self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
+    """`torch.kl_div`, of a target that is no logarithm. Raises LimitError for one that is."""
+    refuse("torch.nn.functional.kl_div", (("log_target", str(log_target)),))
+    composed = torch.ops.aten.kl_div.default._op_dk
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    found: Tensor = composed(key, self, target, reduction, log_target=log_target)
+    return found
+
+
+INSTEAD: dict[str, Callable[..., Any]] = {"kl_div": kl_div}
