@@ -125,6 +125,8 @@ KEPT = [
     "x = 'cudnn'",
     "if device.type in ['cuda', 'npu', 'cpu']: ...",
     "d = {'cuda': 1, 'npu': 2}",
+    "kind = x.get('cuda', 0) if 'cuda' in x else x.get('npu', 0)",
+    "def f(device='cuda'):\n    if is_npu_available():\n        device = 'npu'\n    return device",
     "# device = 'cuda'",
     "print(f\"on {'cuda' if ok else 'cpu'}\")",
     "raise ValueError('torch.cuda.is_available() is false')",
