@@ -79,14 +79,14 @@ class VerdictKind(str, Enum):
 class ApiVerdict:
     """The verdict on `api`; `evidence` is a sentence that names the release, `advice` what to do instead.
 
-    It is `later` when PyTorch or torch_npu has it in a later release only.
+    `later` is the release of PyTorch or torch_npu that it came with, where that is a later one.
     """
 
     api: str
     kind: VerdictKind
     evidence: str
     advice: str = ""
-    later: bool = False
+    later: str = ""
 
 
 def is_torch_api(api: str) -> bool:
@@ -271,7 +271,7 @@ def _of_torch_npu(api: str, table: SupportTable) -> ApiVerdict:
     first = first_with(fact, table.version)
     advice = f"move to torch_npu {first}, which has it" if first is not None else "use what this release has"
     evidence = f"this torch_npu has no {api} ({table.evidence})"
-    return ApiVerdict(api, VerdictKind.UNSUPPORTED, evidence, advice, later=first is not None)
+    return ApiVerdict(api, VerdictKind.UNSUPPORTED, evidence, advice, first or "")
 
 
 def _absent(api: str, first: str, is_later: bool, torch: Torch, table: SupportTable) -> ApiVerdict:
@@ -279,7 +279,11 @@ def _absent(api: str, first: str, is_later: bool, torch: Torch, table: SupportTa
     advice = f"move to that release (-v {first}), or write it anew" if is_later else "write it anew"
     evidence = f"PyTorch {torch.release} has no {api}: {came} ({table.evidence})"
     return ApiVerdict(
-        api, VerdictKind.UNSUPPORTED, evidence, f"{advice} with what PyTorch {torch.release} has", is_later
+        api,
+        VerdictKind.UNSUPPORTED,
+        evidence,
+        f"{advice} with what PyTorch {torch.release} has",
+        first if is_later else "",
     )
 
 

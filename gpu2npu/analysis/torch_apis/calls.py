@@ -55,7 +55,7 @@ def torch_api_findings(code: Code, version: str) -> list[Finding]:
         span = code.file.span(node)
         kind, text, severity = _KINDS[judged.kind], message(judged), verdict_severity(judged)
         advice = _sentence(judged.advice)
-        if judged.later and guarded(code.file, node, judged.api.rpartition(".")[2]):
+        if judged.later and guarded(code.file, node, judged.api.rpartition(".")[2], judged.later):
             kind, text, severity, advice = FindingKind.REVIEW, f"{text} {_GUARDED}", Severity.NOTE, _GUARDED
         finding = Finding(span, TORCH_API, kind, judged.api, text, severity, advice)
         found.setdefault((span, judged.api), finding)

@@ -6,6 +6,7 @@ import ast
 import re
 
 from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.syntax import string_value
 
 _MISSING = ("ImportError", "ModuleNotFoundError", "AttributeError", "Exception", "BaseException")
 # `torch.__version__`, `TORCH_VERSION`, `TORCH_2_4`, `is_torch_greater_or_equal`, `torch_version_ge`
@@ -14,25 +15,26 @@ _VERSION = re.compile(
 )
 
 
-def guarded(file: PythonFile, use: ast.expr, name: str) -> bool:
-    """Return whether an expression of a file, which uses `name`, the last part of an API, is guarded: by a `hasattr` of
-    it, a comparison of versions, or a `try` that goes on without it."""
+def guarded(file: PythonFile, use: ast.expr, name: str, release: str) -> bool:
+    """Return whether an expression of a file is guarded, which uses `name`, the last part of an API that came with a
+    release of PyTorch: by a `hasattr` of it, a comparison of versions, a call that asks for that release, or a `try`
+    that goes on without it."""
     below: ast.AST = use
     for node in file.above(use):
-        if _guards(node, below, name):
+        if _guards(node, below, name, release):
             return True
         below = node
     return False
 
 
-def _guards(node: ast.AST, below: ast.AST, name: str) -> bool:
+def _guards(node: ast.AST, below: ast.AST, name: str, release: str) -> bool:
     """Return whether the part `below` of a node runs only where the node has made sure of `name`."""
     if isinstance(node, ast.Try):
         return below in node.body and any(map(_goes_on, node.handlers))
     if isinstance(node, (ast.If, ast.IfExp)):
-        return below is not node.test and _asks(node.test, name)
+        return below is not node.test and _asks(node.test, name, release)
     if isinstance(node, ast.BoolOp):
-        return any(_asks(value, name) for value in node.values[: node.values.index(below)])  # type: ignore[arg-type]
+        return any(_asks(value, name, release) for value in node.values[: node.values.index(below)])  # type: ignore[arg-type]
     return False
 
 
@@ -44,7 +46,7 @@ def _goes_on(handler: ast.ExceptHandler) -> bool:
     return catches and not any(isinstance(node, ast.Raise) for each in handler.body for node in ast.walk(each))
 
 
-def _asks(test: ast.expr, name: str) -> bool:
+def _asks(test: ast.expr, name: str, release: str) -> bool:
     """Return whether a condition is about `name` or about the release of PyTorch."""
     for node in ast.walk(test):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "hasattr":
@@ -52,4 +54,11 @@ def _asks(test: ast.expr, name: str) -> bool:
                 return True
         elif isinstance(node, (ast.Name, ast.Attribute)) and _VERSION.search(ast.unparse(node)):
             return True
+        if isinstance(node, ast.Call) and any(_is_number_of(string_value(each), release) for each in node.args):
+            return True
     return False
+
+
+def _is_number_of(text: str | None, release: str) -> bool:
+    """Return whether a text is the number of a release, with or without its last part: "2.9" of "2.9.0"."""
+    return text is not None and text in (release, release.rpartition(".")[0])

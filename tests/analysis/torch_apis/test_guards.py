@@ -45,11 +45,14 @@ def use(file: PythonFile) -> ast.expr:
         ("if transformers.__version__ >= '4':\n    torch.new()", False),
         ("if torch.version.cuda:\n    torch.new()", False),
         ("if self.version == 2:\n    torch.new()", False),
+        ("if self._serves('2.9'):\n    torch.new()", True),
+        ("if at_least('2.9.0'):\n    torch.new()", True),
+        ("if is_accelerate_version('>=', '1.2'):\n    torch.new()", False),
     ],
 )
 def test_what_is_a_guard(text: str, expected: bool) -> None:
     file = read_file(SourceFile("a.py", text, "utf-8", b""))
-    assert guarded(file, use(file), "new") is expected
+    assert guarded(file, use(file), "new", "2.9.0") is expected
 
 
 def test_a_guarded_name_of_a_later_release_blocks_nothing(parse) -> None:
