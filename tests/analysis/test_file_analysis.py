@@ -189,6 +189,10 @@ dist.all_reduce(x, {op})
         ("x = torch.ones(2, 2, dtype=torch.float64).to(device, torch.float32)\nx @ x", False),
         ("x = torch.ones(2, 2, dtype=torch.int64).cuda()\ntorch.einsum('ij,ij->ij', x, x)", False),
         ("x = torch.ones(2, 2, dtype=torch.int64).cuda()\ntorch.einsum('ij,jk', x, x)", True),
+        ("X = torch.ones(2, 2, dtype=torch.float64)\ndef f(y):\n    return y @ X.T", False),  # so is y
+        ("X = torch.ones(2, 2, dtype=torch.float64, device='cuda')\ndef f(y):\n    return y @ X.T", True),
+        ("X = torch.ones(2, 2, dtype=torch.float64).cuda()\ndef f(y):\n    return y @ X.T", True),
+        ("def f(y):\n    X = torch.ones(2, 2, dtype=torch.float64)\n    return y @ X.T", True),
         ("torch.nn.Linear(2, 2).to('cpu', torch.float64)", False),
         ("torch.nn.Linear(2, 2).to('cuda', torch.float64)", True),
     ],

@@ -42,6 +42,10 @@ _KEEPING = _MOVING | frozenset(
 # What makes tensors of integers without being given a dtype, and what takes the dtype of its argument.
 _INTEGERS = frozenset({"torch.randint", "torch.randperm"})
 _FROM_NUMPY = frozenset({"torch.from_numpy", "torch.tensor", "torch.as_tensor"})
+# What makes a tensor on the CPU unless it is given a device.
+_FACTORIES = frozenset(
+    f"torch.{name}" for name in ("tensor", "zeros", "ones", "empty", "full", "eye", "arange", "linspace", "from_numpy")
+)
 # Functions of NumPy whose result is float64 unless they are given a dtype.
 _NUMPY_FLOAT64 = frozenset(
     f"numpy.{name}"
@@ -63,6 +67,19 @@ _DEPTH = 6
 def dtype_of(node: ast.expr, scope: Scope, code: Code) -> str | None:
     """The dtype of a tensor ("float64"), where its expression or the only value of its variable says it."""
     return _dtype(node, scope, code, _DEPTH, moved=False)
+
+
+def stays_on_cpu(node: ast.expr, scope: Scope, code: Code) -> bool:
+    """Return whether an expression is, or is a view of, a constant of the file that functions use and that is made
+    without a device: what it is computed with is on the CPU as well."""
+    while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr in _KEEPING - _MOVING):
+        node = node.value
+    found = scope.lookup(node.id) if isinstance(node, ast.Name) else None
+    if found is None or found[0].kind != "module" or scope.kind == "module":
+        return False
+    made = _only_value(node, scope)
+    is_made = isinstance(made, ast.Call) and (code.qualified(made.func, scope) or "") in _FACTORIES
+    return is_made and isinstance(made, ast.Call) and keyword(made, "device") is None
 
 
 def stated_dtype(call: ast.Call, scope: Scope, code: Code) -> str | None:

@@ -12,7 +12,7 @@ from functools import cache
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword
 from gpu2npu.analysis.torch_apis.calls import message
-from gpu2npu.analysis.torch_apis.dtypes import DTYPES, dtype_of, is_of_numpy, stated_dtype
+from gpu2npu.analysis.torch_apis.dtypes import DTYPES, dtype_of, is_of_numpy, stated_dtype, stays_on_cpu
 from gpu2npu.python.meaning.types import OTHER
 from gpu2npu.python.tree.scopes import Parameter, Scope
 from gpu2npu.python.tree.syntax import defaults, string_value
@@ -79,8 +79,9 @@ def _limited(code: Code) -> Iterator[tuple[ast.expr, str, CallFacts]]:
         for api in _apis(call, scope, code):
             yield call, api, _given(api, call, scope, code)
     for product, scope in code.products:
-        if isinstance(product.op, ast.MatMult):
-            dtypes = (dtype_of(each, scope, code) for each in (product.left, product.right))
+        operands = (product.left, product.right)
+        if isinstance(product.op, ast.MatMult) and not any(stays_on_cpu(each, scope, code) for each in operands):
+            dtypes = (dtype_of(each, scope, code) for each in operands)
             yield product, _PRODUCT, CallFacts(tuple(each for each in dtypes if each), devices=("npu",))
 
 
