@@ -14,6 +14,7 @@ from gpu2npu.codemods.plan import Plan, Spread
 from gpu2npu.codemods.project_plan import plan_codemods
 from gpu2npu.engine import ProjectContext, scan_project, unreadable, without_own
 from gpu2npu.engine.context import may_have_plugin, may_use_device, project_imports
+from gpu2npu.engine.elsewhere.npu import has_npu_file
 from gpu2npu.engine.findings import merged
 from gpu2npu.formats.dispatch import may_concern, migrate_file
 from gpu2npu.project.cache.store import Store, file_digests, name_of
@@ -21,12 +22,13 @@ from gpu2npu.project.errors import UsageError
 from gpu2npu.project.rule_examples import check_user_examples
 from gpu2npu.project.tree.reader import ProjectReader
 from gpu2npu.python.project.search_path import search_folders
-from gpu2npu.records import Finding, FindingKind, MigratedFile, Span
+from gpu2npu.records import Finding, FindingKind, MigratedFile, Severity, Span
 from gpu2npu.rulebook import Rulebook, RuleError, load_rulebook
 from gpu2npu.rulebook.in_code import NPU_LIMIT, TORCH_API
 from gpu2npu.rulebook.select import RuleChoice, select_rules
 from gpu2npu.support.limits import DEFAULT_CHIP
 
+_HAS_NPU_FILE = "The project has a file of its own for NPUs beside this one, which is for GPUs."
 # What the API of a method begins with.
 _OF_METHODS = ("torch.Tensor.", "torch.nn.Module.")
 
@@ -100,6 +102,12 @@ class Migrator:
     def __call__(self, source: bytes, path: str) -> MigratedFile:
         if path in self.plan.failures:
             return MigratedFile(path, failure=self.plan.failures[path])
+        migrated = self._analysed(source, path)
+        if migrated.findings and has_npu_file(path, self.context.files):
+            return replace(migrated, findings=tuple(map(_for_gpus, migrated.findings)))
+        return migrated
+
+    def _analysed(self, source: bytes, path: str) -> MigratedFile:
         migrated = migrate_file(source, path, self.rulebook, self.context, self.plan.rewrites.get(path))
         if self.analyser is None or migrated.failure is not None or not self.analyser.concerns(source, path):
             return migrated
@@ -204,6 +212,12 @@ def analysed(migrated: MigratedFile, analyser: FileAnalyser, source: bytes) -> M
         return replace(migrated, findings=merged(migrated.findings, [_unread(found.failure)]))
     findings = merged(migrated.findings, found.findings, partial(_is_answered, migrated=migrated))
     return replace(migrated, findings=findings, advice=found.advice)
+
+
+def _for_gpus(finding: Finding) -> Finding:
+    """A finding in a file for GPUs that has a counterpart for NPUs: nothing is to be done."""
+    message = f"{finding.message} {_HAS_NPU_FILE}"
+    return replace(finding, kind=FindingKind.REVIEW, message=message, severity=Severity.NOTE, advice=_HAS_NPU_FILE)
 
 
 def _is_answered(finding: Finding, migrated: MigratedFile) -> bool:

@@ -57,6 +57,26 @@ def test_a_change_answers_for_what_it_overlaps_and_not_for_what_it_touches(end: 
     assert (file.findings == ()) is is_answered
 
 
+@pytest.mark.parametrize(
+    ("path", "other", "has"),
+    [
+        ("p/platform_cuda.py", "p/platform_npu.py", True),
+        ("gpu_worker.py", "npu_worker.py", True),
+        ("p/nccl_engine.py", "p/hccl_engine.py", True),
+        ("p/cuda.py", "p/ascend.py", True),
+        ("p/platform_cuda.py", "platform_npu.py", False),
+        ("p/platform.py", "p/npu.py", False),
+        ("p/cudaless.py", "p/npuless.py", False),
+    ],
+)
+def test_a_file_for_gpus_beside_one_for_npus(path: str, other: str, has: bool) -> None:
+    migrator = replace(BOTH, context=ProjectContext("2.7.0", files=frozenset({path, other})))
+    file = migrator(b"import torch\ntorch.cuda.nccl.version()\ntorch.linalg.det(x)\ny.cuda()\n", path)
+    assert len(file.changes) == 2 and len({each.severity for each in file.findings}) == (1 if has else 2)
+    assert {each.severity is Severity.NOTE for each in file.findings} == {has}
+    assert len({each.advice for each in file.findings}) == (1 if has else 2)
+
+
 def test_a_file_without_torch_is_not_asked_about() -> None:
     assert not BOTH.concerns(b"x = (\n", "train.py")
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from gpu2npu.engine.elsewhere.values import compared_with_cuda
 from gpu2npu.python.tree.file import PythonFile
@@ -14,9 +15,23 @@ from gpu2npu.records import Bounds
 
 _NPU, _CUDA = "npu", "cuda"
 _BESIDE = (ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Try, ast.Match, ast.If)
+# Words in the names of files for GPUs, and those in their place in the names of files for NPUs.
+_COUNTERPARTS = {"cuda": ("npu", "ascend"), "gpu": ("npu", "ascend"), "nccl": ("hccl",)}
 _TORCH_CUDA, _TORCH_NPU = "torch.cuda.", ("torch.npu.", "torch_npu.npu.")
 # As a word, or between underscores: not as in `input`. In lower case, and with the letters first, it is found faster.
 _SPELLED = re.compile(r"npu(?<![^\W_]npu)(?![^\W_])")
+
+
+def has_npu_file(path: str, files: Set[str]) -> bool:
+    """Return whether a file, by its name for NVIDIA's GPUs, has one for NPUs beside it: `platform_cuda.py` beside
+    `platform_npu.py`."""
+    folder, name = posixpath.split(path)
+    words = name.removesuffix(".py").split("_")
+    return any(
+        posixpath.join(folder, f"{'_'.join([*words[:index], other, *words[index + 1 :]])}.py") in files
+        for index, word in enumerate(words)
+        for other in _COUNTERPARTS.get(word, ())
+    )
 
 
 def speaks_of_npu(text: str) -> bool:
