@@ -19,6 +19,7 @@ from gpu2npu.rulebook.rule import Rule
 
 _STAYS = "Its device stays as it is: on an NPU give it the CPU, or what the package has for Ascend."
 _SHARED = "It is given a device that other code uses as well, and that is the NPU now: give it the CPU here."
+_MOVED = "It is given what is on the NPU now: give it a copy on the CPU here."
 _PLAIN = (ast.Constant, ast.JoinedStr)
 _CHOICES = (ast.IfExp, ast.BoolOp)
 # Calls that are a device themselves, or a part of what chooses one.
@@ -30,11 +31,19 @@ _MAX_CALLS = 3
 
 @dataclass(frozen=True)
 class _Given:
-    """A name or `self.x` that is given to a package, with the places of the values that it stands for."""
+    """A name or `self.x` that is given to a package, with the values that it stands for."""
 
     place: Bounds
-    values: tuple[Bounds, ...]
+    values: tuple[_Value, ...]
     rule: Rule
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A value of a name: where it stands, and whether it is a device, and no tensor or module on one."""
+
+    place: Bounds
+    is_device: bool
 
 
 def leave_devices(names: Names, table: RuleTable, matches: Matches) -> None:
@@ -52,8 +61,10 @@ def leave_devices(names: Names, table: RuleTable, matches: Matches) -> None:
         matches.found = [found for found in matches.found if not holds(place, found.place)]
         matches.found.append(_finding(rule, place, names, _STAYS))
     for given in devices.shared:
-        if any(holds(value, edit.place) for value in given.values for edit in matches.edits):
-            matches.found.append(_finding(given.rule, given.place, names, _SHARED))
+        edited = [each for each in given.values if any(holds(each.place, edit.place) for edit in matches.edits)]
+        if edited:
+            advice = _SHARED if any(each.is_device for each in edited) else _MOVED
+            matches.found.append(_finding(given.rule, given.place, names, advice))
 
 
 def foreign_rule(qualified: str, names: Names, table: RuleTable) -> Rule | None:
@@ -100,8 +111,17 @@ class _ForeignDevices:
                     self._device(value, its_scope, rule)
         for node, (scope, rule) in self.given.items():
             if node not in known:
-                values = tuple(self.file.bounds(value) for value, _ in self._values(node, scope))
+                values = tuple(
+                    _Value(self.file.bounds(value), self._is_device(value, its_scope))
+                    for value, its_scope in self._values(node, scope)
+                )
                 self.shared.append(_Given(self.file.bounds(node), values, rule))
+
+    def _is_device(self, value: ast.expr, scope: Scope) -> bool:
+        if isinstance(value, ast.Call):
+            of_text = isinstance(value.func, ast.Attribute) and isinstance(value.func.value, _PLAIN)
+            return of_text or self.names.qualified(value.func, scope) in _DEVICES
+        return isinstance(value, (*_PLAIN, *_CHOICES))
 
     def _rule_of(self, call: ast.Call, scope: Scope, depth: int = _MAX_CALLS) -> Rule | None:
         """The rule for the package whose function, or method of what it gave, is called."""
