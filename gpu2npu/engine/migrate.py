@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.elsewhere.code import elsewhere, holds_any
 from gpu2npu.engine.elsewhere.cuda import KERNELS, NAMED, RETAINED, asks_for_device
@@ -111,9 +113,12 @@ def _leave_other_branches(matches: Matches, names: Names, table: RuleTable) -> N
         return is_variable or not stays.has(found.place)
 
     if stays.branches or stays.cuda.conditions:
-        conditions = [found for place in stays.cuda.conditions for found in _retained_condition(place, matches, file)]
+        reported = [found for found in matches.found if is_reported(found)]
+        conditions = [
+            found for place in stays.cuda.conditions for found in _retained_condition(place, matches, reported, file)
+        ]
         matches.edits = [edit for edit in matches.edits if not stays.has(edit.place) or is_local(edit.place)]
-        matches.found = [*(found for found in matches.found if is_reported(found)), *conditions]
+        matches.found = [*reported, *conditions]
         matches.questions = [question for question in matches.questions if not stays.has(question.edit.place)]
 
 
@@ -129,10 +134,14 @@ def _answered(matches: Matches) -> list[Edit | Found]:
     return [*matches.edits, *matches.found, *(question.edit for question in matches.questions)]
 
 
-def _retained_condition(condition: Bounds, matches: Matches, file: PythonFile) -> list[Found]:
-    """The finding of the first rule that would have changed or reported something in a condition that stays."""
-    within = sorted((item.place, item.rule) for item in _answered(matches) if holds(condition, item.place))
-    if not within:
+def _retained_condition(
+    condition: Bounds, matches: Matches, reported: Sequence[Found], file: PythonFile
+) -> list[Found]:
+    """The finding of the first rule that would have changed or reported something in a condition that stays; none where
+    all of it is reported as it is."""
+    inside = [item for item in _answered(matches) if holds(condition, item.place)]
+    within = sorted((item.place, item.rule) for item in inside)
+    if all(item in reported for item in inside):
         return []
     _, rule = within[0]
     # Tensors on an NPU come to a condition on a device, and take its other branch; one on CUDA itself is about a build.
