@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,8 +16,9 @@ from gpu2npu.engine.rewriting.removal import removal
 from gpu2npu.python.project.interface import IMPORTERS
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import (
+    TRIES,
     Import,
-    elements,
+    goes_on_without_import,
     import_module,
     imported_names,
     last_name,
@@ -123,7 +123,6 @@ class ImportMatch(Match):
         return {ast.Import: packages.statement, ast.ImportFrom: packages.statement, ast.Call: packages.call}
 
 
-_CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 _OPTIONAL = "The import is optional here: the program has another way."
 _INSTALLED = re.compile(
     r"available|installed|(^|_)(has|have|with)_\w", re.IGNORECASE
@@ -263,7 +262,7 @@ class Packages:
         package = _plain(module.partition(".")[0])
         below = node
         for above in self.file.above(node):
-            if isinstance(above, _TRIES) and below in above.body and any(map(_catches, above.handlers)):
+            if isinstance(above, TRIES) and below in above.body and any(map(goes_on_without_import, above.handlers)):
                 return True
             if isinstance(above, ast.If) and below in above.body and _asks_for_package(above.test, package):
                 return True
@@ -275,12 +274,6 @@ class Packages:
         return False
 
 
-# `try` with `except*` is a node of its own from Python 3.11 on.
-_TRIES: tuple[type[Any], ...] = (
-    (ast.Try, getattr(ast, "TryStar")) if sys.version_info >= (3, 11) else (ast.Try,)  # noqa: B009
-)
-
-
 def _asks_for_package(test: ast.expr, package: str) -> bool:
     """Return whether a condition is about what is installed, or names the package as a choice: `is_apex_available()`,
     `has_horovod and name == "hvd"`, `args.backend == "unsloth"`, `use_xformers`."""
@@ -288,9 +281,15 @@ def _asks_for_package(test: ast.expr, package: str) -> bool:
         return isinstance(test.op, ast.And) and any(_asks_for_package(each, package) for each in test.values)
     if isinstance(test, ast.Compare):
         sides = [test.left, *test.comparators]
-        return isinstance(test.ops[0], ast.Eq) and any(_plain(string_value(side) or "") == package for side in sides)
+        return isinstance(test.ops[0], ast.Eq) and any(_names_package(string_value(side), package) for side in sides)
     name = last_name(test) or ""
     return _INSTALLED.search(name) is not None or (len(package) > _SHORT and package in _plain(name))
+
+
+def _names_package(choice: str | None, package: str) -> bool:
+    """Return whether a text is the name of a package, or begins with it: "flashinfer-trtllm"."""
+    plain = _plain(choice or "")
+    return plain == package or (len(package) > _SHORT and plain.startswith(package))
 
 
 def _plain(name: str) -> str:
@@ -311,10 +310,3 @@ def _ends_without_package(statement: ast.stmt, package: str) -> bool:
         isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.Not) and _asks_for_package(each.operand, package)
         for each in alternatives
     )
-
-
-def _catches(handler: ast.ExceptHandler) -> bool:
-    if handler.type is None:
-        return True
-    kinds = elements(handler.type) if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(last_name(kind) in _CAUGHT for kind in kinds)

@@ -43,6 +43,7 @@ def test_every_form_of_import_is_one_finding(migrate_with, text: str) -> None:
         "if lib.WITH_FAST:\n    from fastlib import f\n",
         "if HAS_FASTLIB:\n    from fastlib import f\n",
         "if args.backend == 'fastlib':\n    from fastlib import f\n",
+        "if args.backend == 'fastlib-16':\n    from fastlib import f\n",
         "if 'fast-lib' == args.backend and x:\n    from fastlib import f\n",
         "if config.use_fast_lib:\n    from fastlib import f\n",
         "if not is_fastlib_available():\n    raise ImportError\nimport fastlib\n",
@@ -53,6 +54,12 @@ def test_every_form_of_import_is_one_finding(migrate_with, text: str) -> None:
 def test_an_optional_import_is_for_review(migrate_with, text: str) -> None:
     [finding] = migrate_with([FAST], text).findings
     assert finding.kind is FindingKind.REVIEW
+
+
+def test_an_import_whose_failure_ends_the_program_is_not_optional(migrate_with) -> None:
+    text = "try:\n    import fastlib\nexcept ImportError as error:\n    raise ImportError('install it') from error\n"
+    [finding] = migrate_with([FAST], text).findings
+    assert finding.kind is FindingKind.UNSUPPORTED
 
 
 @pytest.mark.parametrize(

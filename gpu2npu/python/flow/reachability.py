@@ -14,7 +14,16 @@ from functools import lru_cache
 from gpu2npu.python.project.program import ParsedFile
 from gpu2npu.python.text.source import SourceReadError, read_source
 from gpu2npu.python.tree.nodes import child_nodes, walk
-from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, IMPORTS, Definition, last_name, local_name
+from gpu2npu.python.tree.syntax import (
+    DEFINITIONS,
+    FUNCTIONS,
+    IMPORTS,
+    TRIES,
+    Definition,
+    goes_on_without_import,
+    last_name,
+    local_name,
+)
 from gpu2npu.python.tree.syntax_tree import TreeError, parse
 
 # Decorators that leave a function to those who call it; others may put it into a registry, or make it a command.
@@ -198,6 +207,15 @@ def is_deferred(source: bytes, line: int) -> bool:
     imports = [node for function in functions for node in walk(function) if isinstance(node, IMPORTS)]
     names = {local_name(alias, node) for node in imports for alias in node.names}
     return any(isinstance(node, ast.Name) and node.lineno == line and node.id in names for node in walk(outer))
+
+
+def may_fail(source: bytes, line: int) -> bool:
+    """Return whether a line of a Python file is in a `try` that goes on where an import fails."""
+    tries = (node for node in walk(_tree(source)) if isinstance(node, TRIES))
+    return any(
+        any(_holds(statement, line) for statement in node.body) and any(map(goes_on_without_import, node.handlers))
+        for node in tries
+    )
 
 
 def is_called_later(source: bytes, line: int) -> bool:

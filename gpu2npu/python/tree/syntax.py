@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef
@@ -152,6 +154,20 @@ def import_statements(node: ast.AST) -> Iterator[Import]:
             yield node
         for name in ("body", "orelse", "finalbody", "handlers", "cases"):
             pending += getattr(node, name, ())
+
+
+# `try` with `except*` is a node of its own from Python 3.11 on.
+TRIES: tuple[type[Any], ...] = (
+    (ast.Try, getattr(ast, "TryStar")) if sys.version_info >= (3, 11) else (ast.Try,)  # noqa: B009
+)
+_MISSING = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+
+
+def goes_on_without_import(handler: ast.ExceptHandler) -> bool:
+    """Return whether a handler catches the error of an import, and raises none itself."""
+    caught = elements(handler.type) if isinstance(handler.type, ast.Tuple) else [handler.type]
+    catches = handler.type is None or any(last_name(each) in _MISSING for each in caught if each is not None)
+    return catches and not any(isinstance(statement, ast.Raise) for statement in handler.body)
 
 
 def local_name(alias: ast.alias, node: Import) -> str:
