@@ -12,7 +12,7 @@ from gpu2npu.engine.strings.forms import FLAGS, indexes, is_flag, is_glued, is_l
 from gpu2npu.engine.strings.handed_on import is_handed_on
 from gpu2npu.engine.strings.keys import is_key, keys_of
 from gpu2npu.engine.strings.own_npu import assigned_in, stands_beside_npu
-from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, strings_of
+from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, allowed, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, SPOKEN
 from gpu2npu.engine.strings.signatures import by_signature
 from gpu2npu.engine.strings.text_methods import LOOKUPS, PARTS, TESTS, TRIMS
@@ -185,15 +185,6 @@ def _subscript(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) 
     return verdict or _beside(keys_of(parent.value, place), place, role) or UNSURE
 
 
-def _allowed(annotation: ast.AST | None) -> frozenset[str]:
-    """The strings that a type admits: those of a `Literal` anywhere in it."""
-    if annotation is None:
-        return frozenset()
-    if isinstance(annotation, ast.Subscript) and last_name(annotation.value) == "Literal":
-        return strings_of(indexes(annotation))
-    return frozenset().union(*map(_allowed, ast.iter_child_nodes(annotation)))
-
-
 def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str:
     assert isinstance(parent, ast.Compare)
     sides = [parent.left, *parent.comparators]
@@ -239,7 +230,7 @@ def _assignment(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
         assert isinstance(parent, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr))
         targets = [parent.target]
     if isinstance(parent, ast.AnnAssign) and child is not parent.annotation:
-        verdict = _beside(_allowed(parent.annotation), place, role)
+        verdict = _beside(allowed(parent.annotation), place, role)
         if verdict is not None:
             return verdict
     return YES if any(holds(target, role) or _is_given_on(target, place, role) for target in targets) else UNSURE
@@ -256,7 +247,7 @@ def _default(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) ->
     parameter = next(parameter for parameter, default in defaults(function) if default is child)
     if place.replaced_by in assigned_in(function, parameter.arg):
         return NO  # the function gives it that value itself where there is an NPU
-    verdict = _beside(_allowed(parameter.annotation), place, role)
+    verdict = _beside(allowed(parameter.annotation), place, role)
     return verdict or (YES if is_word(parameter.arg, role) else UNSURE)
 
 
@@ -270,7 +261,7 @@ def _returned(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -
     function = next((node for node in place.names.file.above(parent) if isinstance(node, FUNCTIONS)), None)
     if function is None:
         return UNSURE
-    verdict = _beside(_allowed(function.returns), place, role)
+    verdict = _beside(allowed(function.returns), place, role)
     if verdict is not None:
         return verdict
     named = is_word(function.name, role) or place.siblings.inside(function) & role.siblings

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from gpu2npu.engine.strings.forms import indexes
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Scope
@@ -128,3 +129,12 @@ class StringPlace:
 
 def strings_of(nodes: Iterable[ast.AST | None]) -> frozenset[str]:
     return frozenset(value for value in map(string_value, nodes) if value is not None)
+
+
+def allowed(annotation: ast.AST | None) -> frozenset[str]:
+    """The strings that a type admits: those of a `Literal` anywhere in it."""
+    if annotation is None:
+        return frozenset()
+    if isinstance(annotation, ast.Subscript) and last_name(annotation.value) == "Literal":
+        return strings_of(indexes(annotation))
+    return frozenset().union(*map(allowed, ast.iter_child_nodes(annotation)))
