@@ -99,7 +99,7 @@ def _reason_to_stay(wrap: Wrap, programs: Sequence[Entry]) -> str | None:
     if not programs:
         return (
             "An NPU has no DataParallel, and no script that comes here was found (one that loads hundreds of files is "
-            f"not followed): {_BY_HAND.format(module=module)}"
+            f"not followed): {_BY_HAND.format(module='model')}"
         )
     if any(is_unpacked(given) for given in arguments(wrap.call)):
         return f"What is passed here is not known: {_BY_HAND.format(module=module)}"
