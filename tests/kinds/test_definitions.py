@@ -9,6 +9,7 @@ from gpu2npu.records import FindingKind
 BASE = ({"class": "lib.Model"}, {"add": {"base": "lib.npu.Mixin"}})
 UNBASE = ({"class": "lib.GpuMixin"}, {"remove": True})
 WRAP = ({"class": "lib.Model"}, {"add": {"decorator": "lib.npu_compile(level=2)"}})
+MARK = ({"decorator": "lib.graph"}, {"add": {"decorator": "lib.npu_only"}})
 UNDECORATE = ({"decorator": "lib.graph"}, {"remove": True})
 BEFORE = ({"code": "lib.start(...)"}, {"add": {"statement": "lib.npu.warm()"}})
 AFTER = ({"code": "lib.start(...)"}, {"add": {"statement": "lib.npu.warm()", "place": "after"}})
@@ -36,6 +37,8 @@ def text_of(result, before: str) -> str:
         (WRAP, "if x:\n    class A(lib.Model): ...\n",
          "if x:\n    @lib.npu_compile(level=2)\n    class A(lib.Model): ...\n"),
         (WRAP, "@lib.npu_compile\nclass A(lib.Model): ...\n", None),
+        (MARK, "@lib.graph(1)\n@lib.graph(2)\ndef f(): ...\n",
+         "@lib.npu_only\n@lib.graph(1)\n@lib.graph(2)\ndef f(): ...\n"),
         (UNDECORATE, "@a\n@lib.graph(n=2)  # why\nasync def f(): ...\n", "@a\nasync def f(): ...\n"),
         (UNDECORATE, "class A:\n    @lib.graph\n    def f(self): ...\n", "class A:\n    def f(self): ...\n"),
         (BEFORE, "def f():\n    x = 1\n    lib.start(2)\n",

@@ -27,6 +27,7 @@ class Definitions:
         self.rules = work.table.of(kind) if work.has_name_of(kind) else {}
         self.imports = CodeImports(work.names, work.may_rename, work.spelling)
         self.parts = parts
+        self._added: set[tuple[ast.AST, str]] = set()  # definitions with the code that they get
 
     def run(self) -> None:
         """Apply the rules to every definition."""
@@ -70,6 +71,7 @@ class Definitions:
             self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, self.file.code(part), message))
         else:
             self.matches.edits.append(edit)
+            self._added |= {(node, add.code)} if add is not None else set()
         return edit is not None
 
     def edited(self, rule: Rule, node: Definition, part: ast.expr, code: str, needs: tuple[str, ...]) -> Edit | None:
@@ -77,7 +79,9 @@ class Definitions:
         raise NotImplementedError
 
     def _has(self, node: Definition, code: str, scope: Scope) -> bool:
-        """Return whether a definition has the base or decorator already."""
+        """Return whether a definition has the base or decorator already, or gets it."""
+        if (node, code) in self._added:
+            return True
         tree = parse_code(code).tree
         wanted = ast.unparse(tree.func if isinstance(tree, ast.Call) else tree)
         parts = [*(node.bases if isinstance(node, ast.ClassDef) else ()), *node.decorator_list]
