@@ -33,7 +33,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("-j", "--jobs", type=int, default=2, help="worker processes (2)")
     parser.add_argument("--timeout", type=float, default=300, metavar="S", help="seconds an entry may take (300)")
     parser.add_argument("--json", type=Path, default=ROOT / "build" / "emulator-coverage.json", metavar="PATH")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.update and not arguments.json.exists():
+        parser.error(
+            f"--update replaces entries of {arguments.json}, which is not there: run without it once, or give --json"
+        )
+    return arguments
 
 
 def _tell(outcome: Outcome) -> None:

@@ -37,9 +37,10 @@ def test_bicubic_sampling_and_its_gradient(padding, align):
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_fractional_pooling_takes_the_windows_of_its_samples(count):
-    image = _random(2, 3, *(9, 8, 7)[:count])
-    samples = torch.rand(2, 3, count, generator=torch.Generator().manual_seed(0))
+@pytest.mark.parametrize("batch", [2, 0])
+def test_fractional_pooling_takes_the_windows_of_its_samples(count, batch):
+    image = _random(batch, 3, *(9, 8, 7)[:count])
+    samples = torch.rand(batch, 3, count, generator=torch.Generator().manual_seed(0))
     sizes = [3, 2, 2][:count], [4, 5, 1][:count]
     _agree(f"aten::fractional_max_pool{count}d", image, *sizes, samples)
     pooled, indices = getattr(torch.ops.aten, f"fractional_max_pool{count}d")(image, *sizes, samples)

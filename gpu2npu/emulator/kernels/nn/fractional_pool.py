@@ -47,7 +47,8 @@ def _pooled(
     sizes = zip(order, spatial, output_size, kernel_size, strict=True)
     starts = [_starts(samples[:, column], size, out, window) for column, size, out, window in sizes]
     index = _candidates(starts, kernel_size, spatial)
-    values = np.take_along_axis(planes, index.reshape(len(planes), -1), 1).reshape(index.shape)
+    flat = index.reshape(len(planes), prod(index.shape[1:]))
+    values = np.take_along_axis(planes, flat, 1).reshape(index.shape)
     best = np.argmax(wide(values), axis=2)[..., None]
     shape = (*self.shape[:-count], *output_size)
     return tuple(np.take_along_axis(each, best, 2).reshape(shape) for each in (values, index))  # type: ignore[return-value]

@@ -142,6 +142,8 @@ def _max_pool_of(
 
 def scattered(values: Array, indices: Array, planes: int, plane: int) -> Array:
     """Values added up at indices within their plane: (planes, *) -> (planes, plane)."""
+    if not planes:
+        return np.zeros((planes, plane), wide(values).dtype)
     offset = indices.reshape(planes, -1) + np.arange(planes, dtype=I64)[:, None] * plane
     return np.bincount(offset.ravel(), weights=wide(values).ravel(), minlength=planes * plane).reshape(planes, plane)
 
