@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TypeVar
 
 from gpu2npu.analysis.affinity.advice import affinity_advice
+from gpu2npu.analysis.affinity.settings import settings_advice
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.torch_apis.calls import torch_api_findings
 from gpu2npu.analysis.torch_apis.limits import limit_findings
@@ -77,7 +78,7 @@ class FileAnalyser:
             findings += limits
             advice += numeric_advice(code)
         if FileQuestion.AFFINITY_APIS in self.questions:
-            advice += affinity_advice(code, self.version)
+            advice += affinity_advice(code, self.version) + settings_advice(code)
         skips = find_skips(code.text)
         elsewhere = [names.file.lines.span(*place) for place in branches_elsewhere(names.file)] if findings else []
         findings = [each for each in findings if not _is_skipped(each, skips) and not _is_within(each, elsewhere)]

@@ -1,0 +1,272 @@
+"""Settings that make training wait on an NPU: loaders, copies, DDP, waits of the host, environment. One row a cause.
+
+Facts: PyTorch's documentation of DataLoader, DistributedDataParallel and `Tensor.to`; torch_npu's OptionsManager.cpp
+(TASK_QUEUE_ENABLE 0, 1 or 2; CPU_AFFINITY_CONF; PYTORCH_NPU_ALLOC_CONF) and its `set_compile_mode`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from gpu2npu.analysis.code import Code
+from gpu2npu.analysis.done_calls import keyword
+from gpu2npu.python.tree.syntax import is_unpacked, last_name
+from gpu2npu.records import Advice, AdviceKind
+
+_LOADER = "torch.utils.data.DataLoader"
+_DDP = "torch.nn.parallel.DistributedDataParallel"
+_LOOPS = (ast.For, ast.While)
+# Methods for whose result the host waits.
+_WAITING = frozenset({"item", "tolist", "numpy", "cpu"})
+# What gives tensors another shape from step to step.
+_CHANGING = (
+    "pad_sequence",
+    "pack_padded_sequence",
+    "DataCollatorWithPadding",
+    'padding="longest"',
+    "bucket_boundaries",
+)
+
+Places = Iterator[ast.expr | ast.stmt]
+Finder = Callable[[Code], Places]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One cause, and the line to write. Nothing is said in files whose text has `unless`."""
+
+    id: str
+    find: Finder
+    why: str
+    line: str
+    unless: str = ""
+
+
+def settings_advice(code: Code) -> list[Advice]:
+    """A row for each cause, at its first place in the file."""
+    found = []
+    for setting in SETTINGS.values():
+        if setting.unless and setting.unless in code.text:
+            continue
+        spans = sorted({code.file.span(node) for node in setting.find(code)})
+        if spans:
+            more = f" {len(spans)} places in this file." if len(spans) > 1 else ""
+            message = f"{setting.why} Write: {setting.line}.{more}"
+            found.append(Advice(spans[0], setting.id, AdviceKind.PERFORMANCE, setting.line, message, setting.line))
+    return sorted(found, key=lambda advice: (advice.span, advice.rule))
+
+
+def _calls(code: Code, name: str) -> Iterator[ast.Call]:
+    last = name.rpartition(".")[2]
+    for call, scope in code.calls:
+        if any(is_unpacked(each) for each in (*call.args, *call.keywords)):
+            continue
+        if last in code.text and code.qualified(call.func, scope) == name:
+            yield call
+
+
+def _lacking(name: str, option: str, at: int) -> Finder:
+    """Finds calls that do not give an option, by keyword or at its position."""
+
+    def find(code: Code) -> Places:
+        yield from (call for call in _calls(code, name) if keyword(call, option) is None and len(call.args) <= at)
+
+    return find
+
+
+def _with_workers(option: str, at: int) -> Finder:
+    """Finds loaders with workers that do not give an option."""
+
+    def find(code: Code) -> Places:
+        for call in _lacking(_LOADER, option, at)(code):
+            workers = keyword(call, "num_workers") if isinstance(call, ast.Call) else None
+            if workers is not None and not (isinstance(workers, ast.Constant) and not workers.value):
+                yield call
+
+    return find
+
+
+def _training_loops(code: Code) -> Iterator[ast.For | ast.While]:
+    """The innermost loops that compute gradients."""
+    seen = set()
+    for call, _ in code.calls:
+        if last_name(call.func) == "backward":
+            loop = next((each for each in code.file.above(call) if isinstance(each, _LOOPS)), None)
+            if isinstance(loop, _LOOPS) and loop not in seen:
+                seen.add(loop)
+                yield loop
+
+
+def _host_waits(code: Code) -> Places:
+    """`.item()`, `.cpu()`, `.numpy()`, `.tolist()` and prints of tensors in a training loop, at every step."""
+    for loop in _training_loops(code):
+        for call in (part for part in ast.walk(loop) if isinstance(part, ast.Call)):
+            above = code.file.above(call)
+            if any(isinstance(each, ast.If) for each in _until(above, loop)):
+                continue  # not at every step
+            name = last_name(call.func)
+            scope = code.file.scope_of(call)
+            waits = isinstance(call.func, ast.Attribute) and name in _WAITING and not call.args
+            printed = name == "print" and any(code.types.is_tensor(each, scope) for each in call.args)
+            if waits or printed:
+                yield call
+
+
+def _tensor_conditions(code: Code) -> Places:
+    for loop in _training_loops(code):
+        for part in ast.walk(loop):
+            if isinstance(part, (ast.If, ast.While)) and part is not loop:
+                if code.types.is_tensor(part.test, code.file.scope_of(part.test)):
+                    yield part.test
+
+
+def _until(above: Iterator[ast.AST], loop: ast.AST) -> Iterator[ast.AST]:
+    for each in above:
+        if each is loop:
+            return
+        yield each
+
+
+def _waiting_copies(code: Code) -> Places:
+    """Copies of what a loop over batches gives, to a device, that the host waits for."""
+    for loop in _training_loops(code):
+        names = (
+            {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
+            if isinstance(loop, ast.For)
+            else set()
+        )
+        for call in (part for part in ast.walk(loop) if isinstance(part, ast.Call)):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            copies = last_name(call.func) in ("cuda", "npu") or (last_name(call.func) == "to" and len(call.args) == 1)
+            if copies and isinstance(owner, ast.Name) and owner.id in names and keyword(call, "non_blocking") is None:
+                yield call
+
+
+def _entry(code: Code) -> Places:
+    """The main block of a program that trains."""
+    if any(True for _ in _training_loops(code)):
+        for node in code.file.tree.body:
+            if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
+                yield node.test
+
+
+def _changing_shapes(code: Code) -> Places:
+    if any(word in code.text for word in _CHANGING):
+        for call, _ in code.calls:
+            if last_name(call.func) in _CHANGING or "longest" in ast.unparse(call):
+                yield call
+
+
+def _float32_entry(code: Code) -> Places:
+    if "autocast" not in code.text and "bfloat16" not in code.text and "half()" not in code.text:
+        yield from _entry(code)
+
+
+_ALL = (
+    Setting(
+        "loader-workers",
+        _lacking(_LOADER, "num_workers", 5),
+        "Batches are made by the process that feeds the NPU, which waits for each.",
+        "DataLoader(..., num_workers=8)",
+    ),
+    Setting(
+        "loader-pinned",
+        _lacking(_LOADER, "pin_memory", 7),
+        "Copies from memory that is not pinned are made twice, and cannot run beside the computation.",
+        "DataLoader(..., pin_memory=True)",
+    ),
+    Setting(
+        "loader-persistent",
+        _with_workers("persistent_workers", 99),
+        "The workers are started anew in every epoch.",
+        "DataLoader(..., persistent_workers=True)",
+    ),
+    Setting(
+        "loader-prefetch",
+        _with_workers("prefetch_factor", 99),
+        "Each worker has two batches ready, which is few where some take longer.",
+        "DataLoader(..., prefetch_factor=4)",
+    ),
+    Setting(
+        "loader-last-batch",
+        _lacking(_LOADER, "drop_last", 8),
+        "The last batch of an epoch has another shape, for which "
+        "operators are prepared once more; certain for loaders of training data only.",
+        "DataLoader(..., drop_last=True)",
+    ),
+    Setting(
+        "copy-waits",
+        _waiting_copies,
+        "The host waits for the copy of each batch; with pinned memory it need not.",
+        "x.to(device, non_blocking=True)",
+    ),
+    Setting(
+        "ddp-views",
+        _lacking(_DDP, "gradient_as_bucket_view", 9),
+        "Gradients are copied into the buckets that are "
+        "reduced; certain unless the code detaches or replaces gradients.",
+        "DistributedDataParallel(..., gradient_as_bucket_view=True)",
+    ),
+    Setting(
+        "ddp-static",
+        _lacking(_DDP, "static_graph", 99),
+        "Every step looks for the parameters that are used; certain where all steps use the same.",
+        "DistributedDataParallel(..., static_graph=True)",
+    ),
+    Setting(
+        "ddp-bucket",
+        _lacking(_DDP, "bucket_cap_mb", 6),
+        "Buckets of 25 MB are reduced one by one; larger ones are fewer, and the best size is to be measured.",
+        "DistributedDataParallel(..., bucket_cap_mb=100)",
+    ),
+    Setting(
+        "host-waits",
+        _host_waits,
+        "The host waits for the NPU in every step of a training loop.",
+        "total += loss.detach(), and total.item() every 100 steps",
+    ),
+    Setting(
+        "host-branches",
+        _tensor_conditions,
+        "A condition on a tensor makes the host wait for the NPU in every step.",
+        "torch.where(condition, a, b)",
+    ),
+    Setting(
+        "task-queue",
+        _entry,
+        "Operators are prepared by the thread that launches them.",
+        "export TASK_QUEUE_ENABLE=2",
+        "TASK_QUEUE_ENABLE",
+    ),
+    Setting(
+        "cpu-affinity",
+        _entry,
+        "Threads move between cores, away from the memory of their NPU.",
+        "export CPU_AFFINITY_CONF=1",
+        "CPU_AFFINITY_CONF",
+    ),
+    Setting(
+        "expandable-segments",
+        _entry,
+        "Memory that is cached in blocks of other sizes cannot be used.",
+        "export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True",
+        "PYTORCH_NPU_ALLOC_CONF",
+    ),
+    Setting(
+        "jit-compile",
+        _changing_shapes,
+        "Shapes change from step to step, and operators that are compiled for a shape are compiled again.",
+        "torch.npu.set_compile_mode(jit_compile=False)",
+        "jit_compile",
+    ),
+    Setting(
+        "hf32",
+        _float32_entry,
+        "Matrix products are float32; HF32, with 11 bits of mantissa as TF32, is faster where that is enough.",
+        "torch.npu.matmul.allow_hf32 = True",
+        "allow_",
+    ),
+)
+SETTINGS: Mapping[str, Setting] = {setting.id: setting for setting in _ALL}

@@ -1,0 +1,61 @@
+"""Settings that make training wait: one row a cause, with the line to write."""
+
+import pytest
+
+from gpu2npu.analysis.affinity.settings import SETTINGS, settings_advice
+
+HEAD = "import torch\nfrom torch.utils.data import DataLoader\nfrom torch.nn.parallel import DistributedDataParallel\n"
+LOOP = "def train(model, loader: DataLoader, device):\n    for x, y in loader:\n{}        model(x).sum().backward()\n"
+MAIN = 'if __name__ == "__main__":\n    train()\n'
+
+
+def found(parse, text: str) -> dict[str, tuple[int, str]]:
+    return {each.rule: (each.span.start_line, each.message) for each in settings_advice(parse(HEAD + text))}
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        ("DataLoader(d, 8)\n", {"loader-workers", "loader-pinned", "loader-last-batch"}),
+        (
+            "DataLoader(d, 8, num_workers=4, pin_memory=True, drop_last=True)\n",
+            {"loader-persistent", "loader-prefetch"},
+        ),
+        ("DataLoader(d, 8, num_workers=0, pin_memory=True, drop_last=True)\n", set()),
+        ("DataLoader(d, **options)\n", set()),
+        ("DistributedDataParallel(m)\n", {"ddp-views", "ddp-static", "ddp-bucket"}),
+        (
+            "DistributedDataParallel(m, bucket_cap_mb=50, static_graph=True)\n",
+            {"ddp-views"},
+        ),
+        (LOOP.format("        x = x.to(device)\n"), {"copy-waits"}),
+        (LOOP.format("        x = x.to(device, non_blocking=True)\n"), set()),
+        (LOOP.format("        total = x.mean().item()\n"), {"host-waits"}),
+        (LOOP.format("        if step % 10 == 0:\n            total = x.mean().item()\n"), set()),
+        ("def test(x):\n    for y in x:\n        print(y.sum().item())\n", set()),
+        (LOOP.format("        t = torch.ones(3)\n        if t.sum() > 1:\n            pass\n"), {"host-branches"}),
+        (
+            LOOP.format("") + MAIN,
+            {"task-queue", "cpu-affinity", "expandable-segments", "hf32"},
+        ),
+        ("from torch.nn.utils.rnn import pad_sequence\nx = pad_sequence(parts)\n", {"jit-compile"}),
+    ],
+)
+def test_causes(parse, text: str, rules: set[str]) -> None:
+    assert set(found(parse, text)) == rules
+
+
+def test_one_row_a_cause(parse) -> None:
+    rows = found(parse, LOOP.format("        a = x.mean().item()\n        b = y.cpu()\n"))
+    assert rows["host-waits"][0] == 6
+    assert rows["host-waits"][1].endswith("every 100 steps. 2 places in this file.")
+
+
+def test_what_is_set_is_not_advised(parse) -> None:
+    text = LOOP.format("") + MAIN + 'os.environ["TASK_QUEUE_ENABLE"] = "2"\ntorch.npu.matmul.allow_hf32 = False\n'
+    assert set(found(parse, text)) == {"cpu-affinity", "expandable-segments"}
+
+
+def test_each_has_a_reason_and_a_line() -> None:
+    for setting in SETTINGS.values():
+        assert setting.why.endswith(".") and setting.line
