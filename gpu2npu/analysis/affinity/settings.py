@@ -117,9 +117,9 @@ def _host_waits(code: Code) -> Places:
 def _tensor_conditions(code: Code) -> Places:
     for loop in _training_loops(code):
         for part in ast.walk(loop):
-            if isinstance(part, (ast.If, ast.While)) and part is not loop:
-                if code.types.is_tensor(part.test, code.file.scope_of(part.test)):
-                    yield part.test
+            test = part.test if isinstance(part, (ast.If, ast.While)) and part is not loop else None
+            if test is not None and code.types.is_tensor(test, code.file.scope_of(test)):
+                yield test
 
 
 def _until(above: Iterator[ast.AST], loop: ast.AST) -> Iterator[ast.AST]:
