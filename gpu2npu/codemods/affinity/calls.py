@@ -10,14 +10,16 @@ from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.python.tree.syntax import arguments, is_unpacked
 
 
-def renamed(name: str, function: str, left: Collection[str] = (), most: int = 9) -> Find:
-    """Finds calls of a qualified name without the keywords `left` and with at most `most` arguments by position."""
+def renamed(name: str, function: str, left: Collection[str] = (), most: int = 9, since: int = 0) -> Find:
+    """Finds calls of a qualified name without the keywords `left` and with at most `most` arguments by position, for
+    PyTorch 2.`since` and later: before, a project has a function of its own under that name."""
 
     def find(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
         given = {each.arg for each in node.keywords}
         if reading.qualified(node.func) != name or any(is_unpacked(each) for each in arguments(node)):
             return None
-        fits = given.isdisjoint(left) and len(node.args) <= most
+        release = tuple(int(part) for part in reading.program.version.split(".")[:2])
+        fits = given.isdisjoint(left) and len(node.args) <= most and release >= (2, since)
         return AffinityReplacement(function=function, at=node.func) if fits else None
 
     return find
@@ -143,7 +145,7 @@ def f(x):
 )
 RMS_NORM_CALL = AffinityKind(
     "rms-norm-call",
-    renamed("torch.nn.functional.rms_norm", "functional_rms_norm"),
+    renamed("torch.nn.functional.rms_norm", "functional_rms_norm", since=4),
     (ast.Call,),
     (b"rms_norm",),
     ("npu::npu_rms_norm",),
@@ -169,7 +171,7 @@ RMS_NORM_CALL = AffinityKind(
 )
 RMS_NORM_MODULE = AffinityKind(
     "rms-norm-module",
-    renamed("torch.nn.RMSNorm", "RMSNorm"),
+    renamed("torch.nn.RMSNorm", "RMSNorm", since=4),
     (ast.Call,),
     (b"RMSNorm",),
     ("npu::npu_rms_norm",),

@@ -134,12 +134,15 @@ def attention(query, key, value, scale=1.0, query_scale=1.0, bias=None, hidden=N
         options = {"pse": bias, "atten_mask": hidden, "scale": scale, "keep_prob": 1.0 - _probability(dropout)}
         result = torch_npu.npu_fusion_attention(*four, shape[1], "BNSD", **options)[0]
         return result if query.dim() == 4 else result[:, 0]
-    scores = (query * query_scale) @ key.mT * scale
+    scores = _times(_times(query, query_scale) @ key.mT, scale)
     scores = scores if bias is None else scores + bias
     scores = scores if hidden is None else scores.masked_fill(hidden, float("-inf"))
-    wide = torch.float32 if scores.dtype in _DTYPES else scores.dtype
-    weights = scores.softmax(-1, dtype=wide).to(value.dtype)
-    return F.dropout(weights, _probability(dropout)) @ value
+    weights, p = scores.softmax(-1).to(value.dtype), _probability(dropout)
+    return (F.dropout(weights, p) if p else weights) @ value
+
+
+def _times(x, scale):
+    return x if isinstance(scale, float) and scale == 1.0 else x * scale
 
 
 def _as_scores(mask, dim, shape):
@@ -242,16 +245,14 @@ _TURNED = (torch.float32, torch.float16)
 
 def permuted_reshape(x, dims, shape):
     """x.permute(dims).reshape(shape)."""
-    dims = dims[0] if len(dims) == 1 else dims
     turned = x.permute(dims)
     if not _fits(x) or x.dtype not in _TURNED or not x.numel() or turned.is_contiguous():
         return turned.reshape(shape)
     try:
         return turned.view(shape)
     except RuntimeError:  # only a copy has this shape
-        sizes = list(shape)
-        known = math.prod(each for each in sizes if each != -1)
-        sizes = [x.numel() // known if each == -1 else each for each in sizes]
+        known = math.prod(each for each in shape if each != -1)
+        sizes = [x.numel() // known if each == -1 else each for each in shape]
         return torch_npu.npu_confusion_transpose(x, [each % x.dim() for each in dims], sizes, True)
 
 

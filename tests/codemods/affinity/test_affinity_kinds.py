@@ -102,6 +102,12 @@ def test_a_release_without_the_operator_is_left() -> None:
     assert plan_codemods({"model.py": source}, ProjectContext(version="2.1.0.post0"), choice).rewrites == {}
 
 
+def test_a_function_that_the_release_lacks_is_one_of_the_project() -> None:
+    source = KINDS["rms-norm-call"].examples[0].source.encode()
+    choice = CodemodChoice(affinity=("rms-norm-call",))
+    assert plan_codemods({"model.py": source}, ProjectContext(version="2.3.1"), choice).rewrites == {}
+
+
 def test_names_of_kinds() -> None:
     assert chosen(["safe"]) == tuple(kind.id for kind in KINDS.values() if kind.safe)
     assert chosen(["geglu", "rms-norm"]) == ("rms-norm", "geglu")
