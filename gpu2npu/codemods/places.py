@@ -16,6 +16,7 @@ from gpu2npu.records import Code, Edit, FileRewrite, FindingKind, Found
 # The rules whose findings are replaced, by the name they report, where that is not RULE.
 _RULES = {
     "torch.nn.parallel.DataParallel": "parallel-data-parallel",
+    "torch.nn.parallel.data_parallel.DataParallel": "module-data-parallel",
     "torch.nn.parallel.data_parallel": "parallel-data-parallel-function",
 }
 # The module that must be imported for code that says `torch.npu` or `.npu()`.

@@ -284,3 +284,14 @@ def test_a_checkpoint_that_a_codemod_loads_on_the_cpu_is_not_reported_besides(tm
     (file,) = preview_project(tmp_path, Settings("2.1.0", jobs=1)).outcome.files
     assert b"torch.load('last.pt', map_location='cpu')" in (file.content or b"")
     assert [each.span.start_line for each in file.findings if each.rule == "load-on-every-rank"] == [6]
+
+
+@pytest.mark.parametrize("module", ["torch.nn", "torch.nn.parallel", "torch.nn.parallel.data_parallel"])
+def test_a_wrap_that_stays_is_reported_once_however_it_is_imported(tmp_path: Path, module: str) -> None:
+    wraps = f"from {module} import DataParallel\ndef wrap(net):\n    return DataParallel(net)\nloss.backward()\n"
+    (tmp_path / "wraps.py").write_text(wraps)
+    (tmp_path / "train.py").write_text("import wraps\ngetattr(wraps, name)(net)\n")
+    findings = [
+        each for file in preview_project(tmp_path, Settings("2.1.0", jobs=1)).outcome.files for each in file.findings
+    ]
+    assert len([each for each in findings if each.span.start_line == 3]) == 1
