@@ -56,7 +56,7 @@ class ImportMatch(Match):
             "$ref": "#/$defs/words",
         },
     }
-    actions = ("remove", "add", "own_devices")
+    actions = ("remove", "add", "own_devices", "plugin")
     additions = ("statement",)
     starter: ClassVar[Json] = {
         "$comment": "An import of a package: here only reported, with what to do about it.",

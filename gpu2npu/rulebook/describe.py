@@ -31,6 +31,8 @@ def then_texts(then: Then) -> Iterator[str]:
         yield f"Marks the program as {then.trait}."
     if then.own_devices:
         yield "Devices that it is given stay as they are, and are reported: it knows no NPU."
+    if then.plugin is not None:
+        yield f"Runs on Ascend beside `{then.plugin}`: a check of the package itself is not blocked by it."
     if then.keep:
         yield "Is left as it is; later rules do not see it."
 

@@ -53,8 +53,8 @@ class Then:
     matched out; `add` adds code beside it. `values` are those of an environment variable with what becomes of them:
     where it is not set to one of these, it is not renamed, and reported. `imports` is a module that the changed file
     must import. `own_devices` says that a package computes without PyTorch and knows no NPU: devices that it is given
-    stay as they are. `trait` is a fact about the program, noted for the reports. `keep` ends the search: later rules do
-    not see the place.
+    stay as they are. `plugin` is the package that brings this one to Ascend. `trait` is a fact about the program, noted
+    for the reports. `keep` ends the search: later rules do not see the place.
     """
 
     rename: str | None = None
@@ -63,6 +63,7 @@ class Then:
     add: Addition | None = None
     needs_target: bool = False
     own_devices: bool = False
+    plugin: str | None = None
     values: tuple[tuple[str, str], ...] = ()
     imports: str | None = None
     report: Report | None = None

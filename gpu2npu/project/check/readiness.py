@@ -41,6 +41,8 @@ def readiness(files: Iterable[CheckedFile], native: NativeCode = NativeCode(), p
     causes = causes_of(found)
     kernels = native.kernels - native.apart
     stops, unsettled = (0, blocking + kernels) if plugin else (blocking + kernels, 0)
+    if plugin and unsettled:
+        plugin = f"{plugin} Without it {unsettled} places would block."
     return Readiness(
         _verdict(causes, stops, automatic + len(found), failures + native.apart + unsettled),
         automatic,

@@ -64,8 +64,8 @@ def check_project(
     started = time.perf_counter()
     trees, root, chosen = source_trees(sources, settings, choice)
     store = Store(choice.cache) if choice.cache is not None else None
-    rules = rule_notes(trees[0].settings.rules, store)
-    reported = _reported_rules(choice, sorted(rules))
+    notes = rule_notes(trees[0].settings.rules, store)
+    reported = _reported_rules(choice, sorted(notes.rules))
     baseline = _baseline(choice)
     checked = [_check_tree(tree, choice, store, progress, executor) for tree in trees]
     files = tuple(
@@ -92,8 +92,10 @@ def check_project(
         root=str(root),
         shown_root="" if root == Path.cwd().resolve() else f"{str(root).rstrip('/')}/",
         files=files,
-        readiness=readiness(files, native, own_plugin(trees[0].location.root) if len(trees) == 1 else ""),
-        rules=tuple(rules[rule] for rule in sorted(met)),
+        readiness=readiness(
+            files, native, own_plugin(trees[0].location.root, notes.plugins) if len(trees) == 1 else ""
+        ),
+        rules=tuple(notes.rules[rule] for rule in sorted(met)),
         notes=tuple(sorted({note for each in checked for note in each.notes})),
         native=native,
         expired=sum(len(entries) for entries in left.findings.values()),

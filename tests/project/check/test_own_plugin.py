@@ -6,7 +6,9 @@ import pytest
 
 from gpu2npu.project.check.own_plugin import own_plugin
 from gpu2npu.project.check.readiness import readiness
+from gpu2npu.project.check.rule_notes import plugins
 from gpu2npu.report.check.result import NativeCode, Verdict
+from gpu2npu.rulebook import load_rulebook
 
 
 @pytest.mark.parametrize(
@@ -26,12 +28,15 @@ def test_the_plugin_is_by_the_name_of_the_distribution(
     (tmp_path / folder).mkdir()
     if pyproject:
         (tmp_path / "pyproject.toml").write_text(pyproject)
-    assert ("vllm-ascend" in own_plugin(tmp_path)) is has_one
+    found = own_plugin(tmp_path, plugins(load_rulebook().rules))
+    assert ("vllm-ascend" in found and "https://" in found) is has_one
+    assert own_plugin(tmp_path, {}) == ""
 
 
 def test_a_plugin_takes_the_place_of_what_blocks() -> None:
     native = NativeCode(kernels=3)
     assert readiness([], native).verdict is Verdict.BLOCKED
-    with_plugin = readiness([], native, "a plugin")
-    assert (with_plugin.verdict, with_plugin.plugin) == (Verdict.REVIEW, "a plugin")
+    with_plugin = readiness([], native, "A plugin.")
+    assert with_plugin.verdict is Verdict.REVIEW
+    assert with_plugin.plugin == "A plugin. Without it 3 places would block."
     assert readiness([], NativeCode(), "a plugin").verdict is Verdict.NO_CUDA
