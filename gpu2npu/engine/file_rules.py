@@ -9,6 +9,7 @@ from typing import Any
 
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.matches import Matches
+from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.kinds import ObjectKinds
 from gpu2npu.python.meaning.names import Names
@@ -18,6 +19,17 @@ from gpu2npu.rulebook.rule import Rule
 
 Handler = Callable[[Any, Scope], "bool | None"]
 Handlers = Mapping[type[ast.AST], Handler]
+
+
+@dataclass
+class RuledString:
+    """A string, and what the rules for its text make of it, one kind after the other: `text` is what it becomes,
+    `rules` are those that are for it; `is_settled` ends the search."""
+
+    string: StringText
+    text: str
+    rules: list[Rule] = field(default_factory=list)
+    is_settled: bool = False
 
 
 @dataclass

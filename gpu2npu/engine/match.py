@@ -7,9 +7,8 @@ import re
 from collections.abc import Set
 
 from gpu2npu.engine.context import ProjectContext
-from gpu2npu.engine.file_rules import FileRules, Handler, Handlers
+from gpu2npu.engine.file_rules import FileRules, Handler, Handlers, RuledString
 from gpu2npu.engine.matches import Matches
-from gpu2npu.engine.rewriting.literals import Literals
 from gpu2npu.engine.rewriting.name_uses import is_annotation
 from gpu2npu.engine.rewriting.option_names import report_option_names
 from gpu2npu.engine.rewriting.renames import Renames
@@ -50,7 +49,7 @@ class _Matcher:
         self.matches = work.matches
         self.settled = work.settled
         self.renames = Renames(names, context, table, self.matches, work.may_rename)
-        self.literals = Literals(work)
+        self.text_kinds = [kind for kind in table.classes if kind.in_strings]
 
     def run(self) -> None:
         """Ask, at each use of a name, the kinds that have something to do there."""
@@ -81,7 +80,6 @@ class _Matcher:
         own: Handlers = {
             ast.Import: self.renames.import_,
             ast.ImportFrom: self.renames.import_from,
-            ast.keyword: self.keyword,
             ast.Constant: self.string,
             ast.JoinedStr: self.formatted,
         }
@@ -99,9 +97,6 @@ class _Matcher:
     def _is_settled(self, node: ast.AST) -> bool:
         return node in self.settled or any(above in self.settled for above in self.file.above(node))
 
-    def keyword(self, node: ast.keyword, scope: Scope) -> None:
-        self.literals.keyword(node)
-
     # Strings.
 
     def string(self, node: ast.Constant, scope: Scope) -> None:
@@ -111,11 +106,11 @@ class _Matcher:
         found = written(self.file, node)
         if len(found) != 1:
             for literal in found:
-                self.literals.text(plain_text(self.file, node, literal))
+                self.by_text(plain_text(self.file, node, literal))
             self.spelled_in_parts(node, str(node.value), scope)
             return
         text = plain_text(self.file, node, found[0])
-        if self.literals.text(text) or self.table.literal.search(text.raw) is None:
+        if self.by_text(text) or self.table.literal.search(text.raw) is None:
             return
         if self._is_in_annotation(node):
             self.renames.quoted(text, scope)
@@ -125,6 +120,22 @@ class _Matcher:
             if whole is not None:
                 self.literal(text, whole, candidate, scope)
                 return
+
+    def by_text(self, string: StringText) -> bool:
+        """Apply the rules for the text of a string, wherever it stands; return whether there was one."""
+        ruled = RuledString(string, string.raw)
+        for kind in self.text_kinds:
+            kind.in_text(self.work, ruled)
+            if ruled.is_settled:
+                break
+        if ruled.text != string.raw:
+            rule = next(rule for rule in ruled.rules if rule.then.rename is not None)
+            if string.can_be(ruled.text):
+                self.matches.edits.append(Edit(string.place, string.quoted(ruled.text), rule.id, rule.why))
+            else:
+                message = f"{rule.why} The replacement does not fit into this string: change it by hand."
+                self.matches.found.append(Found(string.place, rule.id, FindingKind.REVIEW, string.raw, message))
+        return bool(ruled.rules)
 
     def _is_in_annotation(self, node: ast.expr) -> bool:
         """Return whether a string is a type, somewhere inside an annotation: `Optional["torch.cuda.Stream"]`."""
@@ -144,9 +155,9 @@ class _Matcher:
         for literal in found:
             if literal.is_formatted:
                 for text in formatted_texts(self.file, node, literal):
-                    self.literals.text(text)
+                    self.by_text(text)
             else:
-                self.literals.text(plain_text(self.file, node, literal))
+                self.by_text(plain_text(self.file, node, literal))
         if len(found) != 1 or not found[0].parts or found[0].parts[0].is_code:
             return
         parts = found[0].parts

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gpu2npu.engine.file_rules import FileRules
+from gpu2npu.engine.file_rules import FileRules, RuledString
 from gpu2npu.engine.strings.prose import is_spoken
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.tree.file import PythonFile
@@ -38,6 +38,7 @@ class CommandMatch(Match):
     }
     actions = ("rename",)
     in_strings = True
+    order = 8
     starter: ClassVar[Json] = {
         "$comment": "A program that scripts run. Where Python runs it, it is reported: its output may be read.",
         "why": "The monitor of our cluster has another name on NPU nodes.",
@@ -104,21 +105,22 @@ class CommandMatch(Match):
         return Severity.ENVIRONMENT
 
     @classmethod
-    def in_text(cls, work: FileRules, string: StringText) -> bool:
+    def in_text(cls, work: FileRules, ruled: RuledString) -> None:
         """Report a program that Python code runs or looks for: its output is read by the code."""
-        matched = _COMMAND.match(string.raw)
+        string = ruled.string
+        matched = _COMMAND.match(string.raw) if not ruled.rules else None
         rules = work.table.of(cls.key).get(matched["name"], ()) if matched is not None else ()
         rule = next((rule for rule in rules if _is_run(rule.match, string, work.file)), None)
         if rule is None or matched is None or rule.then.keep:
-            return False
+            return
         if is_spoken(work.file, string.node) or _is_key(work.file, string.node):
-            return False
+            return
         report = rule.then.report
         message = report.message if report else f"{rule.why} Use {rule.then.rename}, and check what reads its output."
         kind = report.kind if report else FindingKind.REVIEW
         severity = report.severity if report else Severity.CHANGE
         work.matches.found.append(Found(string.place, rule.id, kind, matched["name"], message, severity))
-        return True
+        ruled.rules.append(rule)
 
 
 def _is_run(match: Match, string: StringText, file: PythonFile) -> bool:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gpu2npu.records import FindingKind, Severity
+from gpu2npu.engine.file_rules import FileRules, Handlers, RuledString
+from gpu2npu.engine.strings.prose import is_own_name, is_searched, is_spoken
+from gpu2npu.engine.strings.texts import StringText
+from gpu2npu.python.text.tokens import keyword_name
+from gpu2npu.python.tree.nodes import code_words
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import last_name
+from gpu2npu.records import Bounds, Edit, FindingKind, Found, Severity
 from gpu2npu.rulebook.match import IDENTIFIER, Json, Match
+from gpu2npu.rulebook.rule import Rule
 
 _REST = re.compile(r"\$[A-Z]\w*$")  # a metavariable at the end of a name
+# Functions that set the variable their first argument names.
+_SETTERS = frozenset({"setdefault", "putenv", "setenv"})
+# In a command line: NAME=value, $NAME and ${NAME}.
+_IN_COMMAND = re.compile(r"(?<![\w$-])(?P<set>[A-Za-z_]\w*)(?==)|\$\{?(?P<read>[A-Za-z_]\w*)")
 
 
 @dataclass(frozen=True)
@@ -32,6 +45,7 @@ class EnvironmentMatch(Match):
     actions = ("rename", "values")
     new_name = (re.compile(rf"{IDENTIFIER.pattern}(\$[A-Z]\w*)?"), "the name of an environment variable")
     in_strings = True
+    order = 7
     starter: ClassVar[Json] = {
         "$comment": "An environment variable, in Python and in scripts.",
         "why": "The library reads another variable on the NPU.",
@@ -81,3 +95,94 @@ class EnvironmentMatch(Match):
 
     def severity(self, kind: FindingKind) -> Severity:
         return Severity.ENVIRONMENT
+
+    @classmethod
+    def in_text(cls, work: FileRules, ruled: RuledString) -> None:
+        _Variables(work).in_text(ruled)
+
+    @classmethod
+    def handlers(cls, work: FileRules) -> Handlers:
+        return {ast.keyword: _Variables(work).keyword}
+
+
+class _Variables:
+    """Applies rules for environment variables in one file."""
+
+    def __init__(self, work: FileRules) -> None:
+        self.file, self.table, self.matches = work.file, work.table, work.matches
+
+    def in_text(self, ruled: RuledString) -> None:
+        """`"CUDA_VISIBLE_DEVICES"`, and `"CUDA_VISIBLE_DEVICES=0 python train.py"`."""
+        string, text = ruled.string, ruled.text
+        found = [(name, start, self.table.variable_rule(name)) for name, start in _named(string, text)]
+        known = [(name, start, rule) for name, start, rule in found if rule is not None and not rule.then.keep]
+        if not known or is_spoken(self.file, string.node) or is_own_name(self.file, string.node):
+            return
+        ruled.rules += [rule for _, _, rule in known]
+        if not text.isidentifier() and is_searched(self.file, string.node):
+            for name, _, rule in known:
+                self._in_other_texts(rule, string.place, name)
+            return
+        given = self._given(string.node) if text.isidentifier() else None
+        for name, start, rule in reversed(known):
+            if self._variable(rule, string.place, name, given):
+                text = text[:start] + (rule.then.rename or name) + text[start + len(name) :]
+        ruled.text = text
+
+    def _in_other_texts(self, rule: Rule, place: Bounds, name: str) -> None:
+        """Report a variable in a text that the program looks for, such as a message of PyTorch."""
+        named = f"speaks of {rule.then.rename} or of neither" if rule.then.rename else "does not speak of it"
+        message = f"Looked for in another text, which on an NPU {named}: left as it is, check what is searched."
+        self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message))
+
+    def _given(self, node: ast.expr) -> StringText | None:
+        """The string that the variable of this name is set to: `os.environ["NAME"] = "..."`, `{"NAME": "..."}`."""
+        parent = self.file.parents[node]
+        value: ast.expr | None = None
+        if isinstance(parent, ast.Dict):
+            value = next((value for key, value in zip(parent.keys, parent.values, strict=True) if key is node), None)
+        elif isinstance(parent, ast.Call) and len(parent.args) > 1 and parent.args[0] is node:
+            value = parent.args[1] if last_name(parent.func) in _SETTERS else None
+        elif isinstance(parent, ast.Subscript):
+            statement = self.file.parents[parent]
+            value = statement.value if isinstance(statement, ast.Assign) and parent in statement.targets else None
+        return StringText.of(self.file, value) if value is not None else None
+
+    def _variable(self, rule: Rule, place: Bounds, name: str, given: StringText | None = None) -> bool:
+        """Report what a rule says of a variable besides renaming it; gives whether it is to be renamed. The value that
+        it is `given` is renamed with it."""
+        values = dict(rule.then.values)
+        value = values.get(given.raw) if given is not None else None
+        if value is None:
+            self.matches.note(rule, place, name)
+        renamed = rule.then.rename
+        if renamed is None or (values and value is None):
+            return False
+        if any(re.search(rf"\b{renamed}\b", word) for word in code_words(self.file.tree)):
+            message = f"This file knows {renamed} already; left as it is."
+            self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message, Severity.NOTE))
+            return False
+        if value is not None and given is not None and value != given.raw:
+            self.matches.edits.append(Edit(given.place, given.quoted(value), rule.id, rule.why))
+        return True
+
+    def keyword(self, keyword: ast.keyword, scope: Scope) -> None:
+        """Apply the rule for a variable that is a keyword: `dict(os.environ, CUDA_VISIBLE_DEVICES="0")`."""
+        if keyword.arg is None or not keyword.arg.isupper():
+            return
+        rule = self.table.variable_rule(keyword.arg)
+        if rule is None or rule.then.keep:
+            return
+        place = keyword_name(self.file, keyword)
+        if self._variable(rule, place, keyword.arg, StringText.of(self.file, keyword.value)):
+            self.matches.edits.append(Edit(place, rule.then.rename or "", rule.id, rule.why))
+
+
+def _named(string: StringText, text: str) -> list[tuple[str, int]]:
+    """The variables that a text may name, each with its offset."""
+    if text.isidentifier():
+        return [] if string.is_formatted else [(text, 0)]  # f"{prefix}NCCL_DEBUG" names something else
+    if "=" not in text and "$" not in text:
+        return []
+    found = ((match["set"] or match["read"], match.end()) for match in _IN_COMMAND.finditer(text))
+    return [(name, end - len(name)) for name, end in found]

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from gpu2npu.engine.file_rules import FileRules, RuledString
+from gpu2npu.engine.strings.prose import is_spoken
 from gpu2npu.rulebook.expression import Expression, compile_problem, template_problem
 from gpu2npu.rulebook.match import Evidence, Json, Match
 
@@ -27,6 +29,7 @@ class PatternMatch(Match):
     }
     actions = ("rename", "imports")
     in_strings = True
+    order = 6
     starter: ClassVar[Json] = {
         "$comment": "A part of any string, by a regular expression; \\1 in rename is its first group.",
         "why": "Our images are built for CANN under another tag.",
@@ -66,3 +69,25 @@ class PatternMatch(Match):
             yield "match.pattern", f"{pattern!r} {problem}"
         elif "rename" in entry["then"] and (problem := template_problem(pattern, entry["then"]["rename"])):
             yield "then.rename", f"{entry['then']['rename']!r} cannot stand for what the pattern finds ({problem})"
+
+    @classmethod
+    def in_text(cls, work: FileRules, ruled: RuledString) -> None:
+        """A rule that keeps the text ends the search, and so does one that only reports."""
+        string = ruled.string
+        if work.table.pattern_text.search(ruled.text.lower()) is None:
+            return
+        new = ruled.text
+        for pattern, rule in work.table.patterns:
+            if pattern.search(new) is None:
+                continue
+            ruled.rules.append(rule)
+            ruled.is_settled = rule.then.keep
+            if ruled.is_settled:
+                return
+            if rule.then.rename is None:
+                if not is_spoken(work.file, string.node):
+                    work.matches.note(rule, string.place, string.raw)
+                break
+            new = pattern.replaced(rule.then.rename, new)
+            work.matches.note(rule, string.place, string.raw)
+        ruled.text = new

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from gpu2npu.engine.file_rules import FileRules, RuledString
+from gpu2npu.engine.strings.prose import is_spoken
 from gpu2npu.kinds.pattern import PatternMatch
 from gpu2npu.rulebook.match import Json, Match
 
@@ -26,6 +28,7 @@ class StringMatch(Match):
     }
     actions = ("rename", "needs_target", "imports")
     in_strings = True
+    order = 5
     starter: ClassVar[Json] = {
         "$comment": 'A whole string. With "role": "device" only where it means a device.',
         "why": "Our launcher calls the NPU partition by another name.",
@@ -58,3 +61,14 @@ class StringMatch(Match):
         if isinstance(other, PatternMatch) and other.is_on(self.string):
             return "rules for whole strings come before patterns"
         return None
+
+    @classmethod
+    def in_text(cls, work: FileRules, ruled: RuledString) -> None:
+        rule = work.table.texts.get(ruled.string.raw) if not ruled.string.is_formatted else None
+        if rule is None:
+            return
+        ruled.rules.append(rule)
+        ruled.is_settled = True
+        if not rule.then.keep and (rule.then.rename is not None or not is_spoken(work.file, ruled.string.node)):
+            work.matches.note(rule, ruled.string.place, ruled.string.raw)
+            ruled.text = rule.then.rename if rule.then.rename is not None else ruled.text

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from gpu2npu.records import FindingKind, Severity
 
 if TYPE_CHECKING:
-    from gpu2npu.engine.file_rules import FileRules, Handlers
-    from gpu2npu.engine.strings.texts import StringText
+    from gpu2npu.engine.file_rules import FileRules, Handlers, RuledString
     from gpu2npu.project.line_sites import Site
     from gpu2npu.python.meaning.names import Names
 
@@ -173,10 +172,8 @@ class Match:
         return {}
 
     @classmethod
-    def in_text(cls, work: FileRules, string: StringText) -> bool:
-        """Apply the rules of the kind to a string for which there is no other rule by its text; return whether one was
-        for it."""
-        return False
+    def in_text(cls, work: FileRules, ruled: RuledString) -> None:
+        """Apply the rules of the kind to the text of a string, for which no rule with a role has been asked."""
 
     # Beside other rules.
 

@@ -132,3 +132,19 @@ def test_a_setting_that_is_looked_for_in_a_text_stays_and_is_reported(migrate_wi
     result = migrate_with([], f"found = {search}\n")
     assert result.content is None
     assert ["Looked for in another text" in finding.message for finding in result.findings] == [True]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x = 'GPU_LIST=1 run'", "x = 'NPU_CARDS=1 run'"),  # the variable that the pattern has written
+        ("x = 'gpu://pool'", "x = 'npu://pool'"),  # a rule for the whole text ends the search
+    ],
+)
+def test_whole_texts_come_before_patterns_and_these_before_variables(migrate_with, before: str, after: str) -> None:
+    rules = [
+        {"id": "variable", "match": {"environment": "NPU_LIST"}, "then": {"rename": "NPU_CARDS"}},
+        {"id": "pattern", "match": {"pattern": "(?i)gpu(_LIST|://pool)"}, "then": {"rename": r"NPU\1"}},
+        {"id": "text", "match": {"string": "gpu://pool"}, "then": {"rename": "npu://pool"}},
+    ]
+    assert migrate_with(rules, before).content.decode() == after

@@ -109,3 +109,7 @@ def test_a_rule_for_functions_and_one_for_other_files_never_meet() -> None:
     assert conflicts(function, replace(anywhere, where=Where(files=frozenset({"*.yaml", "train*"})))) == [
         ("one", "two")
     ]
+
+
+def test_a_pattern_and_a_string_in_which_it_finds_nothing_meet_nowhere() -> None:
+    assert conflicts(rule("one", PatternMatch("other")), rule("two", StringMatch("old", "device"))) == []

@@ -80,8 +80,15 @@ def test_a_command_line_in_python_is_reported(tmp_path: Path, text: str, is_foun
         ({"match": {"environment": "A_*"}, "then": {"rename": "B_$X"}}, "$X is not in the variable"),
         ({"match": {"command": "a --b $X"}, "then": {"rename": "a --b"}}, "has 2 words for 3"),
         ({"match": {"command": "a --b $X"}, "then": {"rename": "a --c $Y"}}, "another word where a metavariable"),
+        ({"match": {"command": "a $X"}, "then": {"rename": "a $Y"}}, "another word where a metavariable"),
     ],
 )
 def test_refusals(tmp_path: Path, rule: dict[str, Any], reason: str) -> None:
     with pytest.raises(RuleError, match=reason.replace("$", r"\$")):
         migrated(tmp_path, rule, "a.sh", "")
+
+
+def test_a_command_line_that_is_only_reported(tmp_path: Path) -> None:
+    report = {"report": {"kind": "review", "message": "No counterpart."}}
+    result = migrated(tmp_path, {"match": {"command": "a --b $X"}, "then": report}, "a.sh", "a --b 2\n")
+    assert [found.message for found in result.findings] == ["No counterpart."]
