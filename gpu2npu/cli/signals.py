@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import select
 import signal
 import threading
 import time
+from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -54,17 +56,28 @@ def _kill_where_it_hangs() -> None:
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)  # Python writes there at once, in C code too
     with ending_signals_wait():  # in the new process for good
-        if os.fork() == 0:
+        watcher = os.fork()
+        if watcher == 0:
             for descriptor in (0, 1, write):
                 os.close(descriptor)
             _wait_and_kill(read, parent)
     os.close(read)
+    atexit.register(_dismiss, watcher)
+
+
+def _dismiss(watcher: int) -> None:
+    """End that process, and leave no entry of it to the system."""
+    signal.set_wakeup_fd(-1)
+    if _watch is not None:
+        with suppress(BrokenPipeError):  # it has ended, since a handler ran
+            os.write(_watch, _HANDLED)
+        os.waitpid(watcher, 0)
 
 
 def _wait_and_kill(read: int, parent: int) -> NoReturn:
     """Wait for the number of a signal, and then for what its handler writes, or the end of the process."""
     try:
-        number = os.read(read, 1)
+        number = os.read(read, 1).replace(_HANDLED, b"")
         end = time.monotonic() + _SECONDS
         while number and (left := end - time.monotonic()) > 0:
             if select.select([read], [], [], left)[0] and os.read(read, 1) in (_HANDLED, b""):
