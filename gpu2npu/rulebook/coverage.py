@@ -10,10 +10,8 @@ from gpu2npu.rulebook.rule import Rule, Then
 
 def untested(rule: Rule) -> Iterator[str]:
     """Yield what a rule does, or does not do outside of its releases, and no example shows; a few words each."""
-    without = replace(
-        rule.then, report=None, trait=None, keep=False, needs_target=False, own_devices=False, plugin=None
-    )
-    edits = without != Then()
+    stated = replace(rule.then, report=None, trait=None, keep=False, needs_target=False, own_devices=False)
+    edits = replace(stated, plugin=None) != Then()
     if edits and not any(example.before != example.after for example in rule.examples):
         yield "its edit"
     if rule.then.report is not None and not any(example.reports for example in rule.examples):

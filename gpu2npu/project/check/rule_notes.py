@@ -62,9 +62,7 @@ def plugins(rules: Iterable[Rule]) -> dict[str, str]:
     from gpu2npu.kinds.import_ import ImportMatch
 
     return {
-        canonicalize_name(
-            name
-        ): f"{name} runs on Ascend beside its plugin {rule.then.plugin}: install both ({rule.source})."
+        normalised(name): f"{name} runs on Ascend beside its plugin {rule.then.plugin}: install both ({rule.source})."
         for rule in rules
         if rule.then.plugin is not None and isinstance(rule.match, ImportMatch)
         for name in rule.match.distributions
