@@ -21,7 +21,7 @@ from gpu2npu.cli.program_options import (
 )
 from gpu2npu.emulator.launch import NPUS, Launch, LaunchError, emulating, prepare, real_torch_npu
 from gpu2npu.emulator.machine.filesystem import ASCEND, EXPECTED, show_ascend_files
-from gpu2npu.support.releases import RELEASES, known_torch_npu, known_version, unknown_version
+from gpu2npu.support.releases import RELEASES, known_torch_npu, known_version, unknown_torch_npu
 
 MOST_SCRIPT = 1 << 20  # bytes; what is larger is not a shell script
 
@@ -82,7 +82,7 @@ def run(
     check_soc(soc)
     requested = None if torch_npu is None else known_torch_npu(torch_npu)
     if torch_npu is not None and requested is None:
-        raise click.UsageError(f"--torch-npu: {unknown_version(torch_npu)}.")
+        raise click.UsageError(f"--torch-npu: {unknown_torch_npu(torch_npu)}.")
     _check_installation(hide_real)
     if op_report is not None:
         _make_room(op_report)

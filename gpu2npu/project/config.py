@@ -11,7 +11,7 @@ from gpu2npu.formats.kinds import OTHER_KINDS
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.settings import Settings
 from gpu2npu.support.limits import chip_families
-from gpu2npu.support.releases import known_version, unknown_version
+from gpu2npu.support.releases import known_version, unknown_torch_npu, unknown_version
 
 CONFIG_NAME = "gpu2npu.toml"
 MAX_BYTES = 1024 * 1024
@@ -114,7 +114,8 @@ def _checked(table: object, path: Path, prefix: str) -> Settings:
     for key in ("version", "torch-npu"):
         if key in table and known_version(table[key]) is None:
             place = f"{prefix}.{key}".lstrip(".")
-            raise UsageError(f"{path}: {place}: {unknown_version(table[key])}.")
+            unknown = unknown_version if key == "version" else unknown_torch_npu
+            raise UsageError(f"{path}: {place}: {unknown(table[key])}.")
     for kind in table.get("skip-kinds", ()):
         if kind not in OTHER_KINDS:
             place = f"{prefix}.skip-kinds".lstrip(".")

@@ -11,7 +11,7 @@ from gpu2npu.formats.kinds import OTHER_KINDS
 from gpu2npu.near_names import did_you_mean
 from gpu2npu.project.errors import UsageError
 from gpu2npu.rulebook.select import RuleChoice
-from gpu2npu.support.releases import known_torch_npu, known_version, release_of, unknown_version
+from gpu2npu.support.releases import known_torch_npu, known_version, release_of, unknown_torch_npu, unknown_version
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,13 @@ class Settings:
 
     def check(self) -> None:
         """Raises UsageError with the first reason why no project can be looked at with these settings."""
+        chosen = known_torch_npu(self.torch_npu) if self.torch_npu else None
+        if self.torch_npu and chosen is None:
+            raise UsageError(f"--torch-npu: {unknown_torch_npu(self.torch_npu)}.")
         if known_version(self.version) is None:
             raise UsageError(f"{unknown_version(self.version)}.")
-        if self.torch_npu:
-            chosen = known_torch_npu(self.torch_npu)
-            if chosen is None:
-                raise UsageError(f"--torch-npu: {unknown_version(self.torch_npu)}.")
-            if release_of(chosen) != release_of(self.version):
-                raise UsageError(f"--torch-npu {self.torch_npu} is not for PyTorch {self.version}; leave one out.")
+        if chosen is not None and release_of(chosen) != release_of(self.version):
+            raise UsageError(f"--torch-npu {self.torch_npu} is not for PyTorch {self.version}; leave one out.")
         for kind in self.skip_kinds:
             if kind not in OTHER_KINDS:
                 hint = did_you_mean(kind, OTHER_KINDS) or f"the kinds are {', '.join(OTHER_KINDS)}."

@@ -42,6 +42,7 @@ SECTIONS = (
 # The names of each section.
 Facts = Mapping[str, frozenset[str]]
 
+_NEAREST = 3  # versions that a sentence about an unknown one names
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:(rc|\.post)(\d+))?")
 
 
@@ -145,6 +146,20 @@ def unknown_version(version: str) -> str:
     if release in RELEASES and re.fullmatch(r"\d+\.\d+\.\d+(rc|\.post)\d+", version):
         return f"there is no torch_npu {version}; of this release there are {', '.join(versions_of(release))}"
     return f"PyTorch version {version!r} is not known; use one of {', '.join(VERSIONS)}, or a patch release of one"
+
+
+def unknown_torch_npu(version: str) -> str:
+    """The sentence about a version of torch_npu for which `known_torch_npu` has none, with the nearest there are."""
+    there = [each.version for each in torch_npu_releases() if "rc" not in each.version]
+    numbers = re.findall(r"\d+", version)
+    if not numbers:
+        return f"{version!r} is not a version of torch-npu, such as {', '.join(there[-_NEAREST:])}"
+    release = ".".join((*numbers, "0", "0")[:2]) + ".0"
+    if release in RELEASES:
+        return f"there is no torch-npu {version}; of this release there are {', '.join(versions_of(release))}"
+    later = [each for each in there if version_key(each) > tuple(map(int, numbers))]
+    near = later[:_NEAREST] or there[-_NEAREST:]
+    return f"there is no torch-npu {version}; the nearest are {', '.join(near)}"
 
 
 def facts_of(version: str) -> Facts:

@@ -35,6 +35,9 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
         assert (page.parent / link).exists(), link
 
 
-def test_every_rule_about_a_package_says_where_its_state_is_from_and_when() -> None:
-    rules = [rule for rule in load_rulebook().rules if rule.file == "packages.json"]
+def test_every_rule_about_a_package_or_container_says_where_its_state_is_from_and_when() -> None:
+    of_containers = ("docker-gpus", "command-nvidia-docker", "env-nvidia-visible-devices", "singularity-nv")
+    files = ("packages.json", "distributions.json")
+    rules = [rule for rule in load_rulebook().rules if rule.file in files or rule.id in of_containers]
+    assert len(rules) > 240
     assert [rule.id for rule in rules if not re.search(r"\S \(20\d\d-[01]\d\)$", rule.source)] == []

@@ -24,6 +24,7 @@ from gpu2npu.support.releases import (
     since_when,
     torch_npu_releases,
     torch_npu_versions,
+    unknown_torch_npu,
     unknown_version,
     version_key,
     versions_of,
@@ -94,6 +95,19 @@ def test_a_version_is_the_newest_of_its_release_unless_it_says_which(version, kn
         assert known_version(known) == known
     else:
         assert re.search("use one of|of this release there are", unknown_version(version))
+
+
+@pytest.mark.parametrize(
+    ("version", "sentence"),
+    [
+        ("9.9", "there is no torch-npu 9.9; the nearest are 2.12.0.post3, 2.13.0, 2.14.0"),
+        ("1.9", "there is no torch-npu 1.9; the nearest are 2.1.0, 2.1.0.post3, 2.1.0.post6"),
+        ("2.14.0.post9", "there is no torch-npu 2.14.0.post9; of this release there are 2.14.0"),
+        ("newest", "'newest' is not a version of torch-npu, such as 2.12.0.post3, 2.13.0, 2.14.0"),
+    ],
+)
+def test_the_sentence_about_an_unknown_torch_npu(version, sentence):
+    assert known_torch_npu(version) is None and unknown_torch_npu(version) == sentence
 
 
 @pytest.mark.parametrize(
