@@ -72,6 +72,12 @@ def test_an_optimizer_of_bitsandbytes_is_chosen_with_cuda_alone(project):
     assert "is false on an NPU" in migrated.findings[-1].message
 
 
+def test_a_variable_that_decides_alone_is_reported_once(project):
+    code = "import os\nif 'CUDA_HOME' in os.environ:\n    sources += ['a.cu']\n"
+    migrated = project({"a.py": code})["a.py"]
+    assert migrated.content is None and [each.api for each in migrated.findings] == ["CUDA_HOME"]
+
+
 def test_a_variable_that_forces_a_build_is_reported_beside_the_condition(project):
     code = "if torch.cuda.is_available() or os.getenv('FORCE_CUDA') == '1':\n    sources += ['a.cu']\n"
     migrated = project({"a.py": f"import os\nimport torch\n{code}"})["a.py"]

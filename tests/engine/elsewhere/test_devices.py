@@ -56,6 +56,22 @@ def test_tensors_in_its_calls_are_torchs(project):
     assert not apis
 
 
+def test_a_tensor_on_the_npu_that_it_is_given_is_reported(project):
+    code = """
+        import cupy
+        import torch
+
+        data = torch.ones(3).cuda()
+        print(data.mean())
+        array = cupy.asarray(data)
+    """
+    migrated = project({"a.py": textwrap.dedent(code)})["a.py"]
+    assert b"torch.ones(3).npu()" in migrated.content
+    assert [each.message for each in migrated.findings if each.api == "data"] == [
+        "CuPy computes on CUDA devices only. It is given what is on the NPU now: give it a copy on the CPU here."
+    ]
+
+
 def test_a_module_of_the_project_is_no_such_package(project):
     code = "import xgboost\nmodel = xgboost.train(device='cuda')\n"
     files = {"a.py": code, "xgboost.py": "def train(device):\n    pass\n"}
