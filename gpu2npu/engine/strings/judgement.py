@@ -13,7 +13,7 @@ from gpu2npu.engine.strings.handed_on import is_handed_on
 from gpu2npu.engine.strings.keys import is_key, keys_of
 from gpu2npu.engine.strings.own_npu import assigned_in, stands_beside_npu
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, allowed, strings_of
-from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, SPOKEN
+from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.signatures import by_signature
 from gpu2npu.engine.strings.text_methods import LOOKUPS, PARTS, TESTS, TRIMS
 from gpu2npu.engine.strings.words import PARAMETER_SETS, TRANSPARENT, holds, is_word, mentions
@@ -317,7 +317,7 @@ def _argument(call: ast.Call, argument: ast.AST, place: StringPlace, role: Role)
     key = given[1 if callee in ("getattr", "setattr") and len(given) > 2 else 0]
     if argument is not key and is_word(string_value(argument_value(key)), role):
         return YES
-    if callee in SPOKEN or callee in _LOOKED_UP or callee.endswith(("Error", "Exception", "Warning")):
+    if speaks(callee) or callee in _LOOKED_UP:
         return NO
     if keyword is None and mentions(callee, role):
         return YES

@@ -10,7 +10,7 @@ from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import last_name
 
 # Calls whose strings are read by people.
-SPOKEN = frozenset(
+_SPOKEN = frozenset(
     {"print", "pprint", "warn", "info", "debug", "warning", "error", "exception", "critical", "log", "echo", "write",
      "fail", "skip", "set_description", "set_postfix", "set_title", "title", "add_scalar"}
 )  # fmt: skip
@@ -18,6 +18,11 @@ SPOKEN = frozenset(
 BY_STRING = frozenset({"getattr", "hasattr", "setattr", "delattr"})
 # Arguments that hold texts for people.
 PROSE_KEYWORDS = frozenset({"help", "description", "msg", "message", "metadata", "doc", "epilog", "prog", "title"})
+
+
+def speaks(callee: str) -> bool:
+    """Return whether people read what a function or class of such a name is given: `print`, `eprint`, `ValueError`."""
+    return callee in _SPOKEN or callee.endswith(("print", "Error", "Exception", "Warning"))
 
 
 def is_searched(file: PythonFile, string: ast.AST) -> bool:
@@ -54,7 +59,7 @@ def is_spoken(file: PythonFile, string: ast.AST) -> bool:
             return True
         if isinstance(node, ast.Call):
             callee = last_name(node.func) or ""
-            if callee in SPOKEN or callee.endswith(("Error", "Exception", "Warning")):
+            if speaks(callee):
                 return True
             if callee not in TRANSPARENT and callee != "join":  # what it does with the string is its own affair
                 return False
