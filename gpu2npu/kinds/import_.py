@@ -12,6 +12,7 @@ from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.imports import is_compiled
 from gpu2npu.engine.rewriting.added import added
 from gpu2npu.engine.rewriting.code_imports import CodeImports
+from gpu2npu.engine.rewriting.name_uses import is_type_checking
 from gpu2npu.engine.rewriting.removal import removal
 from gpu2npu.python.project.interface import IMPORTERS
 from gpu2npu.python.tree.scopes import Scope
@@ -245,7 +246,7 @@ class Packages:
         if rule.then.trait is not None:
             self.matches.traits.add(rule.then.trait)
         report = rule.then.report
-        if report is None or rule.then.keep:
+        if report is None or rule.then.keep or self._is_for_types(inside):
             return
         kind, message, severity, advice = report.kind, report.message, report.severity, ""
         if kind is not FindingKind.REVIEW and self.is_optional(inside, module):
@@ -256,6 +257,15 @@ class Packages:
             self.reported.add(said)
             place = self.file.bounds(node)
             self.matches.found.append(Found(place, rule.id, kind, module, message, severity, advice))
+
+    def _is_for_types(self, node: ast.AST) -> bool:
+        """Return whether an import is done for type checkers alone."""
+        below = node
+        for above in self.file.above(node):
+            if isinstance(above, ast.If) and below in above.body and is_type_checking(above.test):
+                return True
+            below = above
+        return False
 
     def is_optional(self, node: ast.AST, module: str) -> bool:
         """Return whether the program goes on without an import: it catches the error, or asks first."""

@@ -56,6 +56,12 @@ def test_an_optional_import_is_for_review(migrate_with, text: str) -> None:
     assert finding.kind is FindingKind.REVIEW
 
 
+@pytest.mark.parametrize("test", ["TYPE_CHECKING", "typing.TYPE_CHECKING"])
+def test_an_import_for_type_checkers_is_never_done(migrate_with, test: str) -> None:
+    assert migrate_with([FAST], f"if {test}:\n    import fastlib\n").findings == ()
+    assert len(migrate_with([FAST], f"if {test}:\n    pass\nelse:\n    import fastlib\n").findings) == 1
+
+
 def test_an_import_whose_failure_ends_the_program_is_not_optional(migrate_with) -> None:
     text = "try:\n    import fastlib\nexcept ImportError as error:\n    raise ImportError('install it') from error\n"
     [finding] = migrate_with([FAST], text).findings
