@@ -16,7 +16,7 @@ _OTHER_DEVICES = ("torch.xpu", "torch.mps", "torch.hpu", "torch.mlu", "torch.mus
     "torch.utils.hipify")  # fmt: skip
 # What works on files, processes and programs: that no table has a name of these says nothing.
 _OF_HOST = ("torch.multiprocessing", "torch.serialization", "torch.hub", "torch.utils.data", "torch.utils.hooks",
-    "torch.fx", "torch.package", "torch.testing", "torch.futures", "torch.return_types", "torch.random",
+    "torch.fx", "torch.jit", "torch.package", "torch.testing", "torch.futures", "torch.return_types", "torch.random",
     "torch.FloatTensor", "torch.LongTensor", "torch.IntTensor", "torch.BoolTensor", "torch.HalfTensor",
     "torch.DoubleTensor", "torch.ByteTensor", "torch.ShortTensor", "torch.CharTensor", "torch.BFloat16Tensor",
     "torch.classes")  # fmt: skip
