@@ -40,6 +40,7 @@ def test_every_form_of_import_is_one_finding(migrate_with, text: str) -> None:
         "try:\n    import fastlib\nexcept (OSError, ModuleNotFoundError):\n    fastlib = None\n",
         "if is_fastlib_available():\n    from fastlib import f\n",
         "if env.has_fastlib and kind == 'fast':\n    from fastlib import f\n",
+        "if is_cloud_enabled():\n    from fastlib import f\n",
         "if lib.WITH_FAST:\n    from fastlib import f\n",
         "if HAS_FASTLIB:\n    from fastlib import f\n",
         "if args.backend == 'fastlib':\n    from fastlib import f\n",

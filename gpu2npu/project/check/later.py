@@ -56,7 +56,7 @@ class LoadedLater:
     def _importers(self, path: str) -> Iterator[tuple[str, list[Import]]]:
         """The files of the program that import a file, each with the statements that do."""
         stem = path.removesuffix(".py").removesuffix("/__init__")
-        word = posixpath.basename(stem).encode()
+        word = posixpath.basename(stem).encode("utf-8", "surrogateescape")
         within = f"{stem}/" if path.endswith("/__init__.py") else None  # its own modules are loaded after a package
         for other, source in self._program.items():
             if other == path or word not in source or (within is not None and other.startswith(within)):

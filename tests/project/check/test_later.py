@@ -47,6 +47,10 @@ def test_every_importer_counts() -> None:
     assert is_later(KERNELS, pkg__a=deferred, tests__test_b="import pkg.kernels\n")
 
 
+def test_a_name_that_is_no_utf_8() -> None:
+    assert not is_later("pkg/caf\udce9.py", **{"pkg__caf\udce9": "import x\n"})
+
+
 def test_a_program_is_not_loaded_later() -> None:
     start = "if __name__ == '__main__':\n    main()\n"
     assert not is_later("train.py", train=start, pkg__model="def f():\n    import train\n")
