@@ -87,6 +87,9 @@ scaler.update()
 assert scaler.get_scale() == 1024.0
 with torch.cuda.stream(torch.cuda.Stream()):
     torch.cuda.current_stream().synchronize()
+    x.record_stream(torch.cuda.current_stream())
+assert isinstance(torch.cuda.Stream(), torch.Stream) and torch.cuda.Stream(1).device == torch.device("cuda", 1)
+assert nn.DataParallel(nn.Linear(3, 2)).cuda()(torch.ones(4, 3)).shape == (4, 2)  # a batch on the CPU
 start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 start.record(), end.record()
 assert start.elapsed_time(end) >= 0

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 from torch.cuda import nccl
-from torch.nn.parallel import comm
+from torch.nn.parallel import _functions, comm
 
-from gpu2npu.verify.reference import device_index
+from gpu2npu.verify.reference import device_index, streams
 
 Tensors = Sequence[torch.Tensor]
 
@@ -20,6 +20,8 @@ def install() -> None:
     module.broadcast, module.broadcast_coalesced = _broadcast, _broadcast_coalesced
     module.scatter, module.gather = _scatter, _gather
     nccl.is_available = lambda tensors: False
+    functions: Any = _functions
+    functions._get_stream = streams.Stream  # on which a batch is copied from the CPU
 
 
 def _device(index: Any) -> torch.device:

@@ -6,30 +6,30 @@ import itertools
 from types import TracebackType
 from typing import Any
 
+import torch
+
 from gpu2npu.emulator.device.events import TimedEvent
 from gpu2npu.verify.reference import device_index
 
+_CUDA = torch._C._autograd.DeviceType.CUDA.value
 _numbers = itertools.count(1)
 
 
-class Stream:
+class Stream(torch.Stream):
     """A stream: work on it is done when it is asked for."""
 
-    def __init__(self, device: Any = None, priority: int = 0, *, stream_id: int | None = None, **other: Any) -> None:
-        self.device_index = device_index.index_of(device)
-        self.stream_id = next(_numbers) if stream_id is None else stream_id
+    def __new__(cls, device: Any = None, priority: int = 0, *, stream_id: int | None = None, **other: Any) -> Stream:
+        number = next(_numbers) if stream_id is None else stream_id
+        index = device_index.index_of(device)
+        return super().__new__(cls, stream_id=number, device_index=index, device_type=_CUDA)  # type: ignore[call-overload, no-any-return]
+
+    def __init__(self, device: Any = None, priority: int = 0, **other: Any) -> None:
         self.priority = priority
         self._previous: list[Stream] = []
 
     @property
     def cuda_stream(self) -> int:
         return self.stream_id
-
-    @property
-    def device(self) -> Any:
-        import torch
-
-        return torch.device("cuda", self.device_index)
 
     def query(self) -> bool:
         return True
