@@ -176,15 +176,8 @@ def _numpy_dtype(node: ast.expr, scope: Scope, code: Code) -> str | None:
 
 def _only_value(node: ast.expr, scope: Scope) -> ast.expr | None:
     """The value of a variable that has one assignment in its scope, or of `self.name` that has one in its class."""
-    found: list[Assigned] = []
-    if isinstance(node, ast.Name):
-        known = scope.lookup(node.id)
-        found = [each for each in known[1] if isinstance(each, Assigned)] if known is not None else []
-        found = found if known is not None and len(found) == len(known[1]) else []
-    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-        cls = scope.enclosing_class()
-        found = [assigned for assigned, _ in cls.attributes.get(node.attr, ())] if cls is not None else []
-    return found[0].whole if len(found) == 1 else None
+    found = scope.bound(node)
+    return found[0].whole if len(found) == 1 and isinstance(found[0], Assigned) else None
 
 
 def _may_name_a_dtype(node: ast.expr) -> bool:

@@ -12,7 +12,16 @@ from gpu2npu.codemods.affinity.operations import binary, called, subscript
 from gpu2npu.codemods.affinity.terms import FLOAT32, Term, const
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.meaning.types import ValueTypes
-from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, Function, arguments, dotted_name, is_unpacked, parameters
+from gpu2npu.python.tree.syntax import (
+    DEFINITIONS,
+    FUNCTIONS,
+    Function,
+    arguments,
+    dotted_name,
+    is_self,
+    is_unpacked,
+    parameters,
+)
 
 # How many calls are followed into functions, one within the other.
 _DEPTH = 4
@@ -200,11 +209,7 @@ class TermReader:
     def _function(self, call: ast.Call) -> tuple[ParsedFile, Function, int] | None:
         """The function that a call calls, the file it is in, and how many of its parameters are given unwritten."""
         scope = self.file.scope_of(call)
-        if (
-            isinstance(call.func, ast.Attribute)
-            and isinstance(call.func.value, ast.Name)
-            and call.func.value.id == "self"
-        ):
+        if isinstance(call.func, ast.Attribute) and is_self(call.func.value):
             method = self.file.names.method(call.func, scope)
             cls = scope.enclosing_class()
             if method is None or cls is None or (method.function.decorator_list and method.is_bound):

@@ -123,13 +123,6 @@ def _counts_ids(wrap: Wrap, node: ast.AST) -> bool:
 
 def _assigned_counts(file: ParsedFile, node: ast.AST) -> Iterator[ast.AST]:
     """The counts that the only assignment to a name, or to an attribute of `self`, takes."""
-    scope = file.scope_of(node)
-    bindings: list[object] = []
-    if isinstance(node, ast.Name):
-        found = scope.lookup(node.id)
-        bindings = list(found[1]) if found is not None else []
-    elif isinstance(node, ast.Attribute) and file.code(node.value) == "self":
-        owner = scope.enclosing_class()
-        bindings = [assigned for assigned, _ in owner.attributes.get(node.attr, ())] if owner is not None else []
+    bindings = file.scope_of(node).bound(node)
     if len(bindings) == 1 and isinstance(bindings[0], Assigned) and bindings[0].whole is not None:
         yield from (part for part in walk(bindings[0].whole) if _is_count(file, part))

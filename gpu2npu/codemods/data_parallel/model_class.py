@@ -16,6 +16,7 @@ from gpu2npu.python.tree.syntax import (
     Function,
     argument_value,
     arguments,
+    is_self,
     last_name,
     own_nodes,
     parameters,
@@ -49,7 +50,7 @@ def model_class(program: TrainingProgram, file: ParsedFile, node: ast.expr) -> M
     """The project's class that an expression makes an object of: `Net(3).cuda()`, or a name that is assigned that."""
     scope: Scope = file.scope_of(node)
     for _ in range(5):
-        if isinstance(node, (ast.Name, ast.Attribute)) and (made := _made(file, node, scope)) is not None:
+        if isinstance(node, (ast.Name, ast.Attribute)) and (made := _made(node, scope)) is not None:
             node = made
         elif isinstance(node, ast.Call):
             found = file.names.definition(node.func, scope)
@@ -64,15 +65,9 @@ def model_class(program: TrainingProgram, file: ParsedFile, node: ast.expr) -> M
     return None
 
 
-def _made(file: ParsedFile, node: ast.Name | ast.Attribute, scope: Scope) -> ast.Call | None:
+def _made(node: ast.Name | ast.Attribute, scope: Scope) -> ast.Call | None:
     """The first call that a name, or an attribute of `self`, is assigned."""
-    values: list[ast.expr | None] = []
-    if isinstance(node, ast.Name):
-        bound = scope.lookup(node.id)
-        values = [one.whole for one in bound[1] if isinstance(one, Assigned)] if bound is not None else []
-    elif file.code(node.value) == "self":
-        owner = scope.enclosing_class()
-        values = [one.whole for one, _ in owner.attributes.get(node.attr, ())] if owner is not None else []
+    values = [one.whole for one in scope.bound(node) if isinstance(one, Assigned)]
     return next((value for value in values if isinstance(value, ast.Call)), None)
 
 
@@ -96,7 +91,7 @@ def _computes_gradients(model: ModelClass, function: Function, above: frozenset[
             continue
         if node.func.attr == "backward":
             return True
-        method = model.method(node.func.attr) if model.file.code(node.func.value) == "self" else None
+        method = model.method(node.func.attr) if is_self(node.func.value) else None
         is_new = method is not None and method.name not in above
         if method is not None and is_new and _computes_gradients(model, method, above | {function.name}):
             return True

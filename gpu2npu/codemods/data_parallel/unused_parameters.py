@@ -11,7 +11,7 @@ from gpu2npu.codemods.entry import calls_in
 from gpu2npu.codemods.places import Step, reported
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.syntax import FUNCTIONS, Function
+from gpu2npu.python.tree.syntax import FUNCTIONS, Function, is_self
 from gpu2npu.records import FindingKind
 
 _SOMETIMES = (
@@ -35,7 +35,7 @@ def _conditional(file: ParsedFile, forward: Function) -> Iterator[tuple[str, ast
     """The submodules that forward calls under a condition on what it is given, and nowhere else."""
     calls: dict[str, list[ast.Call]] = {}
     for call in calls_in(*forward.body):
-        if isinstance(call.func, ast.Attribute) and file.code(call.func.value) == "self":
+        if isinstance(call.func, ast.Attribute) and is_self(call.func.value):
             calls.setdefault(call.func.attr, []).append(call)
     owner = file.scope_of(forward.body[0]).enclosing_class()
     for name, found in calls.items():

@@ -13,7 +13,7 @@ from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Assigned, Scope
-from gpu2npu.python.tree.syntax import argument_value, arguments, last_name
+from gpu2npu.python.tree.syntax import argument_value, arguments, is_self, last_name
 from gpu2npu.records import Bounds, FindingKind, Found, Severity
 from gpu2npu.rulebook.rule import Rule
 
@@ -206,5 +206,5 @@ class _ForeignDevices:
 def _is_read(node: ast.AST) -> bool:
     """Return whether a node is a name, or an attribute of `self`, that is read."""
     if isinstance(node, ast.Attribute):
-        return isinstance(node.ctx, ast.Load) and isinstance(node.value, ast.Name) and node.value.id == "self"
+        return isinstance(node.ctx, ast.Load) and is_self(node.value)
     return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)

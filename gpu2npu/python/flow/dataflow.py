@@ -21,7 +21,6 @@ from gpu2npu.python.tree.place import (
     elements_under,
     enclosing_class,
     enclosing_function,
-    is_self,
     key_of,
     returned,
     same_name,
@@ -33,6 +32,7 @@ from gpu2npu.python.tree.syntax import (
     argument_value,
     arguments,
     is_property,
+    is_self,
     is_unpacked,
     last_name,
 )

@@ -14,7 +14,7 @@ from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import CALLED
 from gpu2npu.python.project.project import EVERY_FILE, Project
 from gpu2npu.python.tree.scopes import Defined, Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, is_property, last_name
+from gpu2npu.python.tree.syntax import FUNCTIONS, is_property, is_static
 
 # The name behind `def`, as bytes: every encoding of Python files has these letters where ASCII has them.
 _DEFINED = re.compile(rb"def(?<!\wdef)(?:[ \t\f]|\\\r?\n?)+([\w\x80-\xff]+)")
@@ -137,9 +137,9 @@ def _positional(names: Names | None, method: str) -> Iterator[tuple[str, ...]]:
     for cls in names.file.scopes.values() if names is not None else ():
         for binding in cls.bindings.get(method, ()) if cls.kind == "class" else ():
             if isinstance(binding, Defined) and isinstance(binding.node, FUNCTIONS):
-                is_static = any(last_name(each) == "staticmethod" for each in binding.node.decorator_list)
                 given = binding.node.args
-                yield tuple(each.arg for each in (*given.posonlyargs, *given.args))[0 if is_static else 1 :]
+                first = 0 if is_static(binding.node) else 1
+                yield tuple(each.arg for each in (*given.posonlyargs, *given.args))[first:]
 
 
 def _files_of_functions(project: Project) -> dict[bytes, list[str]]:

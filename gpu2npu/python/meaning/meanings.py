@@ -25,6 +25,8 @@ from gpu2npu.python.tree.syntax import (
     arguments,
     defaults,
     elements,
+    is_classmethod,
+    is_static,
     is_super,
     last_name,
     returned_values,
@@ -141,7 +143,8 @@ class Meanings(Classes):
         own = _class_of(binding, owner)
         if own is not None:
             name = defined_name(own)
-            return (Meaning(_CLASS if _is_classmethod(function) else _OBJECT, name, names.path),) if name else ()
+            kind = _CLASS if isinstance(function, FUNCTIONS) and is_classmethod(function) else _OBJECT
+            return (Meaning(kind, name, names.path),) if name else ()
         outer = owner.parent or owner
         found = self._annotated(binding.annotation, outer, names)
         if isinstance(function, (*FUNCTIONS, ast.Lambda)):
@@ -346,13 +349,8 @@ def _class_of(parameter: Parameter, owner: Scope) -> Scope | None:
     if not isinstance(function, FUNCTIONS) or cls is None or parameter.position != 0:
         return None
     outer = owner.parent if owner.parent is None or owner.parent.kind != "types" else owner.parent.parent
-    is_static = "staticmethod" in map(last_name, function.decorator_list)
-    is_own = parameter.node.arg == "self" or (outer is cls and not is_static)
+    is_own = parameter.node.arg == "self" or (outer is cls and not is_static(function))
     return cls if is_own and parameter.annotation is None else None
-
-
-def _is_classmethod(node: ast.AST) -> bool:
-    return isinstance(node, FUNCTIONS) and "classmethod" in map(last_name, node.decorator_list)
 
 
 def _unpacked(statement: ast.AST) -> ast.expr | None:

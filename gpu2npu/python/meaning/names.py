@@ -13,7 +13,15 @@ from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceFile
 from gpu2npu.python.tree.file import PythonFile, read_file
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, Function, dotted_name, last_name, member_of, string_value
+from gpu2npu.python.tree.syntax import (
+    FUNCTIONS,
+    Function,
+    dotted_name,
+    is_classmethod,
+    is_static,
+    member_of,
+    string_value,
+)
 
 _LONGEST = 20  # longer than any chain of re-exports; ends circles of imports
 
@@ -355,30 +363,23 @@ class Names(ModuleNames):
     def calls(self, node: ast.AST, scope: Scope) -> list[ast.Call]:
         """The calls of which an expression is the result: a call, those that a name or `self.x` is assigned to, and
         those whose result `with` gives a name."""
-        values: list[ast.AST | None] = [node]
-        if isinstance(node, ast.Name):
-            found = scope.lookup(node.id)
-            assigned = [binding for binding in found[1] if isinstance(binding, Assigned)] if found else []
-            values = [binding.whole or binding.entered for binding in assigned]
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-            cls = scope.enclosing_class()
-            values = [each.whole for each, _ in cls.attributes.get(node.attr, ())] if cls is not None else []
+        assigned = (each for each in scope.bound(node) if isinstance(each, Assigned))
+        values = (node, *(each.whole or each.entered for each in assigned))
         return [value for value in values if isinstance(value, ast.Call)]
 
     def method(self, node: ast.Attribute, scope: Scope) -> Method | None:
         """The method that `self.move`, `cls.move` or `Kit.move` names, where a class of the project defines it."""
         owner = node.value
-        is_self = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
-        found = None if is_self else self.definition(owner, scope)
-        cls = scope.enclosing_class() if is_self else found.bound.scope if found is not None else None
+        is_own = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
+        found = None if is_own else self.definition(owner, scope)
+        cls = scope.enclosing_class() if is_own else found.bound.scope if found is not None else None
         bindings = cls.bindings.get(node.attr, ()) if cls is not None and cls.kind == "class" else ()
         if len(bindings) != 1 or not isinstance(bindings[0], Defined):
             return None
         function = bindings[0].node
         if not isinstance(function, FUNCTIONS):
             return None
-        kinds = {last_name(decorator) for decorator in function.decorator_list}
-        return Method(function, "staticmethod" not in kinds and (is_self or "classmethod" in kinds))
+        return Method(function, not is_static(function) and (is_own or is_classmethod(function)))
 
 
 def _leading(file: PythonFile) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Parameter, Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, elements, last_name, returned_values
+from gpu2npu.python.tree.syntax import FUNCTIONS, elements, is_self, last_name, returned_values
 from gpu2npu.python.tree.syntax_tree import alternatives
 
 TENSOR = "tensor"
@@ -178,7 +178,7 @@ class ValueTypes:
     # Members
 
     def _attribute(self, node: ast.Attribute, scope: Scope) -> Types:
-        if isinstance(node.value, ast.Name) and node.value.id == "self":
+        if is_self(node.value):
             cls = scope.enclosing_class()
             if cls is not None:
                 return self._own_attribute(node.attr, cls)
@@ -216,7 +216,7 @@ class ValueTypes:
         return self._forward(self.of(function, scope)) if isinstance(function, ast.Name) else _UNKNOWN
 
     def _method_result(self, function: ast.Attribute, scope: Scope) -> Types:
-        if isinstance(function.value, ast.Name) and function.value.id == "self":
+        if is_self(function.value):
             called = self._forward(self._attribute(function, scope))
             return called if called != _UNKNOWN else self._own_method(function.attr, scope)
         owner = self.of(function.value, scope)

@@ -15,8 +15,8 @@ from gpu2npu.python.tree.syntax import (
     argument_keyword,
     argument_value,
     arguments,
-    dotted_name,
     elements,
+    is_static,
     is_unpacked,
     last_name,
     own_nodes,
@@ -143,16 +143,6 @@ def is_integer(node: ast.AST | None) -> TypeGuard[_Integer]:
 
 class _Integer(ast.Constant):
     value: int
-
-
-def is_static(function: Function) -> bool:
-    """Return whether a method is static."""
-    return any(dotted_name(decorator) == "staticmethod" for decorator in function.decorator_list)
-
-
-def is_self(node: ast.AST) -> bool:
-    """Return whether a node is the name `self`."""
-    return isinstance(node, ast.Name) and node.id == "self"
 
 
 def same_name(name: Place[ast.Name], other: ast.expr) -> bool:

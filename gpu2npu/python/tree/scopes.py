@@ -7,10 +7,10 @@ whole module.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpu2npu.python.tree.syntax import Definition, Import
+from gpu2npu.python.tree.syntax import Definition, Import, is_self
 
 
 class Imported(NamedTuple):
@@ -125,6 +125,16 @@ class Scope:
                     return scope, scope.bindings[name]
             below, scope = scope, scope.parent
         return None
+
+    def bound(self, node: ast.AST) -> Sequence[Binding]:
+        """The bindings of what a name, or an attribute of `self`, refers to here; none of any other expression."""
+        if isinstance(node, ast.Name):
+            found = self.lookup(node.id)
+            return found[1] if found is not None else ()
+        if not isinstance(node, ast.Attribute) or not is_self(node.value):
+            return ()
+        cls = self.enclosing_class()
+        return [assigned for assigned, _ in cls.attributes.get(node.attr, ())] if cls is not None else ()
 
     def only_value(self, name: str) -> ast.expr | None:
         """The expression that a name refers to here, where one assignment binds the name and nothing else does."""

@@ -46,6 +46,21 @@ def is_super(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
 
 
+def is_self(node: ast.AST) -> bool:
+    """Return whether an expression is the name `self`."""
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def is_static(function: Function) -> bool:
+    """Return whether a method is static."""
+    return "staticmethod" in map(last_name, function.decorator_list)
+
+
+def is_classmethod(function: Function) -> bool:
+    """Return whether a method is one of the class."""
+    return "classmethod" in map(last_name, function.decorator_list)
+
+
 def is_property(function: Definition) -> bool:
     """Return whether a function is decorated to be read like an attribute."""
     return any((last_name(decorator) or "").endswith("property") for decorator in function.decorator_list)
