@@ -55,6 +55,14 @@ ORIGINAL = recording(*program(0), *program(1))
 EXACT = Tolerance({})
 
 
+def test_a_gradient_of_zeros_is_as_good_as_none() -> None:
+    for flows, same in ((torch.zeros(8, 4), True), (ACTIVATION, False)):
+        alone = event("gradient", "Net.layer", flows)
+        assert (
+            compare(recording(*program(), alone, steps=1), recording(*program(), steps=1), EXACT).first is None
+        ) is same
+
+
 def migrated(change: dict[tuple[int, str], torch.Tensor]) -> Recording:
     """The original's recording with other values at some steps and kinds."""
     return replace(

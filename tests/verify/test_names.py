@@ -1,5 +1,7 @@
 """The names of modules: what only hands calls on does not show in them."""
 
+from collections import OrderedDict
+
 import torch
 from torch import nn
 
@@ -18,7 +20,8 @@ class OptimizedModule(nn.Module):
 
 
 def test_a_module_that_is_compiled_or_on_several_cards_keeps_its_name() -> None:
-    for wrap in (lambda net: net, OptimizedModule, lambda net: OptimizedModule(nn.DataParallel(net))):
+    on_one_card = lambda net: nn.Sequential(OrderedDict(module=net))  # noqa: E731  # what DataParallel may become
+    for wrap in (lambda net: net, on_one_card, OptimizedModule, lambda net: OptimizedModule(nn.DataParallel(net))):
         names, net = RecordedNames(), nn.Sequential(nn.Linear(2, 2))
         outermost = wrap(net)
         assert [name for name, _ in names.learn(outermost)] == ["Sequential.0.weight", "Sequential.0.bias"]

@@ -19,13 +19,19 @@ class Scaled(nn.Module):
         return x * by["factor"]
 
 
+class Halves(nn.Module):
+    def forward(self, x):
+        return x.split(2, 1)
+
+
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.linear, self.scaled = nn.Linear(3, 2), Scaled()
+        self.linear, self.scaled, self.halves = nn.Linear(3, 2), Scaled(), Halves()
 
     def forward(self, x):
-        return self.scaled(self.linear(x), by={"factor": torch.full((2,), 3.0)}, label="mean")
+        first, second = self.halves(self.linear(x).repeat(1, 2))  # nothing flows back to the second
+        return self.scaled(first, by={"factor": torch.full((2,), 3.0)}, label="mean")
 
 
 net = Net()
@@ -70,3 +76,8 @@ def test_a_checkpoint_is_part_of_the_step_before_it(recording: Recording) -> Non
     momentum = {f"states.0.state.{number}.momentum_buffer" for number in range(2)}
     assert names == {"model.linear.weight", "model.linear.bias", *momentum}
     assert len({each.key for each in saved}) == len(saved)
+
+
+def test_an_output_to_which_nothing_flows_back_has_no_gradient(recording: Recording) -> None:
+    parts = [each.part for each in recording.events if (each.kind, each.name) == ("gradient", "Net.halves")]
+    assert parts == [0, 0]

@@ -114,7 +114,8 @@ def compare(original: Recording, migrated: Recording, tolerance: Tolerance) -> C
     differences: list[Difference] = []
     for one, other in _aligned(original, migrated):
         if one is None or other is None:
-            differences.append(_unmatched(one, other))
+            if not _is_zero_gradient(one or other):
+                differences.append(_unmatched(one, other))
             continue
         difference, found = _judged(one, other, tolerance)
         if difference is not None:
@@ -152,6 +153,13 @@ def _aligned(original: Recording, migrated: Recording) -> Iterator[tuple[Recorde
     for key, event in there.items():
         yield event, here.get(key)
         yield from ((None, extra) for extra in alone.get(key, ()))
+
+
+def _is_zero_gradient(event: RecordedEvent | None) -> bool:
+    """Return whether nothing flows back to a module's output, which autograd may also say without a tensor."""
+    if event is None or event.kind != "gradient" or event.tensor is None:
+        return False
+    return event.tensor.largest == 0 and event.tensor.unfinite == 0
 
 
 def _unmatched(one: RecordedEvent | None, other: RecordedEvent | None) -> Difference:

@@ -17,6 +17,8 @@ def _wrapped(module: nn.Module) -> nn.Module | None:
     """Return the one module to which a module only hands calls on, which keeps the name that it has without it."""
     if isinstance(module, _WRAPPERS):
         return module.module
+    if type(module) is nn.Sequential and [name for name, _ in module.named_children()] == ["module"]:
+        return module[0]  # a migrated DataParallel on one card, which keeps the names of parameters
     if type(module).__name__ == "OptimizedModule":  # made by torch.compile; its class cannot be had without Dynamo
         inner = getattr(module, "_orig_mod", None)
         return inner if isinstance(inner, nn.Module) else None

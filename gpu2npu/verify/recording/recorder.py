@@ -164,8 +164,8 @@ class Recorder:
                 step = self._step
                 tensor.register_hook(functools.partial(self._gradient, name, call, part, step))
 
-    def _gradient(self, name: str, call: int, part: int, step: int, gradient: torch.Tensor) -> None:
-        if not self._is_foreign() and step == self._step:
+    def _gradient(self, name: str, call: int, part: int, step: int, gradient: torch.Tensor | None) -> None:
+        if gradient is not None and not self._is_foreign() and step == self._step:  # None where nothing flows back
             self._write("gradient", name, call, part, gradient, 0)
 
     def _is_dumping(self) -> bool:

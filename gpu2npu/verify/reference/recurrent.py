@@ -28,7 +28,8 @@ def _lstm(
         gates = gates + input_bias + hidden_bias
     let_in, forget, cell, let_out = gates.chunk(4, 1)
     cy = forget.sigmoid() * cx + let_in.sigmoid() * cell.tanh()
-    return let_out.sigmoid() * cy.tanh(), cy, gates.new_empty(0)
+    # The state that is returned is another tensor: what flows back to it leaves out what the cell itself takes of it.
+    return let_out.sigmoid() * cy.tanh(), cy.clone(), gates.new_empty(0)
 
 
 def _gru(
