@@ -1,7 +1,7 @@
 """`make bench`: the whole migration of one large project beside PaConvert and bare parsing, on this machine, now; what
 that and a check are asked to take, and take; what twice as many rules cost; how right the edits are, by hand-written
-labels; whether migrate, check and analyse agree about the same packages; what `gpu2npu check` and `analyse` cost; and
-what data parallelism costs on emulated NPUs.
+labels; whether migrate, check and analyse agree about the same packages; what `gpu2npu check` and `analyse` cost; what
+data parallelism costs on emulated NPUs; and what `gpu2npu verify` costs a step that it records.
 
 It prints what it measured and judges nothing. The rounds take turns, so that a busy moment of the machine meets every
 contestant.
@@ -25,6 +25,7 @@ from benchmarks.agreement import compare_packages
 from benchmarks.archives import ArchiveError
 from benchmarks.check import format_projects, measure_project, project_trees
 from benchmarks.labels import LABELS_ARE_FOR, format_scores, judge_packages
+from benchmarks.recording import format_recording, measure_recording
 from benchmarks.rule_cost import format_rule_cost, measure_rule_cost
 from benchmarks.scaling import format_scaling, measure_scaling
 from benchmarks.table import Row, format_startup, format_table
@@ -39,7 +40,7 @@ GPU2NPU = Path(sys.executable).with_name("gpu2npu")
 
 
 # What it measures, in this order; one of them alone by --only.
-PARTS = ("table", "targets", "rules", "labels", "agreement", "check", "scaling")
+PARTS = ("table", "targets", "rules", "labels", "agreement", "check", "scaling", "recording")
 
 
 def main() -> int:
@@ -75,7 +76,9 @@ def measure_parts(parts: Sequence[str], rounds: int) -> int:
                 costs = [measure_project(name, path, scratch) for name, path in project_trees(TREES, tree)]
                 print(format_projects(costs), flush=True)
             if "scaling" in parts:
-                print(format_scaling(measure_scaling(), os.cpu_count() or 1))
+                print(format_scaling(measure_scaling(), os.cpu_count() or 1), flush=True)
+            if "recording" in parts:
+                print(format_recording(measure_recording()))
     except ArchiveError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

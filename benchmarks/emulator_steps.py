@@ -23,12 +23,13 @@ CALLS = 2000  # of the small operator, a round
 
 
 class Cnn(nn.Module):
-    """Three stages over 32 x 32 images in colour."""
+    """Three stages over 32 x 32 images in colour, each twice as wide as the one before."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int = 32) -> None:
         super().__init__()
-        self.stages = nn.Sequential(*(self.stage(*width) for width in ((3, 32), (32, 64), (64, 128))))
-        self.head = nn.Linear(128, 10)
+        widths = ((3, width), (width, 2 * width), (2 * width, 4 * width))
+        self.stages = nn.Sequential(*(self.stage(*each) for each in widths))
+        self.head = nn.Linear(4 * width, 10)
 
     @staticmethod
     def stage(inward: int, outward: int) -> nn.Module:

@@ -11,6 +11,7 @@ import torch
 Vector: TypeAlias = np.ndarray[tuple[int], np.dtype[Any]]
 
 _RETAINED = (torch.float32, torch.float64)
+_COUNTED = (torch.int64, torch.bool)
 
 
 def on_host(tensor: torch.Tensor) -> torch.Tensor:
@@ -33,14 +34,16 @@ def values_of(tensor: torch.Tensor) -> Vector:
 
     Booleans count as 0 and 1, complex numbers as their two parts. Not to be written to.
     """
-    if tensor.dtype not in _RETAINED:
-        values = on_host(tensor)
-        if values.is_complex():
-            values = torch.view_as_real(values.resolve_conj())
-        if values.dtype not in _RETAINED:
-            values = values.to(torch.float32)
-        return values.resolve_neg().numpy().reshape(-1)
     emulated = sys.modules.get("gpu2npu.emulator.device.tensor")
-    if emulated is not None and tensor.get_device() >= 0 and not tensor.is_neg():
-        return emulated.array(tensor).reshape(-1)  # type: ignore[no-any-return]
-    return on_host(tensor).resolve_neg().numpy().reshape(-1)
+    if tensor.dtype in _RETAINED:
+        if emulated is not None and tensor.get_device() >= 0 and not tensor.is_neg():
+            return emulated.array(tensor).reshape(-1)  # type: ignore[no-any-return]
+        return on_host(tensor).resolve_neg().numpy().reshape(-1)
+    if tensor.dtype in _COUNTED and emulated is not None and tensor.get_device() >= 0:
+        return emulated.array(tensor).astype(np.float32).reshape(-1)  # type: ignore[no-any-return]
+    values = on_host(tensor)
+    if values.is_complex():
+        values = torch.view_as_real(values.resolve_conj())
+    if values.dtype not in _RETAINED:
+        values = values.to(torch.float32)
+    return values.resolve_neg().numpy().reshape(-1)

@@ -21,7 +21,7 @@ from gpu2npu.verify.recording.host import on_host
 from gpu2npu.verify.recording.names import RecordedNames
 from gpu2npu.verify.recording.operators import Operators
 from gpu2npu.verify.recording.sites import Sites
-from gpu2npu.verify.recording.sketch import Summary, summary
+from gpu2npu.verify.recording.sketch import Summary, summaries, summary
 from gpu2npu.verify.recording.untrained import Untrained
 from gpu2npu.verify.recording.whole import WholeTensors
 from gpu2npu.verify.recording.writer import Writer
@@ -36,6 +36,7 @@ class _Calls(threading.local):
 
     def __init__(self) -> None:
         self.stack: list[str] = []
+        self.sites: list[int] = []  # of each call: the places in the user's code
         self.operators = Operators()
         self.keywords: dict[str, Any] = {}  # given to the module that is about to be entered
 
@@ -113,11 +114,13 @@ class Recorder:
             self._number_event("mode", name, float(module.training))
             if ranks.is_one_of_several(module):
                 self._of_rank(module, name)
+        site = self._sites.of_caller() if name else 0
         stack.append(name)
+        self._calls.sites.append(site)
         if name:
-            self._values("input", name, (inputs, keywords))
+            self._values("input", name, (inputs, keywords), site)
             if self._is_dumping():
-                frames = frames_of(self._settings.project, self._sites.places[self._sites.of_caller()])
+                frames = frames_of(self._settings.project, self._sites.places[site])
                 named = {key: each for key, each in keywords.items() if isinstance(each, torch.Tensor)}
                 self._dump.enter(name, module, _tensors(inputs), named, frames)
         self._calls.operators.enter(name)
@@ -145,19 +148,18 @@ class Recorder:
     def _leave(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
         if self._is_foreign():
             return
-        stack = self._calls.stack
-        name = stack.pop() if stack else ""
+        calls = self._calls
+        name, site = (calls.stack.pop(), calls.sites.pop()) if calls.stack else ("", 0)
         operators = self._calls.operators.leave(name)
         if operators:
             self._writer.operators(name, operators)
         if name:
-            self._values("output", name, output, gradients=True)
+            self._values("output", name, output, site, gradients=True)
             if self._is_dumping():
                 self._dump.leave(_tensors(output))
 
-    def _values(self, kind: str, name: str, values: Any, gradients: bool = False) -> None:
+    def _values(self, kind: str, name: str, values: Any, site: int, gradients: bool = False) -> None:
         call = self._number(kind, name)
-        site = self._sites.of_caller()
         for part, tensor in enumerate(_tensors(values)):
             self._write(kind, name, call, part, tensor, site)
             if gradients and tensor.requires_grad and torch.is_grad_enabled() and torch.is_floating_point(tensor):
@@ -178,6 +180,8 @@ class Recorder:
             return
         label = self._label(optimizer)
         site = self._sites.of_caller()
+        given = [each.grad for group in optimizer.param_groups for each in group["params"]]
+        self._summarise([each for each in given if each is not None and not each.is_sparse])
         for group_number, group in enumerate(optimizer.param_groups):
             rate = group.get("lr")
             if rate is not None:
@@ -210,12 +214,15 @@ class Recorder:
         self._known.clear()  # lists of tensors are updated without a new version of each
         label = self._label(optimizer)
         site = self._sites.of_caller()
+        buffers = list(self._names.buffers())
+        parameters = [each for group in optimizer.param_groups for each in group["params"]]
+        self._summarise([*parameters, *(buffer for _, buffer in buffers)])
         for group_number, group in enumerate(optimizer.param_groups):
             self._untrained.trained_by(group["params"])
             for number, parameter in enumerate(group["params"]):
                 name = self._names.parameter(parameter) or f"{label}.{group_number}.{number}"
                 self._write("parameter", name, 0, 0, parameter, site)
-        for name, buffer in self._names.buffers():
+        for name, buffer in buffers:
             self._write("buffer", name, 0, 0, buffer, site)
 
     def _label(self, optimizer: Any) -> str:
@@ -319,23 +326,34 @@ class Recorder:
         at = self._step if step is None else step
         try:
             self._writer.tensor(at, kind, name, call, part, self._summary(tensor), site, self._sites)
-            self._whole.tensor((at, kind, name, call, part), tensor)
+            if self._settings.whole is not None:
+                self._whole.tensor((at, kind, name, call, part), tensor)
         finally:
             self._depth -= 1
 
     def _summary(self, tensor: torch.Tensor) -> Summary:
         """Return the summary of a tensor; one that a module returns and the next is given is summarised once."""
         found = self._known.get(id(tensor))
-        version = tensor._version if not tensor.is_inference() else -1
+        version = _version(tensor)
         if found is not None and found[0]() is tensor and found[1] == version:
             return found[2]
         made = summary(tensor)
         self._known[id(tensor)] = (weakref.ref(tensor), version, made)
         return made
 
+    def _summarise(self, tensors: list[torch.Tensor]) -> None:
+        """Make the summaries of tensors that are written next."""
+        for tensor, made in zip(tensors, summaries(tensors), strict=True):
+            self._known[id(tensor)] = (weakref.ref(tensor), _version(tensor), made)
+
     def _is_foreign(self) -> bool:
         """Return whether this is another process than the one that was hooked: a forked worker of a data loader."""
         return os.getpid() != self._process
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """A number that changes as the tensor's elements do."""
+    return tensor._version if not tensor.is_inference() else -1
 
 
 def _tensors(values: Any) -> Iterator[torch.Tensor]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -67,7 +67,15 @@ def _name(dtype: torch.dtype) -> str:
 def summary(tensor: torch.Tensor) -> Summary:
     """Summarise a tensor of any dtype: booleans count as 0 and 1, complex numbers as their two parts."""
     flat = values_of(tensor)
-    block = _in_float64(flat, 0) if 0 < flat.size <= _FEW else functools.reduce(_joined, _blocks(flat), _NOTHING)
+    return _summary(tensor, flat, _block_of(flat))
+
+
+def _block_of(flat: Vector) -> _Block:
+    blocks = list(_blocks(flat)) or [_NOTHING]
+    return blocks[0] if len(blocks) == 1 else functools.reduce(_joined, blocks)
+
+
+def _summary(tensor: torch.Tensor, flat: Vector, block: _Block) -> Summary:
     return Summary(
         shape=tuple(tensor.shape),
         dtype=_name(tensor.dtype),
@@ -78,6 +86,46 @@ def summary(tensor: torch.Tensor) -> Summary:
         first=tuple(flat[:FIRST].tolist()),
         sketch=block.sums.astype(np.float32),
     )
+
+
+@functools.lru_cache(64)
+def _layout(sizes: tuple[int, ...]) -> tuple[list[int], Vector]:
+    """Where vectors of these sizes begin behind each other, in whole rows of BUCKETS, and the signs of all elements."""
+    ends = np.cumsum([-(-size // BUCKETS) * BUCKETS for size in sizes])
+    starts = [0, *ends[:-1].tolist()]
+    signs = np.zeros(ends[-1])
+    for start, size in zip(starts, sizes, strict=True):
+        signs[start : start + size] = _signs()[1][:size]
+    return starts, signs
+
+
+def summaries(tensors: Sequence[torch.Tensor]) -> list[Summary]:
+    """Summarise tensors, small ones at once: each by itself costs many calls of NumPy."""
+    vectors = [values_of(tensor) for tensor in tensors]
+    small = [number for number, flat in enumerate(vectors) if 0 < flat.size <= _FEW]
+    blocks = dict(zip(small, _together([vectors[number] for number in small]), strict=True)) if small else {}
+    return [
+        _summary(tensor, flat, blocks.get(number) or _block_of(flat))
+        for number, (tensor, flat) in enumerate(zip(tensors, vectors, strict=True))
+    ]
+
+
+def _together(vectors: list[Vector]) -> list[_Block | None]:
+    """The blocks of small vectors; None for those with an element that is not finite."""
+    starts, signs = _layout(tuple(flat.size for flat in vectors))
+    values = np.zeros(signs.size)
+    for start, flat in zip(starts, vectors, strict=True):
+        values[start : start + flat.size] = flat
+    largest = np.maximum(np.maximum.reduceat(values, starts), -np.minimum.reduceat(values, starts)).tolist()
+    with np.errstate(invalid="ignore"):
+        squares = np.add.reduceat(values * values, starts).tolist()
+        totals = np.add.reduceat(values, starts).tolist()
+        rows = (values * signs).reshape(-1, BUCKETS)
+        sums = np.add.reduceat(rows, [start // BUCKETS for start in starts], axis=0)
+    return [
+        _Block(*numbers) if math.isfinite(numbers[2]) else None
+        for numbers in zip(squares, totals, largest, [0] * len(vectors), sums, strict=True)
+    ]
 
 
 def _joined(one: _Block, other: _Block) -> _Block:
@@ -92,15 +140,19 @@ def _joined(one: _Block, other: _Block) -> _Block:
 
 def _blocks(flat: Vector) -> Iterator[_Block]:
     """Sum up float32 or float64 elements in blocks: rows in float32 where that is exact enough, else in float64."""
-    for start in range(0, flat.size, _BLOCK):
+    size = flat.size
+    if size <= _FEW:
+        if size:
+            yield _in_float64(flat, 0)
+        return
+    for start in range(0, size, _BLOCK):
         part = flat[start : start + _BLOCK]
         whole = part.size - part.size % _ROW if flat.dtype == np.float32 else 0
         quick = _in_float32(part[:whole], start % _PERIOD) if whole else None
         if quick is not None:
             yield quick
-        rest = whole if quick is not None else 0
-        if rest < part.size:
-            yield _in_float64(part[rest:], (start + rest) % _PERIOD)
+        for rest in range(whole if quick is not None else 0, part.size, _FEW):
+            yield _in_float64(part[rest : rest + _FEW], (start + rest) % _PERIOD)
 
 
 def _in_float32(part: Vector, start: int) -> _Block | None:
@@ -108,24 +160,29 @@ def _in_float32(part: Vector, start: int) -> _Block | None:
 
     None where squares leave float32's range, or an element is not finite.
     """
-    largest = float(max(np.maximum.reduce(part), -np.minimum.reduce(part)))
+    largest = max(float(np.maximum.reduce(part)), -float(np.minimum.reduce(part)))
+    if largest == 0:
+        return _NOTHING
     if not _SQUARABLE[0] < largest < _SQUARABLE[1]:
         return None
     rows = part.reshape(-1, _ROW)
     signs = _signs()[0][start : start + part.size].reshape(-1, _ROW)
     return _Block(
-        squares=float(np.add.reduce(np.einsum("ij,ij->i", rows, rows), dtype=np.float64)),
-        total=float(np.add.reduce(np.einsum("ij->i", rows), dtype=np.float64)),
+        squares=math.fsum(np.matmul(rows[:, None, :], rows[:, :, None]).ravel().tolist()),
+        total=math.fsum(np.einsum("ij->i", rows).tolist()),
         largest=largest,
         unfinite=0,
-        sums=np.einsum("ij,ij->j", rows, signs).reshape(-1, BUCKETS).sum(0, np.float64),
+        sums=np.add.reduce(np.einsum("ij,ij->j", rows, signs).astype(np.float64).reshape(-1, BUCKETS), axis=0),
     )
 
 
 def _in_float64(part: Vector, start: int) -> _Block:
-    """Sum up elements of any size, whose signs begin at `start`; those that are not finite count as 0."""
+    """Sum up at most _FEW elements, whose signs begin at `start`; those that are not finite count as 0.
+
+    Of more, the library that NumPy takes products from starts threads, which takes longer than the product.
+    """
     values, unfinite = part, 0
-    largest = float(max(np.maximum.reduce(part), -np.minimum.reduce(part)))
+    largest = max(float(np.maximum.reduce(part)), -float(np.minimum.reduce(part)))
     if not math.isfinite(largest):
         finite = np.isfinite(part)
         unfinite = int(part.size - np.count_nonzero(finite))

@@ -48,8 +48,9 @@ class Writer:
         self, step: int, kind: str, name: str, call: int, part: int, summary: Summary, site: int, sites: Sites
     ) -> None:
         """One tensor at one place of the program."""
-        lines = self._opened()
-        self._write_sites(sites)
+        lines = self._lines or self._opened()
+        if self._sites < len(sites.places):
+            self._write_sites(sites)
         described = kind, name, call, part, summary.shape, summary.dtype
         place = self._places.get(described)
         if place is None:
@@ -68,7 +69,8 @@ class Writer:
         row, self._rows = self._rows, self._rows + 1
         self._row_of[id(summary)] = (summary, row)
         _, _, norm, mean, largest, unfinite, first, sketch = summary
-        first += (0.0,) * (FIRST - len(first))
+        if len(first) < FIRST:
+            first += (0.0,) * (FIRST - len(first))
         self._tensors.write(sketch.tobytes() + _STATISTICS.pack(norm, mean, largest, unfinite, *first))
         return row
 

@@ -1,0 +1,25 @@
+"""The summaries of tensors: made together they are those that are made one by one."""
+
+import numpy as np
+import torch
+
+from gpu2npu.verify.recording.sketch import summaries, summary
+
+NAN = float("nan")
+
+
+def test_summaries_made_together_are_those_made_one_by_one() -> None:
+    drawn = [torch.from_numpy(np.random.default_rng(size).standard_normal(size, np.float32)) for size in SIZES]
+    numbers = [torch.tensor([1.0, NAN, float("inf"), -3.0]), torch.full((30_000,), NAN), torch.full((50,), 1e-20)]
+    zeros = [torch.zeros(0, 3), torch.zeros(40), torch.zeros(30_000), torch.full((30_000,), 1e-20)]
+    others = [torch.arange(5), torch.tensor(True), torch.ones(3, 4, dtype=torch.complex64), torch.ones(7).bfloat16()]
+    tensors = [*drawn, *numbers, *zeros, *others]
+    for together, tensor in zip(summaries(tensors), tensors, strict=True):
+        alone = summary(tensor)
+        assert (together.shape, together.dtype, together.unfinite) == (alone.shape, alone.dtype, alone.unfinite)
+        np.testing.assert_array_equal(together.first, alone.first)
+        np.testing.assert_allclose(together[2:5], alone[2:5], rtol=1e-12)
+        np.testing.assert_allclose(together.sketch, alone.sketch, rtol=1e-6, atol=1e-6 * alone.norm)
+
+
+SIZES = (1, 5, 31, 32, 33, 700, 8192, 9000, 70_000)
