@@ -22,11 +22,13 @@ from gpu2npu.emulator.launch import emulating
 ROUNDS = 9
 STEPS = "benchmarks.emulator_steps"
 # Microseconds a call for the small operator, multiples of torch's time for the rest.
-GOALS = {"small operator": "15 us", "CNN": "3.0 x", "GPT": "2.5 x", "ddp": "1.5 x"}
+GOALS = {"small operator": "15 us", "CNN": "3.0 x", "GPT": "2.5 x", "LSTM": "1.5 x", "ResNet": "1.5 x", "ddp": "1.5 x"}
 NAMES = {
     "small operator": "x + y of 8 numbers",
     "CNN": "CNN training step",
     "GPT": "4-layer GPT training step",
+    "LSTM": "2-layer LSTM training step",
+    "ResNet": "ResNet-18 training step",
     "ddp": "2 ranks, hccl beside gloo",
 }
 

@@ -84,6 +84,58 @@ def small_operator(device: str) -> Step:
     return calls
 
 
+class Lstm(nn.Module):
+    """Two layers of 128 over 50 steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers, self.head = nn.LSTM(128, 128, 2), nn.Linear(128, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.layers(x)[0][-1])
+        return logits
+
+
+class Residual(nn.Module):
+    """A block of ResNet-18: two convolutions, and one around them where the shape changes."""
+
+    def __init__(self, inward: int, outward: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inward, outward, 3, stride, 1, bias=False)
+        self.conv2 = nn.Conv2d(outward, outward, 3, 1, 1, bias=False)
+        self.norm1, self.norm2 = nn.BatchNorm2d(outward), nn.BatchNorm2d(outward)
+        same = inward == outward and stride == 1
+        self.around = nn.Identity() if same else nn.Conv2d(inward, outward, 1, stride, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x)))))
+        return F.relu(y + self.around(x))
+
+
+class ResNet(nn.Module):
+    """ResNet-18 of images of 64 x 64: eight blocks from 64 to 512 channels, after a stem of 7 x 7 and a pooling."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        widths = (
+            (64, 64, 1),
+            (64, 64, 1),
+            (64, 128, 2),
+            (128, 128, 1),
+            (128, 256, 2),
+            (256, 256, 1),
+            (256, 512, 2),
+            (512, 512, 1),
+        )
+        stem = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)
+        self.body = nn.Sequential(*stem, *(Residual(*each) for each in widths))
+        self.head = nn.Linear(512, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.body(x).mean((2, 3)))
+        return logits
+
+
 def training_step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor) -> Step:
     def step() -> float:
         optimizer.zero_grad()
@@ -107,6 +159,20 @@ def gpt(device: str) -> Step:
     model, x, y = Gpt(), torch.randint(1000, (8, 64)), torch.randint(1000, (8 * 64,))
     model.to(device)
     return training_step(model, torch.optim.AdamW(model.parameters(), 1e-3), x.to(device), y.to(device))
+
+
+def lstm(device: str) -> Step:
+    torch.manual_seed(0)
+    model, x, y = Lstm(), torch.randn(50, 32, 128), torch.randint(10, (32,))
+    model.to(device)
+    return training_step(model, torch.optim.SGD(model.parameters(), 0.01), x.to(device), y.to(device))
+
+
+def resnet(device: str) -> Step:
+    torch.manual_seed(0)
+    model, x, y = ResNet(), torch.randn(32, 3, 64, 64), torch.randint(10, (32,))
+    model.to(device)
+    return training_step(model, torch.optim.SGD(model.parameters(), 0.01), x.to(device), y.to(device))
 
 
 def ddp(device: str) -> Step:
@@ -154,6 +220,8 @@ def main(rounds: int) -> None:
             "small operator": in_turns(small_operator, rounds, 1),
             "CNN": in_turns(cnn, rounds, 2),
             "GPT": in_turns(gpt, rounds, 2),
+            "LSTM": in_turns(lstm, rounds, 2),
+            "ResNet": in_turns(resnet, rounds, 1),
         }
     print(json.dumps(result))
 

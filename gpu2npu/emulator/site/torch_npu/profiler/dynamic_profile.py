@@ -104,13 +104,14 @@ class _Dynamic:
     def _begin(self, config: dict[str, Any]) -> None:
         self.wanted = None
         self.left = config["active"] + config["warmup"]
+        flags: dict[str, Any] = {name: bool(config[name]) for name in _FLAGS}
         options = {name: value for name, value in config["experimental_config"].items() if value is not None}
         self.profile = profile(
             activities=[ProfilerActivity[name.upper()] for name in config["activities"]],
             schedule=Schedule(wait=0, warmup=config["warmup"], active=config["active"], repeat=1, skip_first=0),
             on_trace_ready=tensorboard_trace_handler(config["prof_dir"]),
             experimental_config=_ExperimentalConfig(**options),
-            **{name: bool(config[name]) for name in _FLAGS},
+            **flags,
         )
         self.profile.start()
         for name, value in config["metadata"].items():
