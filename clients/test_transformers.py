@@ -1,6 +1,7 @@
 """Hugging Face transformers: small random models on the emulated NPU do what they do on the CPU."""
 
 import copy
+import functools
 
 import pytest
 import torch
@@ -223,3 +224,33 @@ def test_trainer_picks_the_npu_and_trains_as_on_the_cpu(tmp_path):
     assert_close(on_npu.model.state_dict(), on_cpu.model.state_dict(), check_device=False, rtol=1e-3, atol=1e-5)
     loaded = transformers.AutoModelForCausalLM.from_pretrained(on_npu.args.output_dir + "/checkpoint-3").to("npu")
     assert_close(loaded.state_dict(), on_npu.model.state_dict())
+
+
+def test_the_fused_optimizer_of_torch_npu(tmp_path):
+    """`optim="adamw_torch_npu_fused"` is `torch_npu.optim.NpuFusedAdamW`, which needs gradients that stay where they are.
+
+    `Trainer` sets them to None through `model.zero_grad()`. By its Python code, torch_npu 2.13 would go on with those of
+    the first step; here that is an error. With a model that fills them with zeros it is AdamW.
+    """
+    model, sentences = gpt2(), Sentences()
+
+    def train(optim, filling):
+        arguments = transformers.TrainingArguments(
+            output_dir=tmp_path / optim, max_steps=4, per_device_train_batch_size=2, logging_steps=1, report_to=[],
+            save_strategy="no", disable_tqdm=True, optim=optim, weight_decay=0.1, max_grad_norm=0.0,
+        )  # fmt: skip
+        own = copy.deepcopy(model)
+        if filling:
+            own.zero_grad = functools.partial(own.zero_grad, set_to_none=False)
+        trainer = transformers.Trainer(own, arguments, train_dataset=sentences)
+        trainer.train()
+        optimizer = trainer.optimizer
+        losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+        return type(getattr(optimizer, "optimizer", optimizer)).__name__, losses
+
+    plain, expected = train("adamw_torch", False)
+    fused, losses = train("adamw_torch_npu_fused", True)
+    assert (plain, fused) == ("AdamW", "NpuFusedAdamW")
+    assert losses == pytest.approx(expected, rel=1e-4)
+    with pytest.raises(RuntimeError, match="a gradient left the combined memory"):
+        train("adamw_torch_npu_fused", False)
