@@ -227,10 +227,10 @@ def test_trainer_picks_the_npu_and_trains_as_on_the_cpu(tmp_path):
 
 
 def test_the_fused_optimizer_of_torch_npu(tmp_path):
-    """`optim="adamw_torch_npu_fused"` is `torch_npu.optim.NpuFusedAdamW`, which needs gradients that stay where they are.
+    """`optim="adamw_torch_npu_fused"` is `torch_npu.optim.NpuFusedAdamW`, whose gradients have to stay where they are.
 
-    `Trainer` sets them to None through `model.zero_grad()`. By its Python code, torch_npu 2.13 would go on with those of
-    the first step; here that is an error. With a model that fills them with zeros it is AdamW.
+    `Trainer` sets them to None through `model.zero_grad()`. By its Python code, torch_npu 2.13 would go on with those
+    of the first step; here that is an error. With a model that fills them with zeros it is AdamW.
     """
     model, sentences = gpt2(), Sentences()
 
