@@ -9,7 +9,9 @@ import sys
 import pytest
 import torch
 
+from gpu2npu.emulator.device.sparse import operators
 from gpu2npu.emulator.device.sparse.dispatch import SHARED
+from gpu2npu.emulator.soc import soc_named
 
 INDICES = [[1, 2, 1, 2, 0], [2, 2, 2, 3, 0]]
 UNARY = sorted(
@@ -75,6 +77,20 @@ def test_coalesce_and_to_dense(dtype, indices, shape, dense):
     check(npu.coalesce(), cpu.coalesce(), **exact)
     check(npu.to_dense(), cpu.to_dense(), **exact)
     check(npu.coalesce().to_dense(), cpu.to_dense(), **exact)
+
+
+@pytest.mark.parametrize("chip", ["Ascend910B2", "Ascend910_9391", "Ascend950PR", "Ascend910A", "Ascend310P3"])
+def test_chips_that_coalesce(chip, monkeypatch):
+    """CANN's document of aclnnCoalesceSparse: A2 and A3."""
+    monkeypatch.setattr(operators, "current_soc", lambda: soc_named(chip))
+    twice = torch.sparse_coo_tensor(torch.tensor([[1, 1]]).npu(), torch.ones(2).npu(), (3,))
+    if chip.startswith("Ascend910") and chip != "Ascend910A":
+        assert twice.coalesce().values().tolist() == [2]
+        return
+    with pytest.raises(RuntimeError, match="aclnnCoalesceSparse"):
+        twice.coalesce()
+    one = torch.sparse_coo_tensor(torch.tensor([[1]]).npu(), torch.ones(1).npu(), (3,))
+    assert one.coalesce().is_coalesced()
 
 
 def test_sixteen_bits_add_up_in_float32():

@@ -12,10 +12,14 @@ from typing import Any, TypeGuard
 
 import torch
 
+from gpu2npu.emulator.soc import current_soc
+
 # By overload; each takes what the overload takes.
 OWN: dict[str, Callable[..., Any]] = {}
 
 _HALVES = (torch.float16, torch.bfloat16)
+# The chips that CANN's document of aclnnCoalesceSparse names: A2 and A3.
+_COALESCING = ("Ascend910B", "Ascend910_93")
 
 
 def _own(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -28,10 +32,17 @@ def _own(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 @_own("_coalesce")
 def coalesce(tensor: torch.Tensor) -> torch.Tensor:
-    """The sparse tensor with one value at each index, in the order of the indices; 16-bit floats add up in float32."""
+    """The sparse tensor with one value at each index, in the order of the indices; 16-bit floats add up in float32.
+
+    Raises:
+        RuntimeError: The chip has no such operator, and there are indices to compare.
+    """
     indices, values = tensor._indices(), tensor._values()
     if indices.shape[1] < 2:
         return tensor.clone()._coalesced_(True)
+    chip = current_soc().name
+    if not chip.startswith(_COALESCING):
+        raise RuntimeError(f"call aclnnCoalesceSparse failed: CANN has no such operator for {chip}, only for A2 and A3")
     sizes = tensor.shape[: tensor.sparse_dim()]
     unique, group = torch.unique(_flattened(indices, sizes), sorted=True, return_inverse=True)
     wide = values.float() if values.dtype in _HALVES else values
