@@ -4,30 +4,35 @@
 shapes and dtypes that an operator does not take, every function computes what the replaced code did.
 """
 
+import functools
 import math
 
 import torch
 import torch.nn.functional as F
 import torch_npu
 
-# The dtypes that the operators take.
+# The dtypes and chips that the operators are documented for: Atlas A2 and later.
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-# What npu_fusion_attention takes: float32 since PyTorch 2.4, sizes of the last dimension, on Atlas A2 and later.
+_CHIPS = ("Ascend910B", "Ascend910_93", "Ascend950")
+# What npu_fusion_attention takes: float32 since PyTorch 2.4, sizes of the last dimension.
 # https://hiascend.com/document/detail/zh/Pytorch/60RC3/apiref/apilist/ptaoplist_000445.html
 _ATTENTION_DTYPES = _DTYPES if hasattr(torch, "get_autocast_dtype") else _DTYPES[1:]
-_ATTENTION_SIZE = 256
-_ATTENTION_CHIPS = ("Ascend910B", "Ascend910_93", "Ascend950")
+_ATTENTION_SIZES = range(16, 257, 16)
 # What npu_rotary_mul takes: sizes of the last dimension, and of the first two together where cos and sin have
 # gradients or not. https://www.hiascend.com/document/detail/zh/Pytorch/700/apiref/apilist/ptaoplist_000141.html
 _ROTARY_SIZE = 896
 _ROTARY_ROWS = 1000
 
 
+@functools.cache
+def _is_known(device):
+    return torch.npu.get_device_name(device).startswith(_CHIPS)
+
+
 def _fits(*tensors):
-    """Return whether all are tensors on one NPU in a dtype that the operators take."""
-    return all(isinstance(each, torch.Tensor) and each.device.type == "npu" for each in tensors) and all(
-        each.dtype in _DTYPES for each in tensors
-    )
+    """Return whether all are tensors on an NPU that has the operators, in a dtype that they take."""
+    on_npu = all(isinstance(each, torch.Tensor) and each.device.type == "npu" for each in tensors)
+    return on_npu and all(each.dtype in _DTYPES and _is_known(each.device) for each in tensors)
 
 
 def _in_one_dtype(*tensors):
@@ -47,6 +52,7 @@ def rms_norm(x, weight, eps):
     return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).to(x.dtype) * weight
 
 
+@functools.cache
 def _takes_mode():
     """Return whether the operator of this release turns pairs, too."""
     return "rotary_mode" in str(torch.ops.npu.npu_rotary_mul.default._schema)
@@ -68,9 +74,8 @@ def rotary_mul(x, cos, sin, mode="half"):
         wide, wide_cos, wide_sin = _in_one_dtype(x, cos, sin)
         wide_cos, wide_sin = (each[(None,) * (4 - each.dim())] for each in (wide_cos, wide_sin))
         if _rotates(wide, wide_cos, wide_sin, mode):
-            if mode == "half":
-                return torch_npu.npu_rotary_mul(wide, wide_cos, wide_sin)
-            return torch_npu.npu_rotary_mul(wide, wide_cos, wide_sin, rotary_mode=mode)
+            options = {} if mode == "half" else {"rotary_mode": mode}
+            return torch_npu.npu_rotary_mul(wide, wide_cos, wide_sin, **options)
     if mode == "half":
         first, second = x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]
         turned = torch.cat((-second, first), dim=-1)
@@ -109,9 +114,7 @@ def _attends(query, key, value):
         return False
     if not query.dtype == key.dtype == value.dtype or key.shape != value.shape or not query.numel() or not key.numel():
         return False
-    size = query.shape[-1]
-    heads = query.shape[:-2] == key.shape[:-2] and size == key.shape[-1] and size % 16 == 0 and size <= _ATTENTION_SIZE
-    return heads and torch.npu.get_device_name(query.device).startswith(_ATTENTION_CHIPS)
+    return query.shape[:-2] == key.shape[:-2] and query.shape[-1] == key.shape[-1] in _ATTENTION_SIZES
 
 
 def _probability(dropout):
@@ -292,8 +295,7 @@ def store(x, mask, value):
         x[mask] = value
 
 
-# A token that is further away than any.
-_FAR = 2147483647
+_FAR = 2147483647  # a token that is further away than any
 
 
 def _seen(rows, columns, causal, window, device):
@@ -317,9 +319,7 @@ def _flash_options(device, causal, window):
 
 def _is_flash(query, key, value):
     same = _fits(query, key, value) and query.dtype == key.dtype == value.dtype and query.dtype in _ATTENTION_DTYPES
-    size = query.shape[-1]
-    fits = same and query.numel() and key.numel() and key.shape == value.shape and size % 16 == 0
-    return fits and size <= _ATTENTION_SIZE and torch.npu.get_device_name(query.device).startswith(_ATTENTION_CHIPS)
+    return same and query.numel() and key.numel() and key.shape == value.shape and query.shape[-1] in _ATTENTION_SIZES
 
 
 def _flash_plain(query, key, value, dropout_p, scale, causal, window):

@@ -25,7 +25,7 @@ SITE = Path(gpu2npu.__file__).parent / "emulator" / "site"
 if str(SITE) not in sys.path:
     sys.path.insert(0, str(SITE))
 
-import torch_npu  # noqa: E402, F401
+import torch_npu  # noqa: E402
 
 VERSION = "2.7.1"
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -155,6 +155,18 @@ def assert_near(found: list[torch.Tensor], expected: list[torch.Tensor], roundin
         assert one.dtype == other.dtype
         assert one.shape == other.shape
         assert float((one.float() - other.float()).abs().max()) <= rounding * scale
+
+
+def test_a_chip_without_the_operators_computes_what_the_code_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    example = KINDS["swiglu"].examples[0]
+    x = torch.randn(2, 8, generator=torch.Generator().manual_seed(0))
+    module = vars(sys.modules["ascend_affinity"])
+    module["_is_known"].cache_clear()
+    monkeypatch.setattr(torch.npu, "get_device_name", lambda device: "Ascend910A")  # type: ignore[attr-defined]
+    monkeypatch.setattr(torch_npu, "npu_swiglu", None)
+    found = computed(example.result, [x], "npu")
+    module["_is_known"].cache_clear()
+    assert_near(found, computed(example.source, [x], "cpu"), 1e-6)
 
 
 SIZES = st.fixed_dictionaries({name: st.integers(1, 5) for name in "bhs"} | {"d": st.sampled_from((4, 7, 16))})
