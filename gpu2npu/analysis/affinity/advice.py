@@ -14,11 +14,13 @@ from gpu2npu.analysis.affinity.definitions import rms_norm, rotary_embedding, sp
 from gpu2npu.analysis.affinity.shapes import (
     Found,
     Matcher,
+    expert_loop,
     geglu,
     masked_store,
     normed_silu,
     permuted_reshape,
     quick_gelu,
+    routed_softmax,
     sigmoid_product,
     softplus_product,
     swiglu,
@@ -39,6 +41,7 @@ _ATTENTION_LINES = 25
 MATCHERS: Mapping[str, Matcher] = {
     matcher.__name__: matcher
     for matcher in (
+        expert_loop,
         geglu,
         masked_store,
         normed_silu,
@@ -46,6 +49,7 @@ MATCHERS: Mapping[str, Matcher] = {
         quick_gelu,
         rms_norm,
         rotary_embedding,
+        routed_softmax,
         sigmoid_product,
         softplus_product,
         spelled_attention,

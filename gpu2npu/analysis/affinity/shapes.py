@@ -175,6 +175,35 @@ def permuted_reshape(code: Code) -> Found:
             yield call, "x.permute(...).reshape(...)"
 
 
+def routed_softmax(code: Code) -> Found:
+    """`torch.topk(softmax(x), k)`, the choice of experts."""
+    if "topk" not in code.text or "softmax" not in code.text:
+        return
+    for call, scope in code.calls:
+        if last_name(call.func) != "topk" or not isinstance(call.func, ast.Attribute):
+            continue
+        is_function = code.qualified(call.func, scope) == "torch.topk"
+        chosen = call.args[0] if is_function and call.args else call.func.value
+        made = [chosen, *(each.value for each in values_of(chosen, scope) if each.value is not None)]
+        if any(isinstance(each, ast.Call) and last_name(each.func) == "softmax" for each in made):
+            yield call, "topk(softmax(x), k)"
+
+
+def expert_loop(code: Code) -> Found:
+    """A loop over modules that calls each with a part of a tensor, where a choice of the largest is made."""
+    if "topk" not in code.text:
+        return
+    for call, _ in code.calls:
+        part = call.args[0] if len(call.args) == 1 else None
+        if not isinstance(part, ast.Subscript) or isinstance(part.slice, (ast.Constant, ast.Slice)):
+            continue
+        loop = next((each for each in code.file.above(call) if isinstance(each, ast.For)), None)
+        targets = {each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)} if loop is not None else ()
+        called = call.func.slice if isinstance(call.func, ast.Subscript) else call.func
+        if isinstance(called, ast.Name) and called.id in targets:
+            yield call, "a loop over experts"
+
+
 def window_roll(code: Code) -> Found:
     """`torch.roll(x, shifts=(a, b), dims=(1, 2))`."""
     if "roll" not in code.text:

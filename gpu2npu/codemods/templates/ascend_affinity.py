@@ -32,7 +32,7 @@ def _is_known(device):
 def _fits(*tensors):
     """Return whether all are tensors on an NPU that has the operators, in a dtype that they take."""
     on_npu = all(isinstance(each, torch.Tensor) and each.device.type == "npu" for each in tensors)
-    return on_npu and all(each.dtype in _DTYPES and _is_known(each.device) for each in tensors)
+    return on_npu and all(each.dtype in _DTYPES and not each.is_nested and _is_known(each.device) for each in tensors)
 
 
 def _in_one_dtype(*tensors):
