@@ -31,8 +31,8 @@ def load_on_cpu(flow: Dataflow, rewriting: Rewriting) -> None:
         if not _says_where(load.node) and not is_skipped(load.file, load.node):
             spans = argument_bounds(load.file, load.node) or [load.file.bounds(arguments(load.node)[-1])]
             start, end = load.file.bounds(load.node)
-            given = f", map_location={quoted(load.file, 'cpu')}"
-            rewriting.put(load.file, start, end, ((start, spans[-1][1]), given, (spans[-1][1], end)), _MESSAGE)
+            location = f", map_location={quoted(load.file, 'cpu')}"
+            rewriting.put(load.file, start, end, ((start, spans[-1][1]), location, (spans[-1][1], end)), _MESSAGE)
 
 
 def _loads(flow: Dataflow, place: AnyPlace, depth: int) -> Iterator[CallPlace]:
