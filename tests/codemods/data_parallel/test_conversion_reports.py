@@ -111,4 +111,4 @@ def test_a_wrap_that_no_script_comes_to_stays(after, findings):
     ((_, line, message),) = findings({"a.py": library})
     assert line == 7
     assert "no script that comes here was found" in message
-    assert "torch.nn.parallel.DistributedDataParallel(net.npu(), device_ids=[torch.npu.current_device()])" in message
+    assert "torch.nn.parallel.DistributedDataParallel(model.npu(), device_ids=[torch.npu.current_device()])" in message
