@@ -11,6 +11,7 @@ from gpu2npu.engine.file_rules import FileRules, Handler, Handlers, RuledString
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.rewriting.name_uses import is_annotation
 from gpu2npu.engine.rewriting.option_names import report_option_names
+from gpu2npu.engine.rewriting.quoted import rename_quoted
 from gpu2npu.engine.rewriting.renames import Renames
 from gpu2npu.engine.skips import Skips
 from gpu2npu.engine.strings.judgement import judge
@@ -110,10 +111,12 @@ class _Matcher:
             self.spelled_in_parts(node, str(node.value), scope)
             return
         text = plain_text(self.file, node, found[0])
-        if self.by_text(text) or self.table.literal.search(text.raw) is None:
+        if self.by_text(text):
             return
         if self._is_in_annotation(node):
-            self.renames.quoted(text, scope)
+            rename_quoted(self.renames, text, scope)
+            return
+        if self.table.literal.search(text.raw) is None:
             return
         for candidate in self.table.strings:
             whole = candidate.literal.fullmatch(text.raw)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Sequence
 
 from gpu2npu.engine.context import ProjectContext
@@ -48,7 +47,7 @@ class Renames:
         self.imported: list[tuple[Rule, ast.alias, str]] = []  # whose uses are reported
         self.from_imports: list[tuple[ast.ImportFrom, list[Renamed], Scope]] = []
         self.interesting = self._interesting_names()
-        self.locals = LocalNames(names, self._target, may_rename)
+        self.locals = LocalNames(names, self.target_of, may_rename)
         self.anchors = matches.anchors
         self.anchors.add("torch")
 
@@ -62,7 +61,7 @@ class Renames:
                         interesting.add(name)
         return frozenset(interesting)
 
-    def _target(self, qualified: str) -> str | None:
+    def target_of(self, qualified: str) -> str | None:
         """Return what a rule renames a qualified name to; None if none does or the release lacks the new name."""
         matched = self.table.rule_for(qualified)
         if matched is None or matched[0].then.keep or matched[0].then.rename is None:
@@ -138,7 +137,7 @@ class Renames:
         local = self.locals.new_name(root.id, scope)
         if local is not None:
             self.edit(self.file.bounds(root), local, rule, whole, target)
-        elif scope.lookup(root.id) is None and parent(prefix) in self.file.stars and not self._target(parent(prefix)):
+        elif scope.lookup(root.id) is None and parent(prefix) in self.file.stars and not self.target_of(parent(prefix)):
             module = rule.then.imports or parent(target) or target
             message = f"{root.id} comes from a star import, where the NPU's is not: import {module}, write {target}."
             self.matches.found.append(Found(whole, rule.id, FindingKind.REVIEW, qualified, message))
@@ -152,7 +151,7 @@ class Renames:
         owner_rule = self.table.rule_for(parent(prefix))
         if parent(rename) == parent(prefix):
             self.edit(name_bounds(self.file, node), leaf(rename), rule, whole, target)
-        elif owner_rule is not None and parent(rename) == self._target(parent(prefix)):
+        elif owner_rule is not None and parent(rename) == self.target_of(parent(prefix)):
             if leaf(rename) != leaf(prefix):
                 self.edit(name_bounds(self.file, node), leaf(rename), rule, whole, target)
             return self.apply_name(*owner_rule, parent(prefix), parts[:index], scope)
@@ -199,43 +198,13 @@ class Renames:
         if self.is_missing(rule, target):
             if not name_uses.has_answer(node):
                 self.report_missing(rule, text.place, qualified, target)
-        elif parent(target) in (owner, self._target(owner)):  # a rule of its own may rename the owner
+        elif parent(target) in (owner, self.target_of(owner)):  # a rule of its own may rename the owner
             if leaf(target) != attribute:
                 self.matches.edits.append(Edit(text.place, text.quoted(leaf(target)), rule.id, self.why(rule, target)))
         else:
             message = f"{rule.why} Write {target}, whose owner is another: change it by hand."
             self.matches.found.append(Found(text.place, rule.id, FindingKind.REVIEW, qualified, message))
         return True
-
-    def quoted(self, string: StringText, scope: Scope) -> None:
-        """Rename the names in an annotation that is a string: `"torch.cuda.Stream"`."""
-        text = string.raw
-        for dotted in sorted(set(_DOTTED.findall(text)), key=len, reverse=True):
-            qualified = self.names.dotted(dotted, scope)
-            matched = self.table.rule_for(qualified) if qualified is not None else None
-            if qualified is None or matched is None or matched[0].then.keep:
-                continue
-            rule, prefix = matched
-            self.matches.note(rule, string.place, qualified)
-            root = dotted.partition(".")[0]
-            if rule.then.rename is None:
-                self.locals.use(root, scope, moved=False)
-                continue
-            rest = qualified[len(prefix) :]
-            owner = parent(dotted.removesuffix(rest))
-            if self.is_missing(rule, rule.then.rename + rest):
-                self.locals.use(root, scope, moved=False)
-                self.report_missing(rule, string.place, qualified, rule.then.rename + rest)
-            elif not owner or self.names.dotted(owner, scope) == parent(rule.then.rename):
-                local = self.locals.new_name(root, scope)
-                self.locals.use(root, scope, moved=True)
-                new = f"{owner}.{leaf(rule.then.rename)}{rest}" if owner else f"{local or root}{rest}"
-                if new == dotted:
-                    continue
-                text = re.sub(rf"(?<![\w.]){re.escape(dotted)}(?![\w.])", new, text)
-                self.anchors.add(owner.partition(".")[0])
-                why = self.why(rule, rule.then.rename + rest)
-                self.matches.edits.append(Edit(string.place, string.quoted(text), rule.id, why))
 
     def report_missing(self, rule: Rule, place: Bounds, qualified: str, target: str) -> None:
         """Report a name whose target the release lacks."""
@@ -304,9 +273,11 @@ class Renames:
         module = import_module(node)
         if node.names[0].name == "*":
             matched = self.table.rule_for(module)
-            edited = matched is not None and self._target(module) is not None and not matched[0].then.keep
+            edited = matched is not None and self.target_of(module) is not None and not matched[0].then.keep
             if matched is not None and edited:
-                self.edit(from_module(self.file, node), self._target(module) or "", matched[0], self.file.bounds(node))
+                self.edit(
+                    from_module(self.file, node), self.target_of(module) or "", matched[0], self.file.bounds(node)
+                )
             self.site(node, scope, edited)
             return
         followed = [] if node.level else [self._imported(alias, old) for alias, old in imported_names(node)]
@@ -395,6 +366,3 @@ class Renames:
         conditions = (each.test for each in self.file.above(node) if isinstance(each, ast.If))
         for_types = any(map(name_uses.is_type_checking, conditions))
         self.matches.sites.append(ImportSite(node, scope, names, plain, edited, for_types))
-
-
-_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
