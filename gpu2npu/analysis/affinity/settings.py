@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword
-from gpu2npu.python.tree.syntax import is_unpacked, last_name
+from gpu2npu.python.tree.syntax import arguments, is_unpacked, last_name
 from gpu2npu.records import Advice, AdviceKind
 
 _LOADER = "torch.utils.data.DataLoader"
@@ -61,7 +61,7 @@ def settings_advice(code: Code) -> list[Advice]:
 def _calls(code: Code, name: str) -> Iterator[ast.Call]:
     last = name.rpartition(".")[2]
     for call, scope in code.calls:
-        if any(is_unpacked(each) for each in (*call.args, *call.keywords)):
+        if any(is_unpacked(each) for each in arguments(call)):
             continue
         if last in code.text and code.qualified(call.func, scope) == name:
             yield call

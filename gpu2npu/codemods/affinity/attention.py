@@ -55,8 +55,9 @@ def _scores(term: Term) -> _Scores | None:
     term = without_casts(term)
     if term.op == "masked":
         inner = _scores(term.args[0])
-        hides = inner is not None and not inner.is_masked and _is_least(term.args[2])
-        return replace(inner, options=(*inner.options, ("hidden=", term.args[1])), is_masked=True) if hides else None
+        if inner is None or inner.is_masked or not _is_least(term.args[2]):
+            return None
+        return replace(inner, options=(*inner.options, ("hidden=", term.args[1])), is_masked=True)
     if term.op == "add":
         for one, other in (term.args, term.args[::-1]):
             inner = _scores(one)

@@ -51,7 +51,7 @@ def _rewritten(program: TrainingProgram, file: ParsedFile, kinds: Sequence[Affin
             if node in done or not isinstance(node, kind.nodes) or not _is_looked_at(node, kind):
                 continue
             found = kind.find(reading, node) if not is_skipped(file, node, kind.id) else None
-            if isinstance(found, AffinityReplacement) and not (found.at is None and has_comment(file, node)):
+            if isinstance(found, AffinityReplacement) and (found.at is not None or not _is_commented(file, node)):
                 done.update((node, file.statement(node)))
                 yield from _once(list(_replaced(program, file, node, kind, found)), added)
             elif isinstance(found, FusedMatch) and isinstance(node, ast.expr) and not has_comment(file, node):
@@ -59,6 +59,10 @@ def _rewritten(program: TrainingProgram, file: ParsedFile, kinds: Sequence[Affin
                 if plan is not None and done.isdisjoint(plan.deleted) and _is_allowed(file, node, kind, found, plan):
                     done.update(part for each in (node, *plan.deleted) for part in ast.walk(each))
                     yield from _once(list(_steps(program, file, node, kind, found, plan)), added)
+
+
+def _is_commented(file: ParsedFile, node: ast.AST) -> bool:
+    return isinstance(node, ast.expr) and has_comment(file, node)
 
 
 def _once(steps: Sequence[Step], added: set[str | tuple[Code, ...]]) -> Iterator[Step]:

@@ -15,13 +15,13 @@ _TURNING = frozenset({"permute", "transpose", "swapaxes"})
 
 def find(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
     """`x.permute(0, 2, 1, 3).reshape(...)` and `x.transpose(1, 2).contiguous().view(...)`."""
-    turned = _method(node)
+    turned = _inner_call(node)
     copied = turned is not None and _method_name(turned) == "contiguous"
-    if copied and isinstance(turned, ast.Call):
-        turned = _method(turned) if not turned.args and not turned.keywords else None
+    if copied and turned is not None:
+        turned = _inner_call(turned) if not turned.args and not turned.keywords else None
     if turned is None or _method_name(turned) not in _TURNING or (_method_name(node) == "view" and not copied):
         return None
-    x, shape = _method(turned, any_value=True), _shape(reading, node)
+    x, shape = _owner(turned), _shape(reading, node)
     dims = [reading.term(each).number for each in turned.args]
     if x is None or shape is None or turned.keywords or None in dims or reading.qualified(turned.func):
         return None
@@ -44,10 +44,15 @@ def _method_name(node: ast.expr) -> str:
     return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
 
 
-def _method(node: ast.Call, any_value: bool = False) -> ast.expr | None:
-    """The call that a method is called of, or any value."""
-    value = node.func.value if isinstance(node.func, ast.Attribute) else None
-    return value if any_value or isinstance(value, ast.Call) else None
+def _owner(node: ast.Call) -> ast.expr | None:
+    """The value that a method is called of."""
+    return node.func.value if isinstance(node.func, ast.Attribute) else None
+
+
+def _inner_call(node: ast.Call) -> ast.Call | None:
+    """The call whose result a method is called of."""
+    owner = _owner(node)
+    return owner if isinstance(owner, ast.Call) else None
 
 
 def _shape(reading: TermReader, node: ast.Call) -> tuple[Code, ...] | None:

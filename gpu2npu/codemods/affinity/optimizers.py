@@ -24,8 +24,10 @@ def find(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
     """The making of an optimizer of which the function around shows every use."""
     file, name = reading.file, _NAMES.get(_public(reading.qualified(node.func)))
     statement = file.statement(node)
-    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
-    if name is None or not isinstance(target, ast.Name) or statement.value is not node or not _fits(node, name):  # type: ignore[union-attr]
+    if name is None or not isinstance(statement, ast.Assign) or statement.value is not node or not _fits(node, name):
+        return None
+    target = statement.targets[0]
+    if not isinstance(target, ast.Name) or len(statement.targets) != 1:
         return None
     if any(word in file.text for word in _KEEPS) or f"{ast.unparse(target)}.zero_grad(" not in file.text:
         return None

@@ -38,8 +38,9 @@ def find_stacked(reading: TermReader, node: ast.Call) -> AffinityReplacement | N
     if not isinstance(zipped, ast.Call) or ast.unparse(zipped.func) != "zip" or len(zipped.args) != 2:
         return None
     names = [each.id for each in loop.target.elts if isinstance(each, ast.Name)]
-    is_product = isinstance(product, ast.BinOp) and isinstance(product.op, ast.MatMult)
-    if not is_product or zipped.keywords or [ast.unparse(product.left), ast.unparse(product.right)] != names:
+    if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.MatMult) or zipped.keywords:
+        return None
+    if [ast.unparse(product.left), ast.unparse(product.right)] != names:
         return None
     first, second = (reading.file.bounds(each) for each in zipped.args)
     return AffinityReplacement(("(", first, ", ", second, ")"), "stacked_matmul")
