@@ -6,7 +6,7 @@ The weights are judgement and not measured: docs/check.md.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gpu2npu.records import FindingKind, Operation, Severity
 from gpu2npu.report.check.causes import causes_of, is_open
@@ -48,7 +48,7 @@ def readiness(files: Iterable[CheckedFile], native: NativeCode = NativeCode(), p
         automatic,
         len(found) - blocking,
         blocking,
-        Effort(_reasons(causes, automatic, failures, native)),
+        Effort(_reasons(causes, automatic, failures, native), _reasons_apart(causes, native)),
         tuple(cause for cause in causes if cause.blocks),
         tuple((part, blockers[part]) for part in Part if blockers[part]),
         plugin,
@@ -73,31 +73,54 @@ def _automatic(file: CheckedFile) -> int:
     )
 
 
-def _reasons(causes: Iterable[Cause], automatic: int, failures: int, native: NativeCode) -> tuple[Reason, ...]:
-    """Each cause once, and what does not depend on findings; the largest first."""
-    reasons = [_of_cause(cause) for cause in causes]
-    reasons.append(_times("kernels to be written for an NPU", native.kernels, _KERNEL))
-    reasons.append(_times("operators that extensions export", native.operators, _OPERATOR))
+def _reasons(causes: Sequence[Cause], automatic: int, failures: int, native: NativeCode) -> tuple[Reason, ...]:
+    """Each cause in the program once, and what does not depend on findings; the largest first."""
+    own = ((cause, _program_places(cause)) for cause in causes)
+    reasons = [_of_cause(cause, places) for cause, places in own if places]
+    kernels = native.kernels - native.apart
+    reasons.append(_times("kernels to be written for an NPU", kernels, _KERNEL))
+    reasons.append(_times("operators that extensions export", native.operators * _is_built(native), _OPERATOR))
     reasons.append(_times("files that could not be read", failures, _FAILURE))
     reasons.append(_times("automatic changes to look over", automatic, _READING))
-    if any(reason.count for reason in reasons):
+    if causes or native.kernels or any(reason.count for reason in reasons):
         reasons.append(_times("migrated project to try and compare", 1, _TRYING))
+    return _largest_first(reasons)
+
+
+def _reasons_apart(causes: Sequence[Cause], native: NativeCode) -> tuple[Reason, ...]:
+    """What stands apart from the program: causes that it has no place of, kernels that it does not need."""
+    reasons = [_of_cause(cause, cause.places) for cause in causes if not _program_places(cause)]
+    reasons.append(_times("kernels to be written for an NPU", native.apart, _KERNEL))
+    reasons.append(_times("operators that extensions export", native.operators * (not _is_built(native)), _OPERATOR))
+    return _largest_first(reasons)
+
+
+def _program_places(cause: Cause) -> int:
+    return dict(cause.parts).get(Part.PROGRAM, 0)
+
+
+def _is_built(native: NativeCode) -> bool:
+    """Return whether the program builds its extension: where all kernels are apart, what it exports is, too."""
+    return not native.kernels or native.kernels > native.apart
+
+
+def _largest_first(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
     wanted = (reason for reason in reasons if reason.count and reason.high)
     return tuple(sorted(wanted, key=lambda reason: (-reason.high, reason.about)))
 
 
-def _of_cause(cause: Cause) -> Reason:
+def _of_cause(cause: Cause, places: int) -> Reason:
     names = ", ".join(name for name, _ in cause.names[:_NAMED])
     more = f" and {len(cause.names) - _NAMED} more" if len(cause.names) > _NAMED else ""
     unknown = cause.kind is FindingKind.UNKNOWN and cause.severity is Severity.NOTE
     hours = _UNKNOWN if unknown else _HOURS.get(cause.severity)
     about = f"{'unknown' if unknown else cause.severity.value} {names}{more}"
     if hours is None:
-        return Reason(about, cause.places, 0.0, 0.0, "a note", cause.group)
+        return Reason(about, places, 0.0, 0.0, "a note", cause.group)
     one, further = hours
-    low, high = (first + (cause.places - 1) * each for first, each in zip(one, further, strict=True))
+    low, high = (first + (places - 1) * each for first, each in zip(one, further, strict=True))
     basis = f"{_span(one)} h for the first place, {_span(further)} h for each further one"
-    return Reason(about, cause.places, low, high, basis, cause.group)
+    return Reason(about, places, low, high, basis, cause.group)
 
 
 def _times(about: str, count: int, hours: _Hours) -> Reason:

@@ -105,6 +105,7 @@ def _readiness(readiness: Readiness) -> dict[str, Any]:
         "blocking": readiness.blocking,
         "effort_hours": [round(readiness.effort.low, 1), round(readiness.effort.high, 1)],
         "effort_reasons": [vars(reason) for reason in readiness.effort.reasons],
+        "effort_apart": [vars(reason) for reason in readiness.effort.apart],
         "blockers": [_cause(cause) for cause in readiness.blockers],
         "apart": {part.value: count for part, count in readiness.apart},
         "plugin": readiness.plugin,

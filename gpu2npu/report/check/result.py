@@ -117,9 +117,14 @@ class Reason:
 
 @dataclass(frozen=True)
 class Effort:
-    """An estimate in person-hours, as a range that is the sum of its reasons; the largest reason comes first."""
+    """An estimate in person-hours, as a range that is the sum of its reasons; the largest reason comes first.
+
+    `apart` are reasons of what stands apart from the program, such as its tests and optional kernels: they are in no
+    sum.
+    """
 
     reasons: tuple[Reason, ...] = ()
+    apart: tuple[Reason, ...] = ()
 
     @property
     def low(self) -> float:

@@ -99,6 +99,8 @@ def summary_lines(result: CheckResult, causes: int) -> Iterator[str]:
         yield f"Effort: {hours_range(readiness.effort)}, a rule of thumb; the largest parts:"
         for reason in readiness.effort.reasons[:3]:
             yield one_line(f"  {reason.low:.0f} to {reason.high:.0f} h for {reason.about}: {reason.count}")
+    if readiness.effort.apart:
+        yield f"Apart from the program, and not in this: {hours_range(Effort(readiness.effort.apart))}"
     by_severity = ", ".join(
         f"{count} {SEVERITY_LABELS[severity]}" for severity, count in result.severities.items() if count
     )

@@ -59,6 +59,17 @@ def test_a_cause_is_paid_once_and_its_places_little() -> None:
     )
 
 
+def test_what_stands_apart_is_in_no_sum() -> None:
+    ready = readiness([file(BLOCKER, part=Part.TESTS)], NativeCode(kernels=3, apart=3, operators=2))
+    assert [reason.about for reason in ready.effort.reasons] == ["migrated project to try and compare"]
+    assert [(reason.count, reason.high) for reason in ready.effort.apart] == [(3, 120.0), (1, 16.0), (2, 4.0)]
+    mixed = readiness([file(BLOCKER), file(BLOCKER, part=Part.TESTS)], NativeCode(kernels=3, apart=1, operators=2))
+    counts = {reason.about: reason.count for reason in mixed.effort.reasons}
+    assert counts["kernels to be written for an NPU"] == 2 and counts["operators that extensions export"] == 2
+    assert counts["blocker x"] == 1
+    assert [(reason.about, reason.count) for reason in mixed.effort.apart] == [("kernels to be written for an NPU", 1)]
+
+
 def test_one_advice_is_one_cause_whatever_the_api() -> None:
     one = replace(CHANGE, message="aten::a is not registered. Use float32.", advice="Use float32.")
     other = replace(one, api="torch.mm", message="aten::b is not registered. Use float32.")
