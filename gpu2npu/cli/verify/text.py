@@ -57,20 +57,30 @@ class Losses:
         """Show the steps that both programs have made since the last call."""
         while self._shown in original and self._shown in migrated:
             here, there = original[self._shown], migrated[self._shown]
-            click.echo(f"step {self._shown + 1:>3}  original {here:.8g}  migrated {there:.8g}", self._stream)
+            self._line(f"step {self._shown + 1:>3}  original {here:.8g}  migrated {there:.8g}")
             self._shown += 1
         self._advance()
 
     def show_one(self, original: dict[int, float], _: dict[int, float]) -> None:
         """Show the steps that the original, which runs alone, has made since the last call."""
         while self._shown in original:
-            click.echo(f"step {self._shown + 1:>3}  {original[self._shown]:.8g}", self._stream)
+            self._line(f"step {self._shown + 1:>3}  {original[self._shown]:.8g}")
             self._shown += 1
         self._advance()
 
+    def _line(self, text: str) -> None:
+        """Write a line: above the bar where both are on a terminal."""
+        if self._bar is not None and self._stream.isatty():
+            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            click.echo(text, self._stream)
+
     def _advance(self) -> None:
-        if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=self._shown)
+        if self._bar is None:
+            return
+        self._bar.update(self._bar.task_ids[0], completed=self._shown)
+        if self._shown >= self._steps:  # the original goes on to run, rounding otherwise
+            self._bar.update(self._bar.task_ids[0], description="Comparing", total=None)
 
 
 def show_verdict(comparison: Comparison, copy: Path) -> None:
