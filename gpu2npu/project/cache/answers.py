@@ -21,7 +21,7 @@ from gpu2npu.records import Change, Finding, MigratedFile
 if TYPE_CHECKING:
     from gpu2npu.project.migrator import Migrator
 
-_BETWEEN_WRITES = 1.0  # seconds: answers that a killed run loses
+_BETWEEN_WRITES = 2.0  # seconds: answers that a killed run loses
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class FileAnswers:
     def __init__(self, store: Store, shared: bytes, contents: Mapping[str, str]) -> None:
         self._store, self._shared, self._contents = store, shared, dict(sorted(contents.items()))
         self._snapshot = name_of("snapshot", self._contents)
+        self._unwritten: dict[str, object] = {self._snapshot: self._contents}  # goes with the first answers
         self._waiting: dict[str, object] = {}
         self._written = time.monotonic()
 
@@ -92,8 +93,8 @@ class FileAnswers:
     def write(self) -> None:
         """Store the answers that wait for it."""
         if self._waiting:
-            self._store.put({self._snapshot: self._contents, **self._waiting})
-            self._waiting.clear()
+            self._store.put({**self._unwritten, **self._waiting})
+            self._unwritten, self._waiting = {}, {}
         self._written = time.monotonic()
 
     def _changed(self, snapshot: Mapping[str, str]) -> int:

@@ -96,6 +96,13 @@ def test_the_records_that_were_not_used_for_longest_go_first(tmp_path: Path) -> 
     assert Store(tmp_path).file.stat().st_size < 150_000
 
 
+def test_room_that_deleted_records_left_is_used_again(tmp_path: Path) -> None:
+    store = Store(tmp_path, largest=1_000_000)
+    for number in range(7):  # the sixth is too many, the seventh takes the place of those that went for it
+        store.put({str(number): b"x" * 180_000})
+    assert len(store.get(map(str, range(7)), bytes)) == 5
+
+
 WRITER = """
 import sys
 from pathlib import Path
