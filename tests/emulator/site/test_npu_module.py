@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch_npu
 
-from gpu2npu.emulator.device import streams
+from gpu2npu.emulator.device import events
 from gpu2npu.emulator.soc import DEFAULT_SOC, soc_named
 
 
@@ -141,7 +141,7 @@ def test_streams_and_events(monkeypatch):
     torch.npu.synchronize()
     assert x.tolist() == [2, 2, 2]
 
-    monkeypatch.setattr(streams, "time", SimpleNamespace(perf_counter=itertools.count(5, 0.25).__next__))
+    monkeypatch.setattr(events, "time", SimpleNamespace(perf_counter=itertools.count(5, 0.25).__next__))
     start, end = torch.npu.Event(enable_timing=True), torch.npu.Event(enable_timing=True)
     start.record()
     end.record(torch.npu.current_stream())
