@@ -27,9 +27,11 @@ from gpu2npu.project.session import Session
 from gpu2npu.project.settings import Settings
 from gpu2npu.records import Change, FileRewrite, Finding, FindingKind, MigratedFile
 from gpu2npu.report.tables import (
+    AFFINITY_CALLS,
     PERFORMANCE_ADVICE,
     UNKNOWN_API,
     UNSUPPORTED_API,
+    affinity_rows,
     finding_rows,
     performance_rows,
 )
@@ -103,15 +105,17 @@ def _differences(
 
 
 def _with_analysis(source: Path, settings: Settings, migrated: Mapping[str, MigratedFile]) -> Iterator[Disagreement]:
-    """The tables of `analyse -m torch_apis` about Python files and notebooks, against those of the migration."""
+    """The tables of `analyse` about Python files and notebooks, against those of the migration."""
     with tempfile.TemporaryDirectory() as folder:
-        choice, modes = AnalysisChoice(("torch_apis",)), {"torch_apis": MODES["torch_apis"]}
+        names = ("torch_apis", "affinity_apis")
+        choice, modes = AnalysisChoice(names), {name: MODES[name] for name in names}
         tables, _, _ = analyse_project(source, settings, Output(Path(folder)), choice, modes)
     files = [file for path, file in migrated.items() if path.endswith((".py", ".ipynb"))]
     expected: dict[str, list[_Row]] = {
         UNSUPPORTED_API: list(finding_rows(files, {FindingKind.UNSUPPORTED})),
         UNKNOWN_API: list(finding_rows(files, {FindingKind.UNKNOWN, FindingKind.REVIEW})),
         PERFORMANCE_ADVICE: list(performance_rows(files)),
+        AFFINITY_CALLS: list(affinity_rows(files)),
     }
     for name, rows in expected.items():
         yield from _differences(name, "migrate", rows, "analyse", map(tuple, tables[name].rows))

@@ -72,7 +72,18 @@ def test_the_tables_and_their_columns(project: Path) -> None:
 def test_one_mode(project: Path) -> None:
     code, _ = run("-i", project / "train.py", "-o", project.parent, "-v", "2.1.0", "-m", "affinity_apis", "-q")
     folder = project.parent / "train_analysis"
-    assert code == 0 and {path.name for path in folder.iterdir()} == {"affinity_api_call.csv", "pytorch_analysis.txt"}
+    tables = {"affinity_api_call.csv", "api_performance_advice.csv"}
+    assert code == 0 and {path.name for path in folder.iterdir()} == tables | {"pytorch_analysis.txt"}
+
+
+def test_settings_that_make_training_wait_need_no_other_mode(project: Path) -> None:
+    (project / "load.py").write_text("from torch.utils.data import DataLoader\nDataLoader(images, 8)\n")
+    advised = []
+    for modes in (("-m", "affinity_apis"), ("-m", "affinity_apis", "-m", "torch_apis")):
+        run("-i", project, "-o", project.parent, "-v", "2.1.0", *modes, "--force", "-q")
+        found = rows(project.parent / "proj_analysis" / "api_performance_advice.csv")
+        advised.append([row["Start Line"] for row in found if row["File"] == "load.py"])
+    assert advised[0] and advised[0] == advised[1]
 
 
 def test_fix_writes_a_copy(project: Path) -> None:

@@ -46,10 +46,14 @@ def torch_apis(facts: Facts) -> Result:
 
 
 def affinity_apis(facts: Facts) -> Result:
-    """Code that torch_npu has a fused operator for; with `fix`, a copy in which what is safe is replaced."""
+    """Code that torch_npu has a fused operator for, and settings that make training wait; with `fix`, a copy in which
+    what is safe is replaced."""
     copies = (Copy("fixed", _fixed(facts)),) if facts.choice.fix else ()
-    table = Table(HEADERS[AFFINITY_CALLS], affinity_rows(facts.files))
-    return Result({AFFINITY_CALLS: table}, failures(facts), copies)
+    tables = {
+        AFFINITY_CALLS: Table(HEADERS[AFFINITY_CALLS], affinity_rows(facts.files)),
+        PERFORMANCE_ADVICE: Table(HEADERS[PERFORMANCE_ADVICE], performance_rows(facts.files)),
+    }
+    return Result(tables, failures(facts), copies)
 
 
 def _fixed(facts: Facts) -> dict[str, bytes]:
