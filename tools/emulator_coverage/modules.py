@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from gpu2npu.emulator.device.dispatch.limits import LimitError
 from tools.emulator_coverage.compare import (
     DifferenceError,
     check_kind,
@@ -57,7 +58,11 @@ def _check_input(info: Any, dtype: torch.dtype, given: Any, training: bool, trie
     args, kwargs = copied(forward)
     random = draws(lambda: copy.deepcopy(module)(*args, **kwargs))
     tried.random |= random
-    actual = _run(on_npu, to_npu(forward), seed=1)
+    try:
+        actual = _run(on_npu, to_npu(forward), seed=1)
+    except LimitError as error:
+        tried.uncomparable.append(f"the NPU refuses it: {error}")
+        return
     wide: list[Run] = []
 
     def in_float64() -> Run:
