@@ -22,7 +22,8 @@ OWN_PROCESS = "own process"
 # file of many megabytes, and the process is killed.
 _SECONDS = 1.5
 _HANDLED = b"\0"
-_watch: int | None = None  # where the process that would kill this one reads
+# The process that is watched, and where the one that would kill it reads.
+_watch: tuple[int, int] | None = None
 
 
 class EndedBySignal(BaseException):
@@ -48,11 +49,12 @@ def end_cleanly_on_signals() -> None:
 def _kill_where_it_hangs() -> None:
     """Start a process, once, that kills this one where no handler runs in time. It ends with this one."""
     global _watch
-    if _watch is not None or not hasattr(os, "fork") or threading.active_count() > 1:
-        return
     parent = os.getpid()
+    is_watched = _watch is not None and _watch[0] == parent  # and not the process that forked this one
+    if is_watched or not hasattr(os, "fork") or threading.active_count() > 1:
+        return
     read, write = os.pipe()
-    _watch = write
+    _watch = (parent, write)
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)  # Python writes there at once, in C code too
     with ending_signals_wait():  # in the new process for good
@@ -62,16 +64,21 @@ def _kill_where_it_hangs() -> None:
                 os.close(descriptor)
             _wait_and_kill(read, parent)
     os.close(read)
-    atexit.register(_dismiss, watcher)
+    atexit.register(_dismiss, watcher, parent)
 
 
-def _dismiss(watcher: int) -> None:
+def _dismiss(watcher: int, parent: int) -> None:
     """End that process, and leave no entry of it to the system."""
-    signal.set_wakeup_fd(-1)
-    if _watch is not None:
-        with suppress(BrokenPipeError):  # it has ended, since a handler ran
-            os.write(_watch, _HANDLED)
+    if os.getpid() == parent:
+        signal.set_wakeup_fd(-1)
+        _say_handled()
         os.waitpid(watcher, 0)
+
+
+def _say_handled() -> None:
+    if _watch is not None and _watch[0] == os.getpid():
+        with suppress(BrokenPipeError):  # it has ended, since a handler ran before
+            os.write(_watch[1], _HANDLED)
 
 
 def _wait_and_kill(read: int, parent: int) -> NoReturn:
@@ -92,6 +99,5 @@ def _wait_and_kill(read: int, parent: int) -> NoReturn:
 def _end(number: int, frame: FrameType | None) -> None:
     for each in ENDING_SIGNALS:
         signal.signal(each, signal.SIG_IGN)  # a second Ctrl-C would leave what the first one began to remove
-    if _watch is not None:
-        os.write(_watch, _HANDLED)
+    _say_handled()
     raise EndedBySignal(number)
