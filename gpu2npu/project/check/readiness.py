@@ -88,7 +88,7 @@ def _reasons(causes: Sequence[Cause], automatic: int, failures: int, native: Nat
 
 
 def _reasons_apart(causes: Sequence[Cause], native: NativeCode) -> tuple[Reason, ...]:
-    """What stands apart from the program: causes that it has no place of, kernels that it does not need."""
+    """Causes that the program has no place of, and kernels that it does not need."""
     reasons = [_of_cause(cause, cause.places) for cause in causes if not _program_places(cause)]
     reasons.append(_times("kernels to be written for an NPU", native.apart, _KERNEL))
     reasons.append(_times("operators that extensions export", native.operators * (not _is_built(native)), _OPERATOR))
