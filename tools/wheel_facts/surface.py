@@ -17,9 +17,8 @@ from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import absolute_name, offered_names
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import SourceFile
-from gpu2npu.python.tree.place import is_static
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Parameter
-from gpu2npu.python.tree.syntax import FUNCTIONS, keyword_parameters, statements
+from gpu2npu.python.tree.syntax import FUNCTIONS, is_static, keyword_parameters, statements
 
 _FOR_CHECKERS = "typing.TYPE_CHECKING"
 

@@ -40,13 +40,13 @@ class Stream(torch.Stream):
     def synchronize(self) -> None:
         """All work is done."""
 
-    def wait_event(self, event: Event) -> None:
+    def wait_event(self, event: Event) -> None:  # type: ignore[override]
         """All events have happened."""
 
-    def wait_stream(self, stream: Stream) -> None:
+    def wait_stream(self, stream: Stream) -> None:  # type: ignore[override]
         """All work is done."""
 
-    def record_event(self, event: Event | None = None) -> Event:
+    def record_event(self, event: Event | None = None) -> Event:  # type: ignore[override]
         event = event or Event()
         event.record(self)
         return event
