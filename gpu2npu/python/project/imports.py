@@ -184,9 +184,8 @@ def is_taken(project: Project, path: str, name: str) -> bool:
 
 
 def _takes(project: Project, other: str, path: str, name: str) -> bool:
-    stem = posixpath.basename(path.removesuffix("/__init__.py")).removesuffix(".py")
-    if not path.endswith("__init__.py") and not project.spells(other, stem):
-        return False  # no statement imports a module without its name; a package may be a dot
+    if not path.endswith("__init__.py") and not _may_import(project, other, path):
+        return False  # a package is imported with each of its modules
     interface = project.interface(other, path)
     if interface is None or path not in project.imported_paths(interface):
         return False
@@ -197,6 +196,12 @@ def _takes(project: Project, other: str, path: str, name: str) -> bool:
     if any(member_of(module, name) in interface.imports for module in modules):
         return True
     return project.spells(other, name) and _reads(project, other, path, name)
+
+
+def _may_import(project: Project, other: str, path: str) -> bool:
+    """Judge whether a file imports another by what may be import statements in it; its tree is not needed."""
+    stem = posixpath.basename(path).removesuffix(".py")
+    return project.spells(other, stem) and path in _paths_of(project, other, (project.read(other),))
 
 
 def _reads(project: Project, other: str, path: str, name: str) -> bool:
