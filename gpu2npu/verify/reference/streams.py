@@ -40,10 +40,10 @@ class Stream(torch.Stream):
     def synchronize(self) -> None:
         """All work is done."""
 
-    def wait_event(self, event: Event) -> None:  # type: ignore[override]
+    def wait_event(self, event: Any) -> None:
         """All events have happened."""
 
-    def wait_stream(self, stream: Stream) -> None:  # type: ignore[override]
+    def wait_stream(self, stream: torch.Stream) -> None:
         """All work is done."""
 
     def record_event(self, event: Event | None = None) -> Event:  # type: ignore[override]

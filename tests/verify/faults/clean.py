@@ -8,27 +8,51 @@ from pathlib import Path
 from faults import Subject
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
-# The fixtures of many_cards.json, each one process on as many GPUs, and for how many NPUs their copies run.
-MANY_CARDS = {
-    "image_classifier": (1,),
-    "language_model": (1,),
-    "pix2pix": (1, 2),
-    "segmentation": (1,),
-    "trainer": (1,),
-}
 COMPILE = "--compile"
 NUMBERS = {1: "one NPU", 2: "two NPUs"}
+# Programs of a file each: those whose copies are a process for each NPU, and those whose copies are one process.
+SEVERAL = {
+    "data_parallel": ("accumulation", "distillation", "ema", "gan", "own_names", "perceptual", "spawn"),
+    "trainings": ("byol", "detector", "diffusion", "knowledge", "language_model", "translation", "unet", "wgan"),
+}
+SINGLE = {
+    "affinity": ("detector", "llama", "vit"),
+    "data_parallel": ("features", "generator_forward", "inner_backward"),
+    "trainings": ("actor_critic", "dqn", "graph"),
+}
+# The programs that cannot be compared, on so many GPUs, and the words with which verify says so.
+_NO_STEP = "made no optimizer step: there is nothing to compare"
+REFUSED = {
+    ("data_parallel", "evaluate", 1): _NO_STEP,
+    ("data_parallel", "extract", 2): _NO_STEP,
+    ("data_parallel", "inference", 1): _NO_STEP,
+    ("trainings", "features", 1): _NO_STEP,
+    # DataParallel gathers a scalar of each card, so the original fails on several GPUs.
+    ("data_parallel", "perceptual", 2): "grad can be implicitly created only for scalar outputs",
+}
 
 
 def of_many_cards() -> dict[str, Subject]:
-    """Each of MANY_CARDS on its numbers of NPUs, by a name that says how many."""
+    """Each fixture of many_cards.json, one process on as many GPUs as its copy has NPUs: on one and on two."""
     found = {}
     for fixture in json.loads((FIXTURES / "many_cards.json").read_text())["fixtures"]:
         command = tuple(word.format(out=".") for word in fixture["train"])
-        for ranks in MANY_CARDS.get(fixture["name"], ()):
+        for ranks in (1,) if "distributed" in fixture else (1, 2):
             name = f"{fixture['name']} on {NUMBERS[ranks]}"
             found[name] = Subject(f"fixtures/many_cards/{fixture['name']}", command, ranks=ranks)
     return found
+
+
+def of_single_files() -> dict[str, Subject]:
+    """Each program of SEVERAL on one NPU and on two, and each of SINGLE on one."""
+    chosen = [(SEVERAL, ranks) for ranks in NUMBERS] + [(SINGLE, 1)]
+    return {
+        f"{folder}/{program} on {NUMBERS[ranks]}": Subject(f"fixtures/{folder}", (f"{program}.py",), ranks=ranks)
+        for programs, ranks in chosen
+        for folder, names in programs.items()
+        for program in names
+        if (folder, program, ranks) not in REFUSED
+    }
 
 
 def of_a_language_model() -> dict[str, Subject]:
@@ -45,5 +69,6 @@ SUBJECTS = {
     "ddp on one NPU": Subject("fixtures/ddp_imagenet", DDP),
     "mixed_package": Subject("fixtures/mixed_package", ("-m", "mixed_package.train")),
     **of_many_cards(),
+    **of_single_files(),
     **of_a_language_model(),
 }

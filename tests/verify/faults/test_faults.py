@@ -177,7 +177,19 @@ def test_a_copy_without_a_fault_does_not_diverge(subject: str, made: Made) -> No
     assert comparison.first is None, comparison.first
     assert comparison.migrated.reduced == SUBJECTS[subject].reduced
     assert comparison.compile_switched_off == (clean.COMPILE in SUBJECTS[subject].command)
-    assert len(comparison.measured) > 100 and comparison.migrated.world == SUBJECTS[subject].ranks
+    assert len(comparison.measured) > 50 and comparison.migrated.world == SUBJECTS[subject].ranks
+
+
+@pytest.mark.parametrize("program", clean.REFUSED, ids=lambda program: "-".join(map(str, program)))
+def test_what_cannot_be_compared_is_refused(program: tuple[str, str, int], tmp_path: Path) -> None:
+    folder, name, cards = program
+    (tmp_path / "project").mkdir()
+    shutil.copy(clean.FIXTURES / folder / f"{name}.py", tmp_path / "project")
+    words = ["-i", str(tmp_path / "project"), "-v", "2.1.0", "--npus", str(cards), "--", f"{name}.py"]
+    command = [sys.executable, "-m", "gpu2npu", "verify", *words]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert done.returncode == 3
+    assert clean.REFUSED[program] in done.stderr and "Error: the original" in done.stderr
 
 
 @pytest.mark.parametrize("fault", [together(fault, fault.subject, fault.name) for fault in FAULTS])
