@@ -102,16 +102,12 @@ class Migrator:
     def __call__(self, source: bytes, path: str) -> MigratedFile:
         if path in self.plan.failures:
             return MigratedFile(path, failure=self.plan.failures[path])
-        migrated = self._analysed(source, path)
+        migrated = migrate_file(source, path, self.rulebook, self.context, self.plan.rewrites.get(path))
+        if self.analyser is not None and migrated.failure is None and self.analyser.concerns(source, path):
+            migrated = analysed(migrated, self.analyser, source)
         if migrated.findings and has_npu_file(path, self.context.files):
             return replace(migrated, findings=tuple(map(_for_gpus, migrated.findings)))
         return migrated
-
-    def _analysed(self, source: bytes, path: str) -> MigratedFile:
-        migrated = migrate_file(source, path, self.rulebook, self.context, self.plan.rewrites.get(path))
-        if self.analyser is None or migrated.failure is not None or not self.analyser.concerns(source, path):
-            return migrated
-        return analysed(migrated, self.analyser, source)
 
     @classmethod
     def load(
