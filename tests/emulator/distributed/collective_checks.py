@@ -2,6 +2,7 @@
 
 import math
 
+import product_checks
 import progress_checks
 import torch
 import torch.distributed as dist
@@ -420,6 +421,7 @@ CHECKS = {
         groups_describe_themselves,
         options,
         torch_npus_own_collectives,
+        *product_checks.CHECKS,
         *progress_checks.CHECKS,
     ],
     "cpu:gloo,npu:hccl": [mixed_group_takes_both_devices, objects],
