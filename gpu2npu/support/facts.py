@@ -52,6 +52,11 @@ def fact_for(api: str, release: str, words: Set[str] = frozenset()) -> Fact | No
     return None
 
 
+def is_named(api: str) -> bool:
+    """Return whether some fact names an API itself, not by a pattern."""
+    return api in _named()
+
+
 @cache
 def known_facts() -> tuple[Fact, ...]:
     """All facts, in the order of the file."""

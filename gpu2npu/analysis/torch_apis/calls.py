@@ -21,6 +21,7 @@ from gpu2npu.records import Finding, FindingKind, Severity
 from gpu2npu.rulebook.in_code import TORCH_API
 from gpu2npu.rulebook.match import SEVERITIES
 from gpu2npu.support.documented import documented
+from gpu2npu.support.facts import is_named
 from gpu2npu.support.spellings import is_for_other_device, is_in, is_of_host
 from gpu2npu.support.torch_results import torch_results
 from gpu2npu.support.verdicts import ApiVerdict, VerdictKind, is_torch_api, judged_leaves, verdict
@@ -113,7 +114,7 @@ def _is_reported(api: str, version: str, called: bool) -> bool:
     kind = verdict(api, version).kind
     if kind is VerdictKind.UNKNOWN:
         is_likely = is_of_host(api) or is_in(api, _OF_TORCH_NPU)
-        return called and (documented(api) is not None or not is_likely)
+        return called and (documented(api) is not None or is_named(api) or not is_likely)
     return kind in _KINDS
 
 
