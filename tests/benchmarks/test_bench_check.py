@@ -16,7 +16,7 @@ def test_a_tree_is_checked_twice_and_analysed(tmp_path: Path) -> None:
         assert run.seconds > 0
         assert 10e6 < run.peak < 0.2e9
     assert tuple(cost.analyses) == MODES
-    assert list((tmp_path / "cache-own").rglob("*.json"))
+    assert list((tmp_path / "cache-own").rglob("*.sqlite"))
 
 
 def test_a_failure_says_what_the_command_said(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_a_property_of_the_users_own(project, own: str) -> None:
     results = project({"data.py": data, **{name: use.format(text) for name, text in uses.items()}})
     edited = [name for name, result in results.items() if result.content is not None]
     assert edited == ["tensor.py", "unknown.py"]
-    assert [name for name, result in results.items() if result.findings] == ["unknown.py"]
+    assert [name for name, result in results.items() if result.findings] == ["unknown.py", "called.py"]
 
 
 def test_a_module_reads_its_own_property(migrate) -> None:
