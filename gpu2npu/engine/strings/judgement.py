@@ -11,7 +11,6 @@ import re
 from gpu2npu.engine.strings.forms import FLAGS, indexes, is_flag, is_glued, is_list_of_names
 from gpu2npu.engine.strings.handed_on import is_handed_on
 from gpu2npu.engine.strings.keys import is_key, keys_of
-from gpu2npu.engine.strings.own_npu import assigned_in, stands_beside_npu
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, allowed, strings_of
 from gpu2npu.engine.strings.prose import PROSE_KEYWORDS, speaks
 from gpu2npu.engine.strings.signatures import by_signature
@@ -46,8 +45,6 @@ _NPU = "npu"  # a table with such a key has an entry for NPUs already
 def judge(place: StringPlace, role: Role) -> str:
     """YES when the string certainly has the role, NO when it certainly has not, else UNSURE."""
     child: ast.AST = place.node
-    if stands_beside_npu(place):
-        return NO
     parent = place.parent(child)
     while isinstance(parent, (ast.IfExp, ast.BoolOp)):
         child, parent = parent, place.parent(parent)
@@ -245,8 +242,6 @@ def _default(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) ->
     function = place.parent(parent)
     assert isinstance(function, (*FUNCTIONS, ast.Lambda))
     parameter = next(parameter for parameter, default in defaults(function) if default is child)
-    if place.replaced_by in assigned_in(function, parameter.arg):
-        return NO  # the function gives it that value itself where there is an NPU
     verdict = _beside(allowed(parameter.annotation), place, role)
     return verdict or (YES if is_word(parameter.arg, role) else UNSURE)
 

@@ -92,12 +92,23 @@ DEVICES = [
     "key = f\"{'cuda' if ok else 'cpu'}:{rank}\"",
     "where = f\"{'cuda' if ok else 'cpu'}\"",
     "if device in ('gpu', 'cuda'): ...",
+    # The NPU's name beside them does not keep CUDA's from an NPU.
+    "device = torch.device('cuda' if ok else 'npu')",
+    "device = 'cuda' if ok else 'npu' if fast else 'cpu'",
+    "x = y.to('cuda') if ok else log(y, tag='npu')",
+    "def f(device='cuda'):\n    if not ok:\n        device = 'npu'",
+    "def f(device='cuda', use_npu=False):\n    if use_npu:\n        device = 'npu'",
 ]
 
 
 @pytest.mark.parametrize("text", DEVICES)
 def test_devices(migrate, text: str) -> None:
     assert migrate(text) == text.replace("cuda", "npu")
+
+
+def test_a_condition_for_cuda_is_renamed_with_what_it_chooses(migrate) -> None:
+    text = "import torch\ndevice = torch.device('cuda' if torch.cuda.is_available() else 'npu')\n"
+    assert text.splitlines()[1].replace("cuda", "npu") in migrate(text).splitlines()
 
 
 KEPT = [
@@ -125,8 +136,9 @@ KEPT = [
     "x = 'cudnn'",
     "if device.type in ['cuda', 'npu', 'cpu']: ...",
     "d = {'cuda': 1, 'npu': 2}",
-    "kind = x.get('cuda', 0) if 'cuda' in x else x.get('npu', 0)",
-    "def f(device='cuda'):\n    if is_npu_available():\n        device = 'npu'\n    return device",
+    "device = 'npu' if use_npu else 'cuda'",
+    "device = 'cuda' if not is_npu_available() else 'npu'",
+    "x = y.to('cuda') if kind != 'npu' else y.to('npu')",
     "# device = 'cuda'",
     "print(f\"on {'cuda' if ok else 'cpu'}\")",
     "raise ValueError('torch.cuda.is_available() is false')",
