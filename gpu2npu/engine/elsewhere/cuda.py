@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
 
@@ -18,7 +18,7 @@ from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.project.imports import is_taken
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.python.tree.nodes import ByKind, walk
+from gpu2npu.python.tree.nodes import ByKind, child_nodes, walk
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, IMPORTS, dotted_name, elements, last_name, string_value
 from gpu2npu.records import Bounds, FindingKind
@@ -45,7 +45,7 @@ _TEXT = re.compile(r".*\.cuh?|.*_(cuda|gpu)\.(c|cc|cpp|h|hpp)|(WITH|USE)_CUDA|-?
 _FOREIGN = re.compile(r"gpu|cuda|cupy|nvml", re.IGNORECASE)
 _LIBRARY = re.compile(r"(^|_)(cupy|pycuda|pynvml|nvml|nvcc|tensorrt)(_|$)", re.IGNORECASE)
 # What bitsandbytes has for CUDA alone, in names (`QuantType.NF4`, `use_8bit`), and in what a refusal says of it.
-_QUANTIZED = re.compile(r"bitsandbytes|(^|_)(bnb|[nf]f?p?4)(_|$)|[48]_?bit", re.IGNORECASE)
+_QUANTIZED = re.compile(r"bitsandbytes|(^|_)(bnb|nf4|fp4)(_|$)|(?<!\d)[48]_?bit", re.IGNORECASE)
 _GRAPHS = re.compile(r"(^|_)(cuda|compiled?|captured?)_?graphs?(_|$)", re.IGNORECASE)
 _REFUSED = re.compile(r"bitsandbytes|quanti[sz]|\b[48][ -]?bits?\b|tensorrt", re.IGNORECASE)
 _LOADERS = frozenset({"torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline"})
@@ -130,6 +130,25 @@ def _is_refusal(node: ast.Raise | ast.Assert) -> bool:
     return any(_REFUSED.search(string_value(part) or "") for part in walk(node))
 
 
+def _affirmed(part: ast.AST, with_alternatives: bool) -> Iterator[ast.AST]:
+    """The nodes of a condition that it asks to be true: nothing of `not a` and `a is None`, and of `a or b` only
+    `with_alternatives`."""
+    if isinstance(part, ast.UnaryOp) or (isinstance(part, ast.Compare) and _is_denial(part)):
+        return
+    if isinstance(part, ast.BoolOp) and isinstance(part.op, ast.Or) and not with_alternatives:
+        return
+    yield part
+    for child in child_nodes(part):
+        yield from _affirmed(child, with_alternatives)
+
+
+def _is_denial(comparison: ast.Compare) -> bool:
+    """`a is None`, `a == False`, `a != "b"`, but not `a is not None`"""
+    sides = (comparison.left, *comparison.comparators)
+    is_with_nothing = any(isinstance(side, ast.Constant) and not side.value for side in sides)
+    return is_with_nothing is not isinstance(comparison.ops[0], (ast.IsNot, ast.NotEq, ast.NotIn))
+
+
 class _CudaCode:
     """Judges for the code of one file whether it is CUDA's own."""
 
@@ -160,14 +179,18 @@ class _CudaCode:
         if not isinstance(test.op, ast.And):
             return False
         sure = [value for value in test.values if not isinstance(value, ast.BoolOp)]  # the others are alternatives
-        tested = [value for value in sure if not isinstance(value, ast.UnaryOp)]
-        named = {last_name(part) or "" for part in walk(*tested)}
+        named = {last_name(part) or "" for part in _affirmed(test, self._is_of_refusal(test))}
         return (
             any(dotted_name(part) in _VENDOR for part in walk(*sure))
             or any(map(_LIBRARY.search, named))
-            or any(_QUANTIZED.search(last_name(part) or "") for part in walk(*test.values))
+            or any(map(_QUANTIZED.search, named))
             or (any(map(_GRAPHS.search, named)) and lacks_graphs(self.table))
         )
+
+    def _is_of_refusal(self, test: ast.expr) -> bool:
+        """`if (paged or use_8bit) and not torch.cuda.is_available(): raise ...`"""
+        above = self.names.file.parents.get(test)
+        return isinstance(above, ast.If) and above.test is test and isinstance(above.body[0], ast.Raise)
 
     def is_asserted(self, node: ast.Assert) -> bool:
         """`assert torch.cuda.is_available(), "bitsandbytes needs a GPU"`"""
