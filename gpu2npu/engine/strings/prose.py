@@ -11,8 +11,9 @@ from gpu2npu.python.tree.syntax import last_name
 
 # Calls whose strings are read by people.
 _SPOKEN = frozenset(
-    {"print", "pprint", "warn", "info", "debug", "warning", "error", "exception", "critical", "log", "echo", "write",
-     "fail", "skip", "set_description", "set_postfix", "set_title", "title", "add_scalar"}
+    {"print", "cprint", "eprint", "pprint", "rprint", "vprint", "warn", "info", "debug", "warning", "error",
+     "exception", "critical", "log", "echo", "write", "fail", "skip", "set_description", "set_postfix", "set_title",
+     "title", "add_scalar"}
 )  # fmt: skip
 # Functions whose second argument is a name as a string.
 BY_STRING = frozenset({"getattr", "hasattr", "setattr", "delattr"})
@@ -21,8 +22,9 @@ PROSE_KEYWORDS = frozenset({"help", "description", "msg", "message", "metadata",
 
 
 def speaks(callee: str) -> bool:
-    """Return whether people read what a function or class of such a name is given: `print`, `eprint`, `ValueError`."""
-    return callee in _SPOKEN or callee.endswith(("print", "Error", "Exception", "Warning"))
+    """Return whether people read what a function or class of such a name is given: `print`, `rank_print`,
+    `ValueError`, but not `fingerprint`."""
+    return callee in _SPOKEN or callee.endswith(("_print", "Error", "Exception", "Warning"))
 
 
 def is_searched(file: PythonFile, string: ast.AST) -> bool:
