@@ -34,6 +34,10 @@ class VisibleDevices:
             return
         self._current.index = self.index_of(device)
 
+    def restore(self, index: int) -> None:
+        """Make a number that `current_device` gave the current one again, also where there are no devices."""
+        self._current.index = index
+
     def index_of(self, device: DeviceLike) -> int:
         """The number that a device, a string or a number names; None and a bare type name the current device.
 
@@ -77,4 +81,4 @@ class DeviceContext:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.devices.set_device(self.prev_idx)
+        self.devices.restore(self.prev_idx)

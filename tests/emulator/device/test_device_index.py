@@ -49,3 +49,10 @@ def test_the_current_device_belongs_to_the_thread():
         assert device_index.current_device() == 5
     assert seen == [0, 3]
     assert device_index.current_device() == 0
+
+
+def test_a_block_that_changes_nothing_ends_without_devices(monkeypatch):
+    monkeypatch.setattr(device_index, "_count", 0)
+    with device_index.device(-1):
+        assert device_index.current_device() == 0
+    assert device_index.current_device() == 0
