@@ -13,7 +13,7 @@ from pathlib import PurePath
 from gpu2npu.python.project.interface import Exports
 from gpu2npu.python.project.program import Program
 from gpu2npu.python.project.project import EVERY_FILE, Project
-from gpu2npu.python.tree.syntax import IMPORTS, imported_names, member_of
+from gpu2npu.python.tree.syntax import IMPORTS, imported_names, member_of, string_value
 from gpu2npu.python.tree.syntax_tree import parse_statement
 
 # To parse every file would take too long: only what may be import statements is.
@@ -177,10 +177,11 @@ def _starred(names: Iterable[str], exports: Exports, wanted: frozenset[str] | No
 
 
 def is_taken(project: Project, path: str, name: str) -> bool:
-    """Return whether another file imports a name from the one at `path`, by itself or by a star, or reads it as an
-    attribute of that module."""
+    """Return whether another file imports a name from the one at `path`, by itself or by a star, reads it as an
+    attribute of that module, or names both, the module in a string."""
     project.consult(path, EVERY_FILE)
-    return any(_takes(project, other, path, name) for other in sorted(project.files - {path}))
+    others = sorted(project.files - {path})
+    return any(_takes(project, other, path, name) or _quotes(project, other, path, name) for other in others)
 
 
 def _takes(project: Project, other: str, path: str, name: str) -> bool:
@@ -196,6 +197,18 @@ def _takes(project: Project, other: str, path: str, name: str) -> bool:
     if any(member_of(module, name) in interface.imports for module in modules):
         return True
     return project.spells(other, name) and _reads(project, other, path, name)
+
+
+def _quotes(project: Project, other: str, path: str, name: str) -> bool:
+    """Return whether a file that has a name also has a string with the dotted name of the module at `path`, as
+    `import_module("a.b")` and `mock.patch("a.b.name")` have."""
+    parts = path.removesuffix(".py").removesuffix("/__init__").rpartition("/")
+    if not (project.spells(other, name) and project.spells(other, parts[2])):
+        return False
+    names = project.names(other, path)
+    texts = {text for node, _ in names.file.uses if (text := string_value(node))} if names is not None else set()
+    modules = {f"{text}.".partition(f".{name}.")[0].removesuffix(".") for text in texts}
+    return any(project.module_path(each, other) == path for each in modules if each.replace(".", "").isidentifier())
 
 
 def _may_import(project: Project, other: str, path: str) -> bool:
