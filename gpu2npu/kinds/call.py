@@ -16,7 +16,7 @@ from gpu2npu.kinds.name import NameMatch
 from gpu2npu.python.text.concrete import has_comment
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, last_name
+from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked, last_name
 from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.match import IDENTIFIER, Json, Match, ReferenceMatch, callee_text, leaf, may_be_one
 from gpu2npu.rulebook.rule import Rule
@@ -32,18 +32,21 @@ class CallMatch(ReferenceMatch):
     """A call of a function, by its qualified name; `*.move` is any function or method that is called `move`.
 
     With `arguments`, only where it is called with so many; with `without`, only where that keyword argument is left to
-    its default: no argument by position, and no `**`, may give it.
+    its default: no argument by position, and no `**`, may give it. `position` is where it stands in the call, from 0:
+    fewer arguments by position do not give it.
     """
 
     call: str
     arguments: int | None = None
     without: str | None = None
+    position: int = 0
 
     key = "call"
     shape: ClassVar[Json] = {
         "call": {"description": "A function that is called.", "$ref": "#/$defs/callee"},
         "arguments": {"description": "Only with so many arguments.", "type": "integer", "minimum": 0},
         "without": {"description": "Only where this keyword is left to its default.", "$ref": "#/$defs/identifier"},
+        "position": {"description": "The position of that keyword, from 0.", "type": "integer", "minimum": 0},
     }
     actions = ("rename", "replace", "imports")
     new_name = (IDENTIFIER, "an identifier")
@@ -113,7 +116,7 @@ class Calls(Callees):
         for rule in (rule for name in self.callees(node, scope) for rule in self.table.calls.get(name, ())):
             assert isinstance(rule.match, CallMatch)
             given = arguments(node)
-            if rule.match.arguments not in (None, len(given)) or _may_give(given, rule.match.without):
+            if rule.match.arguments not in (None, len(given)) or _may_give(given, rule.match):
                 continue
             if self.is_call_of(node, rule.match.call, scope):
                 return self.apply(rule, node, scope)
@@ -125,7 +128,10 @@ class Calls(Callees):
         if then.keep:
             return True
         api = self.names.qualified(node.func, scope) or last_name(node.func) or ""
-        self.matches.note(rule, self.file.bounds(node.func), api)
+        assert isinstance(rule.match, CallMatch)
+        # An edit anywhere in the call may give what it is without.
+        place = node.func if rule.match.without is None else node
+        self.matches.note(rule, self.file.bounds(place), api)
         if then.replace is not None:
             return self._replace(rule, then.replace, node, api, scope)
         return then.rename is not None and self._rename(rule, then.rename, node, api, scope)
@@ -159,9 +165,15 @@ class Calls(Callees):
         return True
 
 
-def _may_give(given: Sequence[Argument], keyword: str | None) -> bool:
-    """Return whether a call gives that argument, or may: by position, or in what a star unpacks."""
-    return keyword is not None and any(argument_keyword(each) in (None, keyword) for each in given)
+def _may_give(given: Sequence[Argument], match: CallMatch) -> bool:
+    """Return whether a call gives the argument that `match` is without, or may: by position, or in what a star
+    unpacks."""
+    return match.without is not None and any(
+        argument_keyword(each) == match.without
+        or is_unpacked(each)
+        or (argument_keyword(each) is None and at >= match.position)
+        for at, each in enumerate(given)
+    )
 
 
 def _part_of_call(piece: Piece, node: ast.Call) -> ast.expr | list[Argument] | None:

@@ -202,6 +202,23 @@ def test_a_call_without_an_argument(migrate_with, call: str, number: int) -> Non
     assert len(migrate_with([rule], f"import lib\n\n{call}").findings) == number
 
 
+AT_ONE = {
+    "the one before it": ("lib.scale(x)\n", 1),
+    "the one before it, by keyword": ("lib.scale(x=x)\n", 1),
+    "by position": ("lib.scale(x, d)\n", 0),
+    "by keyword": ("lib.scale(x, device=d)\n", 0),
+    "unpacked": ("lib.scale(*x)\n", 0),
+}
+
+
+@pytest.mark.parametrize(("call", "number"), AT_ONE.values(), ids=AT_ONE)
+def test_a_call_without_an_argument_of_a_position(migrate_with, call: str, number: int) -> None:
+    report = {"kind": "review", "message": "Say which."}
+    match = {"call": "lib.scale", "without": "device", "position": 1}
+    rule = {"id": "r", "match": match, "then": {"report": report}}
+    assert len(migrate_with([rule], f"import lib\n\n{call}").findings) == number
+
+
 # In a template the name of a package is spelled as the file spells it; where nothing does, it is imported.
 SPELLED = {
     "by itself": (

@@ -270,6 +270,7 @@ def test_a_file_that_is_not_python_and_a_project_of_notebooks(project: Path) -> 
 
 
 TRAINS = """import torch
+import torch.distributed
 from torch.nn.parallel import DataParallel
 
 net = DataParallel(torch.nn.Linear(2, 2)).cuda()
@@ -283,7 +284,7 @@ def test_a_checkpoint_that_a_codemod_loads_on_the_cpu_is_not_reported_besides(tm
     (tmp_path / "train.py").write_text(TRAINS)
     (file,) = preview_project(tmp_path, Settings("2.1.0", jobs=1)).outcome.files
     assert b"torch.load('last.pt', map_location='cpu')" in (file.content or b"")
-    assert [each.span.start_line for each in file.findings if each.rule == "load-on-every-rank"] == [6]
+    assert [each.span.start_line for each in file.findings if each.rule == "load-on-every-rank"] == [7]
 
 
 @pytest.mark.parametrize("module", ["torch.nn", "torch.nn.parallel", "torch.nn.parallel.data_parallel"])
