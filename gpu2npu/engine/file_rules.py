@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,8 +35,9 @@ class RuledString:
 @dataclass
 class FileRules:
     """One file. `spelled` are its words; `may_rename` says that no comment switches a rule off for a line, so that a
-    name may change at all its places; in `settled` nodes no further rule is looked for, and the own names of `called`
-    callees are settled by a rule for the call; `spelling` are aliases of modules that new code uses, and so stay."""
+    name may change at all its places; in `settled` nodes no further rule is looked for, but for the `unsettled` code
+    within them, which has these nodes; the own names of `called` callees are settled by a rule for the call; `spelling`
+    are aliases of modules that new code uses, and so stay."""
 
     names: Names
     context: ProjectContext
@@ -45,6 +46,7 @@ class FileRules:
     spelled: frozenset[bytes]
     matches: Matches = field(default_factory=Matches)
     settled: set[ast.AST] = field(default_factory=set)
+    unsettled: dict[ast.AST, Collection[ast.AST]] = field(default_factory=dict)
     called: set[ast.AST] = field(default_factory=set)
     spelling: set[tuple[Scope, str]] = field(default_factory=set)
     kinds: ObjectKinds = field(init=False)

@@ -96,7 +96,12 @@ class _Matcher:
         return is_known
 
     def _is_settled(self, node: ast.AST) -> bool:
-        return node in self.settled or any(above in self.settled for above in self.file.above(node))
+        left: set[ast.AST] = set()
+        for each in (node, *self.file.above(node)):
+            if each in self.settled and each not in left:
+                return True
+            left.update(self.work.unsettled.get(each, ()))
+        return False
 
     # Strings.
 

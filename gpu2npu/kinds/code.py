@@ -44,9 +44,9 @@ _PLAIN = ("name", "literal")  # what may be written twice
 class CodeMatch(Match):
     """An expression, by a pattern such as `lib.norm($X, eps=$EPS, ...)`.
 
-    `types` says for metavariables what they must be: tensor, module, device, dtype, literal, name, or the qualified
-    name of a class. `signature` are the parameters of the function that is called, in their order, so that an argument
-    counts by position and by keyword.
+    `types` says for metavariables what they must be: tensor, module, unknown (nothing tells), device, dtype, literal,
+    name, or the qualified name of a class. `signature` are the parameters of the function that is called, in their
+    order, so that an argument counts by position and by keyword.
     """
 
     code: str
@@ -62,8 +62,8 @@ class CodeMatch(Match):
             "minLength": 1,
         },
         "types": {
-            "description": "What metavariables must be: tensor, module, device, dtype, literal, name, or the qualified "
-            "name of a class.",
+            "description": "What metavariables must be: tensor, module, unknown, device, dtype, literal, name, or the "
+            "qualified name of a class.",
             "type": "object",
             "minProperties": 1,
             "propertyNames": {"pattern": "^[A-Z_][A-Z0-9_]*$"},
@@ -195,6 +195,8 @@ class CodeRules:
                 met.setdefault(matched.node, (rule, matched))
         found = self._where_npu_runs(met)
         self.work.settled.update(name for _, matched in found for name in matched.names)
+        for _, matched in found:  # what `$X.cuda()` is called on is the file's own code
+            self.work.unsettled.update(dict.fromkeys(matched.values.values(), matched.names))
         self._apply([(rule, matched) for rule, matched in found if not rule.then.keep])
 
     def _where_npu_runs(self, met: Mapping[ast.AST, tuple[Rule, Matched]]) -> list[tuple[Rule, Matched]]:

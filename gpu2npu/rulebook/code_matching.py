@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpu2npu.python.meaning.instances import Instances
+from gpu2npu.python.meaning.kinds import UNKNOWN, ObjectKinds
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, argument_keyword, argument_value, arguments, is_unpacked, parameters
@@ -43,6 +44,7 @@ class CodeMatcher:
     def __init__(self, names: Names) -> None:
         self.names = names
         self.instances = Instances(names)
+        self.kinds = ObjectKinds(names, self.instances.types)
 
     def match(
         self, pattern: CodePattern, node: ast.expr, scope: Scope, types: Mapping[str, str], signature: Sequence[str]
@@ -67,9 +69,20 @@ class CodeMatcher:
             return "torch.device" in self.names.callees(node, scope)
         if kind == "tensor":
             return self.instances.types.is_tensor(node, scope)
+        if kind == UNKNOWN:
+            return self._is_unknown(node, scope)
         return self.instances.is_one(node, scope, "torch.nn.Module" if kind == "module" else kind) is True or (
             kind == "module" and self._is_module(node, scope)
         )
+
+    def _is_unknown(self, node: ast.expr, scope: Scope) -> bool:
+        """Return whether nothing tells what an object is: not a tensor, a Module or a module that is imported, and not
+        of a class that defines the member which is taken from it."""
+        above = self.names.file.parents[node]
+        member = above.attr if isinstance(above, ast.Attribute) else ""
+        if self.names.qualified(node, scope) is not None or self.kinds.has_own_class(member, read=False):
+            return False
+        return self.kinds.of(node, scope, member) == {UNKNOWN}
 
     def _is_module(self, node: ast.expr, scope: Scope) -> bool:
         library = self.names.project.library

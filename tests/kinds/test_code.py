@@ -119,6 +119,14 @@ def test_other_code_stays(migrate_with, text: str) -> None:
         (code_rule("lib.f($M)", "lib.g($M)", types={"M": "module"}),
          "import torch\nm = torch.nn.Linear(1, 2)\nlib.f(m)\nlib.f(k)\n",
          "import torch\nm = torch.nn.Linear(1, 2)\nlib.g(m)\nlib.f(k)\n"),
+        (code_rule("$G.to_gpu()", "$G.to('npu')", types={"G": "unknown"}),
+         "import torch\nfrom own import move\n\n\nclass Net(torch.nn.Module): ...\n\n\nb.to_gpu()\n"
+         "torch.ones(2).to_gpu()\nNet().to_gpu()\nmove.to_gpu()\nhalf(b)[0].to_gpu()\n",
+         "import torch\nfrom own import move\n\n\nclass Net(torch.nn.Module): ...\n\n\nb.to('npu')\n"
+         "torch.ones(2).to_gpu()\nNet().to_gpu()\nmove.to_gpu()\nhalf(b)[0].to('npu')\n"),
+        (code_rule("$G.to_gpu()", "$G.to('npu')", types={"G": "unknown"}),
+         "class Kit:\n    def to_gpu(self): ...\n\n\nKit().to_gpu()\n",
+         "class Kit:\n    def to_gpu(self): ...\n\n\nKit().to_gpu()\n"),
         (code_rule("print($X)", "lib.log($X)"), "print(a)\n", "lib.log(a)\n"),
     ],
 )  # fmt: skip
@@ -201,3 +209,13 @@ def test_an_import_stands_where_new_code_can_use_it(migrate_with, before: str, a
         {"id": "conf", "match": {"class": "lib.Conf"}, "then": {"add": {"decorator": "kit.config"}}},
     ]
     assert migrate_with(rules, before).content.decode() == after
+
+
+def test_what_code_is_called_on_has_its_own_rules(migrate_with) -> None:
+    rules = [
+        code_rule("$G.to_gpu()", "$G.to('npu')"),
+        {"id": "n", "match": {"name": "lib.gpu"}, "then": {"rename": "lib.npu"}},
+    ]
+    before = "import lib\nlib.Batch(x=lib.gpu.ones(2), y=other(lib.gpu.ones(3)).to_gpu()).to_gpu()\n"
+    after = "import lib\nlib.Batch(x=lib.npu.ones(2), y=other(lib.npu.ones(3)).to('npu')).to('npu')\n"
+    assert text_of(migrate_with(rules, before), before) == after
