@@ -63,8 +63,9 @@ def test_an_import_for_type_checkers_is_never_done(migrate_with, test: str) -> N
     assert len(migrate_with([FAST], f"if {test}:\n    pass\nelse:\n    import fastlib\n").findings) == 1
 
 
-def test_an_import_whose_failure_ends_the_program_is_not_optional(migrate_with) -> None:
-    text = "try:\n    import fastlib\nexcept ImportError as error:\n    raise ImportError('install it') from error\n"
+@pytest.mark.parametrize("end", ["raise ImportError('install it') from error", "sys.exit('install it')", "os._exit(1)"])
+def test_an_import_whose_failure_ends_the_program_is_not_optional(migrate_with, end: str) -> None:
+    text = f"try:\n    import fastlib\nexcept ImportError as error:\n    {end}\n"
     [finding] = migrate_with([FAST], text).findings
     assert finding.kind is FindingKind.UNSUPPORTED
 

@@ -1,101 +1,142 @@
-"""The files of a project that are loaded only when some function is called, or where an import may fail."""
+"""The code of a project that runs only when some function is called, or where an import may fail."""
 
 from __future__ import annotations
 
 import ast
 import posixpath
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 
-from gpu2npu.python.flow.reachability import is_called_later, is_deferred, may_fail
+from gpu2npu.project.check.entry_points import entry_points
+from gpu2npu.project.check.program_code import ProgramCode
+from gpu2npu.python.flow.reachability import is_called_later, is_deferred, tree_of
 from gpu2npu.python.project.project import Project
-from gpu2npu.python.text.source import SourceReadError, read_source
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.syntax import IMPORTS, Import, import_module, imported_names
-from gpu2npu.python.tree.syntax_tree import TreeError, parse
+from gpu2npu.python.tree.syntax import FORS, IMPORTS, TRIES, WITHS, blocks, imported_names, last_name
+from gpu2npu.records import Finding, Severity
 from gpu2npu.report.check.result import Part
 
 _BY_NAME = (b"import_module(", b"__import__(")  # these may load any file beside the one that they stand in
+_VALUES = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)
+_BUILDERS = ("setuptools", "distutils", "torch.utils.cpp_extension")
 
 
-class LoadedLater:
-    """Finds the files that nothing loads at once. `sources` are the files of a project by path, `part` tells what of
+class LaterCode:
+    """Finds the code that does not run at once. `sources` are the files of a project by path, `part` tells what of
     the project a file belongs to; files of tests, examples and the like are no reason to load one."""
 
     def __init__(self, sources: Mapping[str, bytes], part: Callable[[str], Part]) -> None:
         python = {path: source for path, source in sources.items() if path.endswith(".py")}
+        self._sources = sources
         self._project = Project(frozenset(python), python.__getitem__)
         self._program = {path: source for path, source in python.items() if part(path) is Part.PROGRAM}
+        self._code = ProgramCode(self._program, self._project, lambda *found: found in self._entries)
         self._answers: dict[str, bool] = {}
+        self._programs: dict[str, bool] = {}
 
-    def __call__(self, path: str) -> bool:
+    def holds(self, path: str, finding: Finding) -> bool:
+        """Return whether a finding is about such code of the program: what blocks in an import that is done within a
+        function alone, or in a file that is loaded later, and all in a function that a build script does not call."""
+        if path not in self._program:
+            return False
+        source, line = self._program[path], finding.span.start_line
+        if self._is_build_script(path) and is_called_later(source, line):
+            return True
+        return finding.severity is Severity.BLOCKER and (is_deferred(source, line) or self.is_loaded_later(path))
+
+    def is_loaded_later(self, path: str) -> bool:
         """Return whether a file is imported, and only within functions that later calls run, or where the importer
         goes on without it. A file that nothing imports may be a program."""
         if path not in self._answers:
-            self._answers[path] = path in self._program and self._is_later(path, frozenset({path}))
+            self._answers[path] = path in self._program and self._is_loaded_later(path)
         return self._answers[path]
 
-    def _is_later(self, path: str, visited: frozenset[str]) -> bool:
-        folder, name = posixpath.split(path)
-        if name == "setup.py":  # of an extension that lies in a package, and is built by hand
-            package = f"{folder}/__init__.py"
-            return package in self._program and package not in visited and self._is_later(package, visited | {package})
-        if b"__main__" in self._program[path] or self._may_be_loaded_by_name(folder):
+    def _is_loaded_later(self, path: str) -> bool:
+        """Follow the imports that are done at once: files that import each other are loaded from outside of them."""
+        pending, seen, waiting = [path], {path}, set()
+        while pending:
+            each = pending.pop()
+            importers = self._importers(each)
+            if not importers or self._may_be_program(each):
+                return False
+            waiting |= {other for other, waits in importers.items() if waits}
+            at_once = {other for other, waits in importers.items() if not waits} - seen
+            seen |= at_once
+            pending += at_once
+        return self._has_start(waiting - seen, seen)
+
+    def _has_start(self, paths: set[str], within: set[str]) -> bool:
+        """Return whether files outside of some may be started, or are imported by such, and so on."""
+        pending, seen = list(paths), within | paths
+        while pending:
+            path = pending.pop()
+            importers = self._importers(path)
+            if not importers or self._may_be_program(path):
+                return True
+            pending += importers.keys() - seen
+            seen |= importers.keys()
+        return False
+
+    def _importers(self, path: str) -> Mapping[str, bool]:
+        """The files that import a file. A build script that lies in a package is built by hand for that."""
+        package = f"{posixpath.dirname(path)}/__init__.py"
+        if package in self._program and self._is_build_script(path):
+            return {package: False}
+        return self._code.importers(path)
+
+    def _is_build_script(self, path: str) -> bool:
+        if posixpath.basename(path) != "setup.py" or path not in self._program:
             return False
-        importers = dict(self._importers(path))
-        return bool(importers) and all(
-            other in visited
-            or all(self._waits(other, node) for node in nodes)
-            or self._is_later(other, visited | {other})
-            for other, nodes in importers.items()
-        )
+        nodes = list(walk(tree_of(self._program[path])))
+        imported = [name for node in nodes if isinstance(node, IMPORTS) for _, name in imported_names(node)]
+        calls = any(isinstance(node, ast.Call) and last_name(node.func) == "setup" for node in nodes)
+        builds = any(f"{name}.".startswith(f"{builder}.") for name in imported for builder in _BUILDERS)
+        return calls and builds and not self._code.importers(path)
 
-    def _may_be_loaded_by_name(self, folder: str) -> bool:
-        beside = (source for path, source in self._program.items() if posixpath.dirname(path) == folder)
-        return any(word in source for source in beside for word in _BY_NAME)
+    def _may_be_program(self, path: str) -> bool:
+        if path not in self._programs:
+            self._programs[path] = self._is_started(path)
+        return self._programs[path]
 
-    def _importers(self, path: str) -> Iterator[tuple[str, list[Import]]]:
-        """The files of the program that import a file, each with the statements that do."""
-        stem = path.removesuffix(".py").removesuffix("/__init__")
-        word = posixpath.basename(stem).encode("utf-8", "surrogateescape")
-        within = f"{stem}/" if path.endswith("/__init__.py") else None  # its own modules are loaded after a package
-        for other, source in self._program.items():
-            if other == path or word not in source or (within is not None and other.startswith(within)):
-                continue
-            nodes = [node for node in _imports(source) if self._loads(node, other, path)]
-            if nodes:
-                yield other, nodes
+    def _is_started(self, path: str) -> bool:
+        if b"__main__" in self._program[path] or path in {entry for entry, _ in self._entries}:
+            return True
+        if self._is_build_script(path):
+            return False
+        folder = posixpath.dirname(path)
+        in_package = f"{folder}/__init__.py" in self._program
+        return folder in self._loaded_by_name or _does_something(tree_of(self._program[path]).body, in_package)
 
-    def _loads(self, node: Import, importer: str, path: str) -> bool:
-        names = [name for _, name in imported_names(node)]
-        names += [import_module(node)] if isinstance(node, ast.ImportFrom) else []
-        modules = (module for name in names for module in _with_packages(name))
-        return any(self._project.module_path(module, importer) == path for module in modules)
+    @cached_property
+    def _entries(self) -> frozenset[tuple[str, str]]:
+        """The files and functions that an installed package starts with."""
+        found = ((self._project.module_path(module, path), name) for path, module, name in entry_points(self._sources))
+        return frozenset((path, name.partition(".")[0]) for path, name in found if path is not None)
 
-    def _waits(self, importer: str, node: Import) -> bool:
-        """Return whether an import statement is done later, or may fail."""
-        source = self._program[importer]
-        return is_deferred(source, node.lineno) or may_fail(source, node.lineno)
+    @cached_property
+    def _loaded_by_name(self) -> frozenset[str]:
+        """The folders of which any file may be loaded by a name that is made up."""
+        spelled = (path for path, source in self._program.items() if any(word in source for word in _BY_NAME))
+        return frozenset(map(posixpath.dirname, spelled))
 
 
-def is_never_run(path: str, source: bytes, line: int) -> bool:
-    """Return whether a line is in a function of a setup script that nothing in the script calls: nobody imports it."""
-    return posixpath.basename(path) == "setup.py" and is_called_later(source, line)
+def _does_something(body: Iterable[ast.stmt], in_package: bool) -> bool:
+    """Return whether a module does more at its top than to define, to import and to set values. Those of packages
+    register and set up what they offer by loops and methods: of them only calls of functions for effect count."""
+    if in_package:
+        calls = (node.value for node in _top(body) if isinstance(node, ast.Expr))
+        return any(isinstance(call, ast.Call) and isinstance(call.func, ast.Name) for call in calls)
+    return any(
+        isinstance(node, (*FORS, *WITHS, ast.While))
+        or (isinstance(node, _VALUES) and any(isinstance(each, ast.Call) for each in walk(node)))
+        for node in _top(body)
+    )
 
 
-def _with_packages(module: str) -> Iterator[str]:
-    """A module and the packages that are loaded before it: `a.b.c`, `a.b`, `a`."""
-    while module.strip("."):
-        yield module
-        module = module.rpartition(".")[0]
-
-
-def _imports(source: bytes) -> list[Import]:
-    return [node for node in walk(_tree(source)) if isinstance(node, IMPORTS)]
-
-
-def _tree(source: bytes) -> ast.Module:
-    """The tree of a file; an empty one where it cannot be parsed."""
-    try:
-        return parse(read_source(source, "").text)
-    except (SourceReadError, TreeError):
-        return ast.Module([], [])
+def _top(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements at the top of a module, also those below conditions; what handles an error is left out."""
+    for node in body:
+        yield node
+        if isinstance(node, (ast.If, *TRIES)):
+            for block in blocks(node):
+                yield from _top(block)

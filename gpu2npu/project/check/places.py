@@ -9,10 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from gpu2npu.project.check.later import is_never_run
-from gpu2npu.python.flow.reachability import is_deferred
 from gpu2npu.python.text.source import SourceReadError, read_settings, read_source
-from gpu2npu.records import Finding, MigratedFile, Severity
+from gpu2npu.records import Finding, MigratedFile
 from gpu2npu.report.check.result import CheckedFile, CheckedFinding, Part
 
 _LONGEST = 500  # characters of a line that a report shows
@@ -54,24 +52,18 @@ class _Text:
 
 
 def checked_file(
-    file: MigratedFile, source: bytes, path: str, part: Part, diff: str = "", later: Callable[[], bool] = lambda: False
+    file: MigratedFile, source: bytes, path: str, part: Part, diff: str, is_later: Callable[[Finding], bool]
 ) -> CheckedFile:
     """The record of a migrated file as a check reports it. `path` is its path from the root of the check, `part` what
-    of the project it belongs to; `later` tells whether nothing loads it at once."""
+    of the project it belongs to; `is_later` tells which findings are about code that does not run at once."""
     if not file.findings:
         return CheckedFile(path, _count_lines(source), file.changes, failure=file.failure, diff=diff)
     texts = _texts(file.path, source)
-    found = [each for each in _checked(file.findings, texts) if not is_never_run(path, source, each.line)]
-    findings = tuple(replace(each, part=_part(each, part, source, path, later)) for each in found)
+    findings = tuple(
+        replace(each, part=Part.DEFERRED if part is Part.PROGRAM and is_later(each.finding) else part)
+        for each in _checked(file.findings, texts)
+    )
     return CheckedFile(path, _count_lines(source), file.changes, findings, file.failure, diff)
-
-
-def _part(found: CheckedFinding, part: Part, source: bytes, path: str, later: Callable[[], bool]) -> Part:
-    """The part of the project that a finding stands in: what blocks may be an import that is not done at once, or in a
-    file that is not loaded at once."""
-    if part is not Part.PROGRAM or found.finding.severity is not Severity.BLOCKER or not path.endswith(".py"):
-        return part
-    return Part.DEFERRED if is_deferred(source, found.finding.span.start_line) or later() else part
 
 
 def _count_lines(source: bytes) -> int:

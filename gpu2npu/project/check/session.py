@@ -23,7 +23,7 @@ from gpu2npu.project.check.baseline import (
     write_baseline,
 )
 from gpu2npu.project.check.choice import DEFAULT_CHOICE, CheckChoice, SourceTree, source_trees
-from gpu2npu.project.check.later import LoadedLater
+from gpu2npu.project.check.later import LaterCode
 from gpu2npu.project.check.own_plugin import own_plugin
 from gpu2npu.project.check.places import checked_file
 from gpu2npu.project.check.readiness import readiness
@@ -156,9 +156,9 @@ def _check_tree(
         answers = work_out(files, stored)
     wanted = files.wanted
     part = parts_of(wanted)
-    later = LoadedLater(wanted, part)
+    later = LaterCode(wanted, part)
     checked = tuple(
-        checked_file(entry.file, wanted[path], tree.prefix + path, part(path), entry.diff, partial(later, path))
+        checked_file(entry.file, wanted[path], tree.prefix + path, part(path), entry.diff, partial(later.holds, path))
         for path, entry in sorted(answers.entries.items())
     )
     notes = tuple(replace(note, path=f"{tree.prefix}{note.path}") for note in session.notes)

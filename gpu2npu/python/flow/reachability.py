@@ -198,7 +198,7 @@ def is_deferred(source: bytes, line: int) -> bool:
 
     Lines that use what such an import brought into the same function count too.
     """
-    outer = _called_later(source, line)
+    outer = called_later(source, line)
     if outer is None:
         return False
     if any(isinstance(node, IMPORTS) and _holds(node, line) for node in walk(outer)):
@@ -211,7 +211,7 @@ def is_deferred(source: bytes, line: int) -> bool:
 
 def may_fail(source: bytes, line: int) -> bool:
     """Return whether a line of a Python file is in a `try` that goes on where an import fails."""
-    tries = (node for node in walk(_tree(source)) if isinstance(node, TRIES))
+    tries = (node for node in walk(tree_of(source)) if isinstance(node, TRIES))
     return any(
         any(_holds(statement, line) for statement in node.body) and any(map(goes_on_without_import, node.handlers))
         for node in tries
@@ -223,16 +223,16 @@ def is_called_later(source: bytes, line: int) -> bool:
 
     No code that runs with the file, or is reached from there by names, calls that function.
     """
-    return _called_later(source, line) is not None
+    return called_later(source, line) is not None
 
 
-def _called_later(source: bytes, line: int) -> ast.AST | None:
-    """The outermost definition around such a line."""
-    tree = _tree(source)
+def called_later(source: bytes, line: int) -> Definition | None:
+    """The outermost definition around a line that only a later call runs; None for others."""
+    tree = tree_of(source)
     outer: ast.AST | None = next((node for node in tree.body if _holds(node, line)), None)
     while isinstance(outer, (ast.If, ast.Try)):
         outer = next((node for node in ast.iter_child_nodes(outer) if _holds(node, line)), None)
-    if not isinstance(outer, DEFINITIONS) or outer.name in _run_names(source):
+    if not isinstance(outer, DEFINITIONS) or outer.name in run_names(source):
         return None
     functions = (node for node in walk(outer) if isinstance(node, FUNCTIONS))
     return outer if any(_holds(node, line) for node in functions) else None
@@ -243,7 +243,7 @@ def _holds(node: ast.AST, line: int) -> bool:
 
 
 @lru_cache(maxsize=1)  # the lines of a file are asked about one after the other
-def _tree(source: bytes) -> ast.Module:
+def tree_of(source: bytes) -> ast.Module:
     """The tree of a file; an empty one where it cannot be parsed."""
     try:
         return parse(read_source(source, "").text)
@@ -252,21 +252,22 @@ def _tree(source: bytes) -> ast.Module:
 
 
 @lru_cache(maxsize=1)
-def _run_names(source: bytes) -> frozenset[str]:
+def run_names(source: bytes) -> frozenset[str]:
     """The names in the code that runs with a file, and in the definitions of the file that these name, and so on."""
-    tree = _tree(source)
+    tree = tree_of(source)
     definitions = {node.name: node for node in tree.body if isinstance(node, DEFINITIONS)}
-    pending = [name for node in tree.body if not isinstance(node, DEFINITIONS) for name in _names(node)]
+    pending = [name for node in tree.body if not isinstance(node, DEFINITIONS) for name in names_in(node)]
     reached: set[str] = set()
     while pending:
         name = pending.pop()
         if name not in reached:
             reached.add(name)
-            pending += _names(definitions[name]) if name in definitions else ()
+            pending += names_in(definitions[name]) if name in definitions else ()
     return frozenset(reached)
 
 
-def _names(node: ast.AST) -> Iterator[str]:
+def names_in(node: ast.AST) -> Iterator[str]:
+    """The names that the code of a node is written with, those of members among them."""
     for each in walk(node):
         if isinstance(each, ast.Name):
             yield each.id

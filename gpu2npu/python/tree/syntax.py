@@ -176,13 +176,20 @@ TRIES: tuple[type[Any], ...] = (
     (ast.Try, getattr(ast, "TryStar")) if sys.version_info >= (3, 11) else (ast.Try,)  # noqa: B009
 )
 _MISSING = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+_EXITS = frozenset({"exit", "quit", "_exit"})  # of sys, os and builtins
 
 
 def goes_on_without_import(handler: ast.ExceptHandler) -> bool:
-    """Return whether a handler catches the error of an import, and raises none itself."""
+    """Return whether a handler catches the error of an import, and neither raises one itself nor ends the program."""
     caught = elements(handler.type) if isinstance(handler.type, ast.Tuple) else [handler.type]
     catches = handler.type is None or any(last_name(each) in _MISSING for each in caught if each is not None)
-    return catches and not any(isinstance(statement, ast.Raise) for statement in handler.body)
+    return catches and not any(isinstance(statement, ast.Raise) or _exits(statement) for statement in handler.body)
+
+
+def _exits(statement: ast.stmt) -> bool:
+    """Return whether a statement ends the program: `sys.exit(1)`."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and last_name(call.func) in _EXITS
 
 
 def local_name(alias: ast.alias, node: Import) -> str:
