@@ -66,9 +66,14 @@ def _is_commented(file: ParsedFile, node: ast.AST) -> bool:
 
 
 def _once(steps: Sequence[Step], added: set[str | tuple[Code, ...]]) -> Iterator[Step]:
-    """The steps without imports that are `added` already."""
-    yield from (step for step in steps if not (isinstance(step[1], Edit) and step[1].text in added))
-    added |= {step[1].text for step in steps if isinstance(step[1], Edit) and step[1].imports}
+    """The steps without insertions of imports that are `added` already."""
+    inserted = {id(step): step[1].text for step in steps if isinstance(step[1], Edit) and _inserts_import(step[1])}
+    yield from (step for step in steps if inserted.get(id(step)) not in added)
+    added.update(inserted.values())
+
+
+def _inserts_import(edit: Edit) -> bool:
+    return bool(edit.imports) and edit.extent[0] == edit.extent[1]
 
 
 def _replaced(

@@ -96,6 +96,13 @@ def test_the_module_is_in_the_package_or_beside_the_program(folder: str) -> None
     assert set(plan.new_files) == {"pkg/ascend_affinity.py" if folder else "ascend_affinity.py"}
 
 
+def test_every_import_of_flash_attention_changes() -> None:
+    one = "def f{}(q):\n    from {} import flash_attn_func\n    return flash_attn_func(q, q, q)\n"
+    before = "import torch\n" + one.format(1, "flash_attn") + one.format(2, "flash_attn")
+    after = "import torch\n" + one.format(1, "ascend_affinity") + one.format(2, "ascend_affinity")
+    assert rewritten(before, "flash-attention") == after
+
+
 def test_a_release_without_the_operator_is_left() -> None:
     source = KINDS["swiglu"].examples[0].source.encode()
     choice = CodemodChoice(affinity=("swiglu",))
