@@ -103,6 +103,28 @@ def test_every_import_of_flash_attention_changes() -> None:
     assert rewritten(before, "flash-attention") == after
 
 
+@pytest.mark.parametrize(
+    ("other", "kinds"),
+    [
+        ("torch.autograd.grad(y, x, create_graph=True)", {"flash-attention", "spelled-silu"}),
+        ("torch.autograd.grad(y, x, None, True, True)", {"flash-attention", "spelled-silu"}),
+        ("penalty(y, **{'create_graph': True})", {"flash-attention", "spelled-silu"}),
+        ("torch.func.grad(y)", {"flash-attention", "spelled-silu"}),
+        ("torch.autograd.functional.hessian(y, x)", {"flash-attention", "spelled-silu"}),
+        ("torch.autograd.gradgradcheck(y, x)", {"flash-attention", "spelled-silu"}),
+        ("functorch.vmap(y)", {"flash-attention", "spelled-silu"}),
+        ("torch.autograd.grad(y, x, create_graph=False)", {"flash-attention", "spelled-silu", "swiglu"}),
+    ],
+)
+def test_code_of_which_gradients_are_differentiated_is_left(other: str, kinds: set[str]) -> None:
+    sources = {f"{name}.py": KINDS[name].examples[0].source.encode() for name in ("swiglu", "spelled-silu")}
+    sources["flash.py"] = KINDS["flash-attention"].examples[0].source.encode()
+    sources["train.py"] = f"import functorch\nimport torch\n\ndef g(x, y):\n    return {other}\n".encode()
+    choice = CodemodChoice(data_parallel=False, affinity=("flash-attention", "spelled-silu", "swiglu"))
+    plan = plan_codemods(sources, ProjectContext(version=VERSION), choice)
+    assert {edit.rule for rewrite in plan.rewrites.values() for edit in rewrite.edits} == kinds
+
+
 def test_a_release_without_the_operator_is_left() -> None:
     source = KINDS["swiglu"].examples[0].source.encode()
     choice = CodemodChoice(affinity=("swiglu",))
