@@ -30,7 +30,7 @@ class LaterCode:
         self._sources = sources
         self._project = Project(frozenset(python), python.__getitem__)
         self._program = {path: source for path, source in python.items() if part(path) is Part.PROGRAM}
-        self._code = ProgramCode(self._program, self._project, lambda *found: found in self._entries)
+        self._code = ProgramCode(self._program, self._project, lambda entry, name: (entry, name) in self._entries)
         self._answers: dict[str, bool] = {}
         self._programs: dict[str, bool] = {}
 
@@ -53,7 +53,8 @@ class LaterCode:
 
     def _is_loaded_later(self, path: str) -> bool:
         """Follow the imports that are done at once: files that import each other are loaded from outside of them."""
-        pending, seen, waiting = [path], {path}, set()
+        pending, seen = [path], {path}
+        waiting: set[str] = set()
         while pending:
             each = pending.pop()
             importers = self._importers(each)

@@ -12,6 +12,7 @@ from gpu2npu.project.check.session import check_project
 from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.parts import parts_of
 from gpu2npu.python.flow import reachability
+from gpu2npu.python.tree.syntax_tree import parse
 from gpu2npu.records import Finding, FindingKind, Severity, Span
 from gpu2npu.report.check.result import Part, Verdict
 
@@ -175,7 +176,6 @@ def test_calls_of_other_files_count(main: str, later: bool) -> None:
 def test_each_file_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     count = 12
     parsed: list[str] = []
-    parse = reachability.parse
 
     def counted(text: str, *args: Any) -> Any:
         parsed.append(text)
