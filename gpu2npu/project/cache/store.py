@@ -10,26 +10,32 @@ import contextlib
 import hashlib
 import json
 import os
-import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from gpu2npu import __version__
 from gpu2npu.rulebook.builtin import builtin_rules_dir
 
+if TYPE_CHECKING:
+    import sqlite3
+
 _LARGEST_BYTES = 512 * 1024 * 1024
 _PRUNED_TO = 0.8
-_PATIENCE = 10.0  # seconds to wait for another process that writes
+_PATIENCE = 2.0  # seconds to wait, once in a run, for another process that writes
 _FRESH = 24 * 3600.0  # seconds: a record that is used is marked so once a day
+# In the messages of SQLite about a file that is damaged, or that something else has written.
+_DAMAGED = ("malformed", "not a database", "unsupported file format", "no such column", "has no column")
 _TABLE = "CREATE TABLE IF NOT EXISTS records (name TEXT PRIMARY KEY, used REAL NOT NULL, content BLOB NOT NULL)"
+# Whatever types the values of a row have.
+_READ = "SELECT name, CAST(used AS REAL), CAST(content AS BLOB) FROM records WHERE name = ?"
 # The oldest records whose sizes, with those of all that are older, are more than a number of bytes too many.
 _PRUNE = """
 DELETE FROM records WHERE name IN (
@@ -42,10 +48,13 @@ DELETE FROM records WHERE name IN (
 _Record = TypeVar("_Record")
 
 
-def default_cache_dir() -> Path:
-    """By the XDG base directory specification."""
+def default_cache_dir() -> Path | None:
+    """By the XDG base directory specification; None for a user without a home."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "gpu2npu"
+    try:
+        return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "gpu2npu"
+    except RuntimeError:  # no $HOME, and no entry for the user in the system's database
+        return None
 
 
 def name_of(*facts: object) -> str:
@@ -63,17 +72,20 @@ def file_digests(files: Iterable[Path]) -> list[str]:
     return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Store:
     """The file in a folder, which is made when something is stored. Once it is `largest` bytes long, the records that
     were not used for longest are deleted.
 
-    A file that is damaged is deleted; one that cannot be read, written or waited for has no records. Each call has a
-    connection of its own, so that threads and forked processes may use a store.
+    A file that is damaged is deleted; one that cannot be read or written has no records, and stays. Once another
+    process has kept it locked for too long, the store does nothing more. Without the module sqlite3, which some builds
+    of Python lack, it never does anything. Each call has a connection of its own, so that threads and forked processes
+    may use a store.
     """
 
     folder: Path
     largest: int = _LARGEST_BYTES
+    _is_off: bool = field(default=False, init=False)
 
     @property
     def file(self) -> Path:
@@ -85,14 +97,15 @@ class Store:
 
         def read(connection: sqlite3.Connection) -> None:
             for name in names:
-                rows.extend(connection.execute("SELECT name, used, content FROM records WHERE name = ?", (name,)))
+                rows.extend(connection.execute(_READ, (name,)))
             now = time.time()
-            aged = [(now, name) for name, used, _ in rows if now - used > _FRESH]
+            aged = [(now, name) for name, used, _ in rows if now - (used or 0.0) > _FRESH]
             if aged:
                 connection.executemany("UPDATE records SET used = ? WHERE name = ?", aged)
 
-        if self.file.exists():
-            self._do(read)
+        with contextlib.suppress(OSError):  # one of permissions, or of a name that is too long
+            if self.file.exists():
+                self._do(read)
         return dict(_decoded(rows, kind))
 
     def find(self, name: str, kind: type[_Record]) -> _Record | None:
@@ -105,7 +118,7 @@ class Store:
         rows = [(name, now, content) for name, content in _encoded(records)]
 
         def write(connection: sqlite3.Connection) -> None:
-            connection.executemany("INSERT OR REPLACE INTO records VALUES (?, ?, ?)", rows)
+            connection.executemany("INSERT OR REPLACE INTO records (name, used, content) VALUES (?, ?, ?)", rows)
             pages, free, size = (
                 connection.execute(f"PRAGMA {number}").fetchone()[0]
                 for number in ("page_count", "freelist_count", "page_size")
@@ -120,12 +133,19 @@ class Store:
 
     def _do(self, work: Callable[[sqlite3.Connection], None]) -> None:
         """Do something in one transaction, or nothing."""
+        if self._is_off:
+            return
+        try:
+            import sqlite3
+        except ImportError:
+            return
         try:
             with contextlib.closing(sqlite3.connect(self.file, timeout=_PATIENCE)) as connection, connection:
                 connection.execute(_TABLE)
                 work(connection)
         except sqlite3.Error as error:
-            if "locked" not in str(error):
+            self._is_off = "locked" in str(error)
+            if any(words in str(error) for words in _DAMAGED):
                 for file in (self.file, self.file.with_name(f"{self.file.name}-journal")):
                     with contextlib.suppress(OSError):
                         file.unlink()

@@ -8,12 +8,13 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from gpu2npu.project.cache.store import Store, name_of, program_facts
+from gpu2npu.project.cache.store import Store, default_cache_dir, name_of, program_facts
 
 
 def test_what_is_stored_is_found_by_those_of_its_kind(tmp_path: Path) -> None:
@@ -60,26 +61,142 @@ def test_a_damaged_file_has_no_records_and_is_replaced(tmp_path: Path, damaged) 
     assert store.find("new", str) == "text"
 
 
-def test_a_file_with_other_tables_is_replaced(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", [lambda store: store.find("a", str), lambda store: store.put({"b": "text"})])
+def test_a_file_with_other_tables_is_replaced(tmp_path: Path, first: Callable[[Store], object]) -> None:
     store = Store(tmp_path)
     with sqlite3.connect(store.file) as connection:
         connection.execute("CREATE TABLE records (other TEXT)")
     connection.close()
-    assert store.find("a", str) is None
+    assert first(store) is None
     store.put({"a": "text"})
     assert store.find("a", str) == "text"
 
 
-def test_a_locked_file_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+Connections = Callable[[str], list[str]]
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> Connections:
+    """`connections(statement)`: each connection from now on begins with a statement, and is counted in the result."""
+    connect = sqlite3.connect
+
+    def begin_with(statement: str) -> list[str]:
+        made = []
+
+        def counted(file: Path, timeout: float) -> sqlite3.Connection:
+            made.append(file.name)
+            connection = connect(file, timeout=timeout)
+            connection.execute(statement)
+            return connection
+
+        monkeypatch.setattr(sqlite3, "connect", counted)
+        return made
+
+    return begin_with
+
+
+def test_a_locked_file_is_waited_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connections: Connections
+) -> None:
     monkeypatch.setattr("gpu2npu.project.cache.store._PATIENCE", 0.01)
     store = Store(tmp_path)
     store.put({"a": "text"})
     connection = sqlite3.connect(store.file)
     connection.execute("BEGIN EXCLUSIVE")
+    made = connections("SELECT 1")
     store.put({"b": "text"})
     assert store.get(["a", "b"], str) == {}
     connection.close()
+    assert store.get(["a", "b"], str) == {}
+    assert len(made) == 1
+    assert Store(tmp_path).get(["a", "b"], str) == {"a": "text"}
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [("PRAGMA max_page_count = 1", "database or disk is full"), ("PRAGMA query_only = 1", "readonly database")],
+)
+def test_a_file_that_cannot_be_written_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connections: Connections, state: str, message: str
+) -> None:
+    Store(tmp_path).put({"a": "text"})
+    connections(state)
+    connection = sqlite3.connect(Store(tmp_path).file, timeout=0)
+    with pytest.raises(sqlite3.Error, match=message):
+        connection.execute("INSERT INTO records VALUES ('b', 0, zeroblob(100000))")
+    connection.close()
+    Store(tmp_path).put({"b": "x" * 100_000})
+    assert Store(tmp_path).get(["a", "b"], str) == {"a": "text"}
+    monkeypatch.undo()
+    assert Store(tmp_path).get(["a", "b"], str) == {"a": "text"}
+
+
+def test_a_folder_that_cannot_be_used_has_no_records(tmp_path: Path) -> None:
+    for folder in (tmp_path / ("x" * 300) / "gpu2npu", tmp_path / "file" / "gpu2npu"):
+        (tmp_path / "file").touch()
+        store = Store(folder)
+        store.put({"a": "text"})
+        assert store.find("a", str) is None
+
+
+def test_a_folder_that_may_not_be_searched_has_no_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, status = Store(tmp_path), os.stat
+
+    def refused(path: object, **options: object) -> os.stat_result:
+        if path == store.file:
+            raise PermissionError(13, "Permission denied")
+        return status(path, **options)  # type: ignore[call-overload, no-any-return]
+
+    store.put({"a": "text"})
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", refused)
+        assert store.find("a", str) is None
+    assert store.find("a", str) == "text"
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    pwd = pytest.importorskip("pwd")
+    monkeypatch.setenv("HOME", "/home/one")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert default_cache_dir() == Path("/home/one/.cache/gpu2npu")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    assert default_cache_dir() is None
+    monkeypatch.setenv("XDG_CACHE_HOME", "/var/cache")
+    assert default_cache_dir() == Path("/var/cache/gpu2npu")
+
+
+WITHOUT_SQLITE = """
+import sys
+sys.modules["_sqlite3"] = None
+from pathlib import Path
+import gpu2npu.project.migrator
+from gpu2npu.project.cache.store import Store
+store = Store(Path(sys.argv[1]))
+store.put({"a": "other"})
+print(store.find("a", str))
+"""
+
+
+def test_a_python_without_sqlite_has_no_cache(tmp_path: Path) -> None:
+    Store(tmp_path).put({"a": "text"})
+    command = [sys.executable, "-c", WITHOUT_SQLITE, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("None\n", "")
+
+
+@pytest.mark.parametrize("used", ["soon", b"\xff", 3])
+def test_a_row_with_another_type_of_time_is_read(tmp_path: Path, used: object) -> None:
+    store = Store(tmp_path)
+    store.put({"a": "text", "b": "text"})
+    with sqlite3.connect(store.file) as connection:
+        connection.execute("UPDATE records SET used = ? WHERE name = 'a'", (used,))
+        connection.execute("UPDATE records SET content = CAST(x'ff' AS TEXT) WHERE name = 'b'")
+    connection.close()
     assert store.get(["a", "b"], str) == {"a": "text"}
+    with sqlite3.connect(store.file) as connection:
+        assert connection.execute("SELECT used > 1e9 FROM records WHERE name = 'a'").fetchall() == [(1,)]
+    connection.close()
 
 
 def test_the_records_that_were_not_used_for_longest_go_first(tmp_path: Path) -> None:
@@ -106,7 +223,9 @@ def test_room_that_deleted_records_left_is_used_again(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
+from gpu2npu.project.cache import store as module
 from gpu2npu.project.cache.store import Store
+module._PATIENCE = 60.0  # a busy machine loses nothing either
 store, who = Store(Path(sys.argv[1])), sys.argv[2]
 number = 0
 while number != int(sys.argv[3]):
