@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from gpu2npu.engine.context import ProjectContext
@@ -14,6 +16,7 @@ from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.kinds import ObjectKinds
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.file import PythonFile
+from gpu2npu.python.tree.nodes import code_words
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.rulebook.rule import Rule
 
@@ -59,6 +62,11 @@ class FileRules:
     def file(self) -> PythonFile:
         """The text and the tree."""
         return self.names.file
+
+    @cached_property
+    def code_identifiers(self) -> frozenset[str]:
+        """The identifiers in the words of the code: `NAME` and `python` of `"NAME=$X python"`, nothing of comments."""
+        return frozenset(found for word in code_words(self.file.tree) for found in re.findall(r"\w+", word))
 
     def rules(self, kind: str) -> dict[str, list[Rule]]:
         """The rules of a kind by the text that finds them; none where no such text is a word of the file."""

@@ -12,7 +12,6 @@ from gpu2npu.engine.file_rules import FileRules, Handlers, RuledString
 from gpu2npu.engine.strings.prose import is_own_name, is_searched, is_spoken
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.python.text.tokens import keyword_name
-from gpu2npu.python.tree.nodes import code_words
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import last_name
 from gpu2npu.records import Bounds, Edit, FindingKind, Found, Severity
@@ -109,7 +108,7 @@ class _Variables:
     """Applies rules for environment variables in one file."""
 
     def __init__(self, work: FileRules) -> None:
-        self.file, self.table, self.matches = work.file, work.table, work.matches
+        self.work, self.file, self.table, self.matches = work, work.file, work.table, work.matches
 
     def in_text(self, ruled: RuledString) -> None:
         """`"CUDA_VISIBLE_DEVICES"`, and `"CUDA_VISIBLE_DEVICES=0 python train.py"`."""
@@ -158,7 +157,7 @@ class _Variables:
         renamed = rule.then.rename
         if renamed is None or (values and value is None):
             return False
-        if any(re.search(rf"\b{renamed}\b", word) for word in code_words(self.file.tree)):
+        if renamed in self.work.code_identifiers:
             message = f"This file knows {renamed} already; left as it is."
             self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message, Severity.NOTE))
             return False

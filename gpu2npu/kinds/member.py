@@ -14,7 +14,6 @@ from gpu2npu.kinds.attribute import AttributeMatch
 from gpu2npu.kinds.method import MethodMatch
 from gpu2npu.python.meaning.instances import Instances, derives
 from gpu2npu.python.text.tokens import name_bounds
-from gpu2npu.python.tree.nodes import code_words
 from gpu2npu.python.tree.scopes import Assigned, Defined, Scope
 from gpu2npu.python.tree.syntax import chain, is_super
 from gpu2npu.records import Edit, FindingKind, Found
@@ -112,6 +111,7 @@ class Members:
     """Applies rules for members of classes in one file."""
 
     def __init__(self, work: FileRules, rules: dict[str, list[Rule]]) -> None:
+        self.work = work
         self.names = work.names
         self.file = work.names.file
         self.rules = rules
@@ -162,7 +162,7 @@ class Members:
         package, _, cls = match.owner.rpartition(".")
         if not imports_package(self.file, package.partition(".")[0]) or self.names.qualified(node, scope) is not None:
             return False
-        return node.attr not in _COMMON or any(cls in word for word in code_words(self.file.tree))
+        return node.attr not in _COMMON or any(cls in word for word in self.work.code_identifiers)
 
     def _definition(self, name: str, cls: Scope) -> None:
         for rule in self.rules[name]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gpu2npu.python.tree import nodes
+
 RULES = [
     {"id": "visible", "match": {"environment": "GPU_SET"}, "then": {"rename": "NPU_SET"}},
     {
@@ -148,3 +150,31 @@ def test_whole_texts_come_before_patterns_and_these_before_variables(migrate_wit
         {"id": "text", "match": {"string": "gpu://pool"}, "then": {"rename": "npu://pool"}},
     ]
     assert migrate_with(rules, before).content.decode() == after
+
+
+def test_a_file_is_not_searched_anew_for_each_variable(migrate_with, monkeypatch: pytest.MonkeyPatch) -> None:
+    children, visits = nodes.child_nodes, []
+
+    def counted(node):
+        visits.append(node)
+        return children(node)
+
+    def visits_of(lines: int) -> int:
+        visits.clear()
+        result = migrate_with(RULES, "import os\n" + "x = os.environ['GPU_SET']\n" * lines)
+        assert result.content.decode().count("'NPU_SET'") == lines
+        return len(visits)
+
+    monkeypatch.setattr(nodes, "child_nodes", counted)
+    assert 0 < visits_of(40) < 5 * visits_of(10)
+
+
+@pytest.mark.parametrize(
+    ("known", "renames"), [("y = 'NPU_SET=1 run'", False), ("y = 'NPU_SETS MY_NPU_SET'", True), ("# NPU_SET", True)]
+)
+def test_a_variable_that_the_code_knows_under_its_new_name_stays(migrate_with, known: str, renames: bool) -> None:
+    result = migrate_with(RULES, f"x = os.environ['GPU_SET']\n{known}\n")
+    assert (result.content is not None) == renames
+    assert [finding.message for finding in result.findings] == (
+        [] if renames else ["This file knows NPU_SET already; left as it is."]
+    )
