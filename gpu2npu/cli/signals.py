@@ -71,29 +71,41 @@ def _dismiss(watcher: int, parent: int) -> None:
     """End that process, and leave no entry of it to the system."""
     if os.getpid() == parent:
         signal.set_wakeup_fd(-1)
+        if _watch is not None:
+            os.set_blocking(_watch[1], True)  # the other process has to read this
         _say_handled()
         os.waitpid(watcher, 0)
 
 
 def _say_handled() -> None:
     if _watch is not None and _watch[0] == os.getpid():
-        with suppress(BrokenPipeError):  # it has ended, since a handler ran before
+        # It has ended, since a handler ran before; or many signals have filled the pipe.
+        with suppress(BrokenPipeError, BlockingIOError):
             os.write(_watch[1], _HANDLED)
 
 
 def _wait_and_kill(read: int, parent: int) -> NoReturn:
     """Wait for the number of a signal, and then for what its handler writes, or the end of the process."""
     try:
-        number = os.read(read, 1).replace(_HANDLED, b"")
+        number = _ending_signal(read)
         end = time.monotonic() + _SECONDS
-        while number and (left := end - time.monotonic()) > 0:
+        while number is not None and (left := end - time.monotonic()) > 0:
             if select.select([read], [], [], left)[0] and os.read(read, 1) in (_HANDLED, b""):
-                number = b""
-        if number and os.getppid() == parent:
-            os.write(2, f"Error: {EndedBySignal(number[0])}\n".encode())
+                number = None
+        if number is not None and os.getppid() == parent:
+            os.write(2, f"Error: {EndedBySignal(number)}\n".encode())
             os.kill(parent, signal.SIGKILL)
     finally:
         os._exit(0)
+
+
+def _ending_signal(read: int) -> int | None:
+    """Wait for the number of a signal that ends a process; None where the process ends without one. Any other signal
+    with a handler, such as the one of a timer, is written there too."""
+    while (found := os.read(read, 1)) not in (_HANDLED, b""):
+        if found[0] in ENDING_SIGNALS:
+            return found[0]
+    return None
 
 
 def _end(number: int, frame: FrameType | None) -> None:

@@ -4,6 +4,7 @@ The moments are operations on the file system, which migrate_until.py counts: no
 """
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from pathlib import Path
 from subprocess import PIPE
 
 import pytest
+
+from gpu2npu.cli import signals
 
 
 @dataclass(frozen=True)
@@ -212,3 +215,37 @@ def test_a_signal_ends_a_loop_of_the_command_itself(
         process.send_signal(number)
         _, errors = process.communicate()
     assert (process.returncode, errors) == (-signal.SIGKILL, f"Error: {said}\n")
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="needs signals of POSIX")
+@pytest.mark.parametrize(("number", "said"), [(None, ""), (signal.SIGTERM, "Error: Ended by SIGTERM.\n")])
+def test_another_signal_does_not_kill(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], number: int | None, said: str
+) -> None:
+    """A timer with a handler of its own, such as that of --file-timeout, is no reason to kill."""
+    killed = []
+    monkeypatch.setattr(signals, "_SECONDS", 0)
+    monkeypatch.setattr(os, "kill", lambda process, number: killed.append((process, number)))
+    monkeypatch.setattr(os, "_exit", lambda code: None)
+    read, write = os.pipe()
+    os.write(write, bytes([signal.SIGALRM, *([number] if number else [])]))
+    os.close(write)
+    signals._wait_and_kill(read, os.getppid())
+    os.close(read)
+    assert killed == ([(os.getppid(), signal.SIGKILL)] if number else [])
+    assert capfd.readouterr().err == said
+
+
+def test_a_full_pipe_ends_no_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(write, bytes(65536))
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(write, bytes(1))
+    monkeypatch.setattr(signals, "_watch", (os.getpid(), write))
+    signals._say_handled()
+    os.close(read)
+    os.close(write)
