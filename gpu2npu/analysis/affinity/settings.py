@@ -29,6 +29,8 @@ _CHANGING = (
     "bucket_boundaries",
 )
 
+_DTYPES = frozenset({"float", "bfloat", "half", "double", "int", "uint", "long", "short", "bool", "complex"})
+
 Places = Iterator[ast.expr | ast.stmt]
 Finder = Callable[[Code], Places]
 
@@ -74,6 +76,16 @@ def _lacking(name: str, option: str, at: int) -> Finder:
         yield from (call for call in _calls(code, name) if keyword(call, option) is None and len(call.args) <= at)
 
     return find
+
+
+def _last_batches(code: Code) -> Places:
+    """Loaders that make batches of a size themselves, and do not say what becomes of the last."""
+    for call in _lacking(_LOADER, "drop_last", 8)(code):
+        assert isinstance(call, ast.Call)
+        size = keyword(call, "batch_size") or (call.args[1] if len(call.args) > 1 else None)
+        is_none = isinstance(size, ast.Constant) and size.value is None
+        if keyword(call, "batch_sampler") is None and len(call.args) <= 4 and not is_none:
+            yield call
 
 
 def _with_workers(option: str, at: int) -> Finder:
@@ -139,9 +151,16 @@ def _waiting_copies(code: Code) -> Places:
         )
         for call in (part for part in ast.walk(loop) if isinstance(part, ast.Call)):
             owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-            copies = last_name(call.func) in ("cuda", "npu") or (last_name(call.func) == "to" and len(call.args) == 1)
+            moved = last_name(call.func) == "to" and len(call.args) == 1 and not _is_dtype(call.args[0])
+            copies = last_name(call.func) in ("cuda", "npu") or moved
             if copies and isinstance(owner, ast.Name) and owner.id in names and keyword(call, "non_blocking") is None:
                 yield call
+
+
+def _is_dtype(node: ast.expr) -> bool:
+    """Return whether code names a dtype: `torch.float16`, `y.dtype`, `dtype`."""
+    name = last_name(node) or ""
+    return name.endswith("dtype") or name.rstrip("0123456789") in _DTYPES
 
 
 def _entry(code: Code) -> Places:
@@ -191,7 +210,7 @@ _ALL = (
     ),
     Setting(
         "loader-last-batch",
-        _lacking(_LOADER, "drop_last", 8),
+        _last_batches,
         "The last batch of an epoch has another shape, for which "
         "operators are prepared once more; certain for loaders of training data only.",
         "DataLoader(..., drop_last=True)",

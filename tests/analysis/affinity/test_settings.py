@@ -22,6 +22,9 @@ def found(parse, text: str) -> dict[str, tuple[int, str]]:
             {"loader-persistent", "loader-prefetch"},
         ),
         ("DataLoader(d, 8, num_workers=0, pin_memory=True, drop_last=True)\n", set()),
+        ("DataLoader(d, batch_sampler=s, num_workers=0, pin_memory=True)\n", set()),
+        ("DataLoader(d, batch_size=None, num_workers=0, pin_memory=True)\n", set()),
+        ("DataLoader(d, None, num_workers=0, pin_memory=True)\n", set()),
         ("DataLoader(d, **options)\n", set()),
         ("DistributedDataParallel(m)\n", {"ddp-views", "ddp-static", "ddp-bucket"}),
         (
@@ -30,6 +33,7 @@ def found(parse, text: str) -> dict[str, tuple[int, str]]:
         ),
         (LOOP.format("        x = x.to(device)\n"), {"copy-waits"}),
         (LOOP.format("        x = x.to(device, non_blocking=True)\n"), set()),
+        (LOOP.format("        x = x.to(torch.float32)\n        y = y.to(x.dtype)\n"), set()),
         (LOOP.format("        total = x.mean().item()\n"), {"host-waits"}),
         (LOOP.format("        if step % 10 == 0:\n            total = x.mean().item()\n"), set()),
         ("def test(x):\n    for y in x:\n        print(y.sum().item())\n", set()),
