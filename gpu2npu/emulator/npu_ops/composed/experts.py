@@ -57,6 +57,10 @@ def npu_moe_token_unpermute_with_routing_map(
             permuted_tokens = permuted_tokens * weights
         zeros = permuted_tokens.new_zeros(list(restore_shape))
         return zeros.index_add(0, sorted_indices, permuted_tokens)
+    if routing_map is not None and (routing_map.bool().sum(1) != len(sorted_indices) // restore_shape[0]).any():
+        raise NotImplementedError(
+            "npu_moe_token_unpermute_with_routing_map: the emulated NPU takes tokens with equally many experts only"
+        )
     copies = permuted_tokens.index_select(0, sorted_indices).view(restore_shape[0], -1, restore_shape[1])
     if probs is not None:
         if routing_map is None:

@@ -40,6 +40,13 @@ def test_there_and_back(with_probabilities):
         torch.testing.assert_close(weights.grad.cpu(), reference.grad)
 
 
+def test_tokens_with_different_numbers_of_experts_are_refused():
+    x, chosen = torch.randn(2, 4).npu(), torch.tensor([[1, 1, 1], [1, 0, 0]]).bool().npu()
+    tokens, _, back = torch_npu.npu_moe_token_permute_with_routing_map(x, chosen, num_out_tokens=4)
+    with pytest.raises(NotImplementedError, match="equally many experts"):
+        torch_npu.npu_moe_token_unpermute_with_routing_map(tokens, back, [2, 4], routing_map=chosen)
+
+
 def test_experts_of_equal_capacity():
     x, chosen, probs = torch.randn(6, 4), routing(6, 3, 2), torch.rand(6, 3)
     tokens, weights, rows = torch_npu.npu_moe_token_permute_with_routing_map(
