@@ -18,16 +18,16 @@ def beside_programs(program: TrainingProgram, importing: Iterable[str], folder: 
     }
 
 
-def module_beside(program: TrainingProgram, importing: Iterable[str], name: str) -> dict[str, bytes]:
-    """The module of a template that some files import: in the outermost package of each that is in one, and beside the
-    programs that load the others."""
-    content = (files("gpu2npu.codemods") / "templates" / name).read_bytes()
+def package_beside(program: TrainingProgram, importing: Iterable[str], folder: str) -> dict[str, bytes]:
+    """The files of a template folder that some files import: in the outermost package of each that is in one, and
+    beside the programs that load the others."""
     packages = {path: outermost_package(program, path) for path in importing}
     alone = [path for path, package in packages.items() if package is None]
     places = {package for package in packages.values() if package is not None}
     return {
-        f"{place}/{name}".lstrip("/"): content
+        f"{place}/{folder}/{name}".lstrip("/"): content
         for place in sorted(places | (_places(program, alone) if alone else set()))
+        for name, content in _files(folder)
     }
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gpu2npu.codemods.affinity.kind import AffinityKind, Argument, FusedCase, FusedMatch
 from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.codemods.affinity.terms import Term, without_casts
+from gpu2npu.python.tree.syntax import last_name
 
 # Scores up to here do not count: their exponential is 0 in all dtypes.
 _LEAST = -1e4
+_TURNING = frozenset({"permute", "transpose", "swapaxes"})
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ def _scores(term: Term) -> _Scores | None:
         inner = _scores(term.args[0])
         if inner is None or inner.is_masked or not _is_least(term.args[2]):
             return None
-        return replace(inner, options=(*inner.options, ("hidden=", term.args[1])), is_masked=True)
+        hidden = ("hidden=", term.args[1])
+        return replace(inner, options=(*inner.options, hidden, *_fill(term.args[2])), is_masked=True)
     if term.op == "add":
         for one, other in (term.args, term.args[::-1]):
             inner = _scores(one)
@@ -74,7 +78,7 @@ def _scaled(term: Term) -> _Scores | None:
         inner = without_casts(one)
         if inner.op == "matmul":
             found = _product(inner)
-            return replace(found, options=(*found.options, (text, other)))
+            return found and replace(found, options=(*found.options, (text, other)))
     return None
 
 
@@ -83,20 +87,35 @@ def _scales(term: Term) -> Iterator[tuple[Term, Term, str]]:
     if term.op == "mul":
         yield term.args[0], term.args[1], "scale="
         yield term.args[1], term.args[0], "scale="
-    elif term.op == "div":
+    elif term.op == "div" and _is_divisor(term.args[1]):
         yield term.args[0], term.args[1], "scale=1.0 / "
 
 
-def _product(term: Term) -> _Scores:
+def _product(term: Term) -> _Scores | None:
     """The scores of a plain product; a query without a name may be a product with a number or an attribute."""
     query, key = term.args
     transposed = key.op == "transposed"
+    if not transposed and not any(_has_two_dimensions(each) for each in key.spelled):
+        return None
     turned: Argument = key.args[0] if transposed else ("", key, ".mT")
     is_named = any(isinstance(each, ast.Name) for each in query.spelled)
-    for one, other, text in _scales(without_casts(query)) if not is_named else ():
+    for one, other, text in _scales(query) if not is_named else ():
         if _is_number(other):
             return _Scores(one, turned, ((f"query_{text}", other),))
     return _Scores(query, turned)
+
+
+def _is_divisor(term: Term) -> bool:
+    """Return whether a value is a number or a root: by another, which may be 0.0, only a tensor can be divided."""
+    return bool(term.number) or term.op == "sqrt" or any(last_name(each) == "sqrt" for each in term.spelled)
+
+
+def _has_two_dimensions(node: ast.expr) -> bool:
+    """Return whether code moves a dimension that only a value of two or more has, such as `k.transpose(1, 2)`."""
+    if not isinstance(node, ast.Call) or last_name(node.func) not in _TURNING:
+        return False
+    numbers = [each.value for each in node.args if isinstance(each, ast.Constant)]
+    return any(isinstance(each, int) and each >= 1 for each in numbers)
 
 
 def _is_number(term: Term) -> bool:
@@ -108,6 +127,13 @@ def _is_scale(node: ast.expr) -> bool:
     if isinstance(node, (ast.Name, ast.Attribute)):
         return "scal" in ast.unparse(node)
     return isinstance(node, ast.Call) and ast.unparse(node.func) == "math.sqrt"
+
+
+def _fill(term: Term) -> tuple[Argument, ...]:
+    """The keyword of what hidden scores become, unless that is minus infinity."""
+    if term.op == "least":
+        return ("fill=None",)
+    return () if term.number == -math.inf else (("fill=", term),)
 
 
 def _is_least(term: Term) -> bool:
@@ -179,6 +205,16 @@ def f(q, k, v):
         FusedCase("def f(q, k, v):\n    p = (q @ k.transpose(-2, -1)).softmax(dim=1)\n    return p @ v\n"),
         FusedCase("def f(q, v):\n    return q.softmax(dim=-1) @ v\n"),
         FusedCase("def f(q, k, v, m):\n    p = (q @ k.mT + m).softmax(dim=-1)\n    return p @ v\n"),
+        # A key of one dimension has no .mT, a query that is converted has another dtype than its factor, and only a
+        # tensor is divided by 0.0.
+        FusedCase("def f(x, c, v):\n    return (x @ c).softmax(dim=-1) @ v\n"),
+        FusedCase("def f(q, k, v, s):\n    return (q @ k.mT / s).softmax(dim=-1) @ v\n"),
+        FusedCase(
+            "def f(q, k, v):\n"
+            "    s = (q * 0.25).float() @ k.float().transpose(-2, -1)\n    return s.softmax(-1).to(v.dtype) @ v\n",
+            "def f(q, k, v):\n    return ascend_affinity.attention((q * 0.25).float(), k.float(), v)\n",
+            _SHAPES,
+        ),
     ),
 )
 MASKED_ATTENTION = AffinityKind(
@@ -266,6 +302,65 @@ def f(q, k, v):
     return ascend_affinity.attention(q, k, v, dropout=(0.5, False))
 """,
             _SHAPES,
+            mixes=False,
+        ),
+        # A row of which all is hidden has the mean of all values where scores are not infinite: here by the code that
+        # was there, as the operator does not take the size 20.
+        FusedCase(
+            """
+def f(q, k, v):
+    hidden = torch.ones(q.size(2), k.size(2), device=q.device, dtype=torch.bool)
+    return (q @ k.mT).masked_fill(hidden, -1e4).softmax(dim=-1) @ v
+""",
+            """
+def f(q, k, v):
+    hidden = torch.ones(q.size(2), k.size(2), device=q.device, dtype=torch.bool)
+    return ascend_affinity.attention(q, k, v, hidden=hidden, fill=-1e4)
+""",
+            ("b h s 20", "b h s 20", "b h s 20"),
+            mixes=False,
+        ),
+        FusedCase(
+            """
+def f(q, k, v):
+    hidden = torch.ones(q.size(2), k.size(2), device=q.device, dtype=torch.bool)
+    scores = q @ k.mT
+    least = torch.finfo(q.dtype).min
+    return scores.masked_fill(hidden, least).softmax(dim=-1) @ v
+""",
+            """
+def f(q, k, v):
+    hidden = torch.ones(q.size(2), k.size(2), device=q.device, dtype=torch.bool)
+    return ascend_affinity.attention(q, k, v, hidden=hidden, fill=None)
+""",
+            ("b h s 20", "b h s 20", "b h s 20"),
+            mixes=False,
+        ),
+        # What is added makes the scores larger than query and key do.
+        FusedCase(
+            """
+def f(q, k, v, bias):
+    attn = q @ k.transpose(-2, -1) + bias
+    return attn.softmax(dim=-1) @ v
+""",
+            """
+def f(q, k, v, bias):
+    return ascend_affinity.attention(q, k, v, bias=bias)
+""",
+            ("2 5 16", "2 5 16", "2 5 16", "2 1 5 5"),
+            mixes=False,
+        ),
+        FusedCase(
+            """
+def f(q, k, v, bias):
+    attn = q @ k.transpose(-2, -1) + bias
+    return attn.softmax(dim=-1) @ v
+""",
+            """
+def f(q, k, v, bias):
+    return ascend_affinity.attention(q, k, v, bias=bias)
+""",
+            ("1 3 5 16", "1 3 5 16", "1 3 5 16", "4 1 5 5"),
             mixes=False,
         ),
         FusedCase(

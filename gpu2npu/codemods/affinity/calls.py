@@ -105,7 +105,7 @@ CROSS_ENTROPY = AffinityKind(
     (b"cross_entropy",),
     ("npu::npu_cross_entropy_loss",),
     "npu_cross_entropy_loss computes log_softmax and the loss in one operator, which tells for large vocabularies.",
-    "The loss is rounded once, and sums are added in another order.",
+    "The loss of each row is rounded, and sums are added in another order.",
     _HALF,
     (
         FusedCase(
@@ -133,6 +133,22 @@ def f(x):
     return ascend_affinity.cross_entropy(x.float(), target, label_smoothing=0.1)
 """,
             ("s d",),
+        ),
+        # The operator takes labels of classes only.
+        FusedCase(
+            """
+def f(x):
+    target = torch.arange(x.size(0), device=x.device) % x.size(1)
+    target[0] = -100
+    return F.cross_entropy(x, target), F.cross_entropy(x, target, reduction="none")
+""",
+            """
+def f(x):
+    target = torch.arange(x.size(0), device=x.device) % x.size(1)
+    target[0] = -100
+    return ascend_affinity.cross_entropy(x, target), ascend_affinity.cross_entropy(x, target, reduction="none")
+""",
+            ("5 d",),
         ),
         FusedCase(
             "def f(x):\n    return F.cross_entropy(x, x.softmax(1))\n",
@@ -162,6 +178,13 @@ RMS_NORM_CALL = AffinityKind(
         FusedCase(
             "def f(x, w):\n    return F.rms_norm(x, w.shape, weight=w)\n",
             "def f(x, w):\n    return ascend_affinity.functional_rms_norm(x, w.shape, weight=w)\n",
+            ("b s d", "d"),
+            mixes=False,
+        ),
+        # Without a number, PyTorch adds one that depends on its release.
+        FusedCase(
+            "def f(x, w):\n    return F.rms_norm(x * 0.01, w.shape, w)\n",
+            "def f(x, w):\n    return ascend_affinity.functional_rms_norm(x * 0.01, w.shape, w)\n",
             ("b s d", "d"),
             mixes=False,
         ),

@@ -1,4 +1,4 @@
-"""`--affinity`: applies the kinds that were asked for, and adds the module that the new code calls."""
+"""`--affinity`: applies the kinds that were asked for, and adds the package that the new code calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, Fu
 from gpu2npu.codemods.affinity.optimizers import OPTIMIZER
 from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.codemods.generated import module_beside, outermost_package
+from gpu2npu.codemods.generated import outermost_package, package_beside
 from gpu2npu.codemods.places import Step, by_file, is_skipped
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import Spelling, spelling
@@ -117,7 +117,7 @@ def _replaced(
     if found.function and _is_scripted(file, node):
         return
     if found.imports:
-        start = f"from {'.' * _depth(program, file)}{MODULE} import "
+        start = f"from {'.' * _depth(program, file)}{MODULE}.flash_attention import "
         yield file, Edit(file.bounds(node), (start, *found.text), kind.id, kind.message, imports=(MODULE,))
         return
     for part, function, text in ((found.at or node, found.function, found.text), *found.more):
@@ -163,7 +163,7 @@ def fixed(program: TrainingProgram, names: Sequence[str]) -> dict[str, bytes]:
 def added_module(program: TrainingProgram, rewrites: Mapping[str, FileRewrite]) -> dict[str, bytes]:
     """The module of fused operators for the files whose new code imports it."""
     using = [path for path, rewrite in rewrites.items() if any(MODULE in edit.imports for edit in rewrite.edits)]
-    return module_beside(program, using, f"{MODULE}.py") if using else {}
+    return package_beside(program, using, MODULE) if using else {}
 
 
 def _steps(

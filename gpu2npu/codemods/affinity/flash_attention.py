@@ -53,19 +53,19 @@ FLASH_ATTENTION = AffinityKind(
     (
         FusedCase(
             _PLAIN.format("flash_attn"),
-            _PLAIN.format("ascend_affinity"),
+            _PLAIN.format("ascend_affinity.flash_attention"),
             ("b s 4 16", "b 5 2 16", "b 5 2 16"),
             mixes=False,
         ),
         FusedCase(
             _PACKED.format("flash_attn.flash_attn_interface"),
-            _PACKED.format("ascend_affinity"),
+            _PACKED.format("ascend_affinity.flash_attention"),
             ("b s 2 16", "b 5 2 2 16", "b h 3 2 16"),
             mixes=False,
         ),
         FusedCase(
             _VARLEN.format("flash_attn"),
-            _VARLEN.format("ascend_affinity"),
+            _VARLEN.format("ascend_affinity.flash_attention"),
             ("5 4 16", "5 2 16", "5 2 16"),
             mixes=False,
         ),

@@ -28,7 +28,8 @@ def find(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
     if len(dims) < (4 if _function(turned) == "permuted_reshape" else 2) or not _may_be_tensor(reading, x):
         return None
     numbers = ", ".join(str(int(each)) for each in dims if each is not None)
-    return AffinityReplacement(("(", reading.file.bounds(x), f", ({numbers}), ", *shape, ")"), _function(turned))
+    end = ", copied=True)" if copied else ")"
+    return AffinityReplacement(("(", reading.file.bounds(x), f", ({numbers}), ", *shape, end), _function(turned))
 
 
 def _may_be_tensor(reading: TermReader, x: ast.expr) -> bool:
@@ -85,8 +86,39 @@ TRANSPOSED_RESHAPE = AffinityKind(
         FusedCase(
             "def f(x):\n    b, h, s, d = x.shape\n    return x.permute(0, 2, 1, 3).contiguous().view(b, s, h * d)\n",
             "def f(x):\n    b, h, s, d = x.shape\n"
-            "    return ascend_affinity.permuted_reshape(x, (0, 2, 1, 3), (b, s, h * d))\n",
+            "    return ascend_affinity.permuted_reshape(x, (0, 2, 1, 3), (b, s, h * d), copied=True)\n",
             ("b h s d",),
+        ),
+        # What .contiguous() copied has another memory than x, and is contiguous in any shape.
+        FusedCase(
+            """
+def f(x):
+    y = x.permute(0, 2, 3, 1).contiguous().view(x.size(0), -1, x.size(1))
+    return y.view(-1)
+""",
+            """
+def f(x):
+    y = ascend_affinity.permuted_reshape(x, (0, 2, 3, 1), (x.size(0), -1, x.size(1)), copied=True)
+    return y.view(-1)
+""",
+            ("b h s d",),
+        ),
+        FusedCase(
+            """
+def f(x):
+    z = x.detach()
+    y = z.transpose(1, 2).contiguous().view(z.size(0), z.size(2), z.size(1))
+    y[:, 0] = 0
+    return x * z, y
+""",
+            """
+def f(x):
+    z = x.detach()
+    y = ascend_affinity.transposed_reshape(z, (1, 2), (z.size(0), z.size(2), z.size(1)), copied=True)
+    y[:, 0] = 0
+    return x * z, y
+""",
+            ("b 2 3",),
         ),
         FusedCase(
             "def f(x):\n    return x.transpose(1, 2).reshape((x.size(0), x.size(2), -1))\n",

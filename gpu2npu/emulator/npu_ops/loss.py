@@ -14,14 +14,16 @@ from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu
 
 
 def _row_weights(target: Array, weight: Array | None, ignore_index: int, classes: int) -> tuple[Array, Array]:
-    """Each row's weight, 0 where it is ignored, and a target that can be indexed with."""
-    counts = np.ones(target.shape, np.float32) if ignore_index < 0 and not (target == ignore_index).any() else None
-    if counts is None:
-        counts = (target != ignore_index).astype(np.float32)
-    safe = np.where(counts > 0, target, 0)
-    if ((safe < 0) | (safe >= classes)).any():
-        raise IndexError(f"Target {int(target.max())} is out of bounds.")
-    return (counts if weight is None else counts * wide(weight)[safe]), safe
+    """Each row's weight, 0 where it is ignored, and the target, which has to hold classes only.
+
+    A negative ignore_index ignores nothing:
+    https://www.hiascend.com/document/detail/zh/Pytorch/700/apiref/apilist/ptaoplist_000146.html
+    """
+    outside = target[(target < 0) | (target >= classes)]
+    if outside.size:
+        raise IndexError(f"Target {int(outside[0])} is out of bounds.")
+    counts = np.ones(target.shape, np.float32) if ignore_index < 0 else (target != ignore_index).astype(np.float32)
+    return (counts if weight is None else counts * wide(weight)[target]), target
 
 
 def _smoothed(log_prob: Array, weight: Array | None) -> Array:

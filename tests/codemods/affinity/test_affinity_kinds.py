@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Iterator
@@ -93,7 +94,8 @@ def test_the_module_is_in_the_package_or_beside_the_program(folder: str) -> None
     imported = {"": "import", "pkg/": "from . import", "pkg/models/": "from .. import"}[folder]
     text = Edited(example.source, plan.rewrites[f"{folder}model.py"].edits).text
     assert f"\n{imported} ascend_affinity\n" in text
-    assert set(plan.new_files) == {"pkg/ascend_affinity.py" if folder else "ascend_affinity.py"}
+    place = "pkg/ascend_affinity" if folder else "ascend_affinity"
+    assert set(plan.new_files) == {f"{place}/__init__.py", f"{place}/flash_attention.py"}
 
 
 def test_every_import_of_flash_attention_changes() -> None:
@@ -147,15 +149,13 @@ def test_names_of_kinds() -> None:
 @pytest.fixture(scope="module", autouse=True)
 def module_of_operators() -> Iterator[None]:
     """The modules that the old and the new code import."""
-    names = {"__name__": "ascend_affinity"}
-    source = (files("gpu2npu.codemods") / "templates" / "ascend_affinity.py").read_text(encoding="utf-8")
-    exec(compile(source, "ascend_affinity.py", "exec"), names)
-    module = type(sys)("ascend_affinity")
-    vars(module).update(names)
-    added = {"ascend_affinity": module, **flash_attn_reference.modules()}
+    templates = str(files("gpu2npu.codemods") / "templates")
+    sys.path.insert(0, templates)
+    added = flash_attn_reference.modules()
     sys.modules.update(added)
     yield
-    for name in added:
+    sys.path.remove(templates)
+    for name in (*added, *[each for each in sys.modules if each.partition(".")[0] == "ascend_affinity"]):
         del sys.modules[name]
 
 
@@ -189,7 +189,7 @@ def assert_near(found: list[torch.Tensor], expected: list[torch.Tensor], roundin
 def test_a_chip_without_the_operators_computes_what_the_code_did(monkeypatch: pytest.MonkeyPatch) -> None:
     example = KINDS["swiglu"].examples[0]
     x = torch.randn(2, 8, generator=torch.Generator().manual_seed(0))
-    module = vars(sys.modules["ascend_affinity"])
+    module = vars(importlib.import_module("ascend_affinity"))
     module["_is_known"].cache_clear()
     monkeypatch.setattr(torch.npu, "get_device_name", lambda device: "Ascend910A")  # type: ignore[attr-defined]
     monkeypatch.setattr(torch_npu, "npu_swiglu", None)

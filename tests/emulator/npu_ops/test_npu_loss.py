@@ -11,16 +11,16 @@ DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 def test_cross_entropy(agrees, reduction, weighted, smoothing, dtype):
-    target = torch.tensor([0, 4, -100, 2, 1])
+    target = torch.tensor([0, 4, 3, 2, 1])
     weight = torch.rand(5) + 0.2 if weighted else None
 
     def formula(x):
-        y = F.cross_entropy(x, target, weight, reduction=reduction, label_smoothing=smoothing)
+        y = F.cross_entropy(x, target, weight, ignore_index=3, reduction=reduction, label_smoothing=smoothing)
         return y if reduction == "none" else y.reshape(1)
 
     agrees(
         lambda x: torch_npu.npu_cross_entropy_loss(
-            x, target.npu(), None if weight is None else weight.npu(), reduction, label_smoothing=smoothing
+            x, target.npu(), None if weight is None else weight.npu(), reduction, 3, smoothing
         ),
         formula, torch.randn(5, 5), dtype=dtype,
     )  # fmt: skip
@@ -36,6 +36,9 @@ def test_cross_entropy_keeps_log_probabilities_and_declines_the_z_loss():
         torch_npu.npu_cross_entropy_loss(x.npu(), target, return_zloss=True)
     with pytest.raises(IndexError, match="out of bounds"):
         torch_npu.npu_cross_entropy_loss(x.npu(), target + 1)
+    for index in (-100, 255):  # labels that are not classes are refused, whether they are to be ignored or not
+        with pytest.raises(IndexError, match=f"Target {index}"):
+            torch_npu.npu_cross_entropy_loss(x.npu(), torch.full_like(target, index), ignore_index=index)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,9 +1,10 @@
 """Fused operators of the NPU for what PyTorch code spells out, with that code for all that they do not take.
 
-`gpu2npu --affinity` puts this file beside the code whose expressions it replaces. On tensors of another device, and for
-shapes and dtypes that an operator does not take, every function computes what the replaced code did.
+`gpu2npu --affinity` puts this package beside the code whose expressions it replaces. On tensors of another device, and
+for shapes and dtypes that an operator does not take, every function computes what the replaced code did.
 """
 
+import contextlib
 import functools
 import math
 
@@ -22,9 +23,12 @@ _ATTENTION_SIZES = range(16, 257, 16)
 # gradients or not. https://www.hiascend.com/document/detail/zh/Pytorch/700/apiref/apilist/ptaoplist_000141.html
 _ROTARY_SIZE = 896
 _ROTARY_ROWS = 1000
+# How many rows npu_cross_entropy_loss takes, whose labels are all classes.
+# https://www.hiascend.com/document/detail/zh/Pytorch/700/apiref/apilist/ptaoplist_000146.html
+_LOSSES = 200000
 
 
-@functools.cache
+@functools.lru_cache(None)
 def _is_known(device):
     return torch.npu.get_device_name(device).startswith(_CHIPS)
 
@@ -37,9 +41,7 @@ def _fits(*tensors):
 
 def _in_one_dtype(*tensors):
     """The tensors in the dtype that multiplying them gives."""
-    dtype = tensors[0].dtype
-    for each in tensors[1:]:
-        dtype = torch.promote_types(dtype, each.dtype)
+    dtype = functools.reduce(torch.promote_types, (each.dtype for each in tensors))
     return [each.to(dtype) for each in tensors]
 
 
@@ -52,7 +54,7 @@ def rms_norm(x, weight, eps):
     return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).to(x.dtype) * weight
 
 
-@functools.cache
+@functools.lru_cache(None)
 def _takes_mode():
     """Return whether the operator of this release turns pairs, too."""
     return "rotary_mode" in str(torch.ops.npu.npu_rotary_mul.default._schema)
@@ -123,10 +125,14 @@ def _probability(dropout):
     return p if training else 0.0
 
 
-def attention(query, key, value, scale=1.0, query_scale=1.0, bias=None, hidden=None, dropout=(0.0, False)):
-    """dropout(softmax(query * query_scale @ key.mT * scale + bias)) @ value; nothing counts where `hidden` is True."""
+def attention(
+    query, key, value, scale=1.0, query_scale=1.0, bias=None, hidden=None, dropout=(0.0, False), fill=-math.inf
+):
+    """dropout(softmax(query * query_scale @ key.mT * scale + bias)) @ value; scores are `fill` where `hidden` is True,
+    the least number of their dtype for None."""
     query, key, value = _of_autocast(query, key, value)
     fits = all(isinstance(each, (int, float)) for each in (scale, query_scale)) and _attends(query, key, value)
+    fits = fits and all(each is None or _broadcasts(each, query, key) for each in (bias, hidden))
     if fits and (bias is None or bias.dtype == query.dtype) and (hidden is None or hidden.dtype == torch.bool):
         scale = float(scale) * query_scale
         if bias is not None:  # the operator scales it, too
@@ -139,7 +145,8 @@ def attention(query, key, value, scale=1.0, query_scale=1.0, bias=None, hidden=N
         return result if query.dim() == 4 else result[:, 0]
     scores = _times(_times(query, query_scale) @ key.mT, scale)
     scores = scores if bias is None else scores + bias
-    scores = scores if hidden is None else scores.masked_fill(hidden, float("-inf"))
+    fill = torch.finfo(scores.dtype).min if fill is None else fill
+    scores = scores if hidden is None else scores.masked_fill(hidden, fill)
     weights, p = scores.softmax(-1).to(value.dtype), _probability(dropout)
     return (F.dropout(weights, p) if p else weights) @ value
 
@@ -148,21 +155,26 @@ def _times(x, scale):
     return x if isinstance(scale, float) and scale == 1.0 else x * scale
 
 
+def _broadcasts(mask, query, key):
+    """Return whether a mask or bias leaves the scores of a query and a key their shape."""
+    shape = (*query.shape[:-1], key.shape[-2])
+    return torch.broadcast_shapes(mask.shape, shape) == shape
+
+
 def _as_scores(mask, dim, shape):
     """A mask or bias in the shape of the scores."""
     mask = mask[:, None] if dim == 3 and mask.dim() == 3 else mask
     return mask.expand(shape).contiguous()
 
 
-# The mask that npu_fusion_attention takes for causal attention, by device.
-_CAUSAL = {}
-
-
+@functools.lru_cache(None)
 def _causal(device):
-    """True above the diagonal, of the fixed size that the operator wants."""
-    if device not in _CAUSAL:
-        _CAUSAL[device] = torch.ones(2048, 2048, dtype=torch.bool, device=device).triu(1)
-    return _CAUSAL[device]
+    """The mask of causal attention, True above the diagonal, of the fixed size that npu_fusion_attention wants."""
+    return torch.ones(2048, 2048, dtype=torch.bool, device=device).triu(1)
+
+
+def _masks(mask, query, key):
+    return mask.dtype in (torch.bool, query.dtype) and _broadcasts(mask, query, key)
 
 
 def scaled_dot_product_attention(
@@ -176,7 +188,7 @@ def scaled_dot_product_attention(
         four = (*tensors, query.shape[1], "BNSD")
         mask, keep = _causal(query.device), 1.0 - dropout_p
         return torch_npu.npu_fusion_attention(*four, atten_mask=mask, scale=factor, keep_prob=keep, sparse_mode=2)[0]
-    if fits and not is_causal and (attn_mask is None or attn_mask.dtype in (torch.bool, tensors[0].dtype)):
+    if fits and not is_causal and (attn_mask is None or _masks(attn_mask, *tensors[:2])):
         hidden = ~attn_mask if attn_mask is not None and attn_mask.dtype == torch.bool else None
         bias = attn_mask if hidden is None else None
         return attention(*tensors, scale=factor, bias=bias, hidden=hidden, dropout=(dropout_p, True))
@@ -190,16 +202,27 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
     autocast = isinstance(input, torch.Tensor) and input.device.type == "npu" and torch.npu.is_autocast_enabled()
     wide = input.float() if autocast else input
     fits = _fits(wide) and wide.dim() == 2 and target.dtype == torch.int64 and target.dim() == 1 and weight is None
-    if fits and wide.numel() and wide.device == target.device:
+    fits = fits and 0 < len(wide) <= _LOSSES and wide.numel() and wide.device == target.device
+    ignores_class = fits and 0 <= ignore_index < wide.shape[1]
+    if not fits or (label_smoothing and (reduction != "mean" or not ignores_class)):
+        return F.cross_entropy(input, target, weight, **given)
+    if ignores_class:
         loss = torch_npu.npu_cross_entropy_loss(wide, target, **given)[0]
         return loss if reduction == "none" else loss.reshape(())
-    return F.cross_entropy(input, target, weight, **given)
+    ignored = target == ignore_index
+    rows = torch_npu.npu_cross_entropy_loss(wide, target.masked_fill(ignored, 0), reduction="none")[0]
+    rows = rows.masked_fill(ignored, 0)
+    if reduction == "none":
+        return rows
+    total = rows.sum(dtype=torch.float32)
+    return (total / (~ignored).sum() if reduction == "mean" else total).to(rows.dtype)
 
 
 def functional_rms_norm(input, normalized_shape, weight=None, eps=None):
     """torch.nn.functional.rms_norm."""
-    if _fits(input) and weight is not None and weight.dtype == input.dtype and len(normalized_shape) == 1:
-        return rms_norm(input, weight, torch.finfo(input.dtype).eps if eps is None else eps)
+    scaled = eps is not None and weight is not None and weight.dtype == input.dtype  # a default depends on the release
+    if scaled and _fits(input) and len(normalized_shape) == 1:
+        return rms_norm(input, weight, eps)
     return F.rms_norm(input, normalized_shape, weight, eps)
 
 
@@ -246,27 +269,26 @@ def one_hot(x, count):
 _TURNED = (torch.float32, torch.float16)
 
 
-def permuted_reshape(x, dims, shape):
-    """x.permute(dims).reshape(shape)."""
+def permuted_reshape(x, dims, shape, copied=False):
+    """x.permute(dims).reshape(shape), or x.permute(dims).contiguous().view(shape) where `copied`."""
     turned = x.permute(dims)
     if not _fits(x) or x.dtype not in _TURNED or not x.numel() or turned.is_contiguous():
-        return turned.reshape(shape)
-    try:
-        return turned.view(shape)
-    except RuntimeError:  # only a copy has this shape
-        known = math.prod(each for each in shape if each != -1)
-        sizes = [x.numel() // known if each == -1 else each for each in shape]
-        return torch_npu.npu_confusion_transpose(x, [each % x.dim() for each in dims], sizes, True)
+        return (turned.contiguous() if copied else turned).reshape(shape)
+    if not copied:
+        with contextlib.suppress(RuntimeError):  # raised where only a copy has this shape
+            return turned.view(shape)
+    known = math.prod(each for each in shape if each != -1)
+    sizes = [x.numel() // known if each == -1 else each for each in shape]
+    return torch_npu.npu_confusion_transpose(x, [each % x.dim() for each in dims], sizes, True)
 
 
-def transposed_reshape(x, dims, shape):
-    """x.transpose(*dims).reshape(shape)."""
+def transposed_reshape(x, dims, shape, copied=False):
+    """x.transpose(*dims).reshape(shape), or x.transpose(*dims).contiguous().view(shape) where `copied`."""
     if not isinstance(x, torch.Tensor) or x.dim() < 2:
         return x.transpose(*dims).reshape(shape)
     order = list(range(x.dim()))
-    one, other = dims
-    order[one], order[other] = order[other], order[one]
-    return permuted_reshape(x, order, shape)
+    order[dims[0]], order[dims[1]] = order[dims[1]], order[dims[0]]
+    return permuted_reshape(x, order, shape, copied)
 
 
 def _covers(x, mask):
@@ -293,95 +315,6 @@ def store(x, mask, value):
         x.masked_fill_(mask, value)
     else:
         x[mask] = value
-
-
-_FAR = 2147483647  # a token that is further away than any
-
-
-def _seen(rows, columns, causal, window, device):
-    """True where a query sees a key of flash_attn, whose last query and key stand together."""
-    left, right = window
-    distance = torch.arange(columns, device=device) - torch.arange(rows, device=device)[:, None] - (columns - rows)
-    after = distance <= 0 if causal else distance <= (right if right >= 0 else _FAR)
-    return after & (distance >= -(left if left >= 0 else _FAR))
-
-
-def _flash_options(device, causal, window):
-    """The mask of npu_fusion_attention for a causal attention or one within a window."""
-    left, right = window
-    if not causal and left < 0 and right < 0:
-        return {}
-    if causal and left < 0:
-        return {"atten_mask": _causal(device), "sparse_mode": 3}
-    before, after = left if left >= 0 else _FAR, 0 if causal else right if right >= 0 else _FAR
-    return {"atten_mask": _causal(device), "sparse_mode": 4, "pre_tockens": before, "next_tockens": after}
-
-
-def _is_flash(query, key, value):
-    same = _fits(query, key, value) and query.dtype == key.dtype == value.dtype and query.dtype in _ATTENTION_DTYPES
-    return same and query.numel() and key.numel() and key.shape == value.shape and query.shape[-1] in _ATTENTION_SIZES
-
-
-def _flash_plain(query, key, value, dropout_p, scale, causal, window):
-    """Attention of (..., S, N, D)."""
-    groups = query.shape[-2] // key.shape[-2]
-    query, key, value = (each.transpose(-3, -2) for each in (query, key, value))
-    key, value = (each.repeat_interleave(groups, -3) for each in (key, value))
-    scores = (query.float() @ key.float().mT) * scale
-    hidden = ~_seen(*scores.shape[-2:], causal, window, scores.device)
-    weights = scores.masked_fill(hidden, float("-inf")).softmax(-1).nan_to_num(0.0).to(value.dtype)
-    return (F.dropout(weights, dropout_p) @ value).transpose(-3, -2)
-
-
-def _options(dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), deterministic=False):
-    return dropout_p, softmax_scale, causal, window_size
-
-
-def flash_attn_func(q, k, v, *given, **options):
-    """flash_attn's function for tensors of (B, S, N, D)."""
-    dropout_p, softmax_scale, causal, window_size = _options(*given, **options)
-    scale = softmax_scale or q.shape[-1] ** -0.5
-    if not _is_flash(q, k, v):
-        return _flash_plain(q, k, v, dropout_p, scale, causal, window_size)
-    options = {"scale": scale, "keep_prob": 1.0 - dropout_p} | _flash_options(q.device, causal, window_size)
-    return torch_npu.npu_fusion_attention(q, k, v, q.shape[2], "BSND", **options)[0]
-
-
-def flash_attn_kvpacked_func(q, kv, *given, **options):
-    """flash_attn's function for (B, S, N, D) and (B, S, 2, N, D)."""
-    return flash_attn_func(q, *kv.unbind(2), *given, **options)
-
-
-def flash_attn_qkvpacked_func(qkv, *given, **options):
-    """flash_attn's function for (B, S, 3, N, D)."""
-    return flash_attn_func(*qkv.unbind(2), *given, **options)
-
-
-def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, *given, **options):
-    """flash_attn's function for sequences that lie end to end, (T, N, D); the host waits for their ends."""
-    dropout_p, softmax_scale, causal, window_size = _options(*given, **options)
-    scale = softmax_scale or q.shape[-1] ** -0.5
-    ends, key_ends = cu_seqlens_q.tolist(), cu_seqlens_k.tolist()
-    if _is_flash(q, k, v):
-        lengths = {"actual_seq_qlen": ends[1:], "actual_seq_kvlen": key_ends[1:]}
-        options = {"scale": scale, "keep_prob": 1.0 - dropout_p} | _flash_options(q.device, causal, window_size)
-        return torch_npu.npu_fusion_attention(q, k, v, q.shape[1], "TND", **lengths, **options)[0]
-    parts = []
-    for at in range(len(ends) - 1):
-        own, others = slice(ends[at], ends[at + 1]), slice(key_ends[at], key_ends[at + 1])
-        parts.append(_flash_plain(q[own], k[others], v[others], dropout_p, scale, causal, window_size))
-    return torch.cat(parts)
-
-
-def flash_attn_varlen_kvpacked_func(q, kv, *given, **options):
-    """flash_attn's function for (T, N, D) and (T, 2, N, D)."""
-    return flash_attn_varlen_func(q, *kv.unbind(1), *given, **options)
-
-
-def flash_attn_varlen_qkvpacked_func(qkv, cu_seqlens, max_seqlen, *given, **options):
-    """flash_attn's function for (T, 3, N, D)."""
-    ends = (cu_seqlens, cu_seqlens, max_seqlen, max_seqlen)
-    return flash_attn_varlen_func(*qkv.unbind(1), *ends, *given, **options)
 
 
 def optimizer(name, params, *given, **options):
