@@ -77,9 +77,8 @@ class FusedCase:
     @property
     def result(self) -> str:
         """The whole file after, "" where it stays."""
-        needed = (
-            "import ascend_affinity\n" if "ascend_affinity." in self.after.replace("from ascend_affinity.", "") else ""
-        )
+        called = self.after.replace("from ascend_affinity.", "")
+        needed = "import ascend_affinity\n" if "ascend_affinity." in called else ""
         return f"{HEAD}{needed}{self.after}" if self.after else ""
 
 
