@@ -13,8 +13,10 @@ from gpu2npu.records import Code
 _NAMES = {f"torch.optim.{name}": name for name in ("Adam", "AdamW", "SGD")}
 _OPTIONS = frozenset({"params", "lr", "betas", "eps", "weight_decay", "amsgrad", "momentum", "dampening", "nesterov"})
 # What shares or moves gradients, sets them to None, or hands the optimizer on; bfloat16, which the operator refuses.
-_KEEPS = ("DataParallel", "FSDP", "deepspeed", "accelerat", "GradScaler", "bfloat16", ".grad = None", "closure",
-    "torch.compile", "lightning", "fabric")  # fmt: skip
+_KEEPS = ("DataParallel", "FSDP", "deepspeed", "accelerat", "GradScaler", "bfloat16", "closure", "torch.compile",
+    "lightning", "fabric")  # fmt: skip
+# Files that may take parameters or gradients out of the joined memory, or make sparse gradients.
+_REPLACED = rb"\.grad\b|\.data\b|sparse|assign"
 _METHODS = frozenset({"step", "zero_grad", "param_groups", "state_dict", "load_state_dict"})
 
 Change = tuple[ast.expr, str, tuple[Code, ...]]
@@ -31,6 +33,8 @@ def find(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
         return None
     if any(word in file.text for word in _KEEPS) or f"{ast.unparse(target)}.zero_grad(" not in file.text:
         return None
+    if any(_leaves_memory(part) for each in reading.program.with_word(_REPLACED) for part in ast.walk(each.tree)):
+        return None
     around = next((each for each in file.above(node) if isinstance(each, (*FUNCTIONS, ast.Module))), None)
     changes = _changes(reading, around, target, node) if around is not None else None
     if changes is None:
@@ -40,6 +44,16 @@ def find(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
     for each in (*node.args, *node.keywords):
         given += [", ", at(each)]
     return AffinityReplacement((*given, ")"), "optimizer", more=changes)
+
+
+def _leaves_memory(node: ast.AST) -> bool:
+    """Return whether code stores another tensor as a gradient or as a parameter's data, or passes sparse=True or
+    assign=True."""
+    if isinstance(node, ast.keyword):
+        return node.arg in ("sparse", "assign") and getattr(node.value, "value", True) is not False
+    if not isinstance(node, ast.Attribute) or node.attr not in ("grad", "data"):
+        return False
+    return not isinstance(node.ctx, ast.Load) and ast.unparse(node.value) != "self"
 
 
 def _public(qualified: str) -> str:
@@ -73,7 +87,10 @@ def _changes(reading: TermReader, around: ast.AST, target: ast.Name, node: ast.C
         call = parents[owner]
         if isinstance(owner, ast.Attribute) and owner.attr == "zero_grad":
             clears = True
-            if isinstance(call, ast.Call) and (call.args or call.keywords):
+            given = [*call.args, *(each.value for each in call.keywords)] if isinstance(call, ast.Call) else []
+            if not all(isinstance(each, ast.Constant) for each in given):
+                return None
+            if isinstance(call, ast.Call) and any(isinstance(each, ast.Constant) and each.value for each in given):
                 found.append((call, "", (reading.file.bounds(owner), "()")))
         if isinstance(owner, ast.Attribute) and owner.attr == "step" and isinstance(call, ast.Call) and call.args:
             return None
@@ -144,9 +161,28 @@ OPTIMIZER = AffinityKind(
             _TRAINING.format('ascend_affinity.optimizer("SGD", [p], 0.1, momentum=0.9)', "", "pass"),
             ("b d", "b d"),
         ),
+        FusedCase(
+            _TRAINING.format('torch.optim.SGD([{"params": p, "lr": 0.2}], 0.1)', "set_to_none=False", "pass"),
+            _TRAINING.format(
+                'ascend_affinity.optimizer("SGD", [{"params": p, "lr": 0.2}], 0.1)', "set_to_none=False", "pass"
+            ),
+            ("b d", "b d"),
+        ),
+        FusedCase(
+            _TRAINING.format('torch.optim.AdamW([("p", p)], lr=0.1, eps=1e-3)', "", "pass"),
+            _TRAINING.format('ascend_affinity.optimizer("AdamW", [("p", p)], lr=0.1, eps=1e-3)', "", "pass"),
+            ("b d", "b d"),
+        ),
         FusedCase(_TRAINING.format("torch.optim.AdamW([p], lr=0.1, foreach=True)", "", "pass")),
         FusedCase(_TRAINING.format("torch.optim.AdamW([p], lr=0.1)", "", "log(optimizer)")),
         FusedCase(_TRAINING.format("torch.optim.AdamW([p], lr=0.1)", "", "p.grad = None")),
+        FusedCase(_TRAINING.format("torch.optim.AdamW([p], lr=0.1)", "", "p.grad = p.grad * 0.5")),
+        FusedCase(_TRAINING.format("torch.optim.AdamW([p], lr=0.1)", "", "p.data = p.data.clamp(-1, 1)")),
+        FusedCase(_TRAINING.format("torch.optim.AdamW([p], lr=0.1)", "set_to_none=clear", "pass")),
+        FusedCase(
+            "table = torch.nn.Embedding(9, 4, sparse=True)\n"
+            + _TRAINING.format("torch.optim.SGD([p], 0.1)", "", "pass")
+        ),
         FusedCase(_TRAINING.format("torch.optim.RMSprop([p], lr=0.1)", "", "pass")),
     ),
     safe=False,

@@ -319,15 +319,16 @@ def store(x, mask, value):
 
 def optimizer(name, params, *given, **options):
     """torch.optim's optimizer of a name; over joined memory where all parameters are on an NPU and that takes them."""
-    params = [{**each, "params": list(each["params"])} if isinstance(each, dict) else each for each in params]
+    params = [dict(each) if isinstance(each, dict) else each for each in params]
+    for group in (each for each in params if isinstance(each, dict)):
+        group["params"] = [group["params"]] if isinstance(group["params"], torch.Tensor) else list(group["params"])
     single = [p for each in params for p in (each["params"] if isinstance(each, dict) else [each])]
-    fits = all(p.device.type == "npu" and p.dtype in (torch.float32, torch.float16) for p in single)
+    fits = all(isinstance(p, torch.Tensor) and p.device.type == "npu" and p.dtype in _DTYPES[:2] for p in single)
     found = getattr(torch_npu.optim, f"NpuFused{name}") if fits else getattr(torch.optim, name)
     return found(params, *given, **options)
 
 
 def clip_grad_norm_(optimizer, parameters, max_norm, norm_type=2.0):
     """torch.nn.utils.clip_grad_norm_ of all parameters of an optimizer."""
-    if hasattr(optimizer, "clip_grad_norm_fused_"):
-        return optimizer.clip_grad_norm_fused_(max_norm, norm_type)
-    return torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)
+    fused = getattr(optimizer, "clip_grad_norm_fused_", None)
+    return fused(max_norm, norm_type) if fused else torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)
