@@ -63,7 +63,7 @@ def install() -> None:
         _library.impl(name, function, "CompositeExplicitAutograd" if name in memory.MAKES else "PrivateUse1")
     for name, function in composite.COMPOSITE.items():
         _library.impl(name, function, "CompositeImplicitAutograd")
-    for name, function in gradient.nodes().items():
+    for name, function in gradient.nodes(schemas()).items():
         _library.impl(name, function, "AutogradPrivateUse1")
     for name, function in {**layers.INSTEAD, **refused.INSTEAD}.items():
         _aten.impl(name, function, "PrivateUse1")

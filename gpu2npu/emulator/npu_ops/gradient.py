@@ -2,11 +2,13 @@
 
 Which operators are differentiated, and by which of the others, is what `op_plugin/config/derivatives.yaml` in Ascend's
 op-plugin says, from which torch_npu is built; for the mixture-of-experts operators it is torch_npu 2.13.0.
+The operators that compute gradients have none themselves: a second derivative raises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, TypeAlias
@@ -31,6 +33,7 @@ class Gradient:
 
 
 GRADIENTS: dict[str, Gradient] = {}
+_COMPUTES_GRADIENTS = re.compile(r"_(backward|grad)(_v\d)?$")
 
 
 def gradient(*names: str, differentiable: tuple[int, ...] = (0,)) -> Callable[[Formula], Formula]:
@@ -49,13 +52,23 @@ def pick(names: str, values: Any) -> Mapping[str, Any]:
     return dict(zip(names.split(), values, strict=False))
 
 
-def nodes() -> dict[str, Callable[..., Any]]:
-    """The autograd function of each differentiable operator, by name."""
+def nodes(schemas: Iterable[str]) -> dict[str, Callable[..., Any]]:
+    """The autograd function of each operator that is differentiable or computes gradients, by name."""
+    names = [schema.partition("(")[0] for schema in schemas]
+    last = {name: _without_gradient(name) for name in names if _COMPUTES_GRADIENTS.search(name)}
     result = {}
-    for name, found in GRADIENTS.items():
+    for name, found in {**last, **GRADIENTS}.items():
         packet, _, overload = name.partition(".")
         result[name] = node(getattr(getattr(npu, packet), overload or "default"), found)
     return result
+
+
+def _without_gradient(name: str) -> Gradient:
+    def refuse(arguments: Arguments, results: Results, grads: Results) -> Mapping[str, Any]:
+        raise RuntimeError(f"derivative for npu::{name} is not implemented")
+
+    returns = getattr(npu, name).default._schema.returns
+    return Gradient(refuse, tuple(range(len(returns))))
 
 
 class _Node(torch.autograd.Function):

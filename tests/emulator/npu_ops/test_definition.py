@@ -34,3 +34,26 @@ def test_a_kernel_belongs_to_an_operator_and_a_gradient_to_a_kernel():
 def test_names_that_torch_npu_has_not():
     with pytest.raises(AttributeError, match="npu_nothing"):
         torch_npu.npu_nothing  # noqa: B018
+
+
+def _rms_norm(x):
+    return torch_npu.npu_rms_norm(x, torch.ones(4).npu())[0]
+
+
+def _attention(x):
+    return torch_npu.npu_fusion_attention(x, x, x, 1, "BSH")[0]
+
+
+@pytest.mark.parametrize(
+    ("compute", "shape", "name"),
+    [
+        (_rms_norm, (2, 4), "npu_rms_norm_backward"),
+        (_attention, (1, 2, 16), "npu_fusion_attention_grad"),
+        (lambda x: torch.nn.LSTM(4, 4).npu()(x)[0], (2, 1, 4), "npu_lstm_backward"),
+    ],
+)
+def test_second_derivatives_are_refused_and_not_wrong(compute, shape, name):
+    x = torch.randn(shape).npu().requires_grad_()
+    (first,) = torch.autograd.grad(compute(x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match=f"derivative for npu::{name} is not implemented"):
+        first.pow(2).sum().backward()
