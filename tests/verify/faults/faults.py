@@ -218,7 +218,7 @@ FAULTS = (
     in_model("gate not open", "Tagger.lstm", WEIGHTS, "width : 2 * width", ": width", "tagger"),
     in_model("time reversed", "Tagger", OPERATOR, "self.norm(hidden)", "self.norm(hidden.flip(1))", "tagger"),
     in_model("padding is trained", "Tagger.embedding", WEIGHTS, ", padding_idx=0", "", "tagger"),
-    in_kernel("cells of the LSTM", "Tagger.lstm", OPERATOR, "_thnn_fused_lstm_cell", "hidden, *others = right(*args, **kwargs); return hidden * np.float32(0.97), *others", "tagger"),
+    in_kernel("cells of the LSTM", "Tagger.lstm", OPERATOR, "npu::npu_lstm", "hidden, *others = right(*args, **kwargs); return hidden * np.float32(0.97), *others", "tagger"),
     # Residual blocks with batch norm, and a moving average of the weights that is evaluated in each step.
     in_training("average follows faster", 2, "ResNet#1.stem", STATE, "DECAY = 0.9", "DECAY = 0.8", "averaged"),
     in_training("average stands still later", 4, "ResNet#1.stem", STATE, "average.update(model)\n", "step < 2 and average.update(model)\n", "averaged"),

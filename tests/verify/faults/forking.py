@@ -24,8 +24,9 @@ def put_fault(operator: str, body: str) -> None:
     """Replace the kernel of an operator by a function of `right`, `args` and `kwargs` with that body."""
     names = {"np": np}
     exec(f"def wrong(right, *args, **kwargs):\n    {body}", names)
-    right = kernels.KERNELS[f"aten::{operator}"]
-    kernels.KERNELS[f"aten::{operator}"] = lambda *args, **kwargs: names["wrong"](right, *args, **kwargs)
+    name = operator if "::" in operator else f"aten::{operator}"
+    right = kernels.KERNELS[name]
+    kernels.KERNELS[name] = lambda *args, **kwargs: names["wrong"](right, *args, **kwargs)
 
 
 def run(job: dict) -> None:
