@@ -101,7 +101,8 @@ def test_the_module_is_in_the_package_or_beside_the_program(folder: str) -> None
 def test_every_import_of_flash_attention_changes() -> None:
     one = "def f{}(q):\n    from {} import flash_attn_func\n    return flash_attn_func(q, q, q)\n"
     before = "import torch\n" + one.format(1, "flash_attn") + one.format(2, "flash_attn")
-    after = "import torch\n" + one.format(1, "ascend_affinity") + one.format(2, "ascend_affinity")
+    module = "ascend_affinity.flash_attention"
+    after = "import torch\n" + one.format(1, module) + one.format(2, module)
     assert rewritten(before, "flash-attention") == after
 
 
