@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
+from gpu2npu.distributions import normalised
 from gpu2npu.engine.byte_pattern import BytePattern, any_may_be_in, unanchored
 from gpu2npu.engine.strings.words import is_word
 from gpu2npu.engine.table import RuleTable, StringRule, rule_table
@@ -246,11 +247,6 @@ def knowledge_for(rulebook: Rulebook, version: str, without: frozenset[str] = fr
                 continue
             options[rule.match.argument] = (*options.get(rule.match.argument, ()), rule)
     return Knowledge(table, version, distributions, options, _trigger(table, distributions, options))
-
-
-def normalised(distribution: str) -> str:
-    """The name of a distribution as PEP 503 compares it."""
-    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def _trigger(

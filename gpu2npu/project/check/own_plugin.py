@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from gpu2npu.distributions import normalised
 from gpu2npu.project.config import project_name
 
 _INSTALLED = re.compile(r"(?P<name>[\w.]+?)-[^-]+\.dist-info")
-_SEPARATORS = re.compile(r"[-_.]+")
 
 
 def own_plugin(root: Path, plugins: Mapping[str, str]) -> str:
@@ -20,8 +20,3 @@ def own_plugin(root: Path, plugins: Mapping[str, str]) -> str:
     unpacked = (_INSTALLED.fullmatch(each.name) for each in root.glob("*.dist-info"))
     called = (project_name(root), *(match["name"] for match in unpacked if match is not None))
     return next((plugins[name] for name in map(normalised, called) if name in plugins), "")
-
-
-def normalised(distribution: str) -> str:
-    """The name of a distribution as PEP 503 compares it."""
-    return _SEPARATORS.sub("-", distribution).lower()

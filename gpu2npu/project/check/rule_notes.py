@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpu2npu.distributions import normalised
 from gpu2npu.project.cache.store import Store, file_digests, name_of
-from gpu2npu.project.check.own_plugin import normalised
 from gpu2npu.project.errors import UsageError
 from gpu2npu.report.check.result import RuleNote
 from gpu2npu.rulebook.errors import RuleError

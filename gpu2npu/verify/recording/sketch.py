@@ -90,7 +90,7 @@ def _summary(tensor: torch.Tensor, flat: Vector, block: _Block) -> Summary:
 
 @functools.lru_cache(64)
 def _layout(sizes: tuple[int, ...]) -> tuple[list[int], Vector]:
-    """Where vectors of these sizes begin behind each other, in whole rows of BUCKETS, and the signs of all elements."""
+    """The offsets of vectors of these sizes, each padded to whole rows of BUCKETS, and the signs of all elements."""
     ends = np.cumsum([-(-size // BUCKETS) * BUCKETS for size in sizes])
     starts = [0, *ends[:-1].tolist()]
     signs = np.zeros(ends[-1])

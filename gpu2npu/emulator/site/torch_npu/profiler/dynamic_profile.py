@@ -38,7 +38,7 @@ _DEFAULT: dict[str, Any] = {
 
 
 class _Dynamic:
-    """The one dynamic profile of a process."""
+    """The dynamic profile of this process."""
 
     def __init__(self) -> None:
         self.path: Path | None = None
