@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import Store
+from torch._C._distributed_c10d import HashStore, Store
 
 from gpu2npu.emulator.distributed import agreement, calls, datatypes, operands
 from gpu2npu.emulator.distributed.messages import Messages
@@ -36,6 +36,8 @@ class Group(dist.ProcessGroup):
             timeout, options = options, HcclOptions()
             options._timeout = timeout or options._timeout
         self.options = options
+        if size == 1:  # other ranks may make groups of themselves at the same time, under the same name
+            store = HashStore()
         self._peers = Peers(store, rank, size, options.global_ranks_in_group)
         self._transport = Transport(store, self._peers, options._timeout)
         self._messages = Messages(self._transport, rank, self._peers.global_ranks)

@@ -258,6 +258,13 @@ def coalesced(rank):
     same(received, [(rank - 1) % size()])
 
 
+def a_rank_alone_leaves_the_shared_store_as_it_is(_rank):
+    # Ranks that make groups of themselves at the same time do so under one name, and deleted each other's keys.
+    store = dist.HashStore()
+    dist.ProcessGroupHCCL(store, 0, 1)
+    assert store.num_keys() == 0
+
+
 def sub_groups(rank):
     alone = [dist.new_group([other]) for other in ranks()]
     tensor = npu([1.0 + rank])
@@ -415,6 +422,7 @@ CHECKS = {
         objects,
         coalesced,
         sub_groups,
+        a_rank_alone_leaves_the_shared_store_as_it_is,
         functional_collectives,
         differentiable_collectives,
         what_hccl_refuses,
