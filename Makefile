@@ -27,7 +27,8 @@ test: $(INSTALLED)
 
 # What needs no PyTorch and takes no minute: the migrator, the checks, the rules and the commands.
 SLOW := tests/benchmarks tests/emulator tests/fixtures tests/labelled tests/packaging tests/properties tests/verify \
-	tests/cli/test_kill.py tests/editor/test_server.py tests/project/test_hard_inputs.py tests/project/cache/test_answers.py
+	tests/cli/test_kill.py tests/editor/test_server.py tests/project/test_hard_inputs.py tests/project/cache/test_answers.py \
+	tests/support/test_one_verdict.py tests/tools/test_agreement.py tests/test_system.py
 test-fast: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto -m "not torch and not long" $(addprefix --ignore=,$(SLOW))
 

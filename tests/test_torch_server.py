@@ -12,6 +12,8 @@ import pytest
 
 from gpu2npu.emulator.launch import emulating
 
+pytestmark = pytest.mark.torch
+
 SERVER = Path(__file__).with_name("torch_server") / "server.py"
 
 SCRIPT = """

@@ -28,6 +28,8 @@ if str(SITE) not in sys.path:
 
 import torch_npu  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 VERSION = "2.7.1"
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 MOST = 300 if os.environ.get("GPU2NPU_TEST_AFFINITY") else 6
