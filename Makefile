@@ -70,12 +70,12 @@ test-verify: $(VERIFY)/.installed $(MSPROBE)/.installed
 test-affinity: $(INSTALLED)
 	GPU2NPU_TEST_AFFINITY=all $(BIN)/python -m pytest -n auto tests/codemods/affinity
 
-# Faults put into 500 places of the kernels, the engine and the facts, one at a time: the tests of each have to fail. Days
+# Faults put into 500 places of the kernels, the engine and the facts, one at a time: the tests of each have to fail. Hours
 # on two cores; a part: make mutants COUNT=60 SEED=2.
 COUNT := 500
 SEED := 1
 mutants: $(INSTALLED)
-	$(BIN)/python -m tools.mutants --count $(COUNT) --seed $(SEED)
+	$(BIN)/python -m tools.mutants --count $(COUNT) --seed $(SEED) $(if $(RECORD),--record $(RECORD))
 
 # Other people's software on the emulated NPU (docs/emulator-clients.md), in an environment of its own.
 $(CLIENTS)/.installed: pyproject.toml constraints.txt clients/requirements.txt

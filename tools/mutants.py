@@ -2,24 +2,30 @@
 
     python -m tools.mutants --count 60 --seed 1 gpu2npu/engine
 
-The tests of a package with the same name run, and those that TESTS adds, in a copy of the repository. Prints a line
-for each mutant that survives, with what was changed, and the share of those in the end.
+The tests of a package are first run once, in a copy of the repository, to learn which of them execute which line; a
+mutant then meets those of its lines, and all of them where a line runs at import or in other processes only. Prints a
+line for each mutant, with what was changed, and the share of those that survive in the end.
+
+With `--record FILE` each verdict is written to the file, and mutants whose verdicts are there are not tried again.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import json
 import os
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+
+from coverage import CoverageData
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("gpu2npu/emulator/kernels", "gpu2npu/engine", "gpu2npu/support")
@@ -28,6 +34,7 @@ TESTS = {
     "gpu2npu/engine": ("tests/engine", "tests/kinds", "tests/rulebook", "tests/formats", "tests/codemods"),
     "gpu2npu/support": ("tests/support", "tests/analysis"),
 }
+FEW = ("-n", "0")  # tests of one line: starting workers would take longer than they do
 SWAPS = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not",
     ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in", ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*",
@@ -45,6 +52,9 @@ class Mutant:
     end: int
     before: str
     after: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line} (byte {self.start}): {self.before.strip()!r} -> {self.after.strip()!r}"
 
 
 def mutants(path: Path) -> Iterator[Mutant]:
@@ -129,26 +139,85 @@ def tests_of(mutant: Mutant) -> tuple[str, ...]:
     return next(tests for package, tests in TESTS.items() if mutant.path.startswith(package))
 
 
-def pass_in(copy: Path, tests: tuple[str, ...], seconds: float) -> bool:
-    """Run tests in a copy of the repository; those that take longer are taken to fail."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(copy)}
-    try:
-        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
+@dataclass(frozen=True)
+class Copy:
+    """A copy of the repository, in which the tests run."""
+
+    root: Path
+    seconds: float  # after which tests are taken to fail
+
+    def passes(self, tests: Iterable[str], *options: str) -> bool:
+        """Run tests, by their folders or names; return whether they pass in time."""
+        names = self.root / ".tests"
+        names.write_text("\n".join(tests))
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", *options]
+        environment = {**os.environ, "PYTHONPATH": str(self.root), "COVERAGE_FILE": str(self.root / ".coverage")}
+        try:
+            done = subprocess.run(
+                [*command, f"@{names}"],
+                cwd=self.root,
+                env=environment,
+                capture_output=True,
+                timeout=self.seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return False
+        return done.returncode == 0
+
+    def coverage(self, folders: Sequence[str]) -> CoverageData:
+        """Run the tests of some folders without a mutant; return which of them execute which lines.
+
+        Raises:
+            SystemExit: They fail.
+        """
+        data = CoverageData(basename=str(self.root / ".coverage"))
+        data.erase()
+        if not self.passes(folders, "-n", "auto", "--cov=gpu2npu", "--cov-context=test", "--cov-report="):
+            sys.exit(f"The tests in {' '.join(folders)} fail without a fault: there is nothing to measure.")
+        data.read()
+        return data
+
+    def is_survived_by(self, mutant: Mutant, covered: CoverageData) -> bool:
+        """Put a mutant into the copy and run the tests of its lines, or all of its package."""
+        file = self.root / mutant.path
+        text = file.read_bytes()
+        tests = executing(mutant, text, covered.contexts_by_lineno(str(file)))
+        file.write_bytes(mutated(mutant, text))
+        try:
+            return self.passes(tests, *FEW) if tests else self.passes(tests_of(mutant), "-n", "auto")
+        finally:
+            file.write_bytes(text)
 
 
-def survives(mutant: Mutant, copy: Path, seconds: float) -> bool:
-    """Run the tests of a mutant with it in a copy of the repository."""
-    file = copy / mutant.path
-    text = file.read_bytes()
-    file.write_bytes(mutated(mutant, text))
-    try:
-        return pass_in(copy, tests_of(mutant), seconds)
-    finally:
-        file.write_bytes(text)
+def executing(mutant: Mutant, text: bytes, contexts: Mapping[int, Iterable[str]]) -> list[str]:
+    """Return the names of the tests that execute the statement of a mutant, and none that only import it.
+
+    Args:
+        mutant: Of the file.
+        text: The content of the file without it.
+        contexts: The tests of each line of the file, each with `|` and its phase behind its name.
+    """
+    lines = range(mutant.line, mutant.line + 1)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.stmt) and node.lineno <= mutant.line <= _header_end(node):
+            lines = range(node.lineno, _header_end(node) + 1)  # an inner statement comes after the one around it
+    names = {context.rpartition("|")[0] for line in lines for context in contexts.get(line, ())}
+    return sorted(names - {""})
+
+
+def _header_end(statement: ast.stmt) -> int:
+    """Return the last line of a statement, without its body."""
+    body: Sequence[ast.stmt] = getattr(statement, "body", ())
+    end = statement.end_lineno or statement.lineno
+    return max(statement.lineno, body[0].lineno - 1) if body else end
+
+
+def recorded(record: Path | None) -> dict[str, bool]:
+    """Return the verdicts in a file: whether each mutant survives."""
+    if record is None or not record.exists():
+        return {}
+    return dict(json.loads(line) for line in record.read_text().splitlines())
 
 
 def main() -> None:
@@ -158,22 +227,28 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=500, help="how many faults to draw (500)")
     parser.add_argument("--seed", type=int, default=1, help="of the draw (1)")
     parser.add_argument("--seconds", type=float, default=1800, help="after which tests are taken to fail (1800)")
+    parser.add_argument("--record", type=Path, default=None, help="a file of verdicts, to go on after an interruption")
     options = parser.parse_args()
     drawn = sample(options.packages, options.count, options.seed)
-    survivors = 0
+    verdicts = recorded(options.record)
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / ROOT.name
-        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "__pycache__", "bench-trees", "dist"))
-        for tests in sorted({tests_of(mutant) for mutant in drawn}):
-            if not pass_in(copy, tests, options.seconds):
-                sys.exit(f"The tests in {' '.join(tests)} fail without a fault: there is nothing to measure.")
-        for number, mutant in enumerate(drawn, 1):
-            is_alive = survives(mutant, copy, options.seconds)
-            survivors += is_alive
-            word = "SURVIVED" if is_alive else "killed"
-            change = f"{mutant.before.strip()!r} -> {mutant.after.strip()!r}"
-            print(f"{number}/{len(drawn)} {word} {mutant.path}:{mutant.line}: {change}", flush=True)
+        copy = Copy(Path(folder) / ROOT.name, options.seconds)
+        shutil.copytree(ROOT, copy.root, ignore=shutil.ignore_patterns(".*", "__pycache__", "bench-trees", "dist"))
+        for tests in sorted({tests_of(mutant) for mutant in drawn if str(mutant) not in verdicts}):
+            covered = copy.coverage(tests)
+            for mutant in drawn:
+                if tests_of(mutant) == tests and str(mutant) not in verdicts:
+                    verdicts[str(mutant)] = copy.is_survived_by(mutant, covered)
+                    _write(mutant, verdicts[str(mutant)], options.record)
+    survivors = sum(verdicts[str(mutant)] for mutant in drawn)
     print(f"{survivors} of {len(drawn)} survived: {100 * survivors / max(1, len(drawn)):.1f} %")
+
+
+def _write(mutant: Mutant, survives: bool, record: Path | None) -> None:
+    print(f"{'SURVIVED' if survives else 'killed'} {mutant}", flush=True)
+    if record is not None:
+        with record.open("a") as lines:
+            lines.write(json.dumps([str(mutant), survives]) + "\n")
 
 
 if __name__ == "__main__":

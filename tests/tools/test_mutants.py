@@ -34,3 +34,14 @@ def test_each_mutant_is_another_program(source: Path) -> None:
     assert all(any(change in text for text in texts) for change in CHANGED), texts
     assert len(set(texts)) == len(texts) and SOURCE not in texts
     assert mutants.sample(["."], 3, 1) == drawn[:3] != mutants.sample(["."], 3, 2)
+
+
+def test_a_mutant_meets_the_tests_of_its_statement(source: Path) -> None:
+    contexts = {1: [""], 2: ["t.py::a|run", "t.py::b[|]|setup"], 3: ["t.py::a|run"], 4: ["t.py::c|run"], 5: ["x|run"]}
+    drawn = {mutant.after.strip(): mutant for mutant in mutants.sample(["."], 100, 1)}
+    text = source.read_bytes()
+    assert mutants.executing(drawn["and"], text, contexts) == ["t.py::a", "t.py::b[|]"]
+    assert mutants.executing(drawn["False"], text, contexts) == ["t.py::a"]
+    assert mutants.executing(drawn["None"], text, contexts) == ["t.py::c"]
+    bound = next(mutant for mutant in drawn.values() if (mutant.line, mutant.before) == (1, "1"))
+    assert mutants.executing(bound, text, contexts) == []  # its line runs when the file is imported
