@@ -13,6 +13,7 @@ from gpu2npu.codemods.affinity.flash_attention import FLASH_ATTENTION
 from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedMatch
 from gpu2npu.codemods.affinity.optimizers import OPTIMIZER
 from gpu2npu.codemods.affinity.reading import TermReader
+from gpu2npu.codemods.affinity.scripted import scripted_code
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.generated import outermost_package, package_beside
 from gpu2npu.codemods.places import Step, by_file, is_skipped
@@ -91,7 +92,11 @@ def _rewritten(program: TrainingProgram, file: ParsedFile, kinds: Sequence[Affin
                 yield from _once(list(_replaced(program, file, node, kind, found)), added)
             elif isinstance(found, FusedMatch) and isinstance(node, ast.expr) and not has_comment(file, node):
                 plan = planned(reading, node, found)
-                if plan is not None and done.isdisjoint(plan.deleted) and _is_allowed(file, node, kind, found, plan):
+                if (
+                    plan is not None
+                    and done.isdisjoint(plan.deleted)
+                    and _is_allowed(program, file, node, kind, found, plan)
+                ):
                     done.update(part for each in (node, *plan.deleted) for part in ast.walk(each))
                     yield from _once(list(_steps(program, file, node, kind, found, plan)), added)
 
@@ -114,7 +119,7 @@ def _inserts_import(edit: Edit) -> bool:
 def _replaced(
     program: TrainingProgram, file: ParsedFile, node: ast.AST, kind: AffinityKind, found: AffinityReplacement
 ) -> Iterator[Step]:
-    if found.function and _is_scripted(file, node):
+    if found.function and scripted_code(program).holds(file, node):
         return
     if found.imports:
         start = f"from {'.' * _depth(program, file)}{MODULE}.flash_attention import "
@@ -128,18 +133,14 @@ def _replaced(
         yield file, Edit(file.bounds(part), (name, *text), kind.id, kind.message)
 
 
-def _is_allowed(file: ParsedFile, node: ast.expr, kind: AffinityKind, found: FusedMatch, plan: Planned) -> bool:
+def _is_allowed(
+    program: TrainingProgram, file: ParsedFile, node: ast.expr, kind: AffinityKind, found: FusedMatch, plan: Planned
+) -> bool:
     """Return whether no comment keeps a part of the code, and TorchScript, which cannot read the module of fused
     operators, does not compile it."""
     if any(is_skipped(file, each, kind.id) for each in plan.deleted):
         return False
-    return "." in found.function or not _is_scripted(file, node)
-
-
-def _is_scripted(file: ParsedFile, node: ast.AST) -> bool:
-    """Return whether TorchScript compiles a node."""
-    decorators = [each for above in file.above(node) for each in getattr(above, "decorator_list", ())]
-    return "jit.script" in file.text or any("jit" in file.code(each) for each in decorators)
+    return "." in found.function or not scripted_code(program).holds(file, node)
 
 
 def _is_looked_at(node: ast.AST, kind: AffinityKind) -> bool:

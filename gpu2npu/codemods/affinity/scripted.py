@@ -1,0 +1,241 @@
+"""Code that TorchScript compiles: all that some file of a program gives to torch.jit, and what this names in turn."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
+
+from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.python.project.imports import ImportGraph
+from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Parameter, Scope
+from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, is_self, last_name, parameters
+
+_COMPILERS = frozenset(
+    f"torch.jit.{name}" for name in ("script", "script_method", "script_if_tracing", "export", "_script.script")
+)
+_CLASSES = frozenset({"torch.jit.ScriptModule", "torch.jit.RecursiveScriptModule"})
+_PYTHON = frozenset({"torch.jit.ignore", "torch.jit.unused"})
+_WORDS = rb"jit|\bscript\b"
+
+
+@dataclass(frozen=True)
+class ScriptedCode:
+    """The definitions and statements that TorchScript compiles, and the files of which it may compile any."""
+
+    parts: Set[ast.AST]
+    files: Set[str]
+
+    def holds(self, file: ParsedFile, node: ast.AST) -> bool:
+        """Return whether TorchScript may compile a node."""
+        return file.path in self.files or any(each in self.parts for each in (node, *file.above(node)))
+
+
+def scripted_code(program: TrainingProgram) -> ScriptedCode:
+    """All that TorchScript compiles, found once."""
+    return program.once(scripted_code, lambda: _Search(program).run())
+
+
+@dataclass(eq=False)
+class _Search:
+    program: TrainingProgram
+    parts: set[ast.AST] = field(default_factory=set)
+    files: set[str] = field(default_factory=set)
+    _looked_at: set[ast.AST] = field(default_factory=set)
+
+    def run(self) -> ScriptedCode:
+        found = list(self.program.with_word(_WORDS))
+        aliases = frozenset(name for file in found for use in _uses(file, frozenset()) for name in _alias(file, use))
+        for file in found:
+            for definition in _decorated(file, aliases):
+                whole = _outermost(file, definition)
+                self.parts.add(whole)
+                self._reach(_names(whole), {file.path})
+            for use in _uses(file, aliases):
+                self._use(file, use)
+        return ScriptedCode(self.parts, self.files)
+
+    def _use(self, file: ParsedFile, use: ast.expr) -> None:
+        """Follow what a use of torch.jit.script is given."""
+        parent = file.parents[use]
+        if isinstance(parent, (*DEFINITIONS, ast.Assign)) or file.qualified(use) in _CLASSES:
+            return
+        given = [*parent.args, *(each.value for each in parent.keywords)] if isinstance(parent, ast.Call) else []
+        paths = {file.path}
+        names = self._values(file, given[0], paths) if given and parent.func is use else None  # type: ignore[union-attr]
+        if names is None:
+            graph = ImportGraph.of(self.program)
+            self.files |= {path for other in graph.that_load({file.path}) for path in graph.loaded_by(other)}
+        else:
+            self._reach(names, paths)
+
+    def _values(self, file: ParsedFile, node: ast.expr, paths: set[str]) -> set[str] | None:
+        """The names in the expressions that lead to a value, through variables, attributes and callers, whose files are
+        added to `paths`; None where another program may give it."""
+        self.parts.add(node)
+        names = _names(node)
+        for part in ast.walk(node):
+            if not isinstance(part, ast.Name) or part in self._looked_at:
+                continue
+            self._looked_at.add(part)
+            above = file.parents[part]
+            if is_self(part) and isinstance(above, ast.Attribute):
+                found = self._attribute(file, above, paths)
+            else:
+                found = self._variable(file, part, paths)
+            if found is None:
+                return None
+            names |= found
+        return names
+
+    def _attribute(self, file: ParsedFile, node: ast.Attribute, paths: set[str]) -> set[str] | None:
+        cls = file.scope_of(node).enclosing_class()
+        if cls is None or not (node.attr in cls.attributes or node.attr in cls.bindings):
+            return None
+        return self._all(file, [assigned for assigned, _ in cls.attributes.get(node.attr, ())], None, paths)
+
+    def _variable(self, file: ParsedFile, node: ast.Name, paths: set[str]) -> set[str] | None:
+        scope = file.scope_of(node)
+        owner, bindings = scope.lookup(node.id) or (scope.module, [])
+        return set() if owner.kind == "module" else self._all(file, bindings, owner, paths)
+
+    def _all(
+        self, file: ParsedFile, bindings: Iterable[Binding], owner: Scope | None, paths: set[str]
+    ) -> set[str] | None:
+        names: set[str] = set()
+        for binding in bindings:
+            found: set[str] | None = set()
+            if isinstance(binding, Parameter):
+                found = self._callers(file, binding, owner, paths)
+            elif isinstance(binding, Imported):
+                found = {binding.qualified.rpartition(".")[2]}
+            elif isinstance(binding, Defined):
+                self.parts.add(binding.node)
+                found = _names(binding.node)
+            elif isinstance(binding, Assigned) and binding.value is not None:
+                found = self._values(file, binding.value, paths)
+            if found is None:
+                return None
+            names |= found
+        return names
+
+    def _callers(self, file: ParsedFile, parameter: Parameter, owner: Scope | None, paths: set[str]) -> set[str] | None:
+        """The names in what the callers of a function, which are found by its name, give a parameter."""
+        function = owner.node if owner is not None else None
+        if not isinstance(function, FUNCTIONS):
+            return set()
+        cls = owner.enclosing_class() if owner is not None and _is_self(parameter) else None
+        if cls is not None:
+            return _names(cls.node)
+        names, is_called = _names(function.args), False
+        for other in self.program.with_word(rb"\b" + function.name.encode() + rb"\s*\("):
+            for call in other.nodes(ast.Call):
+                if last_name(call.func) == function.name:
+                    is_called = True
+                    paths.add(other.path)
+                    given = [self._values(other, each, paths) for each in _given(call, function, parameter)]
+                    if any(each is None for each in given):
+                        return None
+                    names.update(*(each for each in given if each is not None))
+        return names if is_called else None
+
+    def _reach(self, names: Set[str], paths: Iterable[str]) -> None:
+        """Add the definitions that names mean in files, or in those that they load, and what these name in turn."""
+        graph = ImportGraph.of(self.program)
+        loaded = sorted({path for other in paths for path in graph.loaded_by(other)})
+        index = _index([file for file in map(self.program.file, loaded) if file is not None])
+        seen: set[str] = set()
+        pending = list(names)
+        while pending:
+            name = pending.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            for binding in index.get(name, ()):
+                if isinstance(binding, Defined):
+                    self.parts.add(binding.node)
+                    pending += _names(binding.node)
+                elif isinstance(binding, Assigned):
+                    self.parts.add(binding.statement)
+                    pending += _names(binding.statement)
+                elif isinstance(binding, Imported) and binding.renamed:
+                    pending.append(binding.qualified.rpartition(".")[2])
+
+
+def _index(files: Iterable[ParsedFile]) -> Mapping[str, list[Binding]]:
+    """The bindings of the names of modules; those of a container with what a decorator registers in it."""
+    found: dict[str, list[Binding]] = {}
+    for file in files:
+        for name, bindings in file.names.file.module.bindings.items():
+            found.setdefault(name, []).extend(bindings)
+    decorated = [each for several in found.values() for each in several if isinstance(each, Defined)]
+    for binding in decorated:
+        for container in {name for each in binding.node.decorator_list for name in _containers(each, found)}:
+            found[container].append(binding)
+    return found
+
+
+def _containers(decorator: ast.expr, index: Mapping[str, list[Binding]]) -> Iterator[str]:
+    """The variables of modules in a decorator and in the function that it calls."""
+    named = _names(decorator)
+    bodies = [each.node for name in named for each in index.get(name, ()) if isinstance(each, Defined)]
+    for name in named.union(*map(_names, bodies)):
+        if any(isinstance(each, Assigned) for each in index.get(name, ())):
+            yield name
+
+
+def _uses(file: ParsedFile, aliases: Set[str]) -> Iterator[ast.expr]:
+    """The names of what compiles, where they stand."""
+    named: list[ast.Name | ast.Attribute] = [*file.nodes(ast.Name), *file.nodes(ast.Attribute)]
+    for node in named:
+        if isinstance(node.ctx, ast.Load) and (
+            last_name(node) in aliases or file.qualified(node) in _COMPILERS | _CLASSES
+        ):
+            yield node
+
+
+def _alias(file: ParsedFile, use: ast.expr) -> Iterator[str]:
+    """The names that an assignment gives to what compiles."""
+    parent = file.parents[use]
+    if isinstance(parent, ast.Assign) and file.qualified(use) in _COMPILERS:
+        yield from (each.id for each in parent.targets if isinstance(each, ast.Name))
+
+
+def _decorated(file: ParsedFile, aliases: Set[str]) -> Iterator[ast.AST]:
+    """The definitions with a decorator that compiles, or that is called something with "jit", and script modules."""
+    for definition in file.definitions:
+        for decorator in definition.decorator_list:
+            name = decorator.func if isinstance(decorator, ast.Call) else decorator
+            is_compiler = "jit" in file.code(decorator) or last_name(name) in aliases
+            if (is_compiler and file.qualified(name) not in _PYTHON) or file.qualified(name) in _COMPILERS:
+                yield definition
+        if isinstance(definition, ast.ClassDef) and any(file.qualified(base) in _CLASSES for base in definition.bases):
+            yield definition
+
+
+def _outermost(file: ParsedFile, definition: ast.AST) -> ast.AST:
+    """The class of a method, whose other methods it may call, or the definition itself."""
+    return next((each for each in file.above(definition) if isinstance(each, ast.ClassDef)), definition)
+
+
+def _given(call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, parameter: Parameter) -> list[ast.expr]:
+    """The arguments of a call that a parameter may get."""
+    named = [each.value for each in call.keywords if each.arg in (None, parameter.node.arg)]
+    at = parameter.position - int(parameters(function)[0].arg == "self")
+    starred = any(isinstance(each, ast.Starred) for each in call.args)
+    return [*named, *(call.args if starred or parameter.position < 0 else call.args[at : at + 1])]
+
+
+def _is_self(parameter: Parameter) -> bool:
+    return parameter.position == 0 and parameter.node.arg == "self"
+
+
+def _names(node: ast.AST) -> set[str]:
+    """The names in some code, of attributes too."""
+    found: set[str] = set()
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name):
+            found.add(part.id)
+        elif isinstance(part, ast.Attribute):
+            found.add(part.attr)
+    return found
