@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -174,24 +174,37 @@ def group_rows(files: Iterable[MigratedFile]) -> list[_Row]:
 
 
 def advice_rows(files: Iterable[MigratedFile], kind: AdviceKind) -> list[_Row]:
-    return [
-        (
-            file_and_cell(path, advice.span),
-            advice.span.start_line,
-            advice.span.end_line,
-            advice.api,
-            advice.message,
-            Severity.ADVICE.value,
-            group_of(advice),
-        )
-        for path, advice in _advice(files, kind)
-    ]
+    return [_advice_row(path, advice, advice.message) for path, advice in _advice(files, kind)]
+
+
+def _advice_row(path: str, advice: Advice, message: str) -> _Row:
+    return (
+        file_and_cell(path, advice.span),
+        advice.span.start_line,
+        advice.span.end_line,
+        advice.api,
+        message,
+        Severity.ADVICE.value,
+        group_of(advice),
+    )
 
 
 def performance_rows(files: Iterable[MigratedFile]) -> list[_Row]:
-    """Return the rows for what runs on the CPU, and then for what else could be faster."""
+    """Return the rows for what runs on the CPU, and then one for each cause of what else could be faster: its first
+    place, and how many there are."""
     files = tuple(files)
-    return [*finding_rows(files, {FindingKind.FALLBACK}), *advice_rows(files, AdviceKind.PERFORMANCE)]
+    causes: dict[str, list[tuple[str, Advice]]] = {}
+    for path, advice in _advice(files, AdviceKind.PERFORMANCE):
+        causes.setdefault(advice.rule, []).append((path, advice))
+    rows = [_advice_row(*places[0], f"{places[0][1].message}{_more(places)}") for places in causes.values()]
+    return [*finding_rows(files, {FindingKind.FALLBACK}), *rows]
+
+
+def _more(places: Sequence[tuple[str, Advice]]) -> str:
+    """The number of places of a cause, and of their files, where it has several."""
+    paths = len({path for path, _ in places})
+    where = f" in {paths} files" if paths > 1 else ""
+    return f" {len(places)} places{where}." if len(places) > 1 else ""
 
 
 def affinity_rows(files: Iterable[MigratedFile]) -> list[_Row]:

@@ -1,4 +1,4 @@
-"""Settings that make training wait on an NPU: loaders, copies, DDP, waits of the host, environment. One row a cause.
+"""Settings that make training wait on an NPU: loaders, copies, DDP, waits of the host, environment.
 
 Facts: PyTorch's documentation of DataLoader, DistributedDataParallel and `Tensor.to`; torch_npu's OptionsManager.cpp
 (TASK_QUEUE_ENABLE 0, 1 or 2; CPU_AFFINITY_CONF; PYTORCH_NPU_ALLOC_CONF) and its `set_compile_mode`.
@@ -47,16 +47,20 @@ class Setting:
 
 
 def settings_advice(code: Code) -> list[Advice]:
-    """A row for each cause, at its first place in the file."""
-    found = []
-    for setting in SETTINGS.values():
-        if setting.unless and setting.unless in code.text:
-            continue
-        spans = sorted({code.file.span(node) for node in setting.find(code)})
-        if spans:
-            more = f" {len(spans)} places in this file." if len(spans) > 1 else ""
-            message = f"{setting.why} Write: {setting.line}.{more}"
-            found.append(Advice(spans[0], setting.id, AdviceKind.PERFORMANCE, setting.line, message, setting.line))
+    """The advice for each place of each cause."""
+    found = {
+        Advice(
+            code.file.span(node),
+            setting.id,
+            AdviceKind.PERFORMANCE,
+            setting.line,
+            f"{setting.why} Write: {setting.line}.",
+            setting.line,
+        )
+        for setting in SETTINGS.values()
+        if not (setting.unless and setting.unless in code.text)
+        for node in setting.find(code)
+    }
     return sorted(found, key=lambda advice: (advice.span, advice.rule))
 
 

@@ -1,8 +1,10 @@
-"""Settings that make training wait: one row a cause, with the line to write."""
+"""Settings that make training wait: one row for each cause in a project, with the line to write."""
 
 import pytest
 
 from gpu2npu.analysis.affinity.settings import SETTINGS, settings_advice
+from gpu2npu.records import MigratedFile
+from gpu2npu.report.tables import performance_rows
 
 HEAD = "import torch\nfrom torch.utils.data import DataLoader\nfrom torch.nn.parallel import DistributedDataParallel\n"
 LOOP = "def train(model, loader: DataLoader, device):\n    for x, y in loader:\n{}        model(x).sum().backward()\n"
@@ -49,10 +51,12 @@ def test_causes(parse, text: str, rules: set[str]) -> None:
     assert set(found(parse, text)) == rules
 
 
-def test_one_row_a_cause(parse) -> None:
-    rows = found(parse, LOOP.format("        a = x.mean().item()\n        b = y.cpu()\n"))
-    assert rows["host-waits"][0] == 6
-    assert rows["host-waits"][1].endswith("every 100 steps. 2 places in this file.")
+def test_one_row_for_each_cause_in_a_project(parse) -> None:
+    text = LOOP.format("        a = x.mean().item()\n        b = y.cpu()\n")
+    files = [MigratedFile(path, advice=tuple(settings_advice(parse(HEAD + text)))) for path in ("b.py", "a.py")]
+    assert [row[:4] for row in performance_rows(files)] == [("a.py", 6, 6, SETTINGS["host-waits"].line)]
+    assert str(performance_rows(files)[0][4]).endswith("every 100 steps. 4 places in 2 files.")
+    assert str(performance_rows(files[:1])[0][4]).endswith("every 100 steps. 2 places.")
 
 
 def test_what_is_set_is_not_advised(parse) -> None:
