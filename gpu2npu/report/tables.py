@@ -14,6 +14,7 @@ import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from gpu2npu.records import (
@@ -207,7 +208,10 @@ def _more(places: Sequence[tuple[str, Advice]]) -> str:
     return f" {len(places)} places{where}." if len(places) > 1 else ""
 
 
-def affinity_rows(files: Iterable[MigratedFile]) -> list[_Row]:
+def affinity_rows(
+    files: Iterable[MigratedFile], written: Mapping[tuple[str, Advice], str] = MappingProxyType({})
+) -> list[_Row]:
+    """Return a row for each place; `written` are the kinds of `--affinity` that follow its advice."""
     return [
         (
             file_and_cell(path, advice.span),
@@ -216,11 +220,12 @@ def affinity_rows(files: Iterable[MigratedFile]) -> list[_Row]:
             advice.form,
             advice.api,
             advice.replacement,
-            advice.message,
+            f"{advice.message} Written by --affinity {kind}." if kind else advice.message,
             advice.rule,
             group_of(advice),
         )
         for path, advice in _advice(files, AdviceKind.AFFINITY)
+        for kind in [written.get((path, advice))]
     ]
 
 

@@ -150,6 +150,22 @@ def _is_looked_at(node: ast.AST, kind: AffinityKind) -> bool:
     return not isinstance(node, ast.Call) or kind.calls is None or last_name(node) in kind.calls
 
 
+def applicable(program: TrainingProgram) -> dict[str, list[tuple[int, str]]]:
+    """The places of each file that a kind rewrites: the lines of the code, and of the heads of the definitions around
+    it, with the kind."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for path, rewrite in affinity(program, CodemodChoice(affinity=tuple(KINDS))).items():
+        file = program.file(path)
+        assert file is not None
+        heads = [(file.bounds(each), file.span(each).start_line) for each in file.definitions]
+        for edit in rewrite.edits:
+            start, end = edit.place
+            lines = range(file.text.count("\n", 0, start) + 1, file.text.count("\n", 0, end) + 2)
+            around = [line for bounds, line in heads if bounds[0] <= start and end <= bounds[1]]
+            found.setdefault(path, []).extend((line, edit.rule) for line in (*lines, *around))
+    return found
+
+
 def fixed(program: TrainingProgram, names: Sequence[str]) -> dict[str, bytes]:
     """The files that kinds rewrite, as they are then, and the module that they import."""
     rewrites = affinity(program, CodemodChoice(affinity=tuple(names)))

@@ -10,7 +10,7 @@ from gpu2npu.engine.torch_library import TORCH
 from gpu2npu.project.analyse.dynamic_shape import dynamic_shape
 from gpu2npu.project.analyse.session import Copy, Facts, Mode, Result
 from gpu2npu.project.analyse.third_party import listed_calls, third_party
-from gpu2npu.records import AdviceKind, FindingKind, MigratedFile, PathNote
+from gpu2npu.records import Advice, AdviceKind, FindingKind, MigratedFile, PathNote
 from gpu2npu.report.analysis_tables import Table
 from gpu2npu.report.tables import (
     AFFINITY_CALLS,
@@ -28,6 +28,13 @@ from gpu2npu.report.tables import (
     native_rows,
     performance_rows,
 )
+
+# The kinds of --affinity that follow an advice, where they do not have its name.
+_KINDS = {
+    "masked-store": ("masked-store", "any-masked-store"),
+    "scaled-dot-product-attention": ("attention-call", "masked-attention-call"),
+    "spelled-attention": ("attention", "masked-attention"),
+}
 
 
 def torch_apis(facts: Facts) -> Result:
@@ -48,21 +55,37 @@ def torch_apis(facts: Facts) -> Result:
 def affinity_apis(facts: Facts) -> Result:
     """Code that torch_npu has a fused operator for, and settings that make training wait; with `fix`, a copy in which
     what is safe is replaced."""
-    copies = (Copy("fixed", _fixed(facts)),) if facts.choice.fix else ()
+    program = TrainingProgram(facts.session.wanted, TORCH, facts.release, has_backward(facts.session.wanted))
+    copies = (Copy("fixed", _fixed(program)),) if facts.choice.fix else ()
     tables = {
-        AFFINITY_CALLS: Table(HEADERS[AFFINITY_CALLS], affinity_rows(facts.files)),
+        AFFINITY_CALLS: Table(HEADERS[AFFINITY_CALLS], affinity_rows(facts.files, _written(facts.files, program))),
         PERFORMANCE_ADVICE: Table(HEADERS[PERFORMANCE_ADVICE], performance_rows(facts.files)),
     }
     return Result(tables, failures(facts), copies)
 
 
-def _fixed(facts: Facts) -> dict[str, bytes]:
+def _written(files: Iterable[MigratedFile], program: TrainingProgram) -> dict[tuple[str, Advice], str]:
+    """The kinds of `--affinity` that follow a piece of advice, by its file."""
+    from gpu2npu.codemods.affinity.codemod import applicable
+
+    advised = [(file.path, each) for file in files for each in file.advice if each.kind is AdviceKind.AFFINITY]
+    places = applicable(program) if advised else {}
+    found = {}
+    for path, advice in advised:
+        lines = range(advice.span.start_line, advice.span.end_line + 1)
+        wanted = _KINDS.get(advice.rule, (advice.rule,))
+        kinds = {kind for line, kind in places.get(path, ()) if line in lines and kind in wanted}
+        if kinds:
+            found[path, advice] = ",".join(sorted(kinds))
+    return found
+
+
+def _fixed(program: TrainingProgram) -> dict[str, bytes]:
     """The Python files in which code is replaced by what changes nothing but rounding, and what they import."""
     from gpu2npu.codemods.affinity.catalogue import SAFE, chosen
     from gpu2npu.codemods.affinity.codemod import fixed
 
-    python = facts.session.wanted
-    return fixed(TrainingProgram(python, TORCH, facts.release, has_backward(python)), chosen((SAFE,)))
+    return fixed(program, chosen((SAFE,)))
 
 
 def failures(facts: Facts) -> tuple[PathNote, ...]:
