@@ -60,9 +60,10 @@ class _Search:
         parent = file.parents[use]
         if isinstance(parent, (*DEFINITIONS, ast.Assign)) or file.qualified(use) in _CLASSES:
             return
-        given = [*parent.args, *(each.value for each in parent.keywords)] if isinstance(parent, ast.Call) else []
-        paths = {file.path}
-        names = self._values(file, given[0], paths) if given and parent.func is use else None  # type: ignore[union-attr]
+        names, paths = None, {file.path}
+        if isinstance(parent, ast.Call) and parent.func is use:
+            given = [*parent.args, *(each.value for each in parent.keywords)]
+            names = self._values(file, given[0], paths) if given else None
         if names is None:
             graph = ImportGraph.of(self.program)
             self.files |= {path for other in graph.that_load({file.path}) for path in graph.loaded_by(other)}
