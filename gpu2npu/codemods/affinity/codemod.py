@@ -28,15 +28,18 @@ from gpu2npu.support.release_tables import table_for
 MODULE = "ascend_affinity"
 # Expressions that take a method behind them without parentheses.
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
-# Files that may differentiate a gradient, and the functions that do, or differentiate by other means than autograd.
-_DERIVATIVES = rb"create_graph|gradgradcheck|functorch|autograd|torch\.func\b|from torch import .*\bfunc\b"
+# Files that may differentiate a gradient, the functions that do so, or that transform code over a batch, for which npu
+# operators have no rules, and those beside them that only call a module.
+_DERIVATIVES = rb"create_graph|gradgradcheck|functorch|autograd|torch\.func\b|from torch import .*\bfunc\b|\bvmap\b"
 _TRANSFORMS = (
+    "torch.vmap",
     "torch.func.",
     "functorch.",
     "torch._functorch.",
     "torch.autograd.functional.",
     "torch.autograd.gradgrad",
 )
+_CALLS = frozenset({"torch.func.functional_call", "torch.func.stack_module_state"})
 
 
 def affinity(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:
@@ -75,7 +78,8 @@ def _makes_graph_of_gradient(file: ParsedFile, node: ast.AST) -> bool:
         return node.value == "create_graph"
     if isinstance(node, ast.Call) and len(node.args) > 4 and file.qualified(node.func) == "torch.autograd.grad":
         return True
-    return isinstance(node, (ast.Name, ast.Attribute)) and (file.qualified(node) or "").startswith(_TRANSFORMS)
+    name = file.qualified(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
+    return name is not None and name.startswith(_TRANSFORMS) and name not in _CALLS
 
 
 def _rewritten(program: TrainingProgram, file: ParsedFile, kinds: Sequence[AffinityKind]) -> Iterator[Step]:

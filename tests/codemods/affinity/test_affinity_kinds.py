@@ -118,6 +118,8 @@ def test_every_import_of_flash_attention_changes() -> None:
         ("torch.autograd.functional.hessian(y, x)", {"flash-attention", "spelled-silu"}),
         ("torch.autograd.gradgradcheck(y, x)", {"flash-attention", "spelled-silu"}),
         ("functorch.vmap(y)", {"flash-attention", "spelled-silu"}),
+        ("torch.vmap(y)(x)", {"flash-attention", "spelled-silu"}),
+        ("torch.func.functional_call(y, {}, (x,))", {"flash-attention", "spelled-silu", "swiglu"}),
         ("torch.autograd.grad(y, x, create_graph=False)", {"flash-attention", "spelled-silu", "swiglu"}),
     ],
 )
