@@ -7,7 +7,7 @@ Facts: PyTorch's documentation of DataLoader, DistributedDataParallel and `Tenso
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu2npu.analysis.code import Code
@@ -32,7 +32,34 @@ _CHANGING = (
 _DTYPES = frozenset({"float", "bfloat", "half", "double", "int", "uint", "long", "short", "bool", "complex"})
 
 Places = Iterator[ast.expr | ast.stmt]
-Finder = Callable[[Code], Places]
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """The parts of a file that settings are about: the calls of `_LOADER` and `_DDP` whose arguments are all written
+    out, by what is called, and the innermost loops that compute gradients."""
+
+    code: Code
+    calls: Mapping[str, Sequence[ast.Call]]
+    loops: Sequence[ast.For | ast.While]
+
+    @classmethod
+    def of(cls, code: Code) -> Training:
+        """Find them in one go over the calls of a file."""
+        calls: dict[str, list[ast.Call]] = {_LOADER: [], _DDP: []}
+        loops: dict[ast.For | ast.While, None] = {}
+        for call, scope in code.calls:
+            found = calls.get(code.qualified(call.func, scope) or "")
+            if found is not None and not any(is_unpacked(each) for each in arguments(call)):
+                found.append(call)
+            if last_name(call.func) == "backward":
+                loop = next((each for each in code.file.above(call) if isinstance(each, _LOOPS)), None)
+                if isinstance(loop, _LOOPS):
+                    loops[loop] = None
+        return cls(code, calls, tuple(loops))
+
+
+Finder = Callable[[Training], Places]
 
 
 @dataclass(frozen=True)
@@ -48,6 +75,7 @@ class Setting:
 
 def settings_advice(code: Code) -> list[Advice]:
     """The advice for each place of each cause."""
+    training = Training.of(code)
     found = {
         Advice(
             code.file.span(node),
@@ -59,32 +87,23 @@ def settings_advice(code: Code) -> list[Advice]:
         )
         for setting in SETTINGS.values()
         if not (setting.unless and setting.unless in code.text)
-        for node in setting.find(code)
+        for node in setting.find(training)
     }
     return sorted(found, key=lambda advice: (advice.span, advice.rule))
-
-
-def _calls(code: Code, name: str) -> Iterator[ast.Call]:
-    last = name.rpartition(".")[2]
-    for call, scope in code.calls:
-        if any(is_unpacked(each) for each in arguments(call)):
-            continue
-        if last in code.text and code.qualified(call.func, scope) == name:
-            yield call
 
 
 def _lacking(name: str, option: str, at: int) -> Finder:
     """Finds calls that do not give an option, by keyword or at its position."""
 
-    def find(code: Code) -> Places:
-        yield from (call for call in _calls(code, name) if keyword(call, option) is None and len(call.args) <= at)
+    def find(training: Training) -> Places:
+        yield from (call for call in training.calls[name] if keyword(call, option) is None and len(call.args) <= at)
 
     return find
 
 
-def _last_batches(code: Code) -> Places:
+def _last_batches(training: Training) -> Places:
     """Loaders that make batches of a size themselves, and do not say what becomes of the last."""
-    for call in _lacking(_LOADER, "drop_last", 8)(code):
+    for call in _lacking(_LOADER, "drop_last", 8)(training):
         assert isinstance(call, ast.Call)
         size = keyword(call, "batch_size") or (call.args[1] if len(call.args) > 1 else None)
         is_none = isinstance(size, ast.Constant) and size.value is None
@@ -95,8 +114,8 @@ def _last_batches(code: Code) -> Places:
 def _with_workers(option: str, at: int) -> Finder:
     """Finds loaders with workers that do not give an option."""
 
-    def find(code: Code) -> Places:
-        for call in _lacking(_LOADER, option, at)(code):
+    def find(training: Training) -> Places:
+        for call in _lacking(_LOADER, option, at)(training):
             workers = keyword(call, "num_workers") if isinstance(call, ast.Call) else None
             if workers is not None and not (isinstance(workers, ast.Constant) and not workers.value):
                 yield call
@@ -104,20 +123,10 @@ def _with_workers(option: str, at: int) -> Finder:
     return find
 
 
-def _training_loops(code: Code) -> Iterator[ast.For | ast.While]:
-    """The innermost loops that compute gradients."""
-    seen = set()
-    for call, _ in code.calls:
-        if last_name(call.func) == "backward":
-            loop = next((each for each in code.file.above(call) if isinstance(each, _LOOPS)), None)
-            if isinstance(loop, _LOOPS) and loop not in seen:
-                seen.add(loop)
-                yield loop
-
-
-def _host_waits(code: Code) -> Places:
+def _host_waits(training: Training) -> Places:
     """`.item()`, `.cpu()`, `.numpy()`, `.tolist()` and prints of tensors in a training loop, at every step."""
-    for loop in _training_loops(code):
+    code = training.code
+    for loop in training.loops:
         for call in (part for part in ast.walk(loop) if isinstance(part, ast.Call)):
             above = code.file.above(call)
             if any(isinstance(each, ast.If) for each in _until(above, loop)):
@@ -130,8 +139,9 @@ def _host_waits(code: Code) -> Places:
                 yield call
 
 
-def _tensor_conditions(code: Code) -> Places:
-    for loop in _training_loops(code):
+def _tensor_conditions(training: Training) -> Places:
+    code = training.code
+    for loop in training.loops:
         for part in ast.walk(loop):
             test = part.test if isinstance(part, (ast.If, ast.While)) and part is not loop else None
             if test is not None and code.types.is_tensor(test, code.file.scope_of(test)):
@@ -145,9 +155,9 @@ def _until(above: Iterator[ast.AST], loop: ast.AST) -> Iterator[ast.AST]:
         yield each
 
 
-def _waiting_copies(code: Code) -> Places:
+def _waiting_copies(training: Training) -> Places:
     """Copies of what a loop over batches gives, to a device, that the host waits for."""
-    for loop in _training_loops(code):
+    for loop in training.loops:
         names = (
             {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
             if isinstance(loop, ast.For)
@@ -167,24 +177,27 @@ def _is_dtype(node: ast.expr) -> bool:
     return name.endswith("dtype") or name.rstrip("0123456789") in _DTYPES
 
 
-def _entry(code: Code) -> Places:
+def _entry(training: Training) -> Places:
     """The main block of a program that trains."""
-    if any(True for _ in _training_loops(code)):
-        for node in code.file.tree.body:
+    if training.loops:
+        for node in training.code.file.tree.body:
             if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
                 yield node.test
 
 
-def _changing_shapes(code: Code) -> Places:
+def _changing_shapes(training: Training) -> Places:
+    code = training.code
     if any(word in code.text for word in _CHANGING):
         for call, _ in code.calls:
-            if last_name(call.func) in _CHANGING or "longest" in ast.unparse(call):
+            is_longest = "longest" in code.file.code(call) and "longest" in ast.unparse(call)  # not in a comment
+            if is_longest or last_name(call.func) in _CHANGING:
                 yield call
 
 
-def _float32_entry(code: Code) -> Places:
+def _float32_entry(training: Training) -> Places:
+    code = training.code
     if "autocast" not in code.text and "bfloat16" not in code.text and "half()" not in code.text:
-        yield from _entry(code)
+        yield from _entry(training)
 
 
 _ALL = (
