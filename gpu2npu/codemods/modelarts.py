@@ -10,6 +10,7 @@ from gpu2npu.codemods.entry import calls_in
 from gpu2npu.codemods.places import Step, by_file, is_skipped, of_rule, replaced
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import spelling
+from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.tree.place import is_integer
 from gpu2npu.python.tree.syntax import (
     argument_keyword,
@@ -82,7 +83,6 @@ _PATHS: dict[str, tuple[tuple[int, str, bool], ...]] = {
     "torchvision.datasets.CIFAR100": ((0, "root", True),),
     "torchvision.datasets.CocoDetection": ((0, "root", False), (1, "annFile", False)),
 }
-_WORDS = "|".join(sorted({api.rpartition(".")[2] for api in _PATHS})).encode()
 _NOT_READING = frozenset("wax+")
 
 
@@ -91,7 +91,7 @@ def modelarts(program: TrainingProgram, choice: CodemodChoice) -> dict[str, File
     if not choice.modelarts:
         return {}
     steps: list[Step] = []
-    for file in program.with_word(rb"\b(?:" + _WORDS + rb")\b"):
+    for file in program.parsed(files_naming(program, frozenset(_PATHS))):
         for call in file.nodes(ast.Call):
             steps += [] if is_skipped(file, call) else _wrapped(file, call)
     return of_rule("modelarts", by_file(steps))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from gpu2npu.codemods.choice import CodemodChoice, CodemodError
-from gpu2npu.codemods.concern import may_concern
+from gpu2npu.codemods.concern import concerned_files
 from gpu2npu.codemods.plan import Plan, PlannedPart, ProjectPart, Spread
 from gpu2npu.codemods.program import TrainingProgram, has_backward, packages_of
 from gpu2npu.engine import ProjectContext
@@ -77,7 +77,7 @@ def _no_such_model(target: str) -> CodemodError:
 
 def _parts(sources: Mapping[str, bytes], context: ProjectContext, choice: CodemodChoice) -> Iterator[ProjectPart]:
     """The parts of a project that some codemod could be for."""
-    concerned = {path for path, source in sources.items() if may_concern(choice, context.version, path, source)}
+    concerned = concerned_files(choice, sources, context)
     if not concerned:
         return
     trains = has_backward(sources)

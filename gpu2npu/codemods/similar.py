@@ -8,6 +8,7 @@ from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.places import Step, by_file, is_skipped, of_rule, replaced, reported
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import spelling
+from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.tree.syntax import argument_keyword, arguments, is_unpacked
 from gpu2npu.records import FileRewrite, FindingKind
 from gpu2npu.support.verdicts import VerdictKind, verdict
@@ -35,7 +36,6 @@ EQUIVALENTS = {
     "torch.special.xlog1py": "xlog1py",
 }
 _LACKING = (VerdictKind.FALLBACK, VerdictKind.UNSUPPORTED)
-_WORDS = "|".join(sorted({api.rpartition(".")[2] for api in EQUIVALENTS})).encode()
 
 
 def similar(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:
@@ -44,7 +44,7 @@ def similar(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRe
         return {}
     lacking = {api: name for api, name in EQUIVALENTS.items() if _is_lacking(api, program.version)}
     steps: list[Step] = []
-    for file in program.with_word(rb"\b(?:" + _WORDS + rb")\b"):
+    for file in program.parsed(files_naming(program, frozenset(lacking))):
         for call in file.nodes(ast.Call):
             steps += _replaced(file, call, lacking)
     return of_rule("similar", by_file(steps))

@@ -152,6 +152,13 @@ def test_what_has_no_equivalent_stays(source):
     assert migrated(source) == (source, None, set())
 
 
+def test_a_function_that_another_file_names_otherwise_is_replaced():
+    sources = {"a.py": b"from torch import fmax as f\n", "b.py": b"from a import f\ny = f(x)\n"}
+    context = ProjectContext(version="2.1.0", files=frozenset(sources))
+    plan = plan_codemods(sources, context, CodemodChoice(similar=True))
+    assert plan.rewrites.keys() == {"b.py"}
+
+
 def test_what_the_release_has_stays():
     assert verdict("torch.isin", "2.13.0").kind is VerdictKind.NATIVE
     assert migrated("import torch\nprint(torch.isin(x, y))\n", "2.13.0")[1] is None

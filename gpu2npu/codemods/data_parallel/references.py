@@ -6,10 +6,11 @@ import ast
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from gpu2npu.codemods.concern import DATA_PARALLEL_WORD, FUNCTION_WORD
+from gpu2npu.codemods.concern import DATA_PARALLEL, DATA_PARALLEL_FUNCTION
 from gpu2npu.codemods.data_parallel.spelling import api_of, is_data_parallel, spell_distributed
 from gpu2npu.codemods.places import Step, is_skipped, replaced, reported, span_replaced
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.tree.syntax import FUNCTIONS, last_name
 from gpu2npu.records import FindingKind
 
@@ -36,7 +37,7 @@ class DataParallelReference:
 
 def find_references(program: TrainingProgram) -> Iterator[DataParallelReference]:
     """The expressions that name DataParallel, outside of imports, but those that a comment keeps."""
-    for file in program.with_word(*DATA_PARALLEL_WORD):
+    for file in program.parsed(files_naming(program, DATA_PARALLEL)):
         for node in (*file.nodes(ast.Name), *file.nodes(ast.Attribute)):
             is_part = isinstance(file.parents[node], ast.Attribute)
             if not is_part and is_data_parallel(file, node) and not is_skipped(file, node):
@@ -73,14 +74,9 @@ def report_subclass(reference: DataParallelReference) -> Iterator[Step]:
 
 def report_functions(program: TrainingProgram) -> Iterator[Step]:
     """Calls of `torch.nn.parallel.data_parallel`."""
-    for file in program.with_word(*FUNCTION_WORD):
+    for file in program.parsed(files_naming(program, DATA_PARALLEL_FUNCTION)):
         for call in file.nodes(ast.Call):
-            if last_name(call.func) != "data_parallel" or is_skipped(file, call):
-                continue
-            if file.qualified(call.func) in {
-                "torch.nn.parallel.data_parallel",
-                "torch.nn.parallel.data_parallel.data_parallel",
-            }:
+            if file.qualified(call.func) in DATA_PARALLEL_FUNCTION and not is_skipped(file, call):
                 yield reported(file, call.func, "torch.nn.parallel.data_parallel", _FUNCTION, FindingKind.UNSUPPORTED)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from gpu2npu.codemods.concern import DATA_PARALLEL
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.spellings import RULE, Spelling, line_end, spelling
 from gpu2npu.python.text.blocks import line_start, same_line
@@ -11,13 +12,6 @@ from gpu2npu.python.tree.scopes import Imported
 from gpu2npu.python.tree.syntax import dotted_name, import_module
 from gpu2npu.records import Edit
 
-DATA_PARALLEL = frozenset(
-    {
-        "torch.nn.DataParallel",
-        "torch.nn.parallel.DataParallel",
-        "torch.nn.parallel.data_parallel.DataParallel",
-    }
-)
 _HOME, _NAME = "torch.nn.parallel", "DistributedDataParallel"
 _MESSAGE = "Models are wrapped in DistributedDataParallel."
 

@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpu2npu.codemods.concern import DATA_PARALLEL_WORD
+from gpu2npu.codemods.concern import DATA_PARALLEL
 from gpu2npu.codemods.data_parallel.spelling import is_data_parallel, spell_distributed
 from gpu2npu.codemods.places import NPU, GroupEdit, Step, is_skipped, replaced
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import RULE, Spelling, spelling
+from gpu2npu.python.project.imports import files_naming
 from gpu2npu.python.text.concrete import outer_bounds
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked
 from gpu2npu.records import Code
@@ -42,7 +43,7 @@ class Wrap:
 
 def find_wraps(program: TrainingProgram) -> Iterator[Wrap]:
     """The calls of DataParallel in a project, but those that a comment keeps."""
-    for file in program.with_word(*DATA_PARALLEL_WORD):
+    for file in program.parsed(files_naming(program, DATA_PARALLEL)):
         for call in file.nodes(ast.Call):
             if is_data_parallel(file, call.func) and not is_skipped(file, call):
                 module = argument(call, 0, "module")

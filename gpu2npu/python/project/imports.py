@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePath
 
+from gpu2npu.python.meaning.names import ModuleNames
 from gpu2npu.python.project.interface import Exports
 from gpu2npu.python.project.program import Program
 from gpu2npu.python.project.project import EVERY_FILE, Project
@@ -20,6 +21,8 @@ from gpu2npu.python.tree.syntax_tree import parse_statement
 _WORD = re.compile(rb"import\b")
 _BEFORE = re.compile(rb"(?:.*[:;])?[ \t\f]*(?P<home>from\b(?:[.\w\x80-\xff \t\f]|\\\r?\n)*)?", re.DOTALL)
 _BEHIND = re.compile(rb"[ \t]*(?:\((?:[^)#]|#[^\r\n]*)*\)|(?:[^\r\n\\#;]|\\\r?\n)*)")
+# What stands before the name of a member, in code or in a string: `nn.DataParallel`, `getattr(nn, "DataParallel")`.
+_MEMBER = rb"[.\"'](?:[\s\\]|#[^\r\n]*[\r\n])*"
 _LONG_QUOTES = re.compile(rb"\"\"\"|'''")
 
 
@@ -126,6 +129,45 @@ def _line_start(source: bytes, offset: int) -> int:
     line = max(source.rfind(b"\n", 0, offset), source.rfind(b"\r", 0, offset)) + 1
     end = source[max(0, line - 3) : line].rstrip(b"\r\n")
     return _line_start(source, line - 2) if line >= 2 and end.endswith(b"\\") else line
+
+
+def files_naming(program: Program, wanted: frozenset[str]) -> tuple[str, ...]:
+    """The files that may use something outside the project of which the qualified names are `wanted`, by whatever name:
+    those that spell the last part of one, and those that load a file in which it has another name."""
+    return program.once((files_naming, wanted), lambda: _files_naming(program, wanted))
+
+
+def _files_naming(program: Program, wanted: frozenset[str]) -> tuple[str, ...]:
+    leaves = frozenset(name.rpartition(".")[2] for name in wanted)
+    texts = [leaf.encode() for leaf in leaves]
+    spelled, member = (re.compile(before + rb"(?:" + b"|".join(texts) + rb")\b") for before in (rb"\b", _MEMBER))
+    has_builtin = any("." not in name for name in wanted)
+    found: set[str] = set()
+    renaming: list[str] = []
+    for path, source in program.sources.items():
+        if not any(text in source for text in texts) or spelled.search(source) is None:
+            continue
+        if has_builtin or member.search(source) is not None or _may_bind(source, leaves):
+            found.add(path)
+            interface = program.project.interface(path, path)
+            if interface is not None and _renames(ModuleNames(interface, program.project), leaves, wanted):
+                renaming.append(path)
+    return tuple(sorted(found | ImportGraph.of(program).that_load(renaming) if renaming else found))
+
+
+def _may_bind(source: bytes, leaves: frozenset[str]) -> bool:
+    """Return whether what may be an import statement of a file names one of some last parts, or has a star."""
+    return any(
+        statement.rstrip().endswith(b"*") or any(name.rpartition(".")[2] in leaves for name in _named_by(statement))
+        for statement in _statements(source)
+    )
+
+
+def _renames(names: ModuleNames, leaves: frozenset[str], wanted: frozenset[str]) -> bool:
+    """Return whether a module gives something that is wanted another name."""
+    bound = names.interface.names.items()
+    others = (name for name, origins in bound if any(each.name.rpartition(".")[2] in leaves for each in origins))
+    return any(name not in leaves and names.global_name(name) in wanted for name in others)
 
 
 def module_names(project: Project) -> dict[str, str]:

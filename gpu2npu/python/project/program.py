@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -78,12 +78,15 @@ class Program:
         """The files that contain a match of a regular expression and can be parsed. To look first for a `text` that
         each match has is faster."""
         word = re.compile(pattern)
-        for path in sorted(self.sources):
-            source = self.sources[path]
-            if text in source and word.search(source) is not None:
-                file = self.file(path)
-                if file is not None:
-                    yield file
+        found = (path for path in sorted(self.sources) if text in self.sources[path])
+        return self.parsed(path for path in found if word.search(self.sources[path]) is not None)
+
+    def parsed(self, paths: Iterable[str]) -> Iterator[ParsedFile]:
+        """Those of some files that can be parsed."""
+        for path in paths:
+            file = self.file(path)
+            if file is not None:
+                yield file
 
     def file(self, path: str) -> ParsedFile | None:
         """One file; None if it cannot be read or parsed."""

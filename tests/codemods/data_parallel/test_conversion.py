@@ -226,6 +226,27 @@ def test_an_imported_name(statement, name, new_statement, new_name, after):
     }
 
 
+@pytest.mark.parametrize(
+    ("statement", "call"),
+    [
+        ("from lib import Wrap", "Wrap"),
+        ("from lib import Wrap as W", "W"),
+        ("import lib", "lib.Wrap"),
+        ("from lib import *", "Wrap"),
+        ("from middle import Wrap", "Wrap"),
+    ],
+)
+@pytest.mark.parametrize(
+    "lib", ["from torch.nn import DataParallel as Wrap\n", "import torch.nn as nn\nWrap = nn.DataParallel\n"]
+)
+def test_a_wrap_under_the_name_that_another_file_gives_it(statement, call, lib, after):
+    source = PLAIN.replace("nn.DataParallel", call).replace("import torch\n", f"import torch\n{statement}\n", 1)
+    files = {"train.py": source, "lib.py": lib, "middle.py": "from lib import Wrap\n"}
+    changed = after(files)
+    assert changed.keys() == {"train.py"}
+    assert "model = nn.parallel.DistributedDataParallel(model.cuda()," in changed["train.py"]
+
+
 def test_a_name_from_a_star_import_of_torch_is_known(after):
     source = PLAIN.replace("from torch import nn", "from torch.nn import *").replace("nn.", "")
     text = after({"a.py": source})["a.py"]

@@ -24,6 +24,7 @@ TRAINS = "    loss.backward()\n    return net\n"
         ("net = nn.DataParallel(net, **options)", 7, "not known"),
         ("if a:\n        net.f = nn.DataParallel(net.f)\n    net.train()", 8, "Only a part of the model"),
         ("net = nn.parallel.data_parallel(net, x)", 7, "wrap the module once"),
+        ("dp = nn.parallel.data_parallel\n    net = dp(net, x)", 8, "wrap the module once"),
         ("class P(nn.DataParallel): pass", 7, "derive from torch.nn.parallel.DistributedDataParallel"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 
 from gpu2npu.python.flow.dataflow import Dataflow
 from gpu2npu.python.flow.reachability import DefinitionIndex, NamesInFile, reached_definitions
-from gpu2npu.python.project.imports import ImportGraph
+from gpu2npu.python.project.imports import ImportGraph, files_naming
 from gpu2npu.python.project.program import Program
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.tree.nodes import walk
@@ -32,6 +32,26 @@ def test_an_import_graph_reads_every_form_of_import():
     assert graph.imports["main.py"] == {"a.py", "lib/b.py", "lib/c.py", "lib/d.py", "e.py", "f.py"}
     assert graph.that_load(["lib/c.py"]) == {"lib/c.py", "lib/b.py", "lib/d.py", "main.py"}
     assert graph.components()[-1] == ["other.py"]
+
+
+@pytest.mark.parametrize(
+    ("source", "is_named"),
+    [
+        ("import lib\nlib.Wrap(x)\n", True),
+        ("import lib\nlib.  # the\\\n  Wrap(x)\n", True),
+        ("import lib\ngetattr(lib, 'Wrap')(x)\n", True),
+        ("from lib import (Other,  # first\n  Wrap)\n", True),
+        ("from lib import *\nWrap(x)\n", True),
+        ("from a import W\nW(x)\n", True),
+        ("import a\na.V(x)\n", True),
+        ("def f(Wrap=None):\n  return Wrap\n", False),
+        ("import lib\nlib.MyWrap(x)\n", False),
+        ("import other\n", False),
+    ],
+)
+def test_files_that_may_use_a_library_s_object_by_any_name(source, is_named):
+    program = program_of(b=source, a="from lib import Wrap as W\nimport lib\nV = lib.Wrap\n", other="")
+    assert ("b.py" in files_naming(program, frozenset({"lib.Wrap"}))) is is_named
 
 
 def test_what_is_no_import_statement_is_not_taken_for_one():
