@@ -33,12 +33,13 @@ def parent(qualified: str) -> str:
     return qualified.rpartition(".")[0]
 
 
-def may_rename_local(binding: Imported, new: str, scope: Scope, file: PythonFile, is_public: bool) -> bool:
+def may_rename_local(binding: Imported, new: str, scope: Scope, file: PythonFile) -> bool:
     """Return whether `from torch import cuda` may become `from torch import npu` with all its uses in this file.
 
-    Not when other files may take the name (`is_public`), bound to something else as well, or the new name is taken.
+    Not when it is bound to something else as well, or the new name is taken. Whether other files may take it from here
+    is another question, `is_public`, which takes longer.
     """
-    if is_public or binding.renamed:
+    if binding.renamed:
         return False
     old = binding.alias.name
     same = all(

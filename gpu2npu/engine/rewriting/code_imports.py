@@ -107,7 +107,7 @@ class CodeImports:
         local = leaf(target)
         if binding.renamed or local == name:
             local = name
-        elif not may_rename_local(binding, local, scope, self.file, self._is_public(key)):
+        elif not may_rename_local(binding, local, scope, self.file) or self._is_public(key):
             return
         self.moved[key] = (target, local, binding, found[0][2])
 

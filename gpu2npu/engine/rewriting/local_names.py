@@ -39,9 +39,10 @@ class LocalNames:
                 new = target(binding.qualified)
                 if new is None or leaf(new) == name or self._stays_whole(statement, target):
                     continue
-                taken = is_public(self.names, name, scope)
-                if may_rename_local(binding, leaf(new), scope.owner(name), self.names.file, taken):
-                    self.renamed[scope.owner(name), name] = leaf(new)
+                owner = scope.owner(name)
+                is_free = may_rename_local(binding, leaf(new), owner, self.names.file)
+                if is_free and not is_public(self.names, name, scope):
+                    self.renamed[owner, name] = leaf(new)
 
     def _stays_whole(self, statement: ast.ImportFrom, target: Callable[[str], str | None]) -> bool:
         """Return whether the statement would have to be split, and is not because of a comment in it."""

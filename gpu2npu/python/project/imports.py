@@ -222,8 +222,11 @@ def is_taken(project: Project, path: str, name: str) -> bool:
     """Return whether another file imports a name from the one at `path`, by itself or by a star, reads it as an
     attribute of that module, or names both, the module in a string."""
     project.consult(path, EVERY_FILE)
-    others = sorted(project.files - {path})
-    return any(_takes(project, other, path, name) or _quotes(project, other, path, name) for other in others)
+    spelled = project.spelling(name) - {path}
+    taking = sorted(spelled | project.starring - {path})
+    return any(_takes(project, other, path, name) for other in taking) or any(
+        _quotes(project, other, path, name) for other in sorted(spelled)
+    )
 
 
 def _takes(project: Project, other: str, path: str, name: str) -> bool:
@@ -238,14 +241,14 @@ def _takes(project: Project, other: str, path: str, name: str) -> bool:
         return True
     if any(member_of(module, name) in interface.imports for module in modules):
         return True
-    return project.spells(other, name) and _reads(project, other, path, name)
+    return other in project.spelling(name) and _reads(project, other, path, name)
 
 
 def _quotes(project: Project, other: str, path: str, name: str) -> bool:
     """Return whether a file that has a name also has a string with the dotted name of the module at `path`, as
     `import_module("a.b")` and `mock.patch("a.b.name")` have."""
     parts = path.removesuffix(".py").removesuffix("/__init__").rpartition("/")
-    if not (project.spells(other, name) and project.spells(other, parts[2])):
+    if other not in project.spelling(parts[2]):
         return False
     names = project.names(other, path)
     texts = {text for node, _ in names.file.uses if (text := string_value(node))} if names is not None else set()
@@ -256,7 +259,7 @@ def _quotes(project: Project, other: str, path: str, name: str) -> bool:
 def _may_import(project: Project, other: str, path: str) -> bool:
     """Judge whether a file imports another by what may be import statements in it; its tree is not needed."""
     stem = posixpath.basename(path).removesuffix(".py")
-    return project.spells(other, stem) and path in _paths_of(project, other, (project.read(other),))
+    return other in project.spelling(stem) and path in _paths_of(project, other, (project.read(other),))
 
 
 def _reads(project: Project, other: str, path: str, name: str) -> bool:

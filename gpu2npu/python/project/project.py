@@ -65,6 +65,8 @@ class Project:
         self._size = 0  # characters of the files in it
         self._held: dict[str, Names | None] = {}
         self._interfaces: dict[str, Interface | None] = {}
+        self._spelling: dict[str, frozenset[str]] = {}
+        self._starring: frozenset[str] | None = None
         self._listed: dict[str, frozenset[str] | None] = {}
         self._paths: dict[tuple[str, str], tuple[str, ...]] = {}
         self._answers: dict[tuple[object, ...], Any] = {}
@@ -223,12 +225,26 @@ class Project:
             self._interfaces[path] = known.interface if known is not None else self._read_interface(path)
         return self._interfaces[path]
 
-    def spells(self, path: str, name: str) -> bool:
-        """Return whether the text of a file holds a name."""
+    def spelling(self, name: str) -> frozenset[str]:
+        """The files whose text holds a name."""
+        if name not in self._spelling:
+            text = name.encode(errors="surrogatepass")
+            self._spelling[name] = frozenset(path for path in self.files if text in self._bytes(path))
+        return self._spelling[name]
+
+    @property
+    def starring(self) -> frozenset[str]:
+        """The files that may have an import with a star."""
+        if self._starring is None:
+            self._starring = frozenset(path for path in self.files if _STAR.search(self._bytes(path)) is not None)
+        return self._starring
+
+    def _bytes(self, path: str) -> bytes:
+        """The bytes of a file; none of one that cannot be read."""
         try:
-            return name.encode(errors="surrogatepass") in self.read(path)
+            return self.read(path)
         except OSError:
-            return False
+            return b""
 
     def may_star(self, path: str, name: str, asker: str) -> bool:
         """Return whether a star import of the file at `path` may bring in a name."""
@@ -242,10 +258,7 @@ class Project:
         """Judge the same without parsing the file: it has the text of the name, or a star, and its end does not list
         other names."""
         if path not in self._listed or self._listed[path] is None:
-            try:
-                source = self.read(path)
-            except OSError:
-                return False
+            source = self._bytes(path)
             is_spelled = not source.isascii() or name.encode(errors="surrogatepass") in source
             if not is_spelled and _STAR.search(source) is None:
                 return False
@@ -271,14 +284,8 @@ class Project:
         Otherwise no name in the project has anything to do with the library.
         """
         if self._has_library is None:
-            self._has_library = any(map(self._spells_library, sorted(self.files)))
+            self._has_library = any(self.spells_library(self._bytes(path)) for path in sorted(self.files))
         return self._has_library
-
-    def _spells_library(self, path: str) -> bool:
-        try:
-            return self.spells_library(self.read(path))
-        except OSError:
-            return False
 
     def leads_to_library(self, names: Names) -> bool:
         """Return whether the imports of a file lead, through files of the project, to one that names the library.
@@ -306,10 +313,7 @@ class Project:
         return self._imports[path]
 
     def _read_imports(self, path: str) -> frozenset[str] | None:
-        try:
-            source = self.read(path)
-        except OSError:
-            return frozenset()
+        source = self._bytes(path)
         if self.spells_library(source):
             return None
         interface = self.interface(path, path) if b"import" in source else None
