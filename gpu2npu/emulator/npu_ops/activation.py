@@ -178,12 +178,12 @@ def npu_mish_backward(grad: Array, input: Array) -> Array:  # noqa: A002
     return rounded(wide(grad) * (t + x * logistic(x) * (1 - t * t)), input.dtype)
 
 
-@gradient("fast_gelu", "npu_fast_gelu")
+@gradient("fast_gelu", "npu_fast_gelu", saves="self")
 def _fast_gelu_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {"self": npu.npu_fast_gelu_backward(g[0], a.self)}
 
 
-@gradient("npu_gelu")
+@gradient("npu_gelu", saves="self")
 def _gelu_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {"self": npu.npu_gelu_backward(g[0], a.self, approximate=a.approximate)}
 
@@ -193,16 +193,16 @@ def _silu_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {"self": npu.npu_silu_backward(g[0], a.self, y[0])}
 
 
-@gradient("npu_mish")
+@gradient("npu_mish", saves="self")
 def _mish_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {"self": npu.npu_mish_backward(g[0], a.self)}
 
 
-@gradient("npu_swiglu")
+@gradient("npu_swiglu", saves="self")
 def _swiglu_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {"self": npu.npu_swiglu_backward(g[0], a.self, a.dim)}
 
 
-@gradient("npu_geglu")
+@gradient("npu_geglu", saves="self result1")
 def _geglu_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {"self": npu.npu_geglu_grad(g[0], a.self, y[1], a.dim, a.approximate, a.activate_left)}

@@ -205,7 +205,7 @@ def _fusion_attention_v2_gradient(a: Arguments, y: Results, g: Results) -> Mappi
     return {"query": found[0], "key": found[1], "value": found[2], "pse": found[3]}
 
 
-@gradient("npu_fused_attention_score_fwd")
+@gradient("npu_fused_attention_score_fwd", saves="query_layer key_layer value_layer result1 result2")
 def _fused_attention_score_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     found = npu.npu_fused_attention_score_backward(
         g[0],

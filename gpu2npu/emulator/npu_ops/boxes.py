@@ -360,16 +360,16 @@ def npu_yolo_boxes_encode(self: Array, gt_bboxes: Array, stride: Array, performa
     return rounded(np.concatenate((offset, np.log(np.maximum(target_size / size, eps))), axis=1), self.dtype)
 
 
-@gradient("npu_giou")
+@gradient("npu_giou", saves="self gtboxes")
 def _giou_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return pick("self gtboxes", npu.npu_giou_backward(g[0], a.self, a.gtboxes, a.trans, a.is_cross, a.mode))
 
 
-@gradient("npu_diou")
+@gradient("npu_diou", saves="self gtboxes")
 def _diou_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return pick("self gtboxes", npu.npu_diou_backward(g[0], a.self, a.gtboxes, a.trans, a.is_cross, a.mode))
 
 
-@gradient("_npu_ciou")
+@gradient("_npu_ciou", saves="self gtboxes result1")
 def _ciou_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return pick("self gtboxes", npu.npu_ciou_backward(g[0], a.self, a.gtboxes, y[1], a.trans, a.is_cross, a.mode))

@@ -158,7 +158,7 @@ def npu_deformable_conv2dbk(
     )
 
 
-@gradient("npu_deformable_conv2d")
+@gradient("npu_deformable_conv2d", saves="input weight offset result1")
 def _deformable_conv2d_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     found = npu.npu_deformable_conv2dbk(
         a.input,

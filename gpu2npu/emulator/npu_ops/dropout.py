@@ -161,22 +161,22 @@ def npu_masked_softmax_with_rel_pos_bias(
     return rounded(softmax(scores, -1), x.dtype)
 
 
-@gradient("_npu_dropout", "npu_dropout_do_mask")
+@gradient("_npu_dropout", "npu_dropout_do_mask", saves="result1")
 def _dropout_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {"self": npu.npu_dropout_backward(g[0], y[1], a.p)}
 
 
-@gradient("_dropout_with_byte_mask")
+@gradient("_dropout_with_byte_mask", saves="result1")
 def _byte_dropout_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {"self": npu._dropout_with_byte_mask_backward(g[0], y[1], a.p)}
 
 
-@gradient("npu_dropout_with_add_softmax", differentiable=(2,))
+@gradient("npu_dropout_with_add_softmax", differentiable=(2,), saves="result0 result1")
 def _dropout_with_add_softmax_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     found = npu.npu_dropout_with_add_softmax_backward(g[2], y[0], y[1], a.alpha, a.prob, a.dim)
     return pick("self x1", found)
 
 
-@gradient("npu_scaled_masked_softmax")
+@gradient("npu_scaled_masked_softmax", saves="mask result0")
 def _scaled_masked_softmax_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {"x": npu.npu_scaled_masked_softmax_backward(g[0], y[0], a.mask, a.scale, a.fixed_triu_mask)}

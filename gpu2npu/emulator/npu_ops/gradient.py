@@ -26,22 +26,38 @@ npu = torch.ops.npu
 
 @dataclass(frozen=True)
 class Gradient:
-    """The differentiation of one operator: the formula, and which of its results have gradients."""
+    """The differentiation of one operator: the formula, which of its results have gradients, and what is saved.
+
+    `saves` names the tensors that the formula reads, `result0` for a result; None: all. A write in place into one of
+    them raises in the backward pass, and into another does not, as torch_npu saves what its formula reads.
+    """
 
     formula: Formula
     differentiable: tuple[int, ...] = (0,)
+    saves: frozenset[str] | None = None
+
+
+@dataclass(frozen=True)
+class Unsaved:
+    """A tensor of which the formula reads no values."""
+
+    shape: torch.Size
+    dtype: torch.dtype
 
 
 GRADIENTS: dict[str, Gradient] = {}
 _COMPUTES_GRADIENTS = re.compile(r"_(backward|grad)(_v\d)?$")
 
 
-def gradient(*names: str, differentiable: tuple[int, ...] = (0,)) -> Callable[[Formula], Formula]:
-    """Register the formula of operators by name, `npu_max.dim` for an overload."""
+def gradient(
+    *names: str, differentiable: tuple[int, ...] = (0,), saves: str | None = None
+) -> Callable[[Formula], Formula]:
+    """Register the formula of operators by name, `npu_max.dim` for an overload; `saves` as in `Gradient`."""
+    saved = None if saves is None else frozenset(saves.split())
 
     def register(formula: Formula) -> Formula:
         for name in names:
-            GRADIENTS[name] = Gradient(formula, differentiable)
+            GRADIENTS[name] = Gradient(formula, differentiable, saved)
         return formula
 
     return register
@@ -68,7 +84,7 @@ def _without_gradient(name: str) -> Gradient:
         raise RuntimeError(f"derivative for npu::{name} is not implemented")
 
     returns = getattr(npu, name).default._schema.returns
-    return Gradient(refuse, tuple(range(len(returns))))
+    return Gradient(refuse, tuple(range(len(returns))), frozenset())
 
 
 class _Node(torch.autograd.Function):
@@ -85,7 +101,7 @@ class _Node(torch.autograd.Function):
         ]
         ctx.mark_non_differentiable(*lost)
         ctx.set_materialize_grads(False)
-        retained = [*args, *results]
+        retained = _retained(gradient, names, args, results)
         ctx.is_tensor = [isinstance(value, torch.Tensor) for value in retained]
         ctx.save_for_backward(*[value for value in retained if isinstance(value, torch.Tensor)])
         ctx.others = [value for value in retained if not isinstance(value, torch.Tensor)]
@@ -104,6 +120,17 @@ class _Node(torch.autograd.Function):
         arguments.needs = {name: ctx.needs_input_grad[3 + i] for i, name in enumerate(names)}
         flowing = ctx.gradient.formula(arguments, tuple(retained[len(names) :]), grads)
         return (None, None, None, *[flowing.get(name) if arguments.needs[name] else None for name in names])
+
+
+def _retained(gradient: Gradient, names: tuple[str, ...], args: tuple[Any, ...], results: Results) -> list[Any]:
+    """The arguments and results as the formula gets them."""
+    if gradient.saves is None:
+        return [*args, *results]
+    described = [
+        Unsaved(value.shape, value.dtype) if isinstance(value, torch.Tensor) and name not in gradient.saves else value
+        for name, value in zip(names, args, strict=True)
+    ]
+    return [*described, *[value if f"result{i}" in gradient.saves else None for i, value in enumerate(results)]]
 
 
 def _positional(op: OpOverload) -> int:

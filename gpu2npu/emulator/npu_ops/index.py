@@ -220,16 +220,16 @@ def npu_top_k_top_p(logits: Array, p: Array | None = None, k: Array | None = Non
     return rounded(x, logits.dtype)
 
 
-@gradient("npu_max.dim")
+@gradient("npu_max.dim", saves="result1")
 def _max_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {"self": npu.npu_max_backward(g[0], a.dim, y[1], a.self.shape, a.keepdim)}
 
 
-@gradient("npu_min.dim")
+@gradient("npu_min.dim", saves="result1")
 def _min_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {"self": npu.npu_min_backward(g[0], a.dim, y[1], a.self.shape, a.keepdim)}
 
 
-@gradient("npu_gather_sparse_index")
+@gradient("npu_gather_sparse_index", saves="index")
 def _gather_sparse_index_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {"input": npu.npu_gather_sparse_index_backward(g[0], a.input.shape, a.index)}

@@ -96,14 +96,14 @@ def npu_confusion_transpose_backward(
     return grad.reshape([shape[axis] for axis in perm]).transpose(inverse)
 
 
-@gradient("npu_linear")
+@gradient("npu_linear", saves="input weight")
 def _linear_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     grad_input, grad_weight = npu.npu_linear_backward(g[0], a.input, a.weight)
     bias = g[0].reshape(-1, g[0].shape[-1]).sum(0) if a.needs["bias"] else None
     return {"input": grad_input, "weight": grad_weight, "bias": bias}
 
 
-@gradient("npu_bmmV2")
+@gradient("npu_bmmV2", saves="self mat2")
 def _bmm_v2_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {
         "self": npu.npu_bmm_v2_mat1_backward(g[0], a.self, a.mat2, a.self.shape) if a.needs["self"] else None,
@@ -111,6 +111,6 @@ def _bmm_v2_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     }
 
 
-@gradient("npu_confusion_transpose")
+@gradient("npu_confusion_transpose", saves="")
 def _confusion_transpose_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {"self": npu.npu_confusion_transpose_backward(g[0], a.perm, a.self.shape, not a.transpose_first)}

@@ -110,7 +110,7 @@ def npu_softmax_cross_entropy_with_logits_backward(grad: Array, self: Array, lab
     return rounded((np.exp(log_softmax(wide(self), 1)) - wide(labels)) * wide(grad)[:, None], self.dtype)
 
 
-@gradient("npu_cross_entropy_loss")
+@gradient("npu_cross_entropy_loss", saves="target weight result1")
 def _cross_entropy_loss_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     grad = npu.npu_cross_entropy_loss_backward(
         g[0], y[1], a.target, a.weight, None, None, a.reduction, a.ignore_index, a.label_smoothing
@@ -118,6 +118,6 @@ def _cross_entropy_loss_gradient(a: Arguments, y: Results, g: Results) -> Mappin
     return {"input": grad}
 
 
-@gradient("npu_softmax_cross_entropy_with_logits")
+@gradient("npu_softmax_cross_entropy_with_logits", saves="self labels")
 def _softmax_cross_entropy_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {"self": npu.npu_softmax_cross_entropy_with_logits_backward(g[0], a.self, a.labels)}

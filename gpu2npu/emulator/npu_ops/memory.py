@@ -239,11 +239,11 @@ def npu_get_float_status(self: torch.Tensor, mode: int = 0) -> torch.Tensor:
     return torch.zeros(_FLOAT_STATUS, device=self.device)
 
 
-@gradient("_npu_format_cast", "npu_format_cast")
+@gradient("_npu_format_cast", "npu_format_cast", saves="")
 def _format_cast_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {"self": g[0]}
 
 
-@gradient("npu_dtype_cast", "_npu_dtype_cast")
+@gradient("npu_dtype_cast", "_npu_dtype_cast", saves="")
 def _dtype_cast_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {"self": g[0].to(a.self.dtype)}

@@ -261,12 +261,12 @@ def npu_grouped_matmul(
     return [np.concatenate(results)] if split_item in (2, 3) else results
 
 
-@gradient("npu_moe_token_permute")
+@gradient("npu_moe_token_permute", saves="tokens indices result1")
 def _moe_token_permute_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {"tokens": npu.npu_moe_token_permute_grad(a.tokens, g[0], a.indices, y[1], a.padded_mode)}
 
 
-@gradient("npu_moe_token_unpermute")
+@gradient("npu_moe_token_unpermute", saves="permuted_tokens sorted_indices probs")
 def _moe_token_unpermute_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     found = npu.npu_moe_token_unpermute_grad(
         a.permuted_tokens, g[0], a.sorted_indices, a.probs, a.padded_mode, a.restore_shape

@@ -214,13 +214,13 @@ def npu_group_norm_swish_grad(
     return dx, dw, db
 
 
-@gradient("npu_rms_norm")
+@gradient("npu_rms_norm", saves="self gamma result1")
 def _rms_norm_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     grad, grad_gamma = npu.npu_rms_norm_backward(g[0], a.self, a.gamma, y[1])
     return {"self": grad, "gamma": grad_gamma.to(a.gamma.dtype)}
 
 
-@gradient("npu_add_layer_norm", differentiable=(0, 3))
+@gradient("npu_add_layer_norm", differentiable=(0, 3), saves="x1 x2 gamma result1 result2")
 def _add_layer_norm_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     found = npu.npu_add_layer_norm_backward(g[0], a.x1, a.x2, y[2], y[1], a.gamma, g[3])
     return {
@@ -231,13 +231,13 @@ def _add_layer_norm_gradient(a: Arguments, y: Results, g: Results) -> Mapping[st
     }
 
 
-@gradient("npu_deep_norm", differentiable=(2,))
+@gradient("npu_deep_norm", differentiable=(2,), saves="x gx gamma result0 result1")
 def _deep_norm_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     dx, dgx, dbeta, dgamma = npu.npu_deep_norm_backward(g[2], a.x, a.gx, a.gamma, y[0], y[1], a.alpha)
     return {"x": dx, "gx": dgx, "beta": dbeta.to(a.beta.dtype), "gamma": dgamma.to(a.gamma.dtype)}
 
 
-@gradient("npu_group_norm_swish")
+@gradient("npu_group_norm_swish", saves="input weight bias result1 result2")
 def _group_norm_swish_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     wanted = [a.needs[name] for name in ("input", "weight", "bias")]
     found = npu.npu_group_norm_swish_grad(

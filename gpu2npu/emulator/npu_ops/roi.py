@@ -159,7 +159,7 @@ def npu_ps_roi_pooling_backward(
     return rounded(result.reshape(len(rois), -1, height, width), output_grad.dtype)
 
 
-@gradient("npu_ps_roi_pooling")
+@gradient("npu_ps_roi_pooling", saves="rois")
 def _ps_roi_pooling_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     grad = npu.npu_ps_roi_pooling_backward(g[0], a.rois, a.spatial_scale, a.group_size, a.output_dim, a.self.shape[2:])
     return {"self": grad}

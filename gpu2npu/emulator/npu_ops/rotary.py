@@ -62,7 +62,7 @@ def npu_apply_rotary_pos_emb(
     return npu_rotary_mul(query, cos, sin, rotary_mode), npu_rotary_mul(key, cos, sin, rotary_mode)
 
 
-@gradient("npu_rotary_mul")
+@gradient("npu_rotary_mul", saves="self r1 r2 rotate")
 def _rotary_mul_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     if a.rotate is not None:
         raise RuntimeError("npu_rotary_mul is not differentiable when it is given rotate")

@@ -57,3 +57,40 @@ def test_second_derivatives_are_refused_and_not_wrong(compute, shape, name):
     (first,) = torch.autograd.grad(compute(x).sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match=f"derivative for npu::{name} is not implemented"):
         first.pow(2).sum().backward()
+
+
+def _transposed(x):
+    return torch_npu.npu_confusion_transpose(x, (1, 0), (4, 2), True)
+
+
+def _projected(x):
+    return torch_npu.npu_linear(x, torch.ones(3, 4).npu(), torch.ones(3).npu())
+
+
+@pytest.mark.parametrize("compute", [_transposed, _projected, _rms_norm, torch_npu.npu_gelu, torch_npu.npu_swiglu])
+def test_a_result_that_the_gradient_does_not_need_may_be_written(compute):
+    x = torch.randn(2, 4).npu()
+    (expected,) = torch.autograd.grad((compute(given := x.clone().requires_grad_()) * 2).sum(), given)
+    written = compute(given := x.clone().requires_grad_())
+    written.mul_(2)
+    (grad,) = torch.autograd.grad(written.sum(), given)
+    torch.testing.assert_close(grad, expected)
+
+
+@pytest.mark.parametrize("compute", [torch_npu.npu_silu, _rms_norm])
+def test_an_argument_that_the_gradient_needs_may_not_be_written(compute):
+    x = torch.randn(2, 4).npu().requires_grad_()
+    argument = x * 1
+    result = compute(argument)
+    argument.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()
+
+
+def test_an_argument_of_which_only_the_shape_is_needed_may_be_written():
+    x = torch.randn(2, 4).npu().requires_grad_()
+    argument = x * 1
+    result = _transposed(argument)
+    argument.add_(1)
+    result.sum().backward()
+    assert torch.equal(x.grad.cpu(), torch.ones(2, 4))
