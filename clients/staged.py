@@ -1,4 +1,4 @@
-"""Training with one bottleneck put into it, profiled: PROGRAM, and the FOLDER of the profile.
+"""Training with one bottleneck put into it, profiled: PROGRAM, the FOLDER of the profile, and "db" for databases.
 
 A program of several ranks is started by torchrun.
 """
@@ -102,7 +102,7 @@ def slow_rank():
         yield
 
 
-def main(program: str, folder: str) -> None:
+def main(program: str, folder: str, kind: str = "text") -> None:
     steps = globals()[program]()
     next(steps)
     with torch_npu.profiler.profile(
@@ -113,6 +113,7 @@ def main(program: str, folder: str) -> None:
         experimental_config=torch_npu.profiler._ExperimentalConfig(
             profiler_level=torch_npu.profiler.ProfilerLevel.Level1,
             aic_metrics=torch_npu.profiler.AiCMetrics.PipeUtilization,
+            export_type=kind,
         ),
     ) as profile:
         for _ in range(STEPS + 1):

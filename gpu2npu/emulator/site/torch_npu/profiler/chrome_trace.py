@@ -12,7 +12,7 @@ from typing import Any
 from . import communication
 from .intervals import Interval
 from .kernels import core, kernel_name
-from .recording import Callers, HostEvent, Recording
+from .recording import Callers, HostEvent, Recording, forward_and_backward
 from .timeline import microseconds, timeline
 
 Event = dict[str, Any]
@@ -77,18 +77,12 @@ def _python_lane(recording: Recording) -> Iterator[Event]:
     yield from _lane_names("Python", 0, "CPU", [(thread, f"Thread {thread}") for thread in threads])
     for number, start, end in recording.steps:
         yield _span(f"ProfilerStep#{number}", lane, threads[0], (start, end), cat="cpu_op", args={})
-    forward: dict[tuple[int, int], HostEvent] = {}
     for event in recording.host:
         yield _span(event.name, lane, event.thread, (event.start, event.end), cat=event.kind, args=_arguments(event))
-        if event.sequence < 0:
-            continue
-        if not event.forward_thread:
-            forward[event.thread, event.sequence] = event  # the innermost comes last
-            continue
-        begun = forward.pop((event.forward_thread, event.sequence), None)
-        if begun is not None:
-            places = (lane, begun.thread, begun.start), (lane, event.thread, event.start)
-            yield from _arrow("fwdbwd", "fwdbwd", str(event.sequence), *places)
+    for places in forward_and_backward(recording.host):
+        begun, ended = (recording.host[place] for place in places)
+        ends = (lane, begun.thread, begun.start), (lane, ended.thread, ended.start)
+        yield from _arrow("fwdbwd", "fwdbwd", str(ended.sequence), *ends)
 
 
 def _arguments(event: HostEvent) -> Event:

@@ -5,6 +5,7 @@ The emulator has no counters, so most of it is only kept.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 __all__ = [
@@ -43,7 +44,7 @@ class AiCMetrics:
 
 
 class ExportType:
-    """Text is CSV and JSON; a database is not written here."""
+    """Text is CSV and JSON, Db two SQLite databases."""
 
     Db = "db"
     Text = "text"
@@ -79,11 +80,7 @@ def supported_export_type() -> set[str]:
 
 
 class _ExperimentalConfig:
-    """Options of a profile.
-
-    Raises:
-        NotImplementedError: Only a database is asked for.
-    """
+    """Options of a profile; an `export_type` that does not exist becomes text, with a warning."""
 
     def __init__(
         self,
@@ -103,9 +100,10 @@ class _ExperimentalConfig:
         sys_io: bool = False,
         sys_interconnection: bool = False,
     ) -> None:
-        types = [export_type] if isinstance(export_type, str) else list(export_type)
-        if types == [ExportType.Db]:
-            raise NotImplementedError("torch_npu.profiler: the emulator writes no database; use ExportType.Text")
+        types = [export_type] if isinstance(export_type, str) else list(export_type or ())
+        if not types or not supported_export_type().issuperset(types):
+            warnings.warn("Invalid parameter export_type, reset it to text.", stacklevel=2)
+            types = [ExportType.Text]
         self.options: dict[str, Any] = {
             "_profiler_level": profiler_level,
             "_aic_metrics": aic_metrics,

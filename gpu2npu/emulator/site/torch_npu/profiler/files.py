@@ -1,18 +1,20 @@
-"""Writes a recording in torch_npu's file layout: CSV files, a chrome trace, and a description of the profile."""
+"""Writes a recording in torch_npu's file layout: CSV files and a chrome trace, or databases, and its description."""
 
 from __future__ import annotations
 
 import json
 import os
 import socket
+from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from . import communication, tables
+from . import communication, database, tables
 from .chrome_trace import trace_events
+from .experimental_config import ExportType
 from .recording import Recording
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
@@ -27,26 +29,41 @@ def new_folder(folder: str | None, worker: str | None) -> Path:
     return path
 
 
-def info_name() -> str:
-    """profiler_info.json, which bears the rank's number in a distributed run."""
+def rank() -> int:
+    """This process's rank in a distributed run, -1 outside of one."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return f"profiler_info_{torch.distributed.get_rank()}.json"
-    return "profiler_info.json"
+        return torch.distributed.get_rank()
+    return -1
 
 
 def write_all(
-    path: Path, recording: Recording, info: dict[str, Any], *, shapes: bool, counters: bool, memory: bool
+    path: Path,
+    recording: Recording,
+    info: dict[str, Any],
+    kinds: Collection[str],
+    *,
+    shapes: bool,
+    counters: bool,
+    memory: bool,
 ) -> None:
-    """Write every file of one profile below its folder."""
+    """Write one profile below its folder, as each kind of `ExportType` that is named."""
     output = path / OUTPUT
     output.mkdir(exist_ok=True)
     metadata = dict(info["metadata"])
     if recording.collectives:
         metadata["parallel_group_info"] = communication.groups(recording)
+    _write_json(path / ("profiler_info.json" if rank() < 0 else f"profiler_info_{rank()}.json"), info)
+    _write_json(path / "profiler_metadata.json", metadata)
+    if ExportType.Text in kinds:
+        _write_text(output, recording, shapes=shapes, counters=counters, memory=memory)
+    if ExportType.Db in kinds:
+        database.write_all(output, recording, rank(), metadata, memory=memory)
+
+
+def _write_text(output: Path, recording: Recording, *, shapes: bool, counters: bool, memory: bool) -> None:
+    if recording.collectives:
         _write_json(output / "communication.json", communication.times(recording))
         _write_json(output / "communication_matrix.json", communication.matrix(recording))
-    _write_json(path / info_name(), info)
-    _write_json(path / "profiler_metadata.json", metadata)
     (output / "trace_view.json").write_text(json.dumps(trace_events(recording)), encoding="utf-8")
     headers = [*tables.KERNEL_HEADERS, *(tables.SHAPE_HEADERS if shapes else ())]
     headers += tables.COUNTER_HEADERS if counters else ()

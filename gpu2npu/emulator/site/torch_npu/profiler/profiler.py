@@ -157,7 +157,13 @@ class _KinetoProfile:
             "metadata": self.metadata,
         }
         files.write_all(
-            path, self._recording, info, shapes=self.with_shapes, counters=self.detailed, memory=self.profile_memory
+            path,
+            self._recording,
+            info,
+            self.config.options["_export_type"],
+            shapes=self.with_shapes,
+            counters=self.detailed,
+            memory=self.profile_memory,
         )
         return path
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import bisect
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 
@@ -148,6 +148,20 @@ class Callers:
             if self._spans[i][1] >= moment:
                 return self._places[i]
         return None
+
+
+def forward_and_backward(events: Sequence[HostEvent]) -> Iterator[tuple[int, int]]:
+    """The places of operators that autograd recorded and of what ran backward for them."""
+    forward: dict[tuple[int, int], int] = {}
+    for place, event in enumerate(events):
+        if event.sequence < 0:
+            continue
+        if not event.forward_thread:
+            forward[event.thread, event.sequence] = place  # the innermost comes last
+            continue
+        begun = forward.pop((event.forward_thread, event.sequence), None)
+        if begun is not None:
+            yield begun, place
 
 
 _active: list[Recording] = []

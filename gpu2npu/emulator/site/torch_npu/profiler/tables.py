@@ -145,21 +145,21 @@ def _quoted(shapes: Sequence[str]) -> str:
 def kernels(recording: Recording, shapes: bool, counters: bool) -> list[Row]:
     """kernel_details.csv, in order of time: operators, and collectives as HCCL's kernels."""
     timed: list[tuple[int, int, list[object]]] = []
-    changing = _changing(recording)
+    dynamic = changing(recording)
     for task, event in enumerate(recording.operators):
         where = core(event.name, event.on_cpu)
         row: list[object] = ["" if event.step is None else event.step, event.device, _NO_MODEL, task, _STREAM]
         row += [
             kernel_name(event.name),
             kernel_type(event.name),
-            "dynamic" if event.name in changing else "static",
+            "dynamic" if event.name in dynamic else "static",
             where,
             _moment(event.start),
         ]
         row += [microseconds(event.end - event.start), 0]
         if shapes:
-            row += [_quoted(event.input_shapes), _joined(event.input_types), _formats(event.input_shapes)]
-            row += [_quoted(event.output_shapes), _joined(event.output_types), _formats(event.output_shapes)]
+            row += [_quoted(event.input_shapes), _joined(event.input_types), formats(event.input_shapes)]
+            row += [_quoted(event.output_shapes), _joined(event.output_types), formats(event.output_shapes)]
         if counters:
             row += _counters(event, where)
         timed.append((event.start, event.end, row))
@@ -180,7 +180,7 @@ def kernels(recording: Recording, shapes: bool, counters: bool) -> list[Row]:
     return [row for _, _, row in timed]
 
 
-def _changing(recording: Recording) -> set[str]:
+def changing(recording: Recording) -> set[str]:
     """The operators that are only ever called with shapes that they had not before: those of dynamic shape."""
     calls: dict[str, int] = defaultdict(int)
     shapes: dict[str, set[tuple[str, ...]]] = defaultdict(set)
@@ -190,7 +190,8 @@ def _changing(recording: Recording) -> set[str]:
     return {name for name, count in calls.items() if 1 < count == len(shapes[name])}
 
 
-def _formats(shapes: Sequence[str]) -> str:
+def formats(shapes: Sequence[str]) -> str:
+    """The formats of tensors: always ND."""
     return _joined(["ND"] * len(shapes))
 
 
@@ -293,29 +294,38 @@ def _both(ours: list[intervals.Interval], others: list[intervals.Interval]) -> i
     return intervals.total(ours) - intervals.total(intervals.difference(ours, others))
 
 
-def memory_record(recording: Recording) -> Iterator[Row]:
-    """memory_record.csv: the totals of each NPU after each block that was made or freed."""
+def memory_totals(recording: Recording) -> list[tuple[int, int, int, int]]:
+    """The time, the bytes allocated and reserved, and the NPU after each block that was made or freed, in order."""
     moments = []
     for event in recording.blocks:
         if event.allocated:
             moments.append((event.allocated, event.total_then, event.reserved_then, event.device))
         if event.freed:
             moments.append((event.freed, event.total_after, event.reserved_after, event.device))
-    for time, total, reserved, device in sorted(moments):
+    return sorted(moments)
+
+
+def memory_record(recording: Recording) -> Iterator[Row]:
+    """memory_record.csv: the totals of each NPU after each block that was made or freed."""
+    for time, total, reserved, device in memory_totals(recording):
         sizes = (_mib(total), _mib(reserved), _mib(total))
         yield ("PTA", _moment(time), *sizes, 0, f"NPU:{device}")
 
 
-def blocks(recording: Recording) -> Iterator[Row]:
-    """operator_memory.csv: each block, under the name of the operator that made it."""
-    makers = sorted((event.start, event.end, event.name) for event in recording.operators)
+def makers(recording: Recording) -> Iterator[tuple[BlockEvent, str]]:
+    """Each block in order of allocation, with the name of the operator that made it."""
+    operators = sorted((event.start, event.end, event.name) for event in recording.operators)
     place = 0
     for event in sorted(recording.blocks, key=lambda event: event.allocated):
-        while place < len(makers) and makers[place][1] < event.allocated:
+        while place < len(operators) and operators[place][1] < event.allocated:
             place += 1
-        made = place < len(makers) and makers[place][0] <= event.allocated
-        name = makers[place][2] if made else "aten::empty"
-        yield _block(event, name)
+        made = place < len(operators) and operators[place][0] <= event.allocated
+        yield event, operators[place][2] if made else "aten::empty"
+
+
+def blocks(recording: Recording) -> Iterator[Row]:
+    """operator_memory.csv: each block, under the name of the operator that made it."""
+    return (_block(event, name) for event, name in makers(recording))
 
 
 def _block(event: BlockEvent, name: str) -> Row:
