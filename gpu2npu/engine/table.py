@@ -131,8 +131,8 @@ class RuleTable:
         return None
 
     def ending_rule(self, name: str) -> Rule | None:
-        """The import rule for modules whose name ends as this one does."""
-        return next((rule for ending, rule in self.endings.items() if name.endswith(ending)), None)
+        """The import rule for modules whose name ends as this one does, or has the same part (`_cuda_*`)."""
+        return next((rule for ending, rule in self.endings.items() if fnmatchcase(name, f"*{ending}")), None)
 
     def variable_rule(self, name: str) -> Rule | None:
         """The rule for an environment variable: its own, else that of the longest family it belongs to."""

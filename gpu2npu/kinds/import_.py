@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 class ImportMatch(Match):
     """An import of a module or of something under it. `distributions` are the names that pip knows it by.
 
-    A leading `*` stands for any beginning of the name of a module that the project does not have in Python.
+    A leading `*` stands for any beginning of the name of a module that the project does not have in Python, one at the
+    end, besides, for any end: `*_cuda_*`.
     """
 
     module: str
@@ -48,9 +49,9 @@ class ImportMatch(Match):
     shape: ClassVar[Json] = {
         "import": {
             "description": "A package or module that is imported, with everything under it; *_cuda is any by that "
-            "ending.",
+            "ending, *_cuda_* any with that part.",
             "type": "string",
-            "pattern": "^(\\*\\w+|[A-Za-z_]\\w*(\\.[A-Za-z_]\\w*)*)$",
+            "pattern": "^(\\*\\w+\\*?|[A-Za-z_]\\w*(\\.[A-Za-z_]\\w*)*)$",
         },
         "distributions": {
             "description": "The names it is installed by, as in requirements.txt.",
@@ -74,8 +75,10 @@ class ImportMatch(Match):
 
     @property
     def evidence(self) -> Evidence:
-        ending = self.module.removeprefix("*")
-        return Evidence(self.module) if ending == self.module else Evidence(pattern=rf"{ending}\b")
+        if not self.is_ending:
+            return Evidence(self.module)
+        part = self.module.strip("*")
+        return Evidence(pattern=part if self.module.endswith("*") else rf"{part}\b")
 
     @property
     def only_python(self) -> bool:
