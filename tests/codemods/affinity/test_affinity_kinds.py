@@ -132,6 +132,17 @@ def test_code_of_which_gradients_are_differentiated_is_left(other: str, kinds: s
     assert {edit.rule for rewrite in plan.rewrites.values() for edit in rewrite.edits} == kinds
 
 
+@pytest.mark.parametrize(
+    ("call", "is_left"),
+    [("step(y)", False), ("step(y, create_graph=False)", False), ("step(y, create_graph=second)", True)],
+)
+def test_a_function_that_may_be_asked_for_graphs_of_gradients(call: str, is_left: bool) -> None:
+    train = f"import torch\n\ndef step(y, create_graph=False):\n    y.backward(create_graph=create_graph)\n\n{call}\n"
+    sources = {"swiglu.py": KINDS["swiglu"].examples[0].source.encode(), "train.py": train.encode()}
+    plan = plan_codemods(sources, ProjectContext(version=VERSION), CodemodChoice(affinity=("swiglu",)))
+    assert ("swiglu.py" not in plan.rewrites) is is_left
+
+
 def test_a_release_without_the_operator_is_left() -> None:
     source = KINDS["swiglu"].examples[0].source.encode()
     choice = CodemodChoice(affinity=("swiglu",))
