@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from gpu2npu.support.releases import (
@@ -132,19 +131,6 @@ def _table(version: str) -> SupportTable:
     )
 
 
-def cuda_names() -> frozenset[str]:
-    """torch.cuda, torch.backends.cuda and cudnn, their submodules and names, in PyTorch 1.11 to 2.14.
-
-    CUDA_TABLE lists the wheels they are read from.
-    """
-    return _cuda()[1]
-
-
-def cuda_parameters() -> Mapping[str, frozenset[str]]:
-    """Return the keywords that torch.cuda's functions and classes take in some release; "**" stands for any others."""
-    return {name: frozenset(given) for name, given in _read(CUDA_TABLE)["parameters"].items()}
-
-
 def has_npu_name(table: SupportTable, name: str) -> bool:
     """Return whether `name` ("torch.npu.amp.autocast", "torch_npu.profiler.profile") can be read in this release.
 
@@ -193,8 +179,7 @@ def npu_spelling(name: str) -> str:
 
 def has_cuda_name(name: str) -> bool:
     """Return whether `name` ("torch.cuda.Stream.wait_event") is CUDA API of PyTorch, by the rules of `has_npu_name`."""
-    modules, names = _cuda()
-    return _can_read(name, names, modules)
+    return _can_read(name, cuda_names(), _cuda_modules())
 
 
 def _can_read(name: str, names: frozenset[str], modules: frozenset[str]) -> bool:
@@ -206,11 +191,20 @@ def _can_read(name: str, names: frozenset[str], modules: frozenset[str]) -> bool
 
 
 @cache
-def _cuda() -> tuple[frozenset[str], frozenset[str]]:
-    surfaces = [value for key, value in _read(CUDA_TABLE).items() if key.startswith("torch.")]
-    modules = frozenset(name for surface in surfaces for name in surface["modules"])
-    return modules, modules.union(*(surface["names"] for surface in surfaces))
+def cuda_names() -> frozenset[str]:
+    """torch.cuda, torch.backends.cuda and cudnn, their submodules and names, in PyTorch 1.11 to 2.14.
+
+    CUDA_TABLE lists the wheels they are read from.
+    """
+    return _cuda_modules().union(*(surface["names"] for surface in _cuda_surfaces()))
 
 
-def _read(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
+@cache
+def _cuda_modules() -> frozenset[str]:
+    return frozenset(name for surface in _cuda_surfaces() for name in surface["modules"])
+
+
+@cache
+def _cuda_surfaces() -> tuple[Mapping[str, Any], ...]:
+    content = json.loads(CUDA_TABLE.read_text(encoding="utf-8"))
+    return tuple(value for key, value in content.items() if key.startswith("torch."))

@@ -7,7 +7,6 @@ import pytest
 from gpu2npu.support.release_tables import (
     CUDA_TABLE,
     cuda_names,
-    cuda_parameters,
     has_cuda_name,
     has_npu_name,
     table_for,
@@ -67,7 +66,6 @@ def test_1_11_uses_the_oldest_table_and_says_so():
 
 
 def test_parameters_differ_where_torch_npu_does():
-    assert "device" in cuda_parameters()["torch.cuda.get_device_name"]
     assert table_for("2.1.0.post0").parameters["torch.npu.get_device_name"] == {"device_name"}
     assert "execution_trace_observer" not in table_for("2.12.0.post2").parameters["torch_npu.profiler.profile"]
     assert "execution_trace_observer" in table_for("2.13.0").parameters["torch_npu.profiler.profile"]

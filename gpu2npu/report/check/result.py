@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from gpu2npu.records import Change, Finding, FindingKind, PathNote, Severity
@@ -261,10 +261,6 @@ class CheckResult:
         """Path and reason of everything that could not be read or parsed, sorted."""
         files = ((file.path, file.failure) for file in self.files if file.failure is not None)
         return tuple(sorted({*files, *((note.path, note.reason) for note in self.notes if note.failed)}))
-
-    def anonymous(self) -> CheckResult:
-        """The result without what differs from run to run and machine to machine: the time and the folder."""
-        return replace(self, root="", shown_root="", seconds=0.0)
 
 
 @dataclass(frozen=True)

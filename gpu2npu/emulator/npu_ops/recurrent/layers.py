@@ -8,7 +8,7 @@ stand for others (tracing, `vmap`, fake tensors).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,11 +22,31 @@ npu = torch.ops.npu
 Layer = Callable[[Tensor, Sequence[Tensor], Sequence[Tensor]], tuple[Tensor, ...]]
 
 
+class Layers(NamedTuple):
+    """The arguments of `torch.lstm` and `torch.gru` behind the input, in their order: `states` are those before the
+    first step, `params` the weights of all layers and directions."""
+
+    states: Sequence[Tensor]
+    params: Sequence[Tensor]
+    has_biases: bool
+    num_layers: int
+    dropout: float
+    train: bool
+    bidirectional: bool
+    batch_first: bool
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The states and weights."""
+        return (*self.states, *self.params)
+
+
 def lstm(input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], *options: Any) -> tuple[Tensor, ...]:  # noqa: A002
     _refuse_projection(hx)
-    if len(hx) != 2 or not _is_plain(input, *hx, *params) or not _fits(4, input, hx, params, *options):
+    layers = Layers(hx, params, *options)
+    if len(hx) != 2 or not _is_plain(input, *layers.tensors) or not _fits(4, input, layers):
         return _composed(torch.ops.aten.lstm.input, input, hx, params, *options)
-    return _layers(_lstm_layer, input, hx, params, *options)
+    return _layers(_lstm_layer, input, layers)
 
 
 def lstm_of_packed(data: Tensor, batch_sizes: Tensor, hx: Sequence[Tensor], *options: Any) -> tuple[Tensor, ...]:
@@ -42,9 +62,10 @@ def _refuse_projection(hx: Sequence[Tensor]) -> None:
 
 
 def gru(input: Tensor, hx: Tensor, params: Sequence[Tensor], *options: Any) -> tuple[Tensor, ...]:  # noqa: A002
-    if not _is_plain(input, hx, *params) or not _fits(3, input, [hx], params, *options):
+    layers = Layers([hx], params, *options)
+    if not _is_plain(input, *layers.tensors) or not _fits(3, input, layers):
         return _composed(torch.ops.aten.gru.input, input, hx, params, *options)
-    return _layers(_gru_layer, input, [hx], params, *options)
+    return _layers(_gru_layer, input, layers)
 
 
 def _composed(op: OpOverload, *args: Any) -> tuple[Tensor, ...]:
@@ -68,34 +89,24 @@ def _gru_layer(x: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor]) -
     return found[0], found[1][-1:]
 
 
-def _layers(
-    compute: Layer,
-    x: Tensor,
-    states: Sequence[Tensor],
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> tuple[Tensor, ...]:
-    x = x.transpose(0, 1) if batch_first else x
-    directions, width = 1 + bidirectional, 2 + 2 * has_biases
+def _layers(compute: Layer, x: Tensor, layers: Layers) -> tuple[Tensor, ...]:
+    x = x.transpose(0, 1) if layers.batch_first else x
+    directions, width = 1 + layers.bidirectional, 2 + 2 * layers.has_biases
     last: list[tuple[Tensor, ...]] = []
-    for layer in range(num_layers):
+    for layer in range(layers.num_layers):
         outputs = []
         for direction in range(directions):
             number = layer * directions + direction
-            before = [each[number : number + 1] for each in states]
-            y, *after = compute(x.flip(0) if direction else x, before, params[number * width : (number + 1) * width])
+            before = [each[number : number + 1] for each in layers.states]
+            weights = layers.params[number * width : (number + 1) * width]
+            y, *after = compute(x.flip(0) if direction else x, before, weights)
             outputs.append(y.flip(0) if direction else y)
             last.append(tuple(after))
-        x = torch.cat(outputs, 2) if bidirectional else outputs[0]
-        if dropout and train and layer < num_layers - 1:
-            x = torch.dropout(x, dropout, train)
+        x = torch.cat(outputs, 2) if layers.bidirectional else outputs[0]
+        if layers.dropout and layers.train and layer < layers.num_layers - 1:
+            x = torch.dropout(x, layers.dropout, layers.train)
     together = [each[0] if len(each) == 1 else torch.cat(each) for each in zip(*last, strict=True)]
-    return x.transpose(0, 1) if batch_first else x, *together
+    return x.transpose(0, 1) if layers.batch_first else x, *together
 
 
 def _is_plain(*tensors: Tensor) -> bool:
@@ -110,30 +121,18 @@ def _is_plain(*tensors: Tensor) -> bool:
     )
 
 
-def _fits(
-    gates: int,
-    x: Tensor,
-    states: Sequence[Tensor],
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> bool:
+def _fits(gates: int, x: Tensor, layers: Layers) -> bool:
     """Return whether the operators compute these layers; PyTorch's composition refuses what fits nothing."""
-    count = num_layers * (1 + bidirectional)
+    count = layers.num_layers * (1 + layers.bidirectional)
     if x.dim() != 3 or not x.numel():
         return False
-    shape = (count, x.shape[0 if batch_first else 1], states[0].shape[-1])
-    every = (x, *states, *params)
+    shape = (count, x.shape[0 if layers.batch_first else 1], layers.states[0].shape[-1])
     return (
-        all(each.shape == shape for each in states)
-        and len(params) == count * (2 + 2 * has_biases)
-        and all(each.shape[0] == gates * shape[-1] for each in params)
+        all(each.shape == shape for each in layers.states)
+        and len(layers.params) == count * (2 + 2 * layers.has_biases)
+        and all(each.shape[0] == gates * shape[-1] for each in layers.params)
         and x.dtype in (torch.float32, torch.float16, torch.bfloat16)
-        and all(each.dtype is x.dtype and each.device == x.device for each in every)
+        and all(each.dtype is x.dtype and each.device == x.device for each in layers.tensors)
     )
 
 
