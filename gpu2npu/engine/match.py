@@ -27,7 +27,7 @@ from gpu2npu.records import Edit, FindingKind, Found
 
 def find_matches(names: Names, context: ProjectContext, table: RuleTable, skips: Skips) -> Matches:
     """Every edit and finding that the rules of the table have for a file."""
-    spelled = frozenset(words(names.file.text.encode("utf-8", "surrogatepass")))
+    spelled = words(names.file.text.encode("utf-8", "surrogatepass"))
     work = FileRules(names, context, table, not skips.lines, spelled)
     for kind in table.classes:
         kind.in_python(work)

@@ -45,10 +45,9 @@ class Trigger:
         return self._has_words(source) or any_may_be_in(self.patterns, source)
 
     def _has_words(self, source: bytes) -> bool:
-        spelled = words(source)
-        if not self.words.isdisjoint(spelled):
+        found = words(source)
+        if not self.words.isdisjoint(found):
             return True
-        found = frozenset(spelled)
         if any(others <= found for word in self.together.keys() & found for others in self.together[word]):
             return True
         length = min(map(len, self.beginnings), default=0)

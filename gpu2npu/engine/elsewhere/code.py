@@ -1,4 +1,4 @@
-"""The code of a file that runs elsewhere than on an NPU, found in one walk over its nodes."""
+"""The code of a file that runs elsewhere than on an NPU, found in one go over its nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.python.tree.nodes import by_kind
 from gpu2npu.records import Bounds
 
 
@@ -39,11 +38,11 @@ def elsewhere(names: Names, table: RuleTable, places: Iterable[Bounds]) -> Elsew
     for_npu, for_cuda = speaks_of_npu(file.text), asks_for_cuda(file.text)
     if not for_npu and not for_cuda:
         return Elsewhere((), CudaBranches())
-    kinds = by_kind(file.tree)
+    kinds = file.unordered()
     branches = tuple(other_branches(file, kinds)) if for_npu else ()
     return Elsewhere(branches, cuda_branches(names, table, places, kinds) if for_cuda else CudaBranches())
 
 
 def branches_elsewhere(file: PythonFile) -> list[Bounds]:
     """The branches of a file that run on no NPU, since a condition beside them is for it."""
-    return other_branches(file, by_kind(file.tree)) if speaks_of_npu(file.text) else []
+    return other_branches(file, file.unordered()) if speaks_of_npu(file.text) else []

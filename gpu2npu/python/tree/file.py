@@ -9,6 +9,7 @@ from itertools import takewhile
 
 from gpu2npu.python.text.offsets import Lines, indentation, line_before, newline_of
 from gpu2npu.python.text.source import SourceFile
+from gpu2npu.python.tree.nodes import ByKind
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import COMPREHENSIONS, DEFINITIONS, Import, blocks
 from gpu2npu.python.tree.syntax_tree import parse
@@ -59,6 +60,13 @@ class PythonFile:
         while parent is not None:
             yield parent
             parent = self.parents.get(parent)
+
+    def unordered(self) -> ByKind:
+        """The nodes in the module by their types, in no order: no walk is needed."""
+        kinds: dict[type[ast.AST], list[ast.AST]] = {}
+        for node in self.parents:
+            kinds.setdefault(node.__class__, []).append(node)
+        return kinds
 
     def line_before(self, offset: int) -> str:
         """The line that an offset is in, up to the offset."""
