@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import posixpath
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from gpu2npu.python.tree.syntax import last_name, string_value
 
 _BUILDERS = ("CUDAExtension", "CppExtension", "SyclExtension", "load", "load_inline")
 # A file that builds an extension has one of these.
-_WORDS = (b"CUDAExtension", b"CppExtension", b"cpp_extension", b"load_inline")
+_WORDS = re.compile(rb"\b(?:CUDAExtension|CppExtension|cpp_extension|load_inline)\b")
 _SOURCE_SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 
 
@@ -47,7 +48,7 @@ def extensions(project: Project) -> list[Extension]:
     """Those whose name is plain text, from the Python files of a project."""
     found: list[Extension] = []
     for path in sorted(project.files):
-        names = project.names(path) if any(word in project.read(path) for word in _WORDS) else None
+        names = project.names(path) if _WORDS.search(project.read(path)) is not None else None
         if names is not None:
             calls = ((node, scope) for node, scope in names.file.uses if isinstance(node, ast.Call))
             found += filter(None, (_from_call(call, scope, names) for call, scope in calls))
