@@ -5,8 +5,10 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,16 +27,17 @@ def run(*command):
 
 @pytest.fixture(scope="module")
 def staged(tmp_path_factory):
-    """Profile a program once: the folder that holds its ranks' profiles."""
+    """Profile a program once: its profile, or the folder that holds the profiles of several ranks."""
     gpu2npu = shutil.which("gpu2npu", path=str(Path(sys.executable).parent))
     folders = {}
 
-    def profile(program, ranks=1):
-        if (program, ranks) not in folders:
-            folder = folders[program, ranks] = tmp_path_factory.mktemp(f"{program}-{ranks}")
+    def profile(program, ranks=1, kind="text"):
+        if (program, ranks, kind) not in folders:
+            folder = tmp_path_factory.mktemp(f"{program}-{ranks}-{kind}")
             launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)] if ranks > 1 else []
-            run(gpu2npu, "run", "--npus", str(ranks), "--torch-npu", "2.1.0", *launcher, STAGED, program, folder)
-        return folders[program, ranks]
+            run(gpu2npu, "run", "--npus", str(ranks), "--torch-npu", "2.1.0", *launcher, STAGED, program, folder, kind)
+            folders[program, ranks, kind] = folder if ranks > 1 else next(folder.iterdir())
+        return folders[program, ranks, kind]
 
     return profile
 
@@ -113,15 +116,31 @@ def test_a_cluster(staged, tmp_path, ranks):
     assert links == {f"{a}-{b}" for a in range(ranks) for b in range(ranks)}
 
 
-def test_a_comparison(staged, tmp_path):
-    healthy, slow = (next(staged(name).iterdir()) for name in ("healthy", "slow_loader"))
+@pytest.mark.parametrize("recipe", ["all", "cann_api_sum", "compute_op_sum", "hccl_sum"])
+def test_a_recipe_on_databases(staged, tmp_path, recipe):
+    run(MSPROF_ANALYZE, "cluster", "-m", recipe, "-d", staged("slow_rank", 2, "db"), "-o", tmp_path)
+    (database,) = tmp_path.rglob("cluster_analysis.db")
+    with closing(sqlite3.connect(database)) as connection:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        rows = {table: connection.execute(f"SELECT * FROM {table}").fetchall() for table in tables}
+    assert any(
+        isinstance(value, (int, float)) and value > 0 for found in rows.values() for row in found for value in row
+    )
+
+
+@pytest.mark.parametrize("kind", ["text", "db"])
+def test_a_comparison(staged, tmp_path, kind):
+    healthy, slow = (staged(name, kind=kind) for name in ("healthy", "slow_loader"))
     said = run(MSPROF_ANALYZE, "compare", "-d", slow, "-bp", healthy, "-o", tmp_path)
     assert list(tmp_path.glob("performance_comparison_result_*.xlsx"))
-    rows = [line.split("|") for line in said.splitlines() if line.startswith("| NPU")]
+    lines = [[each.strip() for each in line.split("|")] for line in said.splitlines() if line.startswith("| ")]
+    (headers,) = (line for line in lines if "Computing Time" in line)
+    rows = [dict(zip(headers, line, strict=True)) for line in lines if line[1] == "NPU"]
     assert len(rows) == 2
+    names = ("Cube Time(Num)", "Vector Time(Num)", "Computing Time", "E2E Time(Not minimal profiling)")
     for row in rows:
-        cube, vector, computing, end_to_end = (re.search(r"[\d.]+(?=s)", row[i])[0] for i in (2, 3, 5, 10))
-        assert float(cube) > 0
-        assert float(vector) > 0
-        assert float(computing) == pytest.approx(float(cube) + float(vector), abs=0.01)
-        assert float(end_to_end) > float(computing)
+        cube, vector, computing, end_to_end = (float(row[name].partition("s")[0]) for name in names)
+        assert cube > 0
+        assert vector > 0
+        assert computing == pytest.approx(cube + vector, abs=0.01)
+        assert end_to_end > computing

@@ -13,11 +13,10 @@ from . import communication
 from .intervals import Interval
 from .kernels import core, kernel_name
 from .recording import Callers, HostEvent, Recording, forward_and_backward
-from .timeline import microseconds, timeline
+from .timeline import LAUNCH, microseconds, timeline
 
 Event = dict[str, Any]
 
-_LAUNCH = 1000  # nanoseconds that a launch is drawn to take; here it takes none
 _STREAM = 2  # the number of an NPU's default stream, as torch_npu shows it
 _LANES = ("Python", "CANN", "Ascend Hardware", "HCCL", "Overlap Analysis")
 _SYNCHRONIZE = "AscendCL@aclrtSynchronizeStreamWithTimeout"
@@ -116,7 +115,7 @@ def _device_lanes(recording: Recording, device: int) -> Iterator[Event]:
         }
         yield _span(name, hardware, _STREAM, interval, args=arguments)
         place = callers.place(event.start)
-        begun = max(event.start - _LAUNCH, 0 if place is None else recording.host[place].start)
+        begun = max(event.start - LAUNCH, 0 if place is None else recording.host[place].start)
         yield _span("Node@launch", cann, 1, (begun, event.start), args={})
         yield from _arrows(recording, callers, begun, event.start, device)
     for number, copy in enumerate(recording.copies):

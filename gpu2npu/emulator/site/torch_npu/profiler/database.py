@@ -29,6 +29,7 @@ from .recording import (
     Recording,
     forward_and_backward,
 )
+from .timeline import LAUNCH
 
 Row = Sequence[object]
 Rows = Mapping[str, Iterable[Row]]
@@ -147,7 +148,7 @@ def _call(place: int, event: HostEvent, is_connected: bool, strings: _Strings) -
 
 
 def _launches(recording: Recording) -> Iterator[OperatorEvent | CopyEvent | CollectiveEvent]:
-    """What the host launches, in the order of the numbers that join it to its calls."""
+    """The operators, copies and collectives that the host launches, in the order of the numbers that join it to its calls."""
     return itertools.chain(recording.operators, recording.copies, recording.collectives)
 
 
@@ -160,9 +161,9 @@ class _Tasks:
         self.tasks: list[Row] = []
 
     def launch(self, moment: int, name: str = "launch", level: int = _NODE) -> int:
-        """Note a call of CANN's, which takes no time here; the number of what it launches."""
+        """Note a call of CANN's that ends at a moment; the number of what it launches."""
         number = len(self.calls)
-        self.calls.append((moment, moment, level, _thread(1), number, self.strings(name)))
+        self.calls.append((moment - LAUNCH, moment, level, _thread(1), number, self.strings(name)))
         return number
 
     def add(self, times: tuple[int, int], device: int, number: int, kind: str) -> int:

@@ -8,6 +8,8 @@ from . import intervals
 from .intervals import Interval
 from .recording import Recording
 
+LAUNCH = 1000  # nanoseconds that a launch is drawn to take; here it takes none
+
 
 @dataclass(frozen=True)
 class Timeline:
