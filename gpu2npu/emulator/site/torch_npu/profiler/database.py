@@ -148,7 +148,7 @@ def _call(place: int, event: HostEvent, is_connected: bool, strings: _Strings) -
 
 
 def _launches(recording: Recording) -> Iterator[OperatorEvent | CopyEvent | CollectiveEvent]:
-    """The operators, copies and collectives that the host launches, in the order of the numbers that join it to its calls."""
+    """The operators, copies and collectives, in the order of the numbers that join them to the calls of the host."""
     return itertools.chain(recording.operators, recording.copies, recording.collectives)
 
 
