@@ -11,17 +11,32 @@ from typing import Any
 
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.matches import Matches
+from gpu2npu.engine.rewriting.name_uses import stands_for
+from gpu2npu.engine.rewriting.targets import Targets
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.kinds import ObjectKinds
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.text.literals import Literal
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import code_words
 from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import Import
 from gpu2npu.rulebook.rule import Rule
+from gpu2npu.support.release_tables import table_for
 
 Handler = Callable[[Any, Scope], "bool | None"]
-Handlers = Mapping[type[ast.AST], Handler]
+Handlers = Mapping[type[Any], Handler]  # of a node, or Quoted
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """A string or an f-string, and the literals it is written with; no rule is for its text alone. `text` is that of a
+    string that is one literal."""
+
+    node: ast.expr
+    literals: tuple[Literal, ...]
+    text: StringText | None
 
 
 @dataclass
@@ -40,7 +55,7 @@ class FileRules:
     """One file. `spelled` are its words; `may_rename` says that no comment switches a rule off for a line, so that a
     name may change at all its places; in `settled` nodes no further rule is looked for, but for the `unsettled` code
     within them, which has these nodes; the own names of `called` callees are settled by a rule for the call; `spelling`
-    are aliases of modules that new code uses, and so stay."""
+    are aliases of modules that new code uses, and so stay; `imports` the import statements that nothing has settled."""
 
     names: Names
     context: ProjectContext
@@ -52,16 +67,31 @@ class FileRules:
     unsettled: dict[ast.AST, Collection[ast.AST]] = field(default_factory=dict)
     called: set[ast.AST] = field(default_factory=set)
     spelling: set[tuple[Scope, str]] = field(default_factory=set)
+    imports: list[tuple[Import, Scope]] = field(default_factory=list)
     kinds: ObjectKinds = field(init=False)
+    targets: Targets = field(init=False)
     _own: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.kinds = ObjectKinds(self.names)
+        self.targets = Targets(self.table, table_for(self.context.version), self.matches)
 
     @property
     def file(self) -> PythonFile:
         """The text and the tree."""
         return self.names.file
+
+    @cached_property
+    def interesting(self) -> frozenset[str]:
+        """Identifiers of which a reference that matches has one: last parts of rules' names, and local names that stand
+        for them."""
+        found = set(self.table.leaves)
+        for _ in range(2):  # an alias of an alias
+            for scope in self.file.scopes.values():
+                for name, bindings in scope.bindings.items():
+                    if name in self.names.leading and any(stands_for(each, found) for each in bindings):
+                        found.add(name)
+        return frozenset(found)
 
     @cached_property
     def code_identifiers(self) -> frozenset[str]:

@@ -38,13 +38,15 @@ class ImportSite:
 
 @dataclass
 class Matches:
-    """The matches of the rules in one file. `anchors` are names beside whose import a further one belongs."""
+    """The matches of the rules in one file. `anchors` are names beside whose import a further one belongs,
+    `edited_imports` the statements that import something under its new name."""
 
     edits: list[Edit] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
     questions: list[ReceiverQuestion] = field(default_factory=list)
     sites: list[ImportSite] = field(default_factory=list)
-    anchors: set[str] = field(default_factory=set)
+    edited_imports: set[Import] = field(default_factory=set)
+    anchors: set[str] = field(default_factory=lambda: {"torch"})
     traits: set[str] = field(default_factory=set)
 
     def note(self, rule: Rule, place: Bounds, api: str) -> None:

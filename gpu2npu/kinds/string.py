@@ -1,14 +1,28 @@
-"""Rules for whole strings."""
+"""Rules for whole strings, wherever they stand or where they have a role."""
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from gpu2npu.engine.file_rules import FileRules, RuledString
+from gpu2npu.engine.file_rules import FileRules, Handlers, Quoted, RuledString
+from gpu2npu.engine.strings.judgement import judge
+from gpu2npu.engine.strings.places import NO, UNSURE, YES, Siblings, StringPlace
 from gpu2npu.engine.strings.prose import is_spoken
+from gpu2npu.engine.strings.texts import StringText, formatted_texts
+from gpu2npu.engine.table import StringRule
 from gpu2npu.kinds.pattern import PatternMatch
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.match import Json, Match
+from gpu2npu.rulebook.rule import Role
+
+if TYPE_CHECKING:
+    from gpu2npu.project.line_sites import Site
+    from gpu2npu.python.meaning.names import Names
 
 
 @dataclass(frozen=True)
@@ -72,3 +86,108 @@ class StringMatch(Match):
         if not rule.then.keep and (rule.then.rename is not None or not is_spoken(work.file, ruled.string.node)):
             work.matches.note(rule, ruled.string.place, ruled.string.raw)
             ruled.text = rule.then.rename if rule.then.rename is not None else ruled.text
+
+    @classmethod
+    def handlers(cls, work: FileRules) -> Handlers:
+        return {Quoted: _Strings(work).quoted}
+
+    def why_not_text(self, site: Site, names: Names, new: str, roles: Mapping[str, Role]) -> Iterator[str]:
+        if self.string not in site.word or not isinstance(site.node, ast.expr):
+            return
+        if self.role is None:
+            yield f"the whole string would have to be '{self.string}', without anything around it"
+            return
+        verdict = judge(StringPlace(site.node, site.scope, names, new, Siblings()), roles[self.role])
+        if verdict == NO:
+            yield f"the string stands where it cannot mean a {self.role}: it is read by people, or names something"
+        elif verdict == UNSURE:
+            yield f"nothing beside the string says that it means a {self.role} (docs/rules/roles.md)"
+        elif site.word != self.string:
+            yield f"the string says more than '{self.string}', and not in a way that a {self.role} is written"
+
+
+class _Strings:
+    """Applies rules for strings with a role in one file."""
+
+    def __init__(self, work: FileRules) -> None:
+        self.names, self.file, self.table = work.names, work.file, work.table
+        self.matches, self.targets = work.matches, work.targets
+        self.siblings = Siblings()
+
+    def quoted(self, quoted: Quoted, scope: Scope) -> None:
+        """Apply the first rule that is for a string or an f-string."""
+        node, literals = quoted.node, quoted.literals
+        if isinstance(node, ast.Constant) and len(literals) != 1:
+            if isinstance(node.value, str) and self.table.literal.search(node.value) is not None:
+                self.spelled_in_parts(node, node.value, scope)
+            return
+        text = quoted.text if isinstance(node, ast.Constant) else self._beginning(quoted)
+        if text is None or self.table.literal.search(text.raw) is None:
+            return
+        for candidate in self.table.strings:
+            whole = candidate.literal.fullmatch(text.raw)
+            if whole is not None and (not text.is_formatted or (len(literals[0].parts) == 1) != bool(whole["suffix"])):
+                self.literal(text, whole, candidate, scope)
+                return
+
+    def _beginning(self, quoted: Quoted) -> StringText | None:
+        """The text of an f-string before the code that is all of the rest; None where it begins or goes on
+        otherwise."""
+        literals = quoted.literals
+        if len(literals) != 1 or not literals[0].parts or literals[0].parts[0].is_code:
+            return None
+        is_rest = all(part.is_code for part in literals[0].parts[1:])
+        return formatted_texts(self.file, quoted.node, literals[0])[0] if is_rest else None
+
+    def spelled_in_parts(self, node: ast.expr, whole: str, scope: Scope) -> None:
+        """Report `"cuda" ":0"`: too rare to be edited, but not to be passed over."""
+        for candidate in self.table.strings:
+            if candidate.literal.fullmatch(whole) and candidate.rule.then.rename is not None:
+                place = self.place(node, scope, candidate.rule.then.rename)
+                if judge(place, candidate.role) != NO:
+                    message = f"Written in parts: if it means '{candidate.rule.then.rename}' on the NPU, change it."
+                    bounds = self.file.bounds(node)
+                    self.matches.found.append(Found(bounds, candidate.rule.id, FindingKind.REVIEW, whole, message))
+                return
+
+    def place(self, node: ast.expr, scope: Scope, new: str) -> StringPlace:
+        """The place of a string that a rule would write otherwise."""
+        return StringPlace(node, scope, self.names, new, self.siblings)
+
+    def literal(self, text: StringText, matched: re.Match[str], candidate: StringRule, scope: Scope) -> None:
+        """Apply a string rule to a text that it matches, if the text means there what the rule is about."""
+        rule = candidate.rule
+        new = rule.then.rename or candidate.text
+        prefix, suffix = matched.group("prefix") or "", matched.group("suffix") or ""
+        verdict = judge(self.place(text.node, scope, rule.then.rename or ""), candidate.role)
+        if verdict != NO and prefix.endswith("."):  # "app.engine.torch.cuda.is_available"
+            is_same = self.names.follow(matched.group()).startswith(f"{candidate.text}.")
+            verdict = YES if is_same else UNSURE
+        elif verdict == UNSURE and (prefix or suffix):
+            verdict = YES
+        if verdict == NO or rule.then.keep or (verdict == UNSURE and rule.then.rename is None):
+            return
+        if self.targets.is_missing(rule, new + suffix):
+            self.targets.report_missing(rule, text.place, matched.group(), new + suffix)
+            return
+        written_text = text.quoted(text.raw)
+        if verdict == UNSURE:
+            if any(found.place in self._argument_places(text) for found in self.matches.found[-3:]):
+                return  # a rule for the argument has reported it
+            message = f"May mean '{new}' on the NPU; left as it is because its use does not say so."
+            self.matches.found.append(Found(text.place, rule.id, FindingKind.REVIEW, written_text, message))
+            return
+        self.matches.note(rule, text.place, written_text)
+        if rule.then.rename is not None:
+            rest = text.raw[len(prefix + candidate.text) :]
+            shown = self.file.bounds(text.node) if text.is_formatted else None
+            why = self.targets.why(rule, new + suffix)
+            edit = Edit(text.place, text.quoted(prefix + new + rest), rule.id, why, shown)
+            self.matches.edits.append(edit)
+
+    def _argument_places(self, text: StringText) -> list[tuple[int, int]]:
+        """The bounds of the argument that a string is, with its keyword; none where it is not one."""
+        parent = self.file.parents[text.node]
+        if isinstance(parent, ast.keyword):
+            return [self.file.bounds(parent)]
+        return [text.place] if isinstance(parent, ast.Call) else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,8 +9,6 @@ from dataclasses import dataclass
 from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.imports import imported_modules
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
-from gpu2npu.engine.strings.judgement import judge
-from gpu2npu.engine.strings.places import NO, UNSURE, Siblings, StringPlace
 from gpu2npu.engine.table import outside
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.formats.notebook import read_cells
@@ -173,18 +170,5 @@ class _Reasons:
         strings = [site for site in self.sites if site.text is not None]
         if not strings:
             yield "there is no string on this line, and the rule looks at strings alone"
-        for site in strings if match.key == "string" else ():
-            assert isinstance(site.node, ast.expr)
-            if match.index not in site.word:
-                continue
-            for role in match.roles:
-                place = StringPlace(site.node, site.scope, names, rule.then.rename or "", Siblings())
-                verdict = judge(place, self.rulebook.roles[role])
-                if verdict == NO:
-                    yield f"the string stands where it cannot mean a {role}: it is read by people, or names something"
-                elif verdict == UNSURE:
-                    yield f"nothing beside the string says that it means a {role} (docs/rules/roles.md)"
-                elif site.word != match.index:
-                    yield f"the string says more than '{match.index}', and not in a way that a {role} is written"
-            if not match.roles:
-                yield f"the whole string would have to be '{match.index}', without anything around it"
+        for site in strings:
+            yield from match.why_not_text(site, names, rule.then.rename or "", self.rulebook.roles)

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.records import FindingKind, Severity
@@ -17,6 +15,7 @@ if TYPE_CHECKING:
     from gpu2npu.engine.file_rules import FileRules, Handlers, RuledString
     from gpu2npu.project.line_sites import Site
     from gpu2npu.python.meaning.names import Names
+    from gpu2npu.rulebook.rule import Role
 
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 QUALIFIED_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -151,6 +150,10 @@ class Match:
         means = f" means `{meaning}` here, which" if meaning != shown else ""
         return f"`{shown}`{means} is another name than the rule's"
 
+    def why_not_text(self, site: Site, names: Names, new: str, roles: Mapping[str, Role]) -> Iterator[str]:
+        """Yield why a string on a line, which becomes `new` where it is matched, is not what is matched."""
+        return iter(())
+
     def severity(self, kind: FindingKind) -> Severity:
         """The severity of what a rule reports, unless it states one: its message says what to write."""
         return Severity.CHANGE if kind is FindingKind.UNSUPPORTED else SEVERITIES[kind]
@@ -168,7 +171,8 @@ class Match:
     @classmethod
     def handlers(cls, work: FileRules) -> Handlers:
         """Return what is done at the nodes of a Python file that name, call, import, define or quote something:
-        functions by the type of the node. One that gives true has settled its node for the kinds asked later."""
+        functions by the type of the node. One that gives true has settled its node for the kinds asked later.
+        `Quoted` stands for strings for the text of which there is no rule, `ast.Module` for the end of the file."""
         return {}
 
     @classmethod
@@ -226,10 +230,10 @@ class Match:
 @cache
 def kinds() -> Mapping[str, type[Match]]:
     """The kinds of matches by their keys. They are the modules in gpu2npu/kinds/, found by being there: a new kind is a
-    new file."""
-    package = import_module("gpu2npu.kinds")
-    for module in iter_modules(package.__path__):
-        import_module(f"{package.__name__}.{module.name}")
+    new file. Rule files cannot be read without them, so this is the one import against the layers (pyproject.toml)."""
+    from gpu2npu.kinds import import_all
+
+    import_all()
     return dict(sorted(_known.items()))
 
 
