@@ -62,6 +62,8 @@ def _changes(file: PythonFile, edited: Edited, edits: Sequence[Edit]) -> Iterato
         if edit not in ours or (outer is not None and outer not in ours):
             continue
         start, end = edit.shown or edit.place
+        if edit.text == "" and edit.shown is edit.replaced is None and file.text[start:end].isspace():
+            continue  # a line moves to the left
         is_gone = edit.replaced is not None and edit.shown is None  # with its line
         after = "" if is_gone else edited.between(start, end)
         span = file.lines.span(*edit.place)

@@ -14,7 +14,7 @@ from gpu2npu.engine.rewriting.added import added, beside
 from gpu2npu.engine.rewriting.code_imports import CodeImports, CodeReplacement, respelled
 from gpu2npu.engine.rewriting.filling import ATOMS, Filling, fill, has_effects, in_f_strings, is_loose
 from gpu2npu.engine.rewriting.in_place import in_place
-from gpu2npu.engine.rewriting.removal import removal
+from gpu2npu.engine.rewriting.removal import taken_out
 from gpu2npu.python.text.concrete import comments
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
 from gpu2npu.python.tree.syntax import arguments, chain, dotted_name
@@ -175,6 +175,9 @@ class CodeMatch(Match):
         CodeRules(work).run()
 
 
+Removed = tuple[Rule, Matched, list[Edit]]  # and how it is taken out
+
+
 class CodeRules:
     """Applies rules for code patterns in one file."""
 
@@ -259,10 +262,12 @@ class CodeRules:
         removed, replaced = [], []
         for rule, matched in found:
             self.matches.note(rule, self.file.bounds(matched.node), self._shown(matched))
-            if rule.then.remove and not isinstance(self.file.parents[matched.node], ast.Expr):
-                self._report(rule, matched, f"{rule.why} Its value is used here: change it by hand.")
+            if rule.then.remove and (edits := taken_out(self.file, matched.node, rule.id, rule.why)):
+                removed.append((rule, matched, edits))
             elif rule.then.remove:
-                removed.append((rule, matched))
+                self._report(
+                    rule, matched, f"{rule.why} Its value is used here, or a comment would be lost: change it by hand."
+                )
             elif rule.then.replace is not None:
                 replaced.append(CodeReplacement(rule, matched, parse_code(rule.then.replace)))
         self._edit(removed, replaced)
@@ -274,22 +279,19 @@ class CodeRules:
         """Add a statement beside the one that has the match, once."""
         imports = CodeImports(self.names, may_edit=False, spelling=set())
         written = imports.written(rule, matched.scope, add.code, matched.names)
-        edit = (
-            added(self.file, beside(self.file, matched, add.place), rule, add, *written)
-            if written is not None
-            else None
-        )
+        statement = beside(self.file, matched, add.place)
+        edit = added(self.file, statement, rule, add, *written) if written is not None else None
         if edit is None:
             message = f"{rule.why} There is no line of its own for `{add.code}` here: add it by hand."
             self._report(rule, matched, message)
         elif edit.text and edit not in self.matches.edits:
             self.matches.edits.append(edit)
 
-    def _edit(self, removed: Sequence[tuple[Rule, Matched]], replaced: Sequence[CodeReplacement]) -> None:
+    def _edit(self, removed: Sequence[Removed], replaced: Sequence[CodeReplacement]) -> None:
         """Make the edits. Where one does not fit, it is reported, and the others are planned without it: whether an
         import can go depends on all of them."""
         imports = CodeImports(self.names, self.work.may_rename, self.work.spelling)
-        imports.plan(replaced, [matched for _, matched in removed])
+        imports.plan(replaced, [matched for _, matched, _ in removed])
         edits = [self._replaced(imports, each) for each in replaced]
         fitting = [each for each, edit in zip(replaced, edits, strict=True) if edit is not None]
         if len(fitting) < len(replaced):
@@ -298,11 +300,10 @@ class CodeRules:
                 self._report(rule, matched, message)
             self._edit(removed, fitting)
             return
-        for rule, matched in removed:
-            statement = self.file.statement(matched.node)
-            edits.append(removal(self.file, statement, rule.id, rule.why))
+        for rule, matched, _ in removed:
             imports.drop(matched.names, rule)
-        self.matches.edits += [*filter(None, edits), *imports.edits()]
+        taken = [edit for _, _, each in removed for edit in each]
+        self.matches.edits += [*filter(None, edits), *taken, *imports.edits()]
 
     def _replaced(self, imports: CodeImports, replacement: CodeReplacement) -> Edit | None:
         rule, matched, new = replacement

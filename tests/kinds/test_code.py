@@ -219,3 +219,44 @@ def test_what_code_is_called_on_has_its_own_rules(migrate_with) -> None:
     before = "import lib\nlib.Batch(x=lib.gpu.ones(2), y=other(lib.gpu.ones(3)).to_gpu()).to_gpu()\n"
     after = "import lib\nlib.Batch(x=lib.npu.ones(2), y=other(lib.npu.ones(3)).to('npu')).to('npu')\n"
     assert text_of(migrate_with(rules, before), before) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "with gpu.pool(2):\n    a = 1  # one\n\n    b = '''\n    x'''\nc = 2\n",
+            "a = 1  # one\n\nb = '''\n    x'''\nc = 2\n",
+        ),
+        (
+            "def f():\n    with (\n        gpu.pool(),\n    ):\n        # so\n        g(\n            1)\n",
+            "def f():\n    # so\n    g(\n        1)\n",
+        ),
+        ("with gpu.pool(): f()\n", "f()\n"),
+        ("with gpu.pool():\n\tif x:\n\t\tf()\n", "if x:\n\tf()\n"),
+        ("with open(a) as b, gpu.pool():\n    f()\n", "with open(a) as b:\n    f()\n"),
+        ("with gpu.pool(), open(a) as b:\n    f()\n", "with open(a) as b:\n    f()\n"),
+        ("with gpu.pool():\n    x = norm(\n        y,\n        1)\n", "x = norm(\n    y,\n    epsilon=1)\n"),
+        ("with gpu.pool():\r\n    f()\r\n", "f()\r\n"),
+        ("with gpu.pool() as p:\n    f(p)\n", None),
+        ("with gpu.pool():  # why\n    f()\n", None),
+        ("with a, gpu.pool(), (  # why\n    b\n):\n    f()\n", None),
+    ],
+)
+def test_what_a_with_enters_is_taken_out(migrate_with, before: str, after: str | None) -> None:
+    rule = {"id": "r", "match": {"code": "lib.gpu.pool(...)"}, "then": {"remove": True}}
+    imports = "from lib import gpu\nfrom lib.gpu import norm\ngpu.go()\n"
+    result = migrate_with([rule, NORM], imports + before)
+    left = imports.replace(".gpu import", ".npu import" if "norm(" in before else ".gpu import")
+    assert text_of(result, imports + before) == (imports + before if after is None else left + after)
+    assert [found.kind for found in result.findings] == ([FindingKind.REVIEW] if after is None else [])
+    assert after is None or len(result.changes) == 1 + 2 * ("norm(" in before)
+
+
+def test_all_names_of_an_import_may_go_that_new_code_leaves_unused(migrate_with) -> None:
+    count = code_rule("lib.gpu.COUNT", "lib.npu.count()")
+    before = "from lib.gpu import norm as n, COUNT{more}\nx = n(y, 1) * COUNT\n"
+    after = "import lib.npu\nx = lib.npu.norm(y, epsilon=1) * lib.npu.count()\n"
+    assert text_of(migrate_with([NORM, count], before.format(more="")), "") == after
+    kept = text_of(migrate_with([NORM, count], before.format(more=", a, b") + "a(b)\n"), "")
+    assert kept == "from lib.gpu import a, b\n" + after + "a(b)\n"

@@ -14,7 +14,7 @@ from gpu2npu.engine.rewriting.removal import removal
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.tokens import alias_name, from_module
 from gpu2npu.python.tree.scopes import Imported, Scope
-from gpu2npu.python.tree.syntax import chain
+from gpu2npu.python.tree.syntax import Import, chain
 from gpu2npu.records import Edit
 from gpu2npu.rulebook.code_matching import Matched
 from gpu2npu.rulebook.code_pattern import CodePattern, parse_code, qualified_name
@@ -220,24 +220,28 @@ class CodeImports:
                 yield Edit(from_module(self.file, statement), parent(target), rule.id, rule.why, whole)
             if leaf(target) != binding.alias.name:
                 yield Edit(alias_name(self.file, binding.alias), leaf(target), rule.id, rule.why, whole)
+        unused: dict[Import, list[tuple[int, Rule]]] = {}
         for key, (rule, dropped) in self.dropped.items():
-            binding_ = self._import(key) if self.may_edit and key not in self.moved else None
-            if key in self.spelling:
-                continue
+            binding_ = self._import(key) if self.may_edit and key not in {*self.moved, *self.spelling} else None
             if binding_ is not None and self.uses.get(key) == dropped:
-                yield self._unused(binding_, rule.id)
+                index = binding_.statement.names.index(binding_.alias)
+                unused.setdefault(binding_.statement, []).append((index, rule))
+        for statement, found in unused.items():
+            yield from self._without(statement, dict(sorted(found)))
 
-    def _unused(self, binding: Imported, rule: str) -> Edit:
-        statement, alias = binding.statement, binding.alias
-        if len(statement.names) == 1:
-            return removal(self.file, statement, rule, _WHY)
-        index = statement.names.index(alias)
-        start, end = self.file.bounds(alias)
-        if index + 1 < len(statement.names):
-            gap = start, self.file.bounds(statement.names[index + 1])[0]
-        else:
-            gap = self.file.bounds(statement.names[index - 1])[1], end
-        return Edit((start, end), "", rule, _WHY, shown=self.file.bounds(statement), replaced=gap)
+    def _without(self, statement: Import, unused: Mapping[int, Rule]) -> Iterator[Edit]:
+        """The edits that take names out of an import statement, by their index; an edit for each run of neighbours."""
+        places = [self.file.bounds(alias) for alias in statement.names]
+        if len(unused) == len(places):
+            yield removal(self.file, statement, unused[0].id, _WHY)
+            return
+        for first, rule in unused.items():
+            if first - 1 in unused:
+                continue
+            last = next(index for index in range(first, len(places)) if index + 1 not in unused)
+            place = places[first][0], places[last][1]
+            gap = (place[0], places[last + 1][0]) if last + 1 < len(places) else (places[first - 1][1], place[1])
+            yield Edit(place, "", rule.id, _WHY, shown=self.file.bounds(statement), replaced=gap)
 
 
 def respelled(piece: Piece, spelled: Mapping[str, str]) -> Piece:

@@ -13,6 +13,9 @@ from gpu2npu.records import Bounds, Edit, Operation
 
 _COMMA = re.compile(r"[ \t]*,|")
 _REST_OF_LINE = re.compile(r"[ \t]*,?[ \t]*(?:#[^\r\n]*)?(?:\r\n?|\n)")
+_COMMA_ALONE = re.compile(r"\s*,\s*")
+# The end of the first line of a `with`, and of the parentheses around what it enters.
+_HEADER_END = re.compile(r"([\s),]*:)[ \t]*(?:\r\n?|\n)")
 _COMMENT = re.compile(r"#[^\r\n]*")
 
 
@@ -24,6 +27,64 @@ def removal(file: PythonFile, node: ast.stmt, rule: str, message: str) -> Edit:
         return Edit(place, "pass", rule, message)
     whole = place[0], line[0] + len(file.text[line[0] : line[1]].rstrip())  # a comment goes with it
     return Edit(whole, "", rule, message, replaced=line, operation=Operation.DELETE)
+
+
+def taken_out(file: PythonFile, node: ast.expr, rule: str, message: str) -> list[Edit]:
+    """The edits that take out an expression which is a statement, or which a `with` enters; none where its value is
+    used, or a comment would be lost."""
+    parent = file.parents[node]
+    if isinstance(parent, ast.Expr):
+        return [removal(file, parent, rule, message)]
+    if not isinstance(parent, ast.withitem) or parent.optional_vars is not None:
+        return []
+    statement = file.parents[parent]
+    assert isinstance(statement, (ast.With, ast.AsyncWith))
+    if len(statement.items) == 1:
+        return _unwrapped(file, statement, rule, message)
+    bounds = [file.bounds(item.context_expr) for item in statement.items]
+    index = statement.items.index(parent)
+    is_last = index + 1 == len(bounds)
+    end = file.bounds(statement.items[index - 1].optional_vars or statement.items[index - 1].context_expr)[1]
+    gap = (end, bounds[index][1]) if is_last else (bounds[index][0], bounds[index + 1][0])
+    if not _COMMA_ALONE.fullmatch(file.text[gap[0] : bounds[index][0]] + file.text[bounds[index][1] : gap[1]]):
+        return []
+    return [Edit(bounds[index], "", rule, message, replaced=gap, operation=Operation.DELETE)]
+
+
+def _unwrapped(file: PythonFile, statement: ast.With | ast.AsyncWith, rule: str, message: str) -> list[Edit]:
+    """The edits that take a `with` from around its block, whose lines move to the left; none where its first line has a
+    comment."""
+    start, first = file.bounds(statement)[0], file.bounds(statement.body[0])[0]
+    line = first - len(file.line_before(first))
+    if line <= start:  # with a: b()
+        return [Edit((start, first), "", rule, message)] if "\n" not in file.text[start:first] else []
+    outer, inner = file.indentation(start), file.indentation(first)
+    header = _HEADER_END.search(file.text, file.bounds(statement.items[-1].context_expr)[1], line)
+    if header is None or file.line_before(start) != outer or "#" in file.text[start : header.end()]:
+        return []
+    head = Edit(
+        (start, header.start() + len(header[1])),
+        "",
+        rule,
+        message,
+        replaced=(start - len(outer), header.end()),
+        operation=Operation.DELETE,
+    )
+    in_strings = {
+        number
+        for each in statement.body
+        for node in ast.walk(each)
+        if isinstance(node, (ast.Constant, ast.JoinedStr))
+        for number in range(node.lineno + 1, (node.end_lineno or node.lineno) + 1)
+    }
+    lines = file.lines
+    begin = lines.span(header.end(), header.end()).start_line
+    moved: list[Edit] = []
+    for number in range(begin, (statement.end_lineno or begin) + 1):
+        at = lines.offset(number, 0)
+        if number not in in_strings and file.text.startswith(inner, at):
+            moved.append(Edit((at + len(outer), at + len(inner)), "", rule, message))
+    return [head, *moved]
 
 
 def _own_line(file: PythonFile, node: ast.stmt, place: Bounds) -> Bounds | None:
