@@ -1,4 +1,4 @@
-"""The functions for Python programs; `import gpu2npu` has them. docs/python-api.md shows their use.
+"""The functions for Python programs; `import gpu2npu` has them. docs/python-api.ipynb shows their use.
 
 They do what the commands do: nothing of the user's code is imported or run, and a project is never changed.
 """
@@ -87,7 +87,12 @@ class CheckedProject:
 
 
 def migrate_source(
-    text: str, *, version: str, torch_npu: str = "", rules: Iterable[Path | str] = (), name: str = "source.py"
+    text: str,
+    *,
+    version: str,
+    torch_npu: str = "",
+    rules: Iterable[Path | str] | Path | str = (),
+    name: str = "source.py",
 ) -> Migrated:
     """Migrate one text as a file of its own.
 
@@ -100,7 +105,7 @@ def migrate_source(
 
     Raises:
         SourceError: The text cannot be migrated.
-        UsageError: The version, or a rule file, cannot be used.
+        UsageError: The version, the name or a rule file cannot be used.
     """
     from gpu2npu.project.migration import preview_project
 
@@ -110,7 +115,9 @@ def migrate_source(
             file.write_text(text, encoding=_ENCODING, newline="")
         except UnicodeEncodeError as error:
             raise SourceError(f"{name}: {error}") from error
-        outcome = preview_project(file, Settings(version, torch_npu, _files(rules), jobs=1)).outcome
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{name!r} cannot be the name of a file.") from error
+        outcome = preview_project(file, _settings(version, torch_npu, rules, jobs=1)).outcome
     migrated = next((each for each in outcome.files if each.path == file.name), MigratedFile(file.name))
     if migrated.failure is not None:
         raise SourceError(f"{name}: {migrated.failure}")
@@ -124,7 +131,7 @@ def migrate_project(
     *,
     version: str,
     torch_npu: str = "",
-    rules: Iterable[Path | str] = (),
+    rules: Iterable[Path | str] | Path | str = (),
     exclude: Sequence[str] = (),
     jobs: int | None = None,
     force: bool = False,
@@ -147,7 +154,7 @@ def migrate_project(
     """
     from gpu2npu.project import migration
 
-    settings = Settings(version, torch_npu, _files(rules), exclude=tuple(exclude), jobs=jobs)
+    settings = _settings(version, torch_npu, rules, exclude, jobs)
     destination = None
     if output is None:
         outcome = migration.preview_project(Path(source), settings).outcome
@@ -162,7 +169,7 @@ def check_project(
     *sources: Path | str,
     version: str = "",
     torch_npu: str = "",
-    rules: Iterable[Path | str] = (),
+    rules: Iterable[Path | str] | Path | str = (),
     exclude: Sequence[str] = (),
     soc: Sequence[str] = (),
     cache: Path | str | None = None,
@@ -187,8 +194,7 @@ def check_project(
     from gpu2npu.project.check.choice import CheckChoice, named_chips
     from gpu2npu.report.check.causes import causes_of
 
-    chips = named_chips(soc)
-    settings = Settings(version, torch_npu, _files(rules), exclude=tuple(exclude), chips=chips, jobs=jobs)
+    settings = _settings(version, torch_npu, rules, exclude, jobs, named_chips(_words(soc)))
     choice = CheckChoice(cache=None if cache is None else Path(cache))
     result, _ = session.check_project(tuple(map(Path, sources)), settings, choice)
     return _checked(result, causes_of(result.places()))
@@ -211,11 +217,28 @@ def _findings(files: Iterable[MigratedFile]) -> Findings:
     return Findings((file.path, finding, part(file.path)) for file in files for finding in file.findings)
 
 
-def _files(rules: Iterable[Path | str]) -> tuple[Path, ...]:
+def _settings(
+    version: str,
+    torch_npu: str,
+    rules: Iterable[Path | str] | Path | str,
+    exclude: Sequence[str] = (),
+    jobs: int | None = None,
+    chips: tuple[str, ...] = (),
+) -> Settings:
+    """The settings of a run. Raises UsageError for a version that is no string: 2.10 would be 2.1."""
+    for given in (version, torch_npu):
+        if not isinstance(given, str):
+            raise UsageError(f'A version is a text, such as "2.7.1", not {given!r}.')
     try:
-        return rule_files(map(Path, rules))
+        files = rule_files(map(Path, (rules,) if isinstance(rules, (str, Path)) else rules))
     except RuleError as error:
         raise UsageError(str(error)) from error
+    return Settings(version, torch_npu, files, exclude=tuple(_words(exclude)), chips=chips, jobs=jobs)
+
+
+def _words(given: Sequence[str]) -> Sequence[str]:
+    """Several texts; a text alone is one of them, not its letters."""
+    return (given,) if isinstance(given, str) else given
 
 
 def _frame(rows: Iterable[tuple[str | int, ...]], columns: Sequence[str]) -> pandas.DataFrame:

@@ -62,9 +62,20 @@ def test_importing_the_package_imports_nothing_of_it() -> None:
         ({"version": "0.4"}, gpu2npu.UsageError, "'0.4' is not known"),
         ({"version": "2.1.0", "rules": ["nowhere.json"]}, gpu2npu.UsageError, "nowhere.json"),
         ({"version": "2.1.0", "name": "picture.png"}, gpu2npu.UsageError, "nor of another kind"),
+        ({"version": 2.1}, gpu2npu.UsageError, 'A version is a text, such as "2.7.1", not 2.1'),
+        ({"version": "2.1.0", "rules": "nowhere.json"}, gpu2npu.UsageError, "'nowhere.json' does not exist"),
+        ({"version": "2.1.0", "rules": Path("nowhere.json")}, gpu2npu.UsageError, "'nowhere.json' does not exist"),
+        ({"version": "2.1.0", "name": ""}, gpu2npu.UsageError, "'' cannot be the name of a file"),
+        ({"version": "2.1.0", "name": "a\0.py"}, gpu2npu.UsageError, "cannot be the name of a file"),
         ({"version": "2.1.0"}, gpu2npu.SourceError, "source.py: syntax error at line 1"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(arguments: dict[str, object], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         gpu2npu.migrate_source("torch.cuda.synchronize(", **arguments)  # type: ignore[arg-type]
+
+
+def test_one_pattern_may_be_given_alone() -> None:
+    found = gpu2npu.migrate_project(FIXTURE, version="2.1.0", exclude="mixed_package/*", jobs=1)
+    assert found.changes
+    assert not any(path.startswith("mixed_package/") for path, _ in found.changes)
