@@ -82,6 +82,8 @@ def _numbers(learned: Learned) -> list[str]:
     ]
     if learned.unpaired:
         lines.append(f"Only one of the folders has: {', '.join(learned.unpaired)}.")
+    if learned.unread:
+        lines.append(f"Not parsed in one of the folders, so nothing is learned of: {', '.join(learned.unread)}.")
     return lines
 
 

@@ -17,6 +17,7 @@ from gpu2npu.project.learn.python import python_differences
 from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.discovery import discover
 from gpu2npu.project.tree.mirror import read_files
+from gpu2npu.python.project.project import Project
 from gpu2npu.rulebook import Rulebook, load_rulebook
 
 
@@ -26,7 +27,8 @@ class Learned:
 
     `by_hand` is the number of lines in which the two versions differ, `without` how many of them the rules that were
     there before leave. `left` are the places where the result with the proposed rules and the version after differ,
-    `unpaired` the files that only one version has.
+    `unpaired` the files that only one version has,
+    `unread` the Python files that cannot be parsed in one of them.
     """
 
     proposals: tuple[Proposal, ...]
@@ -34,6 +36,7 @@ class Learned:
     without: int
     left: tuple[LineDifference, ...]
     unpaired: tuple[str, ...]
+    unread: tuple[str, ...]
 
 
 def learn_rules(before: Path, after: Path, version: str, known: Sequence[Path] = ()) -> Learned:
@@ -48,13 +51,19 @@ def learn_rules(before: Path, after: Path, version: str, known: Sequence[Path] =
     old, new = _texts(before), _texts(after)
     known_rules = load_rulebook(known)
     settings = Settings(version, jobs=1)
+    before_model, after_model = _model(old), _model(new)
     without = differences(migrated(before, settings, old, known_rules), new)
-    found = list(candidates(_observed(old, new), known_rules)) if without else []
+    found = list(candidates(_observed(old, new, before_model, after_model), known_rules)) if without else []
     proposals = with_examples(found, known_rules, version)
     retained = with_examples(_of_use(before, settings, old, new, proposals, known_rules), known_rules, version)
     left = differences(migrated(before, settings, old, with_proposals(known_rules, retained)), new)
     unpaired = tuple(sorted(old.keys() ^ new.keys()))
-    return Learned(retained, amount(differences(old, new)), amount(without), tuple(left), unpaired)
+    unread = tuple(
+        path
+        for path in sorted(old.keys() & new.keys())
+        if path.endswith(".py") and None in (before_model.names(path), after_model.names(path))
+    )
+    return Learned(retained, amount(differences(old, new)), amount(without), tuple(left), unpaired, unread)
 
 
 def _of_use(
@@ -89,8 +98,11 @@ def _texts(folder: Path) -> dict[str, str]:
     return texts
 
 
-def _observed(old: Texts, new: Texts) -> Iterator[Observed]:
-    before, after = (torch_project({path: text.encode() for path, text in texts.items()}) for texts in (old, new))
+def _model(texts: Texts) -> Project:
+    return torch_project({path: text.encode() for path, text in texts.items()})
+
+
+def _observed(old: Texts, new: Texts, before: Project, after: Project) -> Iterator[Observed]:
     for path in sorted(old.keys() & new.keys()):
         if path.endswith(".py"):
             names, others = before.names(path), after.names(path)

@@ -47,10 +47,17 @@ def candidates(observed: Iterable[Observed], known: Rulebook) -> Iterator[Propos
         if "name" in group[0].match and group[0].match["name"] == group[0].then["rename"]:
             continue
         rule = _rule(group, taken)
-        if rule is not None:
+        if rule is not None and not any(_does_it(each, rule) for each in known.rules):
             taken.add(rule.id)
             places = dict.fromkeys((each.path, each.line) for each in group)
             yield Proposal(rule, tuple(places), tuple(each.samples for each in group))
+
+
+def _does_it(known: Rule, rule: Rule) -> bool:
+    """Return whether a known rule makes the same of the same code."""
+    one, other = known.then, rule.then
+    is_same = (one.rename, one.replace, one.remove, one.add) == (other.rename, other.replace, other.remove, other.add)
+    return is_same and type(known.match) is type(rule.match) and known.match.meets(rule.match)
 
 
 def with_examples(proposals: Sequence[Proposal], known: Rulebook, version: str) -> tuple[Proposal, ...]:

@@ -135,3 +135,13 @@ def test_statements_are_paired_by_likeness() -> None:
         ("y = lib.gpu.f(x)", "y = lib.npu.f(x)"),
         ("z = 3", None),
     ]
+
+
+def test_what_a_known_rule_does_is_not_proposed_and_an_unread_file_is_named(tmp_path: Path) -> None:
+    files = {"before": ("import torch\nx = x.cuda()\n", "x = 1\n"), "after": ("x = x.npu()\n", "x = (\n")}
+    for folder, (train, other) in files.items():
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "train.py").write_text(train, encoding="utf-8")
+        (tmp_path / folder / "other.py").write_text(other, encoding="utf-8")
+    found = learn_rules(tmp_path / "before", tmp_path / "after", VERSION)
+    assert (found.proposals, found.unread) == ((), ("other.py",))
