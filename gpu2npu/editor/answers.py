@@ -43,7 +43,8 @@ class Places:
 
     def _position(self, line: int, column: int) -> types.Position:
         text = self.lines[line][:column] if line < len(self.lines) else ""
-        return types.Position(line, self.codec.client_num_units(text))
+        # The codec goes over the characters one by one, which of a line with thousands of findings takes seconds.
+        return types.Position(line, len(text) if text.isascii() else self.codec.client_num_units(text))
 
 
 def diagnostics(checked: Checked, codec: PositionCodec) -> Iterator[types.Diagnostic]:

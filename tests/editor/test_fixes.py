@@ -2,11 +2,16 @@
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lsprotocol.types import Position, Range
+from pygls.workspace import PositionCodec
 
 import gpu2npu
+from gpu2npu.editor.answers import Places
 from gpu2npu.editor.fixes import LineEdit, edits_for, line_edits, lines_of
+from gpu2npu.records import Span
 
 SOURCE = """import torch
 
@@ -51,3 +56,11 @@ def test_a_fix_is_of_its_lines_and_the_import() -> None:
         "import torch\n", "import torch\nimport torch_npu\n"
     )
     assert applied(SOURCE, edits) == migrated.text
+
+
+def test_columns_of_plain_text_are_not_counted_character_by_character(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[str] = []
+    monkeypatch.setattr(PositionCodec, "client_num_units", lambda _, text: counted.append(text) or 7)
+    places = Places(PositionCodec(), "x = torch.cuda\n\N{GRINNING FACE} = 1\n")
+    assert places.range(Span(1, 4, 1, 14)) == Range(Position(0, 4), Position(0, 14))
+    assert (places.range(Span(2, 0, 2, 4)).end, counted) == (Position(1, 7), ["\N{GRINNING FACE} = "])
