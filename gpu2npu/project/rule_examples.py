@@ -141,7 +141,9 @@ def _problem(rule: Rule, example: Example, result: MigratedFile, after: str, is_
     if result.failure is not None:
         return result.failure
     if after != example.after:
-        return "the code is changed" if example.before == example.after else "the result is not what it shows"
+        if example.before != example.after:
+            return "the result is not what it shows"
+        return f"the code is changed by {', '.join(sorted({change.rule for change in result.changes}))}"
     involved = _involved(result)
     if not is_for and rule.id in involved:
         return "the rule acts in a release that it is not for"

@@ -155,7 +155,7 @@ def test_test(folder: Path) -> None:
     assert good.output == "mine.json: 1 of 1 example as shown\nExamples show all of 1 of 1 rule.\n"
     bad = run("rules", "test", write("bad.json", {**BROKEN, "id": "other"}), "mine.json")
     assert bad.exit_code == 1
-    assert "FAILED other, example 2: the code is changed" in bad.output
+    assert "FAILED other, example 2: the code is changed by " in bad.output
     assert "-from fastlib.gpu import fuse\n+from fastlib.npu import fuse\n" in bad.output
     assert "bad.json: 1 of 2 examples as shown\n" in bad.output
 
@@ -229,7 +229,7 @@ def test_test_names_what_no_example_shows(folder: Path) -> None:
     assert "Examples show all of 1 of 1 rule.\n" in run("rules", "test", write("mine.json", shown)).output
     inside = {**outside, "version": "2.5.0"}
     wrong = run("rules", "test", write("mine.json", {**shown, "examples": [*RULE["examples"], inside]}))
-    assert "FAILED limited, example 2: the code is changed" in wrong.output
+    assert "FAILED limited, example 2: the code is changed by limited" in wrong.output
 
 
 def test_processes_find_what_one_finds() -> None:
