@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gpu2npu.engine import Migration, ProjectContext, may_have_trigger, migrate_python
 from gpu2npu.engine.findings import merged
+from gpu2npu.engine.marks import Mark, review
 from gpu2npu.engine.skips import Skips, find_skips
 from gpu2npu.engine.table import outside
 from gpu2npu.formats import kinds
@@ -17,10 +18,10 @@ from gpu2npu.formats.dockerfile import dockerfile_marks
 from gpu2npu.formats.ini_reader import read_ini
 from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.kinds import FileKind, kind_of
-from gpu2npu.formats.knowledge import Knowledge, knowledge_for, patterns_in
+from gpu2npu.formats.knowledge import Knowledge, knowledge_for
 from gpu2npu.formats.lock_files import lock_marks
 from gpu2npu.formats.makefile import makefile_marks
-from gpu2npu.formats.marks import Mark, records, resolved, review, with_edits
+from gpu2npu.formats.marks import records, resolved, with_edits
 from gpu2npu.formats.nodes import FormatError, Items, entry
 from gpu2npu.formats.notebook import migrate_notebook
 from gpu2npu.formats.own_variables import own_variables
@@ -29,6 +30,7 @@ from gpu2npu.formats.settings import settings_marks
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
+from gpu2npu.kinds.pattern import patterns_in
 from gpu2npu.python.text.offsets import Lines
 from gpu2npu.python.text.source import SourceFile, SourceReadError, read_settings, read_source
 from gpu2npu.records import Edit, FileRewrite, FindingKind, Found, MigratedFile, Severity, Span

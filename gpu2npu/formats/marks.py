@@ -6,43 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from gpu2npu.engine.findings import merged
+from gpu2npu.engine.marks import Mark
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.python.text.offsets import Lines
 from gpu2npu.records import Bounds, Change, Edit, Finding, FindingKind, Found, Operation, Severity
-from gpu2npu.rulebook.rule import Rule
-
-Mark = Edit | Found
-
-
-def edit(rule: Rule, start: int, end: int, text: str) -> Edit:
-    return Edit((start, end), text, rule.id, rule.why)
-
-
-def review(rule: Rule, start: int, end: int, api: str, message: str) -> Found:
-    kind = FindingKind.REVIEW
-    return Found((start, end), rule.id, kind, api, message, rule.match.severity(kind))
 
 
 def of_environment(place: Bounds, rule: str, kind: FindingKind, api: str, message: str) -> Found:
     """A finding about a package, an image, a variable or the resources of a job."""
     return Found(place, rule, kind, api, message, Severity.ENVIRONMENT)
-
-
-def reported(rule: Rule, start: int, end: int, api: str) -> list[Mark]:
-    """Return the finding that the rule itself reports at a place, if it reports one."""
-    report = rule.then.report
-    if report is None:
-        return []
-    return [Found((start, end), rule.id, report.kind, api, report.message, report.severity)]
-
-
-def applied(rule: Rule, start: int, end: int, api: str, new: str | None = None) -> list[Mark]:
-    """Return a rule's marks at a place: the edit to its new name (or `new`), and the finding that it reports."""
-    if rule.then.keep:
-        return []
-    text = new if new is not None else rule.then.rename
-    edits: list[Mark] = [] if text is None else [edit(rule, start, end, text)]
-    return edits + reported(rule, start, end, api)
 
 
 def moved(marks: Iterable[Mark], place: Callable[[int], int]) -> list[Mark]:

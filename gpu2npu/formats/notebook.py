@@ -11,14 +11,16 @@ from itertools import accumulate
 
 from gpu2npu.engine import Migration, ProjectContext, migrate_python
 from gpu2npu.engine.findings import merged
+from gpu2npu.engine.marks import Mark
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.formats.code_installs import install_findings, may_install
 from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.knowledge import Knowledge
-from gpu2npu.formats.marks import Mark, records, resolved, review, shifted, with_edits
+from gpu2npu.formats.marks import records, resolved, shifted, with_edits
 from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar, entry
 from gpu2npu.formats.notebook_cells import Cell, read_cell, unmasked
 from gpu2npu.formats.shell import shell_marks
+from gpu2npu.kinds.string import mention_marks
 from gpu2npu.python.text.edits import Edited, Replacement
 from gpu2npu.python.text.offsets import Lines, splice
 from gpu2npu.python.text.source import SourceFile
@@ -202,12 +204,8 @@ def _is_off(mark: Mark, cell: Cell, skips: Skips) -> bool:
 
 
 def _unread(cell: Cell, knowledge: Knowledge) -> list[Mark]:
-    mention = knowledge.mentions(cell.text)
-    if mention is None:
-        return []
-    rule = next(rule.rule for rule in knowledge.table.strings if rule.text in mention[0])
     message = "This cell is no Python that can be read, and stays as it is: look for this and the like in it."
-    return [review(rule, mention.start(), mention.end(), mention[0], message)]
+    return mention_marks(knowledge.table, cell.text, 0, message)
 
 
 def _written_file(

@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 
-from gpu2npu.formats.knowledge import Knowledge, SetVariable
-from gpu2npu.formats.marks import Mark, moved, shifted
+from gpu2npu.engine.marks import Mark
+from gpu2npu.formats.knowledge import Knowledge
+from gpu2npu.formats.marks import moved, shifted
 from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar
 from gpu2npu.formats.shell import shell_marks
+from gpu2npu.kinds.environment import SetVariable
 from gpu2npu.records import FindingKind, Found, Severity
 
 # Keys under which a string is a command line.

@@ -7,10 +7,14 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gpu2npu.formats.knowledge import Knowledge, SetVariable
-from gpu2npu.formats.marks import Mark, applied, moved, reported, review, shifted
+from gpu2npu.engine.marks import Mark, applied, reported
+from gpu2npu.formats.knowledge import Knowledge
+from gpu2npu.formats.marks import moved, shifted
 from gpu2npu.formats.required_packages import installed
 from gpu2npu.formats.shell_lexer import Command, Heredoc, Script, Word, lex, unescaped
+from gpu2npu.kinds.command import command_marks, program_rule
+from gpu2npu.kinds.environment import SetVariable
+from gpu2npu.kinds.string import mention_marks
 from gpu2npu.records import Found
 
 # $NAME, ${NAME, ${#NAME and ${!NAME.
@@ -98,12 +102,8 @@ class _Reader:
     def _unclosed(self) -> list[Mark]:
         if self.spoken:
             return []
-        mention = self.knowledge.mentions(self.text)
-        rules = [rule.rule for rule in self.knowledge.table.strings if mention and rule.text in mention[0]]
-        if mention is None or not rules:
-            return []
         message = "A quote in this script has no end that gpu2npu can find: migrate the script by hand."
-        return [review(rules[0], mention.start(), mention.end(), mention[0], message)]
+        return mention_marks(self.knowledge.table, self.text, 0, message)
 
     def _reads(self, script: Script) -> Iterator[Mark]:
         """Variables, wherever they expand, and the defaults that expansions give."""
@@ -187,7 +187,7 @@ class _Reader:
         if not self.spoken:
             at = head.end - len(name) if not head.quoted else head.text.index(name) + head.start
             given = [(self._value(word), word.inside(word.start)[0]) for word in arguments]
-            yield from self.knowledge.command(name, at, given, alone=not arguments and not piped)
+            yield from command_marks(self.knowledge.table, name, at, given, alone=not arguments and not piped)
         if name == "echo" and len(arguments) == 1:  # often what a function or a substitution gives
             start = arguments[0].inside(arguments[0].start)[0]
             yield from self._certain(self.knowledge.value("argument", self._value(arguments[0]), start))
@@ -298,11 +298,8 @@ class _Reader:
         return moved(marks, lambda index: start + places[index])
 
     def _python(self, start: int, end: int, message: str) -> Iterator[Mark]:
-        mention = self.knowledge.mentions(self.text[start:end])
-        if mention is None or self.spoken:
-            return
-        rule = next(rule.rule for rule in self.knowledge.table.strings if rule.text in mention[0])
-        yield review(rule, start + mention.start(), start + mention.end(), mention[0], message)
+        if not self.spoken:
+            yield from mention_marks(self.knowledge.table, self.text[start:end], start, message)
 
     def _heredoc(self, heredoc: Heredoc, command: Command, name: str | None) -> Iterator[Mark]:
         body = self.text[heredoc.start : heredoc.end]
@@ -341,7 +338,7 @@ class _Reader:
     def _sought(self, words: Sequence[Word]) -> Iterator[Mark]:
         """`command -v nvidia-smi`: a program that is looked for, by name alone."""
         for word in words:
-            rule = self.knowledge.program(word.text)
+            rule = program_rule(self.knowledge.table, word.text)
             if rule is not None and rule.then.rename is not None:
                 yield from applied(rule, word.start, word.end, word.text, rule.then.rename.partition(" ")[0])
             elif rule is not None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers
+from gpu2npu.engine.marks import Mark, applied, reported, review
 from gpu2npu.engine.rewriting.callees import Argument, Callees
 from gpu2npu.engine.rewriting.filling import fill, in_f_strings
 from gpu2npu.engine.rewriting.removal import without_arguments
@@ -351,3 +352,35 @@ def _has_keyword(template: str) -> bool:
     text = "".join(piece.text if piece.text is not None else "x" for piece in parse_template(template))
     call = parse_expression(f"f({text})")
     return isinstance(call, ast.Call) and bool(call.keywords)
+
+
+def options_of(rules: Iterable[Rule]) -> dict[str, tuple[Rule, ...]]:
+    """The rules that are also for keys of configurations and options of commands, by their argument."""
+    found: dict[str, tuple[Rule, ...]] = {}
+    for rule in rules:
+        match = rule.match
+        if isinstance(match, ArgumentMatch) and isinstance(match.argument, str) and "." not in match.of:
+            found[match.argument] = (*found.get(match.argument, ()), rule)
+    return found
+
+
+def option_marks(
+    options: Mapping[str, tuple[Rule, ...]], key: str | None, of: str, value: str | None, start: int
+) -> list[Mark] | None:
+    """Return the marks of rules for a key (of a command, or `*` for any) and its value; None if no rule fits.
+    `options` are the rules by their argument."""
+    name = (key or "").rpartition(".")[2].lstrip("-+~").replace("-", "_")
+    for rule in options.get(name, ()):
+        match = rule.match
+        assert isinstance(match, ArgumentMatch)
+        if match.of != of or (match.value is not None and match.value != value) or value in match.unless:
+            continue
+        shown = name if value is None else value
+        end = start + len(shown)
+        if rule.then.rename is not None and match.value is not None:
+            return applied(rule, start, end, shown)
+        if rule.then.rename is None and rule.then.report is None and not rule.then.keep:
+            message = f"{rule.why} Change it by hand."
+            return [review(rule, start, end, shown, message)]
+        return reported(rule, start, end, shown)
+    return None

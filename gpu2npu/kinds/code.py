@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from gpu2npu.engine.code_matching import CodeMatcher, Matched
 from gpu2npu.engine.elsewhere.code import elsewhere
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.rewriting.added import added, beside
@@ -19,7 +20,6 @@ from gpu2npu.python.text.concrete import comments
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
 from gpu2npu.python.tree.syntax import arguments, chain, dotted_name
 from gpu2npu.records import Code, Edit, FindingKind, Found
-from gpu2npu.rulebook.code_matching import CodeMatcher, Matched
 from gpu2npu.rulebook.code_pattern import (
     ANYTHING,
     CodePattern,

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, RuledString
+from gpu2npu.engine.marks import Mark, applied, edit, reported, review
 from gpu2npu.engine.strings.prose import is_spoken
 from gpu2npu.engine.strings.texts import StringText
+from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.records import FindingKind, Found, Severity
 from gpu2npu.rulebook.match import Json, Match
+from gpu2npu.rulebook.rule import Rule
 
 _COMMAND = re.compile(r"\s*(?:[\w./]*/)?(?P<name>[\w.+-]+)(?=\s|$)")
 _ANY = re.compile(r"\$[A-Z]\w*")
@@ -136,3 +139,32 @@ def _is_key(file: PythonFile, node: ast.expr) -> bool:
     """Return whether a string is the key by which something is looked up: `flags["nvcc"]`."""
     parent = file.parents.get(node)
     return isinstance(parent, ast.Dict) or (isinstance(parent, ast.Subscript) and parent.slice is node)
+
+
+def command_marks(table: RuleTable, name: str, start: int, words: Sequence[tuple[str, int]], alone: bool) -> list[Mark]:
+    """Return the marks for a command whose name stands at `start`, and the `words` after it with their places;
+    `alone`: it has none, and nothing reads its output."""
+    for rule in table.of(CommandMatch.key).get(name, ()):
+        assert isinstance(rule.match, CommandMatch)
+        places = rule.match.places([text for text, _ in words])
+        if places is None:
+            continue
+        if rule.then.keep:
+            return []
+        end = start + len(name)
+        if rule.then.rename is None or (alone and not places):
+            return applied(rule, start, end, name)
+        if not places:
+            message = f"{rule.why} Its options and its output are others than those of {name}: change it by hand."
+            return [review(rule, start, end, name, message)]
+        starts = [start, *(words[index][1] + offset for index, offset in places)]
+        pairs = zip(starts, rule.match.renamed_words(rule.then.rename), strict=True)
+        edits: list[Mark] = [edit(rule, at, at + len(old), new) for at, (old, new) in pairs if old != new]
+        return edits + reported(rule, start, end, name)
+    return []
+
+
+def program_rule(table: RuleTable, name: str) -> Rule | None:
+    """The rule for a program of that name, not for one of its command lines."""
+    rules = table.of(CommandMatch.key).get(name, ())
+    return next((rule for rule in rules if rule.match == CommandMatch(name)), None)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers, RuledString
+from gpu2npu.engine.marks import Mark, applied, edit, reported
 from gpu2npu.engine.strings.prose import is_own_name, is_searched, is_spoken
 from gpu2npu.engine.strings.texts import StringText
+from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.text.tokens import keyword_name
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import last_name
@@ -185,3 +187,41 @@ def _named(string: StringText, text: str) -> list[tuple[str, int]]:
         return []
     found = ((match["set"] or match["read"], match.end()) for match in _IN_COMMAND.finditer(text))
     return [(name, end - len(name)) for name, end in found]
+
+
+@dataclass(frozen=True)
+class SetVariable:
+    """The value that a variable is set to, and where that stands.
+
+    `bare`: a shell reads it, and no quotes are around it.
+    """
+
+    text: str
+    start: int
+    bare: bool = False
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
+def variable_marks(
+    table: RuleTable, name: str, start: int, given: SetVariable | None, taken: Set[str], own: Set[str]
+) -> list[Mark]:
+    """Return the marks for an environment variable in a configuration whose name stands at `start`, and for what it is
+    set to; `taken` and `own` are those of formats/knowledge.py."""
+    rule = table.variable_rule(name)
+    if rule is None or rule.then.keep or (name in own and name not in table.variables):
+        return []
+    end = start + len(name)
+    if rule.then.rename in taken:
+        message = f"This file knows {rule.then.rename} already; left as it is."
+        return [Found((start, end), rule.id, FindingKind.REVIEW, name, message, Severity.NOTE)]
+    if not rule.then.values:
+        return applied(rule, start, end, name)
+    new = dict(rule.then.values).get(given.text) if given is not None else None
+    if given is None or new is None or rule.then.rename is None:
+        return reported(rule, start, end, name)
+    marks: list[Mark] = [edit(rule, start, end, rule.then.rename)]
+    written = f'"{new}"' if given.bare and not new.isalnum() else new
+    return marks if new == given.text else [*marks, edit(rule, given.start, given.end, written)]

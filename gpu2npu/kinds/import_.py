@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from gpu2npu.distributions import normalised
 from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.imports import is_compiled
 from gpu2npu.engine.rewriting.added import added
@@ -323,3 +324,12 @@ def _ends_without_package(statement: ast.stmt, package: str) -> bool:
         isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.Not) and _asks_for_package(each.operand, package)
         for each in alternatives
     )
+
+
+def distributions_of(rules: Iterable[Rule]) -> dict[str, Rule]:
+    """The rules by the normalised names of what pip installs; the first that has a name counts."""
+    found: dict[str, Rule] = {}
+    for rule in rules:
+        for name in rule.match.distributions if isinstance(rule.match, ImportMatch) else ():
+            found.setdefault(normalised(name), rule)
+    return found

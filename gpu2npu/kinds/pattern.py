@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, RuledString
+from gpu2npu.engine.marks import Mark, applied
 from gpu2npu.engine.strings.prose import is_spoken
+from gpu2npu.engine.table import RuleTable
 from gpu2npu.rulebook.expression import Expression, compile_problem, template_problem
 from gpu2npu.rulebook.match import Evidence, Json, Match
+from gpu2npu.rulebook.rule import Rule
 
 
 @dataclass(frozen=True)
@@ -91,3 +95,19 @@ class PatternMatch(Match):
             new = pattern.replaced(rule.then.rename, new)
             work.matches.note(rule, string.place, string.raw)
         ruled.text = new
+
+
+def patterns_in(text: str, table: RuleTable) -> tuple[tuple[Expression[str], Rule], ...]:
+    """The patterns that a part of the text may match: those that match it as a whole, and those bound to the ends of a
+    value."""
+    bound = re.compile(r"[$^]|\\[AZ]")
+    return tuple((one, rule) for one, rule in table.patterns if bound.search(one.text) or one.search(text))
+
+
+def pattern_marks(found: Iterable[tuple[Expression[str], Rule]], text: str, start: int) -> Iterator[Mark]:
+    """Yield the marks of patterns in the text of a configuration that stands at `start`."""
+    for pattern, rule in found:
+        for match in pattern.all_in(text):
+            new = match.expand(rule.then.rename) if rule.then.rename is not None else None
+            new = None if new == match[0] else new
+            yield from applied(rule, start + match.start(), start + match.end(), match[0], new)

@@ -10,7 +10,9 @@ from functools import partial
 from typing import Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers
+from gpu2npu.engine.marks import Mark, applied
 from gpu2npu.engine.strings.texts import StringText
+from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import string_value
@@ -137,3 +139,13 @@ def _keys(file: PythonFile, node: ast.expr) -> Iterator[str]:
 def _is_of_dict(node: ast.AST) -> bool:
     """Return whether a node is a call of `dict`."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict"
+
+
+def setting_marks(table: RuleTable, keys: Sequence[str], value: str | None, start: int) -> list[Mark] | None:
+    """Return the marks of rules for the value at `start` below some keys, None where it is not a string; None if
+    no rule fits."""
+    for rule in table.of(SettingMatch.key).get(keys[-1], ()) if keys else ():
+        if isinstance(rule.match, SettingMatch) and rule.match.fits(keys, value):
+            shown = keys[-1] if value is None else value
+            return applied(rule, start, start + len(shown), shown)
+    return None

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers, Quoted, RuledString
+from gpu2npu.engine.marks import Mark, edit, reported, review
 from gpu2npu.engine.strings.judgement import judge
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, Siblings, StringPlace
 from gpu2npu.engine.strings.prose import is_spoken
 from gpu2npu.engine.strings.texts import StringText, formatted_texts
-from gpu2npu.engine.table import StringRule
+from gpu2npu.engine.strings.words import is_word
+from gpu2npu.engine.table import RuleTable, StringRule
 from gpu2npu.kinds.pattern import PatternMatch
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.records import Edit, FindingKind, Found
@@ -23,6 +25,20 @@ from gpu2npu.rulebook.rule import Role
 if TYPE_CHECKING:
     from gpu2npu.project.line_sites import Site
     from gpu2npu.python.meaning.names import Names
+
+# What stands in a value for something known later: $RANK, ${rank}, {{ rank }}, %(rank)s.
+_PLACEHOLDER = re.compile(r"\$\{[^{}]*\}|\$\{\{.*?\}\}|\{\{.*?\}\}|\$\w+|%\(\w+\)s|\$\(\w+\)")
+# Keys whose values are words about a thing, or names of files and images, and no settings.
+_SPOKEN = frozenset(
+    {"keywords", "keyword", "classifiers", "topics", "topic", "tags", "tag", "labels", "label", "name", "title", "id",
+     "description", "markers", "help", "doc", "comment", "text", "summary", "message", "channels", "image", "container",
+     "from", "repo", "repository", "uses", "url", "path", "paths", "file", "files", "exclude", "include", "ignore",
+     "display_name", "language", "words"}
+)  # fmt: skip
+
+
+# Names that stand beside each other in a list without commas.
+_LISTED = frozenset({"cuda", "cpu", "mps", "xpu", "gpu", "hip", "meta", "auto", "nccl", "gloo", "mpi", "ucc"})
 
 
 @dataclass(frozen=True)
@@ -191,3 +207,72 @@ class _Strings:
         if isinstance(parent, ast.keyword):
             return [self.file.bounds(parent)]
         return [text.place] if isinstance(parent, ast.Call) else []
+
+
+def value_marks(
+    table: RuleTable, key: str | None, value: str, start: int, beside: Set[str] = frozenset()
+) -> list[Mark]:
+    """Return the marks for a value in a configuration that stands at `start` under `key`, one of those `beside` it in a
+    list."""
+    masked = _PLACEHOLDER.sub(lambda match: "{" + "_" * (len(match[0]) - 2) + "}", value)
+    last = (key or "").rpartition(".")[2].lstrip("-+~")
+    listed = masked.split("," if "," in masked else " ")
+    for rule in table.strings:
+        target = rule.rule.then.rename
+        whole = rule.literal.fullmatch(masked)
+        if whole is None and not (_is_list(masked, listed) and is_word(last, rule.role)):
+            continue
+        parts = [(0, whole)] if whole is not None else list(_parts(listed, rule))
+        if not parts or target in beside or target in listed:
+            continue
+        if not _is_meant(rule, last, whole):
+            bare = whole is not None and masked == rule.text and last.lower() not in _SPOKEN and bool(last)
+            return [_review(rule, start, value)] if bare else []
+        return [mark for at, match in parts for mark in _rewritten(rule, match, start + at)]
+    return []
+
+
+def _is_meant(rule: StringRule, key: str, whole: re.Match[str] | None) -> bool:
+    if is_word(key, rule.role):
+        return True
+    formed = whole is not None and any(whole.groupdict().values())
+    return formed and key.lower() not in _SPOKEN
+
+
+def _review(rule: StringRule, start: int, value: str) -> Mark:
+    message = f"This may mean the {rule.text} that {rule.rule.then.rename} replaces: check it."
+    return review(rule.rule, start, start + len(value), value, message)
+
+
+def mention_marks(table: RuleTable, text: str, start: int, message: str) -> list[Mark]:
+    """Return the mark of the first mention of a device or backend that a rule renames, in text that stands at `start`
+    and is not read any closer."""
+    found = re.search(rf"(?<![\w-])(?:{table.literal.pattern})(?![\w-])", text)
+    rules = (rule.rule for rule in table.strings if found is not None and rule.text in found[0])
+    rule = next(rules, None)
+    if found is None or rule is None:
+        return []
+    return [review(rule, start + found.start(), start + found.end(), found[0], message)]
+
+
+def _is_list(masked: str, listed: list[str]) -> bool:
+    """Return whether a value is a list: parts between commas, or names of devices or backends between blanks."""
+    return "," in masked or (len(listed) > 1 and all(part.partition(":")[0] in _LISTED for part in listed))
+
+
+def _parts(listed: list[str], rule: StringRule) -> Iterator[tuple[int, re.Match[str]]]:
+    """The places of a list `cuda:0,cuda:1` that match the rule."""
+    at = 0
+    for part in listed:
+        match = rule.literal.fullmatch(part)
+        if match is not None:
+            yield at, match
+        at += len(part) + 1
+
+
+def _rewritten(rule: StringRule, match: re.Match[str], start: int) -> list[Mark]:
+    first = start + len(match.group("prefix") or "")
+    last = first + len(rule.text)
+    target = rule.rule.then.rename
+    edits: list[Mark] = [edit(rule.rule, first, last, target)] if target is not None else []
+    return edits + reported(rule.rule, first, last, match[0])

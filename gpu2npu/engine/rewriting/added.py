@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 
+from gpu2npu.engine.code_matching import Matched
 from gpu2npu.python.text.tokens import statement_end
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import FUNCTIONS, string_value
 from gpu2npu.records import Edit, Operation
-from gpu2npu.rulebook.code_matching import Matched
 from gpu2npu.rulebook.rule import Addition, Rule
 
 

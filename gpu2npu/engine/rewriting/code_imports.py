@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gpu2npu.engine.code_matching import Matched
 from gpu2npu.engine.imports import import_of, is_public, leaf, may_rename_local, parent
 from gpu2npu.engine.rewriting.removal import removal
 from gpu2npu.python.meaning.names import Names
@@ -16,7 +17,6 @@ from gpu2npu.python.text.tokens import alias_name, from_module
 from gpu2npu.python.tree.scopes import Imported, Scope
 from gpu2npu.python.tree.syntax import Import, chain
 from gpu2npu.records import Edit
-from gpu2npu.rulebook.code_matching import Matched
 from gpu2npu.rulebook.code_pattern import CodePattern, parse_code, qualified_name
 from gpu2npu.rulebook.rule import Rule
 from gpu2npu.rulebook.template import Piece

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
+from gpu2npu.engine.code_matching import Matched
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.rewriting.code_imports import CodeImports
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import DEFINITIONS, Definition
 from gpu2npu.records import Edit, FindingKind, Found, Operation
-from gpu2npu.rulebook.code_matching import Matched
 from gpu2npu.rulebook.code_pattern import parse_code
 from gpu2npu.rulebook.rule import Rule
 

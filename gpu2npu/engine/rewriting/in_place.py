@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 
+from gpu2npu.engine.code_matching import Matched
 from gpu2npu.engine.rewriting.code_imports import respelled
 from gpu2npu.python.text.concrete import argument_bounds
 from gpu2npu.python.text.tokens import keyword_name, name_bounds
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments
 from gpu2npu.records import Bounds, Code
-from gpu2npu.rulebook.code_matching import Matched
 from gpu2npu.rulebook.code_pattern import CodePattern, is_rest, metavariable, qualified_name
 from gpu2npu.rulebook.template import Piece
 
