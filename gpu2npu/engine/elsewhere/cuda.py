@@ -20,7 +20,7 @@ from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind, child_nodes, walk
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, IMPORTS, dotted_name, elements, last_name, string_value
+from gpu2npu.python.tree.syntax import FUNCTIONS, IMPORTS, dotted_name, last_name, string_value
 from gpu2npu.records import Bounds, FindingKind
 
 RETAINED = (
@@ -40,7 +40,10 @@ _READS = frozenset({"environ", "getenv"})
 _DEVICE = re.compile(r"is_cuda|['\"]cuda")  # of the text that an edit changes
 # Modules and names, and texts, of code for NVIDIA's GPUs.
 _NAME = re.compile(r"(^|_)(cuda|gpu|nvml|nvcc|cupy|pynvml|pycuda|nvidia)(_|$)", re.IGNORECASE)
-_TEXT = re.compile(r".*\.cuh?|.*_(cuda|gpu)\.(c|cc|cpp|h|hpp)|(WITH|USE)_CUDA|-?-?nvcc.*", re.IGNORECASE)
+_TEXT = re.compile(
+    r".*\.cuh?|.*_(cuda|gpu)\.(c|cc|cpp|h|hpp)|(WITH|USE)_CUDA|-?-?nvcc.*|(cuda|\w*tensorrt\w*)executionprovider",
+    re.IGNORECASE,
+)
 # What is only for GPUs in packages that know no NPU: `faiss.index_cpu_to_all_gpus`, `decord.gpu`.
 _FOREIGN = re.compile(r"gpu|cuda|cupy|nvml", re.IGNORECASE)
 _LIBRARY = re.compile(r"(^|_)(cupy|pycuda|pynvml|nvml|nvcc|tensorrt)(_|$)", re.IGNORECASE)
@@ -305,9 +308,10 @@ def _is_quantized(value: ast.expr) -> bool:
 
 
 def _is_source(value: ast.expr) -> bool:
-    """`"nms.cu"`, `["roi_kernel.cu", "roi_cuda.cpp"]`"""
-    texts = [string_value(part) for part in elements(value) or (value,)]
-    return any(text is not None and _TEXT.fullmatch(text) for text in texts)
+    """`"nms.cu"`, `["roi_kernel.cu", "roi_cuda.cpp"]`, `[("CUDAExecutionProvider", options)]`"""
+    if isinstance(value, (ast.List, ast.Tuple, ast.Set)):
+        return any(map(_is_source, value.elts))
+    return _TEXT.fullmatch(string_value(value) or "") is not None
 
 
 def _is_of_tensor(test: ast.expr, names: Names) -> bool:

@@ -7,7 +7,7 @@ from gpu2npu.records import Severity
 KEPT = [
     "if torch.cuda.is_available():\n    print('with CUDA')\n    sources += ['nms_cuda.c']\n    with_cuda = True\n",
     "if torch.cuda.is_available():\n    from ext import nms_gpu\nelse:\n    from ext import nms_cpu\n",
-    "if torch.cuda.is_available():\n    import my_cuda_kernels\n",
+    "if torch.cuda.is_available():\n    import cuda_kernels\n",
     "sources += ['a.cu', 'b.cpp'] if torch.cuda.is_available() else ['b.cpp']\n",
     "kernel = 'nms.cu' if torch.cuda.is_available() else 'nms.cpp'\n",
     "if torch.cuda.is_available():\n    macros += [('WITH_CUDA', None)]\n    files = glob('*.cpp') + ['a.cu']\n",
@@ -64,6 +64,22 @@ def test_what_is_for_cuda_alone_stays(project, code):
     (found,) = migrated.findings
     assert found.severity is Severity.NOTE and "is false on an NPU" in found.message
     assert found.api in code and "is_available()" in found.api
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "if device.type == 'cuda':\n    found = [('CUDAExecutionProvider', {'device_id': 0}), 'CPU']\n",
+        "providers = ['CUDAExecutionProvider'] if torch.cuda.is_available() else ['CPUExecutionProvider']\n",
+        "providers = [('TensorrtExecutionProvider', {})] if torch.cuda.is_available() else None\n",
+        "if torch.cuda.is_available():\n    providers.insert(0, 'CUDAExecutionProvider')\n",
+    ],
+)
+def test_a_provider_of_onnx_runtime_for_cuda_is_not_asked_for(project, code):
+    migrated = project({"a.py": f"import torch\n{code}"})["a.py"]
+    assert migrated.content is None
+    assert any("under this condition" in found.message for found in migrated.findings)
+    assert any("CANNExecutionProvider" in found.message for found in migrated.findings)
 
 
 @pytest.mark.parametrize("name", ["compile_graph", "use_cuda_graphs"])
