@@ -31,6 +31,7 @@ QUICK = frozenset(
     | {"audiocraft", "cleanrl", "openrlhf", "yolox"}
     | {"asteroid", "petals", "rl_games", "torchreid"}
     | {"d3rlpy", "demucs", "textattack", "tortoise_tts"}
+    | {"flair", "lama_cleaner", "pykeen", "recbole"}
 )
 LABELS_ARE_FOR = "2.1.0.post0"
 MIGRATE, KEEP, REPORT = "migrate", "keep", "report"

@@ -10,7 +10,15 @@ import pytest
 from benchmarks.labels import TREES, chosen_packages, format_problems, format_scores, judge_packages, score
 
 # Precision and recall of each round.
-LEAST = {1: (0.995, 0.97), 2: (0.995, 0.97), 3: (0.97, 0.99), 4: (0.995, 0.99), 5: (0.98, 0.99), 6: (0.99, 0.99)}
+LEAST = {
+    1: (0.995, 0.97),
+    2: (0.995, 0.97),
+    3: (0.97, 0.99),
+    4: (0.995, 0.99),
+    5: (0.98, 0.99),
+    6: (0.99, 0.99),
+    7: (0.995, 0.99),
+}
 
 
 @pytest.mark.long
