@@ -23,7 +23,6 @@ from gpu2npu.verify.recording.clock import Cost
 from gpu2npu.verify.recording.environment import RecordingSettings
 from gpu2npu.verify.recording.records import RecordingError, read_recordings
 from gpu2npu.verify.recording.sites import Sites
-from gpu2npu.verify.recording.sketch import summary
 from gpu2npu.verify.recording.writer import Writer
 from gpu2npu.verify.reference_file import VERSION, read_reference, write_reference
 from gpu2npu.verify.verdict import ReferenceRun
@@ -53,12 +52,12 @@ def recorded(folder: Path, layers: int, steps: int) -> ReferenceRun:
     for step in range(steps):
         for layer in range(layers):
             name, values = f"Net.blocks.{layer}.attention", numbers[layer] * (step + 1.1)
-            returned = summary(values)
-            writer.tensor(step, "output", name, 0, 0, returned, 0, sites)
-            writer.tensor(step, "input", f"{name}.next", 0, 0, returned, 0, sites)
+            returned = writer.row(values)
+            writer.tensor(step, "output", name, 0, 0, values, returned, 0, sites)
+            writer.tensor(step, "input", f"{name}.next", 0, 0, values, returned, 0, sites)
             for kind in ("gradient", "parameter gradient", "parameter"):
                 values = values.roll(1) * 0.9
-                writer.tensor(step, kind, name, 0, 0, summary(values), 0, sites)
+                writer.tensor(step, kind, name, 0, 0, values, writer.row(values), 0, sites)
         writer.number(step, "rate", "SGD#0.0", 0, 0.1)
         writer.step(step, "SGD#0", Cost(0.5, 0.25, 1 << 20))
     writer.finish()

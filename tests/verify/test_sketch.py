@@ -1,9 +1,13 @@
-"""The summaries of tensors: made together they are those that are made one by one."""
+"""The rows of tensors: summaries made together are those that are made one by one."""
+
+import io
 
 import numpy as np
 import torch
 
-from gpu2npu.verify.recording.sketch import summaries, summary
+from gpu2npu.verify.recording.records import rows_of
+from gpu2npu.verify.recording.sketch import summary
+from gpu2npu.verify.recording.writer import RowWriter
 
 NAN = float("nan")
 
@@ -14,12 +18,16 @@ def test_summaries_made_together_are_those_made_one_by_one() -> None:
     zeros = [torch.zeros(0, 3), torch.zeros(40), torch.zeros(30_000), torch.full((30_000,), 1e-20)]
     others = [torch.arange(5), torch.tensor(True), torch.ones(3, 4, dtype=torch.complex64), torch.ones(7).bfloat16()]
     tensors = [*drawn, *numbers, *zeros, *others]
-    for together, tensor in zip(summaries(tensors), tensors, strict=True):
+    file = io.BytesIO()
+    rows = RowWriter(file)
+    assert [rows.add(tensor) for tensor in tensors] == list(range(len(tensors)))
+    rows.write()
+    for row, tensor in zip(rows_of(file.getvalue()), tensors, strict=True):
         alone = summary(tensor)
-        assert (together.shape, together.dtype, together.unfinite) == (alone.shape, alone.dtype, alone.unfinite)
-        np.testing.assert_array_equal(together.first, alone.first)
-        np.testing.assert_allclose(together[2:5], alone[2:5], rtol=1e-12)
-        np.testing.assert_allclose(together.sketch, alone.sketch, rtol=1e-6, atol=1e-6 * alone.norm)
+        assert row["unfinite"] == alone.unfinite
+        np.testing.assert_array_equal(row["first"][: len(alone.first)], alone.first)
+        np.testing.assert_allclose([row["norm"], row["mean"], row["largest"]], alone[2:5], rtol=1e-12)
+        np.testing.assert_allclose(row["sketch"], alone.sketch, rtol=1e-6, atol=1e-6 * alone.norm)
 
 
-SIZES = (1, 5, 31, 32, 33, 700, 8192, 9000, 70_000)
+SIZES = (1, 5, 31, 32, 33, 700, 8192, 9000, 70_000, *[8192] * 5)

@@ -37,7 +37,7 @@ def write(folder: Path, places: Path, tensors: dict[str, torch.Tensor]) -> None:
     settings = RecordingSettings(folder, folder, 1, whole=places)
     writer, whole = Writer(settings), WholeTensors(settings)
     for name, tensor in tensors.items():
-        writer.tensor(0, "output", name, 0, 0, summary(tensor), 0, Sites(folder))
+        writer.tensor(0, "output", name, 0, 0, tensor, writer.row(tensor), 0, Sites(folder))
         whole.tensor((0, "output", name, 0, 0), tensor)
     writer.step(0, "SGD#0", Cost(0.1, 0.1, 0))
     writer.finish()

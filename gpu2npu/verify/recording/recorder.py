@@ -21,7 +21,6 @@ from gpu2npu.verify.recording.host import on_host
 from gpu2npu.verify.recording.names import RecordedNames
 from gpu2npu.verify.recording.operators import Operators
 from gpu2npu.verify.recording.sites import Sites
-from gpu2npu.verify.recording.sketch import Summary, summaries, summary
 from gpu2npu.verify.recording.untrained import Untrained
 from gpu2npu.verify.recording.whole import WholeTensors
 from gpu2npu.verify.recording.writer import Writer
@@ -55,7 +54,7 @@ class Recorder:
         self._step = 0
         self._counts: Counter[tuple[str, str]] = Counter()
         self._saved: Counter[int] = Counter()  # checkpoints after each step
-        self._known: dict[int, tuple[weakref.ref[torch.Tensor], int, Summary]] = {}
+        self._known: dict[int, tuple[weakref.ref[torch.Tensor], int, int]] = {}
         self._optimizers: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._clock = Clock()
         self._dump = Dump((settings.dump or settings.folder) / f"step{settings.steps - 1}", on_host)
@@ -180,8 +179,6 @@ class Recorder:
             return
         label = self._label(optimizer)
         site = self._sites.of_caller()
-        given = [each.grad for group in optimizer.param_groups for each in group["params"]]
-        self._summarise([each for each in given if each is not None and not each.is_sparse])
         for group_number, group in enumerate(optimizer.param_groups):
             rate = group.get("lr")
             if rate is not None:
@@ -214,15 +211,12 @@ class Recorder:
         self._known.clear()  # lists of tensors are updated without a new version of each
         label = self._label(optimizer)
         site = self._sites.of_caller()
-        buffers = list(self._names.buffers())
-        parameters = [each for group in optimizer.param_groups for each in group["params"]]
-        self._summarise([*parameters, *(buffer for _, buffer in buffers)])
         for group_number, group in enumerate(optimizer.param_groups):
             self._untrained.trained_by(group["params"])
             for number, parameter in enumerate(group["params"]):
                 name = self._names.parameter(parameter) or f"{label}.{group_number}.{number}"
                 self._write("parameter", name, 0, 0, parameter, site)
-        for name, buffer in buffers:
+        for name, buffer in self._names.buffers():
             self._write("buffer", name, 0, 0, buffer, site)
 
     def _label(self, optimizer: Any) -> str:
@@ -325,26 +319,21 @@ class Recorder:
         self._depth += 1
         at = self._step if step is None else step
         try:
-            self._writer.tensor(at, kind, name, call, part, self._summary(tensor), site, self._sites)
+            self._writer.tensor(at, kind, name, call, part, tensor, self._row(tensor), site, self._sites)
             if self._settings.whole is not None:
                 self._whole.tensor((at, kind, name, call, part), tensor)
         finally:
             self._depth -= 1
 
-    def _summary(self, tensor: torch.Tensor) -> Summary:
-        """Return the summary of a tensor; one that a module returns and the next is given is summarised once."""
+    def _row(self, tensor: torch.Tensor) -> int:
+        """Return the row of a tensor; one that a module returns and the next is given has one."""
         found = self._known.get(id(tensor))
         version = _version(tensor)
         if found is not None and found[0]() is tensor and found[1] == version:
             return found[2]
-        made = summary(tensor)
-        self._known[id(tensor)] = (weakref.ref(tensor), version, made)
-        return made
-
-    def _summarise(self, tensors: list[torch.Tensor]) -> None:
-        """Make the summaries of tensors that are written next."""
-        for tensor, made in zip(tensors, summaries(tensors), strict=True):
-            self._known[id(tensor)] = (weakref.ref(tensor), _version(tensor), made)
+        row = self._writer.row(tensor)
+        self._known[id(tensor)] = (weakref.ref(tensor), version, row)
+        return row
 
     def _is_foreign(self) -> bool:
         """Return whether this is another process than the one that was hooked: a forked worker of a data loader."""

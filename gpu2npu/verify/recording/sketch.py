@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -17,11 +17,12 @@ import torch
 
 from gpu2npu.verify.recording.format import BUCKETS, FIRST
 from gpu2npu.verify.recording.host import Vector, values_of
+from gpu2npu.verify.recording.records import Rows
 
 _PERIOD = 1 << 18  # signs repeat after as many elements
 _BLOCK = 1 << 16  # elements that are summed up at once: they stay in a core's cache
-_ROW = 2048  # elements that are added in float32, and their sums in float64
-_FEW = 8192  # elements up to which float64 takes no longer
+_ROW = 1024  # elements that are added in float32, and their sums in float64
+FEW = 4096  # elements up to which float64 takes no longer
 _SQUARABLE = 1e-12, 1e15  # between these, float32 holds the squares of the largest elements of a block, and their sum
 
 
@@ -66,16 +67,13 @@ def _name(dtype: torch.dtype) -> str:
 
 def summary(tensor: torch.Tensor) -> Summary:
     """Summarise a tensor of any dtype: booleans count as 0 and 1, complex numbers as their two parts."""
-    flat = values_of(tensor)
-    return _summary(tensor, flat, _block_of(flat))
+    return summary_of(tensor, values_of(tensor))
 
 
-def _block_of(flat: Vector) -> _Block:
+def summary_of(tensor: torch.Tensor, flat: Vector) -> Summary:
+    """Summarise a tensor whose elements are in `flat`."""
     blocks = list(_blocks(flat)) or [_NOTHING]
-    return blocks[0] if len(blocks) == 1 else functools.reduce(_joined, blocks)
-
-
-def _summary(tensor: torch.Tensor, flat: Vector, block: _Block) -> Summary:
+    block = blocks[0] if len(blocks) == 1 else functools.reduce(_joined, blocks)
     return Summary(
         shape=tuple(tensor.shape),
         dtype=_name(tensor.dtype),
@@ -91,7 +89,7 @@ def _summary(tensor: torch.Tensor, flat: Vector, block: _Block) -> Summary:
 @functools.lru_cache(64)
 def _layout(sizes: tuple[int, ...]) -> tuple[list[int], Vector]:
     """The offsets of vectors of these sizes, each padded to whole rows of BUCKETS, and the signs of all elements."""
-    ends = np.cumsum([-(-size // BUCKETS) * BUCKETS for size in sizes])
+    ends = np.cumsum([padded(size) for size in sizes])
     starts = [0, *ends[:-1].tolist()]
     signs = np.zeros(ends[-1])
     for start, size in zip(starts, sizes, strict=True):
@@ -99,33 +97,30 @@ def _layout(sizes: tuple[int, ...]) -> tuple[list[int], Vector]:
     return starts, signs
 
 
-def summaries(tensors: Sequence[torch.Tensor]) -> list[Summary]:
-    """Summarise tensors, small ones at once: each by itself costs many calls of NumPy."""
-    vectors = [values_of(tensor) for tensor in tensors]
-    small = [number for number, flat in enumerate(vectors) if 0 < flat.size <= _FEW]
-    blocks = dict(zip(small, _together([vectors[number] for number in small]), strict=True)) if small else {}
-    return [
-        _summary(tensor, flat, blocks.get(number) or _block_of(flat))
-        for number, (tensor, flat) in enumerate(zip(tensors, vectors, strict=True))
-    ]
+def padded(size: int) -> int:
+    """The elements of whole rows of BUCKETS that hold a vector of a size."""
+    return -(-size // BUCKETS) * BUCKETS
 
 
-def _together(vectors: list[Vector]) -> list[_Block | None]:
-    """The blocks of small vectors; None for those with an element that is not finite."""
-    starts, signs = _layout(tuple(flat.size for flat in vectors))
-    values = np.zeros(signs.size)
-    for start, flat in zip(starts, vectors, strict=True):
-        values[start : start + flat.size] = flat
-    largest = np.maximum(np.maximum.reduceat(values, starts), -np.minimum.reduceat(values, starts)).tolist()
-    with np.errstate(invalid="ignore"):
-        squares = np.add.reduceat(values * values, starts).tolist()
-        totals = np.add.reduceat(values, starts).tolist()
-        rows = (values * signs).reshape(-1, BUCKETS)
-        sums = np.add.reduceat(rows, [start // BUCKETS for start in starts], axis=0)
-    return [
-        _Block(*numbers) if math.isfinite(numbers[2]) else None
-        for numbers in zip(squares, totals, largest, [0] * len(vectors), sums, strict=True)
-    ]
+def fill_rows(rows: Rows, values: Vector, sizes: tuple[int, ...]) -> None:
+    """Summarise vectors of at most FEW elements at once, a row each: each by itself costs many calls of NumPy.
+
+    `values` are float64, each vector padded with zeros; what is not finite is set to 0 in it.
+    """
+    starts, signs = _layout(sizes)
+    rows["first"] = values[np.add.outer(starts, np.arange(FIRST))]
+    largest = np.maximum(np.maximum.reduceat(values, starts), -np.minimum.reduceat(values, starts))
+    for number in np.flatnonzero(~np.isfinite(largest)).tolist():
+        part = values[starts[number] : starts[number] + sizes[number]]
+        finite = np.isfinite(part)
+        rows["unfinite"][number] = part.size - np.count_nonzero(finite)
+        part[~finite] = 0.0
+        largest[number] = np.abs(part).max()
+    rows["largest"] = largest
+    rows["mean"] = np.add.reduceat(values, starts) / sizes
+    signed = values * signs
+    rows["sketch"] = np.add.reduceat(signed.reshape(-1, BUCKETS), [start // BUCKETS for start in starts], axis=0)
+    rows["norm"] = np.sqrt(np.add.reduceat(np.multiply(values, values, out=signed), starts))
 
 
 def _joined(one: _Block, other: _Block) -> _Block:
@@ -141,7 +136,7 @@ def _joined(one: _Block, other: _Block) -> _Block:
 def _blocks(flat: Vector) -> Iterator[_Block]:
     """Sum up float32 or float64 elements in blocks: rows in float32 where that is exact enough, else in float64."""
     size = flat.size
-    if size <= _FEW:
+    if size <= FEW:
         if size:
             yield _in_float64(flat, 0)
         return
@@ -151,8 +146,8 @@ def _blocks(flat: Vector) -> Iterator[_Block]:
         quick = _in_float32(part[:whole], start % _PERIOD) if whole else None
         if quick is not None:
             yield quick
-        for rest in range(whole if quick is not None else 0, part.size, _FEW):
-            yield _in_float64(part[rest : rest + _FEW], (start + rest) % _PERIOD)
+        for rest in range(whole if quick is not None else 0, part.size, FEW):
+            yield _in_float64(part[rest : rest + FEW], (start + rest) % _PERIOD)
 
 
 def _in_float32(part: Vector, start: int) -> _Block | None:
@@ -177,7 +172,7 @@ def _in_float32(part: Vector, start: int) -> _Block | None:
 
 
 def _in_float64(part: Vector, start: int) -> _Block:
-    """Sum up at most _FEW elements, whose signs begin at `start`; those that are not finite count as 0.
+    """Sum up at most FEW elements, whose signs begin at `start`; those that are not finite count as 0.
 
     Of more, the library that NumPy takes products from starts threads, which takes longer than the product.
     """

@@ -11,20 +11,21 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import struct
 import sys
 from dataclasses import asdict
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
+import numpy as np
 import torch
 
 from gpu2npu.verify.recording.clock import Cost
 from gpu2npu.verify.recording.environment import RecordingSettings
-from gpu2npu.verify.recording.format import EVENTS, FIRST, TENSORS, VERSION
+from gpu2npu.verify.recording.format import EVENTS, ROW, TENSORS, VERSION
+from gpu2npu.verify.recording.host import values_of
 from gpu2npu.verify.recording.sites import Sites
-from gpu2npu.verify.recording.sketch import Summary
+from gpu2npu.verify.recording.sketch import FEW, Summary, fill_rows, padded, summary, summary_of
 
-_STATISTICS = struct.Struct(f"<3dq{FIRST}d")  # those of a ROW, after the sketch
+_TOGETHER = 1 << 15  # elements that are summarised at once: they stay in a core's cache
 _BUFFER = 1 << 18  # bytes that are kept until they are written, at the latest at the end of a step
 
 
@@ -36,43 +37,44 @@ class Writer:
         self._process = os.getpid()
         self._lines: TextIO | None = None
         self._tensors: Any = None
-        self._rows = 0
-        self._row_of: dict[int, tuple[Summary, int]] = {}  # of what this step has summarised
+        self._rows: Any = None
         self._places: dict[tuple[Any, ...], int] = {}
         self._sites = 1
         self._loss: float | None = None  # of the step
         self.compiles = False
         atexit.register(self.finish)
 
+    def row(self, tensor: torch.Tensor) -> int:
+        """The number of a new row with the values that a tensor has now."""
+        self._opened()
+        return self._rows.add(tensor)
+
     def tensor(
-        self, step: int, kind: str, name: str, call: int, part: int, summary: Summary, site: int, sites: Sites
+        self,
+        step: int,
+        kind: str,
+        name: str,
+        call: int,
+        part: int,
+        tensor: torch.Tensor,
+        row: int,
+        site: int,
+        sites: Sites,
     ) -> None:
-        """One tensor at one place of the program."""
+        """One tensor at one place of the program, whose values are in a row."""
         lines = self._lines or self._opened()
         if self._sites < len(sites.places):
             self._write_sites(sites)
-        described = kind, name, call, part, summary.shape, summary.dtype
+        described = kind, name, call, part, tensor.shape, tensor.dtype
         place = self._places.get(described)
         if place is None:
             place = self._places[described] = len(self._places)
-            fields = dict(zip(("event", "name", "call", "part", "shape", "dtype"), described, strict=True))
+            shape, dtype = list(tensor.shape), str(tensor.dtype).removeprefix("torch.")
+            fields = {"event": kind, "name": name, "call": call, "part": part, "shape": shape, "dtype": dtype}
             self._line({"place": place} | fields)
         if kind == "loss":
-            self._loss = (self._loss or 0.0) + summary.mean
-        lines.write(f"[{place}, {step}, {site}, {self._row(summary)}]\n")
-
-    def _row(self, summary: Summary) -> int:
-        """The row of a summary: what a module returns and the next one is given has one."""
-        found = self._row_of.get(id(summary))
-        if found is not None:
-            return found[1]
-        row, self._rows = self._rows, self._rows + 1
-        self._row_of[id(summary)] = (summary, row)
-        _, _, norm, mean, largest, unfinite, first, sketch = summary
-        if len(first) < FIRST:
-            first += (0.0,) * (FIRST - len(first))
-        self._tensors.write(sketch.tobytes() + _STATISTICS.pack(norm, mean, largest, unfinite, *first))
-        return row
+            self._loss = (self._loss or 0.0) + summary(tensor).mean
+        lines.write(f"[{place}, {step}, {site}, {row}]\n")
 
     def number(
         self, step: int, kind: str, name: str, call: int, value: float, site: int = 0, sites: Sites | None = None
@@ -108,9 +110,9 @@ class Writer:
     def step(self, step: int, optimizer: str, cost: Cost) -> None:
         """The end of one optimizer step."""
         lines = self._opened()
-        self._row_of.clear()
         self._line({"stepped": step, "optimizer": optimizer, "loss": self._loss} | asdict(cost))
         self._loss = None
+        self._rows.write()
         lines.flush()
         self._tensors.flush()
 
@@ -120,6 +122,7 @@ class Writer:
             return
         device = {"reduced": _reduced(), "device": _device(), "chip": _chip()}
         self._line({"finished": True, "compiles": self.compiles} | device)
+        self._rows.write()
         self._lines.close()
         self._tensors.close()
         self._lines = None
@@ -135,6 +138,7 @@ class Writer:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._lines = (self._folder / EVENTS).open("a", _BUFFER, encoding="utf-8")
             self._tensors = (self._folder / TENSORS).open("ab", _BUFFER)
+            self._rows = RowWriter(self._tensors)
             self._line({"version": VERSION, "torch": torch.__version__, "argv": sys.argv})
         return self._lines
 
@@ -144,6 +148,54 @@ class Writer:
         if "stepped" in fields and distributed.is_available() and distributed.is_initialized():
             fields = {**fields, "rank": distributed.get_rank(), "world": distributed.get_world_size()}
         self._lines.write(json.dumps(fields) + "\n")
+
+
+class RowWriter:
+    """Writes a row for each tensor, numbered from 0 as added. Small tensors are copied, and summarised together."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._written = 0
+        self._count = 0  # of rows that are not written yet
+        self._large: list[tuple[int, Summary]] = []
+        self._small: list[int] = []
+        self._sizes: list[int] = []
+        self._values = np.zeros(_TOGETHER)
+        self._end = 0
+
+    def add(self, tensor: torch.Tensor) -> int:
+        """Note the values that a tensor has now; the number of its row."""
+        values = values_of(tensor)
+        size = values.size
+        if size > FEW:
+            self._large.append((self._count, summary_of(tensor, values)))
+        elif size:
+            start, room = self._end, padded(size)
+            if start + room > _TOGETHER:
+                self.write()
+                start = 0
+            self._end = start + room
+            self._values[start : start + size] = values
+            self._values[start + size : self._end] = 0.0
+            self._small.append(self._count)
+            self._sizes.append(size)
+        self._count += 1
+        return self._written + self._count - 1
+
+    def write(self) -> None:
+        """Write the rows of the tensors that were added since the last time."""
+        if not self._count:
+            return
+        rows = np.zeros(self._count, ROW)
+        if self._small:
+            together = np.zeros(len(self._small), ROW)
+            fill_rows(together, self._values[: self._end], tuple(self._sizes))
+            rows[self._small] = together
+        for number, made in self._large:
+            rows[number] = (made.sketch, made.norm, made.mean, made.largest, made.unfinite, made.first)
+        self._file.write(rows.tobytes())
+        self._written, self._count, self._end = self._written + self._count, 0, 0
+        self._large, self._small, self._sizes = [], [], []
 
 
 def _reduced() -> list[str]:
