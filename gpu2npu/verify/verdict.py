@@ -101,7 +101,7 @@ def verify(original: Side, migrated: Side, progress: Progress) -> tuple[Comparis
     there, here = start(original.program()), start(migrated.program())
     _watch([there, here], lambda: progress(there.losses(), here.losses()))
     reference, copy = recorded(there.program), recorded(here.program)
-    return compare_ranks(_measured(original, reference, copy[0].reduced), copy)
+    return compare_ranks(_measured(original, reference, copy[0].reduced), copy, original.shared)
 
 
 def record(original: Side, coarse: tuple[str, ...], progress: Progress) -> ReferenceRun:
@@ -119,7 +119,7 @@ def compare_with(reference: ReferenceRun, migrated: Side, progress: Progress) ->
     losses = reference.ranks[0][0].losses
     _watch([running], lambda: progress(losses, running.losses()))
     copy = recorded(running.program)
-    return compare_ranks(reference.ranks, copy)
+    return compare_ranks(reference.ranks, copy, migrated.shared)
 
 
 def measure(migrated: Side) -> StoredRuns:

@@ -5,6 +5,7 @@ GPU2NPU_TEST_VERIFY=all, as `make test-verify` sets it.
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,13 @@ def test_a_module() -> None:
 @pytest.mark.parametrize("start", [["torchrun"], ["-m", "torch.distributed.run"]], ids=["torchrun", "module"])
 def test_torchrun(start: list[str], of_ranks: Path) -> None:
     found = same(of_ranks, "--", *start, "--nproc_per_node", "2", "train.py")
+    assert found["ranks"] == 2
+
+
+def test_processes_that_the_program_starts_itself(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    shutil.copy(FIXTURES / "data_parallel" / "spawn.py", tmp_path / "project")
+    found = same(tmp_path / "project", "--npus", "2", "--", "spawn.py", "--multiprocessing-distributed")
     assert found["ranks"] == 2
 
 

@@ -1,5 +1,6 @@
 """One process of the original against two ranks, by recordings made by hand."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch
 from gpu2npu.emulator.launch import LaunchError
 from gpu2npu.verify.commands import cards_of, commands
 from gpu2npu.verify.comparing.causes import explain
+from gpu2npu.verify.comparing.compare import Difference
 from gpu2npu.verify.comparing.diagnosis import FaultKind
 from gpu2npu.verify.comparing.ranks import compare_ranks, earliest
 from gpu2npu.verify.comparing.tolerance import Tolerance
@@ -123,6 +125,45 @@ def test_the_checkpoint_is_the_one_that_the_first_rank_writes() -> None:
     assert verdict(changed(rank(0), "checkpoint", WEIGHT * 2), rank(1)) == (0, FaultKind.CHECKPOINT)
     silent = replace(rank(0), events=tuple(each for each in rank(0).events if each.kind != "checkpoint"))
     assert verdict(silent, rank(1)) == (0, FaultKind.CHECKPOINT)
+
+
+def given_boxes(samples: Sequence[int], fields: int) -> tuple[RecordedEvent, ...]:
+    """A loss that is given a model's output, for each sample a list of `fields` tensors of any length, and weights."""
+    lists = [BATCH[: 1 + sample % 3, :number] + sample for sample in samples for number in range(1, fields + 1)]
+    parts = (OUTPUT[list(samples)], *lists, WEIGHT)
+    return tuple(replace(event("input", "Boxes", each), part=part) for part, each in enumerate(parts))
+
+
+@pytest.mark.parametrize("fields", [1, 2])
+def test_lists_with_tensors_of_each_sample_are_dealt_out(fields: int) -> None:
+    def differences(second: Sequence[int]) -> list[Difference]:
+        reference = [(recording(*given_boxes(range(8), fields)), Tolerance({}))]
+        ranks = [
+            recording(*given_boxes(samples, fields), rank=rank) for rank, samples in enumerate(([0, 2, 4, 6], second))
+        ]
+        return [each for comparison in compare_ranks(reference, ranks) for each in comparison.differences]
+
+    assert not differences([1, 3, 5, 7])
+    assert {each.event.kind for each in differences([1, 3, 7, 5])} == {"input"}
+
+
+def test_one_rank_that_shares_shuffles_in_its_own_way() -> None:
+    draw = RecordedEvent(0, "draw", "permutation(8,) from seed 1", 1)
+    there, here = recording(event("input", "Net", BATCH), draw), recording(event("input", "Net", BATCH))
+    (apart,), (alike,) = (compare_ranks([(there, Tolerance({}))], [here], shared) for shared in (False, True))
+    assert [each.event for each in apart.differences] == [draw] and not alike.differences
+
+
+def test_a_model_on_two_cards_is_compared_with_one_on_one_card() -> None:
+    whole = recording(
+        *(event(kind, name, of) for kind, name, of in (("input", "Net", BATCH), ("output", "Net.layer", OUTPUT))),
+        event("gradient", "Net.layer", SLOPE),
+        *(each for each in original().events if "@" not in each.name),
+    )
+    (comparison,) = compare_ranks([(original(), Tolerance({}))], [whole])
+    assert not comparison.differences and len(comparison.measured) == 8
+    (comparison,) = compare_ranks([(original(), Tolerance({}))], [changed(whole, "output", OUTPUT * 2)])
+    assert [each.event.name for each in comparison.differences] == ["Net.layer"]
 
 
 def test_gradients_that_are_not_averaged_are_told_from_others() -> None:

@@ -7,23 +7,25 @@ from dataclasses import replace
 
 from gpu2npu.verify.comparing.compare import Comparison, compare
 from gpu2npu.verify.comparing.rank_causes import batch_after
-from gpu2npu.verify.comparing.shares import Expected, expected
+from gpu2npu.verify.comparing.shares import Expected, expected, has_copies
 from gpu2npu.verify.comparing.tolerance import Tolerance
 from gpu2npu.verify.recording.records import Recording, RecordingError
 
 Reference = Sequence[tuple[Recording, Tolerance]]
 
 
-def compare_ranks(original: Reference, migrated: Sequence[Recording]) -> tuple[Comparison, ...]:
+def compare_ranks(original: Reference, migrated: Sequence[Recording], shared: bool = False) -> tuple[Comparison, ...]:
     """Compare every rank of the migrated program with what the original has for it.
+
+    `shared`: a batch of one process of the original is shared among the ranks, of which there may be one.
 
     Raises:
         RecordingError: The original ran on several ranks, and the migrated program on another number of them.
     """
-    if len(original) == len(migrated):
-        pairs = [Expected(one, tolerance, other) for (one, tolerance), other in zip(original, migrated, strict=True)]
-    elif len(original) == 1:
+    if len(original) == 1 and (shared or len(migrated) > 1 or has_copies(original[0][0])):
         pairs = list(expected(*original[0], migrated))
+    elif len(original) == len(migrated):
+        pairs = [Expected(one, tolerance, other) for (one, tolerance), other in zip(original, migrated, strict=True)]
     else:
         raise RecordingError(
             f"the original ran on {len(original)} ranks and the migrated program on {len(migrated)}: the numbers must "
@@ -34,7 +36,7 @@ def compare_ranks(original: Reference, migrated: Sequence[Recording]) -> tuple[C
             Expected(_without_cards(pair.original), pair.tolerance, _without_cards(pair.migrated)) for pair in pairs
         ]
     comparisons = [compare(pair.original, pair.migrated, pair.tolerance) for pair in pairs]
-    ranks = tuple((pair.original, pair.migrated) for pair in pairs) if len(pairs) > 1 else ()
+    ranks = tuple((pair.original, pair.migrated) for pair in pairs) if shared or len(pairs) > 1 else ()
     return tuple(replace(comparison, ranks=ranks) for comparison in comparisons)
 
 

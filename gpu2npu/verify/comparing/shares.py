@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gpu2npu.verify.comparing.samples import dealt_parts
 from gpu2npu.verify.comparing.tolerance import Tolerance
 from gpu2npu.verify.recording.format import BUCKETS
 from gpu2npu.verify.recording.names import CARD
@@ -32,9 +33,14 @@ class Expected:
     migrated: Recording
 
 
+def has_copies(original: Recording) -> bool:
+    """Return whether DataParallel copied a model to several cards, which a rank on one card does without."""
+    return any(_card(event.name)[1] > 0 for event in original.events)
+
+
 def expected(original: Recording, tolerance: Tolerance, ranks: Sequence[Recording]) -> tuple[Expected, ...]:
     """Share what one process of the original does among ranks."""
-    there = _Pieces(original)
+    there = _Pieces(original, ranks)
     here = [{event.key: event for event in rank.events} for rank in ranks]
     return tuple(_of_rank(rank, there, here, original, tolerance, ranks) for rank in range(len(ranks)))
 
@@ -56,8 +62,7 @@ def _of_rank(
             if pair[1] is not None:
                 found[key] = pair[1]
     shares = {
-        key: max(_ORDER, *(tolerance.relative.get(piece.key, 0.0) for piece in there.places[key].values()))
-        for key in wanted
+        key: max(_ORDER, *(tolerance.relative.get(origin, 0.0) for origin in there.origins[key])) for key in wanted
     }
     own = tuple(event for key, event in found.items() if key in wanted or not _is_left_out(event, rank))
     expectation = replace(original, events=tuple(wanted.values()), rank=rank)
@@ -74,10 +79,15 @@ def _is_left_out(event: RecordedEvent, rank: int) -> bool:
 
 
 class _Pieces:
-    """The events of the original by the key that a rank's have: one, or one for each card; in order."""
+    """The events of the original by the key that a rank's have: one, or one for each card; in order.
 
-    def __init__(self, original: Recording) -> None:
+    `places` has them with that key, and `origins` the keys that they have in the original.
+    """
+
+    def __init__(self, original: Recording, ranks: Sequence[Recording]) -> None:
         self.places: dict[Key, dict[int, RecordedEvent]] = {}
+        self.origins: dict[Key, list[Key]] = {}
+        dealt = dealt_parts(original.events, [rank.events for rank in ranks])
         twice = {_root(event.name) for event in original.events if event.kind == "buffer" and event.call > 1}
         for event in original.events:
             if event.kind == "draw" and event.name.startswith(_OF_SHUFFLES):
@@ -85,8 +95,12 @@ class _Pieces:
             name, card = _card(event.name)
             if event.kind == "buffer" and event.call and card and _root(event.name) in twice:
                 continue  # a model that is called twice in a step keeps the buffers of each rank apart
-            plain = replace(event, name=name)
-            self.places.setdefault(plain.key, {})[card] = event
+            if event.kind == "buffer" and event.call and len(ranks) == 1:
+                continue  # nothing is broadcast
+            card, part = dealt.get(event.key, (card, event.part))
+            plain = replace(event, name=name, part=part)
+            self.places.setdefault(plain.key, {})[card] = plain
+            self.origins.setdefault(plain.key, []).append(event.key)
 
 
 def _root(name: str) -> str:
@@ -106,7 +120,6 @@ def _expected_of(
     """The event that the pieces have a rank do, and what replaces the rank's own; None for what is not the rank's."""
     whole = pieces.get(-1)
     if whole is not None:
-        whole = replace(whole, name=_card(whole.name)[0])
         if whole.kind in _OF_BATCHES:
             return _of_whole(whole, ranks)
         if whole.kind == "draw" and ranks[rank] is None and any(ranks):
@@ -114,7 +127,7 @@ def _expected_of(
         return None if rank and whole.kind in ("buffer", "checkpoint") else (whole, None)
     piece = pieces.get(rank)
     if piece is not None and piece.kind not in _OF_BATCHES:
-        return replace(piece, name=_card(piece.name)[0]), None
+        return piece, None
     if next(iter(pieces.values())).kind not in _OF_BATCHES:
         return None
     return _of_pieces(rank, pieces, ranks)
@@ -145,16 +158,15 @@ def _of_pieces(
     """The pieces of cards against the shares of ranks, or against ranks that each have the whole batch."""
     own = ranks[rank]
     mine = pieces.get(rank) or next(iter(pieces.values()))
-    plain = replace(mine, name=_card(mine.name)[0])
     tensors = [piece.tensor for piece in pieces.values() if piece.tensor is not None]
-    if own is not None and own.tensor is not None and plain.tensor is not None:
-        if own.tensor.shape != plain.tensor.shape and _joined_shape(tensors, own.tensor.shape):
+    if own is not None and own.tensor is not None and mine.tensor is not None:
+        if own.tensor.shape != mine.tensor.shape and _joined_shape(tensors, own.tensor.shape):
             whole, all_of_it = _overall(tensors, own.tensor.shape), _overall([own.tensor])
-            if _are_alike(whole, all_of_it) or plain.kind != "input" or "." in plain.name:
-                return replace(plain, tensor=whole), replace(own, tensor=all_of_it)
-        if plain.kind == "gradient":
-            return replace(plain, tensor=_scaled(plain.tensor, len(ranks))), None
-    return (plain, None) if rank in pieces or own is None else None
+            if _are_alike(whole, all_of_it) or mine.kind != "input" or "." in mine.name:
+                return replace(mine, tensor=whole), replace(own, tensor=all_of_it)
+        if mine.kind == "gradient":
+            return replace(mine, tensor=_scaled(mine.tensor, len(ranks))), None
+    return (mine, None) if rank in pieces or own is None else None
 
 
 def _joined_shape(tensors: Sequence[Tensor], whole: tuple[int, ...]) -> bool:

@@ -10,6 +10,7 @@ from faults import Subject
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 COMPILE = "--compile"
 NUMBERS = {1: "one NPU", 2: "two NPUs"}
+STAYS_ONE_PROCESS = "spawn"  # unless its command says otherwise: test_command_lines.py starts it so
 # Programs of a file each: those whose copies are a process for each NPU, and those whose copies are one process.
 SEVERAL = {
     "data_parallel": ("accumulation", "distillation", "ema", "gan", "own_names", "perceptual", "spawn"),
@@ -45,13 +46,15 @@ def of_many_cards() -> dict[str, Subject]:
 
 def of_single_files() -> dict[str, Subject]:
     """Each program of SEVERAL on one NPU and on two, and each of SINGLE on one."""
-    chosen = [(SEVERAL, ranks) for ranks in NUMBERS] + [(SINGLE, 1)]
+    chosen = [(SEVERAL, cards) for cards in NUMBERS] + [(SINGLE, 1)]
     return {
-        f"{folder}/{program} on {NUMBERS[ranks]}": Subject(f"fixtures/{folder}", (f"{program}.py",), ranks=ranks)
-        for programs, ranks in chosen
+        f"{folder}/{program} on {NUMBERS[cards]}": Subject(
+            f"fixtures/{folder}", (f"{program}.py",), ranks=1 if program == STAYS_ONE_PROCESS else cards, cards=cards
+        )
+        for programs, cards in chosen
         for folder, names in programs.items()
         for program in names
-        if (folder, program, ranks) not in REFUSED
+        if (folder, program, cards) not in REFUSED
     }
 
 

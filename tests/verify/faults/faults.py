@@ -10,8 +10,9 @@ class Subject:
     """A project that faults are put into: a folder of the repository, and what trains it.
 
     `reduced` are the families of operators for which the NPU takes HF32, and `environment` variables of all its runs.
-    The original is `original_ranks` processes, and the copy `ranks`; "{rank}" in the command is the number of one. It is
-    compared for `steps` steps. `package` is one that it imports and that may be missing.
+    The original is `original_ranks` processes, and the copy `ranks`; "{rank}" in the command is the number of one. Each
+    has as many cards as the copy has processes, unless `cards` says otherwise. It is compared for `steps` steps.
+    `package` is one that it imports and that may be missing.
     """
 
     project: str
@@ -20,6 +21,7 @@ class Subject:
     environment: dict[str, str] = field(default_factory=dict)
     original_ranks: int = 1
     ranks: int = 1
+    cards: int = 0
     steps: int = 4
     package: str = "torch"
 

@@ -104,19 +104,23 @@ def recordings_in(folder: Path, ranks: int) -> tuple[Recording, ...]:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The runs of one project: its original's recordings, plain and rounding otherwise, and its copies in `folder`."""
+    """The runs of one project: its original's recordings, plain and rounding otherwise, and its copies in `folder`.
+
+    `shared`: the copies' ranks share each batch of the original's one process.
+    """
 
     subject: Any
     reference: tuple[Recording, ...]
     rounded: tuple[tuple[Recording, ...], ...]
     folder: Path
+    shared: bool
 
     def compared(self, name: str) -> Comparison:
         """The original against the copy with a fault; "" is without one."""
         ranks = recordings_in(self.folder / (name or "clean"), self.subject.ranks)
         coarse, rounded = self.subject.reduced, zip(*self.rounded, strict=True)
         pairs = [(one, measured(one, others, coarse)) for one, others in zip(self.reference, rounded, strict=True)]
-        return earliest(compare_ranks(pairs, ranks))
+        return earliest(compare_ranks(pairs, ranks, self.shared))
 
 
 def outcomes(name: str, folder: Path) -> Outcomes:
@@ -125,8 +129,9 @@ def outcomes(name: str, folder: Path) -> Outcomes:
     original = REPOSITORY / subject.project
     _, copy = migrate_project(original, Settings("2.1.0"), Output(folder / "migration"))
     seeded = {"reference": 0, **{f"rounding-{seed}": seed for seed in SEEDS}}
-    shared = subject.original_ranks == 1 and commands(subject.command, copy, subject.ranks).shared
-    played = {"gpus": subject.ranks, "coarse": subject.reduced, "shared": shared}
+    cards = subject.cards or subject.ranks
+    shared = subject.original_ranks == 1 and commands(subject.command, copy, cards).shared
+    played = {"gpus": cards, "coarse": subject.reduced, "shared": shared}
     there = [
         jobs(folder / place, original, subject, subject.original_ranks, rounding=seed, **played)
         for place, seed in seeded.items()
@@ -136,11 +141,11 @@ def outcomes(name: str, folder: Path) -> Outcomes:
         jobs(folder / (fault.name if fault else "clean"), copy, subject, subject.ranks, fault, shared=shared)
         for fault in put
     ]
-    npus = emulated(subject.ranks, DEFAULT_SOC, newest_release())
+    npus = emulated(cards, DEFAULT_SOC, newest_release())
     for process in [start(there, subject, plain()), start(here, subject, npus)]:
         process.wait()
     recorded = [recordings_in(folder / place, subject.original_ranks) for place in seeded]
-    return Outcomes(subject, recorded[0], tuple(recorded[1:]), folder)
+    return Outcomes(subject, recorded[0], tuple(recorded[1:]), folder, shared)
 
 
 class Made:
