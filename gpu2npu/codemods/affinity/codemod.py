@@ -14,6 +14,7 @@ from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, Fu
 from gpu2npu.codemods.affinity.optimizers import OPTIMIZER
 from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.codemods.affinity.scripted import scripted_code
+from gpu2npu.codemods.affinity.switches import gives
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.generated import outermost_package, package_beside
 from gpu2npu.codemods.places import Step, by_file, is_skipped
@@ -21,8 +22,7 @@ from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import Spelling, spelling
 from gpu2npu.python.text.concrete import has_comment
 from gpu2npu.python.text.edits import Edited
-from gpu2npu.python.tree.scopes import Parameter
-from gpu2npu.python.tree.syntax import FUNCTIONS, defaults, last_name
+from gpu2npu.python.tree.syntax import last_name
 from gpu2npu.records import Code, Edit, FileRewrite, Operation
 from gpu2npu.support.release_tables import table_for
 
@@ -74,26 +74,13 @@ def _differentiates_twice(program: TrainingProgram) -> bool:
 
 def _makes_graph_of_gradient(file: ParsedFile, node: ast.AST) -> bool:
     if isinstance(node, ast.keyword):
-        return node.arg == "create_graph" and not (_is_false(node.value) or _is_false_unless_given(file, node.value))
+        return gives(file, node, "create_graph")
     if isinstance(node, ast.Constant):
         return node.value == "create_graph"
     if isinstance(node, ast.Call) and len(node.args) > 4 and file.qualified(node.func) == "torch.autograd.grad":
         return True
     name = file.qualified(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
     return name is not None and name.startswith(_TRANSFORMS) and name not in _CALLS
-
-
-def _is_false(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is False
-
-
-def _is_false_unless_given(file: ParsedFile, node: ast.expr) -> bool:
-    """Return whether a value is a parameter `create_graph` that is False by default: who gives it, names it."""
-    bound = file.scope_of(node).bound(node) if isinstance(node, ast.Name) and node.id == "create_graph" else ()
-    function = file.scope_of(node).node
-    if len(bound) != 1 or not isinstance(bound[0], Parameter) or not isinstance(function, FUNCTIONS):
-        return False
-    return any(each is bound[0].node and _is_false(value) for each, value in defaults(function))
 
 
 def _rewritten(program: TrainingProgram, file: ParsedFile, kinds: Sequence[AffinityKind]) -> Iterator[Step]:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
+from gpu2npu.codemods.affinity.switches import is_switched_off
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Parameter, Scope
@@ -59,6 +60,8 @@ class _Search:
         """Follow what a use of torch.jit.script is given."""
         parent = file.parents[use]
         if isinstance(parent, (*DEFINITIONS, ast.Assign)) or file.qualified(use) in _CLASSES:
+            return
+        if is_switched_off(self.program, file, use):
             return
         names, paths = None, {file.path}
         if isinstance(parent, ast.Call) and parent.func is use:

@@ -99,6 +99,19 @@ def test_what_is_not_scripted_is_rewritten(main: str) -> None:
     assert rewritten(main) == {GATE, OTHER}
 
 
+@pytest.mark.parametrize(
+    ("call", "lines"),
+    [
+        ("export(Net())", {GATE, OTHER}),
+        ("export(Net(), jit=False)", {GATE, OTHER}),
+        ("export(Net(), jit=fast)", {OTHER}),
+    ],
+)
+def test_a_switch_that_nothing_turns_on(call: str, lines: set[int]) -> None:
+    helper = "import torch\ndef export(m, jit=False):\n    if jit:\n        m = torch.jit.script(m)\n    return m\n"
+    assert rewritten(f"from helper import export\nfrom model import Net\n{call}\n", helper=helper) == lines
+
+
 def test_a_helper_that_scripts_what_its_callers_give() -> None:
     helper = "import torch\ndef export(m):\n    return torch.jit.script(m)\n"
     main = "from helper import export\nfrom model import Net\nexport(Net())\n"
