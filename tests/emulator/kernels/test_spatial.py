@@ -27,9 +27,25 @@ def test_convolution_and_its_gradients(transposed, groups, stride, padding, dila
     check(aten.convolution_backward.default, y, x, weight, None, *geometry, [False, True, False], scale=10)
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("window", [[3, 2], [1, 1]], ids=str)
+@pytest.mark.parametrize(
+    ("stride", "padding", "dilation", "groups"), [(1, 1, 1, 1), (2, 1, 2, 2), (1, 0, 1, 4), (2, 0, 1, 1)]
+)
+def test_convolution_of_many_samples_with_few_places(transposed, window, stride, padding, dilation, groups, check):
+    """One product over many samples, in blocks of unlike size."""
+    torch.manual_seed(0)
+    x = torch.randn(70, 64, 6, 5)
+    weight = torch.randn(64, 64 // groups, *window)
+    geometry = ([stride], [padding], [dilation], transposed, [0], groups)
+    check(aten.convolution.default, x, weight, None, *geometry, scale=20)
+    y = torch.convolution(x, weight, None, *geometry)
+    check(aten.convolution_backward.default, torch.randn_like(y), x, weight, [64], *geometry, [True] * 3, scale=100)
+
+
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
 def test_convolution_of_every_dimension(dimensions, check):
-    x, weight = torch.randn(2, 3, *(6,) * dimensions), torch.randn(4, 3, *(2,) * dimensions)
+    x, weight = torch.randn(8, 3, *(3,) * dimensions), torch.randn(4, 3, *(2,) * dimensions)
     ones, zeros = [1] * dimensions, [0] * dimensions
     check(aten.convolution.default, x, weight, torch.randn(4), ones, ones, ones, False, zeros, 1)
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from gpu2npu.emulator.device import device_index, generation
-from gpu2npu.emulator.device.dispatch.limits import refused
+from gpu2npu.emulator.device.dispatch.limits import LimitError, refused
 from gpu2npu.emulator.device.memory import memory
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, adopt, host, on_npu, set_storage_of
 from gpu2npu.emulator.soc import saturates
@@ -135,10 +135,10 @@ def to_copy(
     makes it.
 
     Raises:
-        RuntimeError: It shall become channels_last, in torch_npu's words.
+        LimitError: It shall become channels_last, in torch_npu's words.
     """
     if memory_format in _CHANNELS_LAST.values():
-        raise RuntimeError("Only contiguous_format or preserve_format is supported.")
+        raise LimitError("Only contiguous_format or preserve_format is supported.")
     last = _CHANNELS_LAST.get(tensor.dim())
     if last is not None and tensor.get_device() < 0 and tensor.is_contiguous(memory_format=last):
         memory_format = torch.contiguous_format

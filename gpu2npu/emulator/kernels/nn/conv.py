@@ -4,12 +4,12 @@ Arrays are (N, C, *spatial); weights (out, in / groups, *kernel), or (in, out / 
 float16 and bfloat16 are accumulated in float32 and rounded once.
 
 A transposed convolution is the gradient of a convolution with respect to its input, so three primitives cover all
-six directions.
+six directions. Where windows have few places, a product for each sample would read the weights again for a few columns:
+samples then become the last dimension, (1, C, *spatial, N), so that one product covers many and copies run along them.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from math import prod
 
@@ -23,6 +23,8 @@ from gpu2npu.emulator.kernels.registry import kernel
 Sizes = Sequence[int]
 
 _COLUMNS = 1 << 18  # elements of unfolded windows at a time: 1 MiB of float32
+_COLUMNS_LAST = 1 << 19  # the same where samples are last
+_FEW_PLACES, _MANY = 64, 4  # of windows, and samples of a block, for samples to be last
 
 
 def _per_dimension(sizes: Sizes, count: int) -> tuple[int, ...]:
@@ -30,44 +32,47 @@ def _per_dimension(sizes: Sizes, count: int) -> tuple[int, ...]:
 
 
 def padded(x: Array, padding: Sizes) -> Array:
-    """The array with zeros on both sides of every spatial dimension; uncopied where there are none."""
+    """The array (N, C, *spatial, ...) with zeros on both sides of every spatial dimension; uncopied where there are
+    none."""
     if not any(padding):
         return x
-    lead = x.ndim - len(padding)
-    shape = (*x.shape[:lead], *(size + 2 * pad for size, pad in zip(x.shape[lead:], padding, strict=True)))
-    out = np.zeros(shape, x.dtype)
-    inside = tuple(slice(pad, pad + size) for size, pad in zip(x.shape[lead:], padding, strict=True))
-    out[(slice(None),) * lead + inside] = x
+    spatial, behind = x.shape[2 : 2 + len(padding)], x.shape[2 + len(padding) :]
+    out = np.zeros((*x.shape[:2], *(s + 2 * p for s, p in zip(spatial, padding, strict=True)), *behind), x.dtype)
+    inside = tuple(slice(pad, pad + size) for size, pad in zip(spatial, padding, strict=True))
+    out[(slice(None), slice(None), *inside)] = x
     return out
 
 
 def windows(x: Array, window: Sizes, stride: Sizes, dilation: Sizes, out: Sizes) -> Array:
-    """A view (N, C, *window, *out) of the windows of a padded array (N, C, *spatial)."""
-    steps = x.strides[2:]
+    """A view (N, C, *window, *out, ...) of the windows of a padded array (N, C, *spatial, ...)."""
+    end = 2 + len(window)
+    steps = x.strides[2:end]
     strides = (
         *x.strides[:2],
         *(step * d for step, d in zip(steps, dilation, strict=True)),
         *(step * s for step, s in zip(steps, stride, strict=True)),
+        *x.strides[end:],
     )
-    return as_strided(x, (*x.shape[:2], *window, *out), strides, writeable=False)
+    return as_strided(x, (*x.shape[:2], *window, *out, *x.shape[end:]), strides, writeable=False)
 
 
 def _unfolded(
     x: Array, groups: int, window: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, out: Sizes
 ) -> Array:
-    """Columns (N, groups, C / groups * window, out) of the windows."""
+    """Columns (N, groups, C / groups * window, out) of the windows; with samples last, out * N for the last."""
     n, c = x.shape[:2]
     pointwise = prod(window) == 1 and all(s == 1 for s in stride) and not any(padding)
     view = x if pointwise else windows(padded(x, padding), window, stride, dilation, out)
-    return view.reshape(n, groups, c // groups * prod(window), prod(out))
+    return view.reshape(n, groups, c // groups * prod(window), -1)
 
 
 def folded(
     columns: Array, shape: Sizes, window: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, out: Sizes
 ) -> Array:
-    """Columns (N, C, *window, *out) added up where they came from: an array (N, C, *shape)."""
-    n, c = columns.shape[:2]
-    result = np.zeros((n, c, *(size + 2 * pad for size, pad in zip(shape, padding, strict=True))), columns.dtype)
+    """Columns (N, C, *window, *out, ...) added up where they came from: an array (N, C, *shape, ...)."""
+    behind = columns.shape[2 + 2 * len(shape) :]
+    spatial = (size + 2 * pad for size, pad in zip(shape, padding, strict=True))
+    result = np.zeros((*columns.shape[:2], *spatial, *behind), columns.dtype)
     both = (slice(None), slice(None))
     for tap in np.ndindex(*window):
         place = tuple(
@@ -92,13 +97,34 @@ def _forward(x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes,
         columns = _unfolded(x[part], groups, window, stride, padding, dilation, out)
         np.matmul(flat, columns, out=per_group[part])
 
-    parallel.run(compute, _samples(x.shape[0], x.shape[1], window, out))
+    def compute_last(part: slice) -> None:
+        columns = _unfolded(_samples_last(x[part]), groups, window, stride, padding, dilation, out)
+        y[part] = _samples_first(np.matmul(flat, columns[0]), y[part].shape)
+
+    parts = _samples(x.shape[0], x.shape[1], window, out)
+    parallel.run(compute_last if _is_last(out, parts) else compute, parts)
     return y
 
 
 def _samples(count: int, channels: int, window: Sizes, out: Sizes) -> list[slice]:
     """Blocks of samples whose columns fit into a core's cache."""
-    return parallel.blocks(count, count * channels * prod(window) * prod(out), _COLUMNS)
+    block = _COLUMNS_LAST if prod(out) <= _FEW_PLACES else _COLUMNS
+    return parallel.blocks(count, count * channels * prod(window) * prod(out), block)
+
+
+def _is_last(out: Sizes, parts: Sequence[slice]) -> bool:
+    """Return whether samples become the last dimension: where windows have few places, and a block many samples."""
+    return prod(out) <= _FEW_PLACES and bool(parts) and parts[0].stop >= _MANY
+
+
+def _samples_last(x: Array) -> Array:
+    """(N, C, *spatial) as (1, C, *spatial, N)."""
+    return np.ascontiguousarray(np.moveaxis(x, 0, -1))[None]
+
+
+def _samples_first(x: Array, shape: Sizes) -> Array:
+    """The view of an array whose last dimension is samples, over places or not, as (N, C, *spatial) of a shape."""
+    return np.moveaxis(x.reshape(*shape[1:], shape[0]), -1, 0)
 
 
 def _input_gradient(
@@ -121,7 +147,14 @@ def _input_gradient(
             columns = columns.reshape(len(columns), in_channels, *window, *out)
             result[part] = folded(columns, shape, window, stride, padding, dilation, out)
 
-    parallel.run(compute, _samples(n, in_channels, window, out))
+    def compute_last(part: slice) -> None:
+        gradients = _samples_last(g[part]).reshape(groups, out_channels // groups, -1)
+        columns = np.matmul(flat, gradients).reshape(1, in_channels, *window, *out, part.stop - part.start)
+        summed = columns if pointwise else folded(columns, shape, window, stride, padding, dilation, out)
+        result[part] = _samples_first(summed, result[part].shape)
+
+    parts = _samples(n, in_channels, window, out)
+    parallel.run(compute_last if _is_last(out, parts) else compute, parts)
     return result
 
 
@@ -141,10 +174,18 @@ def _weight_gradient(
         gradients = per_group[part].transpose(1, 2, 0, 3).reshape(groups, out_channels // groups, -1)
         return np.matmul(gradients, columns.swapaxes(1, 2))
 
-    parts = parallel.run(compute, _samples(n, x.shape[1], window, out))
+    def compute_last(part: slice) -> Array:
+        columns = _unfolded(_samples_last(x[part]), groups, window, stride, padding, dilation, out)[0]
+        gradients = _samples_last(g[part]).reshape(groups, out_channels // groups, -1)
+        return np.matmul(gradients, columns.swapaxes(1, 2))
+
+    parts = _samples(n, x.shape[1], window, out)
     if not parts:
         return np.zeros(weight_shape, g.dtype)
-    return functools.reduce(np.add, parts).reshape(weight_shape)
+    total, *others = parallel.run(compute_last if _is_last(out, parts) else compute, parts)
+    for each in others:
+        total += each
+    return total.reshape(weight_shape)
 
 
 @kernel("aten::convolution_overrideable")
