@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from gpu2npu.verify.comparing.causes import explain
 from gpu2npu.verify.comparing.changes import read_changes, touching
 from gpu2npu.verify.comparing.compare import Comparison, Difference, Measured
 from gpu2npu.verify.recording.records import RecordedEvent, Recording
+from gpu2npu.verify.unplayed import Unplayed
 
 VERSION = 1
 _DIFFERENCES = 200  # the first of them are listed
@@ -20,10 +23,17 @@ Document = dict[str, Any]
 Sources = dict[str, dict[str, str]]
 
 
-def document(comparison: Comparison, original: Path | None, migrated: Path, held: Against | None = None) -> Document:
+def document(
+    comparison: Comparison,
+    original: Path | None,
+    migrated: Path,
+    held: Against | None = None,
+    missing: Sequence[Unplayed] = (),
+) -> Document:
     """The comparison of the projects in two folders; without `original`, its code is not shown.
 
-    `held` is the migrated program against its baseline. Numbers that JSON lacks are strings: "inf" and "nan".
+    `held` is the migrated program against its baseline, `missing` what the CPU could not play of the original. Numbers
+    that JSON lacks are strings: "inf" and "nan".
     """
     first, explanation = comparison.first, explain(comparison)
     losses = comparison.original.losses, comparison.migrated.losses
@@ -38,6 +48,7 @@ def document(comparison: Comparison, original: Path | None, migrated: Path, held
         "compared": len(comparison.measured),
         "hf32": [family for family in comparison.migrated.reduced if family in comparison.coarse],
         "compile_switched_off": comparison.compile_switched_off,
+        "unplayed": [asdict(each) for each in missing],
         "rank": comparison.migrated.rank,
         "ranks": comparison.migrated.world,
         "losses": [

@@ -208,7 +208,7 @@ def _migrated(source: Path, version: str | None, folder: Path) -> Path:
 
 
 def _verify(original: Side, migrated: Side, report: ReportOptions, msprobe: Path | None) -> int:
-    from gpu2npu.cli.verify.run import shown
+    from gpu2npu.cli.verify.run import missing_of, shown
     from gpu2npu.verify.comparing.compare import Comparison
     from gpu2npu.verify.verdict import dump, verify, with_elements
 
@@ -217,4 +217,7 @@ def _verify(original: Side, migrated: Side, report: ReportOptions, msprobe: Path
             dump(original, migrated, comparison, msprobe)
         return with_elements(original, migrated, comparison)
 
-    return shown(lambda progress: verify(original, migrated, progress), original.project, migrated, report, run_again)
+    missing = missing_of(original.project, original.gpus)
+    return shown(
+        lambda progress: verify(original, migrated, progress), original.project, migrated, report, run_again, missing
+    )

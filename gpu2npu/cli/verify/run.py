@@ -9,11 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
+import torch
 
 from gpu2npu.cli.program_options import ReportOptions
 from gpu2npu.cli.run import newest_release
 from gpu2npu.cli.verify.text import Losses, show_against, show_failure, show_verdict
 from gpu2npu.emulator.launch import LaunchError
+from gpu2npu.project.tree.discovery import listed
+from gpu2npu.project.tree.mirror import read_files
 from gpu2npu.report.verify_page import verify_page
 from gpu2npu.verify.baseline import StoredRuns, against, read_baseline, write_baseline
 from gpu2npu.verify.commands import Commands, cards_of, commands
@@ -22,6 +25,7 @@ from gpu2npu.verify.comparing.ranks import earliest
 from gpu2npu.verify.document import document
 from gpu2npu.verify.programs import FailedError, emulated, plain
 from gpu2npu.verify.recording.records import RecordingError
+from gpu2npu.verify.unplayed import Unplayed, unplayed
 from gpu2npu.verify.verdict import Progress, Side, measure
 
 EXIT_SAME, EXIT_DIVERGED, EXIT_FAILED = 0, 1, 3
@@ -60,16 +64,29 @@ def real_side(project: Path, command: tuple[str, ...], folder: Path, steps: int,
     return Side("the migrated program", project, command, folder, steps, plain(), shared=shared)
 
 
+def missing_of(project: Path, cards: int) -> tuple[Unplayed, ...]:
+    """Say what the CPU cannot play of a program, before it runs; nothing where PyTorch has a GPU."""
+    if torch.version.cuda or torch.version.hip:
+        return ()
+    sources, _ = read_files(project, listed(project).python)
+    found = unplayed(project, sources, cards)
+    for each in found:
+        click.echo(f"Note: {each.sentence}.", err=True)
+    return found
+
+
 def shown(
     run: Callable[[Progress], tuple[Comparison, ...]],
     original: Path | None,
     migrated: Side,
     report: ReportOptions,
     then: Callable[[Comparison], Comparison] = lambda comparison: comparison,
+    missing: tuple[Unplayed, ...] = (),
 ) -> int:
     """Run a verification and show it; the exit code. `original` is the folder of its code, where that is there.
 
-    `then` may add to the comparison, before anything is shown of it.
+    `then` may add to the comparison, before anything is shown of it. `missing` is what the CPU cannot play of
+    the original.
     """
     copy, steps = migrated.project, migrated.steps
     with failures_shown(copy), Losses(steps, sys.stderr if report.form == "json" else sys.stdout) as losses:
@@ -77,7 +94,7 @@ def shown(
         comparison = then(earliest(run(losses.show)))
         now = measure(migrated) if report.baseline and (before or comparison.first is None) else None
     held = against(before, now, comparison.loss_tolerances) if before and now else None
-    result = document(comparison, original, copy, held)
+    result = document(comparison, original, copy, held, missing)
     if report.html is not None:
         _write(
             "--html", report.html, lambda file: file.write_text(verify_page(result, (original or copy).name), "utf-8")
