@@ -64,12 +64,13 @@ Finder = Callable[[Training], Places]
 
 @dataclass(frozen=True)
 class Setting:
-    """One cause, and the line to write. Nothing is said in files whose text has `unless`."""
+    """One cause, the line to write, and what makes it certain. Nothing is said in files whose text has `unless`."""
 
     id: str
     find: Finder
     why: str
     line: str
+    certain: str
     unless: str = ""
 
 
@@ -82,7 +83,7 @@ def settings_advice(code: Code) -> list[Advice]:
             setting.id,
             AdviceKind.PERFORMANCE,
             setting.line,
-            f"{setting.why} Write: {setting.line}.",
+            f"{setting.why} Write: {setting.line}. Certain where {setting.certain}.",
             setting.line,
         )
         for setting in SETTINGS.values()
@@ -206,74 +207,84 @@ _ALL = (
         _lacking(_LOADER, "num_workers", 5),
         "Batches are made by the process that feeds the NPU, which waits for each.",
         "DataLoader(..., num_workers=8)",
+        "the data set may be read by several processes",
     ),
     Setting(
         "loader-pinned",
         _lacking(_LOADER, "pin_memory", 7),
         "Copies from memory that is not pinned are made twice, and cannot run beside the computation.",
         "DataLoader(..., pin_memory=True)",
+        "the data set gives tensors in the host's memory",
     ),
     Setting(
         "loader-persistent",
         _with_workers("persistent_workers", 99),
         "The workers are started anew in every epoch.",
         "DataLoader(..., persistent_workers=True)",
+        "the data set is the same in every epoch",
     ),
     Setting(
         "loader-prefetch",
         _with_workers("prefetch_factor", 99),
         "Each worker has two batches ready, which is few where some take longer.",
         "DataLoader(..., prefetch_factor=4)",
+        "the host has memory for the batches",
     ),
     Setting(
         "loader-last-batch",
         _last_batches,
-        "The last batch of an epoch has another shape, for which "
-        "operators are prepared once more; certain for loaders of training data only.",
+        "The last batch of an epoch has another shape, for which operators are prepared once more.",
         "DataLoader(..., drop_last=True)",
+        "the loader is of training data",
     ),
     Setting(
         "copy-waits",
         _waiting_copies,
         "The host waits for the copy of each batch; with pinned memory it need not.",
         "x.to(device, non_blocking=True)",
+        "the loader pins its memory and nothing keeps the batch (--affinity copy-waits)",
     ),
     Setting(
         "ddp-views",
         _lacking(_DDP, "gradient_as_bucket_view", 9),
-        "Gradients are copied into the buckets that are "
-        "reduced; certain unless the code detaches or replaces gradients.",
+        "Gradients are copied into the buckets that are reduced.",
         "DistributedDataParallel(..., gradient_as_bucket_view=True)",
+        "no gradient is named by the program (--affinity ddp-views)",
     ),
     Setting(
         "ddp-static",
         _lacking(_DDP, "static_graph", 99),
-        "Every step looks for the parameters that are used; certain where all steps use the same.",
+        "Every step looks for the parameters that are used.",
         "DistributedDataParallel(..., static_graph=True)",
+        "all steps use the same parameters",
     ),
     Setting(
         "ddp-bucket",
         _lacking(_DDP, "bucket_cap_mb", 6),
         "Buckets of 25 MB are reduced one by one; larger ones are fewer, and the best size is to be measured.",
         "DistributedDataParallel(..., bucket_cap_mb=100)",
+        "it was measured to be faster",
     ),
     Setting(
         "host-waits",
         _host_waits,
         "The host waits for the NPU in every step of a training loop.",
         "total += loss.detach(), and total.item() every 100 steps",
+        "nothing needs the value at once",
     ),
     Setting(
         "host-branches",
         _tensor_conditions,
         "A condition on a tensor makes the host wait for the NPU in every step.",
         "torch.where(condition, a, b)",
+        "both sides may be computed",
     ),
     Setting(
         "task-queue",
         _entry,
         "Operators are prepared by the thread that launches them.",
         "export TASK_QUEUE_ENABLE=2",
+        "the NPU has memory left, as tensors live longer",
         "TASK_QUEUE_ENABLE",
     ),
     Setting(
@@ -281,6 +292,7 @@ _ALL = (
         _entry,
         "Threads move between cores, away from the memory of their NPU.",
         "export CPU_AFFINITY_CONF=1",
+        "nothing else binds threads to cores, as run_distributed_npu.sh does",
         "CPU_AFFINITY_CONF",
     ),
     Setting(
@@ -288,6 +300,7 @@ _ALL = (
         _entry,
         "Memory that is cached in blocks of other sizes cannot be used.",
         "export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True",
+        "no tensor is shared between processes",
         "PYTORCH_NPU_ALLOC_CONF",
     ),
     Setting(
@@ -295,6 +308,7 @@ _ALL = (
         _changing_shapes,
         "Shapes change from step to step, and operators that are compiled for a shape are compiled again.",
         "torch.npu.set_compile_mode(jit_compile=False)",
+        "all operators of the program have binaries",
         "jit_compile",
     ),
     Setting(
@@ -302,6 +316,7 @@ _ALL = (
         _float32_entry,
         "Matrix products are float32; HF32, with 11 bits of mantissa as TF32, is faster where that is enough.",
         "torch.npu.matmul.allow_hf32 = True",
+        "11 bits of mantissa are enough",
         "allow_",
     ),
 )

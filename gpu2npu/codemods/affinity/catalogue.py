@@ -22,6 +22,7 @@ from gpu2npu.codemods.affinity.optimizers import OPTIMIZER
 from gpu2npu.codemods.affinity.residual import ONE_HOT, STACKED, SUM_NORM
 from gpu2npu.codemods.affinity.rms_norm import RMS_NORM
 from gpu2npu.codemods.affinity.rotary import ROTARY
+from gpu2npu.codemods.affinity.settings import COPY, VIEWS
 from gpu2npu.codemods.affinity.stores import MASKED_STORE
 from gpu2npu.codemods.choice import CodemodError
 from gpu2npu.near_names import did_you_mean
@@ -29,7 +30,7 @@ from gpu2npu.support.release_tables import SupportTable
 
 _ALL = (
     ATTENTION, ATTENTION_CALL, RMS_NORM, RMS_NORM_CALL, RMS_NORM_MODULE, ROTARY, SWIGLU, GEGLU, SILU, GELU, QUICK_GELU,
-    CROSS_ENTROPY, STACKED, TRANSPOSED_RESHAPE, MASKED_SUM, MASKED_STORE, STORE, MASKED_ATTENTION,
+    CROSS_ENTROPY, STACKED, TRANSPOSED_RESHAPE, MASKED_SUM, MASKED_STORE, STORE, COPY, VIEWS, MASKED_ATTENTION,
     MASKED_ATTENTION_CALL, FLASH_ATTENTION, OPTIMIZER, SUM_NORM, ONE_HOT, MISH, TANH_GELU,
 )  # fmt: skip
 KINDS: Mapping[str, AffinityKind] = {kind.id: kind for kind in _ALL}

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 from gpu2npu.codemods.affinity.catalogue import KINDS, available
 from gpu2npu.codemods.affinity.edit import Planned, planned
+from gpu2npu.codemods.affinity.exclusions.derivatives import differentiates_twice
+from gpu2npu.codemods.affinity.exclusions.scripted import scripted_code
 from gpu2npu.codemods.affinity.flash_attention import FLASH_ATTENTION
 from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedMatch
 from gpu2npu.codemods.affinity.optimizers import OPTIMIZER
 from gpu2npu.codemods.affinity.reading import TermReader
-from gpu2npu.codemods.affinity.scripted import scripted_code
-from gpu2npu.codemods.affinity.switches import gives
 from gpu2npu.codemods.choice import CodemodChoice
 from gpu2npu.codemods.generated import outermost_package, package_beside
 from gpu2npu.codemods.places import Step, by_file, is_skipped
@@ -29,18 +29,6 @@ from gpu2npu.support.release_tables import table_for
 MODULE = "ascend_affinity"
 # Expressions that take a method behind them without parentheses.
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
-# Files that may differentiate a gradient, the functions that do so, or that transform code over a batch, for which npu
-# operators have no rules, and those beside them that only call a module.
-_DERIVATIVES = rb"create_graph|gradgradcheck|functorch|autograd|torch\.func\b|from torch import .*\bfunc\b|\bvmap\b"
-_TRANSFORMS = (
-    "torch.vmap",
-    "torch.func.",
-    "functorch.",
-    "torch._functorch.",
-    "torch.autograd.functional.",
-    "torch.autograd.gradgrad",
-)
-_CALLS = frozenset({"torch.func.functional_call", "torch.func.stack_module_state"})
 
 
 def affinity(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:
@@ -49,7 +37,7 @@ def affinity(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileR
         return {}
     table = table_for(program.version)
     kinds = [KINDS[name] for name in choice.affinity if available(KINDS[name], table)]
-    if any(not _has_second_derivatives(kind) for kind in kinds) and _differentiates_twice(program):
+    if any(not _has_second_derivatives(kind) for kind in kinds) and differentiates_twice(program):
         kinds = [kind for kind in kinds if _has_second_derivatives(kind)]
     words = b"|".join(re.escape(word) for kind in kinds for word in kind.words)
     steps: list[Step] = []
@@ -64,23 +52,6 @@ def _has_second_derivatives(kind: AffinityKind) -> bool:
     """Return whether second derivatives are after a rewrite what they were: npu operators have none, nor has flash_attn
     itself, and gradients that have a graph leave the joined memory of an optimizer."""
     return kind is FLASH_ATTENTION or not (kind is OPTIMIZER or any(need.startswith("npu::") for need in kind.needs))
-
-
-def _differentiates_twice(program: TrainingProgram) -> bool:
-    """Return whether some file of the program makes graphs of gradients, or transforms functions into derivatives."""
-    found = program.with_word(_DERIVATIVES)
-    return any(_makes_graph_of_gradient(file, node) for file in found for node in ast.walk(file.tree))
-
-
-def _makes_graph_of_gradient(file: ParsedFile, node: ast.AST) -> bool:
-    if isinstance(node, ast.keyword):
-        return gives(file, node, "create_graph")
-    if isinstance(node, ast.Constant):
-        return node.value == "create_graph"
-    if isinstance(node, ast.Call) and len(node.args) > 4 and file.qualified(node.func) == "torch.autograd.grad":
-        return True
-    name = file.qualified(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
-    return name is not None and name.startswith(_TRANSFORMS) and name not in _CALLS
 
 
 def _rewritten(program: TrainingProgram, file: ParsedFile, kinds: Sequence[AffinityKind]) -> Iterator[Step]:

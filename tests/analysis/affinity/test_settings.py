@@ -55,8 +55,8 @@ def test_one_row_for_each_cause_in_a_project(parse) -> None:
     text = LOOP.format("        a = x.mean().item()\n        b = y.cpu()\n")
     files = [MigratedFile(path, advice=tuple(settings_advice(parse(HEAD + text)))) for path in ("b.py", "a.py")]
     assert [row[:4] for row in performance_rows(files)] == [("a.py", 6, 6, SETTINGS["host-waits"].line)]
-    assert str(performance_rows(files)[0][4]).endswith("every 100 steps. 4 places in 2 files.")
-    assert str(performance_rows(files[:1])[0][4]).endswith("every 100 steps. 2 places.")
+    assert str(performance_rows(files)[0][4]).endswith("at once. 4 places in 2 files.")
+    assert str(performance_rows(files[:1])[0][4]).endswith("at once. 2 places.")
 
 
 def test_what_is_set_is_not_advised(parse) -> None:

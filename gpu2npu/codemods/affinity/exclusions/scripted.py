@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
-from gpu2npu.codemods.affinity.switches import is_switched_off
+from gpu2npu.codemods.affinity.exclusions.switches import is_switched_off
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Parameter, Scope

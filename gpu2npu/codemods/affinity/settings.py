@@ -1,0 +1,149 @@
+"""Settings that are certain: batches copied while the host goes on, gradients that are views of their buckets."""
+
+from __future__ import annotations
+
+import ast
+
+from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedCase
+from gpu2npu.codemods.affinity.reading import TermReader
+from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked
+
+_LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
+_DDP = frozenset({"torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel"})
+# Files that may replace or detach a gradient, or lay gradients into memory of their own, and what does so.
+_GRADIENTS = rb"\bgrad\b|detach_|apex|torch_npu|deepspeed"
+_LAYERS = ("apex.", "deepspeed.", "torch_npu.optim.")
+_VIEWS = 9  # the position of gradient_as_bucket_view
+
+
+def find_copy(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
+    """`x = x.to(device)` of a batch that a loader pinned, with which nothing was done before."""
+    file = reading.file
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    if not isinstance(owner, ast.Name) or len(node.args) != 1 or node.keywords or is_unpacked(node.args[0]):
+        return None
+    statement = file.statement(node)
+    loop = file.parents[statement]
+    if not isinstance(loop, ast.For) or statement not in loop.body or not _rebinds(statement, node, owner.id):
+        return None
+    before = loop.body[: loop.body.index(statement)]
+    named = {part.id for each in before for part in ast.walk(each) if isinstance(part, ast.Name)}
+    targets = [part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)]
+    if owner.id in named or targets.count(owner.id) != 1 or not _is_pinned(file, loop.iter):
+        return None
+    return AffinityReplacement((file.bounds(node.args[0]), ", non_blocking=True"), at=node.args[0])
+
+
+def _rebinds(statement: ast.stmt, node: ast.Call, name: str) -> bool:
+    """Return whether an assignment gives a name its own copy: `x = x.to(d)`, `x, y = x.to(d), y.to(d)`."""
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return False
+    target, value = statement.targets[0], statement.value
+    pairs = [(target, value)]
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        pairs = list(zip(target.elts, value.elts, strict=True))
+    uses = [part for part in ast.walk(value) if isinstance(part, ast.Name) and part.id == name]
+    return len(uses) == 1 and any(each is node and isinstance(one, ast.Name) and one.id == name for one, each in pairs)
+
+
+def _is_pinned(file: ParsedFile, node: ast.expr) -> bool:
+    """Return whether a loop goes over a DataLoader with pin_memory=True, or over its batches with their numbers."""
+    scope = file.scope_of(node)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "enumerate" and node.args:
+        node = node.args[0]
+    made = scope.only_value(node.id) if isinstance(node, ast.Name) else node
+    if not isinstance(made, ast.Call) or file.qualified(made.func) not in _LOADERS:
+        return False
+    given = {each.arg: each.value for each in made.keywords}
+    pinned = given.get("pin_memory")
+    return isinstance(pinned, ast.Constant) and pinned.value is True
+
+
+def find_views(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
+    """DistributedDataParallel in a program that never touches a gradient itself."""
+    given = arguments(node)
+    if not given or len(node.args) > _VIEWS or reading.qualified(node.func) not in _DDP:
+        return None
+    if any(is_unpacked(each) or argument_keyword(each) == "gradient_as_bucket_view" for each in given):
+        return None
+    if any(
+        _names_gradient(file, part) for file in reading.program.with_word(_GRADIENTS) for part in ast.walk(file.tree)
+    ):
+        return None
+    last = argument_value(given[-1])
+    return AffinityReplacement((reading.file.bounds(last), ", gradient_as_bucket_view=True"), at=last)
+
+
+def _names_gradient(file: ParsedFile, node: ast.AST) -> bool:
+    """Return whether code names `.grad`, detaches in place, or is of a library that moves gradients."""
+    if not isinstance(node, (ast.Name, ast.Attribute)):
+        return False
+    qualified = file.qualified(node) or ""
+    named = isinstance(node, ast.Attribute) and node.attr in ("grad", "detach_") and qualified != "torch.autograd.grad"
+    return named or qualified.startswith(_LAYERS)
+
+
+_LOOP = """from torch.utils.data import DataLoader, TensorDataset
+
+def f(x):
+    loader = DataLoader(TensorDataset(x.detach().cpu()), 2, pin_memory={})
+    copies = []
+    for {}batch, in {}:
+        {}
+        copies.append(batch)
+    return x * torch.cat(copies)
+"""
+_PLAIN = _LOOP.format("True", "", "loader", "batch = batch.to(x.device)")
+COPY = AffinityKind(
+    "copy-waits",
+    find_copy,
+    (ast.Call,),
+    (b"DataLoader",),
+    (),
+    "The host need not wait for the copy of a batch in pinned memory.",
+    "Nothing: what follows on the NPU waits for the copy.",
+    {"float32": 0, "float16": 0, "bfloat16": 0},
+    (
+        FusedCase(_PLAIN, _PLAIN.replace(".to(x.device)", ".to(x.device, non_blocking=True)"), ("b 3",)),
+        FusedCase(_LOOP.format("False", "", "loader", "batch = batch.to(x.device)")),
+        FusedCase(_LOOP.format("True", "", "[loader]", "batch = batch.to(x.device)")),
+        FusedCase(_LOOP.format("True", "", "loader", "other = batch\n        batch = batch.to(x.device)")),
+        FusedCase(_LOOP.format("True", "", "loader", "other = batch.to(x.device)")),
+    ),
+    calls=frozenset({"to"}),
+)
+_GROUP = """import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+def f(x):
+    dist.init_process_group({}, store=dist.HashStore(), rank=0, world_size=1)
+    torch.manual_seed(0)
+    model = torch.nn.Linear(x.size(-1), 3).to(x.device, x.dtype)
+    try:
+        return DistributedDataParallel(model{})(x)
+    finally:
+        dist.destroy_process_group()
+"""
+_BACKEND = '"hccl" if x.device.type == "npu" else "gloo"'
+VIEWS = AffinityKind(
+    "ddp-views",
+    find_views,
+    (ast.Call,),
+    (b"DistributedDataParallel",),
+    (),
+    "Gradients need not be copied into the buckets that are reduced.",
+    "Nothing, where no file of the program names a gradient.",
+    {"float32": 1e-6, "float16": 4e-3, "bfloat16": 3e-2},
+    (
+        FusedCase(
+            _GROUP.format(_BACKEND, ", bucket_cap_mb=50"),
+            _GROUP.format(_BACKEND, ", bucket_cap_mb=50, gradient_as_bucket_view=True"),
+            ("b d",),
+        ),
+        FusedCase(_GROUP.format('"gloo"', ", gradient_as_bucket_view=False")),
+        FusedCase(_GROUP.format('"gloo"', "") + "\ndef g(p):\n    p.grad = None\n"),
+        FusedCase(_GROUP.format('"gloo"', ", **options")),
+    ),
+    calls=None,
+)
