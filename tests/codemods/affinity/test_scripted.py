@@ -1,4 +1,4 @@
-"""Code that TorchScript compiles calls no module of fused operators, wherever it is given to torch.jit."""
+"""Code that TorchScript compiles, or torch.func transforms, calls no module of fused operators."""
 
 import pytest
 
@@ -66,6 +66,9 @@ def rewritten(main: str, **others: str) -> set[int]:
         "    def run(self):\n        return torch.jit.script(self.m)",
         "from model import Block\nclass Wide(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
         "        self.b = Block()\n    @torch.jit.export\n    def run(self, x):\n        return self.b(x)",
+        "from model import gate\nfast = torch.vmap(torch.vmap(gate))",
+        "from torch.func import grad\nfrom model import gate\nslope = grad(lambda x: gate(x).sum())",
+        "import functorch\nfrom model import gate\nfast = functorch.vmap(gate)",
         "from model import gate\nclass Old(torch.jit.ScriptModule):\n    @torch.jit.script_method\n"
         "    def forward(self, x):\n        return gate(x)",
     ],
@@ -90,6 +93,7 @@ def test_all_that_another_program_may_script_is_left(main: str) -> None:
     "main",
     [
         "from model import Net\nnet = torch.compile(Net())",
+        "from model import Net\nnet = torch.func.functional_call(Net(), {}, (x,))",
         "from model import Net\n@torch.jit.script\ndef twice(x):\n    return x + x\nnet = Net()",
         "from model import gate\nclass A(torch.nn.Module):\n    @torch.jit.ignore\n    def run(self, x):\n"
         "        return gate(x)",

@@ -1,4 +1,4 @@
-"""Programs that differentiate gradients, or transform code over a batch, for which npu operators have no rules."""
+"""Programs that differentiate gradients, for which the gradients of npu operators have no rules."""
 
 from __future__ import annotations
 
@@ -7,22 +7,13 @@ import ast
 from gpu2npu.codemods.affinity.exclusions.switches import gives
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 
-# Files that may differentiate a gradient, the functions that do so, or that transform code over a batch, for which npu
-# operators have no rules, and those beside them that only call a module.
-_DERIVATIVES = rb"create_graph|gradgradcheck|functorch|autograd|torch\.func\b|from torch import .*\bfunc\b|\bvmap\b"
-_TRANSFORMS = (
-    "torch.vmap",
-    "torch.func.",
-    "functorch.",
-    "torch._functorch.",
-    "torch.autograd.functional.",
-    "torch.autograd.gradgrad",
-)
-_CALLS = frozenset({"torch.func.functional_call", "torch.func.stack_module_state"})
+# Files that may differentiate a gradient, and the functions that do so.
+_DERIVATIVES = rb"create_graph|gradgradcheck|autograd"
+_FUNCTIONS = ("torch.autograd.functional.", "torch.autograd.gradgrad")
 
 
 def differentiates_twice(program: TrainingProgram) -> bool:
-    """Return whether some file of the program makes graphs of gradients, or transforms functions into derivatives."""
+    """Return whether some file of the program makes graphs of gradients."""
     found = program.with_word(_DERIVATIVES)
     return any(_makes_graph_of_gradient(file, node) for file in found for node in ast.walk(file.tree))
 
@@ -34,5 +25,4 @@ def _makes_graph_of_gradient(file: ParsedFile, node: ast.AST) -> bool:
         return node.value == "create_graph"
     if isinstance(node, ast.Call) and len(node.args) > 4 and file.qualified(node.func) == "torch.autograd.grad":
         return True
-    name = file.qualified(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
-    return name is not None and name.startswith(_TRANSFORMS) and name not in _CALLS
+    return isinstance(node, (ast.Name, ast.Attribute)) and (file.qualified(node) or "").startswith(_FUNCTIONS)

@@ -1,4 +1,4 @@
-"""Code that TorchScript compiles: all that some file of a program gives to torch.jit, and what this names in turn."""
+"""Code that TorchScript compiles or torch.func transforms: all that is given to them, and what this names in turn."""
 
 from __future__ import annotations
 
@@ -17,23 +17,26 @@ _COMPILERS = frozenset(
 )
 _CLASSES = frozenset({"torch.jit.ScriptModule", "torch.jit.RecursiveScriptModule"})
 _PYTHON = frozenset({"torch.jit.ignore", "torch.jit.unused"})
-_WORDS = rb"jit|\bscript\b"
+_WORDS = rb"jit|\bscript\b|vmap|functorch|\bfunc\b"
+# What transforms a function into its derivative or over a batch, by rules that npu operators lack, and what only calls.
+_TRANSFORMS = ("torch.vmap", "torch.func.", "functorch.", "torch._functorch.")
+_CALLS = frozenset({"torch.func.functional_call", "torch.func.stack_module_state"})
 
 
 @dataclass(frozen=True)
 class ScriptedCode:
-    """The definitions and statements that TorchScript compiles, and the files of which it may compile any."""
+    """The definitions and statements that are compiled or transformed, and the files of which any may be."""
 
     parts: Set[ast.AST]
     files: Set[str]
 
     def holds(self, file: ParsedFile, node: ast.AST) -> bool:
-        """Return whether TorchScript may compile a node."""
+        """Return whether a node may be compiled or transformed."""
         return file.path in self.files or any(each in self.parts for each in (node, *file.above(node)))
 
 
 def scripted_code(program: TrainingProgram) -> ScriptedCode:
-    """All that TorchScript compiles, found once."""
+    """All that is compiled or transformed, found once."""
     return program.once(scripted_code, lambda: _Search(program).run())
 
 
@@ -192,10 +195,12 @@ def _uses(file: ParsedFile, aliases: Set[str]) -> Iterator[ast.expr]:
     """The names of what compiles, where they stand."""
     named: list[ast.Name | ast.Attribute] = [*file.nodes(ast.Name), *file.nodes(ast.Attribute)]
     for node in named:
-        if isinstance(node.ctx, ast.Load) and (
-            last_name(node) in aliases or file.qualified(node) in _COMPILERS | _CLASSES
-        ):
+        if isinstance(node.ctx, ast.Load) and (last_name(node) in aliases or _takes_code(file.qualified(node) or "")):
             yield node
+
+
+def _takes_code(name: str) -> bool:
+    return name in _COMPILERS | _CLASSES or (name.startswith(_TRANSFORMS) and name not in _CALLS)
 
 
 def _alias(file: ParsedFile, use: ast.expr) -> Iterator[str]:
@@ -211,7 +216,7 @@ def _decorated(file: ParsedFile, aliases: Set[str]) -> Iterator[ast.AST]:
         for decorator in definition.decorator_list:
             name = decorator.func if isinstance(decorator, ast.Call) else decorator
             is_compiler = "jit" in file.code(decorator) or last_name(name) in aliases
-            if (is_compiler and file.qualified(name) not in _PYTHON) or file.qualified(name) in _COMPILERS:
+            if (is_compiler and file.qualified(name) not in _PYTHON) or _takes_code(file.qualified(name) or ""):
                 yield definition
         if isinstance(definition, ast.ClassDef) and any(file.qualified(base) in _CLASSES for base in definition.bases):
             yield definition
