@@ -14,7 +14,7 @@ from gpu2npu.formats.kinds import kind_of, needs_head
 from gpu2npu.project.cache.store import Store, content_digests
 from gpu2npu.project.location import Location
 from gpu2npu.project.pool import Pool
-from gpu2npu.project.processes import available_cpus
+from gpu2npu.project.processes import Learner, available_cpus
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.discovery import discover
@@ -109,7 +109,7 @@ class Session:
         )
 
     def outcomes(
-        self, migrate: Migrate, sources: Mapping[str, bytes], others: int
+        self, migrate: Migrate, sources: Mapping[str, bytes], others: int, learner: Learner | None = None
     ) -> AbstractContextManager[Iterator[MigratedFile]]:
         """Within it, the outcomes of files as they are done: see migrate_files. Behind it no worker is left."""
-        return closing(migrate_files(migrate, sources, self.pool, self.progress, others=others))
+        return closing(migrate_files(migrate, sources, self.pool, self.progress, others=others, learner=learner))

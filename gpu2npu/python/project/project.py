@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -65,6 +66,8 @@ class Project:
         self._size = 0  # characters of the files in it
         self._held: dict[str, Names | None] = {}
         self._interfaces: dict[str, Interface | None] = {}
+        self._learned: list[str] = []
+        self._given: dict[str, bytes] = {}
         self._spelling: dict[str, frozenset[str]] = {}
         self._starring: frozenset[str] | None = None
         self._listed: dict[str, frozenset[str] | None] = {}
@@ -199,6 +202,8 @@ class Project:
     def keep(self, names: Names) -> None:
         """Use a parsed file as the one at its path, if the project has one there."""
         if names.path in self.files:
+            if names.path not in self._interfaces:
+                self._learned.append(names.path)
             self._interfaces[names.path] = names.interface
             self._remember(names.path, names)
 
@@ -222,8 +227,21 @@ class Project:
         self.consult(asker, path)
         if path not in self._interfaces:
             known = self.parsed(path)
-            self._interfaces[path] = known.interface if known is not None else self._read_interface(path)
+            if known is None and path in self._given:
+                self._interfaces[path] = pickle.loads(self._given.pop(path))
+            else:
+                self._interfaces[path] = known.interface if known is not None else self._read_interface(path)
+                self._learned.append(path)
         return self._interfaces[path]
+
+    def learned(self) -> dict[str, bytes]:
+        """The interfaces that this process has found since it was asked last, pickled for others."""
+        found, self._learned = self._learned, []
+        return {path: pickle.dumps(self._interfaces[path], pickle.HIGHEST_PROTOCOL) for path in found}
+
+    def learn(self, interfaces: Mapping[str, bytes]) -> None:
+        """Take interfaces that another process of the same program has found."""
+        self._given.update((path, found) for path, found in interfaces.items() if path not in self._interfaces)
 
     def spelling(self, name: str) -> frozenset[str]:
         """The files whose text holds a name."""

@@ -23,6 +23,19 @@ def names_of(text: str, path: str, project: Project) -> Names:
     return Names(read_file(SourceFile(path, text, "utf-8", b"")), project)
 
 
+def test_an_interface_that_another_process_has_found_is_not_read_again() -> None:
+    files = {"a.py": b"from torch import cuda as c\n", "b.py": b"", "broken.py": b"(\n"}
+    project = project_of(files)
+    found = {path: project.interface(path, "b.py") for path in ("a.py", "broken.py")}
+    other = Project(frozenset(files))  # which reads no file
+    other.learn(project.learned())
+    assert project.learned() == {}
+    assert {path: other.interface(path, "b.py") for path in found} == found
+    assert found["a.py"] is not None and found["broken.py"] is None
+    assert other.consulted == {"b.py": {"a.py", "broken.py"}}
+    assert other.learned() == {}, "it is not handed on"
+
+
 def test_only_modules_that_may_have_a_name_are_asked() -> None:
     files = {
         "pkg/__init__.py": b"from .one import *\nfrom .two import *\nfrom .three import *\n",
