@@ -66,6 +66,8 @@ def _changes(file: PythonFile, edited: Edited, edits: Sequence[Edit]) -> Iterato
             continue  # a line moves to the left
         is_gone = edit.replaced is not None and edit.shown is None  # with its line
         after = "" if is_gone else edited.between(start, end)
+        if start == end and isinstance(edit.text, str):  # a statement or a decorator that is added
+            after = edit.text.strip()
         span = file.lines.span(*edit.place)
         yield Change(span, edit.rule, edit.operation, edit.message, file.text[start:end], after)
 

@@ -260,14 +260,14 @@ class CodeRules:
 
     def _apply(self, found: Sequence[tuple[Rule, Matched]]) -> None:
         removed, replaced = [], []
+        gone = {matched.node for rule, matched in found if rule.then.remove}
         for rule, matched in found:
             self.matches.note(rule, self.file.bounds(matched.node), self._shown(matched))
-            if rule.then.remove and (edits := taken_out(self.file, matched.node, rule.id, rule.why)):
+            edits = taken_out(self.file, matched.node, gone, rule.id, rule.why) if rule.then.remove else None
+            if edits is not None:
                 removed.append((rule, matched, edits))
             elif rule.then.remove:
-                self._report(
-                    rule, matched, f"{rule.why} Its value is used here, or a comment would be lost: change it by hand."
-                )
+                self._report(rule, matched, f"{rule.why} Its value, or a comment, would be lost: change it by hand.")
             elif rule.then.replace is not None:
                 replaced.append(CodeReplacement(rule, matched, parse_code(rule.then.replace)))
         self._edit(removed, replaced)

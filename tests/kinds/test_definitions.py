@@ -103,3 +103,12 @@ def test_names_are_spelled_as_the_file_has_them(migrate_with) -> None:
     after = "from lib import Model\nimport lib.npu\n\n\nclass A(lib.npu.Mixin, Model): ...\n"
     result = migrate_with([{"id": "r", "match": BASE[0], "then": BASE[1]}], before)
     assert text_of(result, before) == after
+
+
+def test_what_is_added_is_in_the_list_of_changes(migrate_with) -> None:
+    rules = [{"id": f"r{n}", "match": match, "then": then} for n, (match, then) in enumerate((MARK, BEFORE))]
+    result = migrate_with(rules, "import lib\nimport lib.npu\n\n\n@lib.graph\ndef f():\n    lib.start()\n")
+    assert [(change.rule, change.after) for change in result.changes] == [
+        ("r0", "@lib.npu_only"),
+        ("r1", "lib.npu.warm()"),
+    ]

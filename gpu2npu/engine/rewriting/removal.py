@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from gpu2npu.python.text.concrete import comments
 from gpu2npu.python.text.tokens import statement_end
@@ -29,39 +29,53 @@ def removal(file: PythonFile, node: ast.stmt, rule: str, message: str) -> Edit:
     return Edit(whole, "", rule, message, replaced=line, operation=Operation.DELETE)
 
 
-def taken_out(file: PythonFile, node: ast.expr, rule: str, message: str) -> list[Edit]:
-    """The edits that take out an expression which is a statement, or which a `with` enters; none where its value is
-    used, or a comment would be lost."""
+def taken_out(file: PythonFile, node: ast.expr, others: Set[ast.expr], rule: str, message: str) -> list[Edit] | None:
+    """The edits that take out an expression which is a statement, or which a `with` enters, where the `others` go, too;
+    none where one of these takes it along, None where its value is used, or a comment would be lost."""
     parent = file.parents[node]
     if isinstance(parent, ast.Expr):
         return [removal(file, parent, rule, message)]
     if not isinstance(parent, ast.withitem) or parent.optional_vars is not None:
-        return []
+        return None
     statement = file.parents[parent]
     assert isinstance(statement, (ast.With, ast.AsyncWith))
-    if len(statement.items) == 1:
-        return _unwrapped(file, statement, rule, message)
-    bounds = [file.bounds(item.context_expr) for item in statement.items]
-    index = statement.items.index(parent)
-    is_last = index + 1 == len(bounds)
-    end = file.bounds(statement.items[index - 1].optional_vars or statement.items[index - 1].context_expr)[1]
-    gap = (end, bounds[index][1]) if is_last else (bounds[index][0], bounds[index + 1][0])
-    if not _COMMA_ALONE.fullmatch(file.text[gap[0] : bounds[index][0]] + file.text[bounds[index][1] : gap[1]]):
+    gone = [item.optional_vars is None and item.context_expr in {node, *others} for item in statement.items]
+    first = last = statement.items.index(parent)
+    if all(gone):
+        edits = _unwrapped(file, statement, rule, message)
+        return edits and ([] if first else edits)
+    if first and gone[first - 1]:
         return []
-    return [Edit(bounds[index], "", rule, message, replaced=gap, operation=Operation.DELETE)]
+    while last + 1 < len(gone) and gone[last + 1]:
+        last += 1
+    return _without_items(file, statement, first, last, rule, message)
 
 
-def _unwrapped(file: PythonFile, statement: ast.With | ast.AsyncWith, rule: str, message: str) -> list[Edit]:
-    """The edits that take a `with` from around its block, whose lines move to the left; none where its first line has a
+def _without_items(
+    file: PythonFile, statement: ast.With | ast.AsyncWith, first: int, last: int, rule: str, message: str
+) -> list[Edit] | None:
+    """The edit that takes neighbours out of what a `with` enters, of which some stay."""
+    ends = [file.bounds(item.optional_vars or item.context_expr)[1] for item in statement.items]
+    starts = [file.bounds(item.context_expr)[0] for item in statement.items]
+    gap = (starts[first], starts[last + 1]) if last + 1 < len(ends) else (ends[first - 1], ends[last])
+    between = [file.text[end:start] for end, start in zip(ends, starts[1:], strict=False)]
+    touched = between[first : last + 1] if last + 1 < len(ends) else between[first - 1 : last]
+    if not all(map(_COMMA_ALONE.fullmatch, touched)):
+        return None
+    return [Edit((starts[first], ends[last]), "", rule, message, replaced=gap, operation=Operation.DELETE)]
+
+
+def _unwrapped(file: PythonFile, statement: ast.With | ast.AsyncWith, rule: str, message: str) -> list[Edit] | None:
+    """The edits that take a `with` from around its block, whose lines move to the left; None where its first line has a
     comment."""
     start, first = file.bounds(statement)[0], file.bounds(statement.body[0])[0]
     line = first - len(file.line_before(first))
     if line <= start:  # with a: b()
-        return [Edit((start, first), "", rule, message)] if "\n" not in file.text[start:first] else []
+        return [Edit((start, first), "", rule, message)] if "\n" not in file.text[start:first] else None
     outer, inner = file.indentation(start), file.indentation(first)
     header = _HEADER_END.search(file.text, file.bounds(statement.items[-1].context_expr)[1], line)
     if header is None or file.line_before(start) != outer or "#" in file.text[start : header.end()]:
-        return []
+        return None
     head = Edit(
         (start, header.start() + len(header[1])),
         "",
