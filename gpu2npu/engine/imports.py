@@ -80,6 +80,13 @@ def imported_modules(interface: Interface) -> frozenset[str]:
     return frozenset(module for module in interface.imports if not module.startswith("."))
 
 
+def modules_nearby(names: Names) -> frozenset[str]:
+    """The modules that a file imports, and those that the project's files do which it imports."""
+    paths = sorted(names.project.imported_paths(names.interface))
+    others = (names.project.interface(path, names.path) for path in paths)
+    return imported_modules(names.interface).union(*(imported_modules(each) for each in others if each is not None))
+
+
 def imported_packages(file: PythonFile) -> frozenset[str]:
     """The first parts of the modules that a file loads by absolute imports, anywhere in it."""
     modules: set[str] = set()

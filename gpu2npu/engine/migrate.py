@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.elsewhere.code import elsewhere, holds_any
 from gpu2npu.engine.elsewhere.cuda import KERNELS, NAMED, RETAINED, asks_for_device
 from gpu2npu.engine.elsewhere.devices import leave_devices
-from gpu2npu.engine.imports import imported_modules
+from gpu2npu.engine.imports import imported_modules, modules_nearby
 from gpu2npu.engine.match import find_matches
 from gpu2npu.engine.matches import Matches, ReceiverQuestion
 from gpu2npu.engine.outcome import Migration, migrated_file
@@ -69,7 +70,8 @@ def migrate_python(
         names = Names.of(read, context.project)
         file = names.file
         skips = find_skips(file.text)
-        without = outside(rulebook, path, skips.file, imported_modules(names.interface), context.imported)
+        imported, nearby = imported_modules(names.interface), partial(modules_nearby, names)
+        without = outside(rulebook, path, skips.file, imported, context.imported, nearby)
         table = rule_table(rulebook, context.version, without)
         if table.users_names:
             names = Names(file, context.project, wanted=table.users_names)

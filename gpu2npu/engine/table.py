@@ -14,7 +14,7 @@ from gpu2npu.engine.skips import EVERY_RULE
 from gpu2npu.python.text.source import words
 from gpu2npu.rulebook.expression import Expression
 from gpu2npu.rulebook.match import Match, leaf
-from gpu2npu.rulebook.rule import Role, Rule, Rulebook, Where
+from gpu2npu.rulebook.rule import Role, Rule, Rulebook
 from gpu2npu.support.cann import cann_for
 from gpu2npu.support.releases import since_when
 
@@ -234,22 +234,23 @@ def outside(
     skipped: frozenset[str],
     imported: frozenset[str] | None = None,
     project: frozenset[str] | None = None,
+    nearby: Callable[[], frozenset[str]] | None = None,
 ) -> frozenset[str]:
     """The ids of the rules that are not for a file: its comments skip them, or their `where` leaves it out.
 
-    `imported` are the modules the file imports, `project` those that some file of its project does; None while they are
-    not known.
+    `imported` are the modules the file imports, `nearby` gives those that it or a file it imports does, `project` are
+    those that some file of its project does; None while they are not known.
     """
     if EVERY_RULE in skipped:
         return frozenset(rule.id for rule in rulebook.rules)
-    return skipped.union(*(ids for where, ids in rulebook.limited if not _is_in(where, path, imported, project)))
-
-
-def _is_in(where: Where, path: str, imported: frozenset[str] | None, project: frozenset[str] | None) -> bool:
-    if where.files and not any(fnmatchcase(path, pattern) for pattern in where.files):
-        return False
     known = project | imported if project is not None and imported is not None else None
-    return _has(imported, where.imports) and _has(known, where.project)
+    others: set[str] = set()
+    for where, ids in rulebook.limited:
+        near = nearby() if where.nearby and nearby is not None and _has(known, where.nearby) else imported
+        is_in = _has(imported, where.imports) and _has(near, where.nearby) and _has(known, where.project)
+        if not is_in or (where.files and not any(fnmatchcase(path, pattern) for pattern in where.files)):
+            others |= ids
+    return skipped | others
 
 
 def _has(imported: frozenset[str] | None, wanted: frozenset[str]) -> bool:

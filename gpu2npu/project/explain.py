@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from gpu2npu.engine import ProjectContext
-from gpu2npu.engine.imports import imported_modules
+from gpu2npu.engine.imports import imported_modules, modules_nearby
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.engine.table import outside
 from gpu2npu.formats.dispatch import migrate_file
@@ -103,6 +104,7 @@ class _Reasons:
         self.names: Names | None = None
         self.sites: list[Site] = []
         imported: frozenset[str] | None = frozenset()
+        nearby: Callable[[], frozenset[str]] | None = None
         if path.endswith((".py", ".ipynb")):
             try:
                 self.names = Names.of(SourceFile(path, text, "utf-8", b""), context.project)
@@ -110,8 +112,8 @@ class _Reasons:
                 imported = None
             else:
                 self.sites = sites_on_line(self.names.file, line, context)
-                imported = imported_modules(self.names.interface)
-        self.outside = outside(rulebook, path, frozenset(), imported, context.imported)
+                imported, nearby = imported_modules(self.names.interface), partial(modules_nearby, self.names)
+        self.outside = outside(rulebook, path, frozenset(), imported, context.imported, nearby)
 
     def reason(self, rule: Rule) -> str | None:
         """One clause; None for a rule that no one would expect here."""

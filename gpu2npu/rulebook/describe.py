@@ -60,6 +60,8 @@ def where_texts(where: Where) -> Iterator[str]:
         yield f"Only in files whose path fits {listed(where.files)}."
     if where.imports:
         yield f"Only in files that import {listed(where.imports)}."
+    if where.nearby:
+        yield f"Only in files that import {listed(where.nearby)}, or a file of the project that does."
     if where.project:
         yield f"Only in projects that import {listed(where.project)} somewhere."
 

@@ -239,3 +239,16 @@ def test_what_is_asked_to_be_a_tensor_is_one(project, use: str) -> None:
 def test_what_may_be_something_else_is_reported(project, use: str) -> None:
     migrated = project({"a.py": f"import torch\nfrom torch import nn\n{KIT}{use}\n"})["a.py"]
     assert [finding.rule for finding in migrated.findings] == ["cuda-method"]
+
+
+def test_a_graph_is_moved_where_a_file_that_makes_graphs_is_imported(project):
+    loop = "import torch\nfrom data.{} import loaders\nfor batch in loaders():\n    net(batch.cuda())\n"
+    files = {
+        "data/graphs.py": "from torch_geometric.loader import DataLoader\ndef loaders(): ...\n",
+        "data/images.py": "from torch.utils.data import DataLoader\ndef loaders(): ...\n",
+        "train.py": loop.format("graphs"),
+        "other.py": loop.format("images"),
+    }
+    after = {path: (migrated.content or b"").decode() for path, migrated in project(files).items()}
+    assert 'net(batch.to("npu"))' in after["train.py"]
+    assert "net(batch.npu())" in after["other.py"]
