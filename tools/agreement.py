@@ -9,6 +9,7 @@ exits with 1 where they disagree.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -118,7 +119,12 @@ def _with_analysis(source: Path, settings: Settings, migrated: Mapping[str, Migr
         AFFINITY_CALLS: list(affinity_rows(files)),
     }
     for name, rows in expected.items():
-        yield from _differences(name, "migrate", rows, "analyse", map(tuple, tables[name].rows))
+        yield from _differences(name, "migrate", rows, "analyse", map(_without_kind, tables[name].rows))
+
+
+def _without_kind(row: _Row) -> _Row:
+    """Leave out which kind of --affinity would write what a row advises: only an analysis plans these kinds."""
+    return tuple(re.sub(r" Written by --affinity [\w-]+\.$", "", x) if isinstance(x, str) else x for x in row)
 
 
 def _without_gates(source: Path, settings: Settings, migrated: Mapping[str, MigratedFile]) -> Iterator[Disagreement]:

@@ -188,15 +188,15 @@ def test_a_signal_ends_a_loop_and_leaves_nothing(
 
 
 HANGING = """
-import itertools, sys
+import itertools, os, sys
 sys.path[:0] = {path!r}
 from pathlib import Path
 import gpu2npu.project.migration
 from gpu2npu.cli.main import main
 
 def hang(*arguments):
-    Path({mark!r}).touch()
-    sum(itertools.repeat(0))  # a loop in C, in which no signal handler runs
+    begun = map(hash, map(os.mkdir, [{mark!r}]))
+    sum(itertools.chain(begun, itertools.repeat(0)))  # a loop in C from its mark on: no signal handler runs in it
 
 gpu2npu.project.migration.locate = hang
 main()
