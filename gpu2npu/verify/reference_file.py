@@ -1,8 +1,9 @@
 """A reference that travels: what the original did on one machine, in one file, to be compared with on another.
 
-The file is a zip of `reference.json` and, for each rank, the lines of the recording, its rows of tensors, and the
-tolerance of the place of every tensor, float32. It holds names, numbers of lines, statistics and a few elements of each
-tensor: no code and no pickle. Nothing in it is executed.
+The file is a zip of `reference.json` and, for each rank, the lines of the recording, its rows of tensors, the tolerance
+of the place of every tensor, float32, and, if asked for, the tensors of one step as NumPy's files. Without these it
+holds names, numbers of lines, statistics and a few elements of each tensor: no code and no pickle. Nothing in it is
+executed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,12 +22,12 @@ from gpu2npu import __version__
 from gpu2npu.verify.comparing.tolerance import Tolerance
 from gpu2npu.verify.recording.format import EVENTS, TENSORS
 from gpu2npu.verify.recording.records import Key, Recording, RecordingError, recording_of, rows_of
-from gpu2npu.verify.verdict import ReferenceRun
+from gpu2npu.verify.verdict import Array, ReferenceRun
 
 FORMAT = "gpu2npu reference"
 VERSION = 2  # of the file; a reader refuses others
 SUFFIX = ".gpu2npu"
-_ABOUT, _TOLERANCE = "reference.json", "tolerance.f32"
+_ABOUT, _TOLERANCE, _WHOLE = "reference.json", "tolerance.f32", "whole"
 _MOST = 1 << 31  # bytes that a file may hold, unpacked
 
 
@@ -51,6 +52,8 @@ def write_reference(file: Path, reference: ReferenceRun) -> None:
             archive.writestr(_ABOUT, json.dumps(about, indent=1))
             for rank, (recording, tolerance) in enumerate(reference.ranks):
                 _add(archive, rank, recording, tolerance)
+            for rank, tensors in enumerate(reference.whole):
+                _add_whole(archive, rank, tensors)
         beside.replace(file)
     finally:
         beside.unlink(missing_ok=True)
@@ -62,6 +65,23 @@ def _add(archive: zipfile.ZipFile, rank: int, recording: Recording, tolerance: T
     archive.write(recording.folder / EVENTS, f"{rank}/{EVENTS}")
     archive.write(recording.folder / TENSORS, f"{rank}/{TENSORS}")
     archive.writestr(f"{rank}/{_TOLERANCE}", np.asarray(shares, np.float32).tobytes())
+
+
+def _add_whole(archive: zipfile.ZipFile, rank: int, tensors: Mapping[Key, Array]) -> None:
+    archive.writestr(f"{rank}/{_WHOLE}.json", json.dumps(list(tensors)))
+    for number, tensor in enumerate(tensors.values()):
+        content = io.BytesIO()
+        np.save(content, tensor, allow_pickle=False)
+        archive.writestr(f"{rank}/{_WHOLE}/{number}.npy", content.getvalue())
+
+
+def _whole(archive: zipfile.ZipFile, rank: int) -> dict[Key, Array]:
+    step, kind, name, call, part = range(5)
+    found: dict[Key, Array] = {}
+    for number, key in enumerate(json.loads(archive.read(f"{rank}/{_WHOLE}.json"))):
+        place = int(key[step]), str(key[kind]), str(key[name]), int(key[call]), int(key[part])
+        found[place] = np.load(io.BytesIO(archive.read(f"{rank}/{_WHOLE}/{number}.npy")), allow_pickle=False)
+    return found
 
 
 def read_reference(file: Path) -> ReferenceRun:
@@ -90,7 +110,9 @@ def read_reference(file: Path) -> ReferenceRun:
             raise ValueError("it holds no rank")
         coarse = tuple(map(str, about["coarse"]))
         ranks = tuple(_rank(archive, rank, coarse, str(file)) for rank in range(about["ranks"]))
-        return ReferenceRun(ranks, int(about["steps"]), int(about.get("gpus", len(ranks))))
+        has_whole = f"0/{_WHOLE}.json" in archive.namelist()
+        whole = tuple(_whole(archive, rank) for rank in range(about["ranks"])) if has_whole else ()
+        return ReferenceRun(ranks, int(about["steps"]), int(about.get("gpus", len(ranks))), whole)
 
 
 def _rank(archive: zipfile.ZipFile, rank: int, coarse: tuple[str, ...], where: str) -> tuple[Recording, Tolerance]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable, Mapping
 from concurrent import futures
@@ -10,18 +11,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gpu2npu.verify.baseline import StoredRuns, run_of
 from gpu2npu.verify.comparing.compare import Comparison
 from gpu2npu.verify.comparing.ranks import compare_ranks
 from gpu2npu.verify.comparing.tolerance import Tolerance, measured
-from gpu2npu.verify.comparing.whole import differing, events_near, listed
+from gpu2npu.verify.comparing.whole import differing, events_near, listed, whole_of
 from gpu2npu.verify.programs import FailedError, RecordedProgram, Running, start
 from gpu2npu.verify.recording.environment import RecordingSettings
-from gpu2npu.verify.recording.records import Recording, RecordingError, read_recordings
+from gpu2npu.verify.recording.records import Key, Recording, RecordingError, read_recordings
 
+Array = np.ndarray[Any, Any]
 Progress = Callable[[dict[int, float], dict[int, float]], None]
 _ROUNDING_SEEDS = (1, 2, 3)  # of as many runs that round otherwise
 _BRIEF_RUNS = 3  # of as many runs the times are taken
+_MOST = 1 << 30  # bytes of the tensors of a step that a reference holds
 _POLL = 0.5  # seconds between two looks at what was recorded
 
 
@@ -83,11 +88,15 @@ class Side:
 
 @dataclass(frozen=True)
 class ReferenceRun:
-    """The recording of each rank of the original, how far apart rounding alone brings it, and the GPUs there were."""
+    """The recording of each rank of the original, how far apart rounding alone brings it, and the GPUs there were.
+
+    `whole` are the tensors of one step of each rank as they are, by their place; empty where none were asked for.
+    """
 
     ranks: tuple[tuple[Recording, Tolerance], ...]
     steps: int
     gpus: int = 1
+    whole: tuple[Mapping[Key, Array], ...] = ()
 
 
 def verify(original: Side, migrated: Side, progress: Progress) -> tuple[Comparison, ...]:
@@ -104,13 +113,31 @@ def verify(original: Side, migrated: Side, progress: Progress) -> tuple[Comparis
     return compare_ranks(_measured(original, reference, copy[0].reduced), copy, original.shared)
 
 
-def record(original: Side, coarse: tuple[str, ...], progress: Progress) -> ReferenceRun:
-    """Run the original alone, and again rounding otherwise. Raises as `verify` does."""
+def record(original: Side, coarse: tuple[str, ...], progress: Progress, tensors: int | None = None) -> ReferenceRun:
+    """Run the original alone, and again rounding otherwise, and for the whole `tensors` of a step, counted from 0.
+
+    Raises as `verify` does.
+    """
     running = start(original.program())
     _watch([running], lambda: progress(running.losses(), running.losses()))
     reference = recorded(running.program)
     families = tuple(sorted({*coarse, *reference[0].reduced}))
-    return ReferenceRun(_measured(original, reference, families), original.steps, original.gpus)
+    whole = () if tensors is None else _whole_step(original, reference, tensors)
+    return ReferenceRun(_measured(original, reference, families), original.steps, original.gpus, whole)
+
+
+def _whole_step(original: Side, reference: tuple[Recording, ...], step: int) -> tuple[Mapping[Key, Array], ...]:
+    """Run the original once more until a step, for all its tensors there, of each rank."""
+    events = [event for rank in reference for event in rank.events if event.step == step and event.tensor is not None]
+    size = sum(4 * math.prod(event.tensor.shape) for event in events if event.tensor is not None)
+    if size > _MOST:
+        raise RecordingError(f"the tensors of step {step + 1} take {size / 1e9:.1f} GB, and a file holds 1 GB of them")
+    keys = list(dict.fromkeys(event.key for event in events))
+    original.whole_places.write_text(json.dumps(list(enumerate(keys))), encoding="utf-8")
+    running = start(original.writing_whole(min(step + 2, original.steps)))
+    _watch([running], lambda: None)
+    found = (whole_of(running.program.settings.folder, rank.rank) for rank in reference)
+    return tuple({keys[number]: array for number, array in sorted(arrays.items())} for arrays in found)
 
 
 def compare_with(reference: ReferenceRun, migrated: Side, progress: Progress) -> tuple[Comparison, ...]:
@@ -139,20 +166,40 @@ def with_elements(original: Side, migrated: Side, comparison: Comparison) -> Com
 
     The comparison is as before where there is no divergence, or where a program fails that did not the first time.
     """
-    if comparison.first is None:
+    folders = _written_whole((original, migrated), comparison)
+    if not folders:
         return comparison
+    there = whole_of(folders[0], comparison.original.rank)
+    here = whole_of(folders[1], comparison.migrated.rank)
+    return replace(comparison, elements=differing(events_near(comparison), there, here))
+
+
+def with_stored_elements(reference: ReferenceRun, migrated: Side, comparison: Comparison) -> Comparison:
+    """Do the same with the tensors of a reference, which holds those of one step, or none."""
+    events, rank = events_near(comparison), comparison.migrated.rank
+    whole = reference.whole[rank if len(reference.whole) > 1 else 0] if reference.whole else {}
+    there = {number: whole[key] for number, key in listed(events, rank) if key in whole}
+    folders = _written_whole((migrated,), comparison) if there else ()
+    if not folders:
+        return comparison
+    return replace(comparison, elements=differing(events, there, whole_of(folders[0], rank)))
+
+
+def _written_whole(sides: tuple[Side, ...], comparison: Comparison) -> tuple[Path, ...]:
+    """Run programs until the first divergence, for the tensors near it: the folder of each, none where one fails."""
+    if comparison.first is None:
+        return ()
     events = events_near(comparison)
     steps = min(comparison.first.event.step + 2, comparison.steps)  # one more, after which a checkpoint is written
-    for side in (original, migrated):
+    for side in sides:
         card = comparison.migrated.rank if side.gpus and side.shared else None
         side.whole_places.write_text(json.dumps(listed(events, card)), encoding="utf-8")
-    running = [start(side.writing_whole(steps)) for side in (original, migrated)]
+    running = [start(side.writing_whole(steps)) for side in sides]
     try:
         _watch(running, lambda: None)
-        there, here = (each.program.settings.folder for each in running)
-        return replace(comparison, elements=differing(comparison, events, there, here))
     except (FailedError, RecordingError):
-        return comparison
+        return ()
+    return tuple(each.program.settings.folder for each in running)
 
 
 def dump(original: Side, migrated: Side, comparison: Comparison, folder: Path) -> None:

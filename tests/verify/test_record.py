@@ -63,7 +63,8 @@ def recorded(folder: Path, layers: int, steps: int) -> ReferenceRun:
     writer.finish()
     (recording,) = read_recordings(folder)
     tolerance = Tolerance({event.key: 1e-6 for event in recording.events if event.tensor is not None}, ("conv",))
-    return ReferenceRun(((recording, tolerance),), steps)
+    whole = {event.key: np.full(event.tensor.shape, 0.5) for event in recording.events[:3] if event.tensor is not None}
+    return ReferenceRun(((recording, tolerance),), steps, 1, (whole,))
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,7 @@ def as_read(reference: ReferenceRun) -> str:
             for one, tolerance in reference.ranks
         ]
         sketches = [event.tensor.sketch for one, *_ in ranks for event in one.events if event.tensor is not None]
-        return repr((ranks, sketches, reference.steps))
+        return repr((ranks, sketches, reference.steps, reference.whole))
 
 
 def test_what_is_written_is_read(small: tuple[ReferenceRun, Path]) -> None:
@@ -162,7 +163,9 @@ def test_a_reference_is_recorded_and_compared_with_another_program(
     for folder, text in ((project, TRAIN), (copy, f"import torch_npu\n{TRAIN.replace('cuda', 'npu')}")):
         folder.mkdir()
         (folder / "train.py").write_text(text.replace("lr=0.1", "lr=0.2") if folder == copy else text)
-    done = verify(training_python, "record", "-o", tmp_path / "ref.gpu2npu", "--steps", 3, *train, folder=project)
+    done = verify(
+        training_python, "record", "-o", tmp_path / "ref.gpu2npu", "--steps", 3, "--tensors", 1, *train, folder=project
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert [line.split()[:2] for line in done.stdout.splitlines()[:3]] == [["step", "1"], ["step", "2"], ["step", "3"]]
     assert "3 steps on a GPU played on the CPU" in done.stdout
@@ -183,6 +186,8 @@ def test_a_reference_is_recorded_and_compared_with_another_program(
     assert (found["first"]["step"], found["first"]["cause"], found["steps"]) == (1, "other learning rate", 3)
     assert done.stderr.splitlines()[0].startswith("step   1  original ")
     assert found["compile_switched_off"]
+    parameters = [each for each in found["first"]["elements"] if each["kind"] == "parameter"]
+    assert parameters and {each["step"] for each in parameters} == {1}
     losses = [change for change in found["baseline"]["changes"] if change["what"] == "loss"]
     assert [(change["step"], change["before"]) for change in losses] == [(2, runs[0]["losses"][1])]
 
@@ -210,6 +215,7 @@ def test_a_reference_travels_between_releases_of_pytorch(small: tuple[ReferenceR
         (["record", "-o", "x.gpu2npu"], "Missing CMD"),
         (["record", "-o", "nowhere/x.gpu2npu", "--", "train.py"], "there is no folder"),
         (["record", "-o", "x.gpu2npu", "--", "train.py"], "no such script"),
+        (["record", "-o", "x.gpu2npu", "--steps", "2", "--tensors", "3", "--", "train.py"], "a step after the last"),
         (["compare", "nothing.gpu2npu", "--", "train.py"], "does not exist"),
         (
             ["compare", "text.gpu2npu", "--baseline", "no.json", "--", "train.py"],

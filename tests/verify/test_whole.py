@@ -10,7 +10,7 @@ import torch
 
 from gpu2npu.verify.comparing.compare import Comparison, Difference, compare
 from gpu2npu.verify.comparing.tolerance import Tolerance
-from gpu2npu.verify.comparing.whole import differing, events_near, listed
+from gpu2npu.verify.comparing.whole import differing, events_near, listed, whole_of
 from gpu2npu.verify.recording.clock import Cost
 from gpu2npu.verify.recording.environment import RecordingSettings
 from gpu2npu.verify.recording.format import WHOLE
@@ -60,7 +60,7 @@ def test_the_element_that_differs_most_is_found(tmp_path: Path) -> None:
     places.write_text(json.dumps(listed(events, None)))
     for side, named in (("original", tensors), ("migrated", copied)):
         write(tmp_path / side, places, named)
-    (element,) = differing(comparison, events, tmp_path / "original", tmp_path / "migrated")
+    (element,) = differing(events, whole_of(tmp_path / "original", 0), whole_of(tmp_path / "migrated", 0))
     assert (element.event.name, element.place, element.original, element.migrated) == ("Net.20", (1, 2), 21.0, 25.0)
     assert (element.similar, element.size) == (2, 6)
     assert element.sentence == "21 became 25 at [1, 2], 2 of 6 elements differ by a tenth of that or more"

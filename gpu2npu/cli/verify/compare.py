@@ -84,7 +84,7 @@ def _compare(
     original: ReferenceRun, source: Path, npus: int | None, soc: str, report: ReportOptions, command: tuple[str, ...]
 ) -> int:
     from gpu2npu.cli.verify.run import commands_of, emulated_side, real_side, shown
-    from gpu2npu.verify.verdict import compare_with
+    from gpu2npu.verify.verdict import compare_with, with_stored_elements
 
     run, cards = commands_of(command, source, npus or original.gpus)
     shared = run.shared and len(original.ranks) == 1
@@ -93,4 +93,10 @@ def _compare(
             migrated = real_side(source, run.migrated, Path(folder), original.steps, shared)
         else:
             migrated = emulated_side(source, run.migrated, Path(folder), original.steps, soc, cards, shared)
-        return shown(lambda progress: compare_with(original, migrated, progress), None, migrated, report)
+        return shown(
+            lambda progress: compare_with(original, migrated, progress),
+            None,
+            migrated,
+            report,
+            lambda comparison: with_stored_elements(original, migrated, comparison),
+        )

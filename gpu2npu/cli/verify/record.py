@@ -57,18 +57,32 @@ elements of tensors, and no code. Take it to the machine of the migrated copy, f
     show_default=True,
     help="The operators for which the NPU will take HF32, as torch_npu does for conv. Repeatable.",
 )
+@click.option(
+    "--tensors",
+    type=click.IntRange(min=1),
+    metavar="STEP",
+    help="Also keep the whole tensors of a step, at which `compare` found a divergence: a larger file.",
+)
 @program_argument
 def record(
-    source: Path, output: Path, steps: int, gpus: int | None, hf32: tuple[str, ...], command: tuple[str, ...]
+    source: Path,
+    output: Path,
+    steps: int,
+    gpus: int | None,
+    hf32: tuple[str, ...],
+    tensors: int | None,
+    command: tuple[str, ...],
 ) -> None:
     """Record what the original program does, to compare the migrated one with it on another machine."""
     check_outermost()
     check_program(command)
     if not output.absolute().parent.is_dir():
         raise click.UsageError(f"-o {output}: there is no folder {output.absolute().parent}.")
+    if tensors and tensors > steps:
+        raise click.UsageError(f"--tensors {tensors} is a step after the last one: give --steps {tensors} or more.")
     check_requirements()
 
-    from gpu2npu.cli.verify.run import failures_shown, original_side
+    from gpu2npu.cli.verify.run import failures_shown, missing_of, original_side
     from gpu2npu.cli.verify.text import Losses
     from gpu2npu.verify.commands import cards_of
     from gpu2npu.verify.reference_file import write_reference
@@ -79,8 +93,9 @@ def record(
     with tempfile.TemporaryDirectory(prefix="gpu2npu-verify-") as folder:
         cards = gpus or cards_of(command)
         original = original_side(source, command, Path(folder), steps, cards, shared=cards > 1)
+        missing_of(source, cards)
         with failures_shown(source), Losses(steps) as losses:
-            reference = record(original, families, losses.show_one)
+            reference = record(original, families, losses.show_one, tensors - 1 if tensors else None)
         try:
             write_reference(output, reference)
         except OSError as error:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from gpu2npu.verify.recording.format import WHOLE
 from gpu2npu.verify.recording.names import CARD
 from gpu2npu.verify.recording.records import Key, RecordedEvent, read_recordings
 
+Arrays: TypeAlias = Mapping[int, np.ndarray[Any, Any]]  # whole tensors, by the number of their place
 _TENSORS = 8  # before the first divergence, and as many after it
 _NEARLY = 0.1  # of the largest difference
 
@@ -43,26 +46,19 @@ def _on_card(name: str, card: int) -> str:
     return f"{root}{CARD}{card}{dot}{path}"
 
 
-def differing(
-    comparison: Comparison, events: tuple[RecordedEvent, ...], original: Path, migrated: Path
-) -> tuple[Element, ...]:
-    """Compare the whole tensors that two recordings hold, of the ranks of a comparison."""
-    there = _of_rank(original, comparison.original.rank)
-    here = _of_rank(migrated, comparison.migrated.rank)
-    found = []
-    for number, event in enumerate(events):
-        one, other = (folder / f"{number}.npy" for folder in (there, here))
-        if one.is_file() and other.is_file():
-            element = _largest(event, np.load(one, allow_pickle=False), np.load(other, allow_pickle=False))
-            found += [element] if element is not None else []
-    return tuple(found)
+def differing(events: tuple[RecordedEvent, ...], original: Arrays, migrated: Arrays) -> tuple[Element, ...]:
+    """Compare the whole tensors of two programs near some events, which number them."""
+    both = (number for number in range(len(events)) if number in original and number in migrated)
+    found = (_largest(events[number], original[number], migrated[number]) for number in both)
+    return tuple(element for element in found if element is not None)
 
 
-def _of_rank(folder: Path, rank: int) -> Path:
-    """The folder with the whole tensors of a rank; of a program of one process, that one's."""
+def whole_of(folder: Path, rank: int) -> Arrays:
+    """The whole tensors in the recording of a rank; of a program of one process, that one's."""
     recordings = read_recordings(folder)
     one = next((each for each in recordings if each.rank == rank), recordings[0])
-    return (one.folder or folder) / WHOLE
+    files = ((one.folder or folder) / WHOLE).glob("*.npy")
+    return {int(file.stem): np.load(file, allow_pickle=False) for file in files}
 
 
 def _largest(event: RecordedEvent, one: np.ndarray, other: np.ndarray) -> Element | None:
