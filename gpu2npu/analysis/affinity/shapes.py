@@ -232,6 +232,17 @@ def normed_silu(code: Code) -> Found:
             yield call, "silu(group_norm(x))"
 
 
+def normed_sum(code: Code) -> Found:
+    """`self.norm(x + y)`, where `self.norm` is an RMSNorm."""
+    if "RMSNorm" not in code.text:
+        return
+    for call, scope in code.calls:
+        total = call.args[0] if len(call.args) == 1 and not call.keywords else None
+        is_sum = isinstance(total, ast.BinOp) and isinstance(total.op, ast.Add)
+        if is_sum and code.types.of(call.func, scope) == {"torch.nn.RMSNorm"}:
+            yield call, "norm(x + y)"
+
+
 def _side_call(product: ast.BinOp, name: str) -> ast.Call | None:
     """The call of this name that is one of the two factors."""
     if not isinstance(product.op, ast.Mult):
