@@ -211,6 +211,18 @@ def test_a_chip_without_the_operators_computes_what_the_code_did(monkeypatch: py
     assert_near(found, computed(example.source, [x], "cpu"), 1e-6)
 
 
+def test_more_rows_than_the_operator_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("ascend_affinity")
+    monkeypatch.setattr(module, "_LOSSES", 3)
+    monkeypatch.setattr(torch_npu, "npu_cross_entropy_loss", None)
+    x = torch.randn(4, 5, generator=torch.Generator().manual_seed(0))
+    labels = torch.tensor([0, 4, 2, 2])
+    expected = torch.nn.functional.cross_entropy(x, labels)
+    assert_near([module.cross_entropy(x.to("npu"), labels.to("npu")).cpu()], [expected], 1e-6)
+    with pytest.raises(TypeError):
+        module.cross_entropy(x[:3].to("npu"), labels[:3].to("npu"))
+
+
 SIZES = st.fixed_dictionaries({name: st.integers(1, 5) for name in "bhs"} | {"d": st.sampled_from((4, 7, 16))})
 
 
