@@ -23,7 +23,7 @@ _Answer = TypeVar("_Answer")
 # What a file depends on about which jedi was asked: it looks wherever it likes.
 EVERY_FILE = "*"
 _STAR = re.compile(rb"import[\s\\]*\*")
-_RETAINED = 2_000_000  # characters of parsed files that stay in memory for the next question
+_RETAINED = 1_500_000  # characters of parsed files that stay in memory for the next question
 
 
 def no_file(path: str) -> bytes:
