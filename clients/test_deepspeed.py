@@ -10,16 +10,16 @@ TRAINING = Path(__file__).parent / "deepspeed_training.py"
 LOSSES = [1.2862, 1.1475, 1.0239, 0.9120]  # of stage 0 in float32
 
 
-def trained(gpu2npu, output, stage):
+def trained(gpu2npu, output, stage, *norms):
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command = [gpu2npu, "run", "--npus", "2", *torchrun, TRAINING, str(stage), output]
+    command = [gpu2npu, "run", "--npus", "2", *torchrun, TRAINING, str(stage), output, *norms]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=output.parent)
 
 
-@pytest.mark.parametrize("stage", [0, 1, 2])
-def test_stages_train_alike(gpu2npu, tmp_path, stage):
+@pytest.mark.parametrize(("stage", "norms"), [(0, []), (1, []), (2, []), (3, ["float32"])])
+def test_stages_train_alike(gpu2npu, tmp_path, stage, norms):
     output = tmp_path / "losses.json"
-    done = trained(gpu2npu, output, stage)
+    done = trained(gpu2npu, output, stage, *norms)
     assert done.returncode == 0, done.stderr
     found = json.loads(output.read_text())
     assert (found["device"], found["backend"]) == ("npu:0", "hccl")

@@ -70,10 +70,10 @@ class Knowledge:
         """Return the marks of rules for a key (of a command, or `*` for any) and its value; None if no rule fits."""
         return option_marks(self.options, key, of, value, start)
 
-    def setting(self, keys: Sequence[str], value: str | None, start: int) -> list[Mark] | None:
-        """Return the marks of rules for the value at `start` below some keys, None where it is not a string; None if
-        no rule fits."""
-        return setting_marks(self.table, keys, value, start)
+    def setting(self, keys: Sequence[str], value: str | None, start: int, atom: str = "") -> list[Mark] | None:
+        """Return the marks of rules for the value at `start` below some keys, None where it is a number or the like,
+        whose text is `atom`; None if no rule fits."""
+        return setting_marks(self.table, keys, value, start, atom)
 
     def patterns(self, text: str, start: int) -> list[Mark]:
         """Return the marks of pattern rules, and of rules for strings anywhere, in text that stands at `start`."""

@@ -14,8 +14,9 @@ class FormatError(ValueError):
 class Scalar:
     """A value, or a key. From `start` to `end` stands its text, without quotes.
 
-    `value` is the string it means, None where it is a number or the like. `places` gives the offset of each character
-    of the value, and of its end, where escapes make them irregular; it is None where the text is the value itself.
+    `value` is the string it means, None where it is a number or the like, whose text is `atom`. `places` gives the
+    offset of each character of the value, and of its end, where escapes make them irregular; it is None where the text
+    is the value itself.
     `exact` is False where the places are not known. `block` tells a text of several lines.
     """
 
@@ -25,6 +26,7 @@ class Scalar:
     places: Sequence[int] | None = None
     exact: bool = True
     block: bool = False
+    atom: str = ""
 
     def place(self, index: int) -> int:
         """The offset of a character of the value."""

@@ -80,7 +80,7 @@ def _option_marks(key: Scalar, keys: tuple[str, ...], value: Node, knowledge: Kn
     """Settings that a rule knows by their key alone, with a value that is not a string: `cudnn_benchmark: true`."""
     if not isinstance(value, Scalar):
         return []
-    known = knowledge.setting(keys, None, 0) or knowledge.option(keys[-1], "*", None, 0) or ()
+    known = knowledge.setting(keys, None, 0, value.atom) or knowledge.option(keys[-1], "*", None, 0) or ()
     return _placed(key, [mark for mark in known if isinstance(mark, Found)])
 
 

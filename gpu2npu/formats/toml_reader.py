@@ -123,7 +123,7 @@ def _value(text: str, at: int, depth: int) -> tuple[Node, int]:
     atom = _ATOM.match(text, at)
     if atom is None:
         raise _error(text, at, "a value is missing")
-    return Scalar(at, atom.end(), None), atom.end()
+    return Scalar(at, atom.end(), None, atom=atom[0]), atom.end()
 
 
 def _array(text: str, at: int, depth: int) -> tuple[Node, int]:

@@ -49,7 +49,7 @@ def _scalar(node: Any, text: str) -> Scalar:
     if node.style in ("'", '"'):
         start, end = start + 1, end - 1
     if not node.style and not node.tag.endswith(":str"):
-        return Scalar(start, end, None)
+        return Scalar(start, end, None, atom=text[start:end])
     return Scalar(start, end, node.value, exact=text[start:end] == node.value)
 
 

@@ -22,11 +22,11 @@ from gpu2npu.rulebook.match import Evidence, Json, Match, leaf, listed
 
 @dataclass(frozen=True)
 class SettingMatch(Match):
-    """A value in YAML, JSON or TOML, in settings of a command line, and a string in dictionaries of Python code, by the
-    path of its keys: `trainer.*.device`.
+    """A value in YAML, JSON or TOML, in settings of a command line, and a string or number in dictionaries of Python
+    code, by the path of its keys: `trainer.*.device`.
 
     `*` is any one key, `**` any number of them; lists are passed through. With `values`, only where the value is one of
-    these strings.
+    these strings, or a number that is written so.
     """
 
     setting: str
@@ -39,7 +39,10 @@ class SettingMatch(Match):
             "type": "string",
             "pattern": r"^([^.\s]+\.)*(?!\*)[^.\s]+$",
         },
-        "values": {"description": "Only where the value is one of these strings.", "$ref": "#/$defs/words"},
+        "values": {
+            "description": "Only where the value is one of these strings, or a number that is written so.",
+            "$ref": "#/$defs/words",
+        },
     }
     actions = ("rename",)
     starter: ClassVar[Json] = {
@@ -79,8 +82,8 @@ class SettingMatch(Match):
     def subject(self) -> str:
         return f"{self.setting}: {' | '.join(sorted(self.values)) or '...'}"
 
-    def fits(self, keys: Sequence[str], value: str | None) -> bool:
-        """Return whether a value below some keys is the setting; None is a value that is not a string."""
+    def fits(self, keys: Sequence[str], value: str) -> bool:
+        """Return whether a value below some keys is the setting; a value that is not a string is given as its text."""
         if self.values and value not in self.values:
             return False
         steps = {"*": r"[^\0]+\0", "**": r"(?:[^\0]+\0)*"}
@@ -103,19 +106,33 @@ class SettingMatch(Match):
 
 
 def _in_dictionary(work: FileRules, node: ast.Constant, _: Scope) -> bool:
-    """Apply the rule for a string that is a value in a dictionary; return whether there was one."""
+    """Apply the rule for a string that is a value in a dictionary, or the key of a number, and return whether there was
+    one."""
+    node = _number_of(work.file, node) or node
     keys = tuple(reversed(list(_keys(work.file, node))))
     rules = work.table.of(SettingMatch.key).get(keys[-1], ()) if keys else ()
     for rule in rules:
         text = StringText.of(work.file, node)
-        if text is None or not isinstance(rule.match, SettingMatch) or not rule.match.fits(keys, text.raw):
+        if text is None and isinstance(node.value, str):
+            continue
+        value = str(node.value) if text is None else text.raw
+        if not isinstance(rule.match, SettingMatch) or not rule.match.fits(keys, value):
             continue
         if not rule.then.keep:
-            work.matches.note(rule, text.place, keys[-1])
-        if rule.then.rename is not None:
+            work.matches.note(rule, work.file.bounds(node) if text is None else text.place, keys[-1])
+        if rule.then.rename is not None and text is not None:
             work.matches.edits.append(Edit(text.place, text.quoted(rule.then.rename), rule.id, rule.why))
         return True
     return False
+
+
+def _number_of(file: PythonFile, key: ast.Constant) -> ast.Constant | None:
+    """Return the number that stands under a key in the display of a dictionary: numbers are not visited themselves."""
+    above = file.parents[key]
+    if not isinstance(above, ast.Dict):
+        return None
+    value = next((v for k, v in zip(above.keys, above.values, strict=True) if k is key), None)
+    return value if isinstance(value, ast.Constant) and isinstance(value.value, (int, float)) else None
 
 
 def _keys(file: PythonFile, node: ast.expr) -> Iterator[str]:
@@ -141,11 +158,13 @@ def _is_of_dict(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict"
 
 
-def setting_marks(table: RuleTable, keys: Sequence[str], value: str | None, start: int) -> list[Mark] | None:
-    """Return the marks of rules for the value at `start` below some keys, None where it is not a string; None if
-    no rule fits."""
+def setting_marks(
+    table: RuleTable, keys: Sequence[str], value: str | None, start: int, atom: str = ""
+) -> list[Mark] | None:
+    """Return the marks of rules for the value at `start` below some keys, None where it is a number or the like, whose
+    text is `atom`; None if no rule fits."""
     for rule in table.of(SettingMatch.key).get(keys[-1], ()) if keys else ():
-        if isinstance(rule.match, SettingMatch) and rule.match.fits(keys, value):
+        if isinstance(rule.match, SettingMatch) and rule.match.fits(keys, atom if value is None else value):
             shown = keys[-1] if value is None else value
             return applied(rule, start, start + len(shown), shown)
     return None

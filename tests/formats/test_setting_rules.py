@@ -50,3 +50,21 @@ def test_a_value_that_is_not_a_string_is_reported(tmp_path: Path) -> None:
         tmp_path, {"setting": "run.workers"}, then, "a.yaml", "run:\n  workers: 8\nother:\n  workers: 8\n"
     )
     assert [(finding.message, finding.span.start_line) for finding in result.findings] == [("Choose fewer.", 2)]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "lines"),
+    [
+        ("a.json", '{"zero": {"stage": 3},\n "other": {"stage": 3}}', [1]),
+        ("a.json", '{"zero": {"stage": 33}}', []),
+        ("a.yaml", "zero:\n  stage: 3\n", [2]),
+        ("a.yaml", "zero:\n  stage: '3'\n", [2]),
+        ("a.toml", "[zero]\nstage = 3\n", [2]),
+        ("a.py", "config = {\n    'zero': {'stage': 3},\n    'other': {'stage': 3},\n}\n", [2]),
+        ("a.py", "config = {'zero': {'stage': 2}}\nstage = 3\n", []),
+    ],
+)
+def test_a_number_is_found_as_it_is_written(tmp_path: Path, path: str, text: str, lines: list[int]) -> None:
+    then = {"report": {"kind": "review", "message": "Choose another."}}
+    result = migrated(tmp_path, {"setting": "**.zero.stage", "values": ["3"]}, then, path, text)
+    assert [finding.span.start_line for finding in result.findings] == lines
