@@ -39,7 +39,7 @@ def padded(x: Array, padding: Sizes) -> Array:
     spatial, behind = x.shape[2 : 2 + len(padding)], x.shape[2 + len(padding) :]
     out = np.zeros((*x.shape[:2], *(s + 2 * p for s, p in zip(spatial, padding, strict=True)), *behind), x.dtype)
     inside = tuple(slice(pad, pad + size) for size, pad in zip(spatial, padding, strict=True))
-    out[(slice(None), slice(None), *inside)] = x
+    out[(slice(None),) * 2 + inside] = x
     return out
 
 
