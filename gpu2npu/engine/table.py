@@ -70,10 +70,10 @@ class RuleTable:
     """Rules by what they match.
 
     `calls` and `arguments` are found by the last name of what is called, arguments of any call by `keywords`;
-    `families` are environment variables by their beginning, `endings` imported modules by their end. `plugins` tells
-    for a rule's id which module its edits need. `leaves` are the last parts of all rule names: cheap evidence that a
-    name matters. `kinds` has the rules of each kind by the text that finds them, `words` these texts,
-    and `classes` are the kinds in the order in which they are asked.
+    `families` are environment variables by their beginning, one of `beginnings`, `endings` imported modules by their
+    end. `plugins` tells for a rule's id which module its edits need. `leaves` are the last parts of all rule
+    names: cheap evidence that a name matters. `kinds` has the rules of each kind by the text that finds
+    them, `words` these texts, and `classes` are the kinds in the order in which they are asked.
     What a pattern matches has, in whatever letters, a text that `pattern_text` finds in small ones. `foreign_packages`
     know no NPU, `argument_names` are the keywords and positions of the arguments that rules are for, `users_names` the
     qualified names that users' rules are for.
@@ -96,6 +96,7 @@ class RuleTable:
     endings: dict[str, Rule]
     variables: dict[str, Rule]
     families: dict[str, Rule]
+    beginnings: tuple[str, ...]
     kinds: Mapping[str, dict[str, list[Rule]]]
     words: Mapping[str, frozenset[bytes]]
     classes: tuple[type[Match], ...]
@@ -139,10 +140,9 @@ class RuleTable:
             return self.variables[name]
         if "_STATUS_" in name:  # CUBLAS_STATUS_ALLOC_FAILED is an error, which programs look for in messages
             return None
-        families = (family for family in self.families if name.startswith(family))
-        longest = max(families, key=len, default=None)
-        if longest is None:
+        if not name.startswith(self.beginnings):
             return None
+        longest = max(filter(name.startswith, self.families), key=len)
         rule = self.families[longest]
         new = rule.match.renamed(name, rule.then.rename) if rule.then.rename is not None else None
         return rule if new == rule.then.rename else replace(rule, then=replace(rule.then, rename=new))
@@ -183,6 +183,7 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
         endings=endings,
         variables=variables,
         families=families,
+        beginnings=tuple(families),
         kinds=index,
         words={kind: frozenset(text.encode() for text in found) for kind, found in index.items()},
         pattern_text=_pattern_text(pattern.text for pattern, _ in patterns),
