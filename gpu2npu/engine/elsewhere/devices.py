@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from gpu2npu.engine.imports import imported_packages
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.table import RuleTable
-from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.meaning.names import Definition, Names
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.text.tokens import name_bounds
-from gpu2npu.python.tree.scopes import Assigned, Scope
-from gpu2npu.python.tree.syntax import argument_value, arguments, is_self, last_name
+from gpu2npu.python.tree.scopes import Assigned, Parameter, Scope
+from gpu2npu.python.tree.syntax import FUNCTIONS, argument_value, arguments, defaults, is_self, last_name
 from gpu2npu.records import Bounds, FindingKind, Found, Severity
 from gpu2npu.rulebook.rule import Rule
 
@@ -128,6 +128,9 @@ class _ForeignDevices:
         qualified = self.names.qualified(call.func, scope)
         if qualified is not None:
             return foreign_rule(qualified, self.names, self.table)
+        made = self.names.definition(call.func, scope)
+        if made is not None:
+            return self._rule_of_class(made)
         receiver = call.func.value if isinstance(call.func, ast.Attribute) and depth else None
         if isinstance(receiver, ast.Call):
             makers = [(receiver, scope)]
@@ -136,6 +139,15 @@ class _ForeignDevices:
             makers = [(value, its_scope) for value, its_scope in values if isinstance(value, ast.Call)]
         rules = {self._rule_of(maker, its_scope, depth - 1) for maker, its_scope in makers}
         return rules.pop() if len(rules) == 1 else None
+
+    def _rule_of_class(self, made: Definition) -> Rule | None:
+        """The rule for the package of which the project has a subclass that is made as its base is."""
+        node, scope = made.bound.node, made.bound.scope
+        if not isinstance(node, ast.ClassDef) or "__init__" in scope.bindings:
+            return None
+        bases = (made.names.qualified(base, scope.parent or scope) for base in node.bases)
+        rules = (foreign_rule(base, made.names, self.table) for base in bases if base is not None)
+        return next((rule for rule in rules if rule is not None), None)
 
     def _call(self, call: ast.Call, scope: Scope, rule: Rule) -> None:
         func = call.func
@@ -189,13 +201,20 @@ class _ForeignDevices:
                 if found is not None and other is not None and other[0] is found[0]:
                     yield each
 
+    def _default(self, parameter: Parameter, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
+        """The default of a parameter: its callers may give others, as they may set an attribute."""
+        given = defaults(scope.node) if isinstance(scope.node, (*FUNCTIONS, ast.Lambda)) else ()
+        return ((value, scope.parent or scope) for each, value in given if each is parameter.node)
+
     def _values(self, node: ast.expr, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
-        """The values that a name or an attribute of `self` is given."""
+        """The values that a name or an attribute of `self` is given, the default of a parameter among them."""
         if isinstance(node, ast.Name):
             found = scope.lookup(node.id)
             for binding in found[1] if found is not None else ():
                 if isinstance(binding, Assigned) and binding.whole is not None and found is not None:
                     yield binding.whole, found[0]
+                elif isinstance(binding, Parameter) and found is not None:
+                    yield from self._default(binding, found[0])
         elif isinstance(node, ast.Attribute):
             cls = scope.enclosing_class()
             for assigned, method in cls.attributes.get(node.attr, ()) if cls is not None else ():

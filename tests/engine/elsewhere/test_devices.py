@@ -76,3 +76,38 @@ def test_a_module_of_the_project_is_no_such_package(project):
     code = "import xgboost\nmodel = xgboost.train(device='cuda')\n"
     files = {"a.py": code, "xgboost.py": "def train(device):\n    pass\n"}
     assert b"device='npu'" in project(files)["a.py"].content
+
+
+def test_a_default_that_only_the_package_reads_stays(project):
+    code = """
+        import torch
+        import xgboost
+
+        def fit(data, device="cuda"):
+            return xgboost.train({"device": device}, data)
+
+        def fit_both(data, device="cuda"):
+            net = torch.nn.Linear(2, 2).to(device)
+            return net, xgboost.train({"device": device}, data)
+    """
+    content, apis = found(project, code)
+    assert 'def fit(data, device="cuda")' in content and 'def fit_both(data, device="npu")' in content
+    assert apis == ['"cuda"', "device"]
+
+
+def test_a_subclass_is_given_what_its_base_is_given(project):
+    code = """
+        import torch
+        import xgboost
+
+        class Model(xgboost.XGBClassifier):
+            def run(self): ...
+
+        class Other(xgboost.XGBClassifier):
+            def __init__(self, device): ...
+
+        model, other = Model(device="cuda"), Other(device="cuda")
+    """
+    content, apis = found(project, code)
+    assert 'Model(device="cuda"), Other(device="npu")' in content
+    assert apis == ['"cuda"']
