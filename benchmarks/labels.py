@@ -19,6 +19,7 @@ from pathlib import Path
 from benchmarks.archives import Package, fetch_package
 from gpu2npu.project.migration import preview_project
 from gpu2npu.project.migrator import Migrator
+from gpu2npu.project.processes import Learner
 from gpu2npu.project.session import Session
 from gpu2npu.project.settings import Settings
 from gpu2npu.records import Finding, MigratedFile
@@ -181,6 +182,10 @@ class _Only:
     @property
     def new_files(self) -> Mapping[str, bytes]:
         return {}
+
+    @property
+    def learner(self) -> Learner:
+        return self.migrator.learner
 
     def concerns(self, source: bytes, path: str) -> bool:
         return path in self.paths and self.migrator.concerns(source, path)
