@@ -126,7 +126,7 @@ def _host(recording: Recording, strings: _Strings) -> dict[str, list[Row]]:
     for number, start, end in recording.steps:
         name = strings(f"ProfilerStep#{number}")
         calls.append((start, end, thread, None, name, None, None, _NONE, _NONE, None, _OPERATOR))
-    links = [(place, number) for place, numbers in connected.items() for number in numbers]
+    links: list[Row] = [(place, number) for place, numbers in connected.items() for number in numbers]
     return {"PYTORCH_API": calls, "CONNECTION_IDS": links, "PYTORCH_CALLCHAINS": stacks}
 
 
@@ -238,7 +238,7 @@ def _marks(recording: Recording, strings: _Strings) -> Iterator[Row]:
 
 def _memory(recording: Recording, strings: _Strings) -> dict[str, list[Row]]:
     component = strings("PTA")
-    totals = [
+    totals: list[Row] = [
         (component, time, total, reserved, total, 0, device)
         for time, total, reserved, device in tables.memory_totals(recording)
     ]
