@@ -19,9 +19,9 @@ from pathlib import Path
 from benchmarks.archives import Package, fetch_package
 from gpu2npu.project.migration import preview_project
 from gpu2npu.project.migrator import Migrator
-from gpu2npu.project.processes import Learner
 from gpu2npu.project.session import Session
 from gpu2npu.project.settings import Settings
+from gpu2npu.project.worker_processes import Learner
 from gpu2npu.records import Finding, MigratedFile
 
 LABELLED = Path(__file__).parent.parent / "tests" / "labelled"

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpu2npu.python.meaning.instances import Instances
-from gpu2npu.python.meaning.kinds import UNKNOWN, ObjectKinds
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.meaning.object_kinds import UNKNOWN, ObjectKinds
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, argument_keyword, argument_value, arguments, is_unpacked, parameters
 from gpu2npu.rulebook.code_pattern import ANYTHING, CodePattern, is_rest, metavariable, qualified_name

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpu2npu.engine.cards import gets_plugin, may_use_card
 from gpu2npu.engine.torch_library import TORCH
-from gpu2npu.python.meaning.kinds import ObjectKinds
+from gpu2npu.python.meaning.object_kinds import ObjectKinds
 from gpu2npu.python.project.interface import Interface, OriginKind, interface_in
 from gpu2npu.python.project.project import Project, no_file
 from gpu2npu.python.project.search_path import search_folders

@@ -15,8 +15,8 @@ from gpu2npu.engine.rewriting.name_uses import stands_for
 from gpu2npu.engine.rewriting.targets import Targets
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.engine.table import RuleTable
-from gpu2npu.python.meaning.kinds import ObjectKinds
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.meaning.object_kinds import ObjectKinds
 from gpu2npu.python.text.literals import Literal
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import code_words

@@ -15,8 +15,8 @@ from gpu2npu.engine.matches import Matches, ReceiverQuestion
 from gpu2npu.engine.outcome import Migration, migrated_file
 from gpu2npu.engine.skips import Skips, find_skips
 from gpu2npu.engine.table import RuleTable, outside, rule_table
-from gpu2npu.python.meaning.kinds import OWN, infer_kinds
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.meaning.object_kinds import OWN, infer_kinds
 from gpu2npu.python.meaning.types import UNKNOWN
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.text.source import SourceFile, SourceReadError, read_source

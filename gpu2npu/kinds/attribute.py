@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.matches import ReceiverQuestion
 from gpu2npu.engine.strings.texts import StringText
-from gpu2npu.python.meaning.kinds import MODULE, OWN
+from gpu2npu.python.meaning.object_kinds import MODULE, OWN
 from gpu2npu.python.meaning.types import TENSOR
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Scope

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from gpu2npu.engine import ProjectContext
 from gpu2npu.engine.strings.texts import StringText, formatted_texts, plain_text, written
-from gpu2npu.python.meaning.kinds import OWN, ObjectKinds
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.meaning.object_kinds import OWN, ObjectKinds
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import DEFINITIONS, IMPORTS

@@ -19,9 +19,9 @@ from gpu2npu.engine.findings import merged
 from gpu2npu.formats.dispatch import may_concern, migrate_file
 from gpu2npu.project.cache.store import Store, file_digests, name_of
 from gpu2npu.project.errors import UsageError
-from gpu2npu.project.processes import Learner
 from gpu2npu.project.rule_examples import check_user_examples
 from gpu2npu.project.tree.reader import ProjectReader
+from gpu2npu.project.worker_processes import Learner
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.project.search_path import search_folders
 from gpu2npu.records import Finding, FindingKind, MigratedFile, Severity, Span

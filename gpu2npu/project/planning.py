@@ -11,8 +11,8 @@ from gpu2npu.codemods.choice import CodemodError
 from gpu2npu.codemods.plan import Plan, PlannedPart, ProjectPart
 from gpu2npu.codemods.project_plan import components
 from gpu2npu.project.pool import Pool
-from gpu2npu.project.processes import TimeLimitError
 from gpu2npu.project.progress import Progress, no_progress
+from gpu2npu.project.worker_processes import TimeLimitError
 
 
 @dataclass(frozen=True)

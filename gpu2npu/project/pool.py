@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from gpu2npu.deep_stack import with_deep_stack
 from gpu2npu.garbage import collect_after, uncollected
-from gpu2npu.project.processes import Learner, can_start_processes, in_processes
+from gpu2npu.project.worker_processes import Learner, can_start_processes, in_processes
 
 _Task = TypeVar("_Task")
 _Answer = TypeVar("_Answer")

@@ -12,7 +12,7 @@ from gpu2npu.engine import ProjectContext
 from gpu2npu.formats.dispatch import migrate_file
 from gpu2npu.kinds.pattern import PatternMatch
 from gpu2npu.project.explain import explain_line
-from gpu2npu.project.processes import TaskEndedError, can_fork, can_start_processes, in_processes
+from gpu2npu.project.worker_processes import TaskEndedError, can_fork, can_start_processes, in_processes
 from gpu2npu.records import FindingKind, MigratedFile
 from gpu2npu.rulebook import Rule, Rulebook, RuleError
 from gpu2npu.rulebook.expression import ExpressionTimeError

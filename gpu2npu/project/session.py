@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from gpu2npu.analysis.cuda_cpp.native_files import is_native
 from gpu2npu.formats.kinds import kind_of, needs_head
 from gpu2npu.project.cache.store import Store, content_digests
+from gpu2npu.project.file_loop import Migrate, migrate_files
 from gpu2npu.project.location import Location
 from gpu2npu.project.pool import Pool
-from gpu2npu.project.processes import Learner, available_cpus
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.settings import Settings
 from gpu2npu.project.tree.discovery import discover
 from gpu2npu.project.tree.mirror import read_files, read_head
-from gpu2npu.project.workers import Migrate, migrate_files
+from gpu2npu.project.worker_processes import Learner, available_cpus
 from gpu2npu.records import MigratedFile, PathNote
 from gpu2npu.support.limits import DEFAULT_CHIP
 

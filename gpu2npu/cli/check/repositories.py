@@ -43,7 +43,7 @@ def check_many(settings: Settings, choice: CheckChoice, listed: Path, shown: Rol
     from gpu2npu.project.check.last_run import read_last_run
     from gpu2npu.project.check.repositories import check_repositories, read_repositories
     from gpu2npu.project.executors import open_executor
-    from gpu2npu.project.processes import available_cpus
+    from gpu2npu.project.worker_processes import available_cpus
     from gpu2npu.report.check.exit_code import EXIT_CLEAN, exit_code
     from gpu2npu.report.check.json import repository_line
 

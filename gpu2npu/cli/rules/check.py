@@ -10,8 +10,8 @@ import click
 from gpu2npu.cli.file_options import jobs_option
 from gpu2npu.cli.rules.options import rule_files_argument, usage_errors
 from gpu2npu.project.errors import UsageError
-from gpu2npu.project.processes import available_cpus
 from gpu2npu.project.rule_examples import ExampleRun, check_user_examples, run_apart
+from gpu2npu.project.worker_processes import available_cpus
 from gpu2npu.report.text import counted
 from gpu2npu.rulebook import Rule, RuleError, load_rulebook
 from gpu2npu.rulebook.conflicts import find_conflicts

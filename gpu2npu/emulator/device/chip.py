@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from gpu2npu.emulator.device.device_index import DeviceLike, device_count, index_of
+from gpu2npu.emulator.device.visible_npus import DeviceLike, device_count, index_of
 from gpu2npu.emulator.soc import current_soc
 
 

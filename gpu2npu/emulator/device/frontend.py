@@ -18,7 +18,7 @@ from torch.jit import _builtins
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _device
 
-from gpu2npu.emulator.device import device_index, exchange, randomness, streams
+from gpu2npu.emulator.device import exchange, randomness, streams, visible_npus
 from gpu2npu.emulator.device.legacy_types import LegacyTensorType, legacy_types
 from gpu2npu.emulator.device.memory import memory, memory_stats
 
@@ -64,15 +64,15 @@ def _complete(value: Any) -> Any:
     """A bare "npu" with the current device's number; anything else as it is."""
     if isinstance(value, torch.device):
         return (
-            torch.device("npu", device_index.current_device()) if value.type == "npu" and value.index is None else value
+            torch.device("npu", visible_npus.current_device()) if value.type == "npu" and value.index is None else value
         )
-    return torch.device("npu", device_index.current_device()) if isinstance(value, str) and value == "npu" else value
+    return torch.device("npu", visible_npus.current_device()) if isinstance(value, str) and value == "npu" else value
 
 
 def _completing(function: Callable[..., Any], makes_tensors: bool = True) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if device_index.current_device():
+        if visible_npus.current_device():
             args = tuple(map(_complete, args))
             if "device" in kwargs:
                 kwargs["device"] = _complete(kwargs["device"])
@@ -104,7 +104,7 @@ def _typing(function: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(dtype, LegacyTensorType):
             dtype = dtype.name
         if isinstance(dtype, str) and dtype.startswith("torch.npu.") and tensor.device.type != "npu":
-            tensor = tensor.to(torch.device("npu", device_index.current_device()))
+            tensor = tensor.to(torch.device("npu", visible_npus.current_device()))
         return function(tensor, dtype, non_blocking, **kwargs)
 
     return call
@@ -169,12 +169,12 @@ _MEMORY = (
 def _install_accelerator() -> None:
     """`torch.accelerator` asks C++, which believes that there is one NPU."""
     accelerator: Any = torch.accelerator
-    accelerator.device_count = device_index.device_count
-    accelerator.is_available = lambda: device_index.device_count() > 0
+    accelerator.device_count = visible_npus.device_count
+    accelerator.is_available = lambda: visible_npus.device_count() > 0
     for name in ("current_device_index", "current_device_idx"):
-        setattr(accelerator, name, device_index.current_device)
+        setattr(accelerator, name, visible_npus.current_device)
     for name in ("set_device_index", "set_device_idx"):
-        setattr(accelerator, name, device_index.set_device)
+        setattr(accelerator, name, visible_npus.set_device)
     accelerator.current_stream = streams.current_stream
     accelerator.set_stream = streams.set_stream
     accelerator.synchronize = streams.synchronize
@@ -190,4 +190,4 @@ def _install_accelerator() -> None:
         accelerator.get_memory_info = accelerator.memory.get_memory_info = memory.mem_get_info
 
 
-LEGACY_TYPES = legacy_types(device_index.NPUS)
+LEGACY_TYPES = legacy_types(visible_npus.NPUS)

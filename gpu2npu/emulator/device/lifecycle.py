@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from gpu2npu.emulator.device import device_index, environment
+from gpu2npu.emulator.device import environment, visible_npus
 
 _initialized = False
 _forked_after = False
@@ -28,7 +28,7 @@ def init() -> None:
             "start method"
         )
     with _owner:
-        if not device_index.device_count():
+        if not visible_npus.device_count():
             raise RuntimeError("No NPU is visible: check GPU2NPU_NPUS and ASCEND_RT_VISIBLE_DEVICES")
         environment.check()
         _initialized = True

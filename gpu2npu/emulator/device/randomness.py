@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.random.bit_generator import ISeedSequence
 
-from gpu2npu.emulator.device import device_index
+from gpu2npu.emulator.device import visible_npus
 
 _CpuGenerator: Any = torch._C.Generator
 _WORD = 1 << 64
@@ -44,7 +44,7 @@ class Generator(_CpuGenerator, metaclass=_GeneratorType):  # type: ignore[misc]
         if wanted.type != "npu":
             return super().__new__(cls, wanted)
         self = super().__new__(NpuGenerator, "cpu")
-        self._begin(device_index.index_of(wanted))
+        self._begin(visible_npus.index_of(wanted))
         return self
 
 
@@ -155,7 +155,7 @@ class DefaultGenerators(Sequence[NpuGenerator]):
     """`torch.npu.default_generators`: one a device, made when asked for."""
 
     def __len__(self) -> int:
-        return device_index.device_count()
+        return visible_npus.device_count()
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
@@ -203,18 +203,18 @@ def _philox(own: NpuGenerator) -> np.random.Philox:
 
 def manual_seed(seed: int) -> None:
     """Seed the current NPU."""
-    default_generator(device_index.current_device()).manual_seed(int(seed))
+    default_generator(visible_npus.current_device()).manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
     """Seed every NPU; `torch.manual_seed` does it too."""
-    for index in range(device_index.device_count()):
+    for index in range(visible_npus.device_count()):
         default_generator(index).manual_seed(int(seed))
 
 
 def seed() -> None:
     """Seed the current NPU with a random number."""
-    default_generator(device_index.current_device()).seed()
+    default_generator(visible_npus.current_device()).seed()
 
 
 def seed_all() -> None:
@@ -224,22 +224,22 @@ def seed_all() -> None:
 
 def initial_seed() -> int:
     """The seed of the current NPU."""
-    return int(default_generator(device_index.current_device()).initial_seed())
+    return int(default_generator(visible_npus.current_device()).initial_seed())
 
 
-def get_rng_state(device: device_index.DeviceLike = "npu") -> torch.Tensor:
+def get_rng_state(device: visible_npus.DeviceLike = "npu") -> torch.Tensor:
     """The random state of the device, a ByteTensor on the CPU."""
-    return default_generator(device_index.index_of(device)).get_state()
+    return default_generator(visible_npus.index_of(device)).get_state()
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
     """The random state of every device."""
-    return [get_rng_state(index) for index in range(device_index.device_count())]
+    return [get_rng_state(index) for index in range(visible_npus.device_count())]
 
 
-def set_rng_state(new_state: torch.Tensor, device: device_index.DeviceLike = "npu") -> None:
+def set_rng_state(new_state: torch.Tensor, device: visible_npus.DeviceLike = "npu") -> None:
     """Restore what `get_rng_state` gave."""
-    default_generator(device_index.index_of(device)).set_state(new_state.cpu())
+    default_generator(visible_npus.index_of(device)).set_state(new_state.cpu())
 
 
 def set_rng_state_all(new_states: Sequence[torch.Tensor]) -> None:

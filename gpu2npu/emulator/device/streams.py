@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from gpu2npu.emulator.device import device_index
+from gpu2npu.emulator.device import visible_npus
 from gpu2npu.emulator.device.events import TimedEvent
 
 _PRIVATEUSE1 = torch._C._autograd.DeviceType.PrivateUse1.value
@@ -24,13 +24,13 @@ _numbers = itertools.count(1)
 class Stream(torch.Stream):
     """A queue of work on one NPU."""
 
-    def __new__(cls, device: device_index.DeviceLike = None, priority: int = 0, **kwargs: Any) -> Stream:
+    def __new__(cls, device: visible_npus.DeviceLike = None, priority: int = 0, **kwargs: Any) -> Stream:
         number = kwargs.get("stream_id")
         index = kwargs.get("device_index")
         return super().__new__(  # type: ignore[call-overload, no-any-return]
             cls,
             stream_id=next(_numbers) if number is None else number,
-            device_index=device_index.index_of(device) if index is None else index,
+            device_index=visible_npus.index_of(device) if index is None else index,
             device_type=_PRIVATEUSE1,
         )
 
@@ -64,8 +64,8 @@ class Stream(torch.Stream):
         return int(self.stream_id)
 
     def __enter__(self) -> Stream:  # type: ignore[override]
-        _entered().append((device_index.current_device(), current_stream(self.device_index)))
-        device_index.set_device(self.device_index)
+        _entered().append((visible_npus.current_device(), current_stream(self.device_index)))
+        visible_npus.set_device(self.device_index)
         set_stream(self)
         return self
 
@@ -74,7 +74,7 @@ class Stream(torch.Stream):
     ) -> None:
         device, previous = _entered().pop()
         set_stream(previous)
-        device_index.set_device(device)
+        visible_npus.set_device(device)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -104,14 +104,14 @@ def _entered() -> list[tuple[int, Stream]]:
     return _streams.entered
 
 
-def default_stream(device: device_index.DeviceLike = None) -> Stream:
+def default_stream(device: visible_npus.DeviceLike = None) -> Stream:
     """The device's stream number 0."""
-    return Stream(stream_id=0, device_index=device_index.index_of(device))
+    return Stream(stream_id=0, device_index=visible_npus.index_of(device))
 
 
-def current_stream(device: device_index.DeviceLike = None) -> Stream:
+def current_stream(device: visible_npus.DeviceLike = None) -> Stream:
     """The thread's current stream on the device."""
-    index = device_index.index_of(device)
+    index = visible_npus.index_of(device)
     return _streams.current.get(index) or default_stream(index)
 
 
@@ -151,13 +151,13 @@ def on_synchronize(wait: Callable[[], None]) -> None:
     _background.append(wait)
 
 
-def synchronize(device: device_index.DeviceLike = None) -> None:
+def synchronize(device: visible_npus.DeviceLike = None) -> None:
     """Wait for all work on the device: operators are done already, collectives perhaps not.
 
     Raises:
         torch.distributed.DistBackendError: A collective failed.
     """
-    device_index.index_of(device)
+    visible_npus.index_of(device)
     for wait in _background:
         wait()
 

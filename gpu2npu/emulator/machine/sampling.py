@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpu2npu.emulator.device import device_index
+from gpu2npu.emulator.device import visible_npus
 from gpu2npu.emulator.device.dispatch import tally
 from gpu2npu.emulator.device.memory import memory
 from gpu2npu.emulator.machine import processes
@@ -64,7 +64,7 @@ def _shared(new: Mapping[int, int], percent: float) -> dict[int, float]:
 
 
 def _process(pid: int, busy: Mapping[int, float]) -> processes.EmulatedProcess:
-    visible = device_index.visible_npus()
+    visible = visible_npus.visible_npus()
     uses = tuple(
         processes.NpuUse(visible[index], pool.reserved, busy.get(index, 0.0))
         for index, pool in sorted(memory.pools().items())

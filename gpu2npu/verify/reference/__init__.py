@@ -22,14 +22,14 @@ def install(gpus: int) -> None:
         accelerator,
         answers,
         data_parallel,
-        device_index,
         frontend,
         nccl,
         operators,
         recurrent,
+        visible_gpus,
     )
 
-    device_index.set_count(gpus)
+    visible_gpus.set_count(gpus)
     accelerator.believe(gpus)
     operators.install()
     answers.install()

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from gpu2npu.emulator.device.legacy_types import legacy_types
-from gpu2npu.verify.reference import device_index, random, streams
+from gpu2npu.verify.reference import random, streams, visible_gpus
 
 _MEMORY = 80 * 2**30  # bytes
 _NAME = "NVIDIA A100-SXM4-80GB"
@@ -16,17 +16,17 @@ _CAPABILITY = (8, 0)
 
 
 def _name(device: Any = None) -> str:
-    device_index.index_of(device)
+    visible_gpus.index_of(device)
     return _NAME
 
 
 def _capability(device: Any = None) -> tuple[int, int]:
-    device_index.index_of(device)
+    visible_gpus.index_of(device)
     return _CAPABILITY
 
 
 def _properties(device: Any = None) -> SimpleNamespace:
-    device_index.index_of(device)
+    visible_gpus.index_of(device)
     return SimpleNamespace(
         name=_NAME,
         major=_CAPABILITY[0],
@@ -64,14 +64,14 @@ class _Graph:
 
 
 _ANSWERS: dict[str, Any] = {
-    "is_available": lambda: device_index.device_count() > 0,
-    "device_count": device_index.device_count,
-    "_device_count_nvml": device_index.device_count,
-    "current_device": device_index.current_device,
-    "set_device": device_index.set_device,
-    "device": device_index.device,
-    "device_of": device_index.device_of,
-    "_DeviceGuard": device_index.device,
+    "is_available": lambda: visible_gpus.device_count() > 0,
+    "device_count": visible_gpus.device_count,
+    "_device_count_nvml": visible_gpus.device_count,
+    "current_device": visible_gpus.current_device,
+    "set_device": visible_gpus.set_device,
+    "device": visible_gpus.device,
+    "device_of": visible_gpus.device_of,
+    "_DeviceGuard": visible_gpus.device,
     "_exchange_device": lambda index: _exchange(index),
     "_maybe_exchange_device": lambda index: _exchange(index),
     "_lazy_init": _nothing,
@@ -132,8 +132,8 @@ _PARTS = ("memory", "random", "streams")  # submodules that export some of the s
 
 
 def _exchange(index: int) -> int:
-    previous = device_index.current_device()
-    device_index.set_device(index)
+    previous = visible_gpus.current_device()
+    visible_gpus.set_device(index)
     return previous
 
 
@@ -150,16 +150,16 @@ def install() -> None:
     cuda._initialized = True  # torch.utils.checkpoint keeps the states of generators of a device that is
     for nvtx in ("range_push", "range_pop", "mark", "range_start", "range_end"):
         setattr(cuda.nvtx, nvtx, _nothing)
-    for name, kind in legacy_types(device_index.GPUS).items():
+    for name, kind in legacy_types(visible_gpus.GPUS).items():
         setattr(cuda, name, kind)
     accelerator: Any = torch.accelerator
     for name, answer in (
-        ("is_available", lambda: device_index.device_count() > 0),
-        ("device_count", device_index.device_count),
-        ("current_device_index", device_index.current_device),
-        ("current_device_idx", device_index.current_device),
-        ("set_device_index", device_index.set_device),
-        ("set_device_idx", device_index.set_device),
+        ("is_available", lambda: visible_gpus.device_count() > 0),
+        ("device_count", visible_gpus.device_count),
+        ("current_device_index", visible_gpus.current_device),
+        ("current_device_idx", visible_gpus.current_device),
+        ("set_device_index", visible_gpus.set_device),
+        ("set_device_idx", visible_gpus.set_device),
         ("current_stream", streams.current_stream),
         ("set_stream", streams.set_stream),
         ("synchronize", streams.synchronize),

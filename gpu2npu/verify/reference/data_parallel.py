@@ -9,7 +9,7 @@ import torch
 from torch.cuda import nccl
 from torch.nn.parallel import _functions, comm
 
-from gpu2npu.verify.reference import device_index, streams
+from gpu2npu.verify.reference import streams, visible_gpus
 
 Tensors = Sequence[torch.Tensor]
 
@@ -25,7 +25,7 @@ def install() -> None:
 
 
 def _device(index: Any) -> torch.device:
-    return torch.device("cuda", device_index.index_of(index))
+    return torch.device("cuda", visible_gpus.index_of(index))
 
 
 def _broadcast(tensor: torch.Tensor, devices: Any = None, *, out: Tensors | None = None) -> tuple[torch.Tensor, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils import _device
 
-from gpu2npu.verify.reference import device_index, random
+from gpu2npu.verify.reference import random, visible_gpus
 from gpu2npu.verify.reference.tensors import adopt, host
 
 _PRIORITY = 5  # before torch's own entries for CPU (10) and CUDA (20)
@@ -38,9 +38,9 @@ def install() -> None:
 def _complete(value: Any) -> Any:
     """A bare "cuda" with the current device's number; anything else as it is."""
     if isinstance(value, str) and value == "cuda":
-        return torch.device("cuda", device_index.current_device())
+        return torch.device("cuda", visible_gpus.current_device())
     if isinstance(value, torch.device) and value.type == "cuda":
-        return torch.device("cuda", device_index.index_of(value))
+        return torch.device("cuda", visible_gpus.index_of(value))
     return value
 
 
@@ -57,7 +57,7 @@ def _completing(function: Callable[..., Any]) -> Callable[..., Any]:
 def _cuda(
     self: torch.Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = torch.preserve_format
 ) -> torch.Tensor:
-    index = device_index.index_of(device)
+    index = visible_gpus.index_of(device)
     if self.is_cuda and self.get_device() == index:
         return self
     return self.to(torch.device("cuda", index), memory_format=memory_format)
@@ -111,14 +111,14 @@ def _install_storages() -> None:
         device = kwargs.get("device")
         if device is None or torch.device(device).type != "cuda":
             return base.__new__(cls, *args, **kwargs)
-        index = device_index.index_of(device)
+        index = visible_gpus.index_of(device)
         if not args or isinstance(args[0], int):
             return adopt(torch.empty(args[0] if args else 0, dtype=torch.uint8, device="cpu"), index).untyped_storage()
         return _moved(base.__new__(cls, *args), index)
 
     storage: Any = torch.UntypedStorage
     storage.__new__ = staticmethod(new)
-    storage.cuda = lambda self, device=None, non_blocking=False: _moved(self, device_index.index_of(device))
+    storage.cuda = lambda self, device=None, non_blocking=False: _moved(self, visible_gpus.index_of(device))
     torch.serialization.register_package(_PRIORITY, lambda storage: None, _restore)
 
 
@@ -133,7 +133,7 @@ def _restore(storage: Any, location: str) -> torch.UntypedStorage | None:
     match = re.fullmatch(r"cuda(?::(\d+))?", location)
     if match is None:
         return None
-    return _moved(storage, device_index.current_device() if match[1] is None else device_index.index_of(int(match[1])))
+    return _moved(storage, visible_gpus.current_device() if match[1] is None else visible_gpus.index_of(int(match[1])))
 
 
 def _install_backward() -> None:

@@ -14,7 +14,7 @@ import torch
 from torch._ops import OpOverload
 
 from gpu2npu.emulator.device.dispatch.signature import Signature, read
-from gpu2npu.verify.reference import device_index, rounding
+from gpu2npu.verify.reference import rounding, visible_gpus
 from gpu2npu.verify.reference.tensors import adopt, host
 
 _KEY = "CUDA"
@@ -95,7 +95,7 @@ class _Placing:
 
     @property
     def index(self) -> int:
-        return self._index if self._index >= 0 else device_index.current_device()
+        return self._index if self._index >= 0 else visible_gpus.current_device()
 
     def taken(self, value: Any, written: bool) -> Any:
         """The value as the CPU takes it."""
@@ -106,7 +106,7 @@ class _Placing:
             return [self.taken(item, written) for item in value]
         if isinstance(value, torch.device) and value.type == "cuda":
             if self._index < 0:
-                self._index = device_index.index_of(value)
+                self._index = visible_gpus.index_of(value)
             return torch.device("cpu")
         return value
 
@@ -208,7 +208,7 @@ def _placed(result: Any, args: tuple[Any, ...], values: list[Any], index: int) -
 
 
 def _target(device: torch.device | None) -> int:
-    return device_index.index_of(device)
+    return visible_gpus.index_of(device)
 
 
 def _empty(

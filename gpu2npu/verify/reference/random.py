@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gpu2npu.verify.reference import device_index
+from gpu2npu.verify.reference import visible_gpus
 
 _CpuGenerator: Any = torch._C.Generator
 
@@ -24,7 +24,7 @@ class Generator(_CpuGenerator, metaclass=_GeneratorType):  # type: ignore[misc]
         if wanted.type != "cuda":
             return super().__new__(cls, wanted)
         self = super().__new__(_CudaGenerator, "cpu")
-        self._index = device_index.index_of(wanted)
+        self._index = visible_gpus.index_of(wanted)
         return self
 
 
@@ -41,7 +41,7 @@ _defaults: list[_CudaGenerator] = []
 
 def default_generators() -> tuple[_CudaGenerator, ...]:
     """One a GPU, seeded as the CPU's was when they are first asked for."""
-    for index in range(len(_defaults), device_index.device_count()):
+    for index in range(len(_defaults), visible_gpus.device_count()):
         generator = Generator(torch.device("cuda", index))
         generator.manual_seed(torch.initial_seed())
         _defaults.append(generator)
@@ -55,7 +55,7 @@ def default_generator(index: int) -> _CudaGenerator:
 
 def manual_seed(seed: int) -> None:
     """Seed the current GPU."""
-    default_generator(device_index.current_device()).manual_seed(int(seed))
+    default_generator(visible_gpus.current_device()).manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
@@ -66,12 +66,12 @@ def manual_seed_all(seed: int) -> None:
 
 def initial_seed() -> int:
     """The seed of the current GPU."""
-    return int(default_generator(device_index.current_device()).initial_seed())
+    return int(default_generator(visible_gpus.current_device()).initial_seed())
 
 
 def get_rng_state(device: Any = "cuda") -> torch.Tensor:
     """The random state of a GPU, a ByteTensor on the CPU."""
-    return default_generator(device_index.index_of(device)).get_state()  # type: ignore[no-any-return]
+    return default_generator(visible_gpus.index_of(device)).get_state()  # type: ignore[no-any-return]
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
@@ -81,7 +81,7 @@ def get_rng_state_all() -> list[torch.Tensor]:
 
 def set_rng_state(new_state: torch.Tensor, device: Any = "cuda") -> None:
     """Restore what `get_rng_state` gave."""
-    default_generator(device_index.index_of(device)).set_state(new_state.cpu())
+    default_generator(visible_gpus.index_of(device)).set_state(new_state.cpu())
 
 
 def set_rng_state_all(new_states: list[torch.Tensor]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from gpu2npu.emulator.device.events import TimedEvent
-from gpu2npu.verify.reference import device_index
+from gpu2npu.verify.reference import visible_gpus
 
 _CUDA = torch._C._autograd.DeviceType.CUDA.value
 _numbers = itertools.count(1)
@@ -20,7 +20,7 @@ class Stream(torch.Stream):
 
     def __new__(cls, device: Any = None, priority: int = 0, *, stream_id: int | None = None, **other: Any) -> Stream:
         number = next(_numbers) if stream_id is None else stream_id
-        index = device_index.index_of(device)
+        index = visible_gpus.index_of(device)
         return super().__new__(cls, stream_id=number, device_index=index, device_type=_CUDA)  # type: ignore[call-overload, no-any-return]
 
     def __init__(self, device: Any = None, priority: int = 0, **other: Any) -> None:
@@ -84,7 +84,7 @@ def default_stream(device: Any = None) -> Stream:
 
 def current_stream(device: Any = None) -> Stream:
     """The GPU's current stream."""
-    index = device_index.index_of(device)
+    index = visible_gpus.index_of(device)
     return _current.get(index) or default_stream(index)
 
 
@@ -113,7 +113,7 @@ class StreamContext:
 
 def synchronize(device: Any = None) -> None:
     """All work is done: this only checks that there is such a GPU."""
-    device_index.index_of(device)
+    visible_gpus.index_of(device)
 
 
 class Event(TimedEvent):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gpu2npu.emulator.device import device_index, randomness
+from gpu2npu.emulator.device import randomness, visible_npus
 from gpu2npu.emulator.device.dispatch.signature import Signature
 from gpu2npu.emulator.device.memory import overlap
 from gpu2npu.emulator.device.memory.storage_ops import resize_
@@ -88,7 +88,7 @@ def gatherer(signature: Signature, convert: Callable[[torch.Tensor], Any] = arra
                     args[position] = None
         if kwargs:
             index = gather_named(args, kwargs, index)
-        return index if index >= 0 else device_index.current_device()
+        return index if index >= 0 else visible_npus.current_device()
 
     def gather_named(args: list[Any], kwargs: dict[str, Any], index: int) -> int:
         for name in named & kwargs.keys():
@@ -102,7 +102,7 @@ def gatherer(signature: Signature, convert: Callable[[torch.Tensor], Any] = arra
             kwargs[name] = convert(value) if name in signature.named_tensors else [convert(tensor) for tensor in value]
         device = kwargs.pop("device", None)
         if index < 0 and device is not None:
-            index = device_index.current_device() if device.index is None else device_index.check(device.index)
+            index = visible_npus.current_device() if device.index is None else visible_npus.check(device.index)
         for name in ("layout", "pin_memory", "memory_format"):
             kwargs.pop(name, None)
         if to_numpy and kwargs.get("dtype") is not None:

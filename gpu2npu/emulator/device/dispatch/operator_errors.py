@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from gpu2npu.emulator.device import device_index
+from gpu2npu.emulator.device import visible_npus
 from gpu2npu.emulator.device.memory import memory
 
 _OPENING = "raised by the operator "
@@ -24,7 +24,7 @@ def with_operator(error: Exception, operator: str, args: Sequence[Any], kwargs: 
     passes through several operators keeps the innermost one's name.
     """
     if memory.is_exhaustion(error):
-        error = memory.exhausted(error, device_index.current_device())
+        error = memory.exhausted(error, visible_npus.current_device())
     if any(note.startswith(_OPENING) for note in getattr(error, "__notes__", ())):
         return error
     given = [_described(value) for value in args]

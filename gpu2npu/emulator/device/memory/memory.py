@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from gpu2npu.emulator.device import device_index
+from gpu2npu.emulator.device import visible_npus
 from gpu2npu.emulator.device.dispatch.support_table import release
 from gpu2npu.emulator.soc import current_soc
 
@@ -285,33 +285,33 @@ def _readable(size: int) -> str:
     return f"{size} bytes"
 
 
-def memory_allocated(device: device_index.DeviceLike = None) -> int:
+def memory_allocated(device: visible_npus.DeviceLike = None) -> int:
     """Bytes of live tensors on the device."""
-    return _pool(device_index.index_of(device)).allocated
+    return _pool(visible_npus.index_of(device)).allocated
 
 
-def max_memory_allocated(device: device_index.DeviceLike = None) -> int:
+def max_memory_allocated(device: visible_npus.DeviceLike = None) -> int:
     """The most bytes that were live at once since the start or the last reset."""
-    return _pool(device_index.index_of(device)).peak
+    return _pool(visible_npus.index_of(device)).peak
 
 
-def memory_reserved(device: device_index.DeviceLike = None) -> int:
+def memory_reserved(device: visible_npus.DeviceLike = None) -> int:
     """Bytes that the caching allocator keeps: the peak since the last `empty_cache`, in segments."""
-    return _pool(device_index.index_of(device)).reserved
+    return _pool(visible_npus.index_of(device)).reserved
 
 
-def max_memory_reserved(device: device_index.DeviceLike = None) -> int:
+def max_memory_reserved(device: visible_npus.DeviceLike = None) -> int:
     """The most bytes that were reserved since the start or the last reset."""
-    return _pool(device_index.index_of(device)).peak_reserved
+    return _pool(visible_npus.index_of(device)).peak_reserved
 
 
 memory_cached = memory_reserved
 max_memory_cached = max_memory_reserved
 
 
-def reset_peak_memory_stats(device: device_index.DeviceLike = None) -> None:
+def reset_peak_memory_stats(device: visible_npus.DeviceLike = None) -> None:
     """Start the peaks again from what is live now."""
-    pool = _pool(device_index.index_of(device))
+    pool = _pool(visible_npus.index_of(device))
     pool.peak = pool.allocated
     pool.peak_reserved = pool.reserved
     pool.large.peak_blocks, pool.large.peak_bytes = pool.large.blocks, pool.large.bytes
@@ -321,9 +321,9 @@ reset_max_memory_allocated = reset_peak_memory_stats
 reset_max_memory_cached = reset_peak_memory_stats
 
 
-def reset_accumulated_memory_stats(device: device_index.DeviceLike = None) -> None:
+def reset_accumulated_memory_stats(device: visible_npus.DeviceLike = None) -> None:
     """Start the counts of allocations again from what is live now."""
-    pool = _pool(device_index.index_of(device))
+    pool = _pool(visible_npus.index_of(device))
     pool.allocations -= pool.freed
     pool.freed = 0
     pool.total = pool.allocated
@@ -336,13 +336,13 @@ def empty_cache() -> None:
         pool.reserved = -(-pool.allocated // _SEGMENT) * _SEGMENT
 
 
-def mem_get_info(device: device_index.DeviceLike = None) -> tuple[int, int]:
+def mem_get_info(device: visible_npus.DeviceLike = None) -> tuple[int, int]:
     """Free and total bytes of the device."""
     total = current_soc().memory
-    return total - _pool(device_index.index_of(device)).reserved, total
+    return total - _pool(visible_npus.index_of(device)).reserved, total
 
 
-def set_per_process_memory_fraction(fraction: float, device: device_index.DeviceLike = None) -> None:
+def set_per_process_memory_fraction(fraction: float, device: visible_npus.DeviceLike = None) -> None:
     """Let this process allocate no more than a share of the device; what it has already stays.
 
     Raises:
@@ -353,17 +353,17 @@ def set_per_process_memory_fraction(fraction: float, device: device_index.Device
         raise TypeError("Invalid type for fraction argument, must be `float`")
     if not 0 <= fraction <= 1:
         raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
-    _pool(device_index.index_of(device)).fraction = fraction
+    _pool(visible_npus.index_of(device)).fraction = fraction
 
 
-def get_per_process_memory_fraction(device: device_index.DeviceLike = None) -> float:
+def get_per_process_memory_fraction(device: visible_npus.DeviceLike = None) -> float:
     """Return the fraction that `set_per_process_memory_fraction` set, 1.0 at first."""
-    return _pool(device_index.index_of(device)).fraction
+    return _pool(visible_npus.index_of(device)).fraction
 
 
-def memory_summary(device: device_index.DeviceLike = None, abbreviated: bool = False) -> str:
+def memory_summary(device: visible_npus.DeviceLike = None, abbreviated: bool = False) -> str:
     """A few lines for people about the device's memory."""
-    index = device_index.index_of(device)
+    index = visible_npus.index_of(device)
     pool = _pool(index)
     lines = [
         f"PyTorch NPU memory summary, device ID {index}",

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from gpu2npu.emulator.device import device_index
+from gpu2npu.emulator.device import visible_npus
 from gpu2npu.emulator.device.memory import memory
 
 Frame = dict[str, Any]
@@ -62,7 +62,7 @@ def record_memory_history(
     context: str | None = "all",
     stacks: str = "all",
     max_entries: int = sys.maxsize,
-    device: device_index.DeviceLike = None,
+    device: visible_npus.DeviceLike = None,
     clear_history: bool = False,
     **ignored: Any,
 ) -> None:
@@ -100,9 +100,9 @@ def record_memory_history(
     memory.listen(_history)
 
 
-def snapshot(device: device_index.DeviceLike = None) -> dict[str, Any]:
+def snapshot(device: visible_npus.DeviceLike = None) -> dict[str, Any]:
     """The live blocks, and what was recorded of the past, as PyTorch's allocators describe them."""
-    traces: list[list[dict[str, Any]]] = [[] for _ in range(device_index.device_count())]
+    traces: list[list[dict[str, Any]]] = [[] for _ in range(visible_npus.device_count())]
     for index, entry in _history.entries if _history is not None else ():
         traces[index].append(entry)
     return {

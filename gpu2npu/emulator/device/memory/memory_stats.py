@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu2npu.emulator.device import device_index
+from gpu2npu.emulator.device import visible_npus
 from gpu2npu.emulator.device.memory import memory
 
 _SEGMENT = 2 * 1024 * 1024  # bytes
@@ -10,13 +10,13 @@ _SEGMENT = 2 * 1024 * 1024  # bytes
 Counter = tuple[int, int, int, int]  # current, peak, allocated and freed: numbers or bytes
 
 
-def memory_stats(device: device_index.DeviceLike = None) -> dict[str, int]:
+def memory_stats(device: visible_npus.DeviceLike = None) -> dict[str, int]:
     """Every counter that torch_npu has; sizes in bytes.
 
     Large blocks are counted apart, small ones are the rest; the peaks of the small pool are therefore upper bounds.
     There is no fragmentation: nothing is split, retried or oversized.
     """
-    pool = memory.pool_of(device_index.index_of(device))
+    pool = memory.pool_of(visible_npus.index_of(device))
     large = pool.large
     blocks = (pool.allocations - pool.freed, pool.allocations, pool.freed)
     live, made, freed = blocks

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gpu2npu.emulator.device import device_index, generation
+from gpu2npu.emulator.device import generation, visible_npus
 from gpu2npu.emulator.device.dispatch.limits import LimitError, refused
 from gpu2npu.emulator.device.memory import memory
 from gpu2npu.emulator.device.tensor import NUMPY_DTYPES, adopt, host, on_npu, set_storage_of
@@ -52,7 +52,7 @@ def _own(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def _target(device: torch.device | None) -> int:
-    return device_index.current_device() if device is None or device.index is None else device_index.check(device.index)
+    return visible_npus.current_device() if device is None or device.index is None else visible_npus.check(device.index)
 
 
 # What torch_npu's tensors have not: `empty` and `to` refuse it (TensorFactories.cpp, TensorConversions.cpp in

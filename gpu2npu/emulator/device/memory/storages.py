@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from gpu2npu.emulator.device import device_index
+from gpu2npu.emulator.device import visible_npus
 from gpu2npu.emulator.device.memory import memory
 from gpu2npu.emulator.device.memory.storage_ops import empty
 from gpu2npu.emulator.device.tensor import adopt
@@ -30,7 +30,7 @@ def install() -> None:
         if not args or isinstance(args[0], int):
             size = args[0] if args else 0
             return empty((size,), dtype=torch.uint8, device=torch.device(device)).untyped_storage()
-        return _moved(base.__new__(cls, *args), device_index.index_of(device))
+        return _moved(base.__new__(cls, *args), visible_npus.index_of(device))
 
     torch.UntypedStorage.__new__ = staticmethod(new)  # type: ignore[assignment, method-assign]
     for name in ("_share_fd_cpu_", "_share_filename_cpu_"):
@@ -97,17 +97,17 @@ def _restore(storage: Any, location: str) -> torch.UntypedStorage | None:
     match = re.fullmatch(r"npu(?::(\d+))?", location)
     if match is None:
         return None
-    index = device_index.current_device() if match[1] is None else int(match[1])
-    if not device_index.device_count():
+    index = visible_npus.current_device() if match[1] is None else int(match[1])
+    if not visible_npus.device_count():
         raise RuntimeError(
             "Attempting to deserialize object on a NPU device but torch.npu.is_available() is False. If you are "
             "running on a CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your "
             "storages to the CPU."
         )
-    if index >= device_index.device_count():
+    if index >= visible_npus.device_count():
         raise RuntimeError(
             f"Attempting to deserialize object on NPU device {index} but torch.npu.device_count() is "
-            f"{device_index.device_count()}. Please use torch.load with map_location to map your storages to an "
+            f"{visible_npus.device_count()}. Please use torch.load with map_location to map your storages to an "
             "existing device."
         )
     return _moved(storage, index)

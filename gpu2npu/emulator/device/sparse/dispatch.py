@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import torch
 from torch._ops import OpOverload
 
-from gpu2npu.emulator.device import device_index
+from gpu2npu.emulator.device import visible_npus
 from gpu2npu.emulator.device.dispatch import signature, support_table
 from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.sparse import operators
@@ -68,7 +68,7 @@ def _shared(name: str, key: Any) -> Callable[..., Any]:
 def _named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
-            with device_index.device(_device(args, kwargs)):
+            with visible_npus.device(_device(args, kwargs)):
                 return function(*args, **kwargs)
         except Exception as error:
             raise with_operator(error, f"aten::{name}", args, kwargs)  # noqa: B904
@@ -80,4 +80,4 @@ def _device(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:
     """The NPU that an operator works on: PyTorch makes sparse tensors on the current one."""
     tensors = [each for arg in args for each in (arg if isinstance(arg, (list, tuple)) else (arg,))]
     given = kwargs.get("device") or next((each.device for each in tensors if isinstance(each, torch.Tensor)), None)
-    return given if given is not None and given.type == "npu" else torch.device("npu", device_index.current_device())
+    return given if given is not None and given.type == "npu" else torch.device("npu", visible_npus.current_device())

@@ -17,8 +17,6 @@ from gpu2npu.emulator.device.chip import (
     utilization,
 )
 from gpu2npu.emulator.device.chip import is_compiled as _is_compiled
-from gpu2npu.emulator.device.device_index import current_device, device, device_count, device_of, set_device
-from gpu2npu.emulator.device.device_index import index_of as _get_device_index
 from gpu2npu.emulator.device.frontend import LEGACY_TYPES as _LEGACY_TYPES
 from gpu2npu.emulator.device.lifecycle import init, is_initialized
 from gpu2npu.emulator.device.lifecycle import init as _lazy_init
@@ -44,6 +42,8 @@ from gpu2npu.emulator.device.streams import (
     stream,
     synchronize,
 )
+from gpu2npu.emulator.device.visible_npus import current_device, device, device_count, device_of, set_device
+from gpu2npu.emulator.device.visible_npus import index_of as _get_device_index
 
 from . import aclnn, amp, autocast_utils, backends, deterministic, graphs, memory, npu_config, random, streams, utils
 from ._unsupported import (

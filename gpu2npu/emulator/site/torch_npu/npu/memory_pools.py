@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gpu2npu.emulator.device.device_index import DeviceLike, index_of
 from gpu2npu.emulator.device.memory import memory_history, memory_stats
+from gpu2npu.emulator.device.visible_npus import DeviceLike, index_of
 
 _numbers = iter(range(1, 1 << 62))
 

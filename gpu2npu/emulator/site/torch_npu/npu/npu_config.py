@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from gpu2npu.emulator.device.device_index import DeviceLike, index_of
 from gpu2npu.emulator.device.settings import set_compile_mode as _set_compile_mode
 from gpu2npu.emulator.device.settings import set_option
 from gpu2npu.emulator.device.streams import Stream
+from gpu2npu.emulator.device.visible_npus import DeviceLike, index_of
 from gpu2npu.emulator.soc import current_soc
 
 __all__ = [

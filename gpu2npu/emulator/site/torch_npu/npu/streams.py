@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from gpu2npu.emulator.device.device_index import DeviceLike
 from gpu2npu.emulator.device.streams import Event, Stream
+from gpu2npu.emulator.device.visible_npus import DeviceLike
 
 __all__ = ["Event", "ExternalEvent", "ExternalStream", "Stream", "SyncLaunchStream"]
 

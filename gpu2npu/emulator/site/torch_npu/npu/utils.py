@@ -7,7 +7,7 @@ import warnings
 import torch
 
 from gpu2npu.emulator.device.chip import is_bf16_supported
-from gpu2npu.emulator.device.device_index import DeviceLike, index_of
+from gpu2npu.emulator.device.visible_npus import DeviceLike, index_of
 from gpu2npu.emulator.soc import current_soc
 
 __all__ = [

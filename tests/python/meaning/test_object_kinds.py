@@ -5,8 +5,8 @@ from pathlib import Path
 import jedi
 import pytest
 
-from gpu2npu.python.meaning.kinds import infer_kinds
 from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.meaning.object_kinds import infer_kinds
 from gpu2npu.python.project.project import Project
 from gpu2npu.python.text.source import read_source
 

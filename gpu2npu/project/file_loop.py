@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import partial
 
 from gpu2npu.project.pool import Pool
-from gpu2npu.project.processes import Learner, TaskEndedError, TimeLimitError
 from gpu2npu.project.progress import Progress, no_progress
 from gpu2npu.project.tree.order import imports_first
+from gpu2npu.project.worker_processes import Learner, TaskEndedError, TimeLimitError
 from gpu2npu.records import MigratedFile
 
 # Takes the bytes of a file and its path in the project.

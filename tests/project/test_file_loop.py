@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from gpu2npu.project.file_loop import migrate_files
 from gpu2npu.project.pool import Pool
-from gpu2npu.project.processes import TaskEndedError, available_cpus, in_processes
-from gpu2npu.project.workers import migrate_files
+from gpu2npu.project.worker_processes import TaskEndedError, available_cpus, in_processes
 from gpu2npu.records import MigratedFile
 
 # Worker processes are tried in a program of their own, as the command is one: a test process may run threads, beside
@@ -22,7 +22,7 @@ PROGRAM = """
 import os, re, sys, signal
 sys.path[:0] = {path!r}
 from gpu2npu.project.pool import Pool
-from gpu2npu.project.workers import migrate_files
+from gpu2npu.project.file_loop import migrate_files
 from gpu2npu.records import MigratedFile
 
 def migrate(source, path):
@@ -215,7 +215,7 @@ def test_a_worker_that_dies_while_it_reads_what_to_do_is_not_waited_for() -> Non
 SHARING = """
 import multiprocessing, sys
 sys.path[:0] = {path!r}
-from gpu2npu.project.processes import in_processes
+from gpu2npu.project.worker_processes import in_processes
 
 both = multiprocessing.Barrier(2)
 
@@ -256,7 +256,7 @@ ENDED_AS_IT_STARTS = """
 import multiprocessing, os, signal, sys
 from multiprocessing.process import BaseProcess
 sys.path[:0] = {path!r}
-from gpu2npu.project.processes import in_processes
+from gpu2npu.project.worker_processes import in_processes
 
 class Ended(BaseException): ...
 

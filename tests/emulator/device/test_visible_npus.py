@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from gpu2npu.emulator.device import device_index
+from gpu2npu.emulator.device import visible_npus
 
 
 @pytest.mark.parametrize(
@@ -24,35 +24,35 @@ def test_the_environment_limits_and_renumbers(monkeypatch, npus, visible, expect
         monkeypatch.delenv(name, raising=False)
         if value is not None:
             monkeypatch.setenv(name, value)
-    assert device_index.visible_npus() == expected
+    assert visible_npus.visible_npus() == expected
 
 
 @pytest.mark.parametrize("npus", ["many", "-1", "129", "2.5"])
 def test_a_number_of_npus_that_is_none_is_an_error(monkeypatch, npus):
     monkeypatch.setenv("GPU2NPU_NPUS", npus)
     with pytest.raises(RuntimeError, match="give the number of emulated NPUs, 0 to 128"):
-        device_index.visible_npus()
+        visible_npus.visible_npus()
 
 
 def test_the_current_device_belongs_to_the_thread():
     seen = []
 
     def work():
-        seen.append(device_index.current_device())
-        device_index.set_device(3)
-        seen.append(device_index.current_device())
+        seen.append(visible_npus.current_device())
+        visible_npus.set_device(3)
+        seen.append(visible_npus.current_device())
 
-    with device_index.device(5):
+    with visible_npus.device(5):
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
-        assert device_index.current_device() == 5
+        assert visible_npus.current_device() == 5
     assert seen == [0, 3]
-    assert device_index.current_device() == 0
+    assert visible_npus.current_device() == 0
 
 
 def test_a_block_that_changes_nothing_ends_without_devices(monkeypatch):
-    monkeypatch.setattr(device_index, "_count", 0)
-    with device_index.device(-1):
-        assert device_index.current_device() == 0
-    assert device_index.current_device() == 0
+    monkeypatch.setattr(visible_npus, "_count", 0)
+    with visible_npus.device(-1):
+        assert visible_npus.current_device() == 0
+    assert visible_npus.current_device() == 0
