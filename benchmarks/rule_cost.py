@@ -27,7 +27,7 @@ from gpu2npu.rulebook.decode import decode_rule
 from gpu2npu.rulebook.match import Match
 
 # The fields of a match that say what is looked for.
-_WORDS = ("name", "method", "attribute", "string", "call", "of", "module", "variable", "command")
+_WORDS = ("setting", "name", "method", "attribute", "string", "call", "of", "module", "variable", "command")
 
 
 @dataclass(frozen=True)

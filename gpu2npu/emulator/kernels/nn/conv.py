@@ -63,7 +63,8 @@ def _unfolded(
     n, c = x.shape[:2]
     pointwise = prod(window) == 1 and all(s == 1 for s in stride) and not any(padding)
     view = x if pointwise else windows(padded(x, padding), window, stride, dilation, out)
-    return view.reshape(n, groups, c // groups * prod(window), -1)
+    places = view.shape[2 if pointwise else 2 + len(window) :]
+    return view.reshape(n, groups, c // groups * prod(window), prod(places))
 
 
 def folded(
