@@ -13,6 +13,7 @@ _LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloade
 _DDP = frozenset({"torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel"})
 # Files that may replace or detach a gradient, or lay gradients into memory of their own, and what does so.
 _GRADIENTS = rb"\bgrad\b|detach_|apex|torch_npu|deepspeed"
+_NAMES = frozenset({"grad", "detach_"})
 _LAYERS = ("apex.", "deepspeed.", "torch_npu.optim.")
 _VIEWS = 9  # the position of gradient_as_bucket_view
 
@@ -76,11 +77,13 @@ def find_views(reading: TermReader, node: ast.Call) -> AffinityReplacement | Non
 
 
 def _names_gradient(file: ParsedFile, node: ast.AST) -> bool:
-    """Return whether code names `.grad`, detaches in place, or is of a library that moves gradients."""
+    """Return whether code names `.grad`, or "grad", detaches in place, or is of a library that moves gradients."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):  # getattr(p, "grad"), attrgetter("weight.grad")
+        return not _NAMES.isdisjoint(node.value.split("."))
     if not isinstance(node, (ast.Name, ast.Attribute)):
         return False
     qualified = file.qualified(node) or ""
-    named = isinstance(node, ast.Attribute) and node.attr in ("grad", "detach_") and qualified != "torch.autograd.grad"
+    named = isinstance(node, ast.Attribute) and node.attr in _NAMES and qualified != "torch.autograd.grad"
     return named or qualified.startswith(_LAYERS)
 
 
