@@ -211,6 +211,14 @@ def test_a_chip_without_the_operators_computes_what_the_code_did(monkeypatch: py
     assert_near(found, computed(example.source, [x], "cpu"), 1e-6)
 
 
+def test_a_norm_is_traced_symbolically() -> None:
+    module = importlib.import_module("ascend_affinity")
+    x = torch.randn(2, 8, generator=torch.Generator().manual_seed(0))
+    own = module.RMSNorm(8, eps=1e-6)
+    traced = torch.fx.symbolic_trace(torch.nn.Sequential(own))
+    assert torch.equal(traced(x), torch.nn.functional.rms_norm(x, (8,), own.weight, 1e-6))
+
+
 def test_more_rows_than_the_operator_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     module = importlib.import_module("ascend_affinity")
     monkeypatch.setattr(module, "_LOSSES", 3)

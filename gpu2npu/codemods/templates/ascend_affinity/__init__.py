@@ -220,8 +220,8 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
 
 def functional_rms_norm(input, normalized_shape, weight=None, eps=None):
     """torch.nn.functional.rms_norm."""
-    scaled = eps is not None and weight is not None and weight.dtype == input.dtype  # a default depends on the release
-    if scaled and _fits(input) and len(normalized_shape) == 1:
+    given = eps is not None and weight is not None  # a default depends on the release
+    if given and _fits(input, weight) and weight.dtype == input.dtype and len(normalized_shape) == 1:
         return rms_norm(input, weight, eps)
     return F.rms_norm(input, normalized_shape, weight, eps)
 
