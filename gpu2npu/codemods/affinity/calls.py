@@ -20,7 +20,7 @@ def renamed(name: str, function: str, left: Collection[str] = (), most: int = 9,
             return None
         release = tuple(int(part) for part in reading.program.version.split(".")[:2])
         fits = given.isdisjoint(left) and len(node.args) <= most and release >= (2, since)
-        return AffinityReplacement(function=function, at=node.func) if fits else None
+        return AffinityReplacement(function=function, at=reading.file.bounds(node.func)) if fits else None
 
     return find
 

@@ -23,12 +23,15 @@ from gpu2npu.codemods.spellings import Spelling, spelling
 from gpu2npu.python.text.concrete import has_comment
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.python.tree.syntax import last_name
-from gpu2npu.records import Code, Edit, FileRewrite, Operation
+from gpu2npu.python.tree.syntax_tree import TreeError, parse
+from gpu2npu.records import Code, Edit, FileRewrite, FindingKind, Found, Operation
 from gpu2npu.support.release_tables import table_for
 
 MODULE = "ascend_affinity"
 # Expressions that take a method behind them without parentheses.
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
+
+_UNPARSABLE = "The code that --affinity would write in this file is not Python, so the file has none of it."
 
 
 def affinity(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:
@@ -45,7 +48,19 @@ def affinity(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileR
         source = program.sources[file.path]
         spelled = [kind for kind in kinds if any(word in source for word in kind.words)]
         steps += _rewritten(program, file, spelled)
-    return by_file(steps)
+    return {path: _parsable(program, path, rewrite) for path, rewrite in by_file(steps).items()}
+
+
+def _parsable(program: TrainingProgram, path: str, rewrite: FileRewrite) -> FileRewrite:
+    """The rewrite of a file; a finding in its place where the result would not be Python."""
+    file = program.file(path)
+    assert file is not None
+    try:
+        parse(Edited(file.text, rewrite.edits).text)
+    except TreeError:
+        first = rewrite.edits[0]
+        return FileRewrite(found=(Found(first.place, first.rule, FindingKind.REVIEW, first.rule, _UNPARSABLE),))
+    return rewrite
 
 
 def _has_second_derivatives(kind: AffinityKind) -> bool:
@@ -101,12 +116,13 @@ def _replaced(
         start = f"from {'.' * _depth(program, file)}{MODULE}.flash_attention import "
         yield file, Edit(file.bounds(node), (start, *found.text), kind.id, kind.message, imports=(MODULE,))
         return
-    for part, function, text in ((found.at or node, found.function, found.text), *found.more):
+    more = ((file.bounds(part), function, text) for part, function, text in found.more)
+    for place, function, text in ((found.at or file.bounds(node), found.function, found.text), *more):
         spelled = _module(program, file) if function else Spelling("")
         for edit in spelled.edits:
             yield file, replace(edit, rule=kind.id)
         name = f"{spelled.name}.{function}" if function else ""
-        yield file, Edit(file.bounds(part), (name, *text), kind.id, kind.message)
+        yield file, Edit(place, (name, *text), kind.id, kind.message)
 
 
 def _is_allowed(

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.codemods.affinity.terms import Term
-from gpu2npu.records import Code
+from gpu2npu.records import Bounds, Code
 
 # A term stands for its code; a pair has a text before it, a triple one behind it too.
 Argument = Term | str | tuple[str, Term] | tuple[str, Term, str]
@@ -32,7 +32,7 @@ class FusedMatch:
 
 @dataclass(frozen=True)
 class AffinityReplacement:
-    """Code that takes the place of a node, or of the part `at` of it.
+    """Code that takes the place of a node, or of what is `at` a place within it.
 
     Before it comes the name of `function` in the module of fused operators, if there is one; an import from that module
     where it `imports`. `more` are other nodes that change with it, each with a function, or "", and its text.
@@ -40,7 +40,7 @@ class AffinityReplacement:
 
     text: tuple[Code, ...] = ()
     function: str = ""
-    at: ast.expr | None = None
+    at: Bounds | None = None
     imports: bool = False
     more: tuple[tuple[ast.expr, str, tuple[Code, ...]], ...] = ()
 

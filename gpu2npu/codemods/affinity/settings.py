@@ -7,7 +7,8 @@ import ast
 from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedCase
 from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.codemods.program import ParsedFile
-from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked
+from gpu2npu.python.text.concrete import argument_bounds
+from gpu2npu.python.tree.syntax import argument_keyword, arguments, is_unpacked
 
 _LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
 _DDP = frozenset({"torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel"})
@@ -33,7 +34,7 @@ def find_copy(reading: TermReader, node: ast.Call) -> AffinityReplacement | None
     targets = [part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)]
     if owner.id in named or targets.count(owner.id) != 1 or not _is_pinned(file, loop.iter):
         return None
-    return AffinityReplacement((file.bounds(node.args[0]), ", non_blocking=True"), at=node.args[0])
+    return _with_argument(file, node, "non_blocking=True")
 
 
 def _rebinds(statement: ast.stmt, node: ast.Call, name: str) -> bool:
@@ -72,8 +73,13 @@ def find_views(reading: TermReader, node: ast.Call) -> AffinityReplacement | Non
         _names_gradient(file, part) for file in reading.program.with_word(_GRADIENTS) for part in ast.walk(file.tree)
     ):
         return None
-    last = argument_value(given[-1])
-    return AffinityReplacement((reading.file.bounds(last), ", gradient_as_bucket_view=True"), at=last)
+    return _with_argument(reading.file, node, "gradient_as_bucket_view=True")
+
+
+def _with_argument(file: ParsedFile, call: ast.Call, text: str) -> AffinityReplacement | None:
+    """The last argument of a call, with the parentheses around it, and one more behind it."""
+    written = argument_bounds(file, call)
+    return AffinityReplacement((written[-1], f", {text}"), at=written[-1]) if written else None
 
 
 def _names_gradient(file: ParsedFile, node: ast.AST) -> bool:

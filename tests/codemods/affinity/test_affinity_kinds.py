@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -17,9 +18,10 @@ from hypothesis import strategies as st
 import gpu2npu
 from gpu2npu.codemods import CodemodChoice, CodemodError, plan_codemods
 from gpu2npu.codemods.affinity.catalogue import KINDS, chosen
-from gpu2npu.codemods.affinity.kind import AffinityKind, FusedCase
+from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedCase
 from gpu2npu.engine import ProjectContext
 from gpu2npu.python.text.edits import Edited
+from gpu2npu.records import FindingKind
 from tests.codemods.affinity import flash_attn_reference
 
 SITE = Path(gpu2npu.__file__).parent / "emulator" / "site"
@@ -150,6 +152,18 @@ def test_a_function_that_the_release_lacks_is_one_of_the_project() -> None:
     source = KINDS["rms-norm-call"].examples[0].source.encode()
     choice = CodemodChoice(affinity=("rms-norm-call",))
     assert plan_codemods({"model.py": source}, ProjectContext(version="2.3.1"), choice).rewrites == {}
+
+
+def test_an_edit_that_is_not_python_costs_only_the_edits_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = replace(KINDS["swiglu"], find=lambda reading, node: AffinityReplacement(("(",)))
+    monkeypatch.setitem(KINDS, "swiglu", broken)
+    names = ("swiglu", "rms-norm-call")
+    sources = {f"{name}.py": KINDS[name].examples[0].source.encode() for name in names}
+    plan = plan_codemods(sources, ProjectContext(version=VERSION), CodemodChoice(affinity=names))
+    assert not plan.failures
+    assert plan.rewrites["rms-norm-call.py"].edits
+    assert not plan.rewrites["swiglu.py"].edits
+    assert [(each.rule, each.kind) for each in plan.rewrites["swiglu.py"].found] == [("swiglu", FindingKind.REVIEW)]
 
 
 def test_names_of_kinds() -> None:

@@ -17,6 +17,19 @@ DDP = "from torch.nn.parallel import DistributedDataParallel as DDP\nmodel = DDP
 
 
 @pytest.mark.parametrize(
+    ("given", "after"),
+    [
+        ("(net)", "(net), gradient_as_bucket_view=True"),
+        ("\n    (\n        net\n    )\n", "\n    (\n        net\n    ), gradient_as_bucket_view=True\n"),
+        ("net, bucket_cap_mb=((25)),", "net, bucket_cap_mb=((25)), gradient_as_bucket_view=True,"),
+        ("net  # why\n", "net, gradient_as_bucket_view=True  # why\n"),
+    ],
+)
+def test_an_argument_is_added_behind_the_parentheses_of_the_last(given: str, after: str) -> None:
+    assert fix(DDP.replace("net", given), "ddp-views") == DDP.replace("net", after)
+
+
+@pytest.mark.parametrize(
     ("other", "is_left"),
     [
         ('getattr(p, "grad")', True),
