@@ -16,7 +16,8 @@ class CodemodChoice:
     project, and `target_model` the expression of the model in it. `amp_model` is the model whose training becomes
     mixed precision (`-a`), `specify_device` takes the device from DEVICE_ID (`-s`), `modelarts` maps paths
     (`--modelarts`), `similar` replaces unsupported calls that have an equivalent (`-sim`), `affinity` are the kinds of
-    code that becomes a call of a fused operator (`--affinity`). `excluded` are the files to keep as they are."""
+    code that becomes a call of a fused operator (`--affinity`). `excluded` are the files to keep as they are,
+    `readers` the Python files that take a device from a file of another kind (see device_files.py)."""
 
     data_parallel: bool = True
     main: str | None = None
@@ -27,6 +28,7 @@ class CodemodChoice:
     similar: bool = False
     affinity: tuple[str, ...] = ()
     excluded: frozenset[str] = frozenset()
+    readers: tuple[str, ...] = ()
 
 
 DEFAULT_CHOICE = CodemodChoice()

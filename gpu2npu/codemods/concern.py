@@ -26,6 +26,7 @@ def concerned_files(choice: CodemodChoice, sources: Mapping[str, bytes], context
     if choice.amp_model is not None or choice.specify_device or choice.modelarts or choice.similar or choice.affinity:
         return frozenset(sources)
     found = {path for path, source in sources.items() if path == choice.main or is_silent(source, context.version)}
+    found.update(sources.keys() & choice.readers)
     if choice.data_parallel:
         program = TrainingProgram.of(sources, context)
         found.update(files_naming(program, DATA_PARALLEL), files_naming(program, DATA_PARALLEL_FUNCTION))

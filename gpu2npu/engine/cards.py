@@ -25,7 +25,7 @@ def gets_plugin(source: bytes) -> bool:
     """Return whether a file imports torch_npu, or is likely to once it is migrated: its code has a name of CUDA's."""
     if _SPELLED.search(source) is None:
         return False
-    words = _words(source) or ()
+    words = words_of(source) or ()
     return any(word.partition(".")[0] == _PLUGIN or any(card in word for card in _CARDS) for word in words)
 
 
@@ -34,7 +34,7 @@ def may_use_card(source: bytes) -> bool:
     not Python."""
     if _CHOICE.search(source) is None:
         return False
-    words = _words(source)
+    words = words_of(source)
     return words is None or any(_CHOICE.search(word.encode(errors="replace")) for word in words)
 
 
@@ -53,17 +53,17 @@ def imports_torch(source: bytes) -> bool:
     return interface is not None and any(module.partition(".")[0] == "torch" for module in interface.imports)
 
 
+def words_of(source: bytes) -> Iterator[str] | None:
+    """The words of the code of a file, without prose; None where it is not Python."""
+    tree = _tree(source)
+    return (word for word in code_words(tree) if not any(map(str.isspace, word))) if tree is not None else None
+
+
 def _is_device(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         return last_name(node.func) == "cuda"
     text = node.values[0] if isinstance(node, ast.JoinedStr) and node.values else node
     return _DEVICE.match(string_value(text) or "") is not None
-
-
-def _words(source: bytes) -> Iterator[str] | None:
-    """The words of the code of a file, without prose; None where it is not Python."""
-    tree = _tree(source)
-    return (word for word in code_words(tree) if not any(map(str.isspace, word))) if tree is not None else None
 
 
 def _tree(source: bytes) -> ast.Module | None:

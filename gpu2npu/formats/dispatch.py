@@ -95,6 +95,14 @@ def _with_installs(migrated: MigratedFile, source: bytes, rulebook: Rulebook, co
     return replace(migrated, findings=merged(migrated.findings, found))
 
 
+def gives_device(source: bytes, path: str, rulebook: Rulebook, context: ProjectContext) -> bool:
+    """Return whether a file that is not Python gives programs a device, once it is migrated. A notebook is a program
+    itself."""
+    if kind_of(path, source[: kinds.HEAD_BYTES]) in (FileKind.PYTHON, FileKind.NOTEBOOK):
+        return False
+    return any(_DEVICE.fullmatch(change.after) for change in migrate_file(source, path, rulebook, context).changes)
+
+
 def migrate_part(text: str, path: str, rulebook: Rulebook, context: ProjectContext) -> Migration:
     """Apply the rules to a text that another file holds, of the kind that its own path says."""
     source = text.encode("utf-8", "surrogatepass")

@@ -6,18 +6,20 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 from gpu2npu.analysis.file_analysis import FileAnalyser, FileQuestion
 from gpu2npu.codemods.choice import DEFAULT_CHOICE, CodemodChoice, CodemodError
+from gpu2npu.codemods.device_files import device_readers
 from gpu2npu.codemods.plan import Plan, Spread
 from gpu2npu.codemods.project_plan import plan_codemods
 from gpu2npu.engine import ProjectContext, scan_project, unreadable, without_own
 from gpu2npu.engine.context import may_have_plugin, may_use_device, project_imports
 from gpu2npu.engine.elsewhere.npu import has_npu_file
 from gpu2npu.engine.findings import merged
-from gpu2npu.formats.dispatch import may_concern, migrate_file
-from gpu2npu.project.cache.store import Store, file_digests, name_of
+from gpu2npu.formats.dispatch import gives_device, may_concern, migrate_file
+from gpu2npu.project.cache.store import Store, content_digests, file_digests, name_of
 from gpu2npu.project.errors import UsageError
 from gpu2npu.project.rule_examples import check_user_examples
 from gpu2npu.project.tree.reader import ProjectReader
@@ -26,11 +28,12 @@ from gpu2npu.python.project.project import Project
 from gpu2npu.python.project.search_path import search_folders
 from gpu2npu.records import Finding, FindingKind, MigratedFile, Severity, Span
 from gpu2npu.rulebook import Rulebook, RuleError, load_rulebook
-from gpu2npu.rulebook.in_code import NPU_LIMIT, TORCH_API
+from gpu2npu.rulebook.in_code import NPU_LIMIT, PLUGIN, TORCH_API
 from gpu2npu.rulebook.select import RuleChoice, select_rules
 from gpu2npu.support.limits import DEFAULT_CHIP
 
 _HAS_NPU_FILE = "The project has a file of its own for NPUs beside this one, which is for GPUs."
+NO_FILES: Mapping[str, bytes] = MappingProxyType({})
 # What the API of a method begins with.
 _OF_METHODS = ("torch.Tensor.", "torch.nn.Module.")
 
@@ -131,12 +134,13 @@ class Migrator:
         spread: Spread = map,
         questions: Set[FileQuestion] = frozenset(),
         chips: tuple[str, ...] = (DEFAULT_CHIP,),
+        others: Mapping[str, bytes] = NO_FILES,
     ) -> Migrator:
         """Load the rules and collect what they need to know of the whole project.
 
         What is collected is taken from where it is `stored`, and put there if it is not. `spread` plans the parts of
         the project. `questions` are those that the analyses answer of each file, for families of chips (of
-        limits.CHIPS).
+        limits.CHIPS). `others` are the files that are not Python and may give the project's programs a device.
 
         Raises UsageError if a rule file cannot be used, an example in it fails, a rule's id is unknown, or a codemod
         cannot do what it was asked for.
@@ -146,12 +150,13 @@ class Migrator:
             check_user_examples(whole)
             rulebook = without_own(select_rules(whole, rules.only, rules.skip), sources, root.name)
             wanted = _wanted(codemods, rulebook)
-            facts = _facts(rules, rulebook, version, wanted)
+            facts = (*_facts(rules, rulebook, version, wanted), sorted(content_digests(others).items()))
             found = stored.get(facts) if stored is not None else None
             if found is not None:
-                migrator = cls(rulebook, _context(found, version, root, sources, rulebook), found.plan)
+                context = _with_plugin(_context(found, version, root, sources, rulebook), found.plan)
+                migrator = cls(rulebook, context, found.plan)
             else:
-                migrator = cls.of(rulebook, version, root, sources, codemods, spread)
+                migrator = cls.of(rulebook, version, root, sources, codemods, spread, others)
                 context, plan = migrator.context, migrator.plan
                 if stored is not None and not plan.failures:  # time or memory may have run out
                     stored.put(facts, ProjectFacts(context.own_members, plan, context.other_names))
@@ -171,10 +176,21 @@ class Migrator:
         sources: Mapping[str, bytes],
         codemods: CodemodChoice = DEFAULT_CHOICE,
         spread: Spread = map,
+        others: Mapping[str, bytes] = NO_FILES,
     ) -> Migrator:
         """Collect what rules that are loaded need to know of the whole project. Raises CodemodError."""
         context = scan_project(sources, rulebook, version, ProjectReader(root), root)
-        return cls(rulebook, context, plan_codemods(sources, context, _wanted(codemods, rulebook), spread))
+        devices = {path: source for path, source in others.items() if gives_device(source, path, rulebook, context)}
+        wanted = replace(_wanted(codemods, rulebook), readers=device_readers(devices, sources))
+        plan = plan_codemods(sources, context, wanted, spread)
+        return cls(rulebook, _with_plugin(context, plan), plan)
+
+
+def _with_plugin(context: ProjectContext, plan: Plan) -> ProjectContext:
+    """The context of a project in which a codemod may have written an import of torch_npu."""
+    if context.has_plugin or not any(edit.rule == PLUGIN for each in plan.rewrites.values() for edit in each.edits):
+        return context
+    return replace(context, has_plugin=True)
 
 
 def _wanted(codemods: CodemodChoice, rulebook: Rulebook) -> CodemodChoice:

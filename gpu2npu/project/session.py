@@ -22,6 +22,7 @@ from gpu2npu.project.tree.mirror import read_files, read_head
 from gpu2npu.project.worker_processes import Learner, available_cpus
 from gpu2npu.records import MigratedFile, PathNote
 from gpu2npu.support.limits import DEFAULT_CHIP
+from gpu2npu.support.releases import autoloads
 
 if TYPE_CHECKING:
     from gpu2npu.analysis.file_analysis import FileQuestion
@@ -106,6 +107,7 @@ class Session:
             PartPlanning(self.pool, self.progress),
             frozenset(FileQuestion) if questions is None else questions,
             self.settings.chips or (DEFAULT_CHIP,),
+            {} if autoloads(self.settings.release) else self.others(lambda source, path: b"cuda" in source),
         )
 
     def outcomes(
