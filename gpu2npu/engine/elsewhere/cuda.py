@@ -41,12 +41,13 @@ _DEVICE = re.compile(r"is_cuda|['\"]cuda")  # of the text that an edit changes
 # Modules and names, and texts, of code for NVIDIA's GPUs.
 _NAME = re.compile(r"(^|_)(cuda|gpu|nvml|nvcc|cupy|pynvml|pycuda|nvidia)(_|$)", re.IGNORECASE)
 _TEXT = re.compile(
-    r".*\.cuh?|.*_(cuda|gpu)\.(c|cc|cpp|h|hpp)|(WITH|USE)_CUDA|-?-?nvcc.*|(cuda|\w*tensorrt\w*)executionprovider",
+    r".*\.cuh?|.*_(cuda|gpu)\.(c|cc|cpp|h|hpp)|(WITH|USE)_CUDA|-?-?nvcc.*|(cuda|\w*tensorrt\w*)executionprovider"
+    r"|(onnx|onnxruntime|faiss|tensorflow)-(cuda|gpu).*",
     re.IGNORECASE,
 )
 # What is only for GPUs in packages that know no NPU: `faiss.index_cpu_to_all_gpus`, `decord.gpu`.
 _FOREIGN = re.compile(r"gpu|cuda|cupy|nvml", re.IGNORECASE)
-_LIBRARY = re.compile(r"(^|_)(cupy|pycuda|pynvml|nvml|nvcc|tensorrt)(_|$)", re.IGNORECASE)
+_LIBRARY = re.compile(r"(^|_)(cupy|pycuda|pynvml|nvml|nvcc|tensorrt)(_|$)|^cuda\w*(builder|extension)$", re.IGNORECASE)
 # What bitsandbytes has for CUDA alone, in names (`QuantType.NF4`, `use_8bit`), and in what a refusal says of it.
 _QUANTIZED = re.compile(r"bitsandbytes|(^|_)(bnb|nf4|fp4)(_|$)|(?<!\d)[48]_?bit", re.IGNORECASE)
 _GRAPHS = re.compile(r"(^|_)(cuda|compiled?|captured?)_?graphs?(_|$)", re.IGNORECASE)
@@ -178,7 +179,8 @@ class _CudaCode:
 
     def asks_for_vendor(self, test: ast.BoolOp) -> bool:
         """`torch.cuda.is_available() and torch.version.hip is None`, but not `... and (torch.version.hip or big_card)`;
-        `use_8bit and ...`, and `use_cuda_graph and ...` in a release without graphs"""
+        `isinstance(self, CUDAOpBuilder) and ...`, `use_8bit and ...`, and `use_cuda_graph and ...` in a release without
+        graphs"""
         if not isinstance(test.op, ast.And):
             return False
         sure = [value for value in test.values if not isinstance(value, ast.BoolOp)]  # the others are alternatives

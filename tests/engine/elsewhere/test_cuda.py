@@ -25,6 +25,9 @@ KEPT = [
     "if use_8bit and torch.cuda.is_available():\n    f()\n",
     "if bnb_config is not None and (a and torch.cuda.is_available()):\n    f()\n",
     "if cupy is not None and torch.cuda.is_available():\n    f()\n",
+    "if torch.cuda.is_available() and isinstance(a, CUDAOpBuilder):\n    f()\n",
+    "if torch.cuda.is_available():\n    key = 'onnx-cuda'\nelif a:\n    key = 'onnx-darwin'\n",
+    "wanted = 'onnxruntime-gpu>=1.16' if torch.cuda.is_available() else 'onnxruntime'\n",
     "kind = Kind.NF4 if torch.cuda.is_available() else Kind.NONE\n",
     "if torch.cuda.is_available():\n    kind = Kind.nf4\nelse:\n    kind = None\n",
 ]
@@ -54,6 +57,9 @@ CHANGED = [
     "if torch.cuda.is_available():\n    device = 1\n",
     "if torch.cuda.is_available() and amp:\n    f()\n",
     "if torch.cuda.is_available() and (torch.version.hip or amp):\n    f()\n",
+    "if torch.cuda.is_available() and isinstance(a, CUDAOptimizer):\n    f()\n",
+    "if torch.cuda.is_available() and not isinstance(a, CUDAOpBuilder):\n    f()\n",
+    "if torch.cuda.is_available():\n    name = 'model-gpu'\n",
 ]
 
 
