@@ -12,6 +12,7 @@ from itertools import islice, takewhile
 
 from gpu2npu.engine.captures import is_capture, lacks_graphs
 from gpu2npu.engine.elsewhere.devices import foreign_rule
+from gpu2npu.engine.elsewhere.kernels import LOADERS, begins_with_kernels
 from gpu2npu.engine.imports import is_compiled
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
@@ -52,7 +53,6 @@ _LIBRARY = re.compile(r"(^|_)(cupy|pycuda|pynvml|nvml|nvcc|tensorrt)(_|$)|^cuda\
 _QUANTIZED = re.compile(r"bitsandbytes|(^|_)(bnb|nf4|fp4)(_|$)|(?<!\d)[48]_?bit", re.IGNORECASE)
 _GRAPHS = re.compile(r"(^|_)(cuda|compiled?|captured?)_?graphs?(_|$)", re.IGNORECASE)
 _REFUSED = re.compile(r"bitsandbytes|quanti[sz]|\b[48][ -]?bits?\b|tensorrt", re.IGNORECASE)
-_LOADERS = frozenset({"torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline"})
 # Modules of these names, imported by themselves, may be extensions that the project builds; `torch` and `time` are not.
 _EXTENSION = re.compile(r"(^|_)(c|ext|extensions?|ops?|kernels?|backend)(_|$)", re.IGNORECASE)
 _COMPILED = re.compile(r"_cuda$")  # modules of this name are compiled, unless the project has them in Python
@@ -173,7 +173,7 @@ class _CudaCode:
             return True
         if isinstance(body, ast.expr):
             return self._is_kernel(body) or _is_source(body) or _is_quantized(body)
-        if self._is_own(body):
+        if self._is_own(body) or begins_with_kernels(body, self.names):
             return True
         return _is_of_tensor(node.test, self.names) and (self._calls_kernel(body) or self._captures(node, body))
 
@@ -350,7 +350,7 @@ def _is_extension(binding: Binding, names: Names) -> bool:
         return _is_compiled(binding, names)
     call = binding.whole if isinstance(binding, Assigned) else None
     made = names.qualified(call.func, names.file.scope_of(call)) if isinstance(call, ast.Call) else None
-    return made in _LOADERS
+    return made in LOADERS
 
 
 def _is_compiled_member(binding: Imported, names: Names) -> bool:

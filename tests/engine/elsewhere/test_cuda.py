@@ -88,6 +88,29 @@ def test_a_provider_of_onnx_runtime_for_cuda_is_not_asked_for(project, code):
     assert any("CANNExecutionProvider" in found.message for found in migrated.findings)
 
 
+@pytest.mark.parametrize(
+    ("module", "stays"),
+    [
+        ("try:\n    op = load('op', sources=[join(here, 'op.cu')])\nexcept Exception:\n    op = None\n", True),
+        ("op = load('op', sources=[join(here, 'op.cpp')])\n", False),
+        ("def op(x):\n    return load('op', sources=['op.cu']).op(x)\n", False),
+    ],
+)
+@pytest.mark.parametrize(
+    "code",
+    [
+        "if torch.cuda.is_available():\n    from ops.soft import op\n    CONFIG['op'] = op\n",
+        "if torch.cuda.is_available() and a:\n    try:\n        from .ops import soft\n        x = soft.op(x)\n"
+        "    except Exception:\n        pass\n",
+    ],
+)
+def test_what_the_kernels_that_a_module_builds_are_imported_for_stays(project, module, stays, code):
+    built = f"from torch.utils.cpp_extension import load\n{module}"
+    migrated = project({"a.py": f"import torch\n{code}", "ops/__init__.py": "", "ops/soft.py": built})["a.py"]
+    assert (migrated.content is None) is stays
+    assert any("is false on an NPU" in found.message for found in migrated.findings) is stays
+
+
 @pytest.mark.parametrize("name", ["compile_graph", "use_cuda_graphs"])
 def test_a_graph_is_wanted_only_where_the_release_captures_one(project, name):
     code = f"import torch\ndef f(config, device):\n    return config.{name} and 'cuda' in device\n"
