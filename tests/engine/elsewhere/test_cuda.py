@@ -92,7 +92,7 @@ def test_a_provider_of_onnx_runtime_for_cuda_is_not_asked_for(project, code):
     ("module", "stays"),
     [
         ("try:\n    op = load('op', sources=[join(here, 'op.cu')])\nexcept Exception:\n    op = None\n", True),
-        ("op = load('op', sources=[join(here, 'op.cpp')])\n", False),
+        ("op = load('op', sources=[join(here, 'op.cpp')])  # no op.cu\n", False),
         ("def op(x):\n    return load('op', sources=['op.cu']).op(x)\n", False),
     ],
 )
