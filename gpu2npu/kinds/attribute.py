@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.matches import ReceiverQuestion
 from gpu2npu.engine.strings.texts import StringText
+from gpu2npu.python.meaning.mocks import is_mock
 from gpu2npu.python.meaning.object_kinds import MODULE, OWN
 from gpu2npu.python.meaning.types import TENSOR
 from gpu2npu.python.text.tokens import name_bounds
@@ -102,12 +103,21 @@ class Attributes:
         part: ast.expr = node
         while isinstance(part, ast.Attribute):
             rule = self.rules.get(part.attr)
-            if rule is not None and self.work.is_read(part) and self._is_of(part, rule, scope):
+            if rule is not None and self._is_wanted(part, scope) and self._is_of(part, rule, scope):
                 self.member(part, rule, scope)
             part = part.value
 
+    def _is_wanted(self, node: ast.Attribute, scope: Scope) -> bool:
+        """Return whether an attribute is read, or given to a mock, and no rule is for its qualified name."""
+        if not self.work.is_read(node):
+            return any(map(is_mock, self.names.callees(node.value, scope)))
+        qualified = self.names.qualified(node, scope)
+        return qualified is None or self.work.table.rule_for(qualified) is None
+
     def call(self, node: ast.Call, scope: Scope) -> bool:
         """Apply the rules for a method of a result, and for an attribute that is asked for by a string."""
+        if is_mock(self.names.qualified(node.func, scope)):
+            self.given_to_mock(node)
         self.called_member(node.func, scope)
         is_renamed = self.member_by_string(node, scope)
         if is_renamed:
@@ -132,6 +142,15 @@ class Attributes:
         self.matches.note(rule, place, member)
         if rule.then.rename is not None:
             self.matches.edits.append(Edit(place, rule.then.rename, rule.id, rule.why))
+
+    def given_to_mock(self, node: ast.Call) -> None:
+        """Apply the rules for attributes to those that a mock is made with: `Mock(is_cuda=True)`."""
+        for keyword in node.keywords:
+            rule = self.rules.get(keyword.arg or "")
+            if rule is not None and rule.then.rename is not None and not rule.then.keep:
+                start = self.file.bounds(keyword)[0]
+                place = start, start + len(keyword.arg or "")
+                self.matches.edits.append(Edit(place, rule.then.rename, rule.id, rule.why))
 
     def called_member(self, node: ast.expr, scope: Scope) -> None:
         """Apply an attribute rule for the results of one function to a method of such a result: `prof.events()`."""

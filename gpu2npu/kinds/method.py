@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.matches import ReceiverQuestion
+from gpu2npu.python.meaning.mocks import MOCK_MEMBERS
 from gpu2npu.python.meaning.object_kinds import ANY_KIND, MODULE, OWN
 from gpu2npu.python.meaning.types import TENSOR, UNKNOWN
 from gpu2npu.python.text.tokens import name_bounds
@@ -115,8 +116,13 @@ class Methods:
         if rule.then.rename is None or rule.then.keep or self.names.qualified(node, scope) is not None:
             return
         kinds = self.work.kinds.of(node.value, scope, node.attr)
-        if kinds & {MODULE, TENSOR} and OWN not in kinds:
+        if (kinds & {MODULE, TENSOR} or self._is_mocked(node)) and OWN not in kinds:
             self.matches.edits.append(Edit(name_bounds(self.file, node), rule.then.rename, rule.id, rule.why))
+
+    def _is_mocked(self, node: ast.Attribute) -> bool:
+        """Return whether a method is one of a mock, `x.cuda.return_value`: the code that gets the mock is renamed."""
+        above = next(iter(self.file.above(node)), None)
+        return isinstance(above, ast.Attribute) and above.attr in MOCK_MEMBERS
 
     def method(self, node: ast.Attribute, rule: Rule, scope: Scope) -> None:
         if self._is_import(node.value, scope, ast.Import) or rule.then.keep:

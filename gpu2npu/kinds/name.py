@@ -15,6 +15,7 @@ from gpu2npu.engine.rewriting.local_names import LocalNames
 from gpu2npu.engine.rewriting.renamed_imports import RenamedImports
 from gpu2npu.engine.strings.prose import BY_STRING
 from gpu2npu.engine.strings.texts import StringText
+from gpu2npu.python.meaning.mocks import sets_by_string
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import chain, dotted_name, last_name, string_value
@@ -211,7 +212,8 @@ class _References:
         return is_known
 
     def _by_string(self, node: ast.Call, scope: Scope) -> bool:
-        if not (isinstance(node.func, ast.Name) and node.func.id in BY_STRING and len(node.args) > 1):
+        is_builtin = isinstance(node.func, ast.Name) and node.func.id in BY_STRING
+        if len(node.args) < 2 or not (is_builtin or sets_by_string(node.func)):
             return False
         attribute = string_value(node.args[1])
         text = StringText.of(self.file, node.args[1]) if attribute is not None else None

@@ -9,6 +9,16 @@ from gpu2npu.python.tree.scopes import Assigned, Binding, Parameter, Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, last_name, parameters, string_value
 
 _PATCH = "patch"
+# What a mock has of its own: behind a name, `x.cuda.return_value`, it says that the name is one of a mock.
+# https://docs.python.org/3/library/unittest.mock.html#the-mock-class
+MOCK_MEMBERS = frozenset(
+    {
+        "assert_any_call", "assert_called", "assert_called_once", "assert_called_once_with", "assert_called_with",
+        "assert_has_calls", "assert_not_called", "call_args", "call_args_list", "call_count", "called", "mock_calls",
+        "reset_mock", "return_value", "side_effect",
+    }
+)  # fmt: skip
+_CLASSES = frozenset({"unittest.mock.MagicMock", "unittest.mock.Mock", "unittest.mock.NonCallableMock"})
 _BOUND = frozenset({"self", "cls"})
 
 
@@ -24,6 +34,18 @@ def replaced_by_mock(binding: Binding, scope: Scope) -> str | None:
     return next(
         (target for name, target in zip(given, _mocks(scope.node), strict=False) if name == binding.node.arg), None
     )
+
+
+def is_mock(qualified: str | None) -> bool:
+    """Return whether a qualified name is a class of mocks."""
+    return qualified in _CLASSES
+
+
+def sets_by_string(func: ast.expr) -> bool:
+    """Return whether a callee replaces an attribute for a test: `mock.patch.object`, pytest's `monkeypatch.setattr`."""
+    if not isinstance(func, ast.Attribute):
+        return False
+    return func.attr in ("setattr", "delattr") or (func.attr == "object" and last_name(func.value) == _PATCH)
 
 
 def _mocks(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str | None]:
