@@ -109,6 +109,8 @@ def _element(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) ->
         return _beside(place.siblings.inside(parent), place, role)
     if isinstance(above, ast.Subscript) and above.slice is parent:
         return None
+    if isinstance(above, ast.keyword) and _chooses_column(place.parent(above)):
+        return UNSURE
     index = place.siblings.position(parent, child)
     option = string_value(parent.elts[index - 1]) if index else None
     if option is not None and option.startswith("-") and is_word(option, role):  # ["--device", "cuda"]
@@ -346,9 +348,17 @@ def _flag(call: ast.Call, keyword: str | None, place: StringPlace, role: Role) -
     names = [*call.args, *(each.value for each in call.keywords if each.arg == "dest")]
     if any(is_word(name.lstrip("-"), role) for name in map(string_value, names) if name):
         return YES
+    if _chooses_column(call):
+        return UNSURE
     values = [each.value for each in call.keywords]
     choices = [choice for value in values for choice in elements(value)]
     return _beside(strings_of([*values, *choices]), place, role) or UNSURE
+
+
+def _chooses_column(call: ast.AST | None) -> bool:
+    """Return whether an option is for the column that a profiler's table is sorted by: `--profile_sort`."""
+    names = map(string_value, call.args) if isinstance(call, ast.Call) and last_name(call.func) in FLAGS else ()
+    return any("sort" in name.lower().replace("-", "_").split("_") for name in names if name)
 
 
 def _method_of_string(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str | None:

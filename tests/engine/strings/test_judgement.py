@@ -169,6 +169,8 @@ DOUBTFUL = [
     "if kind == 'cuda': ...",
     "def kind():\n    return 'cuda'",
     "parser.add_argument('--engine', default='cuda')",
+    "parser.add_argument('--profile_sort', choices=['cpu', 'cuda'])",
+    "parser.add_argument('--sort-by', default='cuda')",
     "comm = 'nccl'",
     "names.append('cuda')",
     "device = 'cuda' ':0'",
