@@ -82,12 +82,24 @@ Code = str | Bounds
 
 
 @dataclass(frozen=True)
+class MovedLines:
+    """The lines of a block, by the offsets of their starts, that move to the left when what is around it goes: from the
+    indentation `inner` to `outer`. `end` is the offset behind the last."""
+
+    starts: tuple[int, ...]
+    end: int
+    inner: str
+    outer: str
+
+
+@dataclass(frozen=True)
 class Edit:
     """Replace the text between the bounds `place` because of a rule. Offsets are those of the source.
 
     `text` may be made of pieces of the file. `shown` is the larger expression the change is reported as, `place` itself
     unless given. `replaced` widens what is replaced, to the comma of an argument that is taken out. `needs` are modules
-    that must be imported for the new text, `imports` those that it imports itself.
+    that must be imported for the new text, `imports` those that it imports itself. `moves` are the lines that move to
+    the left when this edit is made.
     """
 
     place: Bounds
@@ -99,6 +111,7 @@ class Edit:
     needs: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
     operation: Operation = Operation.MODIFY
+    moves: MovedLines | None = None
 
     @property
     def extent(self) -> Bounds:

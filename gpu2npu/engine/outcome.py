@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gpu2npu.engine.findings import merged
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.needed_imports import needed_imports
+from gpu2npu.engine.rewriting.layout import LineLayout, lost_insertions
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.python.text.offsets import holds
@@ -29,19 +30,24 @@ def migrated_file(file: PythonFile, matches: Matches, table: RuleTable, rewrite:
     edits = [*rewrite.edits, *matches.edits]
     if not edits and not matches.found and not rewrite.found:
         return Migration(MigratedFile(file.path, traits=traits))
-    edited = Edited(file.text, edits)
-    made = {edit for edit, _ in edited.made()}
+    made = {edit for edit, _ in Edited(file.text, edits).made()}
     in_order = [edit for edit in (*matches.edits, *rewrite.edits) if edit in made]
     imports = needed_imports(in_order, matches, file, table)
-    if imports:
-        edited = Edited(file.text, [*(edit for edit, _ in imports), *edits])
-    changes = [*(change for _, change in imports), *_changes(file, edited, matches.edits)]
-    changes += _changes_of_codemods(file, edited, rewrite.edits)
+    layout = LineLayout(file, in_order)
+    inserted, codemods, rules = (
+        [layout.placed(edit) for edit in group]
+        for group in ((edit for edit, _ in imports), rewrite.edits, matches.edits)
+    )
+    placed = [*inserted, *codemods, *rules]
+    edited = Edited(file.text, [*placed, *layout.moves])
+    changes = [*(change for _, change in imports), *_changes(file, edited, rules)]
+    changes += _changes_of_codemods(file, edited, codemods)
+    lost = lost_insertions(placed, (edit for edit, _ in edited.made()))
     record = MigratedFile(
         file.path,
         content=_content(file, edited, rewrite) if made else None,
         changes=tuple(sorted(changes, key=lambda change: (change.span, change.rule))),
-        findings=_findings(file, matches.found, rewrite),
+        findings=_findings(file, matches.found, [*rewrite.found, *lost], rewrite.edits),
         traits=frozenset(traits),
     )
     return Migration(record, edited if made else None)
@@ -62,8 +68,6 @@ def _changes(file: PythonFile, edited: Edited, edits: Sequence[Edit]) -> Iterato
         if edit not in ours or (outer is not None and outer not in ours):
             continue
         start, end = edit.shown or edit.place
-        if edit.text == "" and edit.shown is edit.replaced is None and file.text[start:end].isspace():
-            continue  # a line moves to the left
         is_gone = edit.replaced is not None and edit.shown is None  # with its line
         after = "" if is_gone else edited.between(start, end)
         if start == end and isinstance(edit.text, str):  # a statement or a decorator that is added
@@ -105,12 +109,14 @@ def _line_end(text: str, offset: int) -> int:
     return offset + (len(text[offset:].splitlines()[0]) if text[offset:] else 0)
 
 
-def _findings(file: PythonFile, found: Sequence[Found], rewrite: FileRewrite) -> tuple[Finding, ...]:
-    """The findings, each once: those of the rules about code that stays, but where a codemod has one of the same rule
-    on the same line."""
-    own = [each.at(file.lines.span(*each.place)) for each in rewrite.found]
+def _findings(
+    file: PythonFile, found: Sequence[Found], certain: Sequence[Found], codemods: Sequence[Edit]
+) -> tuple[Finding, ...]:
+    """The findings, each once: those that are `certain`, and what the rules `found` about code that stays, but where
+    a certain one is of the same rule on the same line."""
+    own = [each.at(file.lines.span(*each.place)) for each in certain]
     answered = {(finding.span.start_line, finding.rule) for finding in own}
-    left = [each.at(file.lines.span(*each.place)) for each in found if _stays(each.place, rewrite.edits)]
+    left = [each.at(file.lines.span(*each.place)) for each in found if _stays(each.place, codemods)]
     return merged(own, left, lambda finding: (finding.span.start_line, finding.rule) in answered)
 
 

@@ -267,7 +267,7 @@ class CodeRules:
             if edits is not None:
                 removed.append((rule, matched, edits))
             elif rule.then.remove:
-                self._report(rule, matched, f"{rule.why} Its value, or a comment, would be lost: change it by hand.")
+                self._report(rule, matched, f"{rule.why} A value, comment or docstring would change: do it by hand.")
             elif rule.then.replace is not None:
                 replaced.append(CodeReplacement(rule, matched, parse_code(rule.then.replace)))
         self._edit(removed, replaced)

@@ -9,7 +9,8 @@ from collections.abc import Sequence, Set
 from gpu2npu.python.text.concrete import comments
 from gpu2npu.python.text.tokens import statement_end
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.records import Bounds, Edit, Operation
+from gpu2npu.python.tree.syntax import FUNCTIONS, string_value
+from gpu2npu.records import Bounds, Edit, MovedLines, Operation
 
 _COMMA = re.compile(r"[ \t]*,|")
 _REST_OF_LINE = re.compile(r"[ \t]*,?[ \t]*(?:#[^\r\n]*)?(?:\r\n?|\n)")
@@ -66,8 +67,8 @@ def _without_items(
 
 
 def _unwrapped(file: PythonFile, statement: ast.With | ast.AsyncWith, rule: str, message: str) -> list[Edit] | None:
-    """The edits that take a `with` from around its block, whose lines move to the left; None where its first line has a
-    comment."""
+    """The edit that takes a `with` from around its block, whose lines move to the left; None where its first line has a
+    comment, or a string in it would become a docstring."""
     start, first = file.bounds(statement)[0], file.bounds(statement.body[0])[0]
     line = first - len(file.line_before(first))
     if line <= start:  # with a: b()
@@ -76,6 +77,9 @@ def _unwrapped(file: PythonFile, statement: ast.With | ast.AsyncWith, rule: str,
     header = _HEADER_END.search(file.text, file.bounds(statement.items[-1].context_expr)[1], line)
     if header is None or file.line_before(start) != outer or "#" in file.text[start : header.end()]:
         return None
+    if _becomes_docstring(file, statement):
+        return None
+    moves = MovedLines(*_lines_of_block(file, statement, header.end(), inner), inner, outer)
     head = Edit(
         (start, header.start() + len(header[1])),
         "",
@@ -83,7 +87,32 @@ def _unwrapped(file: PythonFile, statement: ast.With | ast.AsyncWith, rule: str,
         message,
         replaced=(start - len(outer), header.end()),
         operation=Operation.DELETE,
+        moves=moves,
     )
+    return [head]
+
+
+def _becomes_docstring(file: PythonFile, statement: ast.With | ast.AsyncWith) -> bool:
+    """Return whether a string that is the first in a block would be the first of a function, class or module."""
+    first = statement.body[0]
+    if not isinstance(first, ast.Expr) or string_value(first.value) is None:
+        return False
+    node: ast.stmt = statement
+    while file.block(node)[0] is node:
+        above = file.parents[node]
+        if isinstance(above, (*FUNCTIONS, ast.ClassDef, ast.Module)):
+            return True
+        if not isinstance(above, (ast.With, ast.AsyncWith)):
+            return False
+        node = above
+    return False
+
+
+def _lines_of_block(
+    file: PythonFile, statement: ast.With | ast.AsyncWith, start: int, inner: str
+) -> tuple[tuple[int, ...], int]:
+    """The starts of the lines of a block that can move, from the offset `start` on, and the offset behind the last; the
+    comments behind its last statement are of it, and the rest of a string of several lines stays."""
     in_strings = {
         number
         for each in statement.body
@@ -91,14 +120,16 @@ def _unwrapped(file: PythonFile, statement: ast.With | ast.AsyncWith, rule: str,
         if isinstance(node, (ast.Constant, ast.JoinedStr))
         for number in range(node.lineno + 1, (node.end_lineno or node.lineno) + 1)
     }
-    lines = file.lines
-    begin = lines.span(header.end(), header.end()).start_line
-    moved: list[Edit] = []
-    for number in range(begin, (statement.end_lineno or begin) + 1):
-        at = lines.offset(number, 0)
-        if number not in in_strings and file.text.startswith(inner, at):
-            moved.append(Edit((at + len(outer), at + len(inner)), "", rule, message))
-    return [head, *moved]
+    lines, last = (*file.lines.starts, len(file.text)), statement.end_lineno or 0
+    end, starts = start, []
+    for number in range(file.lines.span(start, start).start_line, len(lines)):
+        line = file.text[lines[number - 1] : lines[number]]
+        if number > last and not (line.startswith(inner) and line.lstrip().startswith("#")):
+            break
+        if number not in in_strings and line.startswith(inner):
+            starts.append(lines[number - 1])
+        end = lines[number]
+    return tuple(starts), end
 
 
 def _own_line(file: PythonFile, node: ast.stmt, place: Bounds) -> Bounds | None:

@@ -1,0 +1,88 @@
+"""Insertions where the statement around them, or their line, is taken out."""
+
+import textwrap
+
+import pytest
+
+from gpu2npu.engine.rewriting.layout import lost_insertions
+from gpu2npu.python.text.edits import Edited
+from gpu2npu.records import Edit, FindingKind
+
+_REMOVE = {"id": "gone", "match": {"code": "teamlib.ctx()"}, "then": {"remove": True}}
+
+
+def _adding(place: str) -> dict[str, object]:
+    add = {"statement": "teamlib.warm()", "place": place}
+    return {"id": "add", "match": {"code": "teamlib.start()"}, "then": {"add": add}}
+
+
+@pytest.mark.parametrize("place", ["before", "after", "around"])
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_what_is_added_in_a_block_moves_with_it(migrate_with, place: str, depth: int, newline: str) -> None:
+    added = {
+        "before": "x = 1\nteamlib.warm()\nteamlib.start()\n",
+        "after": "x = 1\nteamlib.start()\nteamlib.warm()\n",
+        "around": "x = 1\nwith teamlib.warm():\n    teamlib.start()\n",
+    }[place]
+    body = "x = 1\nteamlib.start()\n"
+    for _ in range(depth):
+        body = "with teamlib.ctx():\n" + textwrap.indent(body, "    ")
+    whole = "import teamlib\n\n\ndef f():\n{}    return x\n"
+    source = whole.format(textwrap.indent(body, "    ")).replace("\n", newline)
+    result = migrate_with([_REMOVE, _adding(place)], source)
+    assert result.content.decode() == whole.format(textwrap.indent(added, "    ")).replace("\n", newline)
+    assert not result.findings
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    with teamlib.ctx():\n        with teamlib.ctx():\n            teamlib.g()\n",
+        "    with teamlib.ctx():\n        teamlib.g()\n",
+        "    teamlib.ctx()\n    teamlib.g()\n",
+    ],
+)
+def test_what_is_added_before_a_line_that_goes_stays(migrate_with, body: str) -> None:
+    add = {"statement": "teamlib.warm()", "place": "function"}
+    rule = {"id": "add", "match": {"code": "teamlib.g()"}, "then": {"add": add}}
+    result = migrate_with([_REMOVE, rule], f"import teamlib\n\n\ndef f():\n{body}")
+    assert result.content.decode() == "import teamlib\n\n\ndef f():\n    teamlib.warm()\n    teamlib.g()\n"
+    assert not result.findings
+
+
+def test_an_insertion_that_is_not_made_is_reported() -> None:
+    insertion = Edit((3, 3), "warm()\n", "add", "It is cold.")
+    edits = [Edit((0, 5), "new", "other", ""), insertion, Edit((5, 5), "x", "add", "")]
+    (lost,) = lost_insertions(edits, (edit for edit, _ in Edited("f(abc)", edits).made()))
+    assert (lost.place, lost.rule, lost.api) == ((3, 3), "add", "warm()")
+    assert "is not added" in lost.message
+
+
+def test_an_import_in_a_block_that_is_unwrapped(migrate_with) -> None:
+    npu = {"id": "npu", "match": {"code": "torch.ones($N)"}, "then": {"replace": "torch.ones(torch_npu.count($N))"}}
+    source = "import teamlib\n\nwith teamlib.ctx():\n    import torch\n    x = torch.ones(2)\n"
+    text = migrate_with([_REMOVE, npu], source).content.decode()
+    assert text.strip() == "import torch\nimport torch_npu\nx = torch.ones(torch_npu.count(2))"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "with teamlib.ctx():\n    with teamlib.ctx():\n        f()\n        # end\n    # outer\n# none\n",
+            "f()\n# end\n# outer\n# none\n",
+        ),
+        ("with teamlib.ctx():\n    f()\n    # end\n", "f()\n# end\n"),
+        ("def f():\n    with teamlib.ctx():\n        '''text'''\n", None),
+        ("def f():\n    with teamlib.ctx():\n        with teamlib.ctx():\n            '''text'''\n", None),
+        ("def f():\n    g()\n    with teamlib.ctx():\n        '''text'''\n", "def f():\n    g()\n    '''text'''\n"),
+    ],
+)
+def test_comments_and_strings_of_a_block(migrate_with, before: str, after: str | None) -> None:
+    result = migrate_with([_REMOVE], "import teamlib\nteamlib.a()\n" + before)
+    if after is None:
+        assert result.content is None or b"def f():\n    with teamlib.ctx():\n" in result.content
+        assert FindingKind.REVIEW in {found.kind for found in result.findings}
+    else:
+        assert result.content.decode() == "import teamlib\nteamlib.a()\n" + after
