@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from gpu2npu.engine.matches import ImportSite
 from gpu2npu.python.meaning.names import Names
@@ -81,10 +82,19 @@ def imported_modules(interface: Interface) -> frozenset[str]:
 
 
 def modules_nearby(names: Names) -> frozenset[str]:
-    """The modules that a file imports, and those that the project's files do which it imports."""
-    paths = sorted(names.project.imported_paths(names.interface))
-    others = (names.project.interface(path, names.path) for path in paths)
-    return imported_modules(names.interface).union(*(imported_modules(each) for each in others if each is not None))
+    """The modules that a file imports, and those that the files of the project do to which its imports lead."""
+    project, modules = names.project, set(imported_modules(names.interface))
+    pending, seen = [*project.imported_paths(names.interface)], set[str]()
+    while pending:
+        path = pending.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        interface = project.interface(path, names.path)
+        if interface is not None:
+            modules |= imported_modules(interface)
+            pending += project.settled(("imported paths", path), partial(project.imported_paths, interface)) or ()
+    return frozenset(modules)
 
 
 def imported_packages(file: PythonFile) -> frozenset[str]:
