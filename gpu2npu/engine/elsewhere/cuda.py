@@ -172,7 +172,7 @@ class _CudaCode:
         if isinstance(refusal, ast.Raise) and _is_refusal(refusal):
             return True
         if isinstance(body, ast.expr):
-            return self._is_kernel(body) or _is_source(body) or _is_quantized(body)
+            return self._is_kernel(body) or self._is_source(body) or _is_quantized(body)
         if self._is_own(body) or begins_with_kernels(body, self.names):
             return True
         return _is_of_tensor(node.test, self.names) and (self._calls_kernel(body) or self._captures(node, body))
@@ -234,7 +234,7 @@ class _CudaCode:
 
     def is_tested_only(self, home: Scope, name: str, times: int) -> bool:
         """Return whether a name, which no other file can see, is used so many times."""
-        if not isinstance(home.node, FUNCTIONS) and (not name.startswith("_") or self._is_taken(name)):
+        if not isinstance(home.node, FUNCTIONS) and self._is_taken(name):
             return False
         uses = [node for node, scope in self.names.file.uses if isinstance(node, ast.Name) and node.id == name]
         return len(uses) == times
@@ -272,8 +272,19 @@ class _CudaCode:
         return (
             self._is_kernel(value)
             or _is_quantized(value)
-            or any(_TEXT.fullmatch(string_value(part) or "") for part in walk(value))
+            or any(self._is_source(part) for part in walk(value) if isinstance(part, (ast.Constant, ast.Name)))
         )
+
+    def _is_source(self, value: ast.expr) -> bool:
+        """`"nms.cu"`, `["roi_kernel.cu", "roi_cuda.cpp"]`, `[("CUDAExecutionProvider", options)]`, and a name of such a
+        text"""
+        if isinstance(value, (ast.List, ast.Tuple, ast.Set)):
+            return any(map(self._is_source, value.elts))
+        if isinstance(value, ast.Name):
+            found = self.names.file.scope_of(value).lookup(value.id)
+            values = [each.whole for each in found[1] if isinstance(each, Assigned)] if found is not None else []
+            return len(values) == 1 and _TEXT.fullmatch(string_value(values[0]) or "") is not None
+        return _TEXT.fullmatch(string_value(value) or "") is not None
 
     def _is_kernel(self, value: ast.expr, of_tensor: bool = False) -> bool:
         """Return whether a value is a kernel for CUDA of a compiled module, or what a call of one gives.
@@ -307,13 +318,6 @@ class _CudaCode:
 def _is_quantized(value: ast.expr) -> bool:
     """`QuantType.NF4`, but not a call that is given such a name"""
     return isinstance(value, (ast.Name, ast.Attribute)) and _QUANTIZED.search(last_name(value) or "") is not None
-
-
-def _is_source(value: ast.expr) -> bool:
-    """`"nms.cu"`, `["roi_kernel.cu", "roi_cuda.cpp"]`, `[("CUDAExecutionProvider", options)]`"""
-    if isinstance(value, (ast.List, ast.Tuple, ast.Set)):
-        return any(map(_is_source, value.elts))
-    return _TEXT.fullmatch(string_value(value) or "") is not None
 
 
 def _is_of_tensor(test: ast.expr, names: Names) -> bool:

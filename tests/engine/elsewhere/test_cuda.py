@@ -79,6 +79,9 @@ def test_what_is_for_cuda_alone_stays(project, code):
         "providers = ['CUDAExecutionProvider'] if torch.cuda.is_available() else ['CPUExecutionProvider']\n",
         "providers = [('TensorrtExecutionProvider', {})] if torch.cuda.is_available() else None\n",
         "if torch.cuda.is_available():\n    providers.insert(0, 'CUDAExecutionProvider')\n",
+        "EP = 'CUDAExecutionProvider'\nproviders = [EP] if torch.cuda.is_available() else None\n",
+        "EP = 'CUDAExecutionProvider'\nif torch.cuda.is_available():\n    providers.append(EP)\n",
+        "use = torch.cuda.is_available()\nif use:\n    providers = ['CUDAExecutionProvider']\n",
     ],
 )
 def test_a_provider_of_onnx_runtime_for_cuda_is_not_asked_for(project, code):
