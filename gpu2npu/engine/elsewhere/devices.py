@@ -125,6 +125,9 @@ class _ForeignDevices:
 
     def _rule_of(self, call: ast.Call, scope: Scope, depth: int = _MAX_CALLS) -> Rule | None:
         """The rule for the package whose function, or method of what it gave, is called."""
+        above = self._rule_of_super(call, scope)
+        if above is not None:
+            return above
         qualified = self.names.qualified(call.func, scope)
         if qualified is not None:
             return foreign_rule(qualified, self.names, self.table)
@@ -145,9 +148,34 @@ class _ForeignDevices:
         node, scope = made.bound.node, made.bound.scope
         if not isinstance(node, ast.ClassDef) or "__init__" in scope.bindings:
             return None
-        bases = (made.names.qualified(base, scope.parent or scope) for base in node.bases)
-        rules = (foreign_rule(base, made.names, self.table) for base in bases if base is not None)
-        return next((rule for rule in rules if rule is not None), None)
+        return self._rule_of_bases(made.names, node, scope.parent or scope)
+
+    def _rule_of_bases(self, names: Names, node: ast.ClassDef, scope: Scope, depth: int = _MAX_STEPS) -> Rule | None:
+        """The rule for the package that has the `__init__` which a class inherits, perhaps through the project's own;
+        `scope` is the one around the class."""
+        for base in node.bases if depth else ():
+            qualified, own = names.qualified(base, scope), names.definition(base, scope)
+            if qualified is not None and (rule := foreign_rule(qualified, names, self.table)) is not None:
+                return rule
+            above = own.bound if own is not None else None
+            if own is None or above is None or not isinstance(above.node, ast.ClassDef):
+                continue
+            if "__init__" in above.scope.bindings:
+                return None
+            found = self._rule_of_bases(own.names, above.node, above.scope.parent or above.scope, depth - 1)
+            if found is not None:
+                return found
+        return None
+
+    def _rule_of_super(self, call: ast.Call, scope: Scope) -> Rule | None:
+        """The rule for the package whose `__init__` is called as `super().__init__(...)`."""
+        func, cls = call.func, scope.enclosing_class()
+        is_init = isinstance(func, ast.Attribute) and func.attr == "__init__" and isinstance(func.value, ast.Call)
+        if not is_init or cls is None or not isinstance(cls.node, ast.ClassDef):
+            return None
+        assert isinstance(func, ast.Attribute) and isinstance(func.value, ast.Call)
+        is_super = last_name(func.value.func) == "super"
+        return self._rule_of_bases(self.names, cls.node, cls.parent or cls) if is_super else None
 
     def _call(self, call: ast.Call, scope: Scope, rule: Rule) -> None:
         func = call.func

@@ -111,3 +111,30 @@ def test_a_subclass_is_given_what_its_base_is_given(project):
     content, apis = found(project, code)
     assert 'Model(device="cuda"), Other(device="npu")' in content
     assert apis == ['"cuda"']
+
+
+def test_subclasses_are_followed_to_the_package(project):
+    code = """
+        import torch
+        import xgboost
+
+        class Model(xgboost.XGBClassifier): ...
+
+        class Deep(Model): ...
+
+        class Named(Model):
+            def __init__(self, name, device="cuda"):
+                super().__init__(name, device=device)
+
+        class Both(Model):
+            def __init__(self, name, device="cuda"):
+                super().__init__(name, device=device)
+                self.net = torch.nn.Linear(2, 2).to(device)
+
+        model = Deep("x", device="cuda")
+    """
+    content, apis = found(project, code)
+    assert 'Deep("x", device="cuda")' in content
+    named, _, both = content.partition("class Both")
+    assert 'def __init__(self, name, device="cuda")' in named and 'def __init__(self, name, device="npu")' in both
+    assert apis == ['"cuda"', "device", '"cuda"']
