@@ -19,6 +19,7 @@ from gpu2npu.codemods.data_parallel.references import (
     find_references,
     follow,
     report_functions,
+    report_rebound,
     report_subclass,
     staying,
 )
@@ -47,6 +48,7 @@ def data_parallel(program: TrainingProgram, choice: CodemodChoice) -> dict[str, 
         for wrap, found in obstacles.items()
         if not found.one_npu
     ]
+    steps += report_rebound(program) if choice.data_parallel else ()
     rewritten = [wrap for wrap in wraps if wrap not in obstacles]
     running = {entry for wrap in rewritten for entry in programs.that_run(wrap.file, wrap.call)}
     started = [entry for entry in programs.all if entry in running]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from gpu2npu.codemods.concern import DATA_PARALLEL, DATA_PARALLEL_FUNCTION
-from gpu2npu.codemods.data_parallel.spelling import api_of, is_data_parallel, spell_distributed
+from gpu2npu.codemods.data_parallel.spelling import api_of, is_data_parallel, other_values, spell_distributed
 from gpu2npu.codemods.places import Step, is_skipped, replaced, reported, span_replaced
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.project.imports import files_naming
@@ -23,6 +23,11 @@ _FUNCTION = (
     "An NPU has no data_parallel: wrap the module once, where it is made, as "
     "torch.nn.parallel.DistributedDataParallel(net.npu(), device_ids=[torch.npu.current_device()]), "
     "start one process for each NPU, and call the wrapped module here."
+)
+_REBOUND = (
+    "`{name}` is DataParallel here, or something else ({places}), so it is left as it is: an NPU has no DataParallel. "
+    "Give it torch.nn.parallel.DistributedDataParallel in its place, which is called with "
+    "(net.npu(), device_ids=[torch.npu.current_device()]), and start one process for each NPU."
 )
 
 
@@ -78,6 +83,17 @@ def report_functions(program: TrainingProgram) -> Iterator[Step]:
         for call in file.nodes(ast.Call):
             if file.qualified(call.func) in DATA_PARALLEL_FUNCTION and not is_skipped(file, call):
                 yield reported(file, call.func, "torch.nn.parallel.data_parallel", _FUNCTION, FindingKind.UNSUPPORTED)
+
+
+def report_rebound(program: TrainingProgram) -> Iterator[Step]:
+    """Calls of a name that is DataParallel on some ways to it only."""
+    for file in program.parsed(files_naming(program, DATA_PARALLEL)):
+        for call in file.nodes(ast.Call):
+            others = other_values(file, call.func)
+            if others and not is_skipped(file, call):
+                places = ", ".join(dict.fromkeys(f"{each.path}:{each.line}" for each in others))
+                message = _REBOUND.format(name=file.code(call.func), places=places)
+                yield reported(file, call, api_of(file, call.func), message, FindingKind.UNSUPPORTED)
 
 
 def _is_test(file: ParsedFile, node: ast.expr) -> bool:

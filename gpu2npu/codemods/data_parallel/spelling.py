@@ -7,6 +7,7 @@ import ast
 from gpu2npu.codemods.concern import DATA_PARALLEL
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.spellings import RULE, Spelling, line_end, spelling
+from gpu2npu.python.meaning.live_names import LiveName, live_names
 from gpu2npu.python.text.blocks import line_start, same_line
 from gpu2npu.python.tree.scopes import Imported
 from gpu2npu.python.tree.syntax import dotted_name, import_module
@@ -81,10 +82,23 @@ def _whole_line(file: ParsedFile, statement: ast.stmt) -> tuple[int, int]:
 
 
 def is_data_parallel(file: ParsedFile, node: ast.AST) -> bool:
-    """Return whether an expression names DataParallel."""
-    return dotted_name(node) is not None and file.qualified(node) in DATA_PARALLEL
+    """Return whether an expression names DataParallel, and nothing else on any way to it."""
+    if dotted_name(node) is None or file.qualified(node) not in DATA_PARALLEL:
+        return False
+    return {each.qualified in DATA_PARALLEL for each in live_names(file.names, node)} == {True}
+
+
+def other_values(file: ParsedFile, node: ast.AST) -> list[LiveName]:
+    """The values besides DataParallel of an expression, by path and line; none if it never names DataParallel."""
+    is_rebound = isinstance(node, ast.Name) and len(file.scope_of(node).bound(node)) > 1
+    if dotted_name(node) is None or not (is_rebound or file.qualified(node) in DATA_PARALLEL):
+        return []
+    live = live_names(file.names, node)
+    others = [each for each in live if each.qualified not in DATA_PARALLEL]
+    return sorted(others, key=lambda each: (each.path, each.line)) if len(others) < len(live) else []
 
 
 def api_of(file: ParsedFile, node: ast.AST) -> str:
     """The name that a report gives what `node` names: DataParallel of torch.nn, or the same of torch.nn.parallel."""
-    return file.qualified(node) or "torch.nn.DataParallel"
+    found = file.qualified(node)
+    return found if found is not None and found in DATA_PARALLEL else "torch.nn.DataParallel"
