@@ -36,7 +36,7 @@ LiveNames = frozenset[LiveName]
 def live_names(names: Names, node: ast.AST) -> LiveNames:
     """Return all that a name, or a dotted one, may mean where it stands, but for None and `lambda x: x`, which stand in
     for what is not used."""
-    return _Search(names).of(node)
+    return _Search(names, {}).of(node)
 
 
 def live_bindings(file: PythonFile, bindings: Iterable[Binding], owner: Scope, use: ast.AST | None) -> list[Binding]:
@@ -53,13 +53,13 @@ def live_bindings(file: PythonFile, bindings: Iterable[Binding], owner: Scope, u
 
 
 class _Search:
-    """`seen` are the names whose values are being found, which add nothing to themselves."""
+    """`known` are the values found by scope, name and use; a name adds nothing to itself in a circle."""
 
-    def __init__(self, names: Names, seen: frozenset[tuple[Scope, str]] = frozenset()) -> None:
+    def __init__(self, names: Names, known: dict[tuple[Scope, str, ast.AST | None], LiveNames]) -> None:
         self.names = names
         self.file = names.file
         self.project = names.project
-        self.seen = seen
+        self.known = known
 
     def of(self, node: ast.AST) -> LiveNames:
         scope = self.file.scope_of(node)
@@ -79,13 +79,17 @@ class _Search:
         if found is None:
             return self._starred(name, scope, use)
         owner, bindings = found
-        if (owner, name) in self.seen:
-            return frozenset()
-        search = _Search(self.names, self.seen | {(owner, name)})
-        is_own = use is not None and self.file.scope_of(use) is owner
+        at = use if use is not None and self.file.scope_of(use) is owner else None
+        key = owner, name, at
+        if key not in self.known:
+            self.known[key] = frozenset()
+            self.known[key] = self._of_bindings(name, owner, bindings, at)
+        return self.known[key]
+
+    def _of_bindings(self, name: str, owner: Scope, bindings: Iterable[Binding], use: ast.AST | None) -> LiveNames:
         given = [binding for binding in bindings if not _is_declaration(binding)]
-        live = live_bindings(self.file, given, owner, use if is_own else None)
-        values = frozenset[LiveName]().union(*(search._bound(binding, owner) for binding in live))
+        live = live_bindings(self.file, given, owner, use)
+        values = frozenset[LiveName]().union(*(self._bound(binding, owner) for binding in live))
         return values | self._set_elsewhere(name) if owner.kind == "module" else values
 
     def _bound(self, binding: Binding, owner: Scope) -> LiveNames:
@@ -120,7 +124,7 @@ class _Search:
             not other.interface.stars or self.project.module_path(dotted, self.names.path) is not None
         ):
             return None
-        return _Search(other, self.seen).of_name(last, other.file.module, None)
+        return _Search(other, self.known).of_name(last, other.file.module, None)
 
     def _starred(self, name: str, scope: Scope, use: ast.AST | None) -> LiveNames:
         """The values of a name that no statement of this file binds."""
