@@ -242,7 +242,7 @@ _ALL = (
         _waiting_copies,
         "The host waits for the copy of each batch; with pinned memory it need not.",
         "x.to(device, non_blocking=True)",
-        "the loader pins its memory and nothing keeps the batch (--affinity copy-waits)",
+        "the loader pins its memory, collates tensors by default and nothing keeps the batch (--affinity copy-waits)",
     ),
     Setting(
         "ddp-views",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from gpu2npu.codemods.affinity.exclusions.batches import gives_tensors
 from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedCase
 from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.codemods.program import ParsedFile
@@ -50,7 +51,8 @@ def _rebinds(statement: ast.stmt, node: ast.Call, name: str) -> bool:
 
 
 def _is_pinned(file: ParsedFile, node: ast.expr) -> bool:
-    """Return whether a loop goes over a DataLoader with pin_memory=True, or over its batches with their numbers."""
+    """Return whether a loop goes over a DataLoader of tensors with pin_memory=True, or over its batches with their
+    numbers."""
     scope = file.scope_of(node)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "enumerate" and node.args:
         node = node.args[0]
@@ -59,7 +61,7 @@ def _is_pinned(file: ParsedFile, node: ast.expr) -> bool:
         return False
     given = {each.arg: each.value for each in made.keywords}
     pinned = given.get("pin_memory")
-    return isinstance(pinned, ast.Constant) and pinned.value is True
+    return isinstance(pinned, ast.Constant) and pinned.value is True and gives_tensors(file, made)
 
 
 def find_views(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:

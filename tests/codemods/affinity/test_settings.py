@@ -43,3 +43,44 @@ def test_an_argument_is_added_behind_the_parentheses_of_the_last(given: str, aft
 )
 def test_a_gradient_named_by_a_string_may_be_retained(other: str, is_left: bool) -> None:
     assert (fix(DDP, "ddp-views", other=other) is None) is is_left
+
+
+LOOP = """import torch
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+from batches import collate
+{}
+loader = DataLoader({}, pin_memory=True)
+for x, y in loader:
+    x = x.to(("npu"))
+"""
+ITEMS = """
+class Items(Dataset):
+    def __init__(self):
+        self.x = torch.randn(8, 2)
+
+    def __getitem__(self, index):
+        return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("items", "loader", "is_left"),
+    [
+        ("", "TensorDataset(torch.ones(2), torch.ones(2)), 2", False),
+        ("items = TensorDataset(torch.ones(2), torch.ones(2))", "dataset=items", False),
+        ("", "TensorDataset(torch.ones(2), torch.ones(2)), 2, collate_fn=collate", True),
+        ("", "TensorDataset(torch.ones(2), torch.ones(2)), 2, False, None, None, 0, collate", True),
+        ("", "TensorDataset(torch.ones(2), torch.ones(2)), **options", True),
+        ("from elsewhere import items", "items, 2", True),
+        (ITEMS.format("self.x[index], int(index)"), "Items(), 2", False),
+        (ITEMS.format("torch.tensor(index), (1, torch.ones(3))"), "Items(), 2", False),
+        (ITEMS.format("collate(index), 1"), "Items(), 2", True),
+        (ITEMS.format("{'x': torch.ones(2)}, 1"), "Items(), 2", True),
+        (ITEMS.replace("__getitem__", "__iter__").format("self.x"), "Items(), 2", True),
+        (ITEMS.replace("(Dataset)", "(collate)").format("self.x"), "Items(), 2", True),
+    ],
+)
+def test_a_batch_may_have_its_own_way_to_be_copied(items: str, loader: str, is_left: bool) -> None:
+    source = LOOP.format(items, loader)
+    after = source.replace('to(("npu"))', 'to(("npu"), non_blocking=True)')
+    assert fix(source, "copy-waits") == (None if is_left else after)

@@ -1,0 +1,56 @@
+"""Loaders of which the batches may be objects of other classes than tensors, with a `to` of their own."""
+
+from __future__ import annotations
+
+import ast
+
+from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.meaning.types import TENSOR, TENSORS, ValueTypes
+from gpu2npu.python.tree.scopes import Scope
+from gpu2npu.python.tree.syntax import FUNCTIONS, arguments, is_unpacked, last_name, returned_values
+
+_SETS = frozenset({"torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset"})
+_COLLATE = 6  # the position of collate_fn
+_NUMBERS = frozenset({"int", "float", "bool", "len"})
+_INSTEAD = frozenset({"__iter__", "__getitems__"})  # what a loader takes items by, rather than by __getitem__
+
+
+def gives_tensors(file: ParsedFile, loader: ast.Call) -> bool:
+    """Return whether what a loader's batches hold are tensors: it collates by default what is known to be tensors and
+    numbers."""
+    given = {each.arg: each.value for each in loader.keywords}
+    if len(loader.args) > _COLLATE or "collate_fn" in given or any(map(is_unpacked, arguments(loader))):
+        return False
+    scope = file.scope_of(loader)
+    dataset = loader.args[0] if loader.args else given.get("dataset")
+    made = scope.only_value(dataset.id) if isinstance(dataset, ast.Name) else dataset
+    if not isinstance(made, ast.Call):
+        return False
+    return file.qualified(made.func) in _SETS or _is_of_tensors(file, made, scope)
+
+
+def _is_of_tensors(file: ParsedFile, made: ast.Call, scope: Scope) -> bool:
+    """Return whether a data set is of a class of the project that gives tensors and numbers by `__getitem__`."""
+    found = file.names.definition(made.func, scope)
+    if found is None or not isinstance(found.bound.node, ast.ClassDef):
+        return False
+    cls = found.bound.node
+    methods = {each.name: each for each in cls.body if isinstance(each, FUNCTIONS)}
+    item = methods.get("__getitem__")
+    if item is None or not _INSTEAD.isdisjoint(methods) or any(last_name(each) != "Dataset" for each in cls.bases):
+        return False
+    values = list(returned_values(item))
+    return bool(values) and all(_holds_tensors(found.names, each) for each in values)
+
+
+def _holds_tensors(names: Names, node: ast.expr) -> bool:
+    """Return whether a value is a tensor, a number, or a tuple of these."""
+    if isinstance(node, ast.Tuple):
+        return all(_holds_tensors(names, each) for each in node.elts)
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, (int, float))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _NUMBERS:
+        return True
+    types = ValueTypes(names).of(node, names.file.scope_of(node))
+    return bool(types) and types <= {TENSOR, TENSORS}
