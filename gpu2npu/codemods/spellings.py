@@ -32,11 +32,12 @@ class Spelling:
     edits: tuple[Edit, ...] = ()
 
 
-def spelling(file: ParsedFile, qualified: str, written: str = "") -> Spelling:
+def spelling(file: ParsedFile, qualified: str, written: str = "", before: int | None = None) -> Spelling:
     """Return how a file spells a module (`os`), or a name in one of torch's (`torch.utils.data.DataLoader`).
 
     A name that the file's own imports bind comes first, then an attribute of a module that they bind (but of plain
-    `torch` only where the file imports that very submodule), then a new import: `written`, if that is given.
+    `torch` only where the file imports that very submodule), then a new import: `written`, if that is given. It goes
+    above what stands at the offset `before`.
     """
     bound = dict(_bound(file))
     if qualified in bound:
@@ -54,11 +55,11 @@ def spelling(file: ParsedFile, qualified: str, written: str = "") -> Spelling:
         statement = f"{written} as {name}_" if written else f"import {qualified} as {name}_"
         name = f"{name}_"
     else:
-        beside = _last_alias(file, qualified)
+        beside = _last_alias(file, qualified, before)
     imported: tuple[str, ...] = (qualified,)
     if qualified == "torch":  # code for the NPU is what asks for it
         statement, imported = f"{statement}{newline_of(file.text)}import {_PLUGIN}", (qualified, _PLUGIN)
-    at, text = (beside, f", {name}") if beside is not None else _place(file, qualified, statement)
+    at, text = (beside, f", {name}") if beside is not None else _place(file, qualified, statement, before)
     return Spelling(name, (Edit((at, at), text, RULE, f"The new code needs {qualified}.", imports=imported),))
 
 
@@ -104,10 +105,10 @@ def _is_free(file: ParsedFile, name: str, qualified: str) -> bool:
     )
 
 
-def _last_alias(file: ParsedFile, qualified: str) -> int | None:
+def _last_alias(file: ParsedFile, qualified: str, before: int | None) -> int | None:
     """Return the offset for a name in `from torch.utils.data import DataLoader`, if there is such a statement."""
     module = qualified.rpartition(".")[0]
-    for found in _imports(file):
+    for found in _imports(file, before):
         if not isinstance(found, ast.ImportFrom) or found.names[0].name == "*":
             continue
         if module and _module(found) == module and qualified not in _LOCAL:
@@ -115,19 +116,20 @@ def _last_alias(file: ParsedFile, qualified: str) -> int | None:
     return None
 
 
-def _imports(file: ParsedFile) -> list[Import]:
-    """The imports at the top level, in source order."""
-    return [statement for statement in file.tree.body if isinstance(statement, IMPORTS)]
+def _imports(file: ParsedFile, before: int | None = None) -> list[Import]:
+    """The imports at the top level, in source order; those above an offset, if one is given."""
+    found = [statement for statement in file.tree.body if isinstance(statement, IMPORTS)]
+    return found if before is None else [each for each in found if line_end(file, each) <= before]
 
 
-def _place(file: ParsedFile, qualified: str, statement: str) -> tuple[int, str]:
+def _place(file: ParsedFile, qualified: str, statement: str, before: int | None) -> tuple[int, str]:
     """Return the offset where the new statement goes, and its line.
 
     An import of a module of torch goes below `import torch`, one of Python's own among the others in alphabetical
     order, any other below them all.
     """
     newline = newline_of(file.text)
-    imports = [found for found in _imports(file) if _module(found) != "__future__"]
+    imports = [found for found in _imports(file, before) if _module(found) != "__future__"]
     if qualified == "torch":
         imports = [found for found in imports if _module(found).partition(".")[0] == "torch"] or imports
     after = _last_torch(imports) if qualified.startswith("torch.") else _last_before(imports, qualified)

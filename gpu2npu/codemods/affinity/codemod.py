@@ -47,7 +47,7 @@ def affinity(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileR
     for file in program.with_word(words) if kinds else ():
         source = program.sources[file.path]
         spelled = [kind for kind in kinds if any(word in source for word in kind.words)]
-        steps += _rewritten(program, file, spelled)
+        steps += _with_imports_above(program, file, spelled)
     return {path: _parsable(program, path, rewrite) for path, rewrite in by_file(steps).items()}
 
 
@@ -69,7 +69,19 @@ def _has_second_derivatives(kind: AffinityKind) -> bool:
     return kind is FLASH_ATTENTION or not (kind is OPTIMIZER or any(need.startswith("npu::") for need in kind.needs))
 
 
-def _rewritten(program: TrainingProgram, file: ParsedFile, kinds: Sequence[AffinityKind]) -> Iterator[Step]:
+def _with_imports_above(program: TrainingProgram, file: ParsedFile, kinds: Sequence[AffinityKind]) -> list[Step]:
+    """The steps of some kinds in a file, with the new imports above all new code: an import of the file may stand below
+    it."""
+    steps = list(_rewritten(program, file, kinds, None))
+    edits = [step for _, step in steps if isinstance(step, Edit)]
+    first = min((edit.place[0] for edit in edits if not _inserts_import(edit)), default=0)
+    is_late = any(edit.place[0] > first for edit in edits if _inserts_import(edit))
+    return list(_rewritten(program, file, kinds, first)) if is_late else steps
+
+
+def _rewritten(
+    program: TrainingProgram, file: ParsedFile, kinds: Sequence[AffinityKind], before: int | None
+) -> Iterator[Step]:
     reading = TermReader(program, file)
     done: set[ast.AST] = set()
     added: set[str | tuple[Code, ...]] = set()
@@ -80,7 +92,7 @@ def _rewritten(program: TrainingProgram, file: ParsedFile, kinds: Sequence[Affin
             found = kind.find(reading, node) if not is_skipped(file, node, kind.id) else None
             if isinstance(found, AffinityReplacement) and (found.at is not None or not _is_commented(file, node)):
                 done.update((node, file.statement(node)))
-                yield from _once(list(_replaced(program, file, node, kind, found)), added)
+                yield from _once(list(_replaced(program, file, node, kind, found, before)), added)
             elif isinstance(found, FusedMatch) and isinstance(node, ast.expr) and not has_comment(file, node):
                 plan = planned(reading, node, found)
                 if (
@@ -89,7 +101,7 @@ def _rewritten(program: TrainingProgram, file: ParsedFile, kinds: Sequence[Affin
                     and _is_allowed(program, file, node, kind, found, plan)
                 ):
                     done.update(part for each in (node, *plan.deleted) for part in ast.walk(each))
-                    yield from _once(list(_steps(program, file, node, kind, found, plan)), added)
+                    yield from _once(list(_steps(program, file, node, kind, found, plan, before)), added)
 
 
 def _is_commented(file: ParsedFile, node: ast.AST) -> bool:
@@ -108,7 +120,12 @@ def _inserts_import(edit: Edit) -> bool:
 
 
 def _replaced(
-    program: TrainingProgram, file: ParsedFile, node: ast.AST, kind: AffinityKind, found: AffinityReplacement
+    program: TrainingProgram,
+    file: ParsedFile,
+    node: ast.AST,
+    kind: AffinityKind,
+    found: AffinityReplacement,
+    before: int | None,
 ) -> Iterator[Step]:
     if found.function and scripted_code(program).holds(file, node):
         return
@@ -118,7 +135,7 @@ def _replaced(
         return
     more = ((file.bounds(part), function, text) for part, function, text in found.more)
     for place, function, text in ((found.at or file.bounds(node), found.function, found.text), *more):
-        spelled = _module(program, file) if function else Spelling("")
+        spelled = _module(program, file, before) if function else Spelling("")
         for edit in spelled.edits:
             yield file, replace(edit, rule=kind.id)
         name = f"{spelled.name}.{function}" if function else ""
@@ -176,10 +193,16 @@ def added_module(program: TrainingProgram, rewrites: Mapping[str, FileRewrite]) 
 
 
 def _steps(
-    program: TrainingProgram, file: ParsedFile, node: ast.expr, kind: AffinityKind, found: FusedMatch, plan: Planned
+    program: TrainingProgram,
+    file: ParsedFile,
+    node: ast.expr,
+    kind: AffinityKind,
+    found: FusedMatch,
+    plan: Planned,
+    before: int | None,
 ) -> Iterator[Step]:
     own = "." not in found.function
-    spelled = _module(program, file) if own else spelling(file, found.function)
+    spelled = _module(program, file, before) if own else spelling(file, found.function, before=before)
     for edit in spelled.edits:
         yield file, replace(edit, rule=kind.id)
     name = f"{spelled.name}.{found.function}" if own else spelled.name
@@ -206,10 +229,10 @@ def _arguments(file: ParsedFile, found: FusedMatch, plan: Planned) -> Iterator[C
         yield from (each for each in behind if isinstance(each, str))
 
 
-def _module(program: TrainingProgram, file: ParsedFile) -> Spelling:
+def _module(program: TrainingProgram, file: ParsedFile, before: int | None) -> Spelling:
     """The name of the module of fused operators in a file, and its import: in a package, relative to it."""
     depth = _depth(program, file)
-    return spelling(file, MODULE, f"from {'.' * depth} import {MODULE}" if depth else "")
+    return spelling(file, MODULE, f"from {'.' * depth} import {MODULE}" if depth else "", before)
 
 
 def _depth(program: TrainingProgram, file: ParsedFile) -> int:

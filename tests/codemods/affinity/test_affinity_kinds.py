@@ -166,6 +166,22 @@ def test_an_edit_that_is_not_python_costs_only_the_edits_of_its_file(monkeypatch
     assert [(each.rule, each.kind) for each in plan.rewrites["swiglu.py"].found] == [("swiglu", FindingKind.REVIEW)]
 
 
+@pytest.mark.parametrize(
+    ("head", "use"),
+    [
+        ('"""A model."""\nimport os\nimport torch\n', "f(torch.ones(2))\n"),
+        ("import torch\nimport torch.nn as nn\n", "nn.RMSNorm(8)\n"),
+    ],
+)
+def test_the_module_is_imported_before_it_is_used(head: str, use: str) -> None:
+    function = "\ndef f(x):\n    return x * torch.sigmoid(1.702 * x)\n\n"
+    after = rewritten(f"{head}{function}{use}import math\n", "quick-gelu")
+    assert after.startswith(f"{head}import ascend_affinity\n{function.partition('return')[0]}")
+    assert after.endswith(f"{use}import math\n")
+    after = rewritten(f"{head}torch.nn.RMSNorm(8)\nimport math\n", "rms-norm-module")
+    assert after == f"{head}import ascend_affinity\nascend_affinity.RMSNorm(8)\nimport math\n"
+
+
 def test_names_of_kinds() -> None:
     assert chosen(["safe"]) == tuple(kind.id for kind in KINDS.values() if kind.safe)
     assert chosen(["geglu", "rms-norm"]) == ("rms-norm", "geglu")
