@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
-from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, Find, FusedCase
+from gpu2npu.codemods.affinity.exclusions.exact_classes import compares_class
+from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, Find, FusedCase, FusedMatch
 from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.python.tree.syntax import arguments, is_unpacked
 
@@ -23,6 +24,12 @@ def renamed(name: str, function: str, left: Collection[str] = (), most: int = 9,
         return AffinityReplacement(function=function, at=reading.file.bounds(node.func)) if fits else None
 
     return find
+
+
+def _find_module(reading: TermReader, node: ast.Call) -> FusedMatch | AffinityReplacement | None:
+    """`nn.RMSNorm(...)` in a program that does not compare exact classes with it."""
+    found = _MODULE(reading, node)
+    return found if found is None or not compares_class(reading.program, "torch.nn.RMSNorm") else None
 
 
 _HALF = {"float32": 1e-5, "float16": 8e-3, "bfloat16": 6e-2}
@@ -192,9 +199,10 @@ RMS_NORM_CALL = AffinityKind(
     ),
     calls=frozenset({"rms_norm"}),
 )
+_MODULE = renamed("torch.nn.RMSNorm", "RMSNorm", since=4)
 RMS_NORM_MODULE = AffinityKind(
     "rms-norm-module",
-    renamed("torch.nn.RMSNorm", "RMSNorm", since=4),
+    _find_module,
     (ast.Call,),
     (b"RMSNorm",),
     ("npu::npu_rms_norm",),
