@@ -115,6 +115,11 @@ def test_every_import_of_flash_attention_changes() -> None:
     [
         ("torch.autograd.grad(y, x, create_graph=True)", {"flash-attention", "spelled-silu"}),
         ("torch.autograd.grad(y, x, None, True, True)", {"flash-attention", "spelled-silu"}),
+        ("y.backward(None, True, True)", {"flash-attention", "spelled-silu"}),
+        ("torch.autograd.backward(y, None, None, True)", {"flash-attention", "spelled-silu"}),
+        ("torch.autograd.backward(y, None, True)", {"flash-attention", "spelled-silu", "swiglu"}),
+        ("y.backward(None, True, False)", {"flash-attention", "spelled-silu", "swiglu"}),
+        ("Gate.backward(ctx, x, y)", {"flash-attention", "spelled-silu", "swiglu"}),
         ("penalty(y, **{'create_graph': True})", {"flash-attention", "spelled-silu"}),
         ("torch.autograd.functional.hessian(y, x)", {"flash-attention", "spelled-silu"}),
         ("torch.autograd.gradgradcheck(y, x)", {"flash-attention", "spelled-silu"}),
@@ -133,7 +138,18 @@ def test_code_of_which_gradients_are_differentiated_is_left(other: str, kinds: s
 
 @pytest.mark.parametrize(
     ("call", "is_left"),
-    [("step(y)", False), ("step(y, create_graph=False)", False), ("step(y, create_graph=second)", True)],
+    [
+        ("step(y)", False),
+        ("step(y, create_graph=False)", False),
+        ("step(y, False)", False),
+        ("step(y, **{'other': True})", False),
+        ("step(y, create_graph=second)", True),
+        ("step(y, True)", True),
+        ("step(*y)", True),
+        ("step(y, **options)", True),
+        ("fast = functools.partial(step, y, True)", True),
+        ("from train import step as run\nrun(y, True)", True),
+    ],
 )
 def test_a_function_that_may_be_asked_for_graphs_of_gradients(call: str, is_left: bool) -> None:
     train = f"import torch\n\ndef step(y, create_graph=False):\n    y.backward(create_graph=create_graph)\n\n{call}\n"

@@ -108,12 +108,25 @@ def test_what_is_not_scripted_is_rewritten(main: str) -> None:
     [
         ("export(Net())", {GATE, OTHER}),
         ("export(Net(), jit=False)", {GATE, OTHER}),
+        ("export(Net(), False)", {GATE, OTHER}),
+        ("export(Net(), **{'fast': True})", {GATE, OTHER}),
         ("export(Net(), jit=fast)", {OTHER}),
+        ("export(Net(), True)", {OTHER}),
+        ("export(Net(), **{'jit': True})", {OTHER}),
+        ("options = {'jit': True}\nexport(Net(), **options)", {OTHER}),
+        ("options = dict(m=Net())\noptions['jit'] = True\nexport(**options)", {OTHER}),
+        ("export(Net(), **read('options.json'))", {OTHER}),
     ],
 )
 def test_a_switch_that_nothing_turns_on(call: str, lines: set[int]) -> None:
     helper = "import torch\ndef export(m, jit=False):\n    if jit:\n        m = torch.jit.script(m)\n    return m\n"
     assert rewritten(f"from helper import export\nfrom model import Net\n{call}\n", helper=helper) == lines
+
+
+def test_code_beside_a_switch_that_nothing_turns_on() -> None:
+    helper = "import torch\ndef export(m, plain=False):\n    if plain:\n        return m\n    else:\n"
+    helper += "        return torch.jit.script(m)\n"
+    assert rewritten("from helper import export\nfrom model import Net\nexport(Net())\n", helper=helper) == {OTHER}
 
 
 def test_a_helper_that_scripts_what_its_callers_give() -> None:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import ast
 
-from gpu2npu.codemods.affinity.exclusions.switches import gives
+from gpu2npu.codemods.affinity.exclusions.switches import gives, may_be_on, may_place
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
+from gpu2npu.python.tree.syntax import last_name
 
 # Files that may differentiate a gradient, and the functions that do so.
-_DERIVATIVES = rb"create_graph|gradgradcheck|autograd"
+_DERIVATIVES = rb"create_graph|gradgradcheck|autograd|\bbackward\s*\(\s*[^\s)]"
 _FUNCTIONS = ("torch.autograd.functional.", "torch.autograd.gradgrad")
+# Where `create_graph` stands in a call by position.
+_PLACES = {"torch.autograd.grad": 4, "torch.autograd.backward": 3}
+_PLACE_IN_METHOD = 2
 
 
 def differentiates_twice(program: TrainingProgram) -> bool:
     """Return whether some file of the program makes graphs of gradients."""
     found = program.with_word(_DERIVATIVES)
-    return any(_makes_graph_of_gradient(file, node) for file in found for node in ast.walk(file.tree))
+    makes = any(_makes_graph_of_gradient(file, node) for file in found for node in ast.walk(file.tree))
+    return makes or may_be_on(program, "create_graph")
 
 
 def _makes_graph_of_gradient(file: ParsedFile, node: ast.AST) -> bool:
@@ -23,6 +28,17 @@ def _makes_graph_of_gradient(file: ParsedFile, node: ast.AST) -> bool:
         return gives(file, node, "create_graph")
     if isinstance(node, ast.Constant):
         return node.value == "create_graph"
-    if isinstance(node, ast.Call) and len(node.args) > 4 and file.qualified(node.func) == "torch.autograd.grad":
-        return True
+    if isinstance(node, ast.Call):
+        return _is_given_place(file, node)
     return isinstance(node, (ast.Name, ast.Attribute)) and (file.qualified(node) or "").startswith(_FUNCTIONS)
+
+
+def _is_given_place(file: ParsedFile, call: ast.Call) -> bool:
+    """Return whether a call that computes gradients may give `create_graph` by position."""
+    place = _PLACES.get(file.qualified(call.func) or "")
+    if place is None and isinstance(call.func, ast.Attribute) and call.func.attr == "backward":
+        place = _PLACE_IN_METHOD
+    # `backward` of an autograd function is called with its context.
+    if place is None or (call.args and last_name(call.args[0]) == "ctx"):
+        return False
+    return may_place(file, call, place, "create_graph")
