@@ -69,6 +69,11 @@ def rewritten(main: str, **others: str) -> set[int]:
         "from model import gate\nfast = torch.vmap(torch.vmap(gate))",
         "from torch.func import grad\nfrom model import gate\nslope = grad(lambda x: gate(x).sum())",
         "import functorch\nfrom model import gate\nfast = functorch.vmap(gate)",
+        "from model import gate\nfast = getattr(torch.jit, 'script')(gate)",
+        "from model import Net\nclass Loop:\n    def __init__(self, m):\n        super().__init__()\n"
+        "        self.m = m\n    def run(self):\n        return torch.jit.script(self.m)\nLoop(Net())",
+        "from model import gate\ndef maybe(f):\n    return torch.jit.script(f)\ndef plain(x):\n    return x\n"
+        "maybe(plain)\n@maybe\ndef twice(x):\n    return gate(gate(x))",
         "from model import gate\nclass Old(torch.jit.ScriptModule):\n    @torch.jit.script_method\n"
         "    def forward(self, x):\n        return gate(x)",
     ],
@@ -82,6 +87,11 @@ def test_what_another_file_scripts_is_left(main: str) -> None:
     [
         "import model\ndef export(m):\n    torch.jit.script(m).save('a')",
         "import model\nfast = [*map(torch.jit.script, [model.gate])]",
+        "import importlib\nimport model\nf = importlib.import_module(name).gate\nfast = torch.jit.script(f)",
+        "import model\nclass All(torch.nn.Module):\n    def __init__(self, name):\n        super().__init__()\n"
+        "        self.m = getattr(model, name)()\nfast = torch.jit.script(All('Net'))",
+        "import model\ndef fast(f):\n    return torch.jit.script(f)\nfast(model.gate)\n[*map(fast, model.ALL)]",
+        "import model\ncompiler = getattr(torch.jit, name)\nfast = [*map(compiler, [model.gate])]",
         "import model\nclass Loop:\n    def run(self):\n        return torch.jit.script(self.m)",
     ],
 )
@@ -94,6 +104,8 @@ def test_all_that_another_program_may_script_is_left(main: str) -> None:
     [
         "from model import Net\nnet = torch.compile(Net())",
         "from model import Net\nnet = torch.func.functional_call(Net(), {}, (x,))",
+        "from model import Net\nnet = getattr(torch.jit, 'trace')(Net(), x)",
+        "from model import Net\n@torch.jit.script\ndef twice(x):\n    return getattr(x, 'mT') + getattr(torch, n)(x)",
         "from model import Net\n@torch.jit.script\ndef twice(x):\n    return x + x\nnet = Net()",
         "from model import gate\nclass A(torch.nn.Module):\n    @torch.jit.ignore\n    def run(self, x):\n"
         "        return gate(x)",

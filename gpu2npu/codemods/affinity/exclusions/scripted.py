@@ -6,11 +6,12 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
+from gpu2npu.codemods.affinity.exclusions.callers import callers_of
 from gpu2npu.codemods.affinity.exclusions.switches import is_switched_off
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.python.project.imports import ImportGraph
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Imported, Parameter, Scope
-from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, is_self, last_name, parameters
+from gpu2npu.python.tree.syntax import DEFINITIONS, FUNCTIONS, dotted_name, is_self, last_name, parameters, string_value
 
 _COMPILERS = frozenset(
     f"torch.jit.{name}" for name in ("script", "script_method", "script_if_tracing", "export", "_script.script")
@@ -20,6 +21,12 @@ _PYTHON = frozenset({"torch.jit.ignore", "torch.jit.unused"})
 _WORDS = rb"jit|\bscript\b|vmap|functorch|\bfunc\b"
 # What transforms a function into its derivative or over a batch, by rules that npu operators lack, and what only calls.
 _TRANSFORMS = ("torch.vmap", "torch.func.", "functorch.", "torch._functorch.")
+# What gives objects by names that are made up at run time.
+_IMPORTERS = frozenset({"import_module", "__import__"})
+_BY_STRINGS = _IMPORTERS | {"getattr", "globals"}
+# Objects of which an attribute is no definition of a module of the program: `getattr(self, f"layer{i}")`.
+_OUTSIDE = frozenset({"self", "torch", "nn", "F"})
+_MODULES = frozenset({"torch.jit", "torch.func", "functorch"})
 _CALLS = frozenset({"torch.func.functional_call", "torch.func.stack_module_state"})
 
 
@@ -62,7 +69,8 @@ class _Search:
     def _use(self, file: ParsedFile, use: ast.expr) -> None:
         """Follow what a use of torch.jit.script is given."""
         parent = file.parents[use]
-        if isinstance(parent, (*DEFINITIONS, ast.Assign)) or file.qualified(use) in _CLASSES:
+        named = isinstance(parent, (*DEFINITIONS, ast.Assign)) and not isinstance(use, ast.Call)
+        if named or file.qualified(use) in _CLASSES:
             return
         if is_switched_off(self.program, file, use):
             return
@@ -71,16 +79,27 @@ class _Search:
             given = [*parent.args, *(each.value for each in parent.keywords)]
             names = self._values(file, given[0], paths) if given else None
         if names is None:
-            graph = ImportGraph.of(self.program)
-            self.files |= {path for other in graph.that_load({file.path}) for path in graph.loaded_by(other)}
+            self._leave_all(frozenset(), {file.path})
         else:
             self._reach(names, paths)
+
+    def _leave_all(self, names: Set[str], paths: Iterable[str]) -> None:
+        """Leave the files that load some files, and all that they load; every file where names import what they make
+        up."""
+        graph = ImportGraph.of(self.program)
+        if names & _IMPORTERS:
+            self.files |= set(self.program.sources)
+        else:
+            self.files |= {path for other in graph.that_load(paths) for path in graph.loaded_by(other)}
 
     def _values(self, file: ParsedFile, node: ast.expr, paths: set[str]) -> set[str] | None:
         """The names in the expressions that lead to a value, through variables, attributes and callers, whose files are
         added to `paths`; None where another program may give it."""
         self.parts.add(node)
         names = _names(node)
+        if names & _BY_STRINGS:
+            self._leave_all(names, paths)
+            return None
         for part in ast.walk(node):
             if not isinstance(part, ast.Name) or part in self._looked_at:
                 continue
@@ -134,17 +153,21 @@ class _Search:
         cls = owner.enclosing_class() if owner is not None and _is_self(parameter) else None
         if cls is not None:
             return _names(cls.node)
-        names, is_called = _names(function.args), False
-        for other in self.program.with_word(rb"\b" + function.name.encode() + rb"\s*\("):
-            for call in other.nodes(ast.Call):
-                if last_name(call.func) == function.name:
-                    is_called = True
-                    paths.add(other.path)
-                    given = [self._values(other, each, paths) for each in _given(call, function, parameter)]
-                    if any(each is None for each in given):
-                        return None
-                    names.update(*(each for each in given if each is not None))
-        return names if is_called else None
+        callers = callers_of(self.program, file, function)
+        if not callers:
+            return None
+        names = _names(function.args)
+        for other, caller in callers:
+            paths.add(other.path)
+            if not isinstance(caller, ast.Call):
+                self.parts.add(caller)
+                names |= _names(caller)
+                continue
+            given = [self._values(other, each, paths) for each in _given(caller, function, parameter)]
+            if any(each is None for each in given):
+                return None
+            names.update(*(each for each in given if each is not None))
+        return names
 
     def _reach(self, names: Set[str], paths: Iterable[str]) -> None:
         """Add the definitions that names mean in files, or in those that they load, and what these name in turn."""
@@ -157,6 +180,9 @@ class _Search:
             name = pending.pop()
             if name in seen:
                 continue
+            if name in _BY_STRINGS:
+                self._leave_all({name}, paths)
+                return
             seen.add(name)
             for binding in index.get(name, ()):
                 if isinstance(binding, Defined):
@@ -197,6 +223,11 @@ def _uses(file: ParsedFile, aliases: Set[str]) -> Iterator[ast.expr]:
     for node in named:
         if isinstance(node.ctx, ast.Load) and (last_name(node) in aliases or _takes_code(file.qualified(node) or "")):
             yield node
+    for call in file.nodes(ast.Call):  # getattr(torch.jit, "script")
+        if isinstance(call.func, ast.Name) and call.func.id == "getattr" and len(call.args) > 1:
+            module, name = file.qualified(call.args[0]), string_value(call.args[1])
+            if _takes_code(f"{module}.{name}") or (name is None and module in _MODULES):
+                yield call
 
 
 def _takes_code(name: str) -> bool:
@@ -240,10 +271,16 @@ def _is_self(parameter: Parameter) -> bool:
 
 
 def _names(node: ast.AST) -> set[str]:
-    """The names in some code, of attributes too."""
+    """The names in some code, of attributes too; "getattr" only where the name of the attribute is made up."""
     found: set[str] = set()
+    known: set[ast.AST] = set()
     for part in ast.walk(node):
-        if isinstance(part, ast.Name):
+        if isinstance(part, ast.Call) and last_name(part.func) == "getattr" and len(part.args) > 1:
+            name = string_value(part.args[1])
+            found |= {name} if name is not None else set()
+            outside = (dotted_name(part.args[0]) or "").partition(".")[0] in _OUTSIDE
+            known |= {part.func} if name is not None or outside else set()
+        elif isinstance(part, ast.Name) and part not in known:
             found.add(part.id)
         elif isinstance(part, ast.Attribute):
             found.add(part.attr)
