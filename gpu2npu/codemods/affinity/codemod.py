@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from gpu2npu.codemods.affinity.catalogue import KINDS, available
@@ -34,8 +34,11 @@ _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
 _UNPARSABLE = "The code that --affinity would write in this file is not Python, so the file has none of it."
 
 
-def affinity(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileRewrite]:
-    """The rewrites of the kinds that were asked for, where the release has their operators."""
+def affinity(
+    program: TrainingProgram, choice: CodemodChoice, within: Mapping[str, Set[str]] | None = None
+) -> dict[str, FileRewrite]:
+    """The rewrites of the kinds that were asked for, where the release has their operators; of the files and kinds
+    `within` alone, if given."""
     if not choice.affinity:
         return {}
     table = table_for(program.version)
@@ -44,9 +47,12 @@ def affinity(program: TrainingProgram, choice: CodemodChoice) -> dict[str, FileR
         kinds = [kind for kind in kinds if _has_second_derivatives(kind)]
     words = b"|".join(re.escape(word) for kind in kinds for word in kind.words)
     steps: list[Step] = []
-    for file in program.with_word(words) if kinds else ():
+    found = program.with_word(words) if within is None else program.parsed(sorted(within))
+    for file in found if kinds else ():
         source = program.sources[file.path]
         spelled = [kind for kind in kinds if any(word in source for word in kind.words)]
+        if within is not None:
+            spelled = [kind for kind in spelled if kind.id in within[file.path]]
         steps += _with_imports_above(program, file, spelled)
     return {path: _parsable(program, path, rewrite) for path, rewrite in by_file(steps).items()}
 
@@ -159,11 +165,13 @@ def _is_looked_at(node: ast.AST, kind: AffinityKind) -> bool:
     return not isinstance(node, ast.Call) or kind.calls is None or last_name(node) in kind.calls
 
 
-def applicable(program: TrainingProgram) -> dict[str, list[tuple[int, str]]]:
-    """The places of each file that a kind rewrites: the lines of the code, and of the heads of the definitions around
-    it, with the kind."""
+def applicable(program: TrainingProgram, wanted: Mapping[str, Set[str]]) -> dict[str, list[tuple[int, str]]]:
+    """The places that the kinds `wanted` of each file rewrite: the lines of the code, and of the heads of the
+    definitions around it, with the kind."""
     found: dict[str, list[tuple[int, str]]] = {}
-    for path, rewrite in affinity(program, CodemodChoice(affinity=tuple(KINDS))).items():
+    named = set().union(*wanted.values())
+    choice = CodemodChoice(affinity=tuple(name for name in KINDS if name in named))
+    for path, rewrite in affinity(program, choice, wanted).items():
         file = program.file(path)
         assert file is not None
         heads = [(file.bounds(each), file.span(each).start_line) for each in file.definitions]

@@ -69,15 +69,21 @@ def _written(files: Iterable[MigratedFile], program: TrainingProgram) -> dict[tu
     from gpu2npu.codemods.affinity.codemod import applicable
 
     advised = [(file.path, each) for file in files for each in file.advice if each.kind is AdviceKind.AFFINITY]
-    places = applicable(program) if advised else {}
+    wanted: dict[str, set[str]] = {}  # planning every kind in every file doubles an analysis
+    for path, advice in advised:
+        wanted.setdefault(path, set()).update(_kinds(advice))
+    places = applicable(program, wanted) if advised else {}
     found = {}
     for path, advice in advised:
         lines = range(advice.span.start_line, advice.span.end_line + 1)
-        wanted = _KINDS.get(advice.rule, (advice.rule,))
-        kinds = {kind for line, kind in places.get(path, ()) if line in lines and kind in wanted}
+        kinds = {kind for line, kind in places.get(path, ()) if line in lines and kind in _kinds(advice)}
         if kinds:
             found[path, advice] = ",".join(sorted(kinds))
     return found
+
+
+def _kinds(advice: Advice) -> tuple[str, ...]:
+    return _KINDS.get(advice.rule, (advice.rule,))
 
 
 def _fixed(program: TrainingProgram) -> dict[str, bytes]:
