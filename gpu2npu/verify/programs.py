@@ -39,6 +39,11 @@ class RecordedProgram:
         """The copy of the project in which the program runs."""
         return self.settings.project
 
+    @property
+    def is_played(self) -> bool:
+        """Return whether GPUs are played for it where there are none."""
+        return self.settings.gpus > 0
+
 
 class FailedError(RuntimeError):
     """A program could not be started or ended otherwise than with 0."""

@@ -89,6 +89,18 @@ def test_a_program_that_fails_is_shown_with_the_change_near_it(
     assert "change_list.csv, row" in done.stderr and "train.py, line 2" in done.stderr
 
 
+def test_an_original_that_cannot_be_played_is_shown_without_changes(
+    training_python: list[str | Path], tmp_path: Path
+) -> None:
+    source, out = tmp_path / "project", tmp_path / "out"
+    source.mkdir()
+    (source / "train.py").write_text("import torch\ntorch.cuda.CUDAGraph()\n")
+    done = verified(training_python, "-i", source, "-v", "2.1.0", "-o", out, "--", "train.py")
+    assert done.returncode == 3
+    assert "cannot play CUDA graphs: record the original on a GPU" in done.stderr
+    assert "change_list.csv" not in done.stderr
+
+
 @pytest.mark.parametrize("command", [["-i", FIXTURE, "-v", "2.1.0"], ["record", "-o", "x"], ["compare", __file__]])
 def test_it_is_refused_within_the_emulated_npu(
     command: list[object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -13,7 +13,7 @@ import torch
 
 from gpu2npu.cli.program_options import ReportOptions
 from gpu2npu.cli.run import newest_release
-from gpu2npu.cli.verify.text import Losses, show_against, show_failure, show_verdict
+from gpu2npu.cli.verify.text import Losses, show_against, show_changes_near, show_failure, show_verdict
 from gpu2npu.emulator.launch import LaunchError
 from gpu2npu.project.tree.discovery import listed
 from gpu2npu.project.tree.mirror import read_files
@@ -89,7 +89,7 @@ def shown(
     the original.
     """
     copy, steps = migrated.project, migrated.steps
-    with failures_shown(copy), Losses(steps, sys.stderr if report.form == "json" else sys.stdout) as losses:
+    with failures_shown(copy, missing), Losses(steps, sys.stderr if report.form == "json" else sys.stdout) as losses:
         before = read_baseline(report.baseline) if report.baseline and not report.update_baseline else None
         comparison = then(earliest(run(losses.show)))
         now = measure(migrated) if report.baseline and (before or comparison.first is None) else None
@@ -118,12 +118,17 @@ def _update(file: Path, baseline: StoredRuns | None) -> None:
 
 
 @contextmanager
-def failures_shown(project: Path) -> Iterator[None]:
-    """End with an exit code and words where a program cannot be run, fails, or does nothing to compare."""
+def failures_shown(project: Path, missing: tuple[Unplayed, ...] = ()) -> Iterator[None]:
+    """End with an exit code and words where a program cannot be run, fails, or does nothing to compare.
+
+    `missing` is what the CPU cannot play of the original: where that fails, no change of the copy is to be looked at.
+    """
     try:
         yield
     except FailedError as error:
-        show_failure(error, project)
+        show_failure(error)
+        if not (missing and error.program.is_played):
+            show_changes_near(error, project)
         sys.exit(EXIT_FAILED)
     except LaunchError as error:
         raise click.UsageError(f"{error}.") from None

@@ -166,10 +166,14 @@ def _place(side: str, event: RecordedEvent | None) -> str:
     return f"{side}: {path}, line {line}"
 
 
-def show_failure(error: FailedError, copy: Path) -> None:
-    """The traceback of the program that failed, and the changes near its lines."""
+def show_failure(error: FailedError) -> None:
+    """The traceback of the program that failed."""
     click.echo(error.stderr, err=True)
     click.echo(f"Error: {error}.", err=True)
+
+
+def show_changes_near(error: FailedError, copy: Path) -> None:
+    """The changes near the lines of a traceback."""
     changes = touching(read_changes(copy), _stack(error))
     for row in changes[:_ROWS]:
         click.echo(f"{CHANGE_LIST}, row {row.number}: {row.path}, line {row.start}: {row.message}", err=True)
