@@ -113,6 +113,45 @@ def test_a_tolerance_does_not_shrink_from_step_to_step() -> None:
     assert tolerance.of(later) == pytest.approx(FACTOR * 1e-4, rel=0.2)
 
 
+def steps_with_noise(moved: float, noise: float, jump: float, scale: float = 1.0) -> Recording:
+    """Two steps of four weights, and of four biases whose gradients are nothing but rounding: `noise`.
+
+    `moved` is the share by which rounding moves the weights' gradients, and `jump` how far the biases go.
+    """
+    events = []
+    for step in (0, 1):
+        for layer in range(4):
+            events += [
+                event("parameter gradient", f"{layer}.weight", GRADIENT * scale * (1 + moved), step),
+                event("parameter gradient", f"{layer}.bias", values(5, 8) * noise * scale, step),
+                event("parameter", f"{layer}.weight", WEIGHT * (1 + moved), step),
+                event("parameter", f"{layer}.bias", values(6, 8) + jump, step),
+            ]
+    return recording(*events)
+
+
+@pytest.mark.parametrize("scale", [0.5, 2.0, 10.0])
+def test_gradients_that_are_rounding_do_not_hide_a_scaled_gradient(scale: float) -> None:
+    original = steps_with_noise(0, 1e-9, 0)
+    tolerance = measured(original, [steps_with_noise(1e-5, -2e-9, 0.01), steps_with_noise(-1e-5, 3e-9, 0.02)])
+    assert not compare(original, steps_with_noise(2e-5, -5e-9, -0.02), tolerance).differences
+    first = compare(original, steps_with_noise(0, 1e-9, 0, scale), tolerance).first
+    assert first is not None and first.event.key == (0, "parameter gradient", "0.weight", 0, 0)
+
+
+def test_parameters_that_jump_by_rounding_hide_no_others() -> None:
+    original = steps_with_noise(0, 1e-9, 0)
+    tolerance = measured(original, [steps_with_noise(1e-5, -2e-9, 0.01), steps_with_noise(-1e-5, 3e-9, 0.02)])
+    weight, bias = (each for each in original.events if each.key[:2] == (1, "parameter") and each.name[0] == "0")
+    assert tolerance.of(weight) < 1e-3 < 0.1 < tolerance.of(bias)
+
+
+def test_a_gradient_that_one_run_moves_by_chance_still_counts() -> None:
+    original = steps_with_noise(0, 1e-9, 0)
+    tolerance = measured(original, [steps_with_noise(1e-5, 1e-9, 0), steps_with_noise(1e-5, -2e-9, 0)])
+    assert tolerance.of(original.events[0]) > 1
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [

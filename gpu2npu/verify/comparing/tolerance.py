@@ -8,12 +8,15 @@ grows with accumulation, with HF32 and with steps as much as the program lets it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpu2npu.verify.recording.records import Key, RecordedEvent, Recording, Tensor
+
+Pair = tuple[RecordedEvent, RecordedEvent]  # of one place, in two runs
 
 FACTOR = 8.0
 _LAST_PLACES = 8.0  # units in the last place that one operator may be off
@@ -29,6 +32,7 @@ EPS = {
     "float8_e5m2": 2.0**-2,
 }
 _USUAL = 0.9  # of the places of one kind
+_ANY_PARAMETER = "any parameter"
 _NEXT = 2  # gradients after a place, on their way back through the program
 
 
@@ -70,25 +74,45 @@ def measured(reference: Recording, rounded: Iterable[Recording], coarse: tuple[s
     them: Adam moves an element whose gradient is rounding by the whole learning rate, one way or the other. Of the
     gradients of modules' outputs, only those before a place and the next two count: rounding adds up on their way back.
     And a place never tolerates less than at an earlier step: an error that one step makes stays in the weights.
+
+    A gradient that is nothing but rounding, as that of a bias before a batch norm, whose true value is 0, says nothing
+    of the others: neither it nor its parameter counts in what is usual for those.
     """
+    runs = [list(_pairs(reference, recording)) for recording in rounded]
+    noise = _noise(runs)
     relative: dict[Key, float] = {}
-    for recording in rounded:
-        for key, share in _shown_by(reference, recording).items():
+    for pairs in runs:
+        for key, share in _shown_by(pairs, noise).items():
             relative[key] = max(share, relative.get(key, 0.0))
     return Tolerance(relative, coarse)
 
 
-def _shown_by(reference: Recording, rounded: Recording) -> dict[Key, float]:
-    """Return the distance at each place that one run shows."""
-    pairs = list(_pairs(reference, rounded))
-    usual, on_the_way = _usual(pairs), _on_the_way(pairs)
+def _noise(runs: list[list[Pair]]) -> dict[str, int]:
+    """Return the parameters whose gradients are nothing but rounding, each with the first step where they are.
+
+    Every run moves such a gradient by so much that its tolerance is its norm or more.
+    """
+    moved: dict[Key, float] = {}
+    for event, other in itertools.chain.from_iterable(runs):
+        if event.kind == "parameter gradient":
+            moved[event.key] = min(relative_distance(event, other), moved.get(event.key, float("inf")))
+    found: dict[str, int] = {}
+    for (step, _, name, _, _), share in moved.items():
+        if share * FACTOR >= 1:
+            found[name] = min(step, found.get(name, step))
+    return found
+
+
+def _shown_by(pairs: list[Pair], noise: Mapping[str, int]) -> dict[Key, float]:
+    """Return the distance at each place that one run shows; `noise` is as `_noise` returns it."""
+    usual, on_the_way = _usual(pairs, noise), _on_the_way(pairs)
     relative: dict[Key, float] = {}
     earlier: dict[tuple[str, str, int, int], float] = {}
     for event, other in pairs:
         assert event.tensor is not None and other.tensor is not None
         place = event.key[1:]
         share = max(relative_distance(event, other), earlier.get(place, 0.0))
-        around = usual.get((event.step, _group(event)), 0.0)
+        around = usual.get((event.step, _group(event, noise)), 0.0)
         if event.kind == "gradient":
             around = on_the_way[event.key]
         if event.kind in ("parameter", "checkpoint"):
@@ -98,7 +122,7 @@ def _shown_by(reference: Recording, rounded: Recording) -> dict[Key, float]:
     return relative
 
 
-def _pairs(reference: Recording, rounded: Recording) -> Iterator[tuple[RecordedEvent, RecordedEvent]]:
+def _pairs(reference: Recording, rounded: Recording) -> Iterator[Pair]:
     others = {event.key: event for event in rounded.events}
     for event in reference.events:
         other = others.get(event.key)
@@ -108,14 +132,22 @@ def _pairs(reference: Recording, rounded: Recording) -> Iterator[tuple[RecordedE
             yield event, other
 
 
-def _group(event: RecordedEvent) -> str:
-    """Return the kind of events whose errors are like this event's: a loss's are like those of what modules return."""
-    if event.kind == "checkpoint":
-        return "parameter"
+def _group(event: RecordedEvent, noise: Mapping[str, int]) -> str:
+    """Return the kind of events whose errors are like this event's: a loss's are like those of what modules return.
+
+    A parameter that any noise has entered is like any, and so are checkpoints, which hold all of them.
+    """
+    if event.kind == "checkpoint" or (event.kind == "parameter" and _is_noise(event, noise)):
+        return _ANY_PARAMETER
     return "output" if event.kind in ("input", "loss", "buffer") else event.kind
 
 
-def _on_the_way(pairs: list[tuple[RecordedEvent, RecordedEvent]]) -> dict[Key, float]:
+def _is_noise(event: RecordedEvent, noise: Mapping[str, int]) -> bool:
+    """Return whether the gradient of an event's parameter is nothing but rounding, at its step or before."""
+    return event.name in noise and noise[event.name] <= event.step
+
+
+def _on_the_way(pairs: list[Pair]) -> dict[Key, float]:
     """Return the usual distance of gradients of modules' outputs, at each place: of those until shortly after it."""
     steps: dict[int, list[tuple[Key, float]]] = {}
     for event, other in pairs:
@@ -128,16 +160,18 @@ def _on_the_way(pairs: list[tuple[RecordedEvent, RecordedEvent]]) -> dict[Key, f
     return found
 
 
-def _usual(pairs: list[tuple[RecordedEvent, RecordedEvent]]) -> dict[tuple[int, str], float]:
+def _usual(pairs: list[Pair], noise: Mapping[str, int]) -> dict[tuple[int, str], float]:
     """Return the usual distance in each step, by kind: a share of the norm; for parameters, a distance."""
     found: dict[tuple[int, str], list[float]] = {}
     for event, other in pairs:
         share = relative_distance(event, other)
         if event.kind == "parameter" and event.tensor is not None:
             share *= event.tensor.norm or 1.0
-        if event.kind in ("output", "parameter gradient", "parameter"):
+            found.setdefault((event.step, _ANY_PARAMETER), []).append(share)
+        counts = event.kind == "output" or not _is_noise(event, noise)
+        if counts and event.kind in ("output", "parameter gradient", "parameter"):
             found.setdefault((event.step, event.kind), []).append(share)
     return {
-        place: max(shares) if place[1] == "parameter" else float(np.quantile(shares, _USUAL))
+        place: float(np.quantile(shares, _USUAL)) if place[1] in ("output", "parameter gradient") else max(shares)
         for place, shares in found.items()
     }

@@ -37,6 +37,7 @@ SUBJECTS = {
     "gan": Subject("fixtures/gan", ("main.py",), ("conv",)),
     "tagger": Subject("tests/verify/faults/projects/tagger", ("train.py",), ("conv",)),
     "averaged": Subject("tests/verify/faults/projects/averaged", ("train.py",), ("conv",)),
+    "normalized": Subject("tests/verify/faults/projects/normalized", ("train.py",), ("conv",)),
     "bert": Subject(LIBRARIES, ("bert.py",), package="transformers"),
     "llama": Subject(LIBRARIES, ("llama.py",), steps=3, package="transformers"),
     "vit": Subject(LIBRARIES, ("vit.py",), package="transformers"),
@@ -117,6 +118,7 @@ CHECKPOINT = "checkpoint written otherwise"
 
 LOSS_LINE, BACKWARD = "F.nll_loss(output, target)\n", "loss.backward()"
 SGD = "optim.SGD(model.parameters(), lr=args.lr, momentum=0.9, weight_decay=1e-4)"
+CLIP = "nn.utils.clip_grad_norm_(model.parameters(), 0.5)"
 FIRST, FC2 = "F.relu(self.bn1(self.conv1(x)))", "self.fc2 = nn.Linear(64, 10)"
 
 FAULTS = (
@@ -233,6 +235,10 @@ FAULTS = (
     in_training("average saved as the model", 2, None, CHECKPOINT, '"model": model.state_dict()', '"model": average.model.state_dict()', "averaged"),
     in_training("checkpoint in half precision", 2, None, CHECKPOINT, '"average": average.model.state_dict()', '"average": copy.deepcopy(average.model).half().state_dict()', "averaged"),
     in_training("checkpoint every step", 1, None, CHECKPOINT, "if step % 2", "if step >= 0", "averaged"),
+    # The gradient of a bias before a batch norm is nothing but rounding.
+    in_training("clipping lost", 1, None, FACTOR, CLIP, "pass", "normalized"),
+    in_training("gradients halved", 1, None, FACTOR, CLIP, CLIP + "; [each.grad.mul_(0.5) for each in model.parameters()]", "normalized"),
+    in_training("gradients doubled", 1, None, FACTOR, CLIP, CLIP + "; [each.grad.mul_(2) for each in model.parameters()]", "normalized"),
     # The loss is nearly the same before anything is learnt.
     in_training("labels not smoothed", 1, None, GRADIENT, ", label_smoothing=0.1", "", "averaged"),
     in_model("skipped connection", "ResNet.blocks.0", OPERATOR, "x + self.bn", "self.bn", "averaged"),
