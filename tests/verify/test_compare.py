@@ -113,6 +113,26 @@ def test_a_tolerance_does_not_shrink_from_step_to_step() -> None:
     assert tolerance.of(later) == pytest.approx(FACTOR * 1e-4, rel=0.2)
 
 
+HIDDEN = -float("inf")
+MASK = torch.zeros(6, 6).masked_fill(torch.ones(6, 6).triu(1).bool(), HIDDEN)
+
+
+@pytest.mark.parametrize(
+    ("other", "error"),
+    [
+        (torch.zeros(6, 6).masked_fill(torch.ones(6, 6).triu(2).bool(), HIDDEN), 1 / 3),  # 10 places, not 15
+        (MASK.t().contiguous(), 3 / 4),  # other places: 3 of the first 4
+        (MASK.abs(), 3 / 4),
+    ],
+)
+def test_a_mask_that_hides_otherwise_differs(other: torch.Tensor, error: float) -> None:
+    one, changed = (recording(*program(), event("input", "Net.attention", each), steps=1) for each in (MASK, other))
+    assert compare(one, one, EXACT).first is None
+    comparison = compare(one, changed, EXACT)
+    assert comparison.first is not None and comparison.first.error == pytest.approx(error)
+    assert (explanation := explain(comparison)) is not None and explanation.module == "Net"
+
+
 def steps_with_noise(moved: float, noise: float, jump: float, scale: float = 1.0) -> Recording:
     """Two steps of four weights, and of four biases whose gradients are nothing but rounding: `noise`.
 

@@ -201,7 +201,7 @@ def _average(tensors: Sequence[Tensor]) -> Tensor:
         norm=float(np.linalg.norm(sketch)),
         mean=float(np.mean([tensor.mean for tensor in tensors])),
         largest=max(tensor.largest for tensor in tensors),
-        unfinite=sum(tensor.unfinite for tensor in tensors),
+        unfinite=max(tensor.unfinite for tensor in tensors),
         first=tuple(float(np.mean(values)) for values in zip(*(tensor.first for tensor in tensors), strict=True)),
         sketch=sketch,
     )

@@ -55,7 +55,11 @@ def distance(one: Tensor, other: Tensor) -> float:
 
 
 def relative_distance(one: RecordedEvent, other: RecordedEvent) -> float:
-    """The distance of two events, as a share of the first one's norm; infinite where only one is not finite."""
+    """The distance of two events, as a share of the first one's norm; infinite where only one is not finite.
+
+    What is not finite counts on the way forward, where masks are: which elements of a gradient overflow is a matter of
+    rounding.
+    """
     if one.tensor is None or other.tensor is None:
         if one.value is None or other.value is None:
             return 0.0
@@ -63,7 +67,20 @@ def relative_distance(one: RecordedEvent, other: RecordedEvent) -> float:
     if (one.tensor.unfinite > 0) != (other.tensor.unfinite > 0):
         return float("inf")
     apart = distance(one.tensor, other.tensor)
-    return apart / one.tensor.norm if one.tensor.norm else apart
+    share = apart / one.tensor.norm if one.tensor.norm else apart
+    return max(share, _unfinite_share(one.tensor, other.tensor)) if one.kind in ("input", "output") else share
+
+
+def _unfinite_share(one: Tensor, other: Tensor) -> float:
+    """The share in which the number of elements that are not finite differs, or which of the first ones are what.
+
+    Of the others, a recording knows no places and no signs.
+    """
+    most = max(one.unfinite, other.unfinite)
+    if not most:
+        return 0.0
+    first = sum(str(a) != str(b) for a, b in zip(one.first, other.first, strict=False) if not np.isfinite(a + b))
+    return max(abs(one.unfinite - other.unfinite) / most, first / (len(one.first) or 1))
 
 
 def measured(reference: Recording, rounded: Iterable[Recording], coarse: tuple[str, ...] = ()) -> Tolerance:
