@@ -33,6 +33,7 @@ QUICK = frozenset(
     | {"asteroid", "petals", "rl_games", "torchreid"}
     | {"d3rlpy", "demucs", "textattack", "tortoise_tts"}
     | {"flair", "lama_cleaner", "pykeen", "recbole"}
+    | {"avalanche_lib", "compressai", "flagai", "swissarmytransformer"}
 )
 LABELS_ARE_FOR = "2.1.0.post0"
 MIGRATE, KEEP, REPORT = "migrate", "keep", "report"
