@@ -100,6 +100,8 @@ class _ForeignDevices:
             rule = self._rule_of(node, scope) if isinstance(node, ast.Call) else None
             if rule is not None and isinstance(node, ast.Call):
                 self._call(node, scope, rule)
+            elif isinstance(node, ast.Call):
+                self._handed_on(node, scope)
         known: set[ast.expr] = set()
         for _ in range(_MAX_STEPS):
             new = {node: where for node, where in self.given.items() if node not in known and self._is_own(node)}
@@ -176,6 +178,34 @@ class _ForeignDevices:
         assert isinstance(func, ast.Attribute) and isinstance(func.value, ast.Call)
         is_super = last_name(func.value.func) == "super"
         return self._rule_of_bases(self.names, cls.node, cls.parent or cls) if is_super else None
+
+    def _handed_on(self, call: ast.Call, scope: Scope) -> None:
+        """Keep what a call gives to parameters of a subclass that go to its `super().__init__` alone."""
+        made = self.names.definition(call.func, scope)
+        cls = made.bound.node if made is not None else None
+        inits = [each for each in getattr(cls, "body", ()) if isinstance(each, FUNCTIONS) and each.name == "__init__"]
+        if made is None or not isinstance(cls, ast.ClassDef) or len(inits) != 1:
+            return
+        outer = made.bound.scope.parent or made.bound.scope
+        rule = self._rule_of_bases(made.names, cls, outer)
+        if rule is None:
+            return
+        (init,) = inits
+        sent = {
+            argument_value(each)
+            for node in ast.walk(init)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "__init__"
+            for each in arguments(node)
+        }
+        passed = {node.id for node in sent if isinstance(node, ast.Name)}
+        mixed = {node.id for node in ast.walk(init) if isinstance(node, ast.Name) and node not in sent}
+        positional = [each.arg for each in (*init.args.posonlyargs, *init.args.args)][1:]
+        named = {each.arg for each in (*init.args.args, *init.args.kwonlyargs)}
+        given = [(name, value) for name, value in zip(positional, call.args, strict=False)]
+        given += [(each.arg, each.value) for each in call.keywords if each.arg in named and each.arg is not None]
+        for name, value in given:
+            if name in passed - mixed and not isinstance(value, ast.Starred):
+                self._device(value, scope, rule)
 
     def _call(self, call: ast.Call, scope: Scope, rule: Rule) -> None:
         func = call.func

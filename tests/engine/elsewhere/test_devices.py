@@ -131,10 +131,10 @@ def test_subclasses_are_followed_to_the_package(project):
                 super().__init__(name, device=device)
                 self.net = torch.nn.Linear(2, 2).to(device)
 
-        model = Deep("x", device="cuda")
+        model = Deep("x", device="cuda"), Named("x", device="cuda"), Both("x", device="cuda")
     """
     content, apis = found(project, code)
-    assert 'Deep("x", device="cuda")' in content
+    assert 'Deep("x", device="cuda"), Named("x", device="cuda"), Both("x", device="npu")' in content
     named, _, both = content.partition("class Both")
     assert 'def __init__(self, name, device="cuda")' in named and 'def __init__(self, name, device="npu")' in both
-    assert apis == ['"cuda"', "device", '"cuda"']
+    assert apis == ['"cuda"', "device", '"cuda"', '"cuda"']
