@@ -27,6 +27,18 @@ def test_convolution_and_its_gradients(transposed, groups, stride, padding, dila
     check(aten.convolution_backward.default, y, x, weight, None, *geometry, [False, True, False], scale=10)
 
 
+@pytest.mark.parametrize("dimensions", [2, 3])
+@pytest.mark.parametrize("padding", [1, 2])
+def test_a_transposed_convolution_that_would_give_nothing(dimensions, padding):
+    x, weight = torch.randn(1, 2, 1, *[4] * (dimensions - 1)), torch.randn(2, 2, *[2] * dimensions)
+    transposed = getattr(torch.nn.functional, f"conv_transpose{dimensions}d")
+    with pytest.raises(RuntimeError) as expected:
+        transposed(x, weight, padding=padding)
+    with pytest.raises(RuntimeError, match="Output size is too small") as raised:
+        transposed(x.to("npu"), weight.to("npu"), padding=padding)
+    assert str(raised.value) == str(expected.value)
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("window", [[3, 2], [1, 1]], ids=str)
 @pytest.mark.parametrize(

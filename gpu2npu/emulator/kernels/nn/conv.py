@@ -189,6 +189,10 @@ def _weight_gradient(
     return total.reshape(weight_shape)
 
 
+def _sizes(shape: Sequence[int]) -> str:
+    return f"({' x '.join(map(str, shape))})"
+
+
 @kernel("aten::convolution_overrideable")
 def convolution(
     input: Array,  # noqa: A002
@@ -207,7 +211,7 @@ def convolution(
     which asks for this. A kernel in its place would leave a traced convolution's result in the graph as a constant.
 
     Raises:
-        RuntimeError: The dtypes differ.
+        RuntimeError: The dtypes differ, or a transposed convolution would give nothing.
     """
     if input.dtype != weight.dtype:
         raise RuntimeError(f"Input type ({input.dtype}) and weight type ({weight.dtype}) should be the same")
@@ -223,6 +227,11 @@ def convolution(
                 x.shape[2:], stride, padding, dilation, w.shape[2:], output_padding, strict=True
             )
         ]
+        if min(shape) < 1:
+            raise RuntimeError(
+                f"Given input size per channel: {_sizes(x.shape[2:])}. "
+                f"Calculated output size per channel: {_sizes(shape)}. Output size is too small"
+            )
         y = _input_gradient(x, w, shape, stride, padding, dilation, groups)
     else:
         y = _forward(x, w, stride, padding, dilation, groups)
