@@ -224,7 +224,8 @@ def test_stopping_the_launcher_stops_the_ranks_and_their_children(
 def test_on_two_machines_each_says_which_of_its_ranks_failed(launcher: Path, free_port: Callable[[], int]) -> None:
     """Rank 3 fails on the second, and the first is then stopped: nothing of torchrun's ranks may stay."""
     port = str(free_port())
-    script = f"echo $$ $RANK_ID $DEVICE_ID $WORLD_SIZE; ((RANK != 3)) || exit 9; exec {FOREVER}"
+    others = "for rank in 0 1 2; do until [ -s npu_logs/rank_$rank.log ]; do sleep 0.05; done; done"
+    script = f"echo $$ $RANK_ID $DEVICE_ID $WORLD_SIZE; ((RANK != 3)) || {{ {others}; exit 9; }}; exec {FOREVER}"
     nodes = [
         subprocess.Popen(
             [launcher, "bash", "-c", script],
