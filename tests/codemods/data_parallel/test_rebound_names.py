@@ -71,12 +71,21 @@ def test_a_name_whose_other_values_stand_in_for_nothing_is_rewritten(par, progra
     assert "DistributedDataParallel" in after(program(par))["train.py"]
 
 
-@pytest.mark.parametrize("statement", ["par.W = lambda m: m", "setattr(par, 'W', print)"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "par.W = lambda m: m",
+        "setattr(par, 'W', print)",
+        "par . W, x = print, 1",
+        "for par.W in [print]:\n    pass",
+        "par.W \\\n    = print",
+    ],
+)
 def test_a_name_that_another_file_sets_stays(statement, after, findings):
     files = {"train.py": TRAIN.format(imports=f"import par\n{statement}\nfrom par import W"), "par.py": IMPORT}
     assert after(files) == {}
     ((path, line, message),) = findings(files)
-    assert (path, line) == ("train.py", 8)
+    assert (path, line) == ("train.py", 8 + statement.count("\n"))
     assert "(train.py:3)" in message
 
 
