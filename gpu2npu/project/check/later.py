@@ -42,9 +42,7 @@ class LaterCode:
         source, line = self._program[path], finding.span.start_line
         if self._is_build_script(path) and is_called_later(source, line):
             return True
-        if finding.severity is not Severity.BLOCKER:
-            return False
-        return (is_deferred(source, line) and not self._code.runs(path, line)) or self.is_loaded_later(path)
+        return finding.severity is Severity.BLOCKER and (is_deferred(source, line) or self.is_loaded_later(path))
 
     def is_loaded_later(self, path: str) -> bool:
         """Return whether a file is imported, and only within functions that later calls run, or where the importer

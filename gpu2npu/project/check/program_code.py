@@ -12,7 +12,6 @@ from gpu2npu.python.project.project import Project
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.syntax import (
     DEFINITIONS,
-    FUNCTIONS,
     IMPORTS,
     Definition,
     Import,
@@ -71,27 +70,9 @@ class ProgramCode:
                 yield other, all(self._waits(other, each) for each in imports)
 
     def _waits(self, importer: str, imported: _Imported) -> bool:
-        return imported.is_choice or (imported.within != "" and not self.is_called(importer, imported.within))
+        return imported.is_choice or (imported.within != "" and not self._is_called(importer, imported.within))
 
-    def runs(self, path: str, line: int) -> bool:
-        """Return whether another file's code that runs with it leads to a function around a line, without a choice: no
-        condition in the function, nor an import that may fail."""
-        source = self._sources[path]
-        outer = called_later(source, line)
-        if outer is None or may_fail(source, line) or _depends(outer, line):
-            return False
-        return self.is_called(path, outer.name) and (
-            not isinstance(outer, ast.ClassDef) or self._is_used(_method(outer, line))
-        )
-
-    def _is_used(self, method: str) -> bool:
-        """Return whether some file calls a method by its name; Python calls those with two underscores."""
-        used = f".{method}".encode("utf-8", "surrogateescape")
-        is_special = method.startswith("__") and method.endswith("__")
-        return is_special or any(used in source for source in self._sources.values())
-
-    def is_called(self, path: str, name: str) -> bool:
-        """Return whether code that runs with some file leads to a definition at the top of a file, by names."""
+    def _is_called(self, path: str, name: str) -> bool:
         if (path, name) not in self._called:
             self._called[path, name] = self._runs(path, name)
         return self._called[path, name]
@@ -151,20 +132,14 @@ class ProgramCode:
         if not paths or not node.col_offset:
             return _Imported(paths, names, "", is_choice=False)
         outer = called_later(source, node.lineno)
-        is_choice = may_fail(source, node.lineno) or (outer is not None and _depends(outer, node.lineno))
+        is_choice = may_fail(source, node.lineno) or (outer is not None and _depends(outer, node))
         return _Imported(paths, names, outer.name if outer is not None else "", is_choice)
 
 
-def _depends(outer: Definition, line: int) -> bool:
-    """Return whether a line stands below a condition of a definition."""
+def _depends(outer: Definition, node: Import) -> bool:
+    """Return whether an import stands below a condition of a definition."""
     conditions = (each for each in walk(outer) if isinstance(each, (ast.If, ast.Match)))
-    return any(each.lineno <= line <= (each.end_lineno or 0) for each in conditions)
-
-
-def _method(owner: ast.ClassDef, line: int) -> str:
-    """The name of the method of a class that holds a line; "" for none."""
-    methods = (each for each in owner.body if isinstance(each, FUNCTIONS))
-    return next((each.name for each in methods if each.lineno <= line <= (each.end_lineno or 0)), "")
+    return any(each.lineno <= node.lineno <= (each.end_lineno or 0) for each in conditions)
 
 
 def _with_packages(module: str) -> Iterator[str]:

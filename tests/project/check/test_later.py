@@ -194,30 +194,6 @@ def finding(line: int, severity: Severity) -> Finding:
     return Finding(Span(line, 0, line, 4), "package-x", FindingKind.UNSUPPORTED, "x", "Use y.", severity)
 
 
-MAY_FAIL_WITHIN = "def go():\n    try:\n        import cupy\n    except ImportError:\n        pass\n"
-IMPORTS_WITHIN = "def go():\n    import cupy\n    return cupy.ones(3)\n"
-
-
-@pytest.mark.parametrize(
-    ("main", "runner", "later"),
-    [
-        ("from runner import go\n", IMPORTS_WITHIN, True),
-        ("from runner import go\ngo()\n", IMPORTS_WITHIN, False),
-        ("import runner\ndef main():\n    runner.go()\nmain()\n", IMPORTS_WITHIN, False),
-        ("from runner import other\nother()\n", f"{IMPORTS_WITHIN}\ndef other():\n    return go()\n", False),
-        ("from runner import go\ngo(True)\n", "def go(x):\n    if x:\n        import cupy\n", True),
-        ("from runner import go\ngo()\n", MAY_FAIL_WITHIN, True),
-        ("from runner import Run\nRun().go()\n", "class Run:\n    def go(self):\n        import cupy\n", False),
-        ("from runner import Run\nRun().stop()\n", "class Run:\n    def go(self):\n        import cupy\n", True),
-        ("from runner import Run\nRun()\n", "class Run:\n    def __init__(self):\n        import cupy\n", False),
-    ],
-)  # fmt: skip
-def test_an_import_in_a_function_that_another_file_calls(main: str, runner: str, later: bool) -> None:
-    files = {"main.py": main.encode(), "runner.py": runner.encode()}
-    line = runner[: runner.index("import cupy")].count("\n") + 1
-    assert LaterCode(files, parts_of(files)).holds("runner.py", finding(line, Severity.BLOCKER)) is later
-
-
 @pytest.mark.parametrize(
     ("path", "source", "call", "apart"),
     [
