@@ -1,22 +1,25 @@
 """`make test-settings`: the suite under the settings in which machines differ, one after the other.
 
-    python -m tools.run_settings --runs 5 omp-1 omp-8 -- tests/emulator
+    python -m tools.run_settings --runs 5 omp-1 omp-8+aten-avx2 -- tests/emulator
 
 Settings are those of the number of threads, of the vector instructions that torch, oneDNN, MKL, OpenBLAS and NumPy
 use, of a busy machine, and the other versions of Python, each in the environment that nox makes for it (noxfile.py).
-Every run has another order of tests. Prints a table of the runs, with the seed of each that failed; its log is kept.
+Settings joined by `+` hold in one run. Every run has another order of tests. Prints a table of the runs, with the seed
+of each that failed, whose log is kept. With `--record FILE` each run is written to the file with the commit that it
+ran on, and the runs of this commit that are there already are not run again.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -70,19 +73,79 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.run_settings", description=__doc__)
     parser.add_argument("settings", nargs="*", metavar="SETTING", help=", ".join(each.name for each in SETTINGS))
     parser.add_argument("--runs", type=int, default=1, help="runs of each setting (1)")
+    parser.add_argument("--record", type=Path, default=None, help="a file of runs, to go on after an interruption")
     arguments, pytest = _split(sys.argv[1:])
-    asked = parser.parse_args(arguments)
-    known = {each.name: each for each in SETTINGS}
-    if unknown := set(asked.settings) - known.keys():
-        parser.error(f"no such setting: {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
+    options = parser.parse_args(arguments)
+    try:
+        settings = [combined(name) for name in options.settings] or SETTINGS
+    except ValueError as error:
+        parser.error(str(error))
     LOGS.mkdir(exist_ok=True)
-    failed = 0
-    for setting in [known[name] for name in asked.settings] or SETTINGS:
-        for number in range(asked.runs):
-            passed, line = _run(setting, number, pytest)
-            failed += not passed
-            print(f"{setting.name:14} {number + 1:3}  {line}", flush=True)
-    return 1 if failed else 0
+    record = Record(options.record, _commit())
+    for setting in settings:
+        for number in range(len(record.of(setting.name)), options.runs):
+            record.add(Run(setting.name, number + 1, *_run(setting, number, pytest)))
+    return 1 if any(not run.passed for setting in settings for run in record.of(setting.name)) else 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of the suite: its setting, its number from 1, and the last line that pytest printed."""
+
+    setting: str
+    number: int
+    passed: bool
+    line: str
+
+
+class Record:
+    """The runs on one commit: of this process, and of those before it that wrote to the same file."""
+
+    def __init__(self, path: Path | None, commit: str) -> None:
+        self._path, self._commit = path, commit
+        self._runs: list[Run] = []
+        for line in path.read_text().splitlines() if path is not None and path.exists() else ():
+            entry = json.loads(line)
+            if entry.pop("commit") == commit:
+                self._print(Run(**entry))
+
+    def add(self, run: Run) -> None:
+        """Print a run and write it to the file."""
+        if self._path is not None:
+            with self._path.open("a") as file:
+                file.write(json.dumps({"commit": self._commit, **asdict(run)}) + "\n")
+        self._print(run)
+
+    def of(self, setting: str) -> list[Run]:
+        """Return the runs of a setting."""
+        return [run for run in self._runs if run.setting == setting]
+
+    def _print(self, run: Run) -> None:
+        self._runs.append(run)
+        print(f"{run.setting:22} {run.number:3}  {run.line}", flush=True)
+
+
+def combined(name: str) -> Setting:
+    """Return the setting of a name, or of several joined by `+`.
+
+    Raises ValueError if a name is unknown, or two settings give one variable, or two versions of Python are named.
+    """
+    known = {each.name: each for each in SETTINGS}
+    parts = name.split("+")
+    if unknown := [part for part in parts if part not in known]:
+        raise ValueError(f"no such setting: {', '.join(unknown)}; choose from {', '.join(known)}")
+    settings = [known[part] for part in parts]
+    variables = [variable for setting in settings for variable in setting.environment]
+    pythons = [setting.python for setting in settings if setting.python]
+    if len(set(variables)) < len(variables) or len(pythons) > 1:
+        raise ValueError(f"{name}: these settings exclude each other")
+    environment = {key: value for setting in settings for key, value in setting.environment.items()}
+    return Setting(name, environment, pythons[0] if pythons else None, any(setting.busy for setting in settings))
+
+
+def _commit() -> str:
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
