@@ -239,7 +239,7 @@ def test_the_verdict_names_place_cause_lines_and_change(capsys: pytest.CaptureFi
     assert lines[0] == "Diverged at step 1 in Net.layer: operator computed otherwise."
     assert lines[2] == "original: net.py, line 12; migrated: net.py, line 12"
     assert lines[3] == "Operators of Net.layer on the NPU: aten::mm (NumPy kernel)."
-    assert lines[4] == "change_list.csv, rows 1: net.py, line 12: Moved."
+    assert lines[4] == "change_list.csv, row 1: net.py, line 12: Moved."
     assert len(lines) == 5
 
 

@@ -106,7 +106,8 @@ def show_verdict(comparison: Comparison, copy: Path) -> None:
     if rows:
         nearest = rows[0]
         numbers = ", ".join(str(row.number) for row in rows[:_ROWS])
-        click.echo(f"{CHANGE_LIST}, rows {numbers}: {nearest.path}, line {nearest.start}: {nearest.message}")
+        row = "row" if len(rows) == 1 else "rows"
+        click.echo(f"{CHANGE_LIST}, {row} {numbers}: {nearest.path}, line {nearest.start}: {nearest.message}")
     if {*comparison.migrated.reduced} != {*comparison.coarse}:
         _show_hf32(comparison)
     _show_releases(comparison)
