@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gpu2npu.engine.imports import imported_packages
@@ -13,7 +13,7 @@ from gpu2npu.python.meaning.names import Definition, Names
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Assigned, Parameter, Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, argument_value, arguments, defaults, is_self, last_name
+from gpu2npu.python.tree.syntax import FUNCTIONS, Function, argument_value, arguments, defaults, is_self, last_name
 from gpu2npu.records import Bounds, FindingKind, Found, Severity
 from gpu2npu.rulebook.rule import Rule
 
@@ -46,9 +46,14 @@ class _Value:
     is_device: bool
 
 
-def leave_devices(names: Names, table: RuleTable, matches: Matches) -> None:
-    """Drop the edits of devices that foreign packages are given, and report these places."""
-    if imported_packages(names.file).isdisjoint(table.foreign_packages):
+# By the line of a function: the rules for the packages that its parameters go to, and whether they go there alone.
+_ParameterRules = Mapping[int, Mapping[str, tuple[Rule, bool]]]
+
+
+def leave_devices(names: Names, table: RuleTable, matches: Matches, nearby: Callable[[], frozenset[str]]) -> None:
+    """Drop the edits of devices that foreign packages are given, and report these places. `nearby` gives the modules
+    that the file or one it imports does."""
+    if not (matches.edits or matches.questions) or not _reaches_package(names, table, nearby):
         return
     devices = _ForeignDevices(names, table)
     devices.collect()
@@ -65,6 +70,14 @@ def leave_devices(names: Names, table: RuleTable, matches: Matches) -> None:
         if edited:
             advice = _SHARED if any(each.is_device for each in edited) else _MOVED
             matches.found.append(_finding(given.rule, given.place, names, advice))
+
+
+def _reaches_package(names: Names, table: RuleTable, nearby: Callable[[], frozenset[str]]) -> bool:
+    """Return whether a file, or one that it imports, imports a foreign package."""
+    if not imported_packages(names.file).isdisjoint(table.foreign_packages):
+        return True
+    spelled = {package for package in table.foreign_packages if names.project.spelling(package)}
+    return bool(spelled) and not spelled.isdisjoint(module.partition(".")[0] for module in nearby())
 
 
 def foreign_rule(qualified: str, names: Names, table: RuleTable) -> Rule | None:
@@ -89,6 +102,9 @@ class _ForeignDevices:
         self.places: list[tuple[Bounds, Rule]] = []
         self.shared: list[_Given] = []
         self.given: dict[ast.expr, tuple[Scope, Rule]] = {}  # names and attributes in what is given
+        self.own: set[ast.expr] = set()  # those of them that are read for such packages alone
+        self.passed: dict[ast.expr, tuple[Scope, Rule]] = {}  # names whose values come to what other code reads as well
+        self.mixed: dict[ast.expr, _Given] = {}  # what is given to parameters that other code reads as well
         self.read: dict[str, list[ast.Name | ast.Attribute]] = {}  # all that are read, by their last names
         for node in self.file.parents:
             if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
@@ -96,28 +112,44 @@ class _ForeignDevices:
 
     def collect(self) -> None:
         """Find the places, and among what they name the devices that nothing else uses."""
+        others: list[tuple[ast.Call, Scope]] = []
         for node, scope in self.file.uses:
             rule = self._rule_of(node, scope) if isinstance(node, ast.Call) else None
             if rule is not None and isinstance(node, ast.Call):
                 self._call(node, scope, rule)
             elif isinstance(node, ast.Call):
-                self._handed_on(node, scope)
-        known: set[ast.expr] = set()
+                others.append((node, scope))
         for _ in range(_MAX_STEPS):
-            new = {node: where for node, where in self.given.items() if node not in known and self._is_own(node)}
+            for call, scope in others:
+                self._hand_on(call, scope)
+            new = {node: where for node, where in self.given.items() if node not in self.own and self._is_own(node)}
             if not new:
                 break
-            known |= new.keys()
+            self.own |= new.keys()
             for node, (scope, rule) in new.items():
                 for value, its_scope in self._values(node, scope):
                     self._device(value, its_scope, rule)
         for node, (scope, rule) in self.given.items():
-            if node not in known:
-                values = tuple(
-                    _Value(self.file.bounds(value), self._is_device(value, its_scope))
-                    for value, its_scope in self._values(node, scope)
-                )
-                self.shared.append(_Given(self.file.bounds(node), values, rule))
+            if node not in self.own:
+                self._share(node, scope, rule)
+        for call, scope in others:
+            self._hand_on(call, scope)
+        self.shared += self.mixed.values()
+
+    def _share(self, node: ast.expr, scope: Scope, rule: Rule) -> None:
+        """Keep what a package is given and other code reads as well, with the values of all names on the way."""
+        pending, seen = [(node, scope)], {node}
+        values: list[_Value] = []
+        while pending:
+            each, its_scope = pending.pop()
+            self.passed[each] = (its_scope, rule)
+            for value, where in self._values(each, its_scope):
+                if not _is_read(value):
+                    values.append(_Value(self.file.bounds(value), self._is_device(value, where)))
+                elif value not in seen:
+                    seen.add(value)
+                    pending.append((value, where))
+        self.shared.append(_Given(self.file.bounds(node), tuple(values), rule))
 
     def _is_device(self, value: ast.expr, scope: Scope) -> bool:
         if isinstance(value, ast.Call):
@@ -130,12 +162,11 @@ class _ForeignDevices:
         above = self._rule_of_super(call, scope)
         if above is not None:
             return above
-        qualified = self.names.qualified(call.func, scope)
-        if qualified is not None:
-            return foreign_rule(qualified, self.names, self.table)
-        made = self.names.definition(call.func, scope)
+        qualified, made = self.names.qualified(call.func, scope), self.names.definition(call.func, scope)
         if made is not None:
             return self._rule_of_class(made)
+        if qualified is not None:
+            return foreign_rule(qualified, self.names, self.table)
         receiver = call.func.value if isinstance(call.func, ast.Attribute) and depth else None
         if isinstance(receiver, ast.Call):
             makers = [(receiver, scope)]
@@ -179,33 +210,51 @@ class _ForeignDevices:
         is_super = last_name(func.value.func) == "super"
         return self._rule_of_bases(self.names, cls.node, cls.parent or cls) if is_super else None
 
-    def _handed_on(self, call: ast.Call, scope: Scope) -> None:
-        """Keep what a call gives to parameters of a subclass that go to its `super().__init__` alone."""
+    def _hand_on(self, call: ast.Call, scope: Scope) -> None:
+        """Keep what a call gives to parameters of the project's own functions that are given to packages."""
         made = self.names.definition(call.func, scope)
-        cls = made.bound.node if made is not None else None
-        inits = [each for each in getattr(cls, "body", ()) if isinstance(each, FUNCTIONS) and each.name == "__init__"]
-        if made is None or not isinstance(cls, ast.ClassDef) or len(inits) != 1:
+        function = _called_function(made.bound.node) if made is not None else None
+        if made is None or function is None:
             return
-        outer = made.bound.scope.parent or made.bound.scope
-        rule = self._rule_of_bases(made.names, cls, outer)
-        if rule is None:
+        rules = self._parameter_rules(made.names).get(function.lineno, {})
+        if not rules:
             return
-        (init,) = inits
-        sent = {
-            argument_value(each)
-            for node in ast.walk(init)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "__init__"
-            for each in arguments(node)
-        }
-        passed = {node.id for node in sent if isinstance(node, ast.Name)}
-        mixed = {node.id for node in ast.walk(init) if isinstance(node, ast.Name) and node not in sent}
-        positional = [each.arg for each in (*init.args.posonlyargs, *init.args.args)][1:]
-        named = {each.arg for each in (*init.args.args, *init.args.kwonlyargs)}
+        of_method = isinstance(made.bound.node, ast.ClassDef)
+        positional = [each.arg for each in (*function.args.posonlyargs, *function.args.args)][of_method:]
         given = [(name, value) for name, value in zip(positional, call.args, strict=False)]
-        given += [(each.arg, each.value) for each in call.keywords if each.arg in named and each.arg is not None]
+        given += [(each.arg, each.value) for each in call.keywords if each.arg is not None]
         for name, value in given:
-            if name in passed - mixed and not isinstance(value, ast.Starred):
+            rule, is_own = rules.get(name, (None, False))
+            if rule is None or isinstance(value, ast.Starred):
+                continue
+            if is_own:
                 self._device(value, scope, rule)
+            else:
+                place = self.file.bounds(value)
+                self.mixed[value] = _Given(place, (_Value(place, self._is_device(value, scope)),), rule)
+
+    def _parameter_rules(self, names: Names) -> _ParameterRules:
+        """The same of another file that imports such a package itself."""
+        if names.path == self.names.path:
+            return self._parameters_given()
+        if imported_packages(names.file).isdisjoint(self.table.foreign_packages):
+            return {}
+
+        def ask() -> _ParameterRules:
+            other = _ForeignDevices(names, self.table)
+            other.collect()
+            return other._parameters_given()
+
+        return names.project.settled(("foreign parameters", names.path), ask) or {}
+
+    def _parameters_given(self) -> _ParameterRules:
+        found: dict[int, dict[str, tuple[Rule, bool]]] = {}
+        for node, (scope, rule) in {**self.passed, **self.given}.items():
+            bound = scope.lookup(node.id) if isinstance(node, ast.Name) else None
+            function = bound[0].node if bound is not None else None
+            if bound is not None and isinstance(function, FUNCTIONS) and isinstance(bound[1][0], Parameter):
+                found.setdefault(function.lineno, {})[bound[1][0].node.arg] = rule, node in self.own
+        return found
 
     def _call(self, call: ast.Call, scope: Scope, rule: Rule) -> None:
         func = call.func
@@ -249,7 +298,7 @@ class _ForeignDevices:
     def _reads(self, node: ast.expr) -> Iterator[ast.expr]:
         scope, alike = self.given[node][0], self.read[last_name(node) or ""]
         if isinstance(node, ast.Attribute):
-            yield from (each for each in alike if isinstance(each, ast.Attribute))
+            yield from (each for each in alike if isinstance(each, ast.Attribute) and not self._is_other(each, scope))
             return
         assert isinstance(node, ast.Name)
         found = scope.lookup(node.id)
@@ -258,6 +307,11 @@ class _ForeignDevices:
                 other = self.file.scope_of(each).lookup(each.id)
                 if found is not None and other is not None and other[0] is found[0]:
                     yield each
+
+    def _is_other(self, node: ast.Attribute, scope: Scope) -> bool:
+        """Return whether an attribute is one that another class than that around a scope sets for itself."""
+        cls, other = scope.enclosing_class(), self.file.scope_of(node).enclosing_class()
+        return is_self(node.value) and other is not None and other is not cls and node.attr in other.attributes
 
     def _default(self, parameter: Parameter, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
         """The default of a parameter: its callers may give others, as they may set an attribute."""
@@ -285,3 +339,11 @@ def _is_read(node: ast.AST) -> bool:
     if isinstance(node, ast.Attribute):
         return isinstance(node.ctx, ast.Load) and is_self(node.value)
     return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+
+
+def _called_function(node: ast.AST) -> Function | None:
+    """The function that runs when a definition is called; None for a class with no `__init__`, or with several."""
+    if not isinstance(node, ast.ClassDef):
+        return node if isinstance(node, FUNCTIONS) else None
+    inits = [each for each in node.body if isinstance(each, FUNCTIONS) and each.name == "__init__"]
+    return inits[0] if len(inits) == 1 else None

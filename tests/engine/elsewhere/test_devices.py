@@ -2,6 +2,8 @@
 
 import textwrap
 
+import pytest
+
 
 def found(project, code):
     """The migrated text, None where it stays, and the messages of the findings about devices of packages."""
@@ -137,4 +139,69 @@ def test_subclasses_are_followed_to_the_package(project):
     assert 'Deep("x", device="cuda"), Named("x", device="cuda"), Both("x", device="npu")' in content
     named, _, both = content.partition("class Both")
     assert 'def __init__(self, name, device="cuda")' in named and 'def __init__(self, name, device="npu")' in both
-    assert apis == ['"cuda"', "device", '"cuda"', '"cuda"']
+    assert apis == ['"cuda"', "device", '"cuda"', '"cuda"', '"cuda"']
+
+
+BASE = """
+    import xgboost
+    import xgboost as xgb
+
+    Model = xgboost.XGBClassifier
+
+    class Deep(Model): ...
+
+    def make(depth, device="cuda"):
+        return Model(max_depth=depth, device=device)
+
+    def train(net, device):
+        net.to(device)
+        return Model(device=device)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "stays"),
+    [
+        ('from base import Model; Model(device="cuda")', True),
+        ('from base import Deep; Deep(device="cuda:0")', True),
+        ('import base; base.Model(device="cuda")', True),
+        ('from base import xgb; xgb.XGBClassifier(device="cuda")', True),
+        ('from middle import Model as M; M(device="cuda")', True),
+        ('from base import make; make(3, "cuda")', True),
+        ('from base import make; make(3, device="cuda" if fast else "cpu")', True),
+        ('from base import train; train(net, "cuda")', False),
+        ('from base import train; train(net, device="cuda:1")', False),
+    ],
+)
+def test_what_another_file_has_of_the_package(project, code, stays):
+    files = {
+        "base.py": textwrap.dedent(BASE),
+        "middle.py": "from base import *\n",
+        "main.py": f"import torch\n{code}\n",
+    }
+    migrated = project(files)["main.py"]
+    assert (migrated.content is None) is stays
+    assert len([each for each in migrated.findings if "xgboost" in each.rule]) == 1
+
+
+def test_attributes_of_a_class_are_followed_to_its_callers(project):
+    code = """
+        import torch
+        import xgboost
+
+        class Alone:
+            def __init__(self, device="cuda"):
+                self.device = device
+                self.model = xgboost.XGBClassifier(device=self.device)
+
+        class Both:
+            def __init__(self, device=None):
+                self.device = device
+                self.model = xgboost.XGBClassifier(device=self.device)
+                self.net = torch.nn.Linear(2, 2).to(self.device)
+
+        models = Alone("cuda:0"), Both("cuda:1")
+    """
+    content, apis = found(project, code)
+    assert 'Alone("cuda:0"), Both("npu:1")' in content and 'device="cuda"' in content
+    assert apis == ['"cuda"', '"cuda:0"', '"cuda:1"']
