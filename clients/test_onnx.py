@@ -5,9 +5,10 @@ import io
 import onnxruntime
 import pytest
 import torch
-from exporting import MODULES, inputs
 from torch.export.passes import move_to_device_pass
 from torch.testing import assert_close
+
+from clients.exporting import MODULES, inputs
 
 
 @pytest.fixture(params=MODULES)
