@@ -13,7 +13,7 @@ from gpu2npu.engine.required_texts import required_texts
 from gpu2npu.engine.skips import EVERY_RULE
 from gpu2npu.python.text.source import words
 from gpu2npu.rulebook.expression import Expression
-from gpu2npu.rulebook.match import Match, leaf
+from gpu2npu.rulebook.match import Evidence, Match, leaf
 from gpu2npu.rulebook.rule import Role, Rule, Rulebook
 from gpu2npu.support.cann import cann_for
 from gpu2npu.support.releases import since_when
@@ -167,7 +167,7 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
     patterns = [(rule.expression(text), rule) for text, found in index.get("pattern", {}).items() for rule in found]
     return RuleTable(
         leaves=frozenset(map(leaf, index.get("name", ()))),
-        trigger=_trigger(rules),
+        trigger=trigger_of((rule, rule.match.evidence) for rule in rules),
         literal=re.compile(_any_of(text for rule, text in strings if rule.id in roles)),
         plugins={rule.id: rule.then.imports for rule in rules if rule.then.imports is not None},
         names=index.get("name", {}),
@@ -295,13 +295,13 @@ def _any_of(words: Iterable[str]) -> str:
     return "|".join(map(re.escape, retained)) or r"(?!)"
 
 
-def _trigger(rules: Iterable[Rule]) -> Trigger:
+def trigger_of(evidence: Iterable[tuple[Rule, Evidence | None]]) -> Trigger:
+    """The texts that rules need, each of which is given with its rule."""
     alone: set[bytes] = set()
     together: dict[bytes, list[frozenset[bytes]]] = {}
     beginnings: list[bytes] = []
     patterns: list[BytePattern] = []
-    for rule in rules:
-        each = rule.match.evidence
+    for rule, each in evidence:
         if each is None:
             continue
         words_of_it = _WORD.findall(each.words.encode())

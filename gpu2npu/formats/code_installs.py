@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from gpu2npu.engine.findings import merged
+from gpu2npu.engine.knowledge import Knowledge
 from gpu2npu.engine.skips import Skips, find_skips
-from gpu2npu.formats.knowledge import Knowledge
 from gpu2npu.formats.required_packages import installed, requirement, requirement_marks
 from gpu2npu.formats.shell_lexer import lex
 from gpu2npu.python.meaning.names import Names

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gpu2npu.distributions import normalised
+from gpu2npu.engine.knowledge import Knowledge
 from gpu2npu.engine.marks import Mark
-from gpu2npu.formats.knowledge import Knowledge
 from gpu2npu.formats.marks import of_environment
 from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar, entry
 from gpu2npu.formats.required_packages import (

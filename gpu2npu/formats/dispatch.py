@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gpu2npu.engine import Migration, ProjectContext, may_have_trigger, migrate_python
 from gpu2npu.engine.findings import merged
+from gpu2npu.engine.knowledge import Knowledge, knowledge_for
 from gpu2npu.engine.marks import Mark, review
 from gpu2npu.engine.skips import Skips, find_skips
 from gpu2npu.engine.table import outside
@@ -18,7 +19,6 @@ from gpu2npu.formats.dockerfile import dockerfile_marks
 from gpu2npu.formats.ini_reader import read_ini
 from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.kinds import FileKind, kind_of
-from gpu2npu.formats.knowledge import Knowledge, knowledge_for
 from gpu2npu.formats.lock_files import lock_marks
 from gpu2npu.formats.makefile import makefile_marks
 from gpu2npu.formats.marks import records, resolved, with_edits
@@ -30,7 +30,6 @@ from gpu2npu.formats.settings import settings_marks
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
-from gpu2npu.kinds.pattern import patterns_in
 from gpu2npu.python.text.offsets import Lines
 from gpu2npu.python.text.source import SourceFile, SourceReadError, read_settings, read_source
 from gpu2npu.records import Edit, FileRewrite, FindingKind, Found, MigratedFile, Severity, Span
@@ -119,7 +118,10 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
     file = read_settings(source, path)
     text = file.text
     skips = find_skips(text) if kind not in (FileKind.JSON, FileKind.NOTEBOOK) else Skips()
-    knowledge = _knowledge(text, rulebook, context, outside(rulebook, path, skips.file, frozenset(), context.imported))
+    without = outside(rulebook, path, skips.file, frozenset(), context.imported)
+    own = own_variables(text) if kind is FileKind.SHELL else frozenset()
+    knowledge = knowledge_for(rulebook, context.version, without)
+    knowledge = replace(knowledge, text=text, own=own, uses_device=context.uses_device)
     if kind is FileKind.NOTEBOOK:
         result, edited = _notebook(text, path, rulebook, context, knowledge)
         content = None if result.content is None else file.encode(result.content.decode())
@@ -167,14 +169,6 @@ def _file(file: SourceFile, marks: list[Mark], rulebook: Rulebook) -> Migration:
     return Migration(MigratedFile(file.path, content, changes, findings, traits=frozenset(traits)), edited)
 
 
-def _knowledge(text: str, rulebook: Rulebook, context: ProjectContext, without: frozenset[str]) -> Knowledge:
-    knowledge = knowledge_for(rulebook, context.version, without)
-    targets = {rule.then.rename for rule in knowledge.table.variables.values() if rule.then.rename is not None}
-    taken = frozenset(target for target in targets if re.search(rf"\b{target}\b", text) is not None)
-    found = patterns_in(text, knowledge.table)
-    return replace(knowledge, taken=taken, found=found, uses_device=context.uses_device)
-
-
 def _marks(text: str, path: str, kind: FileKind, knowledge: Knowledge) -> list[Mark]:
     if len(text) > LARGEST:
         return _unread(text, knowledge, "it is too large for a configuration and was not read")
@@ -195,7 +189,6 @@ def _unread(text: str, knowledge: Knowledge, reason: str) -> list[Mark]:
 
 
 def _shell(text: str, path: str, knowledge: Knowledge) -> list[Mark]:
-    knowledge = replace(knowledge, own=own_variables(text))
     return makefile_marks(text, knowledge) if kinds.is_makefile(path) else shell_marks(text, knowledge)
 
 

@@ -6,9 +6,9 @@ import contextlib
 import re
 from collections.abc import Iterator
 
+from gpu2npu.engine.knowledge import Knowledge
 from gpu2npu.engine.marks import Mark
 from gpu2npu.formats.json_reader import read_json
-from gpu2npu.formats.knowledge import Knowledge
 from gpu2npu.formats.marks import shifted
 from gpu2npu.formats.nodes import FormatError
 from gpu2npu.formats.settings import settings_marks

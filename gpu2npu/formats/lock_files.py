@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from gpu2npu.distributions import normalised
+from gpu2npu.engine.knowledge import Knowledge
 from gpu2npu.engine.marks import Mark
-from gpu2npu.formats.knowledge import Knowledge
 from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar, entry
 from gpu2npu.formats.required_packages import BUILT_FOR_CUDA, FOR_CUDA
 from gpu2npu.records import FindingKind, Found, Severity

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpu2npu.engine.knowledge import Knowledge
 from gpu2npu.engine.marks import Mark
-from gpu2npu.formats.knowledge import Knowledge
 from gpu2npu.formats.marks import shifted
 from gpu2npu.formats.shell import shell_marks
 

@@ -11,11 +11,11 @@ from itertools import accumulate
 
 from gpu2npu.engine import Migration, ProjectContext, migrate_python
 from gpu2npu.engine.findings import merged
+from gpu2npu.engine.knowledge import Knowledge
 from gpu2npu.engine.marks import Mark
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.formats.code_installs import install_findings, may_install
 from gpu2npu.formats.json_reader import read_json
-from gpu2npu.formats.knowledge import Knowledge
 from gpu2npu.formats.marks import records, resolved, shifted, with_edits
 from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar, entry
 from gpu2npu.formats.notebook_cells import Cell, read_cell, unmasked

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpu2npu.distributions import normalised
+from gpu2npu.engine.knowledge import Knowledge
 from gpu2npu.engine.marks import Mark
-from gpu2npu.formats.knowledge import Knowledge
 from gpu2npu.formats.marks import of_environment
 from gpu2npu.records import Bounds, FindingKind, Found, Severity
 from gpu2npu.rulebook.in_code import COMPANION, CUDA_BUILD, TORCH_NPU

@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 
+from gpu2npu.engine.knowledge import CommandLine, KeyedValue, Knowledge, SettingValue, SetVariable
 from gpu2npu.engine.marks import Mark
-from gpu2npu.formats.knowledge import Knowledge
 from gpu2npu.formats.marks import moved, shifted
 from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar
 from gpu2npu.formats.shell import shell_marks
-from gpu2npu.kinds.environment import SetVariable
 from gpu2npu.records import FindingKind, Found, Severity
 
 # Keys under which a string is a command line.
@@ -80,7 +79,8 @@ def _option_marks(key: Scalar, keys: tuple[str, ...], value: Node, knowledge: Kn
     """Settings that a rule knows by their key alone, with a value that is not a string: `cudnn_benchmark: true`."""
     if not isinstance(value, Scalar):
         return []
-    known = knowledge.setting(keys, None, 0, value.atom) or knowledge.option(keys[-1], "*", None, 0) or ()
+    places = SettingValue(keys, None, 0, value.atom), KeyedValue(keys[-1], "*", None, 0)
+    known = next(filter(None, map(knowledge.first, places)), ())
     return _placed(key, [mark for mark in known if isinstance(mark, Found)])
 
 
@@ -100,11 +100,11 @@ def _item_marks(node: Items, keys: tuple[str, ...], knowledge: Knowledge) -> Ite
 
 def _value_marks(value: str, keys: tuple[str, ...], others: Set[str], knowledge: Knowledge, block: bool) -> list[Mark]:
     key = keys[-1] if keys else None
-    known = knowledge.setting(keys, value, 0)
+    known = knowledge.first(SettingValue(keys, value, 0))
     if known is not None:
         return known
     runs = any(name.lower() in _COMMANDS for name in keys[-2:])
-    if runs and (block or " " in value or value in knowledge.table.of("command")):
+    if runs and (block or " " in value or knowledge.first(CommandLine(value, 0, ())) is not None):
         return shell_marks(value, knowledge)
     marks = knowledge.variable(value, 0) if _VARIABLE.fullmatch(value) else []
     if marks:

@@ -7,13 +7,11 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gpu2npu.engine.marks import Mark, applied, reported
-from gpu2npu.formats.knowledge import Knowledge
+from gpu2npu.engine.knowledge import CommandLine, KeyedValue, Knowledge, SetVariable
+from gpu2npu.engine.marks import Mark
 from gpu2npu.formats.marks import moved, shifted
 from gpu2npu.formats.required_packages import installed
 from gpu2npu.formats.shell_lexer import Command, Heredoc, Script, Word, lex, unescaped
-from gpu2npu.kinds.command import command_marks, program_rule
-from gpu2npu.kinds.environment import SetVariable
 from gpu2npu.kinds.string import mention_marks
 from gpu2npu.records import Found
 
@@ -187,7 +185,8 @@ class _Reader:
         if not self.spoken:
             at = head.end - len(name) if not head.quoted else head.text.index(name) + head.start
             given = [(self._value(word), word.inside(word.start)[0]) for word in arguments]
-            yield from command_marks(self.knowledge.table, name, at, given, alone=not arguments and not piped)
+            line = CommandLine(name, at, given, alone=not arguments and not piped)
+            yield from self.knowledge.first(line) or ()
         if name == "echo" and len(arguments) == 1:  # often what a function or a substitution gives
             start = arguments[0].inside(arguments[0].start)[0]
             yield from self._certain(self.knowledge.value("argument", self._value(arguments[0]), start))
@@ -267,8 +266,8 @@ class _Reader:
                 continue
             start, end, _ = word.inside(word.start + option.end())
             value = self.text[start:end] if option["equals"] else None
-            found = self.knowledge.option(option["key"], program, value, start if value is not None else word.start)
-            yield from self._certain(found or [])
+            place = KeyedValue(option["key"], program, value, start if value is not None else word.start)
+            yield from self._certain(self.knowledge.first(place) or [])
 
     def _inner(self, name: str, arguments: Sequence[Word]) -> Iterator[Mark]:
         """Programs within arguments: `bash -c '...'` is shell again, `python -c '...'` is reported."""
@@ -338,11 +337,7 @@ class _Reader:
     def _sought(self, words: Sequence[Word]) -> Iterator[Mark]:
         """`command -v nvidia-smi`: a program that is looked for, by name alone."""
         for word in words:
-            rule = program_rule(self.knowledge.table, word.text)
-            if rule is not None and rule.then.rename is not None:
-                yield from applied(rule, word.start, word.end, word.text, rule.then.rename.partition(" ")[0])
-            elif rule is not None:
-                yield from reported(rule, word.start, word.end, word.text)
+            yield from self.knowledge.first(CommandLine(word.text, word.start, None)) or ()
 
     def _directive(self, start: int, end: int) -> Iterator[Mark]:
         """`#SBATCH --gres=gpu:4`: options of the scheduler that reads the script."""
@@ -357,7 +352,8 @@ class _Reader:
             for word in command.words:
                 for resource in _RESOURCE.finditer(word.text):
                     at = directive.end() + word.start + resource.start("value")
-                    yield from self.knowledge.option(resource["name"], program, resource["value"], at) or []
+                    place = KeyedValue(resource["name"], program, resource["value"], at)
+                    yield from self.knowledge.first(place) or ()
                 for named in _NAMED.finditer(word.text):
                     at = directive.end() + word.start + named.start("name")
                     yield from self.knowledge.variable(named["name"], at)

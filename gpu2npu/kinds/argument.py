@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers
+from gpu2npu.engine.knowledge import KeyedValue, Knowledge, PlaceHandlers
 from gpu2npu.engine.marks import Mark, applied, reported, review
 from gpu2npu.engine.rewriting.callees import Argument, Callees
 from gpu2npu.engine.rewriting.filling import fill, in_f_strings
 from gpu2npu.engine.rewriting.removal import without_arguments
 from gpu2npu.engine.rewriting.unpacked import UnpackedArguments
 from gpu2npu.engine.strings.texts import StringText
+from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.instances import Constructed, constructed
 from gpu2npu.python.text.concrete import argument_bounds
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked, last_name, string_value
 from gpu2npu.python.tree.syntax_tree import parse_expression
 from gpu2npu.records import Bounds, Edit, FindingKind, Found, Operation
-from gpu2npu.rulebook.match import Evidence, Json, Match, callee_text, leaf, listed, may_be_one
+from gpu2npu.rulebook.match import (
+    Evidence,
+    Json,
+    Match,
+    callee_text,
+    leaf,
+    listed,
+    may_be_one,
+    spellings,
+)
 from gpu2npu.rulebook.rule import Rule
 from gpu2npu.rulebook.template import Piece, TemplateError, check_template, parse_template
 
@@ -94,8 +105,8 @@ class ArgumentMatch(Match):
         return self.of
 
     @property
-    def only_python(self) -> bool:
-        return "." in self.of
+    def outside_python(self) -> tuple[Evidence, ...]:
+        return () if "." in self.of or isinstance(self.argument, int) else spellings(self.value or self.argument)
 
     @property
     def callee_leaves(self) -> frozenset[str]:
@@ -149,6 +160,10 @@ class ArgumentMatch(Match):
         if site.call is None:
             return f"`{site.shown}` is not called here"
         return super().why_not(site, names) or f"this call has no such argument: the rule matches {self.text}"
+
+    @classmethod
+    def place_handlers(cls, rules: Knowledge) -> PlaceHandlers:
+        return {KeyedValue: partial(_option_marks, rules.table)}
 
     @classmethod
     def handlers(cls, work: FileRules) -> Handlers:
@@ -354,33 +369,23 @@ def _has_keyword(template: str) -> bool:
     return isinstance(call, ast.Call) and bool(call.keywords)
 
 
-def options_of(rules: Iterable[Rule]) -> dict[str, tuple[Rule, ...]]:
-    """The rules that are also for keys of configurations and options of commands, by their argument."""
-    found: dict[str, tuple[Rule, ...]] = {}
+def _option_marks(table: RuleTable, place: KeyedValue) -> list[Mark] | None:
+    """Return the marks of rules for a key or option, and its value; None if no rule fits."""
+    name, value = (place.key or "").rpartition(".")[2].lstrip("-+~").replace("-", "_"), place.value
+    rules = table.keywords.get(name, ()) if place.of == "*" else table.arguments.get(place.of, ())
     for rule in rules:
         match = rule.match
-        if isinstance(match, ArgumentMatch) and isinstance(match.argument, str) and "." not in match.of:
-            found[match.argument] = (*found.get(match.argument, ()), rule)
-    return found
-
-
-def option_marks(
-    options: Mapping[str, tuple[Rule, ...]], key: str | None, of: str, value: str | None, start: int
-) -> list[Mark] | None:
-    """Return the marks of rules for a key (of a command, or `*` for any) and its value; None if no rule fits.
-    `options` are the rules by their argument."""
-    name = (key or "").rpartition(".")[2].lstrip("-+~").replace("-", "_")
-    for rule in options.get(name, ()):
-        match = rule.match
         assert isinstance(match, ArgumentMatch)
-        if match.of != of or (match.value is not None and match.value != value) or value in match.unless:
+        if match.argument != name or match.of != place.of:
+            continue
+        if (match.value is not None and match.value != value) or value in match.unless:
             continue
         shown = name if value is None else value
-        end = start + len(shown)
+        end = place.start + len(shown)
         if rule.then.rename is not None and match.value is not None:
-            return applied(rule, start, end, shown)
+            return applied(rule, place.start, end, shown)
         if rule.then.rename is None and rule.then.report is None and not rule.then.keep:
             message = f"{rule.why} Change it by hand."
-            return [review(rule, start, end, shown, message)]
-        return reported(rule, start, end, shown)
+            return [review(rule, place.start, end, shown, message)]
+        return reported(rule, place.start, end, shown)
     return None

@@ -6,9 +6,11 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, RuledString
+from gpu2npu.engine.knowledge import CommandLine, Knowledge, PlaceHandlers
 from gpu2npu.engine.marks import Mark, applied, edit, reported, review
 from gpu2npu.engine.strings.prose import is_spoken
 from gpu2npu.engine.strings.texts import StringText
@@ -17,7 +19,6 @@ from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.syntax import string_value
 from gpu2npu.records import FindingKind, Found, Severity
 from gpu2npu.rulebook.match import Json, Match
-from gpu2npu.rulebook.rule import Rule
 
 _COMMAND = re.compile(r"\s*(?:[\w./]*/)?(?P<name>[\w.+-]+)(?=\s|$)")
 _ANY = re.compile(r"\$[A-Z]\w*")
@@ -93,10 +94,6 @@ class CommandMatch(Match):
             yield "then.rename", "has another word where a metavariable stands; `$X` stays where it is"
 
     @property
-    def only_python(self) -> bool:
-        return False
-
-    @property
     def text(self) -> str:
         return f"the command `{self.command}` in scripts, and where Python code runs it"
 
@@ -125,6 +122,10 @@ class CommandMatch(Match):
         work.matches.found.append(Found(string.place, rule.id, kind, matched["name"], message, severity))
         ruled.rules.append(rule)
 
+    @classmethod
+    def place_handlers(cls, rules: Knowledge) -> PlaceHandlers:
+        return {CommandLine: partial(_marks, rules.table)}
+
 
 def _is_run(match: Match, string: StringText, file: PythonFile) -> bool:
     """Return whether a string is the command line of a match, or begins the list that is one."""
@@ -141,9 +142,11 @@ def _is_key(file: PythonFile, node: ast.expr) -> bool:
     return isinstance(parent, ast.Dict) or (isinstance(parent, ast.Subscript) and parent.slice is node)
 
 
-def command_marks(table: RuleTable, name: str, start: int, words: Sequence[tuple[str, int]], alone: bool) -> list[Mark]:
-    """Return the marks for a command whose name stands at `start`, and the `words` after it with their places;
-    `alone`: it has none, and nothing reads its output."""
+def _marks(table: RuleTable, line: CommandLine) -> list[Mark] | None:
+    """Return the marks for a command with the words after it; None if no rule is for it."""
+    name, start, words = line.name, line.start, line.words
+    if words is None:
+        return _program_marks(table, line)
     for rule in table.of(CommandMatch.key).get(name, ()):
         assert isinstance(rule.match, CommandMatch)
         places = rule.match.places([text for text, _ in words])
@@ -152,7 +155,7 @@ def command_marks(table: RuleTable, name: str, start: int, words: Sequence[tuple
         if rule.then.keep:
             return []
         end = start + len(name)
-        if rule.then.rename is None or (alone and not places):
+        if rule.then.rename is None or (line.alone and not places):
             return applied(rule, start, end, name)
         if not places:
             message = f"{rule.why} Its options and its output are others than those of {name}: change it by hand."
@@ -161,10 +164,14 @@ def command_marks(table: RuleTable, name: str, start: int, words: Sequence[tuple
         pairs = zip(starts, rule.match.renamed_words(rule.then.rename), strict=True)
         edits: list[Mark] = [edit(rule, at, at + len(old), new) for at, (old, new) in pairs if old != new]
         return edits + reported(rule, start, end, name)
-    return []
+    return None
 
 
-def program_rule(table: RuleTable, name: str) -> Rule | None:
-    """The rule for a program of that name, not for one of its command lines."""
-    rules = table.of(CommandMatch.key).get(name, ())
-    return next((rule for rule in rules if rule.match == CommandMatch(name)), None)
+def _program_marks(table: RuleTable, line: CommandLine) -> list[Mark] | None:
+    """Return the marks for a program that is looked for by its name; rules for its command lines are not for that."""
+    rules = table.of(CommandMatch.key).get(line.name, ())
+    rule = next((rule for rule in rules if rule.match == CommandMatch(line.name)), None)
+    end = line.start + len(line.name)
+    if rule is None or rule.then.rename is None:
+        return None if rule is None else reported(rule, line.start, end, line.name)
+    return applied(rule, line.start, end, line.name, rule.then.rename.partition(" ")[0])

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers, RuledString
+from gpu2npu.engine.knowledge import Knowledge, NamedVariable, PlaceHandlers
 from gpu2npu.engine.marks import Mark, applied, edit, reported
 from gpu2npu.engine.strings.prose import is_own_name, is_searched, is_spoken
 from gpu2npu.engine.strings.texts import StringText
-from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.text.tokens import keyword_name
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import last_name
@@ -69,10 +70,6 @@ class EnvironmentMatch(Match):
         return new if rest is None else new.replace(rest[0], name[rest.start() :])
 
     @property
-    def only_python(self) -> bool:
-        return False
-
-    @property
     def text(self) -> str:
         return f"the environment variable{'s' if self.index.endswith('*') else ''} `{self.variable}`"
 
@@ -104,6 +101,10 @@ class EnvironmentMatch(Match):
     @classmethod
     def handlers(cls, work: FileRules) -> Handlers:
         return {ast.keyword: _Variables(work).keyword}
+
+    @classmethod
+    def place_handlers(cls, rules: Knowledge) -> PlaceHandlers:
+        return {NamedVariable: partial(_marks, rules)}
 
 
 class _Variables:
@@ -189,39 +190,22 @@ def _named(string: StringText, text: str) -> list[tuple[str, int]]:
     return [(name, end - len(name)) for name, end in found]
 
 
-@dataclass(frozen=True)
-class SetVariable:
-    """The value that a variable is set to, and where that stands.
-
-    `bare`: a shell reads it, and no quotes are around it.
-    """
-
-    text: str
-    start: int
-    bare: bool = False
-
-    @property
-    def end(self) -> int:
-        return self.start + len(self.text)
-
-
-def variable_marks(
-    table: RuleTable, name: str, start: int, given: SetVariable | None, taken: Set[str], own: Set[str]
-) -> list[Mark]:
-    """Return the marks for an environment variable in a configuration whose name stands at `start`, and for what it is
-    set to; `taken` and `own` are those of formats/knowledge.py."""
-    rule = table.variable_rule(name)
-    if rule is None or rule.then.keep or (name in own and name not in table.variables):
-        return []
+def _marks(rules: Knowledge, place: NamedVariable) -> list[Mark] | None:
+    """Return the marks for an environment variable, and for what it is set to; None if no rule is for it."""
+    name, start, given = place.name, place.start, place.given
+    rule = rules.table.variable_rule(name)
+    if rule is None or rule.then.keep or (name in rules.own and name not in rules.table.variables):
+        return None
     end = start + len(name)
-    if rule.then.rename in taken:
-        message = f"This file knows {rule.then.rename} already; left as it is."
+    new_name = rule.then.rename
+    if new_name is not None and new_name in rules.text and re.search(rf"\b{new_name}\b", rules.text):
+        message = f"This file knows {new_name} already; left as it is."
         return [Found((start, end), rule.id, FindingKind.REVIEW, name, message, Severity.NOTE)]
     if not rule.then.values:
         return applied(rule, start, end, name)
     new = dict(rule.then.values).get(given.text) if given is not None else None
-    if given is None or new is None or rule.then.rename is None:
+    if given is None or new is None or new_name is None:
         return reported(rule, start, end, name)
-    marks: list[Mark] = [edit(rule, start, end, rule.then.rename)]
+    marks: list[Mark] = [edit(rule, start, end, new_name)]
     written = f'"{new}"' if given.bare and not new.isalnum() else new
-    return marks if new == given.text else [*marks, edit(rule, given.start, given.end, written)]
+    return marks if new == given.text else [*marks, edit(rule, given.start, given.start + len(given.text), written)]

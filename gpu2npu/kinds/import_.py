@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,7 +27,7 @@ from gpu2npu.python.tree.syntax import (
     string_value,
 )
 from gpu2npu.records import Edit, FindingKind, Found, Severity
-from gpu2npu.rulebook.match import Evidence, Json, Match, leaf, listed
+from gpu2npu.rulebook.match import Evidence, Json, Match, leaf, listed, spellings
 from gpu2npu.rulebook.rule import Addition, Rule
 
 if TYPE_CHECKING:
@@ -82,8 +82,12 @@ class ImportMatch(Match):
         return Evidence(pattern=part if self.module.endswith("*") else rf"{part}\b")
 
     @property
-    def only_python(self) -> bool:
-        return False
+    def outside_python(self) -> tuple[Evidence, ...]:
+        return tuple(each for name in sorted(self.distributions) for each in spellings(normalised(name)))
+
+    @property
+    def distribution_names(self) -> frozenset[str]:
+        return self.distributions
 
     @property
     def text(self) -> str:
@@ -324,12 +328,3 @@ def _ends_without_package(statement: ast.stmt, package: str) -> bool:
         isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.Not) and _asks_for_package(each.operand, package)
         for each in alternatives
     )
-
-
-def distributions_of(rules: Iterable[Rule]) -> dict[str, Rule]:
-    """The rules by the normalised names of what pip installs; the first that has a name counts."""
-    found: dict[str, Rule] = {}
-    for rule in rules:
-        for name in rule.match.distributions if isinstance(rule.match, ImportMatch) else ():
-            found.setdefault(normalised(name), rule)
-    return found

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, RuledString
+from gpu2npu.engine.knowledge import AnyText, Knowledge, PlaceHandlers
 from gpu2npu.engine.marks import Mark, applied
 from gpu2npu.engine.strings.prose import is_spoken
-from gpu2npu.engine.table import RuleTable
 from gpu2npu.rulebook.expression import Expression, compile_problem, template_problem
 from gpu2npu.rulebook.match import Evidence, Json, Match
 from gpu2npu.rulebook.rule import Rule
@@ -45,10 +45,6 @@ class PatternMatch(Match):
     @property
     def evidence(self) -> Evidence:
         return Evidence(pattern=self.pattern)
-
-    @property
-    def only_python(self) -> bool:
-        return False
 
     @property
     def text(self) -> str:
@@ -96,15 +92,15 @@ class PatternMatch(Match):
             work.matches.note(rule, string.place, string.raw)
         ruled.text = new
 
+    @classmethod
+    def place_handlers(cls, rules: Knowledge) -> PlaceHandlers:
+        # Those that match the file as a whole, and those bound to the ends of a value.
+        bound = re.compile(r"[$^]|\\[AZ]")
+        found = [(p, rule) for p, rule in rules.table.patterns if bound.search(p.text) or p.search(rules.text)]
+        return {AnyText: lambda place: list(_marks(found, place.text, place.start))}
 
-def patterns_in(text: str, table: RuleTable) -> tuple[tuple[Expression[str], Rule], ...]:
-    """The patterns that a part of the text may match: those that match it as a whole, and those bound to the ends of a
-    value."""
-    bound = re.compile(r"[$^]|\\[AZ]")
-    return tuple((one, rule) for one, rule in table.patterns if bound.search(one.text) or one.search(text))
 
-
-def pattern_marks(found: Iterable[tuple[Expression[str], Rule]], text: str, start: int) -> Iterator[Mark]:
+def _marks(found: Iterable[tuple[Expression[str], Rule]], text: str, start: int) -> Iterator[Mark]:
     """Yield the marks of patterns in the text of a configuration that stands at `start`."""
     for pattern, rule in found:
         for match in pattern.all_in(text):

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers
+from gpu2npu.engine.knowledge import Knowledge, PlaceHandlers, SettingValue
 from gpu2npu.engine.marks import Mark, applied
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.engine.table import RuleTable
@@ -70,10 +71,6 @@ class SettingMatch(Match):
         return Evidence(" ".join(filter(None, (*(step for step in self.setting.split(".") if "*" not in step), value))))
 
     @property
-    def only_python(self) -> bool:
-        return False
-
-    @property
     def text(self) -> str:
         values = f" where it is {listed(self.values)}" if self.values else ""
         return f"the setting `{self.setting}` of configurations{values}"
@@ -93,6 +90,10 @@ class SettingMatch(Match):
     @classmethod
     def handlers(cls, work: FileRules) -> Handlers:
         return {ast.Constant: partial(_in_dictionary, work)} if work.rules(cls.key) else {}
+
+    @classmethod
+    def place_handlers(cls, rules: Knowledge) -> PlaceHandlers:
+        return {SettingValue: partial(_marks, rules.table)}
 
     def meets(self, other: Match) -> bool:
         if not isinstance(other, SettingMatch) or self.setting != other.setting:
@@ -158,13 +159,11 @@ def _is_of_dict(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict"
 
 
-def setting_marks(
-    table: RuleTable, keys: Sequence[str], value: str | None, start: int, atom: str = ""
-) -> list[Mark] | None:
-    """Return the marks of rules for the value at `start` below some keys, None where it is a number or the like, whose
-    text is `atom`; None if no rule fits."""
+def _marks(table: RuleTable, place: SettingValue) -> list[Mark] | None:
+    """Return the marks of rules for a value by its keys; None if no rule fits."""
+    keys, value = place.keys, place.value
     for rule in table.of(SettingMatch.key).get(keys[-1], ()) if keys else ():
-        if isinstance(rule.match, SettingMatch) and rule.match.fits(keys, atom if value is None else value):
+        if isinstance(rule.match, SettingMatch) and rule.match.fits(keys, place.atom if value is None else value):
             shown = keys[-1] if value is None else value
-            return applied(rule, start, start + len(shown), shown)
+            return applied(rule, place.start, place.start + len(shown), shown)
     return None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules, Handlers, Quoted, RuledString
-from gpu2npu.engine.marks import Mark, edit, reported, review
+from gpu2npu.engine.knowledge import AnyText, KeyedValue, Knowledge, PlaceHandlers
+from gpu2npu.engine.marks import Mark, applied, edit, reported, review
 from gpu2npu.engine.strings.judgement import judge
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, Siblings, StringPlace
 from gpu2npu.engine.strings.prose import is_spoken
@@ -68,10 +70,6 @@ class StringMatch(Match):
     }
 
     @property
-    def only_python(self) -> bool:
-        return False
-
-    @property
     def roles(self) -> frozenset[str]:
         return frozenset() if self.role is None else frozenset({self.role})
 
@@ -106,6 +104,10 @@ class StringMatch(Match):
     @classmethod
     def handlers(cls, work: FileRules) -> Handlers:
         return {Quoted: _Strings(work).quoted}
+
+    @classmethod
+    def place_handlers(cls, rules: Knowledge) -> PlaceHandlers:
+        return {KeyedValue: partial(_value_marks, rules.table), AnyText: partial(_text_marks, rules.table)}
 
     def why_not_text(self, site: Site, names: Names, new: str, roles: Mapping[str, Role]) -> Iterator[str]:
         if self.string not in site.word or not isinstance(site.node, ast.expr):
@@ -209,11 +211,11 @@ class _Strings:
         return [text.place] if isinstance(parent, ast.Call) else []
 
 
-def value_marks(
-    table: RuleTable, key: str | None, value: str, start: int, beside: Set[str] = frozenset()
-) -> list[Mark]:
-    """Return the marks for a value in a configuration that stands at `start` under `key`, one of those `beside` it in a
-    list."""
+def _value_marks(table: RuleTable, place: KeyedValue) -> list[Mark] | None:
+    """Return the marks for a value under a key, one of those beside it in a list; None for an option of one program."""
+    key, value, start, beside = place.key, place.value, place.start, place.beside
+    if value is None or place.of != "*":
+        return None
     masked = _PLACEHOLDER.sub(lambda match: "{" + "_" * (len(match[0]) - 2) + "}", value)
     last = (key or "").rpartition(".")[2].lstrip("-+~")
     listed = masked.split("," if "," in masked else " ")
@@ -230,6 +232,12 @@ def value_marks(
             return [_review(rule, start, value)] if bare else []
         return [mark for at, match in parts for mark in _rewritten(rule, match, start + at)]
     return []
+
+
+def _text_marks(table: RuleTable, place: AnyText) -> list[Mark] | None:
+    """Return the marks for a text that a rule without a role is for."""
+    rule = table.texts.get(place.text)
+    return None if rule is None else applied(rule, place.start, place.start + len(place.text), place.text)
 
 
 def _is_meant(rule: StringRule, key: str, whole: re.Match[str] | None) -> bool:

@@ -61,7 +61,7 @@ def explain_line(
         rule
         for rule in rulebook.rules
         if rule.id not in involved
-        and (path.endswith((".py", ".ipynb")) or not rule.match.only_python)
+        and (path.endswith((".py", ".ipynb")) or rule.match.outside_python)
         and rule.match.is_on(lines[line - 1])
     ]
     why = _Reasons(program, path, above + line, rulebook, context, sorted(involved))

@@ -59,7 +59,7 @@ def _share_a_file(one: Rule, other: Rule) -> bool:
     A rule for functions of Python has none in common with one for other files.
     """
     pairs = ((one, other), (other, one))
-    return not any(rule.match.only_python and _is_outside_python(limited) for rule, limited in pairs)
+    return not any(not rule.match.outside_python and _is_outside_python(limited) for rule, limited in pairs)
 
 
 def _is_outside_python(rule: Rule) -> bool:

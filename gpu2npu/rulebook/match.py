@@ -13,6 +13,7 @@ from gpu2npu.records import FindingKind, Severity
 
 if TYPE_CHECKING:
     from gpu2npu.engine.file_rules import FileRules, Handlers, RuledString
+    from gpu2npu.engine.knowledge import Knowledge, PlaceHandlers
     from gpu2npu.project.line_sites import Site
     from gpu2npu.python.meaning.names import Names
     from gpu2npu.rulebook.rule import Role
@@ -48,7 +49,7 @@ class Match:
 
     `shape` has the JSON Schema of each key, `actions` what can be done with a match besides report, trait and keep,
     `additions` what `add` can add, and `new_name` what a new name must look like, with the words for that.
-    `only_python`: other files have no such match. `in_strings`: in Python it is looked for in strings alone. Kinds of a
+    `in_strings`: in Python it is looked for in strings alone. Kinds of a
     lower `order` are applied first. `starter` is a rule to start from, without its id.
     """
 
@@ -87,9 +88,15 @@ class Match:
         return frozenset()
 
     @property
-    def only_python(self) -> bool:
-        """Return whether nothing but Python code has a match."""
-        return True
+    def outside_python(self) -> tuple[Evidence, ...]:
+        """Texts without one of which a file that is not Python has no match; nothing where no such file has one."""
+        found = self.evidence if "place_handlers" in vars(type(self)) else None
+        return () if found is None else (found,)
+
+    @property
+    def distribution_names(self) -> frozenset[str]:
+        """The names by which pip knows what is matched."""
+        return frozenset()
 
     @property
     def roles(self) -> frozenset[str]:
@@ -179,6 +186,12 @@ class Match:
     def in_text(cls, work: FileRules, ruled: RuledString) -> None:
         """Apply the rules of the kind to the text of a string, for which no rule with a role has been asked."""
 
+    @classmethod
+    def place_handlers(cls, rules: Knowledge) -> PlaceHandlers:
+        """Return what is done at the places of a file that is not Python, by their types (engine/knowledge.py). Each
+        gives the marks there, or None where no rule is for it; the first that gives marks settles the place."""
+        return {}
+
     # Beside other rules.
 
     def meets(self, other: Match) -> bool:
@@ -267,6 +280,11 @@ class ReferenceMatch(Match):
     @property
     def callee_leaves(self) -> frozenset[str]:
         return frozenset() if self.qualified.startswith("*") else frozenset({self.index})
+
+
+def spellings(name: str) -> tuple[Evidence, ...]:
+    """The evidence of a name that is written with `-` or with `_`."""
+    return Evidence(name.replace("-", "_")), Evidence(name.replace("_", "-"))
 
 
 def leaf(name: str) -> str:

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu2npu.cli.main import cli
+from gpu2npu.engine.knowledge import knowledge_for
 from gpu2npu.engine.table import rule_table
-from gpu2npu.formats.knowledge import knowledge_for
 from gpu2npu.project.migrator import Migrator
 from gpu2npu.rulebook import expression, load_rulebook
 from gpu2npu.rulebook.expression import Expression, ExpressionTimeError, compile_problem, template_problem

@@ -23,7 +23,6 @@ MODULE = '''
 """Rules for statements that delete a name."""
 import ast
 from dataclasses import dataclass
-from functools import partial
 
 from gpu2npu.records import Edit
 from gpu2npu.rulebook.match import Match
@@ -60,19 +59,57 @@ class DeletedMatch(Match):
                     work.matches.edits.append(edit)
 '''
 
+IN_CONFIGURATIONS = '''
+"""Rules for the port that a program listens on, wherever a key says that it is one."""
+from dataclasses import dataclass
+
+from gpu2npu.engine.knowledge import CommandLine, KeyedValue
+from gpu2npu.engine.marks import applied
+from gpu2npu.rulebook.match import Match
+
+
+@dataclass(frozen=True)
+class PortMatch(Match):
+    port: str
+
+    key = "port"
+    shape = {"port": {"type": "string"}}
+    actions = ("rename",)
+    starter = {
+        "why": "The NPU service listens elsewhere.",
+        "match": {"port": "gpu:71"},
+        "then": {"rename": "npu:72"},
+        "examples": [{"file": "a.yaml", "before": "port: gpu:71\\n", "after": "port: npu:72\\n"}],
+    }
+    subject = property(lambda self: f"port {self.port}")
+    text = property(lambda self: f"the port `{self.port}`")
+
+    @classmethod
+    def place_handlers(cls, rules):
+        def value(place):
+            (rule,) = rules.table.of(cls.key)["gpu:71"]
+            is_port = (place.key or "").lstrip("-").lower() == "port" and place.value == rule.match.port
+            return applied(rule, place.start, place.start + len(place.value), place.value) if is_port else None
+
+        return {KeyedValue: value}
+'''
+
 
 @pytest.fixture
 def rulebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rulebook]:
-    """The built-in rules and one of a kind that a new file defines."""
+    """The built-in rules and those of kinds that two new files define."""
     (tmp_path / "kinds").mkdir()
-    (tmp_path / "kinds" / "deleted.py").write_text(MODULE, encoding="utf-8")
+    for name, text in (("deleted", MODULE), ("port", IN_CONFIGURATIONS)):
+        (tmp_path / "kinds" / f"{name}.py").write_text(text, encoding="utf-8")
     monkeypatch.setattr(gpu2npu.kinds, "__path__", [*gpu2npu.kinds.__path__, str(tmp_path / "kinds")])
     monkeypatch.setattr(matches, "_known", dict(matches.kinds()))
     for made in (matches.kinds, schema):
         made.cache_clear()
     own = tmp_path / "own.json"
     own.write_text(starter("own", "deleted"), encoding="utf-8")
-    yield load_rulebook([own])
+    port = tmp_path / "port.json"
+    port.write_text(starter("port", "port"), encoding="utf-8")
+    yield load_rulebook([own, port])
     for made in (matches.kinds, schema):
         made.cache_clear()
 
@@ -88,3 +125,20 @@ def test_a_new_file_is_a_kind(rulebook: Rulebook) -> None:
     assert [(change.rule, change.after) for change in changed.changes] == [("own", "npu_pool")]
     (_, reason), *_ = explain_line(b"x = gpu_pool\n", "a.py", 1, rulebook, context).others
     assert reason == "the code here is other than the rule's: it matches `gpu_pool` where it is deleted"
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after"),
+    [
+        ("conf.yaml", "serve:\n  port: gpu:71\n  name: gpu:71\n", "serve:\n  port: npu:72\n  name: gpu:71\n"),
+        ("conf.toml", '[serve]\nport = "gpu:71"\n', '[serve]\nport = "npu:72"\n'),
+        ("run.sh", "export PORT=gpu:71\nserve --port gpu:71\n", "export PORT=npu:72\nserve --port npu:72\n"),
+        ("Dockerfile", "FROM a\nENV PORT gpu:71\n", "FROM a\nENV PORT npu:72\n"),
+    ],
+)
+def test_a_new_file_is_a_kind_for_configurations(rulebook: Rulebook, path: str, before: str, after: str) -> None:
+    rule = rulebook.rules[1]
+    assert [run.problem for run in run_examples([rule], rulebook)] == [None]
+    changed = migrate_file(before.encode(), path, rulebook, ProjectContext())
+    assert (changed.content or b"").decode() == after
+    assert {change.rule for change in changed.changes} == {"port"}
