@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from functools import lru_cache
 
 from gpu2npu.engine.byte_pattern import BytePattern, any_in, any_may_be_in, unanchored
@@ -74,9 +74,10 @@ class RuleTable:
     end. `plugins` tells for a rule's id which module its edits need. `leaves` are the last parts of all rule
     names: cheap evidence that a name matters. `kinds` has the rules of each kind by the text that finds
     them, `words` these texts, and `classes` are the kinds in the order in which they are asked.
-    What a pattern matches has, in whatever letters, a text that `pattern_text` finds in small ones. `foreign_packages`
-    know no NPU, `argument_names` are the keywords and positions of the arguments that rules are for, `users_names` the
-    qualified names that users' rules are for.
+    What a pattern matches has, in whatever letters, one of its `pattern_texts` in small ones; `pattern_text` finds any
+    of them, and `ending` a module that one of the endings is for. `foreign_packages` know no NPU, `argument_names` are
+    the keywords and positions of the arguments that rules are for, `users_names` the qualified names that users' rules
+    are for.
     """
 
     leaves: frozenset[str]
@@ -101,6 +102,8 @@ class RuleTable:
     words: Mapping[str, frozenset[bytes]]
     classes: tuple[type[Match], ...]
     pattern_text: re.Pattern[str]
+    pattern_texts: list[frozenset[str]]
+    ending: re.Pattern[str]
     foreign_packages: frozenset[str]
     argument_names: frozenset[str | int]
     users_names: frozenset[str]
@@ -132,6 +135,8 @@ class RuleTable:
 
     def ending_rule(self, name: str) -> Rule | None:
         """The import rule for modules whose name ends as this one does, or has the same part (`_cuda_*`)."""
+        if self.ending.match(name) is None:  # most have none
+            return None
         return next((rule for ending, rule in self.endings.items() if fnmatchcase(name, f"*{ending}")), None)
 
     def variable_rule(self, name: str) -> Rule | None:
@@ -165,6 +170,7 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
     strings = [(rule, rule.match.index) for rule in rules if rule.match.key == "string"]
     roles = {rule.id: rulebook.roles[role] for rule, _ in strings for role in rule.match.roles}
     patterns = [(rule.expression(text), rule) for text, found in index.get("pattern", {}).items() for rule in found]
+    pattern_texts = [_pattern_texts(pattern.text) for pattern, _ in patterns]
     return RuleTable(
         leaves=frozenset(map(leaf, index.get("name", ()))),
         trigger=trigger_of((rule, rule.match.evidence) for rule in rules),
@@ -186,7 +192,9 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
         beginnings=tuple(families),
         kinds=index,
         words={kind: frozenset(text.encode() for text in found) for kind, found in index.items()},
-        pattern_text=_pattern_text(pattern.text for pattern, _ in patterns),
+        pattern_text=re.compile(_any_of(text for texts in pattern_texts for text in texts)),
+        pattern_texts=pattern_texts,
+        ending=re.compile("|".join(translate(f"*{ending}") for ending in endings) or "(?!)"),
         foreign_packages=frozenset(
             module.partition(".")[0] for module, rule in packages.items() if rule.then.own_devices
         ),
@@ -204,12 +212,10 @@ def rule_table(rulebook: Rulebook, version: str, without: frozenset[str] = froze
     )
 
 
-def _pattern_text(patterns: Iterable[str]) -> re.Pattern[str]:
-    found: set[str] = set()
-    for pattern in patterns:
-        required = required_texts(pattern.encode())
-        found.update(text.decode() for text in max(required, key=_shortest, default=frozenset({b""})))
-    return re.compile(_any_of(found) if "" not in found else "")
+def _pattern_texts(pattern: str) -> frozenset[str]:
+    """The texts in small letters of which every match of a pattern has one; the longest, if there are several sets."""
+    required = max(required_texts(pattern.encode()), key=_shortest, default=frozenset({b""}))
+    return frozenset(text.decode() for text in required)
 
 
 def _users_names(rules: Iterable[Rule]) -> frozenset[str]:

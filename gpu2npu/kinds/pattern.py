@@ -73,11 +73,15 @@ class PatternMatch(Match):
     @classmethod
     def in_text(cls, work: FileRules, ruled: RuledString) -> None:
         """A rule that keeps the text ends the search, and so does one that only reports."""
-        string = ruled.string
-        if work.table.pattern_text.search(ruled.text.lower()) is None:
+        string, new, lowered = ruled.string, ruled.text, ruled.text.lower()
+        if work.table.pattern_text.search(lowered) is None:
             return
-        new = ruled.text
-        for pattern, rule in work.table.patterns:
+        for texts, (pattern, rule) in zip(work.table.pattern_texts, work.table.patterns, strict=True):
+            for text in texts:  # no calls: this is done for each pattern
+                if text in lowered:
+                    break
+            else:
+                continue
             if pattern.search(new) is None:
                 continue
             ruled.rules.append(rule)
@@ -89,6 +93,7 @@ class PatternMatch(Match):
                     work.matches.note(rule, string.place, string.raw)
                 break
             new = pattern.replaced(rule.then.rename, new)
+            lowered = new.lower()
             work.matches.note(rule, string.place, string.raw)
         ruled.text = new
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,6 +102,7 @@ def rulebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rulebo
     (tmp_path / "kinds").mkdir()
     for name, text in (("deleted", MODULE), ("port", IN_CONFIGURATIONS)):
         (tmp_path / "kinds" / f"{name}.py").write_text(text, encoding="utf-8")
+        monkeypatch.delitem(sys.modules, f"gpu2npu.kinds.{name}", raising=False)
     monkeypatch.setattr(gpu2npu.kinds, "__path__", [*gpu2npu.kinds.__path__, str(tmp_path / "kinds")])
     monkeypatch.setattr(matches, "_known", dict(matches.kinds()))
     for made in (matches.kinds, schema):
