@@ -10,11 +10,28 @@ from gpu2npu.codemods.affinity.reading import TermReader
 from gpu2npu.python.tree.syntax import FUNCTIONS, arguments, is_unpacked
 from gpu2npu.records import Code
 
-_NAMES = {f"torch.optim.{name}": name for name in ("Adam", "AdamW", "SGD")}
-_OPTIONS = frozenset({"params", "lr", "betas", "eps", "weight_decay", "amsgrad", "momentum", "dampening", "nesterov"})
+_ADAM = ("params", "lr", "betas", "eps", "weight_decay", "amsgrad")
+# The options that the fused optimizer has too, in its order, and others that it has by name. Of the several Lamb on
+# PyPI, torch_optimizer's computes what NpuFusedLamb does: pytorch_lamb's leaves parameters that are all zeros, and
+# apex's corrects the bias and clips.
+_OPTIONS = {
+    "torch.optim.Adam": _ADAM,
+    "torch.optim.AdamW": _ADAM,
+    "torch.optim.SGD": ("params", "lr", "momentum", "dampening", "weight_decay", "nesterov"),
+    "torch.optim.RMSprop": ("params", "lr", "alpha", "eps", "weight_decay", "momentum", "centered"),
+    "torch.optim.Adadelta": ("params", "lr", "rho", "eps", "weight_decay"),
+    "torch_optimizer.Lamb": ("params", "lr", "betas", "eps", "weight_decay"),
+}
+_NAMED = {"torch_optimizer.Lamb": frozenset({"adam"})}
 # What shares or moves gradients, sets them to None, or hands the optimizer on; bfloat16, which the operator refuses.
-_KEEPS = ("DataParallel", "FSDP", "deepspeed", "accelerat", "GradScaler", "bfloat16", "closure", "torch.compile",
-    "lightning", "fabric")  # fmt: skip
+_KEEPS = ("DataParallel", "FSDP", "deepspeed", "accelerat", "bfloat16", "closure", "torch.compile", "lightning",
+    "fabric")  # fmt: skip
+# Both PyTorch's scaler and torch_npu's unscale gradients in place.
+_SCALERS = frozenset(
+    f"{module}.GradScaler"
+    for package in ("torch", "torch.cuda", "torch.npu", "torch_npu.npu")
+    for module in (f"{package}.amp", f"{package}.amp.grad_scaler")
+)
 # Files that may take parameters or gradients out of the joined memory, or make sparse gradients.
 _REPLACED = rb"\.grad\b|\.data\b|sparse|assign"
 _METHODS = frozenset({"step", "zero_grad", "param_groups", "state_dict", "load_state_dict"})
@@ -24,9 +41,11 @@ Change = tuple[ast.expr, str, tuple[Code, ...]]
 
 def find(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
     """The making of an optimizer of which the function around shows every use."""
-    file, name = reading.file, _NAMES.get(_public(reading.qualified(node.func)))
+    file, name = reading.file, _public(reading.qualified(node.func))
     statement = file.statement(node)
-    if name is None or not isinstance(statement, ast.Assign) or statement.value is not node or not _fits(node, name):
+    if name not in _OPTIONS or not _fits(node, name):
+        return None
+    if not isinstance(statement, ast.Assign) or statement.value is not node:
         return None
     target = statement.targets[0]
     if not isinstance(target, ast.Name) or len(statement.targets) != 1:
@@ -40,7 +59,7 @@ def find(reading: TermReader, node: ast.Call) -> AffinityReplacement | None:
     if changes is None:
         return None
     at = file.bounds
-    given: list[Code] = [f'("{name}"']
+    given: list[Code] = ["(", at(node.func)]
     for each in (*node.args, *node.keywords):
         given += [", ", at(each)]
     return AffinityReplacement((*given, ")"), "optimizer", more=changes)
@@ -59,14 +78,18 @@ def _leaves_memory(node: ast.AST) -> bool:
 def _public(qualified: str) -> str:
     """torch.optim.AdamW for torch.optim.adamw.AdamW, where the class is defined."""
     parts = qualified.split(".")
-    return f"torch.optim.{parts[-1]}" if parts[:2] == ["torch", "optim"] else qualified
+    package = next((each for each in ("torch.optim", "torch_optimizer") if qualified.startswith(f"{each}.")), "")
+    return f"{package}.{parts[-1]}" if package else qualified
 
 
 def _fits(node: ast.Call, name: str) -> bool:
     """Return whether the fused optimizer takes all that a call gives."""
     given = {each.arg for each in node.keywords}
-    has_rate = name != "SGD" or "lr" in given or len(node.args) > 1
-    return has_rate and bool(node.args) and given <= _OPTIONS and not any(is_unpacked(each) for each in arguments(node))
+    has_rate = name != "torch.optim.SGD" or "lr" in given or len(node.args) > 1
+    if not has_rate or any(is_unpacked(each) for each in arguments(node)):
+        return False
+    known = _OPTIONS[name]
+    return 0 < len(node.args) <= len(known) and given <= _NAMED.get(name, frozenset()).union(known)
 
 
 def _changes(reading: TermReader, around: ast.AST, target: ast.Name, node: ast.Call) -> tuple[Change, ...] | None:
@@ -98,12 +121,22 @@ def _changes(reading: TermReader, around: ast.AST, target: ast.Name, node: ast.C
 
 
 def _is_known(reading: TermReader, owner: ast.AST, part: ast.Name) -> bool:
-    """Return whether a use of an optimizer is one of its methods, or the making of a scheduler."""
+    """Return whether a use of an optimizer is one of its methods, the making of a scheduler, or a scaler's step."""
     if isinstance(owner, ast.Attribute):
         return owner.attr in _METHODS
     if not isinstance(owner, ast.Call) or part not in owner.args:
         return False
-    return reading.qualified(owner.func).startswith("torch.optim.lr_scheduler.")
+    return _is_scaled(reading, owner) or reading.qualified(owner.func).startswith("torch.optim.lr_scheduler.")
+
+
+def _is_scaled(reading: TermReader, call: ast.Call) -> bool:
+    """Return whether a call is `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` of a gradient scaler."""
+    function = call.func
+    if not isinstance(function, ast.Attribute) or function.attr not in ("step", "unscale_") or len(call.args) != 1:
+        return False
+    scaler = function.value
+    made = reading.file.scope_of(scaler).only_value(scaler.id) if isinstance(scaler, ast.Name) else None
+    return isinstance(made, ast.Call) and not call.keywords and reading.qualified(made.func) in _SCALERS
 
 
 def _is_foreign_clearing(call: ast.Call, name: str) -> bool:
@@ -135,6 +168,21 @@ def f(x, w):
         optimizer.step()
     return p * x + w
 """
+_LAMB = _TRAINING.replace("(x, w):", "(x, w):\n    import torch_optimizer")
+_SCALED = """
+def f(x, w):
+    p = torch.nn.Parameter(w.detach().clone().float())
+    optimizer = {}
+    scaler = torch.amp.GradScaler(x.device.type)
+    for factor in (float("inf"), 1.0, 1.0):
+        optimizer.zero_grad()
+        scaler.scale((x.detach() * p * p).sum() * factor).backward()
+        scaler.unscale_(optimizer)
+        {}
+        scaler.step(optimizer)
+        scaler.update()
+    return p * x + w
+"""
 _CLIP = "torch.nn.utils.clip_grad_norm_([p], max_norm=1.0)"
 OPTIMIZER = AffinityKind(
     "fused-optimizer",
@@ -150,7 +198,7 @@ OPTIMIZER = AffinityKind(
         FusedCase(
             _TRAINING.format("torch.optim.AdamW([p], lr=0.1, weight_decay=0.1, eps=1e-3)", "set_to_none=True", _CLIP),
             _TRAINING.format(
-                'ascend_affinity.optimizer("AdamW", [p], lr=0.1, weight_decay=0.1, eps=1e-3)',
+                "ascend_affinity.optimizer(torch.optim.AdamW, [p], lr=0.1, weight_decay=0.1, eps=1e-3)",
                 "",
                 "ascend_affinity.clip_grad_norm_(optimizer, [p], max_norm=1.0)",
             ),
@@ -158,21 +206,49 @@ OPTIMIZER = AffinityKind(
         ),
         FusedCase(
             _TRAINING.format("torch.optim.SGD([p], 0.1, momentum=0.9)", "", "pass"),
-            _TRAINING.format('ascend_affinity.optimizer("SGD", [p], 0.1, momentum=0.9)', "", "pass"),
+            _TRAINING.format("ascend_affinity.optimizer(torch.optim.SGD, [p], 0.1, momentum=0.9)", "", "pass"),
             ("b d", "b d"),
         ),
         FusedCase(
             _TRAINING.format('torch.optim.SGD([{"params": p, "lr": 0.2}], 0.1)', "set_to_none=False", "pass"),
             _TRAINING.format(
-                'ascend_affinity.optimizer("SGD", [{"params": p, "lr": 0.2}], 0.1)', "set_to_none=False", "pass"
+                'ascend_affinity.optimizer(torch.optim.SGD, [{"params": p, "lr": 0.2}], 0.1)',
+                "set_to_none=False",
+                "pass",
             ),
             ("b d", "b d"),
         ),
         FusedCase(
             _TRAINING.format('torch.optim.AdamW([("p", p)], lr=0.1, eps=1e-3)', "", "pass"),
-            _TRAINING.format('ascend_affinity.optimizer("AdamW", [("p", p)], lr=0.1, eps=1e-3)', "", "pass"),
+            _TRAINING.format('ascend_affinity.optimizer(torch.optim.AdamW, [("p", p)], lr=0.1, eps=1e-3)', "", "pass"),
             ("b d", "b d"),
         ),
+        *(
+            FusedCase(
+                text.format(f"{name}([p], {options})", "", "pass"),
+                text.format(f"ascend_affinity.optimizer({name}, [p], {options})", "", "pass"),
+                ("b d", "b d"),
+            )
+            for text, name, options in (
+                (_TRAINING, "torch.optim.RMSprop", "0.1, 0.9, 1e-3, 0.1, 0.9, True"),
+                (_TRAINING, "torch.optim.Adadelta", "lr=0.5, rho=0.8, eps=1e-3"),
+                (_LAMB, "torch_optimizer.Lamb", "0.1, weight_decay=0.1, eps=1e-3, adam=True"),
+                (_LAMB, "torch_optimizer.Lamb", "0.1, (0.8, 0.9), 1e-3"),
+            )
+        ),
+        FusedCase(
+            _SCALED.format("torch.optim.SGD([p], 0.1, momentum=0.9)", _CLIP),
+            _SCALED.format(
+                "ascend_affinity.optimizer(torch.optim.SGD, [p], 0.1, momentum=0.9)",
+                "ascend_affinity.clip_grad_norm_(optimizer, [p], max_norm=1.0)",
+            ),
+            ("b d", "b d"),
+        ),
+        FusedCase(_SCALED.format("torch.optim.SGD([p], 0.1)", "scaler.minimize(optimizer)")),
+        FusedCase(_SCALED.format("torch.optim.SGD([p], 0.1)", "scaler = other(scaler)")),
+        FusedCase(_TRAINING.format("torch.optim.Adadelta([p], 0.5, 0.8, 1e-3, 0.0, True)", "", "pass")),
+        FusedCase(_LAMB.format("torch_optimizer.Lamb([p], 0.1, clamp_value=1e3)", "", "pass")),
+        FusedCase("import pytorch_lamb\n" + _TRAINING.format("pytorch_lamb.Lamb([p], 0.1)", "", "pass")),
         FusedCase(_TRAINING.format("torch.optim.AdamW([p], lr=0.1, foreach=True)", "", "pass")),
         FusedCase(_TRAINING.format("torch.optim.AdamW([p], lr=0.1)", "", "log(optimizer)")),
         FusedCase(_TRAINING.format("torch.optim.AdamW([p], lr=0.1)", "", "p.grad = None")),
@@ -183,7 +259,7 @@ OPTIMIZER = AffinityKind(
             "table = torch.nn.Embedding(9, 4, sparse=True)\n"
             + _TRAINING.format("torch.optim.SGD([p], 0.1)", "", "pass")
         ),
-        FusedCase(_TRAINING.format("torch.optim.RMSprop([p], lr=0.1)", "", "pass")),
+        FusedCase(_TRAINING.format("torch.optim.Adagrad([p], lr=0.1)", "", "pass")),
     ),
     safe=False,
     calls=None,

@@ -7,8 +7,10 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from types import CodeType
 
 import pytest
 import torch
@@ -22,7 +24,7 @@ from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, Fu
 from gpu2npu.engine import ProjectContext
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.records import FindingKind
-from tests.codemods.affinity import flash_attn_reference
+from tests.codemods.affinity import flash_attn_reference, lamb_reference
 
 SITE = Path(gpu2npu.__file__).parent / "emulator" / "site"
 if str(SITE) not in sys.path:
@@ -210,7 +212,7 @@ def module_of_operators() -> Iterator[None]:
     """The modules that the old and the new code import."""
     templates = str(files("gpu2npu.codemods") / "templates")
     sys.path.insert(0, templates)
-    added = flash_attn_reference.modules()
+    added = flash_attn_reference.modules() | lamb_reference.modules()
     sys.modules.update(added)
     yield
     sys.path.remove(templates)
@@ -218,10 +220,15 @@ def module_of_operators() -> Iterator[None]:
         del sys.modules[name]
 
 
+@cache
+def compiled(source: str) -> CodeType:
+    return compile(source, "model.py", "exec")
+
+
 def computed(source: str, tensors: list[torch.Tensor], device: str) -> list[torch.Tensor]:
     """What `f` returns for some tensors on a device, and their gradients, on the CPU."""
     names: dict[str, object] = {}
-    exec(source, names)
+    exec(compiled(source), names)
     given = [each.detach().to(device).requires_grad_() for each in tensors]
     found = names["f"](*given)  # type: ignore[operator]
     outputs = list(found) if isinstance(found, tuple) else [found]

@@ -317,14 +317,14 @@ def store(x, mask, value):
         x[mask] = value
 
 
-def optimizer(name, params, *given, **options):
-    """torch.optim's optimizer of a name; over joined memory where all parameters are on an NPU and that takes them."""
+def optimizer(own, params, *given, **options):
+    """An optimizer of the class `own`; over joined memory where all parameters are on an NPU and that takes them."""
     params = [dict(each) if isinstance(each, dict) else each for each in params]
     for group in (each for each in params if isinstance(each, dict)):
         group["params"] = [group["params"]] if isinstance(group["params"], torch.Tensor) else list(group["params"])
     single = [p for each in params for p in (each["params"] if isinstance(each, dict) else [each])]
     fits = all(isinstance(p, torch.Tensor) and p.device.type == "npu" and p.dtype in _DTYPES[:2] for p in single)
-    found = getattr(torch_npu.optim, f"NpuFused{name}") if fits else getattr(torch.optim, name)
+    found = getattr(torch_npu.optim, f"NpuFused{own.__name__}") if fits else own
     return found(params, *given, **options)
 
 
