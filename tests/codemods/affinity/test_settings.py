@@ -53,6 +53,10 @@ loader = DataLoader({}, pin_memory=True)
 for x, y in loader:
     x = x.to(("npu"))
 """
+PICTURES = """
+from torchvision import datasets, transforms
+transform = transforms.Compose([transforms.Resize(9), transforms.ToTensor(), transforms.Normalize(0.1, 0.3)])
+"""
 ITEMS = """
 class Items(Dataset):
     def __init__(self):
@@ -78,6 +82,20 @@ class Items(Dataset):
         (ITEMS.format("{'x': torch.ones(2)}, 1"), "Items(), 2", True),
         (ITEMS.replace("__getitem__", "__iter__").format("self.x"), "Items(), 2", True),
         (ITEMS.replace("(Dataset)", "(collate)").format("self.x"), "Items(), 2", True),
+        (PICTURES, "datasets.MNIST('.', transform=transform), 2", False),
+        (PICTURES, "datasets.CIFAR10(root='.', train=True, transform=transforms.ToTensor()), 2", False),
+        (PICTURES, "datasets.ImageFolder('.', transforms.ToTensor()), 2", True),
+        (PICTURES, "datasets.MNIST('.', transform=transform, target_transform=collate), 2", True),
+        (PICTURES, "datasets.MNIST('.', transform=collate(transform)), 2", True),
+        (PICTURES, "datasets.MNIST('.', transform=transform, **options), 2", True),
+        (PICTURES, "datasets.MNIST('.'), 2", True),
+        (PICTURES, "datasets.STL10('.', transform=transform), 2", True),
+        (
+            PICTURES.replace("Normalize(0.1, 0.3)", "Lambda(collate)"),
+            "datasets.MNIST('.', transform=transform), 2",
+            True,
+        ),
+        (PICTURES.replace("ToTensor()", "Resize(8)"), "datasets.MNIST('.', transform=transform), 2", True),
     ],
 )
 def test_a_batch_may_have_its_own_way_to_be_copied(items: str, loader: str, is_left: bool) -> None:
