@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from gpu2npu.analysis.code import Code
 from gpu2npu.analysis.done_calls import keyword
+from gpu2npu.analysis.torch_apis.dtypes import dtype_of
 from gpu2npu.python.tree.syntax import arguments, is_unpacked, last_name
 from gpu2npu.records import Advice, AdviceKind
 
@@ -195,6 +196,17 @@ def _changing_shapes(training: Training) -> Places:
                 yield call
 
 
+def _float64_constants(training: Training) -> Places:
+    """Products of a tensor and one that is known to be float64."""
+    code = training.code
+    if any(word in code.text for word in ("float64", "double", "numpy")):
+        for product, scope in code.products:
+            sides = (product.left, product.right)
+            wide = [dtype_of(side, scope, code) == "float64" for side in sides]
+            if wide.count(True) == 1 and code.types.is_tensor(sides[wide.index(False)], scope):
+                yield product
+
+
 def _float32_entry(training: Training) -> Places:
     code = training.code
     if "autocast" not in code.text and "bfloat16" not in code.text and "half()" not in code.text:
@@ -278,6 +290,14 @@ _ALL = (
         "A condition on a tensor makes the host wait for the NPU in every step.",
         "torch.where(condition, a, b)",
         "both sides may be computed",
+    ),
+    Setting(
+        "float64-constant",
+        _float64_constants,
+        "A tensor that meets a float64 one is converted to it, or the other way, and an NPU computes float64 slowly.",
+        "torch.tensor(..., dtype=x.dtype)",
+        "the digits beyond those of x are not needed, and x is known to be of floats; --affinity float64-constant "
+        "writes single numbers",
     ),
     Setting(
         "task-queue",

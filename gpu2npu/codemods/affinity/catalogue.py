@@ -13,6 +13,7 @@ from gpu2npu.codemods.affinity.calls import (
     RMS_NORM_CALL,
     RMS_NORM_MODULE,
 )
+from gpu2npu.codemods.affinity.constants import FLOAT64
 from gpu2npu.codemods.affinity.flash_attention import FLASH_ATTENTION
 from gpu2npu.codemods.affinity.gated import GEGLU, SWIGLU
 from gpu2npu.codemods.affinity.kind import AffinityKind
@@ -30,7 +31,7 @@ from gpu2npu.support.release_tables import SupportTable
 
 _ALL = (
     ATTENTION, ATTENTION_CALL, RMS_NORM, RMS_NORM_CALL, RMS_NORM_MODULE, ROTARY, SWIGLU, GEGLU, SILU, GELU, QUICK_GELU,
-    CROSS_ENTROPY, STACKED, TRANSPOSED_RESHAPE, MASKED_SUM, MASKED_STORE, STORE, COPY, VIEWS, MASKED_ATTENTION,
+    CROSS_ENTROPY, STACKED, TRANSPOSED_RESHAPE, MASKED_SUM, MASKED_STORE, STORE, FLOAT64, COPY, VIEWS, MASKED_ATTENTION,
     MASKED_ATTENTION_CALL, FLASH_ATTENTION, OPTIMIZER, SUM_NORM, ONE_HOT, MISH, TANH_GELU,
 )  # fmt: skip
 KINDS: Mapping[str, AffinityKind] = {kind.id: kind for kind in _ALL}

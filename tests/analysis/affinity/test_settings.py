@@ -44,6 +44,9 @@ def found(parse, text: str) -> dict[str, tuple[int, str]]:
             LOOP.format("") + MAIN,
             {"task-queue", "cpu-affinity", "expandable-segments", "hf32"},
         ),
+        ("y = torch.ones(2) * torch.tensor([0.5, 1], dtype=torch.float64)\n", {"float64-constant"}),
+        ("y = torch.ones(2) * torch.tensor([0.5, 1])  # float64\n", set()),
+        ("y = torch.ones(2).double() * torch.tensor(2, dtype=torch.float64)\n", set()),
         ("from torch.nn.utils.rnn import pad_sequence\nx = pad_sequence(parts)\n", {"jit-compile"}),
     ],
 )

@@ -317,6 +317,13 @@ def store(x, mask, value):
         x[mask] = value
 
 
+def constant(x, number, device=None):
+    """A number for an operation with x; as a float64 tensor, unless the result has the dtype of x in any case."""
+    if isinstance(x, torch.Tensor) and x.dim() and x.is_floating_point():
+        return float(number)
+    return torch.tensor(number, dtype=torch.float64, device=device)
+
+
 def optimizer(own, params, *given, **options):
     """An optimizer of the class `own`; over joined memory where all parameters are on an NPU and that takes them."""
     params = [dict(each) if isinstance(each, dict) else each for each in params]

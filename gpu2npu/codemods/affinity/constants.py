@@ -1,0 +1,101 @@
+"""Numbers in float64 tensors, for which an NPU converts what they are multiplied with, or computes on the CPU."""
+
+from __future__ import annotations
+
+import ast
+
+from gpu2npu.codemods.affinity.kind import AffinityKind, AffinityReplacement, FusedCase
+from gpu2npu.codemods.affinity.reading import TermReader
+from gpu2npu.python.text.concrete import has_comment
+from gpu2npu.python.tree.syntax import is_unpacked
+from gpu2npu.records import Code
+
+_FLOAT64 = frozenset({"torch.float64", "torch.double"})
+# What makes a float64 of NumPy of Python's numbers, which torch.tensor takes as float64.
+_NUMPY = frozenset(f"numpy.{name}" for name in ("float64", "sqrt", "log", "exp", "log2", "log10"))
+
+
+def find(reading: TermReader, node: ast.BinOp) -> AffinityReplacement | None:
+    """`x * torch.tensor(0.5, dtype=torch.float64)`, or + or /, of a name and one number."""
+    if isinstance(node.op, ast.MatMult):
+        return None
+    for x, constant in ((node.left, node.right), (node.right, node.left)):
+        if isinstance(x, ast.Name) and isinstance(constant, ast.Call) and not has_comment(reading.file, constant):
+            given = _number(reading, constant)
+            if given is not None:
+                at = reading.file.bounds
+                text: list[Code] = ["(", at(x), ", ", at(constant.args[0])]
+                text += [", device=", at(given["device"])] if "device" in given else []
+                return AffinityReplacement((*text, ")"), "constant", at=at(constant))
+    return None
+
+
+def _number(reading: TermReader, call: ast.Call) -> dict[str | None, ast.expr] | None:
+    """The keyword arguments of the making of a float64 tensor of one number."""
+    given = {each.arg: each.value for each in call.keywords}
+    if reading.qualified(call.func) != "torch.tensor" or len(call.args) != 1 or is_unpacked(call.args[0]):
+        return None
+    if not given.keys() <= {"dtype", "device"}:
+        return None
+    value, dtype = call.args[0], given.get("dtype")
+    is_wide = _of_numpy(reading, value) if dtype is None else reading.qualified(dtype) in _FLOAT64
+    is_number = reading.term(value).number is not None or _of_math(reading, value) or _of_numpy(reading, value)
+    return given if is_wide and is_number else None
+
+
+def _of_math(reading: TermReader, node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and reading.qualified(node.func).startswith("math.")
+
+
+def _of_numpy(reading: TermReader, node: ast.expr) -> bool:
+    """Return whether a function of NumPy makes a float64 of one number."""
+    if not isinstance(node, ast.Call) or len(node.args) != 1 or node.keywords:
+        return False
+    return reading.qualified(node.func) in _NUMPY and reading.term(node.args[0]).number is not None
+
+
+_IMPORT = "def f(x):\n    import numpy as np\n    return "
+FLOAT64 = AffinityKind(
+    "float64-constant",
+    find,
+    (ast.BinOp,),
+    (b"float64", b"double", b"tensor(n"),
+    (),
+    "A number needs no float64 tensor, for which what it meets is converted or computed on the CPU.",
+    "A number that float32 does not hold is rounded before the operation, not in it.",
+    {"float32": 1e-6, "float16": 4e-3, "bfloat16": 3e-2},
+    (
+        FusedCase(
+            "def f(x, y):\n    return x * torch.tensor(0.3, dtype=torch.float64) + y\n",
+            "def f(x, y):\n    return x * ascend_affinity.constant(x, 0.3) + y\n",
+            ("b d", "d"),
+        ),
+        FusedCase(
+            "def f(x):\n    return torch.tensor(math.sqrt(3), dtype=torch.double, device=x.device) + x\n",
+            "def f(x):\n    return ascend_affinity.constant(x, math.sqrt(3), device=x.device) + x\n",
+            ("b d",),
+        ),
+        FusedCase(
+            f"{_IMPORT}x / torch.tensor(np.sqrt(8))\n",
+            f"{_IMPORT}x / ascend_affinity.constant(x, np.sqrt(8))\n",
+            ("b d",),
+        ),
+        FusedCase(
+            "def f(x):\n    x = x.sum()\n    return x * torch.tensor(0.3, dtype=torch.float64)\n",
+            "def f(x):\n    x = x.sum()\n    return x * ascend_affinity.constant(x, 0.3)\n",
+            ("b d",),
+        ),
+        FusedCase(
+            "def f(x):\n    y = (x > 0) * 2\n    return x + y * torch.tensor(0.3, dtype=torch.float64)\n",
+            "def f(x):\n    y = (x > 0) * 2\n    return x + y * ascend_affinity.constant(y, 0.3)\n",
+            ("b d",),
+        ),
+        FusedCase("def f(x):\n    return x * torch.tensor([0.3], dtype=torch.float64)\n"),
+        FusedCase("def f(x):\n    return x * torch.tensor(0.3)\n"),
+        FusedCase("def f(x, c):\n    return x * torch.tensor(c, dtype=torch.float64)\n"),
+        FusedCase("def f(x):\n    return g(x) * torch.tensor(0.3, dtype=torch.float64)\n"),
+        FusedCase("def f(x):\n    return x @ torch.tensor(0.3, dtype=torch.float64)\n"),
+        FusedCase("def f(x):\n    return x * torch.tensor(0.3, dtype=torch.float64, requires_grad=True)\n"),
+        FusedCase(f"{_IMPORT}x * torch.tensor(np.sqrt(x.shape))  # float64\n"),
+    ),
+)
