@@ -99,6 +99,14 @@ def test_a_post_release_lifts_a_limit():
     assert lifted("torch.mm", given, "2.7.1") is None
 
 
+def test_ring_attention_came_with_post_releases():
+    name = "torch.distributed.tensor.experimental.context_parallel"
+    lacking = ("2.1.0", "2.7.1.post6", "2.8.0.post5", "2.9.0.post4", "2.9.1", "2.10.0.post2", "2.12.0rc1")
+    having = ("2.7.1.post8", "2.9.0.post6", "2.10.0.post4", "2.11.0", "2.12.0", "2.13.0", "2.14.0")
+    assert [met(name, version) for version in lacking] == ["context-parallel"] * len(lacking)
+    assert [met(name, version) for version in having] == [None] * len(having)
+
+
 @pytest.mark.parametrize(
     ("name", "family"),
     [

@@ -25,7 +25,7 @@ OPERATOR_FILES = (
 # The parts of torch whose names are CUDA's, which programs written for GPUs use.
 CUDA_PACKAGES = ("torch.cuda", "torch.backends.cuda", "torch.backends.cudnn")
 # The parts of torch_npu that programs import besides torch_npu.npu.
-TORCH_NPU_PACKAGES = ("contrib", "distributed", "optim", "profiler")
+TORCH_NPU_PACKAGES = ("contrib", "distributed", "distributed.tensor.experimental", "optim", "profiler")
 # The library that raises torch_npu's errors. An exception class it uses is named among its symbols.
 LIBRARY = "torch_npu/lib/libtorch_npu.so"
 # Words of the library: what it does with an operator that it does not register, a key of the memory allocator's
@@ -166,11 +166,12 @@ def _torch_npu_names(sources: dict[str, str], wheel: Path) -> set[str]:
     exposed = re.findall(r"'(\w+)'", sources.get(EXPOSED_OPERATORS, ""))
     names = {f"torch_npu.{name}" for name in exposed}
     for package in TORCH_NPU_PACKAGES:
-        if f"torch_npu/{package}/__init__.py" not in sources:
+        if f"torch_npu/{package.replace('.', '/')}/__init__.py" not in sources:
             continue
         surface = _surface(sources, f"torch_npu.{package}", wheel)
         # What the package itself offers, not the modules it is made of.
-        names.update(name for name in surface.names if name.count(".") == 2 and "._" not in name)
+        depth = package.count(".") + 2
+        names.update(name for name in surface.names if name.count(".") == depth and "._" not in name)
     return names
 
 

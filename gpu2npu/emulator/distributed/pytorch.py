@@ -15,6 +15,8 @@ import torch.distributed as dist
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
+from gpu2npu.emulator.distributed import context_parallel
+
 Tensor = torch.Tensor
 
 _aten = torch.library.Library("aten", "IMPL")
@@ -26,6 +28,7 @@ def register() -> None:
     _keep_the_works_of_joins()
     _differentiate_all_gather()
     _send_batches_as_one()
+    context_parallel.install()
     # DTensor decomposes an operator for which it has no rule, if there is a decomposition. The NPU of the emulator
     # differentiates `linear` as a whole, which a CPU or a GPU does not.
     _aten.impl("linear_backward", linear_backward, "CompositeImplicitAutograd")

@@ -17,6 +17,7 @@ from gpu2npu.emulator.npu_ops.attention_arithmetic import (
     Attention,
     Dropout,
     Masking,
+    Saved,
     Sequences,
     backward,
     forward,
@@ -129,7 +130,8 @@ def npu_fusion_attention_grad(
         atten_mask, sparse_mode, pre_tockens, next_tockens, prefix, len(actual_seq_qlen) if actual_seq_qlen else 1
     )
     attention = Attention(scale_value, masking, Dropout(keep_prob, seed), pse)
-    dq, dk, dv, dpse = backward(sequences, attention, query, key, value, dy)
+    saved = Saved(softmax_max, softmax_sum, attention_in)
+    dq, dk, dv, dpse = backward(sequences, attention, query, key, value, dy, saved)
     empty = np.empty(0, F32)
     return dq, dk, dv, empty if dpse is None else dpse, empty.copy()
 

@@ -160,6 +160,10 @@ class Sequences:
             yield wide(x[start:end]).transpose(1, 0, 2)
             start = end
 
+    def of_statistics(self, x: Array) -> list[Array]:
+        """(heads, S, 1) of each sequence, of what `statistics` gives."""
+        return [part[..., :1] for part in (self.of_query(x) if self.layout == VARLEN else x)]
+
     def joined(self, parts: list[Array], like: Array) -> Array:
         """The sequences (heads, S, D) put back where they came from, in `like`'s dtype."""
         if self.layout == VARLEN:
@@ -198,8 +202,13 @@ class Attention:
             raise NotImplementedError(f"a compressed pse, of shape {list(self.pse.shape)}")
         return wide(self.pse[batch if self.pse.shape[0] > 1 else 0])
 
-    def probabilities(self, q: Array, k: Array, batch: int) -> tuple[Array, Array, Array]:
-        """Softmax (heads, rows, columns), and each row's maximum and sum; rows that see nothing are 0."""
+    def probabilities(
+        self, q: Array, k: Array, batch: int, statistics: tuple[Array, Array] | None = None
+    ) -> tuple[Array, Array, Array]:
+        """Softmax (heads, rows, columns), and each row's maximum and sum; rows that see nothing are 0.
+
+        `statistics` are the maxima and sums to use: those of whole rows, where these columns are a part of them.
+        """
         scores = np.matmul(q, k.swapaxes(-1, -2))
         position = self.position(batch, q.shape[1])
         if position is not None and not self.pse_after_scale:
@@ -210,11 +219,14 @@ class Attention:
         hidden = self.masking.hidden(batch, q.shape[1], k.shape[1])
         if hidden is not None:
             np.copyto(scores, np.float32(-np.inf), where=hidden)
-        largest = np.maximum.reduce(scores, axis=-1, keepdims=True, initial=-np.inf)
-        largest = np.where(np.isneginf(largest), np.float32(0), largest)
+        if statistics is None:
+            largest = np.maximum.reduce(scores, axis=-1, keepdims=True, initial=-np.inf)
+            largest = np.where(np.isneginf(largest), np.float32(0), largest)
+        else:
+            largest = statistics[0]
         scores -= largest
         np.exp(scores, out=scores)
-        total = np.add.reduce(scores, axis=-1, keepdims=True)
+        total = np.add.reduce(scores, axis=-1, keepdims=True) if statistics is None else statistics[1]
         scores /= np.where(total == 0, np.float32(1), total)
         return scores, largest, total
 
@@ -250,14 +262,31 @@ def forward(
     return sequences.joined(parts, query), sequences.statistics(maxima, total), sequences.statistics(sums, total)
 
 
+@dataclass(frozen=True)
+class Saved:
+    """The maxima, sums and result of the forward pass, which the gradient takes in place of its own.
+
+    In ring attention they are of all keys, of which the gradient has a part.
+    """
+
+    largest: Array | None = None
+    total: Array | None = None
+    result: Array | None = None
+
+
 def backward(
-    sequences: Sequences, attention: Attention, query: Array, key: Array, value: Array, dy: Array
+    sequences: Sequences, attention: Attention, query: Array, key: Array, value: Array, dy: Array, saved: Saved
 ) -> tuple[Array, Array, Array, Array | None]:
     """Gradients for query, key, value and the position encoding; the probabilities are computed again."""
     heads, shared = sequences.heads, kv_heads(query, key, sequences.layout, sequences.heads)
     pse = attention.pse
     dqs, dks, dvs = [], [], []
     dpse = None if pse is None else np.zeros(pse.shape, np.float32)
+    statistics = None
+    if saved.largest is not None and saved.total is not None:
+        pairs = zip(sequences.of_statistics(saved.largest), sequences.of_statistics(saved.total), strict=True)
+        statistics = list(pairs)
+    results = None if saved.result is None else sequences.of_query(saved.result)
     cut = zip(
         sequences.of_query(query),
         sequences.of_key(key, shared),
@@ -267,14 +296,15 @@ def backward(
     )
     for batch, (q, k, v, g) in enumerate(cut):
         wide_k = repeated(k, heads)
-        p, _, _ = attention.probabilities(q, wide_k, batch)
+        p, _, _ = attention.probabilities(q, wide_k, batch, statistics[batch] if statistics else None)
         factor = attention.dropout.factor(p.shape)
         retained = p if factor is None else p * factor
         dvs.append(summed_over_shared(np.matmul(retained.swapaxes(-1, -2), g), shared))
         dp = np.matmul(g, repeated(v, heads).swapaxes(-1, -2))
         if factor is not None:
             dp *= factor
-        ds = p * (dp - np.add.reduce(dp * p, axis=-1, keepdims=True))
+        weighed = dp * p if results is None else g * results[batch]
+        ds = p * (dp - np.add.reduce(weighed, axis=-1, keepdims=True))
         if dpse is not None and pse is not None:
             part = ds if attention.pse_after_scale else ds * np.float32(attention.scale)
             if pse.shape[2] == 1:

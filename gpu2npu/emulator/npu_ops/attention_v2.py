@@ -1,4 +1,4 @@
-"""Other entrances to the flash attention of `npu_attention`: its second version, and the older fused score."""
+"""Other entrances to the flash attention of `npu_attention`: its later versions, and the older fused score."""
 
 from __future__ import annotations
 
@@ -10,18 +10,30 @@ import numpy as np
 from gpu2npu.emulator.kernels.nn.softmax import softmax
 from gpu2npu.emulator.kernels.promotion import F32, Array, Number, rounded, wide
 from gpu2npu.emulator.kernels.registry import kernel
-from gpu2npu.emulator.npu_ops.attention import Forward
+from gpu2npu.emulator.npu_ops.attention import (
+    Backward,
+    Forward,
+    npu_fusion_attention,
+    npu_fusion_attention_grad,
+)
 from gpu2npu.emulator.npu_ops.attention_arithmetic import (
     FAR,
     Attention,
     Dropout,
     Masking,
+    Saved,
     Sequences,
     backward,
     forward,
 )
 from gpu2npu.emulator.npu_ops.gradient import Arguments, Results, gradient, npu, pick
 
+# What follows the layout in the third version, which is by position too.
+_OPTIONS = (
+    *("pse", "padding_mask", "atten_mask", "scale", "keep_prob", "pre_tockens", "next_tockens", "inner_precise"),
+    *("prefix", "actual_seq_qlen", "actual_seq_kvlen", "sparse_mode", "gen_mask_parallel", "sync", "softmax_layout"),
+    "sink",
+)
 _UNSUPPORTED = ("padding_mask", "query_rope", "key_rope", "q_start_idx", "kv_start_idx", "sink", "dropout_mask")
 
 
@@ -94,8 +106,54 @@ def npu_fusion_attention_grad_v2(
 ) -> tuple[Array, ...]:
     """Gradients for query, key, value and pse; then three empty ones, for the rotary parts and the sink."""
     sequences, attention = _call(head_num, input_layout, scale_value, keep_prob, seed, pse, others)
-    dq, dk, dv, dpse = backward(sequences, attention, query, key, value, dy)
+    saved = Saved(others.get("softmax_max"), others.get("softmax_sum"), others.get("attention_in"))
+    dq, dk, dv, dpse = backward(sequences, attention, query, key, value, dy, saved)
     return dq, dk, dv, np.empty(0, F32) if dpse is None else dpse, *(np.empty(0, F32) for _ in range(3))
+
+
+def _ends(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of the first version for those of the third, whose running ends are tensors."""
+    ends = {
+        name: given[name].tolist() for name in ("actual_seq_qlen", "actual_seq_kvlen") if given.get(name) is not None
+    }
+    return {**given, **ends}
+
+
+@kernel("npu::npu_fusion_attention_v3")
+def npu_fusion_attention_v3(
+    query: Array,
+    key: Array,
+    value: Array,
+    head_num: int,
+    input_layout: str,
+    *rest: Any,
+    generator: np.random.Generator | None = None,
+    **others: Any,
+) -> tuple[Array, Array, Array, Array, Array, Array]:
+    """`npu_fusion_attention` whose seed and offset are tensors of one number."""
+    given = {**dict(zip(_OPTIONS, rest, strict=False)), **others}
+    *results, seed, offset, _ = npu_fusion_attention(
+        query, key, value, head_num, input_layout, generator=generator, **_ends(given)
+    )
+    return *results, np.array([seed]), np.array([offset])  # type: ignore[return-value]
+
+
+@kernel("npu::npu_fusion_attention_grad_v3")
+def npu_fusion_attention_grad_v3(
+    query: Array,
+    key: Array,
+    value: Array,
+    dy: Array,
+    head_num: int,
+    input_layout: str,
+    *,
+    seed: Array | None = None,
+    offset: Array | None = None,
+    **others: Any,
+) -> Backward:
+    """Gradients as those of `npu_fusion_attention_grad`."""
+    drawn = 0 if seed is None else int(seed[0])
+    return npu_fusion_attention_grad(query, key, value, dy, head_num, input_layout, seed=drawn, **_ends(others))
 
 
 def _oriented(x: Array, transposed: bool) -> Array:
@@ -203,6 +261,28 @@ def _fusion_attention_v2_gradient(a: Arguments, y: Results, g: Results) -> Mappi
         softmax_layout=a.softmax_layout,
     )
     return {"query": found[0], "key": found[1], "value": found[2], "pse": found[3]}
+
+
+@gradient("npu_fusion_attention_v3")
+def _fusion_attention_v3_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
+    options = {name: getattr(a, name) for name in _OPTIONS if name != "scale"}
+    found = npu.npu_fusion_attention_grad_v3(
+        a.query,
+        a.key,
+        a.value,
+        g[0],
+        a.head_num,
+        a.input_layout,
+        softmax_max=y[1],
+        softmax_sum=y[2],
+        softmax_in=y[3],
+        attention_in=y[0],
+        scale_value=a.scale,
+        seed=y[4],
+        offset=y[5],
+        **options,
+    )
+    return pick("query key value pse", found)
 
 
 @gradient("npu_fused_attention_score_fwd", saves="query_layer key_layer value_layer result1 result2")

@@ -27,6 +27,7 @@ _SEEDED = frozenset(
         "npu_fused_attention_score_fwd",
         "npu_fusion_attention",
         "npu_fusion_attention_v2",
+        "npu_fusion_attention_v3",
         "npu_random_choice_with_mask",
     }
 )

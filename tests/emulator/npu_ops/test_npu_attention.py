@@ -152,6 +152,42 @@ def test_all_seven_results():
     assert (seed, offset, length) == (0, 0, 0)
 
 
+def test_the_third_version_gives_tensors_for_seed_and_offset():
+    inputs = [torch.randn(9, N, D).npu().requires_grad_() for _ in range(3)]
+    ends = torch.tensor([4, 9])
+    first = torch_npu.npu_fusion_attention(
+        *inputs, N, "TND", scale=0.4, actual_seq_qlen=ends.tolist(), actual_seq_kvlen=ends.tolist()
+    )
+    third = torch_npu.npu_fusion_attention_v3(
+        *inputs, N, "TND", scale=0.4, actual_seq_qlen=ends.npu(), actual_seq_kvlen=ends.npu()
+    )
+    for ours, theirs in zip(third[:3], first, strict=False):
+        assert torch.equal(ours, theirs)
+    for number in third[4:]:
+        assert (number.device.type, number.dtype, tuple(number.shape)) == ("npu", torch.int64, (1,))
+    flow = torch.randn(9, N, D).npu()
+    pairs = (torch.autograd.grad(y[0], inputs, flow) for y in (first, third))
+    for theirs, ours in zip(*pairs, strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_the_gradient_takes_the_statistics_of_more_keys():
+    q, k, v, g = (torch.randn(1, 2, 6, 4) for _ in range(4))
+    whole = [each.clone().requires_grad_() for each in (q, k, v)]
+    attend(*whole, 0.3).backward(g)
+    q, k, v, g = (each.npu() for each in (q, k, v, g))
+    y, largest, total, *_ = torch_npu.npu_fusion_attention(q, k, v, 2, "BNSD", scale=0.3)
+    saved = {"softmax_max": largest, "softmax_sum": total, "attention_in": y, "scale_value": 0.3}
+    halves = [
+        torch_npu.npu_fusion_attention_grad(q, k[:, :, part], v[:, :, part], g, 2, "BNSD", **saved)
+        for part in (slice(0, 3), slice(3, 6))
+    ]
+    dq = halves[0][0] + halves[1][0]
+    dk, dv = (torch.cat([half[i] for half in halves], 2) for i in (1, 2))
+    for ours, theirs in zip((dq, dk, dv), whole, strict=True):
+        torch.testing.assert_close(ours.cpu(), theirs.grad, rtol=1e-4, atol=1e-5)
+
+
 def test_dropout_repeats_in_the_backward_pass_and_with_the_seed():
     torch.npu.manual_seed(3)
     inputs = [torch.randn(1, 2, 32, 8).npu().requires_grad_() for _ in range(3)]

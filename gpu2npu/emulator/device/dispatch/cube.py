@@ -50,6 +50,8 @@ _MATMUL: dict[str, tuple[str, tuple[int, ...]]] = {
     # Its document names float32 among the inputs, and no HF32.
     "npu::npu_fusion_attention": ("FlashAttentionScore", ()),
     "npu::npu_fusion_attention_grad": ("FlashAttentionScoreGrad", ()),
+    "npu::npu_fusion_attention_v3": ("FlashAttentionScore", ()),
+    "npu::npu_fusion_attention_grad_v3": ("FlashAttentionScoreGrad", ()),
 }
 _CONV: dict[str, tuple[str, tuple[int, ...]]] = {
     "convolution_overrideable": ("Convolution", (0, 1)),

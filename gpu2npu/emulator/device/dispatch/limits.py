@@ -66,7 +66,10 @@ def refuse(name: str, given: tuple[tuple[str, str], ...]) -> None:
 @functools.lru_cache(1024)
 def _refusal(name: str, given: tuple[tuple[str, str], ...]) -> str | None:
     met = refused(name, CallFacts(arguments=dict(given)))
-    return f"{name}: {met.evidence}. {met.advice[:1].upper()}{met.advice[1:]}." if met is not None else None
+    if met is None:
+        return None
+    release = f"torch_npu {support_table.release()}: " if met.lacks else ""
+    return f"{name}: {release}{met.evidence}. {met.advice[:1].upper()}{met.advice[1:]}."
 
 
 def _family(soc: str) -> str:

@@ -25,6 +25,8 @@ _TYPES = {
     "npu_fusion_attention": "FlashAttentionScore",
     "npu_fusion_attention_grad": "FlashAttentionScoreGrad",
     "npu_fusion_attention_backward": "FlashAttentionScoreGrad",
+    "npu_fusion_attention_v3": "FlashAttentionScore",
+    "npu_fusion_attention_grad_v3": "FlashAttentionScoreGrad",
     "npu_prompt_flash_attention": "PromptFlashAttention",
     "npu_incre_flash_attention": "IncreFlashAttention",
     "_to_copy": "Cast",
