@@ -172,6 +172,25 @@ def test_a_gradient_that_one_run_moves_by_chance_still_counts() -> None:
     assert tolerance.of(original.events[0]) > 1
 
 
+def passes_relu(seed: int, scale: float = 1.0) -> Recording:
+    """2,000 elements of a gradient behind a ReLU, two of which rounding switches off, others for each seed."""
+    flows = values(7, 2000) * scale
+    if seed:
+        flows[[seed, 100 * seed]] = 0.0
+    return recording(event("gradient", "Net.layer", flows), steps=1)
+
+
+@pytest.mark.parametrize("scale", [0.8, 0.9, 1.1])
+def test_elements_that_rounding_switches_do_not_hide_a_scaled_gradient(scale: float) -> None:
+    original = passes_relu(0)
+    tolerance = measured(original, [passes_relu(seed) for seed in (1, 2, 3)])
+    assert not compare(original, passes_relu(4), tolerance).differences
+    scaled = compare(original, passes_relu(0, scale), tolerance)
+    assert tolerance.of(original.events[0]) > abs(scale - 1)
+    assert scaled.first is not None and scaled.first.message.startswith("the norm changes by")
+    assert scaled.measured[0].error == pytest.approx(abs(scale - 1), rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [

@@ -4,13 +4,18 @@ Two things add up to a tolerance. What one operator may do: a few units of the d
 makes of it: the original is run again with every operator rounding otherwise (`reference/rounding.py`), several times,
 and how far the farthest of these runs lies from the first at a place, times FACTOR, is what rounding explains there. It
 grows with accumulation, with HF32 and with steps as much as the program lets it grow, and no more.
+
+The length of a tensor, its norm, has a tolerance of its own. Where rounding makes another choice, of a maximum or of
+the sign before a ReLU, a few elements of a small tensor lie far off, but hardly in its own direction: the length stays,
+and a gradient that is scaled is found where its distance alone would pass for such choices.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -32,21 +37,37 @@ EPS = {
     "float8_e5m2": 2.0**-2,
 }
 _USUAL = 0.9  # of the places of one kind
+_GRADIENTS = "gradient", "parameter gradient"
 _ANY_PARAMETER = "any parameter"
+_HUNDREDTH = 0.01  # smaller changes of a norm are left to the distance
 _NEXT = 2  # gradients after a place, on their way back through the program
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The error that rounding explains, by place, relative to the norm of the tensor there; with HF32 in `coarse`."""
+    """The error that rounding explains, by place, relative to the norm of the tensor there; with HF32 in `coarse`.
+
+    `lengths` is that of the norm itself.
+    """
 
     relative: dict[Key, float]
     coarse: tuple[str, ...] = ()
+    lengths: dict[Key, float] = field(default_factory=dict)
 
     def of(self, event: RecordedEvent) -> float:
         """The largest distance, as a share of the tensor's norm, that is not a divergence."""
         eps = EPS.get(event.tensor.dtype, 0.0) if event.tensor is not None else EPS["float32"]
         return max(FACTOR * self.relative.get(event.key, 0.0), _LAST_PLACES * eps)
+
+    def of_length(self, event: RecordedEvent) -> float:
+        """The largest change of the tensor's norm, as a share of it, that is not a divergence.
+
+        It is never less than what the tolerated distance does to the norm where it is at a right angle to the tensor.
+        """
+        if event.key not in self.lengths:
+            return float("inf")
+        allowed = self.of(event)
+        return max(FACTOR * self.lengths[event.key], math.hypot(1.0, allowed) - 1.0, min(allowed, _HUNDREDTH))
 
 
 def distance(one: Tensor, other: Tensor) -> float:
@@ -69,6 +90,13 @@ def relative_distance(one: RecordedEvent, other: RecordedEvent) -> float:
     apart = distance(one.tensor, other.tensor)
     share = apart / one.tensor.norm if one.tensor.norm else apart
     return max(share, _unfinite_share(one.tensor, other.tensor)) if one.kind in ("input", "output") else share
+
+
+def change_of_length(one: RecordedEvent, other: RecordedEvent) -> float:
+    """The difference of two events' norms, as a share of the first one's."""
+    if one.tensor is None or other.tensor is None or not one.tensor.norm:
+        return 0.0
+    return abs(other.tensor.norm / one.tensor.norm - 1.0)
 
 
 def _unfinite_share(one: Tensor, other: Tensor) -> float:
@@ -101,7 +129,24 @@ def measured(reference: Recording, rounded: Iterable[Recording], coarse: tuple[s
     for pairs in runs:
         for key, share in _shown_by(pairs, noise).items():
             relative[key] = max(share, relative.get(key, 0.0))
-    return Tolerance(relative, coarse)
+    return Tolerance(relative, coarse, _lengths(runs))
+
+
+def _lengths(runs: list[list[Pair]]) -> dict[Key, float]:
+    """Return the change of each gradient's norm that the runs show: of its own, and what is usual in its step."""
+    found: dict[Key, float] = {}
+    earlier: dict[tuple[str, str, int, int], float] = {}
+    changes: dict[tuple[int, str], list[float]] = {}
+    for event, other in itertools.chain.from_iterable(runs):
+        if event.kind in _GRADIENTS:
+            change = change_of_length(event, other)
+            changes.setdefault((event.step, event.kind), []).append(change)
+            found[event.key] = max(change, found.get(event.key, 0.0))
+    usual = {place: float(np.quantile(shares, _USUAL)) for place, shares in changes.items()}
+    for key in sorted(found):
+        place = key[1:]
+        earlier[place] = found[key] = max(found[key], usual[key[0], key[1]], earlier.get(place, 0.0))
+    return found
 
 
 def _noise(runs: list[list[Pair]]) -> dict[str, int]:
