@@ -11,11 +11,21 @@ from gpu2npu.python.meaning.instances import Instances
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.object_kinds import UNKNOWN, ObjectKinds
 from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, argument_keyword, argument_value, arguments, is_unpacked, parameters
+from gpu2npu.python.tree.syntax import (
+    FUNCTIONS,
+    argument_keyword,
+    argument_value,
+    arguments,
+    is_unpacked,
+    last_name,
+    parameters,
+)
 from gpu2npu.rulebook.code_pattern import ANYTHING, CodePattern, is_rest, metavariable, qualified_name
 
 Argument = ast.expr | ast.keyword
 
+# Objects that hold the user's own command line flags: `args.is_cuda` is not the attribute of a tensor.
+FLAG_HOLDERS = frozenset({"args", "opt", "opts", "options", "flags", "FLAGS", "cfg", "config", "conf", "hparams"})
 _DEVICE = re.compile(r"(cuda|gpu|cpu|npu|mps|xpu|hip|meta)(:\d+)?")
 _DTYPE = re.compile(r"torch\.(b?float\w*|half|double|u?int\d*|long|short|bool|complex\w*|q?u?int\w*)")
 
@@ -76,8 +86,10 @@ class CodeMatcher:
         )
 
     def _is_unknown(self, node: ast.expr, scope: Scope) -> bool:
-        """Return whether nothing tells what an object is: not a tensor, a Module or a module that is imported, and not
-        of a class that defines the member which is taken from it."""
+        """Return whether nothing tells what an object is: not a tensor, a Module or a module that is imported, not of a
+        class that defines the member which is taken from it, and not the program's own flags."""
+        if last_name(node) in FLAG_HOLDERS:
+            return False
         above = self.names.file.parents[node]
         member = above.attr if isinstance(above, ast.Attribute) else ""
         if self.names.qualified(node, scope) is not None or self.kinds.has_own_class(member, read=False):

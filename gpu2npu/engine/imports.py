@@ -9,7 +9,7 @@ from functools import partial
 
 from gpu2npu.engine.matches import ImportSite
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.project.imports import is_taken
+from gpu2npu.python.project.imports import importers, is_taken
 from gpu2npu.python.project.interface import Interface
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Imported, Scope
@@ -83,8 +83,25 @@ def imported_modules(interface: Interface) -> frozenset[str]:
 
 def modules_nearby(names: Names) -> frozenset[str]:
     """The modules that a file imports, and those that the files of the project do to which its imports lead."""
+    return _modules(names, names.project.imported_paths(names.interface))
+
+
+def modules_joined(names: Names) -> frozenset[str]:
+    """The same, with the modules of the files whose imports lead to this one, and all that these import: what one file
+    makes, another may hand to this one."""
+    above = {names.path}
+    pending = [names.path]
+    while pending:
+        new = importers(names.project, pending.pop(), names.path) - above
+        above |= new
+        pending += new
+    return _modules(names, {*names.project.imported_paths(names.interface), *above} - {names.path})
+
+
+def _modules(names: Names, paths: Iterable[str]) -> frozenset[str]:
+    """The modules of a file, of some others, and of those to which their imports lead."""
     project, modules = names.project, set(imported_modules(names.interface))
-    pending, seen = [*project.imported_paths(names.interface)], set[str]()
+    pending, seen = [*paths], set[str]()
     while pending:
         path = pending.pop()
         if path in seen:

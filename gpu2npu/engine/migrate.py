@@ -9,7 +9,7 @@ from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.elsewhere.code import elsewhere, holds_any
 from gpu2npu.engine.elsewhere.cuda import KERNELS, NAMED, RETAINED, asks_for_device
 from gpu2npu.engine.elsewhere.devices import leave_devices
-from gpu2npu.engine.imports import imported_modules, modules_nearby
+from gpu2npu.engine.imports import imported_modules, modules_joined, modules_nearby
 from gpu2npu.engine.match import find_matches
 from gpu2npu.engine.matches import Matches, ReceiverQuestion
 from gpu2npu.engine.outcome import Migration, migrated_file
@@ -70,13 +70,13 @@ def migrate_python(
         names = Names.of(read, context.project)
         file = names.file
         skips = find_skips(file.text)
-        imported, nearby = imported_modules(names.interface), partial(modules_nearby, names)
-        without = outside(rulebook, path, skips.file, imported, context.imported, nearby)
+        imported, joined = imported_modules(names.interface), partial(modules_joined, names)
+        without = outside(rulebook, path, skips.file, imported, context.imported, joined)
         table = rule_table(rulebook, context.version, without)
         if table.users_names:
             names = Names(file, context.project, wanted=table.users_names)
         matches = find_matches(names, context, table, skips)
-        leave_devices(names, table, matches, nearby)
+        leave_devices(names, table, matches, partial(modules_nearby, names))
         if matches.edits or matches.found or matches.questions:
             _leave_other_branches(matches, names, table)
         for question in matches.questions:

@@ -245,16 +245,18 @@ def outside(
 ) -> frozenset[str]:
     """The ids of the rules that are not for a file: its comments skip them, or their `where` leaves it out.
 
-    `imported` are the modules the file imports, `nearby` gives those that it or a file it imports does, `project` are
-    those that some file of its project does; None while they are not known.
+    `imported` are the modules the file imports, `nearby` gives those that files joined to it by imports do, `project`
+    are those that some file of its project does; None while they are not known.
     """
     if EVERY_RULE in skipped:
         return frozenset(rule.id for rule in rulebook.rules)
     known = project | imported if project is not None and imported is not None else None
     others: set[str] = set()
     for where, ids in rulebook.limited:
-        near = nearby() if where.nearby and nearby is not None and _has(known, where.nearby) else imported
-        is_in = _has(imported, where.imports) and _has(near, where.nearby) and _has(known, where.project)
+        is_near = _has(imported, where.nearby) or (
+            nearby is not None and _has(known, where.nearby) and _has(nearby(), where.nearby)
+        )
+        is_in = _has(imported, where.imports) and is_near and _has(known, where.project)
         if not is_in or (where.files and not any(fnmatchcase(path, pattern) for pattern in where.files)):
             others |= ids
     return skipped | others

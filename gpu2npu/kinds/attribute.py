@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from gpu2npu.engine.code_matching import FLAG_HOLDERS
 from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.matches import ReceiverQuestion
 from gpu2npu.engine.strings.texts import StringText
@@ -22,9 +23,6 @@ from gpu2npu.rulebook.rule import Rule
 if TYPE_CHECKING:
     from gpu2npu.project.line_sites import Site
     from gpu2npu.python.meaning.names import Names
-
-# Objects that hold the user's own command line flags: `args.is_cuda` is not the attribute of a tensor.
-_FLAG_HOLDERS = frozenset({"args", "opt", "opts", "options", "flags", "FLAGS", "cfg", "config", "conf", "hparams"})
 
 
 @dataclass(frozen=True)
@@ -128,7 +126,7 @@ class Attributes:
         """Apply an attribute rule, such as the one for `x.is_cuda`."""
         holder, member = node.value, node.attr
         name = holder.attr if isinstance(holder, ast.Attribute) else getattr(holder, "id", None)
-        if name in _FLAG_HOLDERS or rule.then.keep:
+        if name in FLAG_HOLDERS or rule.then.keep:
             return
         place = name_bounds(self.file, node)
         if self.work.has_own(member, read=True):
@@ -169,7 +167,7 @@ class Attributes:
         if rule is None or rule.then.rename is None or rule.then.keep:
             return False
         text = StringText.of(self.file, name)
-        if text is None or last_name(holder) in _FLAG_HOLDERS or self.work.kinds.of(holder, scope, text.raw) == {OWN}:
+        if text is None or last_name(holder) in FLAG_HOLDERS or self.work.kinds.of(holder, scope, text.raw) == {OWN}:
             return False
         self.matches.edits.append(Edit(text.place, text.quoted(rule.then.rename), rule.id, rule.why))
         return True

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpu2npu.engine import ProjectContext
-from gpu2npu.engine.imports import imported_modules, modules_nearby
+from gpu2npu.engine.imports import imported_modules, modules_joined
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.engine.table import outside
 from gpu2npu.formats.dispatch import migrate_file
@@ -112,7 +112,7 @@ class _Reasons:
                 imported = None
             else:
                 self.sites = sites_on_line(self.names.file, line, context)
-                imported, nearby = imported_modules(self.names.interface), partial(modules_nearby, self.names)
+                imported, nearby = imported_modules(self.names.interface), partial(modules_joined, self.names)
         self.outside = outside(rulebook, path, frozenset(), imported, context.imported, nearby)
 
     def reason(self, rule: Rule) -> str | None:

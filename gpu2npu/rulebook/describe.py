@@ -61,7 +61,7 @@ def where_texts(where: Where) -> Iterator[str]:
     if where.imports:
         yield f"Only in files that import {listed(where.imports)}."
     if where.nearby:
-        yield f"Only in files that import {listed(where.nearby)}, or a file of the project that does."
+        yield f"Only in files that import {listed(where.nearby)}, or that imports join to one that does."
     if where.project:
         yield f"Only in projects that import {listed(where.project)} somewhere."
 

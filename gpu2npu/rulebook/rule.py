@@ -14,7 +14,7 @@ from gpu2npu.support.releases import has_fact
 @dataclass(frozen=True)
 class Where:
     """The files a rule is for: those whose path fits one of the patterns, that import one of the modules, that do so or
-    import a file of the project that does (`nearby`), and that are in a `project` some file of which imports one.
+    that imports join to one that does (`nearby`), and that are in a `project` some file of which imports one.
 
     An empty set sets no limit.
     """

@@ -218,6 +218,20 @@ def _starred(names: Iterable[str], exports: Exports, wanted: frozenset[str] | No
             yield name
 
 
+def importers(project: Project, path: str, asker: str) -> frozenset[str]:
+    """The files of a project that import the one at a path."""
+    project.consult(asker, EVERY_FILE)
+    stem = posixpath.basename(path.removesuffix(".py").removesuffix("/__init__"))
+    return project.settled(("importers", path), lambda: frozenset(_importers(project, path, stem))) or frozenset()
+
+
+def _importers(project: Project, path: str, stem: str) -> Iterator[str]:
+    for other in sorted(project.spelling(stem) - {path}):
+        interface = project.interface(other, path)
+        if interface is not None and path in project.imported_paths(interface):
+            yield other
+
+
 def is_taken(project: Project, path: str, name: str) -> bool:
     """Return whether another file imports a name from the one at `path`, by itself or by a star, reads it as an
     attribute of that module, or names both, the module in a string."""
