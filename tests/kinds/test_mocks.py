@@ -20,6 +20,14 @@ MOCK = "from unittest import mock\nfrom unittest.mock import MagicMock\nimport t
         ("assert m.cuda.call_count == 2", "assert m.npu.call_count == 2"),
         ("t = mock.Mock(spec=torch.Tensor, is_cuda=True)", "t = mock.Mock(spec=torch.Tensor, is_npu=True)"),
         ("t = MagicMock()\nt.is_cuda = True", "t = MagicMock()\nt.is_npu = True"),
+        ("m.configure_mock(is_cuda=True)", "m.configure_mock(is_npu=True)"),
+        (
+            "m.configure_mock(**{'cuda.return_value': m, 'is_cuda': 1})",
+            "m.configure_mock(**{'npu.return_value': m, 'is_npu': 1})",
+        ),
+        ("t = mock.Mock(**{'cuda.return_value.is_cuda': 1})", "t = mock.Mock(**{'npu.return_value.is_npu': 1})"),
+        ("t = MagicMock(spec=['cuda', 'shape'])", "t = MagicMock(spec=['npu', 'shape'])"),
+        ("t = mock.Mock(spec_set=('is_cuda', 'x'))", "t = mock.Mock(spec_set=('is_npu', 'x'))"),
         ("print(torch.Tensor.is_cuda)", "print(torch.Tensor.is_npu)"),
     ],
 )
@@ -34,6 +42,8 @@ def test_a_mock_is_renamed(migrate: Callable[[str], str], before: str, after: st
         "mock.patch.object(settings, 'is_cuda', True)",
         "batch.is_cuda = True",
         "options(is_cuda=True)",
+        "options(**{'is_cuda': True})",
+        "mock.Mock(**{'use_cuda.side_effect': f})",
         "monkeypatch.setattr(app, 'cuda', f)",
         "m.cuda.other = m",
         "class Batch:\n    def cuda(self): ...\nb = Batch()\nb.cuda.return_value = 1",

@@ -19,6 +19,8 @@ MOCK_MEMBERS = frozenset(
     }
 )  # fmt: skip
 _CLASSES = frozenset({"unittest.mock.MagicMock", "unittest.mock.Mock", "unittest.mock.NonCallableMock"})
+CONFIGURE = "configure_mock"
+SPECS = frozenset({"spec", "spec_set"})  # arguments that say what a mock has: a list of names, or an object
 _BOUND = frozenset({"self", "cls"})
 
 
