@@ -1,4 +1,4 @@
-"""Registration of the operators on sparse tensors, for PyTorch's dispatch key SparsePrivateUse1.
+"""Registration of the operators on sparse tensors, for PyTorch's dispatch keys SparsePrivateUse1 and its like.
 
 torch_npu registers three kinds of operators for it, and a fallback that raises:
 
@@ -8,6 +8,10 @@ torch_npu registers three kinds of operators for it, and a fallback that raises:
   2.1.0.post3 to 2.9.1; the wheel 2.1.0 has none.
 - its own (`operators`), as far as the release has them;
 - `_to_sparse`, of dense tensors.
+
+For CSR, CSC, BSR and BSC (SparseCsrPrivateUse1) it registers the functions that PyTorch shares, and no others:
+`compressed.txt`, the symbols `wrap_SparseCsrNPU_*` (RegisterSparseCsrNPU.cpp), the same from 2.4.0rc1 to 2.14.0; 2.3.1
+and earlier releases have none.
 """
 
 from __future__ import annotations
@@ -26,15 +30,22 @@ from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
 from gpu2npu.emulator.device.sparse import operators
 
 SHARED = Path(__file__).with_name("shared.txt")
+COMPRESSED = Path(__file__).with_name("compressed.txt")
+FIRST_COMPRESSED = (2, 4)
 
 _KEY = "SparsePrivateUse1"
 _CPU_KEY = torch._C.DispatchKey.SparseCPU
+_COMPRESSED_KEY = "SparseCsrPrivateUse1"
 _MASK = "sparse_mask"
 _DENSE = ("_to_sparse", "_to_sparse.sparse_dim")
 
 
 def load(library: torch.library.Library) -> None:
     """Register what the release in use has for sparse tensors."""
+    release = support_table.release()
+    if release is None or tuple(map(int, release.split(".")[:2])) >= FIRST_COMPRESSED:
+        for name in COMPRESSED.read_text(encoding="utf-8").split():
+            library.impl(name, _shared(name, torch._C.DispatchKey.SparseCsrCPU), _COMPRESSED_KEY)
     own = {name: function for name, function in operators.OWN.items() if support_table.has_sparse(f"aten::{name}")}
     if not own:
         return
