@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gpu2npu.near_names import did_you_mean
 from gpu2npu.python.meaning.instances import Instances
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.object_kinds import UNKNOWN, ObjectKinds
@@ -28,6 +29,20 @@ Argument = ast.expr | ast.keyword
 FLAG_HOLDERS = frozenset({"args", "opt", "opts", "options", "flags", "FLAGS", "cfg", "config", "conf", "hparams"})
 _DEVICE = re.compile(r"(cuda|gpu|cpu|npu|mps|xpu|hip|meta)(:\d+)?")
 _DTYPE = re.compile(r"torch\.(b?float\w*|half|double|u?int\d*|long|short|bool|complex\w*|q?u?int\w*)")
+
+# What a type may be besides the qualified name of a class, and the classes that one of them is written for.
+TYPES = ("tensor", "module", UNKNOWN, "device", "dtype", "literal", "name")
+_SAME = {"torch.Tensor": "tensor", "torch.nn.Module": "module", "torch.device": "device", "torch.dtype": "dtype"}
+
+
+def type_problem(kind: str) -> str | None:
+    """Return why a type of a metavariable is never met; None where it may be."""
+    if kind in _SAME:
+        return f"write {_SAME[kind]!r} for {kind}, of which most objects are made by other functions"
+    if "." in kind or kind in TYPES:
+        return None
+    near = did_you_mean(kind.lower(), TYPES).rstrip("?") or f"known are {', '.join(TYPES)}"
+    return f"{kind!r} is neither a type nor the qualified name of a class; {near}"
 
 
 @dataclass

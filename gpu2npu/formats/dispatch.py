@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from gpu2npu.engine import Migration, ProjectContext, may_have_trigger, migrate_python
 from gpu2npu.engine.findings import merged
@@ -99,7 +100,15 @@ def gives_device(source: bytes, path: str, rulebook: Rulebook, context: ProjectC
     itself."""
     if kind_of(path, source[: kinds.HEAD_BYTES]) in (FileKind.PYTHON, FileKind.NOTEBOOK):
         return False
-    return any(_DEVICE.fullmatch(change.after) for change in migrate_file(source, path, rulebook, context).changes)
+    ids = _of_devices(rulebook)
+    changes = migrate_file(source, path, rulebook, context).changes
+    return any(_DEVICE.fullmatch(change.after) and change.rule in ids for change in changes)
+
+
+@lru_cache(maxsize=16)
+def _of_devices(rulebook: Rulebook) -> frozenset[str]:
+    """The ids of the rules whose "npu" is a device of torch: of users' rules those for strings in that role."""
+    return frozenset(rule.id for rule in rulebook.rules if rule.builtin or "device" in rule.match.roles)
 
 
 def migrate_part(text: str, path: str, rulebook: Rulebook, context: ProjectContext) -> Migration:
@@ -128,16 +137,17 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
         return Migration(replace(result, content=content), edited)
     marks = _marks(text, path, kind, knowledge)
     if not context.has_plugin:
-        marks += _without_plugin(marks)
+        marks += _without_plugin(marks, rulebook)
     lines = Lines.of(text)
     spans = ((mark, _line_of(mark, lines)) for mark in marks)
     marks = resolved(mark for mark, span in spans if not skips.covers(mark.rule, span.start_line, span.end_line))
     return _file(file, marks, rulebook)
 
 
-def _without_plugin(marks: Sequence[Mark]) -> list[Mark]:
+def _without_plugin(marks: Sequence[Mark], rulebook: Rulebook) -> list[Mark]:
     """The finding at the first device that a file gives to programs none of which loads torch_npu."""
-    devices = [mark for mark in marks if isinstance(mark, Edit) and _DEVICE.fullmatch("".join(map(str, mark.pieces)))]
+    edits = [mark for mark in marks if isinstance(mark, Edit) and mark.rule in _of_devices(rulebook)]
+    devices = [mark for mark in edits if _DEVICE.fullmatch("".join(map(str, mark.pieces)))]
     return [
         Found(mark.place, PLUGIN, FindingKind.REVIEW, "torch_npu", _NO_PLUGIN, Severity.CHANGE) for mark in devices[:1]
     ]

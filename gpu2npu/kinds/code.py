@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gpu2npu.engine.code_matching import CodeMatcher, Matched
+from gpu2npu.engine.code_matching import CodeMatcher, Matched, type_problem
 from gpu2npu.engine.elsewhere.code import elsewhere
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.rewriting.added import added, beside
 from gpu2npu.engine.rewriting.code_imports import CodeImports, CodeReplacement, respelled
-from gpu2npu.engine.rewriting.filling import ATOMS, Filling, fill, has_effects, in_f_strings, is_loose
+from gpu2npu.engine.rewriting.filling import ATOMS, Filling, fill, has_effects, in_f_strings, is_loose, runs_in_order
 from gpu2npu.engine.rewriting.in_place import in_place
 from gpu2npu.engine.rewriting.removal import taken_out
 from gpu2npu.python.text.concrete import comments
 from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
-from gpu2npu.python.tree.syntax import arguments, chain, dotted_name
+from gpu2npu.python.tree.syntax import argument_value, arguments, chain, dotted_name
 from gpu2npu.records import Code, Edit, FindingKind, Found
 from gpu2npu.rulebook.code_pattern import (
     ANYTHING,
@@ -148,6 +148,8 @@ class CodeMatch(Match):
         types = match.get("types", {})
         for name in types.keys() - known:
             yield f"match.types.{name}", f"the pattern has no metavariable ${name}"
+        found = {name: type_problem(kind) for name, kind in types.items()}
+        yield from ((f"match.types.{name}", problem) for name, problem in found.items() if problem is not None)
         if "replace" not in then:
             return
         try:
@@ -314,14 +316,14 @@ class CodeRules:
         return Edit(self.file.bounds(matched.node), code, rule.id, rule.why, needs=names.needs)
 
     def _code(self, rule: Rule, matched: Matched, new: CodePattern, spelled: dict[str, str]) -> tuple[Code, ...] | None:
-        """The new code; None where it would lose a comment, or run something more or less often."""
+        """The new code; None where it would lose a comment, or run something more or less often or in another order."""
         assert isinstance(rule.match, CodeMatch)
         node, old, retained = matched.node, rule.match.pattern.metavariables, new.metavariables
         lost = [value for name, value in matched.values.items() if retained[name] < old[name]] + matched.ignored
         lost += [] if new.has_rest else matched.rest
         if _new_keywords(rule) and any(isinstance(each, ast.keyword) and each.arg is None for each in matched.rest):
             return None  # what is unpacked may have it already
-        if any(has_effects(each if isinstance(each, ast.expr) else each.value) for each in lost):
+        if any(has_effects(argument_value(each)) for each in lost):
             return None
         code = in_place(self.file, rule.match.pattern, new, matched, spelled)
         if code is None:
@@ -331,7 +333,8 @@ class CodeRules:
                 code = code if metavariable(new.tree) else ("(", *code, ")")
         if code is None or any(not _is_retained(at, code) for at in comments(self.file, node)):
             return None
-        return in_f_strings(self.file, node, code)
+        given = [*matched.values.values(), *map(argument_value, matched.rest)]
+        return in_f_strings(self.file, node, code) if runs_in_order(self.file, given, code) else None
 
     def _shown(self, matched: Matched) -> str:
         callee = matched.node.func if isinstance(matched.node, ast.Call) else matched.node
@@ -360,10 +363,8 @@ def _filling(piece: Piece, matched: Matched) -> Filling | None:
         return matched.values.get(str(piece.field))
     given = arguments(matched.node) if isinstance(matched.node, ast.Call) else []
     indexes = [given.index(each) for each in matched.rest if each in given]
-    is_run = (
-        len(indexes) == len(matched.rest) and indexes == list(range(indexes[0], indexes[-1] + 1)) if indexes else True
-    )
-    return matched.rest if is_run else None
+    first = indexes[0] if indexes else 0
+    return matched.rest if indexes == list(range(first, first + len(matched.rest))) else None
 
 
 def _is_retained(offset: int, code: Sequence[Code]) -> bool:

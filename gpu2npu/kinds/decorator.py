@@ -8,8 +8,10 @@ from typing import ClassVar
 
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.rewriting.definitions import Definitions
+from gpu2npu.engine.rewriting.filling import has_effects
+from gpu2npu.python.text.concrete import comments
 from gpu2npu.python.text.tokens import statement_end
-from gpu2npu.python.tree.syntax import Definition
+from gpu2npu.python.tree.syntax import Definition, argument_value, arguments
 from gpu2npu.records import Edit, Operation
 from gpu2npu.rulebook.match import Json, ReferenceMatch
 from gpu2npu.rulebook.rule import Rule
@@ -62,6 +64,9 @@ class _Decorators(Definitions):
     """Applies rules for decorators in one file."""
 
     def edited(self, rule: Rule, node: Definition, part: ast.expr, code: str, needs: tuple[str, ...]) -> Edit | None:
+        given = [argument_value(each) for each in arguments(part)] if isinstance(part, ast.Call) else []
+        if any(map(has_effects, given)) or comments(self.file, part):  # it would no longer run, or be lost
+            return None
         start, end = self.file.bounds(part)
         start = self.file.text.rindex("@", 0, start)
         indentation = self.file.indentation(start)

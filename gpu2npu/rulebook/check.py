@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from gpu2npu.near_names import did_you_mean
 from gpu2npu.rulebook.code_pattern import code_problem
 from gpu2npu.rulebook.errors import RuleError, printable
 from gpu2npu.rulebook.expression import compile_problem
 from gpu2npu.rulebook.match import Match, kind_of
 from gpu2npu.rulebook.rule import minor_release
 from gpu2npu.rulebook.schema import schema
-from gpu2npu.support.releases import released_with
+from gpu2npu.support.releases import VERSIONS, released_with
 
 _EDITS = ("rename", "replace", "remove", "add")
 _ANYWHERE = ("report", "trait", "keep")
@@ -115,7 +116,9 @@ def _reason(error: Any) -> str:
     if len(shown) > limit:
         message = message.replace(shown, shown[:limit] + "...")
     if error.validator == "additionalProperties":
-        return f"{message}; allowed here: {', '.join(sorted(error.schema.get('properties', {})))}"
+        known = sorted(error.schema.get("properties", {}))
+        near = (did_you_mean(key, known) for key in error.instance if key not in known)
+        return f"{message}; allowed here: {', '.join(known)}; {next(filter(None, near), '')}".rstrip("; ?")
     if error.validator == "pattern" and isinstance(error.schema, dict) and "description" in error.schema:
         return f"{shown} does not match this: {error.schema['description'].rstrip('.')}"
     if error.validator == "oneOf" and _is_of_no_kind(error):
@@ -142,6 +145,11 @@ def _problems(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield "then.rename", f"{then['rename']!r} is not {called}, as a match of '{kind.key}' needs"
         elif not kind.in_strings and (taken := keyword_in(then["rename"])):
             yield "then.rename", f"{then['rename']!r} is no name in Python, which keeps '{taken}' for itself"
+    for limit, last in (("since", VERSIONS[-1]), ("until", VERSIONS[0])):
+        release = minor_release(entry.get(limit, last))
+        if release > minor_release(last) if limit == "since" else release < minor_release(last):
+            known = f"{VERSIONS[0]} to {VERSIONS[-1]} are known"
+            yield limit, f"PyTorch {entry[limit]} leaves no version for the rule; {known}"
     if "since" in entry and "until" in entry and minor_release(entry["since"]) > minor_release(entry["until"]):
         yield "until", f"PyTorch {entry['until']} comes before {entry['since']}, so the rule is for no version"
     for limit in ("needs", "lacks"):

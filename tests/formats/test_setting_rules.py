@@ -13,11 +13,18 @@ from gpu2npu.records import MigratedFile
 from gpu2npu.rulebook import load_rulebook
 
 
-def migrated(folder: Path, match: dict[str, object], then: dict[str, object], path: str, text: str) -> MigratedFile:
+def migrated(
+    folder: Path,
+    match: dict[str, object],
+    then: dict[str, object],
+    path: str,
+    text: str,
+    context: ProjectContext | None = None,
+) -> MigratedFile:
     rule = {"id": "own", "why": "Because.", "match": match, "then": then, "examples": [{"keep": ""}]}
     file = folder / "own.json"
     file.write_text(json.dumps({"rules": [rule]}), encoding="utf-8")
-    return migrate_file(text.encode(), path, load_rulebook([file]), ProjectContext())
+    return migrate_file(text.encode(), path, load_rulebook([file]), context or ProjectContext())
 
 
 @pytest.mark.parametrize(
@@ -68,3 +75,11 @@ def test_a_number_is_found_as_it_is_written(tmp_path: Path, path: str, text: str
     then = {"report": {"kind": "review", "message": "Choose another."}}
     result = migrated(tmp_path, {"setting": "**.zero.stage", "values": ["3"]}, then, path, text)
     assert [finding.span.start_line for finding in result.findings] == lines
+
+
+def test_a_device_of_a_users_library_asks_for_no_plugin(tmp_path: Path) -> None:
+    match, then = {"setting": "orchid.backend", "values": ["gpu"]}, {"rename": "npu"}
+    for text, findings in (("orchid: {backend: gpu}\n", []), ("orchid: {device: cuda}\n", ["import-torch-npu"])):
+        result = migrated(tmp_path, match, then, "a.yaml", text, ProjectContext(has_plugin=False))
+        assert result.changes
+        assert [found.rule for found in result.findings] == findings

@@ -128,6 +128,7 @@ def test_other_code_stays(migrate_with, text: str) -> None:
          "class Kit:\n    def to_gpu(self): ...\n\n\nKit().to_gpu()\n",
          "class Kit:\n    def to_gpu(self): ...\n\n\nKit().to_gpu()\n"),
         (code_rule("print($X)", "lib.log($X)"), "print(a)\n", "lib.log(a)\n"),
+        (code_rule("lib.f($X, $Y)", "lib.g($Y, $X)"), "lib.f(h(), k)\n", "lib.g(k, h())\n"),
     ],
 )  # fmt: skip
 def test_patterns(migrate_with, rule: dict, before: str, after: str) -> None:
@@ -142,6 +143,9 @@ def test_patterns(migrate_with, rule: dict, before: str, after: str) -> None:
         (code_rule("lib.f($X, ...)", "lib.g($X)"), "lib.f(a, h())\n"),  # h() would no longer run
         (code_rule("lib.f(...)", "lib.f(..., k=1)"), "lib.f(a, **more)\n"),
         (code_rule("lib.f($X, $Y)", "lib.g($Y, $X)"), "lib.f(\n    a,  # why\n    b,\n)\n"),
+        (code_rule("lib.f($X, $Y)", "lib.g($Y, $X)"), "lib.f(h(), k())\n"),  # k() would run first
+        (code_rule("lib.f($X, $Y)", "lib.g($X, $Y)", signature=["x", "y"]), "lib.f(y=next(i), x=next(i))\n"),
+        (code_rule("lib.f($X, ...)", "lib.g(..., x=$X)"), "lib.f(h(), k())\n"),
         (code_rule("lib.f($X)", "other.g($X)"), "def k(other):\n    lib.f(other)\n"),
         (code_rule("$X.on_gpu", "$X.is_npu()", types={"X": "lib.Batch"}), "b = lib.Batch()\nb.on_gpu = 1\n"),
     ],

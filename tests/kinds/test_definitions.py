@@ -90,6 +90,8 @@ def test_an_import_that_nothing_uses_any_more_goes(migrate_with, rule: tuple, be
         (AROUND, "if lib.start(2):\n    pass\n"),
         (AFTER, "for x in lib.start(2):\n    pass\n"),
         (UNBASE, "class A(  # why\n    lib.GpuMixin,\n): ...\n"),
+        (UNDECORATE, "@lib.graph(hook=register())\ndef f(): ...\n"),  # it would no longer be registered
+        (UNDECORATE, "@lib.graph(\n    warmup=1,  # once\n)\ndef f(): ...\n"),
     ],
 )
 def test_what_has_no_place_is_reported(migrate_with, rule: tuple, text: str) -> None:

@@ -117,7 +117,19 @@ def test_what_can_be_done_with_each_match(kind: str, action: str) -> None:
             "then.add (rule 'mine'): is for one package",
         ),
         ({"since": "2.3.0", "until": "2.2.0"}, "until (rule 'mine'): PyTorch 2.2.0 comes before 2.3.0"),
+        ({"since": "2.99.0"}, "since (rule 'mine'): PyTorch 2.99.0 leaves no version for the rule; 1.11.0 to"),
+        ({"until": "1.9.0"}, "until (rule 'mine'): PyTorch 1.9.0 leaves no version for the rule"),
+        (
+            {"match": {"code": "lib.f($X)", "types": {"X": "Tensor"}}, "then": {"keep": True}},
+            "match.types.X (rule 'mine'): 'Tensor' is neither a type nor the qualified name of a class; "
+            "did you mean 'tensor'.",
+        ),
+        (
+            {"match": {"code": "lib.f($X)", "types": {"X": "torch.nn.Module"}}, "then": {"keep": True}},
+            "match.types.X (rule 'mine'): write 'module' for torch.nn.Module",
+        ),
         ({"then": {"renmae": "x"}}, "then (rule 'mine'): Additional properties are not allowed ('renmae'"),
+        ({"then": {"renmae": "x"}}, "; did you mean 'rename' or "),
         (
             {"match": {"nmae": "lib"}},
             "match (rule 'mine'): {'nmae': 'lib'} has none of the keys that say what it is: argument, ",

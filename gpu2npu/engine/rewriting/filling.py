@@ -80,6 +80,14 @@ def has_effects(found: Filling) -> bool:
     return any(isinstance(inner, _EFFECTS) for node in nodes for inner in ast.walk(node))
 
 
+def runs_in_order(file: PythonFile, given: Sequence[ast.expr], code: Sequence[Code]) -> bool:
+    """Return whether new code runs what does something in the order of the old: not so for `f(b=next(i), a=next(i))`
+    that becomes `g(next(i), next(i))`."""
+    starts = [file.bounds(each)[0] for each in given if has_effects(each)]
+    places = [piece[0] for piece in code if not isinstance(piece, str) and any(map(range(*piece).count, starts))]
+    return places == sorted(places)
+
+
 def _is_operand(pieces: Sequence[Piece], index: int, found: ast.expr) -> bool:
     """Return whether no operator beside it can take a part of it."""
     if isinstance(found, ast.Constant) and type(found.value) is int:  # 1.npu() is not code
