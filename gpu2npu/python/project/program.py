@@ -51,6 +51,8 @@ class ParsedFile(PythonFile):
 
     def qualified(self, node: ast.AST) -> str | None:
         """The qualified name of what an expression means where it stands."""
+        if not self.names.may_lead_on(node):  # before its scope is looked for
+            return None
         return self.names.qualified(node, self.scope_of(node))
 
 

@@ -14,12 +14,13 @@ _FUNCTIONS = ("torch.autograd.functional.", "torch.autograd.gradgrad")
 # Where `create_graph` stands in a call by position.
 _PLACES = {"torch.autograd.grad": 4, "torch.autograd.backward": 3}
 _PLACE_IN_METHOD = 2
+_NODES = (ast.keyword, ast.Constant, ast.Call, ast.Name, ast.Attribute)
 
 
 def differentiates_twice(program: TrainingProgram) -> bool:
     """Return whether some file of the program makes graphs of gradients."""
     found = program.with_word(_DERIVATIVES)
-    makes = any(_makes_graph_of_gradient(file, node) for file in found for node in ast.walk(file.tree))
+    makes = any(_makes_graph_of_gradient(file, node) for file in found for kind in _NODES for node in file.nodes(kind))
     return makes or may_be_on(program, "create_graph")
 
 

@@ -18,7 +18,8 @@ _COMPILERS = frozenset(
 )
 _CLASSES = frozenset({"torch.jit.ScriptModule", "torch.jit.RecursiveScriptModule"})
 _PYTHON = frozenset({"torch.jit.ignore", "torch.jit.unused"})
-_WORDS = rb"jit|\bscript\b|vmap|functorch|\bfunc\b"
+# Not the role of Sphinx in docstrings, `:func:`, nor "jitter", which most files of a library of pictures have.
+_WORDS = rb"jit(?!ter)|\bscript\b|vmap|functorch|\bfunc\b(?!:`)"
 # What transforms a function into its derivative or over a batch, by rules that npu operators lack, and what only calls.
 _TRANSFORMS = ("torch.vmap", "torch.func.", "functorch.", "torch._functorch.")
 # What gives objects by names that are made up at run time.
@@ -56,13 +57,14 @@ class _Search:
 
     def run(self) -> ScriptedCode:
         found = list(self.program.with_word(_WORDS))
-        aliases = frozenset(name for file in found for use in _uses(file, frozenset()) for name in _alias(file, use))
+        uses = {file.path: list(_uses(file)) for file in found}
+        aliases = frozenset(name for file in found for use in uses[file.path] for name in _alias(file, use))
         for file in found:
             for definition in _decorated(file, aliases):
                 whole = _outermost(file, definition)
                 self.parts.add(whole)
                 self._reach(_names(whole), {file.path})
-            for use in _uses(file, aliases):
+            for use in (*uses[file.path], *_aliased(file, aliases)):
                 self._use(file, use)
         return ScriptedCode(self.parts, self.files)
 
@@ -217,11 +219,24 @@ def _containers(decorator: ast.expr, index: Mapping[str, list[Binding]]) -> Iter
             yield name
 
 
-def _uses(file: ParsedFile, aliases: Set[str]) -> Iterator[ast.expr]:
+def _named(file: ParsedFile) -> Iterator[ast.Name | ast.Attribute]:
+    """The names that are read, and the attributes."""
+    for node in (*file.nodes(ast.Name), *file.nodes(ast.Attribute)):
+        if isinstance(node.ctx, ast.Load):
+            yield node
+
+
+def _aliased(file: ParsedFile, aliases: Set[str]) -> list[ast.Name | ast.Attribute]:
+    """The other names that variables have for what compiles, where they stand."""
+    if not aliases:
+        return []
+    return [node for node in _named(file) if last_name(node) in aliases and not _takes_code(file.qualified(node) or "")]
+
+
+def _uses(file: ParsedFile) -> Iterator[ast.expr]:
     """The names of what compiles, where they stand."""
-    named: list[ast.Name | ast.Attribute] = [*file.nodes(ast.Name), *file.nodes(ast.Attribute)]
-    for node in named:
-        if isinstance(node.ctx, ast.Load) and (last_name(node) in aliases or _takes_code(file.qualified(node) or "")):
+    for node in _named(file):
+        if _takes_code(file.qualified(node) or ""):
             yield node
     for call in file.nodes(ast.Call):  # getattr(torch.jit, "script")
         if isinstance(call.func, ast.Name) and call.func.id == "getattr" and len(call.args) > 1:
