@@ -125,8 +125,8 @@ QUICK_GELU = AffinityKind(
     find_quick_gelu,
     (ast.BinOp, ast.Call),
     (b"sigmoid",),
-    ("npu::npu_fast_gelu",),
-    "npu_fast_gelu is one operator, and keeps no sigmoid for the backward pass.",
+    ("npu::fast_gelu",),
+    "fast_gelu is one operator, and keeps no sigmoid for the backward pass.",
     "The result is rounded once.",
     _ROUNDING,
     (

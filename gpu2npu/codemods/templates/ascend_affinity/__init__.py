@@ -237,7 +237,7 @@ class RMSNorm(getattr(torch.nn, "RMSNorm", torch.nn.Module)):
 def quick_gelu(x):
     """x * sigmoid(1.702 * x)."""
     if _fits(x) and x.numel():
-        return torch_npu.npu_fast_gelu(x)
+        return torch_npu.fast_gelu(x)  # npu_fast_gelu has no gradient before 2.9
     return x * torch.sigmoid(1.702 * x)
 
 
