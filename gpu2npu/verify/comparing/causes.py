@@ -223,7 +223,7 @@ def _parameter_gradient(comparison: Comparison, first: Difference) -> Diagnosis:
         ),
         None,
     )
-    if before is not None and is_near(other.sketch - before.sketch, one, first.tolerance):
+    if before is not None and _is_sum(other, one, before, first.tolerance):
         return Diagnosis(FaultKind.RETAINED, "the gradient is the original's plus that of the step before", module)
     if is_not_averaged(comparison, first):
         return Diagnosis(FaultKind.NOT_AVERAGED, "each rank has its own, and their mean is the original's", module)
@@ -233,6 +233,12 @@ def _parameter_gradient(comparison: Comparison, first: Difference) -> Diagnosis:
         sentence = f"all gradients are {float(np.median(factors)):.3g} times the original's"
         return Diagnosis(FaultKind.FACTOR, f"{sentence}: averaged, summed, unscaled or clipped otherwise")
     return _gradient_of(comparison, first.event)
+
+
+def _is_sum(tensor: Tensor, one: Tensor, before: Tensor, tolerance: float) -> bool:
+    """Return whether a tensor is the sum of two, within the tolerance, and far nearer to it than to the first."""
+    remains, apart = tensor.sketch - before.sketch, np.linalg.norm(tensor.sketch - one.sketch)
+    return is_near(remains, one, tolerance) and bool(np.linalg.norm(remains - one.sketch) < apart / 2)
 
 
 def _gradient_factors(comparison: Comparison, step: int) -> list[float]:

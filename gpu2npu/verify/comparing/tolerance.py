@@ -129,10 +129,10 @@ def measured(reference: Recording, rounded: Iterable[Recording], coarse: tuple[s
     for pairs in runs:
         for key, share in _shown_by(pairs, noise).items():
             relative[key] = max(share, relative.get(key, 0.0))
-    return Tolerance(relative, coarse, _lengths(runs))
+    return Tolerance(relative, coarse, _lengths(runs, noise))
 
 
-def _lengths(runs: list[list[Pair]]) -> dict[Key, float]:
+def _lengths(runs: list[list[Pair]], noise: Mapping[str, int]) -> dict[Key, float]:
     """Return the change of each gradient's norm that the runs show: of its own, and what is usual in its step."""
     found: dict[Key, float] = {}
     earlier: dict[tuple[str, str, int, int], float] = {}
@@ -140,12 +140,13 @@ def _lengths(runs: list[list[Pair]]) -> dict[Key, float]:
     for event, other in itertools.chain.from_iterable(runs):
         if event.kind in _GRADIENTS:
             change = change_of_length(event, other)
-            changes.setdefault((event.step, event.kind), []).append(change)
+            if event.kind == "gradient" or not _is_noise(event, noise):
+                changes.setdefault((event.step, event.kind), []).append(change)
             found[event.key] = max(change, found.get(event.key, 0.0))
     usual = {place: float(np.quantile(shares, _USUAL)) for place, shares in changes.items()}
     for key in sorted(found):
         place = key[1:]
-        earlier[place] = found[key] = max(found[key], usual[key[0], key[1]], earlier.get(place, 0.0))
+        earlier[place] = found[key] = max(found[key], usual.get(key[:2], 0.0), earlier.get(place, 0.0))
     return found
 
 

@@ -150,6 +150,7 @@ FAULTS = (
     in_training("rate lowered in each step", 2, None, RATE, "step += 1", "step += 1; optimizer.param_groups[0]['lr'] *= 0.9"),
     in_training("gradients clipped", 1, None, FACTOR, BACKWARD, "loss.backward(); torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)"),
     in_training("gradients negated", 1, None, FACTOR, BACKWARD, "loss.backward(); [each.grad.neg_() for each in model.parameters()]"),
+    in_training("gradients halved late", 4, None, FACTOR, BACKWARD, "loss.backward(); [each.grad.mul_(0.5) for each in model.parameters() if batch_idx == 3]"),
     in_training("one gradient zeroed", 1, "Net.fc1", GRADIENT, BACKWARD, "loss.backward(); model.fc1.weight.grad.zero_()"),
     in_training("frozen layer", 1, "Net.conv1", BRANCH, "    scheduler = ", "    model.conv1.requires_grad_(False)\n    scheduler = "),
     in_training("batch norm in evaluation", 1, "Net.bn1", OPERATOR, "model.train()", "model.train(); model.bn1.eval()"),
