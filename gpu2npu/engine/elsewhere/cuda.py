@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 
 from gpu2npu.engine.captures import is_capture, lacks_graphs
-from gpu2npu.engine.elsewhere.devices import foreign_rule
-from gpu2npu.engine.elsewhere.kernels import LOADERS, begins_with_kernels
+from gpu2npu.engine.elsewhere.devices import foreign_rule, gives_cuda, imports_foreign
+from gpu2npu.engine.elsewhere.kernels import LOADERS, begins_with_kernels, builds_kernels
 from gpu2npu.engine.imports import is_compiled
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Names
@@ -168,14 +168,19 @@ class _CudaCode:
             body = node.orelse or (self._rest(node) if isinstance(node, ast.If) else [])
         if not self._needs_cuda(test):
             return False
-        refusal = node.body[0] if test is not node.test and isinstance(node, ast.If) else None
-        if isinstance(refusal, ast.Raise) and _is_refusal(refusal):
+        if test is not node.test and isinstance(node, ast.If) and self._refuses(node):
             return True
         if isinstance(body, ast.expr):
             return self._is_kernel(body) or self._is_source(body) or _is_quantized(body)
         if self._is_own(body) or begins_with_kernels(body, self.names):
             return True
         return _is_of_tensor(node.test, self.names) and (self._calls_kernel(body) or self._captures(node, body))
+
+    def _refuses(self, node: ast.If) -> bool:
+        """`if not torch.cuda.is_available(): raise ...` for what is CUDA's own, by its text or by what follows it"""
+        if not isinstance(node.body[0], ast.Raise):
+            return False
+        return _is_refusal(node.body[0]) or builds_kernels(self._after(node), self.names)
 
     def asks_for_vendor(self, test: ast.BoolOp) -> bool:
         """`torch.cuda.is_available() and torch.version.hip is None`, but not `... and (torch.version.hip or big_card)`;
@@ -245,8 +250,9 @@ class _CudaCode:
 
     def _rest(self, node: ast.If) -> Sequence[ast.stmt]:
         """The statements after `if not x.is_cuda: return ...`."""
-        if not isinstance(node.body[-1], ast.Return):
-            return []
+        return self._after(node) if isinstance(node.body[-1], ast.Return) else []
+
+    def _after(self, node: ast.If) -> Sequence[ast.stmt]:
         block = self.names.file.block(node)
         return block[block.index(node) + 1 :]
 
@@ -256,9 +262,12 @@ class _CudaCode:
         return any(isinstance(value, ast.Call) and self._is_kernel(value, of_tensor=True) for value in values)
 
     def _is_own(self, body: Sequence[ast.stmt]) -> bool:
-        """Return whether statements only import, list, set or call what is CUDA's own, and print."""
+        """Return whether statements, or a `try`'s, only import, list, set or call what is CUDA's own, and print."""
+        if len(body) == 1 and isinstance(body[0], ast.Try):
+            body = body[0].body
         marked = [self._is_marked(statement) for statement in body]
-        return any(marked) and all(is_marked or _is_beside(each) for each, is_marked in zip(body, marked, strict=True))
+        beside = [_is_beside(each) or imports_foreign(each, self.names, self.table) for each in body]
+        return any(marked) and all(one or other for one, other in zip(marked, beside, strict=True))
 
     def _is_marked(self, statement: ast.stmt) -> bool:
         if isinstance(statement, IMPORTS):
@@ -271,6 +280,7 @@ class _CudaCode:
             return False
         return (
             self._is_kernel(value)
+            or gives_cuda(value, self.names, self.table)
             or _is_quantized(value)
             or any(self._is_source(part) for part in walk(value) if isinstance(part, (ast.Constant, ast.Name)))
         )

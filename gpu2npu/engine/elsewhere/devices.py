@@ -13,7 +13,16 @@ from gpu2npu.python.meaning.names import Definition, Names
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Assigned, Parameter, Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, Function, argument_value, arguments, defaults, is_self, last_name
+from gpu2npu.python.tree.syntax import (
+    FUNCTIONS,
+    Function,
+    argument_value,
+    arguments,
+    defaults,
+    is_self,
+    last_name,
+    string_value,
+)
 from gpu2npu.records import Bounds, FindingKind, Found, Severity
 from gpu2npu.rulebook.rule import Rule
 
@@ -85,6 +94,20 @@ def foreign_rule(qualified: str, names: Names, table: RuleTable) -> Rule | None:
     rule = table.package_rule(qualified)
     is_own = names.project.module_path(qualified.partition(".")[0], names.path) is not None
     return None if rule is None or not rule.then.own_devices or is_own else rule
+
+
+def imports_foreign(statement: ast.stmt, names: Names, table: RuleTable) -> bool:
+    """Return whether a statement imports nothing but packages that know no NPU."""
+    imported = statement.names if isinstance(statement, ast.Import) else ()
+    return bool(imported) and all(foreign_rule(each.name, names, table) is not None for each in imported)
+
+
+def gives_cuda(value: ast.expr, names: Names, table: RuleTable) -> bool:
+    """Return whether an expression calls a package that knows no NPU with "cuda": `torch_tvm.enable(device="cuda")`."""
+    if not isinstance(value, ast.Call) or "cuda" not in map(string_value, map(argument_value, arguments(value))):
+        return False
+    qualified = names.qualified(value.func, names.file.scope_of(value))
+    return qualified is not None and foreign_rule(qualified, names, table) is not None
 
 
 def _finding(rule: Rule, place: Bounds, names: Names, advice: str) -> Found:

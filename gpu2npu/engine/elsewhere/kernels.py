@@ -10,6 +10,7 @@ from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.syntax import member_of, string_value
 
 LOADERS = frozenset({"torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline"})
+_SETTINGS = frozenset({"cuda_sources", "extra_cuda_cflags"})
 
 
 def begins_with_kernels(body: Sequence[ast.stmt], names: Names) -> bool:
@@ -25,6 +26,16 @@ def begins_with_kernels(body: Sequence[ast.stmt], names: Names) -> bool:
     return any(_builds_kernels(other) for each in modules if (other := names.module(each)) is not None)
 
 
+def builds_kernels(body: Sequence[ast.stmt], names: Names) -> bool:
+    """Return whether statements give CUDA sources, or settings of their compiler, to
+    `torch.utils.cpp_extension.load`."""
+    file = names.file
+    calls = [node for node in walk(*body) if isinstance(node, ast.Call)]
+    loads = [call for call in calls if names.qualified(call.func, file.scope_of(call)) in LOADERS]
+    settings = {keyword.arg for call in loads for keyword in call.keywords}
+    return bool(loads) and (not settings.isdisjoint(_SETTINGS) or any(map(_is_source, walk(*body))))
+
+
 def _builds_kernels(names: Names) -> bool:
     """Return whether a module gives CUDA sources to `torch.utils.cpp_extension.load` outside of functions."""
     file = names.file
@@ -36,4 +47,8 @@ def _builds_kernels(names: Names) -> bool:
 
 def _has_source(call: ast.Call) -> bool:
     """`load("nms", sources=[join(folder, "nms.cu")])`"""
-    return any((string_value(part) or "").endswith((".cu", ".cuh")) for part in walk(call))
+    return any(map(_is_source, walk(call)))
+
+
+def _is_source(node: ast.AST) -> bool:
+    return (string_value(node) or "").endswith((".cu", ".cuh"))

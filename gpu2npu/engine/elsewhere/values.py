@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.nodes import ByKind
@@ -24,21 +24,25 @@ class _Value(NamedTuple):
 
 
 class _Comparison(NamedTuple):
-    node: ast.Compare
+    """`device == "cuda"` or `device.startswith("cuda")`, which holds for its text, or `device != "cuda"`"""
+
+    node: ast.Compare | ast.Call
     value: _Value
     texts: frozenset[str]
+    holds: bool
 
 
 def compared_with_cuda(file: PythonFile, kinds: ByKind) -> Iterator[Bounds]:
     """The comparisons with "cuda" of values that are compared with "npu" as well, and the code that then runs."""
     comparisons = [found for node in kinds.get(ast.Compare, ()) for found in _read(node, file)]
+    comparisons += [found for node in kinds.get(ast.Call, ()) for found in _read_start(node, file)]
     apart = {each.value for each in comparisons if _NPU in each.texts}
     if not apart:
         return
     for each in comparisons:
         if each.texts == {_CUDA} and (each.value in apart or _is_given(each.value, apart, file, kinds)):
             yield file.bounds(each.node)
-            yield from _guarded(each.node, file)
+            yield from _guarded(each, file)
 
 
 def _read(node: ast.Compare, file: PythonFile) -> Iterator[_Comparison]:
@@ -49,7 +53,20 @@ def _read(node: ast.Compare, file: PythonFile) -> Iterator[_Comparison]:
         name = dotted_name(side)
         texts = {string_value(part) for part in (other, *elements(other))} - {None}
         if name is not None and texts:
-            yield _Comparison(node, _value(side, name, file), frozenset(text for text in texts if text))
+            holds = _HOLDS[type(node.ops[0])]
+            yield _Comparison(node, _value(side, name, file), frozenset(text for text in texts if text), holds)
+
+
+def _read_start(node: ast.Call, file: PythonFile) -> Iterator[_Comparison]:
+    """`device.startswith("cuda")`, `device.startswith(("cuda", "npu"))`"""
+    if not isinstance(node.func, ast.Attribute) or node.func.attr != "startswith" or len(node.args) != 1:
+        return
+    side = node.func.value
+    name = dotted_name(side)
+    texts = {string_value(part) for part in (node.args[0], *elements(node.args[0]))} - {None}
+    if name is not None and texts:
+        known = frozenset(text.removesuffix(":") for text in texts if text)
+        yield _Comparison(node, _value(side, name, file), known, holds=True)
 
 
 def _value(node: ast.expr, name: str, file: PythonFile) -> _Value:
@@ -82,14 +99,15 @@ def _argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
     return call.args[position] if by_name is None and 0 <= position < len(call.args) else by_name
 
 
-def _guarded(node: ast.Compare, file: PythonFile) -> Iterator[Bounds]:
-    """The code that runs where a comparison alone, or with more conditions, finds CUDA."""
-    test: ast.AST = node
+def _guarded(comparison: _Comparison, file: PythonFile) -> Iterator[Bounds]:
+    """The code that runs where a comparison finds CUDA: alone, or with more conditions, which are asked after it."""
+    test: ast.AST = comparison.node
     while isinstance(above := file.parents[test], ast.BoolOp) and isinstance(above.op, ast.And):
+        if comparison.holds:
+            yield from (file.bounds(value) for value in above.values[above.values.index(cast(ast.expr, test)) + 1 :])
         test = above
-    holds = _HOLDS[type(node.ops[0])]
-    if isinstance(above, (ast.If, ast.IfExp)) and above.test is test and (holds or test is node):
-        body = above.body if holds else above.orelse
+    if isinstance(above, (ast.If, ast.IfExp)) and above.test is test and (comparison.holds or test is comparison.node):
+        body = above.body if comparison.holds else above.orelse
         yield from _bounds(body, file)
 
 

@@ -30,3 +30,9 @@ def indexes(node: ast.Subscript) -> list[ast.expr]:
 def is_flag(call: ast.Call) -> bool:
     """Return whether a call names a flag, as ConfigArgParse's `group.add("--backend", default="nccl")` does."""
     return bool(call.args) and (string_value(call.args[0]) or "").startswith("-")
+
+
+def is_cut(side: ast.AST) -> bool:
+    """`str(device)[:4]`, whose length is that of the text it is compared with, and of no other"""
+    upper = side.slice.upper if isinstance(side, ast.Subscript) and isinstance(side.slice, ast.Slice) else None
+    return isinstance(upper, ast.Constant)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 
-from gpu2npu.engine.strings.forms import FLAGS, indexes, is_flag, is_glued, is_list_of_names
+from gpu2npu.engine.strings.forms import FLAGS, indexes, is_cut, is_flag, is_glued, is_list_of_names
 from gpu2npu.engine.strings.handed_on import is_handed_on
 from gpu2npu.engine.strings.keys import is_key, keys_of
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, allowed, strings_of
@@ -188,7 +188,7 @@ def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
     assert isinstance(parent, ast.Compare)
     sides = [parent.left, *parent.comparators]
     others = [part for side in sides if side is not child for part in (side, *elements(side))]  # in (device, other)
-    if _enables_feature(parent, place):
+    if _enables_feature(parent, place) or any(map(is_cut, sides)):
         return UNSURE
     if is_key(parent, place):  # judged as the place where it is looked up
         return _beside(keys_of(parent.comparators[0], place), place, role) or UNSURE

@@ -114,6 +114,38 @@ def test_what_the_kernels_that_a_module_builds_are_imported_for_stays(project, m
     assert any("is false on an NPU" in found.message for found in migrated.findings) is stays
 
 
+@pytest.mark.parametrize(
+    ("built", "stays"),
+    [
+        ("files = [folder / name for name in ('a.cpp', 'a.cu')]\nkernels = load('a', files)\n", True),
+        ("kernels = load('a', files, extra_cuda_cflags=flags)\n", True),
+        ("kernels = load('a', ['a.cpp'])\n", False),
+        ("files = ['a.cu']\n", False),
+    ],
+)
+def test_a_refusal_stays_before_kernels_that_are_built(project, built, stays):
+    refusal = "if not torch.cuda.is_available():\n    raise OSError\n"
+    code = f"import torch\nfrom torch.utils.cpp_extension import load\n{refusal}{built}"
+    migrated = project({"a.py": code})["a.py"]
+    assert (migrated.content is None) is stays
+    assert any("is false on an NPU" in found.message for found in migrated.findings) is stays
+
+
+@pytest.mark.parametrize(
+    ("body", "stays"),
+    [
+        ("torch_tvm.enable(device='cuda')\n        print(1)", True),
+        ("torch_tvm.enable(device='cuda')\n        f()", False),
+        ("torch_tvm.enable(device='llvm')", False),
+        ("f(device='cuda')", False),
+    ],
+)
+def test_a_package_that_knows_no_npu_is_given_cuda_under_a_condition_that_stays(project, body, stays):
+    tried = f"    try:\n        import torch_tvm\n\n        {body}\n    except ImportError:\n        pass\n"
+    migrated = project({"a.py": f"import torch\nif torch.cuda.is_available():\n{tried}"})["a.py"]
+    assert (migrated.content is None) is stays
+
+
 @pytest.mark.parametrize("name", ["compile_graph", "use_cuda_graphs"])
 def test_a_graph_is_wanted_only_where_the_release_captures_one(project, name):
     code = f"import torch\ndef f(config, device):\n    return config.{name} and 'cuda' in device\n"

@@ -23,6 +23,9 @@ KEPT = [
     "if device in ('npu', 'xpu'):\n    f()\nif device == 'cuda' and n:\n    torch.cuda.empty_cache()\n",
     "if device == 'npu':\n    f()\nx = 0 if device != 'cuda' else torch.cuda.device_count()\n",
     "def check(device):\n    return device != 'cuda'\ndef f(device):\n    if device == 'npu':\n        check(device)\n",
+    "a = device.startswith('cuda') and not torch.cuda.is_available()\nb = device.startswith('npu') and not has_npu()\n",
+    "if device.startswith(('npu:', 'xpu')):\n    f()\nif device.startswith('cuda:'):\n    torch.cuda.empty_cache()\n",
+    "if device == 'npu':\n    f()\nx = device == 'cuda' and torch.cuda.is_available()\n",
     "if device.startswith('npu'):\n    s = torch.npu.current_stream()\nelse:\n    s = torch.cuda.ExternalStream(0)\n",
 ]
 CHANGED = {
@@ -41,6 +44,10 @@ CHANGED = {
     "if device == 'npu':\n    f()\ndef g(device):\n    return device == 'cuda'\n": "return device == 'npu'",
     "def g(device):\n  return device == 'cuda'\nif device == 'npu':\n  g(n)\n": "return device == 'npu'",
     "if device == 'npu':\n    f()\nif kind == 'cuda':\n    torch.cuda.empty_cache()\n": "    torch.npu.empty_cache()\n",
+    "a = device.startswith('npu')\nb = other_device.startswith('cuda')\n": "other_device.startswith('npu')",
+    "a = device.startswith('npu')\nb = device.startswith('cuda') or torch.cuda.is_available()\n": "torch.npu.i",
+    "a = device == 'npu'\nb = torch.cuda.is_available() and device == 'cuda'\n": "b = torch.npu.is_available() and",
+    "a = device == 'npu'\nb = device != 'cuda' and torch.cuda.is_available()\n": "and torch.npu.is_available()",
     "if device == 'npu':\n    f()\nif device != 'cuda':\n    torch.cuda.empty_cache()\n": "torch.npu.empty_cache()\n",
 }
 

@@ -23,6 +23,8 @@ DEVICES = [
     "if x.device.type != 'cuda': ...",
     "if args.device in ('cpu', 'cuda'): ...",
     "if device.split(':')[0] == 'cuda': ...",
+    "if device[:-2] == 'cuda': ...",
+    "if devices[1:] == 'cuda': ...",
     "if cfg['device'] == 'cuda': ...",
     "if get_device() == 'cuda': ...",
     "kind = x.device.type\nif kind == 'cuda': ...",
@@ -154,6 +156,7 @@ def test_what_is_no_device_stays_without_a_word(rulebook, text: str) -> None:
 
 
 DOUBTFUL = [
+    "if str(device)[:4] == 'cuda': ...",
     "kind = name = pick()\nif kind.startswith(name) or name.startswith(kind) or kind == 'cuda': ...",
     "where = 'cuda'\ndef f(where):\n    return torch.zeros(2, device=where)",
     "def f(where='cuda'):\n    return torch.zeros(2, device=where)",
