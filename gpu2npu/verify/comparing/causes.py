@@ -18,7 +18,7 @@ from gpu2npu.verify.comparing.rank_causes import (
     is_repeated,
 )
 from gpu2npu.verify.comparing.tolerance import FACTOR
-from gpu2npu.verify.recording.records import RecordedEvent
+from gpu2npu.verify.recording.records import RecordedEvent, Tensor
 
 _AGAINST = 0.9  # cosine of the angle between two differences, one of which explains the other
 
