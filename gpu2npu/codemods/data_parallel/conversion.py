@@ -10,7 +10,7 @@ from gpu2npu.codemods.data_parallel.card_count import by_world_size
 from gpu2npu.codemods.data_parallel.certainty import Obstacle, is_part, obstacle, own_group, whole_model
 from gpu2npu.codemods.data_parallel.cpu_moves import keep_on_card
 from gpu2npu.codemods.data_parallel.files.rank_zero import on_rank_zero
-from gpu2npu.codemods.data_parallel.loaders.conversion import shard_loaders
+from gpu2npu.codemods.data_parallel.loaders.sharding import shard_loaders
 from gpu2npu.codemods.data_parallel.one_npu import on_one_npu
 from gpu2npu.codemods.data_parallel.own_card import on_own_card
 from gpu2npu.codemods.data_parallel.process_group import set_up

@@ -22,7 +22,9 @@ def begin() -> None:
     if found is None:
         return
     if found.gpus:
-        _make_reference(found)
+        from gpu2npu.verify.reference.device_choice import choose_device
+
+        choose_device(found)
     else:
         _load_torch_npu()
 
@@ -49,29 +51,6 @@ def _keep_traceback(found: RecordingSettings) -> None:
         show(kind, error, trace)
 
     sys.excepthook = keep
-
-
-def _make_reference(found: RecordingSettings) -> None:
-    """Let the original have GPUs: the real ones of a PyTorch that is built for them, else played ones."""
-    import torch
-
-    from gpu2npu.verify import reference
-    from gpu2npu.verify.reference import rounding
-    from gpu2npu.verify.reference.accelerator import CannotPlayError
-
-    rounding.install(found.rounding, found.coarse)
-    if torch.version.cuda or torch.version.hip:
-        if not torch.cuda.is_available():
-            sys.exit(f"Error: torch {torch.__version__} is built for GPUs and finds none: take a CPU build of torch.")
-        if rounding.is_on():
-            from gpu2npu.verify.reference.rounding_mode import Rounding
-
-            Rounding("cuda").__enter__()
-        return
-    try:
-        reference.install(found.gpus)
-    except CannotPlayError as error:
-        sys.exit(f"Error: {error}.")
 
 
 def _load_torch_npu() -> None:

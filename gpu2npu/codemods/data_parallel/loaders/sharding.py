@@ -1,188 +1,130 @@
-"""The edits that make a DataLoader call share out its batches among the ranks."""
+"""Training loaders give each rank its share of every batch; the global batch stays what it was."""
 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from gpu2npu.codemods.data_parallel.loaders.call import LoaderCall
-from gpu2npu.codemods.data_parallel.loaders.dataset import can_be_moved, free_name, name_dataset
-from gpu2npu.codemods.data_parallel.loaders.roles import Shared, new_parameter
-from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.data_parallel.loaders.call import LoaderCall, read_call
+from gpu2npu.codemods.data_parallel.loaders.call_edits import shard
+from gpu2npu.codemods.data_parallel.loaders.epochs import set_epochs
+from gpu2npu.codemods.data_parallel.loaders.findings import (
+    count_shares,
+    report_averages,
+    report_downloads,
+    report_sizes,
+    report_splits,
+)
+from gpu2npu.codemods.data_parallel.loaders.obstacles import is_distributed, obstacle
+from gpu2npu.codemods.data_parallel.loaders.roles import TrainingLoader, training_loaders
+from gpu2npu.codemods.data_parallel.loaders.training_loops import BatchLoop, LoopFinder
+from gpu2npu.codemods.entry_files import dataflow_of
+from gpu2npu.codemods.places import is_skipped
+from gpu2npu.codemods.program import TrainingProgram
 from gpu2npu.codemods.rewriting import Rewriting
-from gpu2npu.codemods.spellings import spelling
-from gpu2npu.python.text.blocks import line_start, own_lines, start_of
-from gpu2npu.python.text.concrete import argument_bounds, outer_bounds
-from gpu2npu.python.text.offsets import indentation, newline_of
+from gpu2npu.codemods.spellings import RULE
+from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import is_integer
-from gpu2npu.python.tree.syntax import argument_value, arguments
-from gpu2npu.records import Bounds, Code
+from gpu2npu.records import FileRewrite
 
-SAMPLER = "torch.utils.data.DistributedSampler"
-_SHARE = "Each rank takes its share of every batch of the training loader."
-_LONG = 120  # characters in a line, beyond which the sampler gets one of its own
-_ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.UnaryOp)
-
-
-@dataclass(frozen=True)
-class _Terms:
-    """The texts that a rewritten call is made of; `shuffle` is what stays of it in the call, if anything."""
-
-    ranks: str
-    sampler: tuple[Code, ...]
-    shuffle: tuple[Code, ...] | None
+API = "torch.utils.data.DataLoader"
+# A file without any of these neither makes a loader, nor hands one on, nor trains.
+_WORDS = rb"oader|backward|epoch"
+_LEFT = (
+    "Until then each rank trains on every batch: the result of one card, in the time of one card, as long as all ranks "
+    "draw the same order (equal seeds)."
+)
 
 
-def shard(call: LoaderCall, shared: Shared | None, rewriting: Rewriting) -> None:
-    """Divide the batch size by the number of ranks, and give the loader a sampler, which takes over `shuffle`."""
-    file = call.place.file
-    dist, sampler = spelling(file, "torch.distributed"), spelling(file, SAMPLER)
-    rewriting.add(file, (*dist.edits, *sampler.edits))
-    ranks = f"{dist.name}.get_world_size()"
-    dataset, lines = name_dataset(call, rewriting)
-    made: tuple[Code, ...] = (f"{sampler.name}({dataset}", *_sampler_options(call), ")")
-    shuffle = None
-    if shared is not None:
-        made = (*made, f" if {shared.condition} else None")
-        shuffle = _remaining_shuffle(call, shared)
-        _pass_condition(shared, rewriting)
-    if _is_long(call, made):
-        name = free_name(call, "sampler")
-        lines.append((f"{name} = ", *made))
-        made = (name,)
-    if "batch_size" not in call.given:
-        lines.append((f"{_keywords(call)}['batch_size'] //= {ranks}",))
-    _put_above(call, lines, rewriting)
-    _edit(call, shared, _Terms(ranks, ("sampler=", *made), shuffle), rewriting)
+def shard_loaders(program: TrainingProgram, entries: Sequence[str]) -> dict[str, FileRewrite]:
+    """Give the training loaders of the programs that start at `entries` a DistributedSampler and a batch size that is
+    divided by the number of ranks, and call the sampler's `set_epoch` in the loop over epochs.
+
+    Loaders that only feed evaluation stay whole, on every rank. Where a training loader is not rewritten, a finding
+    says what to write.
+    """
+    flow = dataflow_of(program, entries, _WORDS)
+    loops = LoopFinder(flow).loops()
+    rewriting = Rewriting(RULE)
+    sharded: list[TrainingLoader] = []
+    shuffled: set[ast.Call] = set()
+    for loader in training_loaders(flow, loops):
+        call = read_call(flow, loader.place)
+        if is_distributed(flow, call) or is_skipped(loader.place.file, loader.place.node):
+            continue
+        reason = obstacle(flow, call, loader.shared, entries)
+        if reason is not None:
+            rewriting.report(loader.place.file, loader.place.node, API, f"{reason} {_LEFT}")
+            continue
+        shard(call, loader.shared, rewriting)
+        _report_remainder(call, rewriting)
+        report_sizes(flow, call, rewriting)
+        sharded.append(loader)
+        if _may_shuffle(call):
+            shuffled.add(loader.place.node)
+    report_downloads(flow, rewriting)
+    if sharded:
+        report_splits(flow, rewriting)
+    _report_loops(loops, sharded, rewriting)
+    for loop in loops:
+        own = [loader.place for loader in sharded if any(loader.is_made_as(made) for made in loop.made_by)]
+        if loop.trains and own:
+            report_averages(flow, loop, {read_call(flow, place).code("dataset") or "" for place in own}, rewriting)
+    set_epochs(flow, [loop for loop in loops if loop.trains], shuffled, rewriting)
+    return rewriting.files()
 
 
-def _is_long(call: LoaderCall, sampler: tuple[Code, ...]) -> bool:
-    """Return whether the sampler makes the line too long, and can be made in a line above."""
-    file = call.place.file
-    first = call.given.get("shuffle", call.given.get("batch_size", call.given["dataset"]))
-    start = file.bounds(argument_value(first))[0]
-    line = file.text[line_start(file, start) :].splitlines()[0]
-    length = sum(len(piece) if isinstance(piece, str) else piece[1] - piece[0] for piece in sampler)
-    return len(line) + length > _LONG and can_be_moved(call)
+def _may_shuffle(call: LoaderCall) -> bool:
+    given = call.code("shuffle")
+    return call.may_hold("shuffle") if given is None else given not in {"False", "None"}
 
 
-def _put_above(call: LoaderCall, lines: list[tuple[Code, ...]], rewriting: Rewriting) -> None:
-    """Lines above the statement of the call."""
-    file = call.place.file
-    statement = own_lines(file, call.call)
-    if not lines or statement is None:
+def _report_remainder(call: LoaderCall, rewriting: Rewriting) -> None:
+    """A batch size that eight ranks cannot share evenly changes the optimisation, a little."""
+    value = call.value("batch_size")
+    if not is_integer(value):
         return
-    at = start_of(file, statement)
-    below = newline_of(file.text) + indentation(file.text, at)
-    rewriting.ask_group(file, (at, at), tuple(piece for line in lines for piece in (*line, below)), _SHARE)
+    size = value.value
+    if size % 8:
+        rewriting.report(
+            call.place.file,
+            value,
+            API,
+            f"Choose a number of ranks that divides {size}: with another, the batch over all ranks is smaller"
+            + (f" ({size // 8 * 8} with 8 ranks), and more than {size} ranks are an error." if size > 8 else "."),
+        )
 
 
-def _remaining_shuffle(call: LoaderCall, shared: Shared) -> tuple[Code, ...] | None:
-    """Return what the call keeps of `shuffle` for the loaders that are not for training; None if nothing."""
-    shuffle = call.code("shuffle")
-    if shuffle in {None, "None", "False"}:
-        return None
-    if shuffle == "True":
-        return (f"shuffle={shared.negation}",)
-    return ("shuffle=", *_atom(call, "shuffle"), f" and {shared.negation}")
+def _hands_on(loop: BatchLoop) -> bool:
+    """Return whether a loop only yields the batches to another."""
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walk(loop.place.node))
 
 
-def _pass_condition(shared: Shared, rewriting: Rewriting) -> None:
-    if shared.function is None:
-        return
-    at, parameter = new_parameter(shared.function, shared.condition or "")
-    message = f"{shared.condition} says that the loader is for training, and shared out."
-    rewriting.put(shared.function.file, at, at, parameter, message)
-    for place in shared.training:
-        end, comma = place.file.bounds(place.node)[1] - 1, ""
-        if arguments(place.node):
-            end, comma = _spans(place.file, place.node)[-1][1], ", "
-        rewriting.put(place.file, end, end, f"{comma}{shared.condition}=True", message)
-
-
-def _sampler_options(call: LoaderCall) -> tuple[Code, ...]:
-    """Return the options that the sampler takes over from the loader, with a leading comma."""
-    options: list[Code] = []
-    shuffle = call.code("shuffle")
-    if shuffle is None and call.may_hold("shuffle"):
-        options.append(f", shuffle={_keywords(call)}.pop('shuffle', False)")
-    elif shuffle in {None, "None"}:
-        options.append(", shuffle=False")
-    elif shuffle != "True":
-        options += (", shuffle=", _bounds(call, "shuffle"))
-    drop_last = call.code("drop_last")
-    if drop_last is None and call.may_hold("drop_last") and call.keys is not None:
-        options.append(f", drop_last={_keywords(call)}.get('drop_last', False)")
-    elif drop_last not in {None, "False"}:
-        options += (", drop_last=", _bounds(call, "drop_last"))
-    return tuple(options)
-
-
-def _bounds(call: LoaderCall, parameter: str) -> Bounds:
-    return call.place.file.bounds(argument_value(call.given[parameter]))
-
-
-def _keywords(call: LoaderCall) -> str:
-    assert call.keywords is not None
-    return call.place.file.code(call.keywords)
-
-
-def _atom(call: LoaderCall, parameter: str) -> tuple[Code, ...]:
-    """Return the code that a parameter is given, in parentheses where an operator could tear it apart."""
-    value = argument_value(call.given[parameter])
-    code = call.place.file.code(value)
-    plain = (isinstance(value, _ATOMS) or is_integer(value)) and not code.startswith("-")
-    bounds = _bounds(call, parameter)
-    return (bounds,) if plain else ("(", bounds, ")")
-
-
-def _edit(call: LoaderCall, shared: Shared | None, terms: _Terms, rewriting: Rewriting) -> None:
-    """The sampler takes the place of `shuffle` where that is given, else it follows the batch size."""
-    file = call.place.file
-    taken = next((call.given[name] for name in ("shuffle", "sampler") if name in call.given), None)
-    sampler = terms.sampler
-    if terms.shuffle is not None and taken is not None:
-        sampler = (*sampler, _comma(call, taken), *terms.shuffle)
-    if "batch_size" in call.given:
-        ranks = terms.ranks if shared is None else f"({terms.ranks} if {shared.condition} else 1)"
-        value = argument_value(call.given["batch_size"])
-        start, end = outer_bounds(file, value)
-        is_atom = (start, end) != file.bounds(value) or len(_atom(call, "batch_size")) == 1
-        if not is_atom:
-            rewriting.put(file, start, start, "(", _SHARE)
-        divided = f"{'' if is_atom else ')'} // {ranks}"
-        text = divided if taken is not None else (f"{divided}, ", *sampler)
-        rewriting.ask_group(file, (end, end), text, _SHARE)
-    elif taken is None:
-        end = _span_of(call, call.given["dataset"])[1]
-        rewriting.ask_group(file, (end, end), (", ", *sampler), _SHARE)
-    if taken is not None:
-        rewriting.ask_group(file, _span_of(call, taken), sampler, _SHARE)
-        _drop_other(call, taken, rewriting)
-
-
-def _comma(call: LoaderCall, given: ast.expr | ast.keyword) -> str:
-    """Return the comma that separates an argument from the next, with a line end if the argument starts a line."""
-    file = call.place.file
-    start, _ = _span_of(call, given)
-    space = file.text[line_start(file, start) : start]
-    return f",{newline_of(file.text)}{space}" if not space.strip() else ", "
-
-
-def _spans(file: ParsedFile, call: ast.Call) -> list[tuple[int, int]]:
-    """Return the bounds of a call's arguments, each with its keyword and the parentheses around it."""
-    return argument_bounds(file, call) or [file.bounds(given) for given in arguments(call)]
-
-
-def _span_of(call: LoaderCall, given: ast.expr | ast.keyword) -> tuple[int, int]:
-    return _spans(call.place.file, call.call)[arguments(call.call).index(given)]
-
-
-def _drop_other(call: LoaderCall, taken: ast.expr | ast.keyword, rewriting: Rewriting) -> None:
-    """Take out `sampler=None` beside a `shuffle` whose place the sampler has."""
-    other = call.given.get("sampler")
-    if other is None or other is taken:
-        return
-    spans = _spans(call.place.file, call.call)
-    index = arguments(call.call).index(other)
-    rewriting.put(call.place.file, spans[index - 1][1], spans[index][1], "", "The loader has a sampler now.")
+def _report_loops(loops: Sequence[BatchLoop], sharded: Sequence[TrainingLoader], rewriting: Rewriting) -> None:
+    """Loops that train on what no DataLoader gives, and loops that only look at what is shared out now."""
+    for loop in loops:
+        if loop.trains and any(loader.is_made_as(made) for loader in sharded for made in loop.made_by):
+            count_shares(loop, rewriting)
+        file = loop.place.file
+        source = " ".join(file.code(loop.source.node).split())
+        if loop.trains and not loop.made_by:
+            rewriting.report(
+                file,
+                loop.place.node,
+                "training loop",
+                f"No DataLoader of the project is known to be behind {source}: let each rank train on its share of a "
+                f"batch, batch[dist.get_rank()::dist.get_world_size()]. {_LEFT}",
+            )
+        elif (
+            not loop.trains
+            and not _hands_on(loop)
+            and any(loader.is_made_as(made) for loader in sharded for made in loop.made_by)
+        ):
+            is_inner = isinstance(loop.place.node, ast.comprehension)  # which has no place of its own in the text
+            rewriting.report(
+                file,
+                loop.source.node if is_inner else loop.place.node,
+                "evaluation loop",
+                f"{source} may be the training loader, of which each rank sees its own share: what is computed here "
+                "then differs among ranks. Where all samples are meant, use a DataLoader without a DistributedSampler.",
+            )

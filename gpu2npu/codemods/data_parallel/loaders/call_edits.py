@@ -1,0 +1,188 @@
+"""The edits that make a DataLoader call share out its batches among the ranks."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from gpu2npu.codemods.data_parallel.loaders.call import LoaderCall
+from gpu2npu.codemods.data_parallel.loaders.dataset import can_be_moved, free_name, name_dataset
+from gpu2npu.codemods.data_parallel.loaders.roles import Shared, new_parameter
+from gpu2npu.codemods.program import ParsedFile
+from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.codemods.spellings import spelling
+from gpu2npu.python.text.blocks import line_start, own_lines, start_of
+from gpu2npu.python.text.concrete import argument_bounds, outer_bounds
+from gpu2npu.python.text.offsets import indentation, newline_of
+from gpu2npu.python.tree.place import is_integer
+from gpu2npu.python.tree.syntax import argument_value, arguments
+from gpu2npu.records import Bounds, Code
+
+SAMPLER = "torch.utils.data.DistributedSampler"
+_SHARE = "Each rank takes its share of every batch of the training loader."
+_LONG = 120  # characters in a line, beyond which the sampler gets one of its own
+_ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.UnaryOp)
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """The texts that a rewritten call is made of; `shuffle` is what stays of it in the call, if anything."""
+
+    ranks: str
+    sampler: tuple[Code, ...]
+    shuffle: tuple[Code, ...] | None
+
+
+def shard(call: LoaderCall, shared: Shared | None, rewriting: Rewriting) -> None:
+    """Divide the batch size by the number of ranks, and give the loader a sampler, which takes over `shuffle`."""
+    file = call.place.file
+    dist, sampler = spelling(file, "torch.distributed"), spelling(file, SAMPLER)
+    rewriting.add(file, (*dist.edits, *sampler.edits))
+    ranks = f"{dist.name}.get_world_size()"
+    dataset, lines = name_dataset(call, rewriting)
+    made: tuple[Code, ...] = (f"{sampler.name}({dataset}", *_sampler_options(call), ")")
+    shuffle = None
+    if shared is not None:
+        made = (*made, f" if {shared.condition} else None")
+        shuffle = _remaining_shuffle(call, shared)
+        _pass_condition(shared, rewriting)
+    if _is_long(call, made):
+        name = free_name(call, "sampler")
+        lines.append((f"{name} = ", *made))
+        made = (name,)
+    if "batch_size" not in call.given:
+        lines.append((f"{_keywords(call)}['batch_size'] //= {ranks}",))
+    _put_above(call, lines, rewriting)
+    _edit(call, shared, _Terms(ranks, ("sampler=", *made), shuffle), rewriting)
+
+
+def _is_long(call: LoaderCall, sampler: tuple[Code, ...]) -> bool:
+    """Return whether the sampler makes the line too long, and can be made in a line above."""
+    file = call.place.file
+    first = call.given.get("shuffle", call.given.get("batch_size", call.given["dataset"]))
+    start = file.bounds(argument_value(first))[0]
+    line = file.text[line_start(file, start) :].splitlines()[0]
+    length = sum(len(piece) if isinstance(piece, str) else piece[1] - piece[0] for piece in sampler)
+    return len(line) + length > _LONG and can_be_moved(call)
+
+
+def _put_above(call: LoaderCall, lines: list[tuple[Code, ...]], rewriting: Rewriting) -> None:
+    """Lines above the statement of the call."""
+    file = call.place.file
+    statement = own_lines(file, call.call)
+    if not lines or statement is None:
+        return
+    at = start_of(file, statement)
+    below = newline_of(file.text) + indentation(file.text, at)
+    rewriting.ask_group(file, (at, at), tuple(piece for line in lines for piece in (*line, below)), _SHARE)
+
+
+def _remaining_shuffle(call: LoaderCall, shared: Shared) -> tuple[Code, ...] | None:
+    """Return what the call keeps of `shuffle` for the loaders that are not for training; None if nothing."""
+    shuffle = call.code("shuffle")
+    if shuffle in {None, "None", "False"}:
+        return None
+    if shuffle == "True":
+        return (f"shuffle={shared.negation}",)
+    return ("shuffle=", *_atom(call, "shuffle"), f" and {shared.negation}")
+
+
+def _pass_condition(shared: Shared, rewriting: Rewriting) -> None:
+    if shared.function is None:
+        return
+    at, parameter = new_parameter(shared.function, shared.condition or "")
+    message = f"{shared.condition} says that the loader is for training, and shared out."
+    rewriting.put(shared.function.file, at, at, parameter, message)
+    for place in shared.training:
+        end, comma = place.file.bounds(place.node)[1] - 1, ""
+        if arguments(place.node):
+            end, comma = _spans(place.file, place.node)[-1][1], ", "
+        rewriting.put(place.file, end, end, f"{comma}{shared.condition}=True", message)
+
+
+def _sampler_options(call: LoaderCall) -> tuple[Code, ...]:
+    """Return the options that the sampler takes over from the loader, with a leading comma."""
+    options: list[Code] = []
+    shuffle = call.code("shuffle")
+    if shuffle is None and call.may_hold("shuffle"):
+        options.append(f", shuffle={_keywords(call)}.pop('shuffle', False)")
+    elif shuffle in {None, "None"}:
+        options.append(", shuffle=False")
+    elif shuffle != "True":
+        options += (", shuffle=", _bounds(call, "shuffle"))
+    drop_last = call.code("drop_last")
+    if drop_last is None and call.may_hold("drop_last") and call.keys is not None:
+        options.append(f", drop_last={_keywords(call)}.get('drop_last', False)")
+    elif drop_last not in {None, "False"}:
+        options += (", drop_last=", _bounds(call, "drop_last"))
+    return tuple(options)
+
+
+def _bounds(call: LoaderCall, parameter: str) -> Bounds:
+    return call.place.file.bounds(argument_value(call.given[parameter]))
+
+
+def _keywords(call: LoaderCall) -> str:
+    assert call.keywords is not None
+    return call.place.file.code(call.keywords)
+
+
+def _atom(call: LoaderCall, parameter: str) -> tuple[Code, ...]:
+    """Return the code that a parameter is given, in parentheses where an operator could tear it apart."""
+    value = argument_value(call.given[parameter])
+    code = call.place.file.code(value)
+    plain = (isinstance(value, _ATOMS) or is_integer(value)) and not code.startswith("-")
+    bounds = _bounds(call, parameter)
+    return (bounds,) if plain else ("(", bounds, ")")
+
+
+def _edit(call: LoaderCall, shared: Shared | None, terms: _Terms, rewriting: Rewriting) -> None:
+    """The sampler takes the place of `shuffle` where that is given, else it follows the batch size."""
+    file = call.place.file
+    taken = next((call.given[name] for name in ("shuffle", "sampler") if name in call.given), None)
+    sampler = terms.sampler
+    if terms.shuffle is not None and taken is not None:
+        sampler = (*sampler, _comma(call, taken), *terms.shuffle)
+    if "batch_size" in call.given:
+        ranks = terms.ranks if shared is None else f"({terms.ranks} if {shared.condition} else 1)"
+        value = argument_value(call.given["batch_size"])
+        start, end = outer_bounds(file, value)
+        is_atom = (start, end) != file.bounds(value) or len(_atom(call, "batch_size")) == 1
+        if not is_atom:
+            rewriting.put(file, start, start, "(", _SHARE)
+        divided = f"{'' if is_atom else ')'} // {ranks}"
+        text = divided if taken is not None else (f"{divided}, ", *sampler)
+        rewriting.ask_group(file, (end, end), text, _SHARE)
+    elif taken is None:
+        end = _span_of(call, call.given["dataset"])[1]
+        rewriting.ask_group(file, (end, end), (", ", *sampler), _SHARE)
+    if taken is not None:
+        rewriting.ask_group(file, _span_of(call, taken), sampler, _SHARE)
+        _drop_other(call, taken, rewriting)
+
+
+def _comma(call: LoaderCall, given: ast.expr | ast.keyword) -> str:
+    """Return the comma that separates an argument from the next, with a line end if the argument starts a line."""
+    file = call.place.file
+    start, _ = _span_of(call, given)
+    space = file.text[line_start(file, start) : start]
+    return f",{newline_of(file.text)}{space}" if not space.strip() else ", "
+
+
+def _spans(file: ParsedFile, call: ast.Call) -> list[tuple[int, int]]:
+    """Return the bounds of a call's arguments, each with its keyword and the parentheses around it."""
+    return argument_bounds(file, call) or [file.bounds(given) for given in arguments(call)]
+
+
+def _span_of(call: LoaderCall, given: ast.expr | ast.keyword) -> tuple[int, int]:
+    return _spans(call.place.file, call.call)[arguments(call.call).index(given)]
+
+
+def _drop_other(call: LoaderCall, taken: ast.expr | ast.keyword, rewriting: Rewriting) -> None:
+    """Take out `sampler=None` beside a `shuffle` whose place the sampler has."""
+    other = call.given.get("sampler")
+    if other is None or other is taken:
+        return
+    spans = _spans(call.place.file, call.call)
+    index = arguments(call.call).index(other)
+    rewriting.put(call.place.file, spans[index - 1][1], spans[index][1], "", "The loader has a sampler now.")

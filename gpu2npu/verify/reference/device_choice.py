@@ -1,0 +1,35 @@
+"""The device of the original's run: a GPU, or one that is played on the CPU."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import torch
+
+from gpu2npu.verify import reference
+from gpu2npu.verify.reference import rounding
+from gpu2npu.verify.reference.accelerator import CannotPlayError
+
+if TYPE_CHECKING:
+    from gpu2npu.verify.recording.environment import RecordingSettings
+
+
+def choose_device(found: RecordingSettings) -> None:
+    """Let the original have GPUs: the real ones of a PyTorch that is built for them, else played ones.
+
+    Ends the program where it can have neither.
+    """
+    rounding.install(found.rounding, found.coarse)
+    if torch.version.cuda or torch.version.hip:
+        if not torch.cuda.is_available():
+            sys.exit(f"Error: torch {torch.__version__} is built for GPUs and finds none: take a CPU build of torch.")
+        if rounding.is_on():
+            from gpu2npu.verify.reference.rounding_mode import Rounding
+
+            Rounding("cuda").__enter__()
+        return
+    try:
+        reference.install(found.gpus)
+    except CannotPlayError as error:
+        sys.exit(f"Error: {error}.")
