@@ -103,8 +103,8 @@ def rulebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rulebo
     for name, text in (("deleted", MODULE), ("port", IN_CONFIGURATIONS)):
         (tmp_path / "kinds" / f"{name}.py").write_text(text, encoding="utf-8")
         monkeypatch.delitem(sys.modules, f"gpu2npu.kinds.{name}", raising=False)
-    monkeypatch.setattr(gpu2npu.kinds, "__path__", [*gpu2npu.kinds.__path__, str(tmp_path / "kinds")])
     monkeypatch.setattr(matches, "_known", dict(matches.kinds()))
+    monkeypatch.setattr(gpu2npu.kinds, "__path__", [*gpu2npu.kinds.__path__, str(tmp_path / "kinds")])
     for made in (matches.kinds, schema):
         made.cache_clear()
     own = tmp_path / "own.json"
