@@ -34,6 +34,7 @@ QUICK = frozenset(
     | {"d3rlpy", "demucs", "textattack", "tortoise_tts"}
     | {"flair", "lama_cleaner", "pykeen", "recbole"}
     | {"avalanche_lib", "compressai", "flagai", "swissarmytransformer"}
+    | {"cellpose", "llm_foundry", "pytext_nlp", "torchserve"}
 )
 LABELS_ARE_FOR = "2.1.0.post0"
 MIGRATE, KEEP, REPORT = "migrate", "keep", "report"
