@@ -248,7 +248,7 @@ def _arguments(op: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> d
     """
     schema = op._schema.arguments
     names = [argument.name for argument in schema]
-    given = {argument.name: argument.default_value for argument in schema}
+    given: dict[str, Any] = {argument.name: argument.default_value for argument in schema}
     given |= {**dict(zip(names, args, strict=False)), **kwargs}
     name = op._schema.name.removeprefix("npu::")
     layout = given["input_layout"]
