@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu2npu import migrate_project
 from gpu2npu.cli.main import main
 from gpu2npu.rulebook.schema import schema
 
@@ -90,3 +91,32 @@ def test_it_names_every_kind_of_match_and_every_action() -> None:
     definitions = schema()["$defs"]
     kinds = {key for choice in definitions["match"]["oneOf"] for key in choice["properties"]}
     assert [word for word in (*kinds, *definitions["then"]["properties"]) if f'"{word}":' not in text] == []
+
+
+def test_what_is_said_beside_other_tools(tmp_path: Path) -> None:
+    page = (DOCS / "writing-rules.md").read_text(encoding="utf-8")
+    rules = next(block["body"] for block in BLOCK.finditer(page) if block["file"] == "more_rules.json")
+    norm = [rule for rule in json.loads(rules)["rules"] if rule["id"] == "team-norm"]
+    assert f'"code": "{norm[0]["match"]["code"]}"' in page.partition("### Beside other tools")[2]
+    (tmp_path / "norm.json").write_text(json.dumps({"rules": norm}), encoding="utf-8")
+    files = {
+        "spellings.py": "from teamlib.gpu import norm\nfrom teamlib.gpu import norm as fast_norm\n"
+        "import teamlib.gpu as tg\na = norm(x, 1e-5, out=z)\n"
+        "b = fast_norm(\n    x,  # rows\n    eps=1e-5,\n)\nc = tg.norm(x, eps=1e-5)\n",
+        "own.py": "def norm(x, eps): ...\ny = norm(x, eps=1e-5)\n",
+        "offer.py": "from teamlib.gpu import norm as our_norm\n",
+        "user.py": "from offer import our_norm\ny = our_norm(x, eps=1e-5)\n",
+    }
+    for name, text in files.items():
+        (tmp_path / "src" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "src" / name).write_text(text, encoding="utf-8")
+    migrated = migrate_project(tmp_path / "src", tmp_path / "out", version="2.1.0", rules=tmp_path / "norm.json")
+    assert migrated.destination is not None
+    new = {name: (migrated.destination / name).read_text(encoding="utf-8") for name in files}
+    assert new["own.py"] == files["own.py"]
+    assert "a = norm(x, epsilon=1e-5, out=z)" in new["spellings.py"]
+    assert "x,  # rows\n    epsilon=1e-5," in new["spellings.py"]
+    assert "eps=1e-5" not in new["spellings.py"].replace("epsilon=", "")
+    assert "gpu" not in new["spellings.py"] + new["user.py"]
+    assert "epsilon=1e-5" in new["user.py"]
+    assert "from teamlib.npu import norm" in new["user.py"]
