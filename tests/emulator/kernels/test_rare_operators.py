@@ -91,3 +91,12 @@ def test_hashes_of_numbers(dtype):
     numbers = (_random(4, 5) * 3).to(dtype)
     _agree("aten::hash_tensor", numbers)
     _agree("aten::hash_tensor", numbers, [1], keepdim=True)
+
+
+def test_samples_for_more_planes_than_an_image_has():
+    torch.manual_seed(0)
+    x, samples = torch.randn(4, 5, 5, 5), torch.rand(2, 4, 3)
+    pool = torch.nn.FractionalMaxPool3d(2, output_ratio=0.5, _random_samples=samples)
+    expected = pool(x)
+    pool._random_samples = samples.npu()
+    assert torch.equal(pool(x.npu()).cpu(), expected)

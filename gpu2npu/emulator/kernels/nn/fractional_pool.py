@@ -43,7 +43,7 @@ def _pooled(
     count = len(output_size)
     spatial = self.shape[-count:]
     planes = self.reshape(prod(self.shape[:-count]), prod(spatial))
-    samples = random_samples.reshape(len(planes), count)
+    samples = random_samples.reshape(-1, count)[: len(planes)]  # of one image PyTorch reads the first samples alone
     sizes = zip(order, spatial, output_size, kernel_size, strict=True)
     starts = [_starts(samples[:, column], size, out, window) for column, size, out, window in sizes]
     index = _candidates(starts, kernel_size, spatial)
