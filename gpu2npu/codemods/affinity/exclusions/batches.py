@@ -56,7 +56,7 @@ def _makes_tensors(file: ParsedFile, node: ast.expr) -> bool:
     made = file.scope_of(node).only_value(node.id) if isinstance(node, ast.Name) else node
     if not isinstance(made, ast.Call):
         return False
-    steps = [made]
+    steps: list[ast.expr] = [made]
     if _transform(file, made) == "Compose":
         listed = made.args[0] if len(made.args) == 1 else None
         steps = listed.elts if isinstance(listed, ast.List) else []

@@ -221,9 +221,8 @@ def _containers(decorator: ast.expr, index: Mapping[str, list[Binding]]) -> Iter
 
 def _named(file: ParsedFile) -> Iterator[ast.Name | ast.Attribute]:
     """The names that are read, and the attributes."""
-    for node in (*file.nodes(ast.Name), *file.nodes(ast.Attribute)):
-        if isinstance(node.ctx, ast.Load):
-            yield node
+    named: list[ast.Name | ast.Attribute] = [*file.nodes(ast.Name), *file.nodes(ast.Attribute)]
+    yield from (node for node in named if isinstance(node.ctx, ast.Load))
 
 
 def _aliased(file: ParsedFile, aliases: Set[str]) -> list[ast.Name | ast.Attribute]:
