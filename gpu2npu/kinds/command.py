@@ -57,7 +57,10 @@ class CommandMatch(Match):
 
     def places(self, words: Sequence[str]) -> list[tuple[int, int]] | None:
         """The places of the words of the command line after the program: for each the index of one of the `words` that
-        the program is given, and the offset in it. None where they are not all there."""
+        the program is given, and the offset in it. None where they are not all there. What follows `--` is for what the
+        program runs, unless the command line has it too."""
+        if "--" in words and "--" not in self.words:
+            words = words[: words.index("--")]
         found: list[tuple[int, int]] = []
         previous = ""
         for wanted in self.words[1:]:

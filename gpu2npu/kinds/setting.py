@@ -17,7 +17,7 @@ from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import string_value
-from gpu2npu.records import Edit
+from gpu2npu.records import Edit, FindingKind, Found
 from gpu2npu.rulebook.match import Evidence, Json, Match, leaf, listed
 
 
@@ -124,7 +124,39 @@ def _in_dictionary(work: FileRules, node: ast.Constant, _: Scope) -> bool:
         if rule.then.rename is not None and text is not None:
             work.matches.edits.append(Edit(text.place, text.quoted(rule.then.rename), rule.id, rule.why))
         return True
+    _report_other_place(work, node)
     return False
+
+
+def _report_other_place(work: FileRules, node: ast.Constant) -> None:
+    """Report a string that a setting is compared with or set to: `cfg.engine.backend == "gpu"`, also the text
+    `"engine.backend=gpu"`. Rules for strings still see it."""
+    text = string_value(node) or ""
+    path, equals, value = text.partition("=")
+    keys = tuple(path.lstrip("+").split(".")) if equals else _path_beside(work.file, node)
+    for rule in work.table.of(SettingMatch.key).get(keys[-1], ()) if keys else ():
+        assert isinstance(rule.match, SettingMatch)
+        begins = range(len(keys))  # the first may be the variable that has all settings
+        if rule.then.rename is None or not any(rule.match.fits(keys[at:], value if equals else text) for at in begins):
+            continue
+        message = f"{rule.why} This may be the setting, which becomes {rule.then.rename} in configurations: check it."
+        work.matches.found.append(Found(work.file.bounds(node), rule.id, FindingKind.REVIEW, text, message))
+        return
+
+
+def _path_beside(file: PythonFile, node: ast.expr) -> tuple[str, ...]:
+    """The keys and attributes of what a string is compared with, or assigned to."""
+    above, keys = file.parents[node], list[str]()
+    if isinstance(above, ast.Compare) and len(above.ops) == 1:
+        other: ast.AST = above.comparators[0] if above.left is node else above.left
+    elif isinstance(above, ast.Assign) and len(above.targets) == 1:
+        other = above.targets[0]
+    else:
+        return ()
+    while isinstance(other, (ast.Attribute, ast.Subscript)):
+        keys.append(other.attr if isinstance(other, ast.Attribute) else string_value(other.slice) or "*")
+        other = other.value
+    return (*([other.id] if isinstance(other, ast.Name) and keys else ()), *reversed(keys))
 
 
 def _number_of(file: PythonFile, key: ast.Constant) -> ast.Constant | None:

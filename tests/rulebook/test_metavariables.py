@@ -18,6 +18,7 @@ OPTION = {"match": {"command": "teamrun --gpus $N"}, "then": {"rename": "teamrun
 MONITOR = {"match": {"command": "nvidia-smi -l $N"}, "then": {"rename": "npu-watch -n $N"}}
 SCRIPT = {"match": {"command": "python train.py --gpus $N"}, "then": {"rename": "python train.py --npus $N"}}
 SETTING = {"match": {"setting": "trainer.**.accelerator", "values": ["gpu"]}, "then": {"rename": "npu"}}
+ENGINE = {"match": {"setting": "trainer.**.engine", "values": ["gpu"]}, "then": {"rename": "npu"}}
 TOP = {"match": {"setting": "accelerator", "values": ["gpu"]}, "then": {"rename": "npu"}}
 
 
@@ -39,6 +40,8 @@ def migrated(tmp_path: Path, rule: dict[str, Any], path: str, text: str) -> Migr
         (OPTION, "a.sh", "srun bin/teamrun --gpus=\"$N\"\n", "srun bin/teamrun --npus=\"$N\"\n"),
         (OPTION, "a.yaml", "script: teamrun --gpus 4\n", "script: teamrun --npus 4\n"),
         (OPTION, "a.sh", "other --gpus 4\nteamrun --gpu 4\nteamrun --gpus\n", None),
+        (OPTION, "a.sh", "teamrun a.py -- --gpus 4\n", None),
+        (OPTION, "a.sh", "teamrun --gpus 2 a.py -- --gpus 4\n", "teamrun --npus 2 a.py -- --gpus 4\n"),
         (MONITOR, "a.sh", "which nvidia-smi\n", "which npu-smi\n"),
         (SCRIPT, "a.sh", "python train.py --lr 1 --gpus 2\n", "python train.py --lr 1 --npus 2\n"),
         (SCRIPT, "a.sh", "python test.py --gpus 2\n", None),
@@ -92,3 +95,19 @@ def test_a_command_line_that_is_only_reported(tmp_path: Path) -> None:
     report = {"report": {"kind": "review", "message": "No counterpart."}}
     result = migrated(tmp_path, {"match": {"command": "a --b $X"}, "then": report}, "a.sh", "a --b 2\n")
     assert [found.message for found in result.findings] == ["No counterpart."]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("ok = cfg.trainer.main.engine == 'gpu'\n", True),
+        ("self.cfg.trainer.main['engine'] = 'gpu'\n", True),
+        ("compose(overrides=['+trainer.main.engine=gpu'])\n", True),
+        ("ok = cfg.plot.main.engine == 'gpu'\n", False),
+        ("ok = cfg.trainer.main.engine == 'gpu-line'\n", False),
+    ],
+)
+def test_a_setting_that_python_compares_or_sets_is_reported(tmp_path: Path, text: str, is_found: bool) -> None:
+    result = migrated(tmp_path, ENGINE, "a.py", text)
+    assert result.content is None
+    assert [found.rule for found in result.findings] == (["own"] if is_found else [])
