@@ -6,17 +6,19 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gpu2npu.near_names import did_you_mean
-from gpu2npu.python.meaning.instances import Instances
+from gpu2npu.python.meaning.instances import Instances, may_be_none
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.meaning.object_kinds import UNKNOWN, ObjectKinds
+from gpu2npu.python.meaning.object_kinds import TENSOR, UNKNOWN, ObjectKinds
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     argument_keyword,
     argument_value,
     arguments,
+    chain,
     is_unpacked,
     last_name,
     parameters,
@@ -27,6 +29,7 @@ Argument = ast.expr | ast.keyword
 
 # Objects that hold the user's own command line flags: `args.is_cuda` is not the attribute of a tensor.
 FLAG_HOLDERS = frozenset({"args", "opt", "opts", "options", "flags", "FLAGS", "cfg", "config", "conf", "hparams"})
+CLASSES = {"tensor": "torch.Tensor", "module": "torch.nn.Module"}  # of what types say
 _DEVICE = re.compile(r"(cuda|gpu|cpu|npu|mps|xpu|hip|meta)(:\d+)?")
 _DTYPE = re.compile(r"torch\.(b?float\w*|half|double|u?int\d*|long|short|bool|complex\w*|q?u?int\w*)")
 
@@ -45,13 +48,20 @@ def type_problem(kind: str) -> str | None:
     return f"{kind!r} is neither a type nor the qualified name of a class; {near}"
 
 
+class Unknown(NamedTuple):
+    """A fact that is not known of a possible match, in words; of an object also the class that it may be of."""
+
+    text: str
+    cls: str | None = None
+
+
 @dataclass
 class Matched:
     """The code that a pattern matched.
 
     `values` are those of its metavariables, `ignored` what `$_` stands for, `rest` the further arguments; `names` are
     the nodes that the pattern's names stand for; `arguments` those of the outermost call, each with the argument of
-    the pattern that it is, None for one of the rest.
+    the pattern that it is, None for one of the rest. `unknown` has what is not known and must be so for a match.
     """
 
     node: ast.expr
@@ -61,6 +71,13 @@ class Matched:
     ignored: list[Argument] = field(default_factory=list)
     names: list[ast.expr] = field(default_factory=list)
     arguments: list[tuple[Argument, Argument | None]] = field(default_factory=list)
+    unknown: list[Unknown] = field(default_factory=list)
+
+    @property
+    def own_names(self) -> list[ast.expr]:
+        """The names but for those that begin within a metavariable's value: `POOL.used` for `$P.used`."""
+        roots = {chain(value)[0] for value in self.values.values()}
+        return [name for name in self.names if chain(name)[0] not in roots]
 
 
 class CodeMatcher:
@@ -80,8 +97,8 @@ class CodeMatcher:
         attempt = _Attempt(self, matched, types, signature)
         return matched if attempt.is_like(pattern.tree, node) else None
 
-    def is_of(self, kind: str, node: ast.expr, scope: Scope) -> bool:
-        """Return whether an expression is what a type asks for."""
+    def is_of(self, kind: str, node: ast.expr, scope: Scope) -> bool | None:
+        """Return whether an expression is what a type asks for; None where that is not known."""
         if kind == "name":
             return isinstance(node, ast.Name)
         if kind == "literal":
@@ -92,13 +109,23 @@ class CodeMatcher:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 return _DEVICE.fullmatch(node.value) is not None
             return "torch.device" in self.names.callees(node, scope)
-        if kind == "tensor":
-            return self.instances.types.is_tensor(node, scope)
         if kind == UNKNOWN:
             return self._is_unknown(node, scope)
-        return self.instances.is_one(node, scope, "torch.nn.Module" if kind == "module" else kind) is True or (
-            kind == "module" and self._is_module(node, scope)
-        )
+        found = self._is_tensor(node, scope) if kind == "tensor" else self._is_one(kind, node, scope)
+        above = self.names.file.parents[node]
+        is_owner = isinstance(above, ast.Attribute) and above.value is node  # None has no member
+        return None if found and not is_owner and may_be_none(self.names, node, scope) else found
+
+    def _is_tensor(self, node: ast.expr, scope: Scope) -> bool | None:
+        types = self.instances.types.of(node, scope)
+        if types == {TENSOR}:
+            return True
+        return None if {TENSOR, UNKNOWN} & types else False
+
+    def _is_one(self, kind: str, node: ast.expr, scope: Scope) -> bool | None:
+        if kind == "module" and self._is_module(node, scope):
+            return True
+        return self.instances.is_one(node, scope, CLASSES.get(kind, kind))
 
     def _is_unknown(self, node: ast.expr, scope: Scope) -> bool:
         """Return whether nothing tells what an object is: not a tensor, a Module or a module that is imported, not of a
@@ -166,7 +193,11 @@ class _Attempt:
         known = self.matched.values.setdefault(name, node)
         if known is not node:
             return ast.dump(known) == ast.dump(node)
-        return name not in self.types or self.matcher.is_of(self.types[name], node, self.matched.scope)
+        fits = name not in self.types or self.matcher.is_of(self.types[name], node, self.matched.scope)
+        if fits is None:
+            code, kind = self.matcher.names.file.code(node), self.types[name]
+            self.matched.unknown.append(Unknown(f"`{code}` is not known to be a {kind}", CLASSES.get(kind, kind)))
+        return fits is not False
 
     def _is_named(self, qualified: str, node: ast.Name | ast.Attribute) -> bool:
         self.matched.names.append(node)
@@ -183,8 +214,11 @@ class _Attempt:
         signature = (self.signature if is_outermost else ()) or self._own_signature(node)
         places = dict(_places(given, signature))
         paired: dict[int, Argument] = {}
+        unpacked = [each for each in given if is_unpacked(each)]
         for place, at in _places(wanted, signature):
             index = places.get(place)
+            if index is None and any(isinstance(each, ast.Starred) or isinstance(place, str) for each in unpacked):
+                continue
             if index is None or index in paired:
                 return False
             if not self.is_like(argument_value(wanted[at]), argument_value(given[index])):
@@ -195,6 +229,15 @@ class _Attempt:
             self.matched.arguments += [(each, paired.get(index)) for index, each in enumerate(given)]
         if rest and has_rest:
             self.matched.rest = rest
+        if unpacked and (len(paired) < len(wanted) or not has_rest):
+            code = ", ".join(self.matcher.names.file.code(each) for each in unpacked)
+            self.matched.unknown.append(Unknown(f"it is not known which arguments `{code}` gives"))
+            starred = next((at for at, each in enumerate(given) if isinstance(each, ast.Starred)), len(given))
+            rest = [
+                each
+                for each in rest
+                if not is_unpacked(each) and (argument_keyword(each) or given.index(each) < starred)
+            ]
         return has_rest or not rest
 
     def _own_signature(self, node: ast.Call) -> tuple[str, ...]:

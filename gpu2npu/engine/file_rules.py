@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from gpu2npu.engine.context import ProjectContext
+from gpu2npu.engine.imports import imports_package
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.rewriting.name_uses import stands_for
 from gpu2npu.engine.rewriting.targets import Targets
@@ -25,6 +27,7 @@ from gpu2npu.python.tree.syntax import Import
 from gpu2npu.rulebook.rule import Rule
 from gpu2npu.support.release_tables import table_for
 
+_COMMON = frozenset(name for kind in (dict, list, set, str, deque) for name in dir(kind))
 Handler = Callable[[Any, Scope], "bool | None"]
 Handlers = Mapping[type[Any], Handler]  # of a node, or Quoted
 
@@ -106,6 +109,14 @@ class FileRules:
     def has_name_of(self, kind: str) -> bool:
         """Return whether the file has a text that finds a rule of a kind, or a name that the project gives to one."""
         return bool(self.rules(kind)) or not self.context.other_names.keys().isdisjoint(self.spelled)
+
+    def may_use(self, cls: str, member: str) -> bool:
+        """Return whether an object of which nothing is known may be of a class: the file imports its package, and names
+        the class where the member is one of dictionaries, lists and the like too."""
+        package, _, name = cls.rpartition(".")
+        if not imports_package(self.file, package.partition(".")[0]):
+            return False
+        return member not in _COMMON or any(name in word for word in self.code_identifiers)
 
     def is_read(self, node: ast.Attribute) -> bool:
         """Return whether an attribute is neither stored nor the method of a call."""

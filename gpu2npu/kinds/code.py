@@ -9,15 +9,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu2npu.engine.code_matching import CodeMatcher, Matched, type_problem
+from gpu2npu.engine.code_words import rules_by_word
 from gpu2npu.engine.elsewhere.code import elsewhere
 from gpu2npu.engine.file_rules import FileRules
+from gpu2npu.engine.possible_code import handed_on, possible_message
 from gpu2npu.engine.rewriting.added import added, beside
 from gpu2npu.engine.rewriting.code_imports import CodeImports, CodeReplacement, respelled
 from gpu2npu.engine.rewriting.filling import ATOMS, Filling, fill, has_effects, in_f_strings, is_loose, runs_in_order
 from gpu2npu.engine.rewriting.in_place import in_place
 from gpu2npu.engine.rewriting.removal import taken_out
 from gpu2npu.python.text.concrete import comments
-from gpu2npu.python.tree.scopes import Assigned, Binding, Imported, Scope
+from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import argument_value, arguments, chain, dotted_name
 from gpu2npu.records import Code, Edit, FindingKind, Found
 from gpu2npu.rulebook.code_pattern import (
@@ -188,17 +190,21 @@ class CodeRules:
         self.file = work.names.file
         self.table = work.table
         self.matches = work.matches
-        self.spelled = _rules_by_word(work)
+        self.spelled = rules_by_word(work, CodeMatch.key)
         self.matcher = CodeMatcher(work.names)
         self.work = work
 
     def run(self) -> None:
         """Apply the rules."""
         met: dict[ast.AST, tuple[Rule, Matched]] = {}
+        possible: dict[ast.AST, tuple[Rule, Matched]] = {}
         for node, scope in self.file.uses if self.spelled else ():
             for rule, matched in self._at(node, scope) if isinstance(node, (ast.Name, ast.Attribute)) else ():
-                met.setdefault(matched.node, (rule, matched))
+                (possible if matched.unknown else met).setdefault(matched.node, (rule, matched))
         found = self._where_npu_runs(met)
+        for rule, matched in self._where_npu_runs({at: each for at, each in possible.items() if at not in met}):
+            if (message := possible_message(self.work, rule, matched)) is not None:
+                self._report(rule, matched, message)
         self.work.settled.update(name for _, matched in found for name in matched.names)
         for _, matched in found:  # what `$X.cuda()` is called on is the file's own code
             self.work.unsettled.update(dict.fromkeys(matched.values.values(), matched.names))
@@ -227,13 +233,16 @@ class CodeRules:
     def _match(self, rule: Rule, part: ast.expr, scope: Scope) -> Matched | None:
         assert isinstance(rule.match, CodeMatch)
         pattern, types = rule.match.pattern, dict(rule.match.types)
+        possible = handed_on(self.names, pattern, part, scope)
         for root in self._roots(pattern, part):
             matched = self.matcher.match(pattern, root, scope, types, rule.match.signature)
             if matched is None or part not in matched.names or _gives(matched.rest, _new_keywords(rule)):
                 continue
-            if self._is_read(rule, matched):
+            if matched.unknown:
+                possible = matched
+            elif self._is_read(rule, matched):
                 return matched
-        return None
+        return possible
 
     def _roots(self, pattern: CodePattern, part: ast.expr) -> Iterator[ast.expr]:
         """The expressions above a name that the whole pattern may be."""
@@ -309,7 +318,7 @@ class CodeRules:
 
     def _replaced(self, imports: CodeImports, replacement: CodeReplacement) -> Edit | None:
         rule, matched, new = replacement
-        names = imports.spelled(rule, matched.scope, matched.names, new)
+        names = imports.spelled(rule, matched.scope, matched.own_names, new)
         code = self._code(rule, matched, new, names.spelled) if names is not None else None
         if code is None or names is None:
             return None
@@ -369,32 +378,3 @@ def _filling(piece: Piece, matched: Matched) -> Filling | None:
 
 def _is_retained(offset: int, code: Sequence[Code]) -> bool:
     return any(not isinstance(piece, str) and piece[0] <= offset < piece[1] for piece in code)
-
-
-def _rules_by_word(work: FileRules) -> dict[str, list[Rule]]:
-    """The rules for code by the last part of their first name as a file spells it: also by its own names for it, and by
-    those that it has from other files of the project. Empty where none of these words stands in the file."""
-    codes, other_names = work.table.of(CodeMatch.key), work.context.other_names
-    others = {name: codes.keys() & leaves for name, leaves in other_names.items() if name in work.spelled}
-    if not others and not work.rules(CodeMatch.key):
-        return {}
-    found = {word: list(rules) for word, rules in codes.items()}
-    given = [(name.decode(), word) for name, leaves in others.items() for word in leaves]
-    given += [
-        (name, word)
-        for scope in work.names.file.scopes.values()
-        for name, bindings in scope.bindings.items()
-        for word in codes.keys() & {_stands_for(binding) for binding in bindings} - {name}
-    ]
-    for name, word in dict.fromkeys(given):
-        found[name] = [*found.get(name, ()), *codes[word]]
-    return found
-
-
-def _stands_for(binding: Binding) -> str | None:
-    """The last part of the dotted name that a binding gives another name."""
-    if isinstance(binding, Imported):
-        return binding.qualified.rpartition(".")[2]
-    if isinstance(binding, Assigned) and binding.whole is not None:
-        return (dotted_name(binding.whole) or "").rpartition(".")[2]
-    return None

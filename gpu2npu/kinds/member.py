@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from gpu2npu.engine.file_rules import FileRules
-from gpu2npu.engine.imports import imports_package
+from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.kinds.attribute import AttributeMatch
 from gpu2npu.kinds.method import MethodMatch
 from gpu2npu.python.meaning.instances import Instances, derives
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Assigned, Defined, Scope
-from gpu2npu.python.tree.syntax import chain, is_super
-from gpu2npu.records import Edit, FindingKind, Found
+from gpu2npu.python.tree.syntax import chain, is_super, last_name, string_value
+from gpu2npu.records import Bounds, Edit, FindingKind, Found
 from gpu2npu.rulebook.match import IDENTIFIER, Evidence, Json, Match, leaf
 from gpu2npu.rulebook.rule import Rule
 
@@ -104,7 +103,8 @@ class MemberMatch(Match):
             Members(work, rules).run()
 
 
-_COMMON = frozenset(name for kind in (dict, list, set, str, deque) for name in dir(kind))
+# Functions that are given an object, and then the name of a member of it.
+_BY_NAME = frozenset({"getattr", "hasattr", "setattr", "delattr", "object", "spy"})
 
 
 class Members:
@@ -121,6 +121,8 @@ class Members:
     def run(self) -> None:
         """Apply the rules to every use and definition."""
         for node, scope in self.file.uses:
+            if isinstance(node, ast.Call):
+                self._in_string(node, scope)
             for part in chain(node) if isinstance(node, ast.Attribute) else ():
                 if isinstance(part, ast.Attribute) and part.attr in self.rules:
                     self._use(part, scope)
@@ -136,12 +138,14 @@ class Members:
                 self._apply(rule, node)
                 return
             if is_one is None and rule.then.rename is not None and self._may_be(node, scope, match):
-                message = (
-                    f"This may be {match.member}, whose new name is {rule.then.rename}: check what it is read from."
-                )
-                place = name_bounds(self.file, node)
-                self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, node.attr, message))
+                self._report(rule, name_bounds(self.file, node), node.attr)
                 return
+
+    def _report(self, rule: Rule, place: Bounds, name: str) -> None:
+        message = (
+            f"This may be {_match(rule).member}, whose new name is {rule.then.rename}: check what it is read from."
+        )
+        self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message))
 
     def _is_of(self, owner: ast.expr, scope: Scope, wanted: str) -> bool | None:
         """Return whether an expression is an object of a class, or a class that is or derives from it; None where
@@ -156,13 +160,38 @@ class Members:
             return derives(found.names, found.bound.scope, wanted)
         return self.instances.is_one(owner, scope, wanted)
 
+    def _in_string(self, call: ast.Call, scope: Scope) -> None:
+        """Apply the rule for a member that is asked for by its name: `getattr(trainer, "to_gpu")`."""
+        is_patch = last_name(call.func) == "patch" and bool(call.args)
+        given = call.args[0] if is_patch else call.args[1] if _takes_name(call) else None
+        owner, _, name = (string_value(given) or "").rpartition(".")
+        if given is None or bool(owner) != is_patch:
+            return
+        for rule in self.rules.get(name, ()):
+            match = _match(rule)
+            is_one = self._is_path_of(owner, match.owner) if is_patch else self._is_of(call.args[0], scope, match.owner)
+            text = StringText.of(self.file, given)
+            if is_one is False or rule.then.keep:
+                continue
+            if is_one and text is not None and rule.then.rename is not None:
+                self.matches.note(rule, text.place, match.member)
+                new = f"{owner}.{rule.then.rename}".lstrip(".")
+                self.matches.edits.append(Edit(text.place, text.quoted(new), rule.id, rule.why))
+                return
+            if is_one or (not is_patch and self.work.may_use(match.owner, name)):
+                self._report(rule, self.file.bounds(given), name)
+                return
+
+    def _is_path_of(self, path: str, wanted: str) -> bool | None:
+        """Return whether a dotted path in a text is that of a class, or of one of the project that derives from it."""
+        if self.names.follow(path) == wanted:
+            return True
+        found = self.names.exported(path)
+        return derives(found.names, found.bound.scope, wanted) if found and isinstance(found.bound, Defined) else False
+
     def _may_be(self, node: ast.Attribute, scope: Scope, match: MemberMatch) -> bool:
-        """Return whether an object of which nothing is known may be of the class: the file imports the package, and
-        names the class where a member of that name is one of dictionaries, lists and the like too."""
-        package, _, cls = match.owner.rpartition(".")
-        if not imports_package(self.file, package.partition(".")[0]) or self.names.qualified(node, scope) is not None:
-            return False
-        return node.attr not in _COMMON or any(cls in word for word in self.work.code_identifiers)
+        """Return whether an object of which nothing is known may be of the class."""
+        return self.names.qualified(node, scope) is None and self.work.may_use(match.owner, node.attr)
 
     def _definition(self, name: str, cls: Scope) -> None:
         for rule in self.rules[name]:
@@ -178,6 +207,11 @@ class Members:
         self.matches.note(rule, place, _match(rule).member)
         if rule.then.rename is not None:
             self.matches.edits.append(Edit(place, rule.then.rename, rule.id, rule.why))
+
+
+def _takes_name(call: ast.Call) -> bool:
+    """Return whether a call is given an object and the name of a member of it: `hasattr`, `mock.patch.object`."""
+    return last_name(call.func) in _BY_NAME and len(call.args) > 1
 
 
 def _match(rule: Rule) -> MemberMatch:

@@ -78,3 +78,23 @@ def test_classes_are_followed_through_files(migrate_with, tmp_path: Path) -> Non
     context = scan_project(files, rulebook, "2.1.0", files.__getitem__)
     for path, data in files.items():
         assert migrate_file(data, path, rulebook, context).content == data.replace(b"to_gpu", b"to_npu")
+
+
+@pytest.mark.parametrize(
+    ("line", "edited", "reported"),
+    [
+        ("getattr(lib.Trainer(), 'to_gpu')()", True, 0),
+        ("class A(lib.Trainer): ...\nhasattr(A(), 'to_gpu')", True, 0),
+        ("mock.patch.object(lib.Trainer, 'to_gpu')", True, 0),
+        ("mock.patch('lib.Trainer.to_gpu')", True, 0),
+        ("mock.patch('lib.Loader.to_gpu')", False, 0),
+        ("setattr(x, 'to_gpu', None)", False, 1),
+        ("getattr(lib.Loader(), 'to_gpu')", False, 0),
+        ("print('to_gpu')", False, 0),
+    ],
+)
+def test_names_in_strings_are_renamed_too(migrate_with, line: str, edited: bool, reported: int) -> None:
+    text = f"import lib\nfrom unittest import mock\n{line}\n"
+    result = migrate_with([RULE], text)
+    assert text_of(result, text) == (text.replace("to_gpu", "to_npu") if edited else text)
+    assert len(result.findings) == reported

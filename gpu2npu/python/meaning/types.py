@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Parameter, Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, elements, is_self, last_name, returned_values
+from gpu2npu.python.tree.syntax import FUNCTIONS, elements, is_none, is_self, last_name, returned_values
 from gpu2npu.python.tree.syntax_tree import alternatives
 
 TENSOR = "tensor"
@@ -100,7 +100,7 @@ class ValueTypes:
             return self.of(node.value, scope)
         if isinstance(node, ast.Tuple):
             return _TENSORS if node.elts and all(self.is_tensor(each, scope) for each in node.elts) else _OTHER
-        if _is_none(node):
+        if is_none(node):
             return _NOTHING
         return _OTHER if isinstance(node, _LITERALS) else _UNKNOWN
 
@@ -152,7 +152,7 @@ class ValueTypes:
         return _union(self._annotated(each, scope) for each in allowed) if allowed else _UNKNOWN
 
     def _annotated(self, node: ast.expr, scope: Scope) -> Types:
-        if _is_none(node):
+        if is_none(node):
             return _NOTHING
         if isinstance(node, ast.Subscript):
             return self._generic(node, scope)
@@ -362,10 +362,6 @@ def _reaching(bindings: list[Binding], owner: Scope, use: ast.Name) -> list[Bind
             alive.clear()
         alive.append(binding)
     return alive or bindings
-
-
-def _is_none(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_ellipsis(node: ast.AST) -> bool:

@@ -71,6 +71,11 @@ def string_value(node: ast.AST | None) -> str | None:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
+def is_none(node: ast.AST | None) -> bool:
+    """Return whether an expression is None."""
+    return isinstance(node, ast.Constant) and node.value is None
+
+
 def elements(node: ast.AST | None) -> Sequence[ast.expr]:
     """The values of a list, tuple or set display."""
     return node.elts if isinstance(node, (ast.List, ast.Tuple, ast.Set)) else ()
