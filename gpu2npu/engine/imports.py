@@ -81,14 +81,9 @@ def imported_modules(interface: Interface) -> frozenset[str]:
     return frozenset(module for module in interface.imports if not module.startswith("."))
 
 
-def modules_nearby(names: Names) -> frozenset[str]:
-    """The modules that a file imports, and those that the files of the project do to which its imports lead."""
-    return _modules(names, names.project.imported_paths(names.interface))
-
-
 def modules_joined(names: Names) -> frozenset[str]:
-    """The same, with the modules of the files whose imports lead to this one, and all that these import: what one file
-    makes, another may hand to this one."""
+    """The modules that a file imports, and those that the files do to which its imports lead, or whose imports lead to
+    it: what one file makes, another may hand to this one."""
     above = {names.path}
     pending = [names.path]
     while pending:

@@ -9,7 +9,7 @@ from gpu2npu.engine.context import ProjectContext
 from gpu2npu.engine.elsewhere.code import elsewhere, holds_any
 from gpu2npu.engine.elsewhere.cuda import KERNELS, NAMED, RETAINED, asks_for_device
 from gpu2npu.engine.elsewhere.devices import leave_devices
-from gpu2npu.engine.imports import imported_modules, modules_joined, modules_nearby
+from gpu2npu.engine.imports import imported_modules, modules_joined
 from gpu2npu.engine.match import find_matches
 from gpu2npu.engine.matches import Matches, ReceiverQuestion
 from gpu2npu.engine.outcome import Migration, migrated_file
@@ -76,7 +76,7 @@ def migrate_python(
         if table.users_names:
             names = Names(file, context.project, wanted=table.users_names)
         matches = find_matches(names, context, table, skips)
-        leave_devices(names, table, matches, partial(modules_nearby, names))
+        leave_devices(names, table, matches)
         if matches.edits or matches.found or matches.questions:
             _leave_other_branches(matches, names, table)
         for question in matches.questions:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from gpu2npu.engine.elsewhere.reach import leads_to_package
 from gpu2npu.engine.imports import imported_packages
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.table import RuleTable
@@ -59,10 +60,9 @@ class _Value:
 _ParameterRules = Mapping[int, Mapping[str, tuple[Rule, bool]]]
 
 
-def leave_devices(names: Names, table: RuleTable, matches: Matches, nearby: Callable[[], frozenset[str]]) -> None:
-    """Drop the edits of devices that foreign packages are given, and report these places. `nearby` gives the modules
-    that the file or one it imports does."""
-    if not (matches.edits or matches.questions) or not _reaches_package(names, table, nearby):
+def leave_devices(names: Names, table: RuleTable, matches: Matches) -> None:
+    """Drop the edits of devices that foreign packages are given, and report these places."""
+    if not (matches.edits or matches.questions) or not leads_to_package(names, table.foreign_packages):
         return
     devices = _ForeignDevices(names, table)
     devices.collect()
@@ -79,14 +79,6 @@ def leave_devices(names: Names, table: RuleTable, matches: Matches, nearby: Call
         if edited:
             advice = _SHARED if any(each.is_device for each in edited) else _MOVED
             matches.found.append(_finding(given.rule, given.place, names, advice))
-
-
-def _reaches_package(names: Names, table: RuleTable, nearby: Callable[[], frozenset[str]]) -> bool:
-    """Return whether a file, or one that it imports, imports a foreign package."""
-    if not imported_packages(names.file).isdisjoint(table.foreign_packages):
-        return True
-    spelled = {package for package in table.foreign_packages if names.project.spelling(package)}
-    return bool(spelled) and not spelled.isdisjoint(module.partition(".")[0] for module in nearby())
 
 
 def foreign_rule(qualified: str, names: Names, table: RuleTable) -> Rule | None:

@@ -1,0 +1,59 @@
+"""The files of a project from which imports lead to certain packages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from gpu2npu.engine.imports import imported_modules, imported_packages
+from gpu2npu.python.meaning.names import Names
+
+_CHAIN = 2  # files through which a name of a package is followed: a base class, and one that is made of it
+
+
+def leads_to_package(names: Names, packages: frozenset[str]) -> bool:
+    """Return whether a file imports one of some packages, itself or through at most _CHAIN files of the project.
+
+    A package's `__init__.py` hands names on and is not counted. Longer chains reach all of a large project.
+    """
+    if not packages.isdisjoint(imported_packages(names.file)):
+        return True
+    wanted = names.project.settled(("imports", packages), partial(_importing, names, packages)) or frozenset()
+    return bool(wanted) and not wanted.isdisjoint(_reached(names))
+
+
+def _importing(names: Names, packages: frozenset[str]) -> frozenset[str]:
+    """The files of a project that import one of some packages: of those whose text holds its name."""
+    found: set[str] = set()
+    for path in _spelling(names, packages):
+        interface = names.project.interface(path, names.path)
+        modules = imported_modules(interface) if interface is not None else ()
+        if any(module.partition(".")[0] in packages for module in modules):
+            found.add(path)
+    return frozenset(found)
+
+
+def _spelling(names: Names, packages: frozenset[str]) -> Iterator[str]:
+    words = [package.encode() for package in packages]
+    for path in names.project.files:
+        try:
+            text = names.project.read(path)
+        except OSError:
+            continue
+        if any(word in text for word in words):
+            yield path
+
+
+def _reached(names: Names) -> Iterator[str]:
+    """The files that the imports of a file lead to, nearest first."""
+    project, seen = names.project, set[str]()
+    pending = [(path, 1) for path in project.imported_paths(names.interface)]
+    for path, length in pending:
+        if path in seen:
+            continue
+        seen.add(path)
+        yield path
+        interface = project.interface(path, names.path) if length < _CHAIN else None
+        if interface is not None:
+            longer = length if path.endswith("__init__.py") else length + 1
+            pending += [(each, longer) for each in project.imported_paths(interface)]
