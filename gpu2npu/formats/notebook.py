@@ -15,10 +15,10 @@ from gpu2npu.engine.knowledge import Knowledge
 from gpu2npu.engine.marks import Mark
 from gpu2npu.engine.skips import EVERY_RULE, Skips, find_skips
 from gpu2npu.formats.code_installs import install_findings, may_install
+from gpu2npu.formats.ipython_magics import Cell, read_cell, unmasked
 from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.marks import records, resolved, shifted, with_edits
 from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar, entry
-from gpu2npu.formats.notebook_cells import Cell, read_cell, unmasked
 from gpu2npu.formats.shell import shell_marks
 from gpu2npu.kinds.string import mention_marks
 from gpu2npu.python.text.edits import Edited, Replacement

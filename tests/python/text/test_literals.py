@@ -97,7 +97,7 @@ def test_the_literals_of_an_expression(text: str, pieces: list[str] | None) -> N
 
 
 def test_every_string_of_a_file_can_be_read(pytestconfig: pytest.Config) -> None:
-    path = pytestconfig.rootpath / "gpu2npu" / "formats" / "notebook_cells.py"
+    path = pytestconfig.rootpath / "gpu2npu" / "formats" / "ipython_magics.py"
     file = read(path.read_text(encoding="utf-8"))
     strings = [node for node, _ in file.uses if isinstance(node, (ast.Constant, ast.JoinedStr))]
     assert len(strings) > 40
