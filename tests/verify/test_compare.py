@@ -172,6 +172,20 @@ def test_a_gradient_that_one_run_moves_by_chance_still_counts() -> None:
     assert tolerance.of(original.events[0]) > 1
 
 
+def test_an_overflow_in_one_run_is_tolerated_in_its_step_alone() -> None:
+    def made(overflows: bool, moved: float = 0.0) -> Recording:
+        flows = values(7, 50) * (1 + moved)
+        first = torch.where(torch.arange(50) < 2, torch.inf, flows) if overflows else flows
+        events = [event("gradient", name, first if step == 0 else flows, step) for step in (0, 1) for name in "abcd"]
+        return recording(*events)
+
+    original = made(False)
+    tolerance = measured(original, [made(True), made(True), made(False, 1e-5)])
+    assert [tolerance.of(each) < 1e-3 for each in original.events] == [False] * 4 + [True] * 4
+    first = compare(original, made(False, 0.1), tolerance).first
+    assert first is not None and first.event.step == 1
+
+
 def passes_relu(seed: int, scale: float = 1.0) -> Recording:
     """2,000 elements of a gradient behind a ReLU, two of which rounding switches off, others for each seed."""
     flows = values(7, 2000) * scale

@@ -143,7 +143,7 @@ def _lengths(runs: list[list[Pair]], noise: Mapping[str, int]) -> dict[Key, floa
             if event.kind == "gradient" or not _is_noise(event, noise):
                 changes.setdefault((event.step, event.kind), []).append(change)
             found[event.key] = max(change, found.get(event.key, 0.0))
-    usual = {place: float(np.quantile(shares, _USUAL)) for place, shares in changes.items()}
+    usual = {place: _usual_of(shares) for place, shares in changes.items()}
     for key in sorted(found):
         place = key[1:]
         earlier[place] = found[key] = max(found[key], usual.get(key[:2], 0.0), earlier.get(place, 0.0))
@@ -161,7 +161,7 @@ def _noise(runs: list[list[Pair]]) -> dict[str, int]:
             moved[event.key] = min(relative_distance(event, other), moved.get(event.key, float("inf")))
     found: dict[str, int] = {}
     for (step, _, name, _, _), share in moved.items():
-        if share * FACTOR >= 1:
+        if 1 <= share * FACTOR < math.inf:
             found[name] = min(step, found.get(name, step))
     return found
 
@@ -180,7 +180,8 @@ def _shown_by(pairs: list[Pair], noise: Mapping[str, int]) -> dict[Key, float]:
             around = on_the_way[event.key]
         if event.kind in ("parameter", "checkpoint"):
             around /= event.tensor.norm or 1.0
-        earlier[place] = share
+        if math.isfinite(share):
+            earlier[place] = share
         relative[event.key] = max(share, around)
     return relative
 
@@ -219,7 +220,7 @@ def _on_the_way(pairs: list[Pair]) -> dict[Key, float]:
     found: dict[Key, float] = {}
     for places in steps.values():
         for number, (key, _) in enumerate(places):
-            found[key] = float(np.quantile([share for _, share in places[: number + 1 + _NEXT]], _USUAL))
+            found[key] = _usual_of(share for _, share in places[: number + 1 + _NEXT])
     return found
 
 
@@ -235,6 +236,12 @@ def _usual(pairs: list[Pair], noise: Mapping[str, int]) -> dict[tuple[int, str],
         if counts and event.kind in ("output", "parameter gradient", "parameter"):
             found.setdefault((event.step, event.kind), []).append(share)
     return {
-        place: float(np.quantile(shares, _USUAL)) if place[1] in ("output", "parameter gradient") else max(shares)
+        place: _usual_of(shares, _USUAL if place[1] in ("output", "parameter gradient") else 1.0)
         for place, shares in found.items()
     }
+
+
+def _usual_of(shares: Iterable[float], part: float = _USUAL) -> float:
+    """Return the share that a part of some do not exceed; of what overflows in one run only, nothing is usual."""
+    finite = [share for share in shares if math.isfinite(share)]
+    return float(np.quantile(finite, part)) if finite else 0.0
