@@ -25,10 +25,11 @@ NPU = ("torch_npu",)
 
 @dataclass(frozen=True)
 class GroupEdit(Edit):
-    """An edit whose new text asks the process group. `alone` is the text for code that programs without a group run
-    too; where it is None, they need one."""
+    """An edit whose new text asks the process group. `alone` is the text for code that also runs without a group; where
+    it is None, there has to be one. `optional` says that other programs that run the code need none for it."""
 
     alone: str | tuple[Code, ...] | None = None
+    optional: bool = False
 
 
 def plain(edit: GroupEdit, text: str | tuple[Code, ...]) -> Edit:

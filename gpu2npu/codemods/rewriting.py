@@ -30,9 +30,11 @@ class Rewriting:
         text: str | tuple[Code, ...],
         message: str,
         alone: str | tuple[Code, ...] | None = None,
+        optional: bool = False,
     ) -> None:
-        """Replace what is at a place by code that asks the process group; `alone` is that of a `GroupEdit`."""
-        self.add(file, (GroupEdit(place, text, self.rule, message, alone=alone),))
+        """Replace what is at a place by code that asks the process group; `alone` and `optional` are those of a
+        `GroupEdit`."""
+        self.add(file, (GroupEdit(place, text, self.rule, message, alone=alone, optional=optional),))
 
     def add(self, file: ParsedFile, edits: tuple[Edit, ...]) -> None:
         """Take over edits made elsewhere."""

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpu2npu.codemods.data_parallel.without_group import world_size
 from gpu2npu.codemods.data_parallel.wrapping import Wrap, argument
 from gpu2npu.codemods.places import GroupEdit, Step, reported
 from gpu2npu.codemods.program import ParsedFile
@@ -46,6 +47,11 @@ def by_world_size(wrap: Wrap) -> Iterator[Step]:
         test = wrap.file.code(condition.test)
         if _ABOUT_CARDS.search(test) and not re.search("is_available|device_count|isinstance|hasattr", test):
             yield reported(wrap.file, condition.test, test, _LEFT_BEFORE, FindingKind.REVIEW)
+
+
+def asks_for_processes(wrap: Wrap) -> bool:
+    """Return whether the wrap stands under a condition that is asked of the processes."""
+    return any(True for condition in _conditions(wrap) for _ in _counts(wrap, condition))
 
 
 def _left_before(wrap: Wrap) -> Iterator[ast.If]:
@@ -102,7 +108,7 @@ def _counts(wrap: Wrap, condition: ast.If | ast.IfExp) -> Iterator[Step]:
 
 
 def _world_size(file: ParsedFile, count: ast.AST, dist: str) -> GroupEdit:
-    return GroupEdit(file.bounds(count), f"{dist}.get_world_size()", RULE, _MESSAGE)
+    return GroupEdit(file.bounds(count), f"{dist}.get_world_size()", RULE, _MESSAGE, alone=world_size(dist))
 
 
 def _is_count(file: ParsedFile, node: ast.AST) -> bool:

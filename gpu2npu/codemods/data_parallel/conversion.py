@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gpu2npu.codemods.choice import CodemodChoice
-from gpu2npu.codemods.data_parallel.card_count import by_world_size
+from gpu2npu.codemods.data_parallel.card_count import asks_for_processes, by_world_size
 from gpu2npu.codemods.data_parallel.certainty import Obstacle, is_part, obstacle, own_group, whole_model
 from gpu2npu.codemods.data_parallel.cpu_moves import keep_on_card
 from gpu2npu.codemods.data_parallel.files.rank_zero import on_rank_zero
 from gpu2npu.codemods.data_parallel.loaders.sharding import shard_loaders
-from gpu2npu.codemods.data_parallel.one_npu import on_one_npu
+from gpu2npu.codemods.data_parallel.one_npu import on_one_card, on_one_npu
 from gpu2npu.codemods.data_parallel.own_card import on_own_card
 from gpu2npu.codemods.data_parallel.process_group import set_up
 from gpu2npu.codemods.data_parallel.references import (
@@ -27,6 +27,7 @@ from gpu2npu.codemods.data_parallel.reviews import is_called_twice, review
 from gpu2npu.codemods.data_parallel.single_card import last_move, single_card_entry, wrap_below, wrap_target
 from gpu2npu.codemods.data_parallel.spelling import api_of
 from gpu2npu.codemods.data_parallel.unused_parameters import parts_left_out
+from gpu2npu.codemods.data_parallel.without_group import runs_without_group
 from gpu2npu.codemods.data_parallel.wrapping import Wrap, distributed, find_wraps, retained_name, target_of
 from gpu2npu.codemods.entry import Entries, Entry, find_entries
 from gpu2npu.codemods.places import GroupEdit, Step, by_file, plain, reported, taken_over
@@ -145,7 +146,12 @@ def _wrapped(program: TrainingProgram, wraps: Sequence[Wrap], started: Entries) 
             continue
         programs = started.that_run(wrap.file, wrap.call)
         running = {file for entry in programs for file in entry.files.values()}
-        yield from distributed(wrap, wrap.file.path in stays, is_called_twice(program, wrap, running))
+        imports: list[Step] = []
+        alone = None
+        if runs_without_group(program, wrap.file, wrap.file.bounds(wrap.call)[0]) and not asks_for_processes(wrap):
+            imports, alone = on_one_card(program, wrap, programs)
+        yield from imports
+        yield from distributed(wrap, wrap.file.path in stays, is_called_twice(program, wrap, running), alone)
 
 
 def _whole_models(program: TrainingProgram, wraps: Sequence[Wrap], started: Entries) -> Iterator[Step]:
@@ -163,7 +169,7 @@ def _whole_models(program: TrainingProgram, wraps: Sequence[Wrap], started: Entr
 
 def _with_other_programs(steps: Sequence[Step], started: Sequence[Entry], program: TrainingProgram) -> Iterator[Step]:
     """The steps, for programs besides that run the same code: what needs a process group gets one there too, and to
-    write files takes none."""
+    write files takes none. Code that tests call works without a group."""
     asking = [(file, step) for file, step in steps if isinstance(step, GroupEdit)]
     done = {entry.file.path for entry in started}
     found = find_entries(program, {file.path for file, _ in asking})
@@ -174,9 +180,10 @@ def _with_other_programs(steps: Sequence[Step], started: Sequence[Entry], progra
             yield file, step
             continue
         running = others.that_run_at(file, step.place[0])
-        if step.alone is None:
+        if not step.optional:
             needing.update(running)
-        yield file, plain(step, step.alone if step.alone is not None and running else step.text)
+        without = (step.optional and running) or runs_without_group(program, file, step.place[0])
+        yield file, plain(step, step.alone if step.alone is not None and without else step.text)
     for entry in others.all:
         if entry in needing:
             yield from set_up(entry)

@@ -67,10 +67,10 @@ def on_one_npu(
     """
     file = wrap.file
     uses = [] if is_part(wrap) else list(_uses(program, wrap, programs))
-    depends = _depends(uses) if uses else re.search(r"\.module\b|state_dict", file.text) is not None
+    depends = _depends_on_name(wrap, uses)
     if not stays:
         yield from ((file, edit) for edit in without_import(file, wrap.call.func))
-    keeps = is_part(wrap) or (depends and _takes_one(program, wrap, uses) and not any(map(_is_wrapper_test, uses)))
+    keeps = is_part(wrap) or _keeps_name(program, wrap, uses)
     yield from _in_sequential(wrap) if keeps else _plain(wrap)
     message = why.message + ("" if is_part(wrap) else _GIVEN)
     if depends and not keeps:
@@ -83,6 +83,26 @@ def on_one_npu(
     for use in uses:
         if use.call is not None:
             yield from moved_inputs(use.file, use.call)
+
+
+def _depends_on_name(wrap: Wrap, uses: Sequence[_Use]) -> bool:
+    """Return whether code uses the wrapper's own name for the model; without uses, as the text of its file says."""
+    return _depends(uses) if uses else re.search(r"\.module\b|state_dict", wrap.file.text) is not None
+
+
+def _keeps_name(program: TrainingProgram, wrap: Wrap, uses: Sequence[_Use]) -> bool:
+    """Return whether the model can be in a module that keeps its name, and code depends on that."""
+    is_tested = any(map(_is_wrapper_test, uses))
+    return _depends_on_name(wrap, uses) and _takes_one(program, wrap, uses) and not is_tested
+
+
+def on_one_card(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry]) -> tuple[list[Step], tuple[Code, ...]]:
+    """The code for the model on one NPU, in a module that keeps its name where code depends on that, and the imports
+    that it takes."""
+    keeps = is_part(wrap) or _keeps_name(program, wrap, list(_uses(program, wrap, programs)))
+    *imports, (_, placed) = _in_sequential(wrap) if keeps else _plain(wrap)
+    assert isinstance(placed, Edit)
+    return imports, placed.pieces
 
 
 def _uses(program: TrainingProgram, wrap: Wrap, programs: Sequence[Entry]) -> Iterator[_Use]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from gpu2npu.codemods.data_parallel.own_process import functions_of_own_processes
+from gpu2npu.codemods.data_parallel.without_group import runs_without_group
 from gpu2npu.codemods.entry import Entries
 from gpu2npu.codemods.places import NPU, Step, is_skipped, quoted, replaced, reported, span_replaced
 from gpu2npu.codemods.program import ParsedFile
@@ -36,7 +37,8 @@ def on_own_card(entries: Entries, variable: str = "LOCAL_RANK") -> Iterator[Step
     """Explicit card numbers in the code that some programs run; the environment's `variable` has the number to use."""
     for file, node in entries.running(_numbered):
         if not is_skipped(file, node):
-            yield from _at(file, node, variable)
+            program = entries.all[0].program
+            yield from _at(file, node, variable, runs_without_group(program, file, file.bounds(node)[0]))
 
 
 def _numbered(file: ParsedFile) -> list[ast.AST]:
@@ -49,13 +51,13 @@ def _numbered(file: ParsedFile) -> list[ast.AST]:
     return [node for node in found if not apart or apart.isdisjoint(file.above(node))]
 
 
-def _at(file: ParsedFile, node: ast.AST, variable: str) -> Iterator[Step]:
+def _at(file: ParsedFile, node: ast.AST, variable: str, without_group: bool) -> Iterator[Step]:
     if isinstance(node, ast.Constant):
         yield from _in_string(file, node)
     elif isinstance(node, ast.JoinedStr):
         yield from _in_formatted(file, node)
     elif isinstance(node, ast.Call):
-        yield from _in_call(file, node, variable)
+        yield from _in_call(file, node, variable, without_group)
     elif isinstance(node, ast.BinOp):
         yield from _in_operation(file, node)
     elif isinstance(node, ast.Assign):
@@ -96,7 +98,7 @@ def _quote(file: ParsedFile, node: ast.JoinedStr) -> str | None:
     return found[0].quote if len(found) == 1 else None
 
 
-def _in_call(file: ParsedFile, node: ast.Call, variable: str) -> Iterator[Step]:
+def _in_call(file: ParsedFile, node: ast.Call, variable: str, without_group: bool) -> Iterator[Step]:
     name = last_name(node.func)
     if name in {"to", "format"}:
         yield from _in_to_or_format(file, node)
@@ -110,7 +112,10 @@ def _in_call(file: ParsedFile, node: ast.Call, variable: str) -> Iterator[Step]:
         if variable not in file.code(first) and "rank" not in file.code(first).lower():
             os = spelling(file, "os")
             yield from ((file, edit) for edit in os.edits)
-            yield replaced(file, first, f"int({os.name}.environ['{variable}'])", _MESSAGE)
+            number = f"{os.name}.environ['{variable}']"
+            if without_group:
+                number = f"{os.name}.environ.get('{variable}', '0')"
+            yield replaced(file, first, f"int({number})", _MESSAGE)
     elif qualified == "torch.cuda.device":
         if _is_first_card(file, first):
             yield replaced(file, first, f"{torch.name}.npu.current_device()", _MESSAGE, NPU)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from gpu2npu.codemods.concern import DATA_PARALLEL
 from gpu2npu.codemods.data_parallel.spelling import is_data_parallel, spell_distributed
+from gpu2npu.codemods.data_parallel.without_group import in_group
 from gpu2npu.codemods.places import NPU, GroupEdit, Step, is_skipped, replaced
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
 from gpu2npu.codemods.spellings import RULE, Spelling, spelling
@@ -88,8 +89,9 @@ def is_move(file: ParsedFile, node: ast.AST) -> bool:
     )
 
 
-def distributed(wrap: Wrap, stays: bool, twice: bool) -> Iterator[Step]:
-    """The wrap in DistributedDataParallel. The module is on its device before it is wrapped, whatever comes after."""
+def distributed(wrap: Wrap, stays: bool, twice: bool, alone: tuple[Code, ...] | None) -> Iterator[Step]:
+    """The wrap in DistributedDataParallel. The module is on its device before it is wrapped, whatever comes after.
+    `alone` is the model where there is no process group; None where the wrap is not come to without one."""
     file = wrap.file
     ddp, torch = spell_distributed(file, wrap.call.func, stays), spelling(file, "torch")
     yield from ((file, edit) for edit in (*ddp.edits, *torch.edits))
@@ -100,7 +102,14 @@ def distributed(wrap: Wrap, stays: bool, twice: bool) -> Iterator[Step]:
     buffers = ", broadcast_buffers=False" if twice else ""
     tail = f", device_ids=[{torch.name}.npu.current_device()]{buffers})"
     text = (ddp.name, opening, *inside, *move, tail)
-    yield file, GroupEdit(file.bounds(wrap.whole), text, RULE, _MESSAGE, needs=NPU)
+    either = None
+    if alone is not None:
+        dist = spelling(file, "torch.distributed")
+        yield from ((file, edit) for edit in dist.edits)
+        either = ("(", *text, f" if {in_group(dist.name)} else ", *alone, ")")
+        if file.parents[wrap.whole] is file.statement(wrap.whole):  # model = ...
+            either = either[1:-1]
+    yield file, GroupEdit(file.bounds(wrap.whole), text, RULE, _MESSAGE, needs=NPU, alone=either)
 
 
 def retained_name(wrap: Wrap) -> Iterator[Step]:

@@ -6,11 +6,12 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from gpu2npu.codemods.data_parallel.without_group import in_group
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.rewriting import Rewriting
 from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.flow.dataflow import Dataflow
-from gpu2npu.python.text.blocks import own_lines, start_of
+from gpu2npu.python.text.blocks import indent_step, own_lines, start_of
 from gpu2npu.python.text.offsets import indentation, newline_of
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, FunctionPlace, Place, enclosing_function
@@ -146,8 +147,10 @@ def _wait(load: AnyPlace, rewriting: Rewriting) -> None:
     dist = spelling(file, "torch.distributed")
     rewriting.add(file, dist.edits)
     at = start_of(file, statement)
-    line = f"{dist.name}.barrier(){newline_of(file.text)}{indentation(file.text, at)}"
-    rewriting.ask_group(file, (at, at), line, "All ranks wait for the file that rank 0 writes.")
+    below = newline_of(file.text) + indentation(file.text, at)
+    line = f"{dist.name}.barrier(){below}"
+    alone = f"if {in_group(dist.name)}:{below}{indent_step(file)}{line}"
+    rewriting.ask_group(file, (at, at), line, "All ranks wait for the file that rank 0 writes.", alone)
 
 
 def _is_within(place: AnyPlace, node: ast.AST, function: FunctionPlace | None) -> bool:

@@ -17,6 +17,7 @@ from gpu2npu.codemods.data_parallel.files.writes import (
     opens_to_write_call,
 )
 from gpu2npu.codemods.data_parallel.files.written_paths import has_own_name, is_safe_by_itself, read_by_all
+from gpu2npu.codemods.data_parallel.without_group import in_group
 from gpu2npu.codemods.entry_files import dataflow_of
 from gpu2npu.codemods.places import is_skipped
 from gpu2npu.codemods.program import ParsedFile, TrainingProgram
@@ -180,8 +181,12 @@ def _wait_below(file: ParsedFile, statement: ast.stmt, rewriting: Rewriting) -> 
     dist = spelling(file, "torch.distributed")
     at, newline = line_below(file, statement), newline_of(file.text)
     missing = "" if file.text[:at].endswith(("\n", "\r")) else newline
-    line = f"{missing}{indentation(file.text, start_of(file, statement))}{dist.name}.barrier(){newline}"
-    rewriting.ask_group(file, (at, at), line, "All ranks wait for the file that rank 0 writes.")
+    indent = indentation(file.text, start_of(file, statement))
+    line = f"{missing}{indent}{dist.name}.barrier(){newline}"
+    alone = (
+        f"{missing}{indent}if {in_group(dist.name)}:{newline}{indent}{indent_step(file)}{dist.name}.barrier(){newline}"
+    )
+    rewriting.ask_group(file, (at, at), line, "All ranks wait for the file that rank 0 writes.", alone)
 
 
 def _gate(file: ParsedFile, group: Sequence[ast.stmt], rewriting: Rewriting) -> None:
@@ -193,7 +198,7 @@ def _gate(file: ParsedFile, group: Sequence[ast.stmt], rewriting: Rewriting) -> 
     indent = indentation(file.text, start)
     condition = f"if {dist.name}.get_rank() == 0:{newline}{indent}{step}"
     alone = f"if not {dist.name}.is_initialized() or {dist.name}.get_rank() == 0:{newline}{indent}{step}"
-    rewriting.ask_group(file, (start, start), condition, _MESSAGE, alone)
+    rewriting.ask_group(file, (start, start), condition, _MESSAGE, alone, optional=True)
     for line in lines_to_indent(file, group):
         rewriting.put(file, line, line, step, _MESSAGE)
 
@@ -275,8 +280,8 @@ def _silence(call: CallPlace, rewriting: Rewriting) -> None:
         start, end = outer_bounds(file, given)
         plain = string_value(given) is not None or isinstance(given, ast.Attribute)
         value: tuple[Code, ...] = ((start, end), " ") if plain else ("(", (start, end), ") ")
-        rewriting.ask_group(file, (start, end), (*value, first), message, (*value, alone))
+        rewriting.ask_group(file, (start, end), (*value, first), message, (*value, alone), optional=True)
         return
     end = _end_of_arguments(call)
     mode = f"{', ' if arguments(node) else ''}mode=None "
-    rewriting.ask_group(file, (end, end), mode + first, message, mode + alone)
+    rewriting.ask_group(file, (end, end), mode + first, message, mode + alone, optional=True)

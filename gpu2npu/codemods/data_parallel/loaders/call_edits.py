@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from gpu2npu.codemods.data_parallel.loaders.call import LoaderCall
 from gpu2npu.codemods.data_parallel.loaders.dataset import can_be_moved, free_name, name_dataset
-from gpu2npu.codemods.data_parallel.loaders.roles import Shared, new_parameter
+from gpu2npu.codemods.data_parallel.loaders.roles import Shared, new_parameter, where_there_is_a_group
+from gpu2npu.codemods.data_parallel.without_group import in_group, runs_without_group, world_size
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.rewriting import Rewriting
 from gpu2npu.codemods.spellings import spelling
+from gpu2npu.python.project.program import Program
 from gpu2npu.python.text.blocks import line_start, own_lines, start_of
 from gpu2npu.python.text.concrete import argument_bounds, outer_bounds
 from gpu2npu.python.text.offsets import indentation, newline_of
@@ -33,25 +35,30 @@ class _Terms:
     shuffle: tuple[Code, ...] | None
 
 
-def shard(call: LoaderCall, shared: Shared | None, rewriting: Rewriting) -> None:
-    """Divide the batch size by the number of ranks, and give the loader a sampler, which takes over `shuffle`."""
+def shard(program: Program, call: LoaderCall, shared: Shared | None, rewriting: Rewriting) -> None:
+    """Divide the batch size by the number of ranks, and give the loader a sampler, which takes over `shuffle`; where
+    the code also runs without a process group, if there is one."""
     file = call.place.file
     dist, sampler = spelling(file, "torch.distributed"), spelling(file, SAMPLER)
     rewriting.add(file, (*dist.edits, *sampler.edits))
     ranks = f"{dist.name}.get_world_size()"
+    divisor = ranks
+    if runs_without_group(program, file, file.bounds(call.call)[0]):
+        divisor = world_size(dist.name)
+        shared = where_there_is_a_group(shared, in_group(dist.name))
     dataset, lines = name_dataset(call, rewriting)
     made: tuple[Code, ...] = (f"{sampler.name}({dataset}", *_sampler_options(call), ")")
     shuffle = None
     if shared is not None:
         made = (*made, f" if {shared.condition} else None")
         shuffle = _remaining_shuffle(call, shared)
-        _pass_condition(shared, rewriting)
+        _pass_condition(program, shared, rewriting)
     if _is_long(call, made):
         name = free_name(call, "sampler")
         lines.append((f"{name} = ", *made))
         made = (name,)
     if "batch_size" not in call.given:
-        lines.append((f"{_keywords(call)}['batch_size'] //= {ranks}",))
+        lines.append((f"{_keywords(call)}['batch_size'] //= {divisor}",))
     _put_above(call, lines, rewriting)
     _edit(call, shared, _Terms(ranks, ("sampler=", *made), shuffle), rewriting)
 
@@ -87,17 +94,22 @@ def _remaining_shuffle(call: LoaderCall, shared: Shared) -> tuple[Code, ...] | N
     return ("shuffle=", *_atom(call, "shuffle"), f" and {shared.negation}")
 
 
-def _pass_condition(shared: Shared, rewriting: Rewriting) -> None:
+def _pass_condition(program: Program, shared: Shared, rewriting: Rewriting) -> None:
     if shared.function is None:
         return
     at, parameter = new_parameter(shared.function, shared.condition or "")
     message = f"{shared.condition} says that the loader is for training, and shared out."
     rewriting.put(shared.function.file, at, at, parameter, message)
     for place in shared.training:
+        value = "True"
+        if runs_without_group(program, place.file, place.file.bounds(place.node)[0]):
+            dist = spelling(place.file, "torch.distributed")
+            rewriting.add(place.file, dist.edits)
+            value = in_group(dist.name)
         end, comma = place.file.bounds(place.node)[1] - 1, ""
         if arguments(place.node):
             end, comma = _spans(place.file, place.node)[-1][1], ", "
-        rewriting.put(place.file, end, end, f"{comma}{shared.condition}=True", message)
+        rewriting.put(place.file, end, end, f"{comma}{shared.condition}={value}", message)
 
 
 def _sampler_options(call: LoaderCall) -> tuple[Code, ...]:

@@ -6,12 +6,16 @@ import ast
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
+from gpu2npu.codemods.data_parallel.loaders.call_edits import SAMPLER
 from gpu2npu.codemods.data_parallel.loaders.dataset import is_plain
 from gpu2npu.codemods.data_parallel.loaders.training_loops import BatchLoop
+from gpu2npu.codemods.data_parallel.without_group import runs_without_group
+from gpu2npu.codemods.places import quoted
 from gpu2npu.codemods.program import ParsedFile
 from gpu2npu.codemods.rewriting import Rewriting
+from gpu2npu.codemods.spellings import spelling
 from gpu2npu.python.flow.dataflow import PASSED_ON, Dataflow
-from gpu2npu.python.text.blocks import begins_line, line_start, own_lines, start_of
+from gpu2npu.python.text.blocks import begins_line, indent_step, line_start, own_lines, start_of
 from gpu2npu.python.text.offsets import indentation, newline_of
 from gpu2npu.python.tree.nodes import walk
 from gpu2npu.python.tree.place import AnyPlace, CallPlace, FunctionPlace, argument, enclosing_function
@@ -158,12 +162,13 @@ class _Finder:
             self._before(place, access, epoch.id)
             return
         at = start_of(file, loop.body[0])
-        line = f"{access.text}.sampler.set_epoch({epoch.id})"
         if not begins_line(file, loop.body[0]):
+            line = f"{access.text}.sampler.set_epoch({epoch.id})"
             self.rewriting.put(file, at, at, f"{line}; ", _MESSAGE)
             return
         start = _above_comments(file, at, file.bounds(loop.iter)[1])
-        text = f"{indentation(file.text, at)}{line}{newline_of(file.text)}"
+        indent = indentation(file.text, at)
+        text = f"{indent}{self._lines(file, at, access, epoch.id)}{newline_of(file.text)}"
         self.rewriting.put(file, start, start, text, _MESSAGE)
 
     def _is_made_in(self, loop: ast.For | ast.AsyncFor, access: _Access) -> bool:
@@ -181,9 +186,21 @@ class _Finder:
         if statement is None:
             return False
         at = start_of(file, statement)
-        line = f"{access.text}.sampler.set_epoch({epoch}){newline_of(file.text)}"
-        self.rewriting.put(file, at, at, f"{line}{indentation(file.text, at)}", _MESSAGE)
+        lines = f"{self._lines(file, at, access, epoch)}{newline_of(file.text)}"
+        self.rewriting.put(file, at, at, f"{lines}{indentation(file.text, at)}", _MESSAGE)
         return True
+
+    def _lines(self, file: ParsedFile, at: int, access: _Access, epoch: str) -> str:
+        """The call of `set_epoch` at an offset; where the code also runs without a process group, and with loaders of
+        others, only for a sampler that has it."""
+        line = f"{access.text}.sampler.set_epoch({epoch})"
+        if not runs_without_group(self.flow.program, file, at):
+            return line
+        sampler = spelling(file, SAMPLER)
+        self.rewriting.add(file, sampler.edits)
+        below = f"{newline_of(file.text)}{indentation(file.text, at)}{indent_step(file)}"
+        given = f"getattr({access.text}, {quoted(file, 'sampler')}, None)"
+        return f"if isinstance({given}, {sampler.name}):{below}{line}"
 
 
 def _root(node: ast.AST) -> ast.AST:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpu2npu.codemods.data_parallel.loaders.call import read_call
 from gpu2npu.codemods.data_parallel.loaders.training_loops import BatchLoop
@@ -134,6 +134,17 @@ def _by_parameter(flow: Dataflow, function: FunctionPlace, training: Sequence[Ca
     if "distributed" in bound or node.decorator_list or not direct or node.args.kwarg is not None:
         return Shared()
     return Shared("distributed", "not distributed", function, tuple(training))
+
+
+def where_there_is_a_group(shared: Shared | None, group: str) -> Shared:
+    """The condition of a call that also runs without a process group; `group` is the condition that there is one.
+    A parameter stays as it is: the calls pass the condition."""
+    if shared is None:
+        return Shared(group, f"not {group}")
+    if shared.function is not None or shared.condition is None:
+        return shared
+    both = f"{shared.condition} and {group}"
+    return replace(shared, condition=both, negation=f"not ({both})")
 
 
 def new_parameter(function: FunctionPlace, name: str) -> tuple[int, str]:

@@ -56,7 +56,7 @@ def shard_loaders(program: TrainingProgram, entries: Sequence[str]) -> dict[str,
         if reason is not None:
             rewriting.report(loader.place.file, loader.place.node, API, f"{reason} {_LEFT}")
             continue
-        shard(call, loader.shared, rewriting)
+        shard(program, call, loader.shared, rewriting)
         _report_remainder(call, rewriting)
         report_sizes(flow, call, rewriting)
         sharded.append(loader)
