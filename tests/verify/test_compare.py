@@ -182,8 +182,6 @@ def test_an_overflow_in_one_run_is_tolerated_in_its_step_alone() -> None:
     original = made(False)
     tolerance = measured(original, [made(True), made(True), made(False, 1e-5)])
     assert [tolerance.of(each) < 1e-3 for each in original.events] == [False] * 4 + [True] * 4
-    first = compare(original, made(False, 0.1), tolerance).first
-    assert first is not None and first.event.step == 1
 
 
 def passes_relu(seed: int, scale: float = 1.0) -> Recording:
