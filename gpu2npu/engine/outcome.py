@@ -13,7 +13,7 @@ from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.tree.file import PythonFile
-from gpu2npu.python.tree.syntax_tree import parse
+from gpu2npu.python.tree.syntax_tree import TreeError, parse
 from gpu2npu.records import Bounds, Change, Edit, FileRewrite, Finding, Found, MigratedFile, Operation
 
 
@@ -45,7 +45,7 @@ def migrated_file(file: PythonFile, matches: Matches, table: RuleTable, rewrite:
     lost = lost_insertions(placed, (edit for edit, _ in edited.made()))
     record = MigratedFile(
         file.path,
-        content=_content(file, edited, rewrite) if made else None,
+        content=_content(file, edited) if made else None,
         changes=tuple(sorted(changes, key=lambda change: (change.span, change.rule))),
         findings=_findings(file, matches.found, [*rewrite.found, *lost], rewrite.edits),
         traits=frozenset(traits),
@@ -53,12 +53,17 @@ def migrated_file(file: PythonFile, matches: Matches, table: RuleTable, rewrite:
     return Migration(record, edited if made else None)
 
 
-def _content(file: PythonFile, edited: Edited, rewrite: FileRewrite) -> bytes:
-    """The new text in the encoding of the file. Raises TreeError if what codemods wrote is not Python."""
-    text = edited.text
-    if rewrite.edits:
-        parse(text)
-    return file.source.encode(text)
+def _content(file: PythonFile, edited: Edited) -> bytes:
+    """The new text in the encoding of the file.
+
+    Raises:
+        TreeError: The new text is not Python.
+    """
+    try:
+        parse(edited.text)
+    except TreeError as error:
+        raise TreeError(f"the result would not be Python, {error}: the file stays as it is") from error
+    return file.source.encode(edited.text)
 
 
 def _changes(file: PythonFile, edited: Edited, edits: Sequence[Edit]) -> Iterator[Change]:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.rewriting.definitions import Definitions
 from gpu2npu.engine.rewriting.filling import has_effects
-from gpu2npu.python.text.concrete import comments
+from gpu2npu.python.text.concrete import comments, outer_bounds
 from gpu2npu.python.text.tokens import statement_end
 from gpu2npu.python.tree.syntax import Definition, argument_value, arguments
 from gpu2npu.records import Edit, Operation
@@ -65,12 +65,13 @@ class _Decorators(Definitions):
 
     def edited(self, rule: Rule, node: Definition, part: ast.expr, code: str, needs: tuple[str, ...]) -> Edit | None:
         given = [argument_value(each) for each in arguments(part)] if isinstance(part, ast.Call) else []
-        if any(map(has_effects, given)) or comments(self.file, part):  # it would no longer run, or be lost
+        if any(map(has_effects, given)):  # it would no longer run
             return None
-        start, end = self.file.bounds(part)
-        start = self.file.text.rindex("@", 0, start)
+        inner, outer = self.file.bounds(part), outer_bounds(self.file, part)
+        start = self.file.text.rindex("@", 0, outer[0])
         indentation = self.file.indentation(start)
-        if self.file.line_before(start) != indentation:
+        line = start - len(indentation), statement_end(self.file.text, outer[1])
+        beside = self.file.text[line[0] : inner[0]] + self.file.text[inner[1] : line[1]]
+        if "#" in beside or comments(self.file, part) or self.file.line_before(start) != indentation:
             return None
-        line = start - len(indentation), statement_end(self.file.text, end)
-        return Edit((start, end), "", rule.id, rule.why, replaced=line, operation=Operation.DELETE)
+        return Edit((start, outer[1]), "", rule.id, rule.why, replaced=line, operation=Operation.DELETE)

@@ -97,7 +97,7 @@ def test_a_codemod_that_writes_no_python_changes_nothing():
     rewrite = FileRewrite((Edit((4, 5), "2 +", "r", "m"),))
     migrated = migrate_source(b"x = 1\n", "a.py", load_rulebook(), ProjectContext(), rewrite)
     assert migrated.content is None
-    assert migrated.failure.startswith("syntax error at line 1")
+    assert migrated.failure.startswith("the result would not be Python, syntax error at line 1")
 
 
 def test_lines_that_move_to_the_right_are_one_change():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gpu2npu.kinds import decorator
+from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.records import FindingKind
 
 BASE = ({"class": "lib.Model"}, {"add": {"base": "lib.npu.Mixin"}})
@@ -39,7 +41,9 @@ def text_of(result, before: str) -> str:
         (WRAP, "@lib.npu_compile\nclass A(lib.Model): ...\n", None),
         (MARK, "@lib.graph(1)\n@lib.graph(2)\ndef f(): ...\n",
          "@lib.npu_only\n@lib.graph(1)\n@lib.graph(2)\ndef f(): ...\n"),
-        (UNDECORATE, "@a\n@lib.graph(n=2)  # why\nasync def f(): ...\n", "@a\nasync def f(): ...\n"),
+        (UNDECORATE, "@a\n@lib.graph(n=2)\nasync def f(): ...\n", "@a\nasync def f(): ...\n"),
+        (UNDECORATE, "@(lib.graph)\ndef f(): ...\n", "def f(): ...\n"),
+        (UNDECORATE, "@a\n@(\n    (lib.graph)(n=2)\n)\n# stays\ndef f(): ...\n", "@a\n# stays\ndef f(): ...\n"),
         (UNDECORATE, "class A:\n    @lib.graph\n    def f(self): ...\n", "class A:\n    def f(self): ...\n"),
         (BEFORE, "def f():\n    x = 1\n    lib.start(2)\n",
          "def f():\n    x = 1\n    lib.npu.warm()\n    lib.start(2)\n"),
@@ -92,6 +96,8 @@ def test_an_import_that_nothing_uses_any_more_goes(migrate_with, rule: tuple, be
         (UNBASE, "class A(  # why\n    lib.GpuMixin,\n): ...\n"),
         (UNDECORATE, "@lib.graph(hook=register())\ndef f(): ...\n"),  # it would no longer be registered
         (UNDECORATE, "@lib.graph(\n    warmup=1,  # once\n)\ndef f(): ...\n"),
+        (UNDECORATE, "@lib.graph(3)  # why\ndef f(): ...\n"),
+        (UNDECORATE, "@(  # why\n    lib.graph)\ndef f(): ...\n"),
     ],
 )
 def test_what_has_no_place_is_reported(migrate_with, rule: tuple, text: str) -> None:
@@ -114,3 +120,12 @@ def test_what_is_added_is_in_the_list_of_changes(migrate_with) -> None:
         ("r0", "@lib.npu_only"),
         ("r1", "lib.npu.warm()"),
     ]
+
+
+def test_a_result_that_is_not_python_is_a_failure(migrate_with, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decorator, "outer_bounds", PythonFile.bounds)  # leaves the closing parenthesis
+    result = migrate_with(
+        [{"id": "r", "match": UNDECORATE[0], "then": UNDECORATE[1]}], "import lib\n@(lib.graph)\ndef f(): ...\n"
+    )
+    assert result.content is None
+    assert "the result would not be Python, syntax error at line 1" in (result.failure or "")

@@ -89,7 +89,7 @@ def outer_bounds(file: PythonFile, node: ast.expr) -> Bounds:
     if not file.text[: bounds[0]].rstrip().endswith(("(", "\\")) and "#" not in _line_above(file, bounds[0]):
         return bounds
     statement = file.statement(node)
-    start, end = file.bounds(statement)
+    start, end = _begin(file, statement), file.bounds(statement)[1]
     body = next((block for block in blocks(statement)), None)
     if body is None:
         concrete = _parsed("", file.text[start:end], "", start)

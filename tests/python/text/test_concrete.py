@@ -55,6 +55,7 @@ def test_arguments_are_cut_out_as_they_are_written(text: str, arguments: list[st
         ("def g(a=(f(1))):\n    pass", "(f(1))"),
         ("class A((f(1))):\n    pass", "(f(1))"),
         ("@d\ndef g():\n    return (f(1))", "(f(1))"),
+        ("@(f(1))\ndef g():\n    pass", "(f(1))"),
         ("é = 'ü', (f(1))", "(f(1))"),
     ],
 )
