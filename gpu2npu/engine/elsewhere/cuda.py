@@ -180,7 +180,7 @@ class _CudaCode:
         """`if not torch.cuda.is_available(): raise ...` for what is CUDA's own, by its text or by what follows it"""
         if not isinstance(node.body[0], ast.Raise):
             return False
-        return _is_refusal(node.body[0]) or builds_kernels(self._after(node), self.names)
+        return _is_refusal(node.body[0]) or builds_kernels(node, self.names)
 
     def asks_for_vendor(self, test: ast.BoolOp) -> bool:
         """`torch.cuda.is_available() and torch.version.hip is None`, but not `... and (torch.version.hip or big_card)`;

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from itertools import takewhile
 
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.nodes import walk
-from gpu2npu.python.tree.syntax import member_of, string_value
+from gpu2npu.python.tree.syntax import DEFINITIONS, FORS, member_of, string_value
 
 LOADERS = frozenset({"torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline"})
 _SETTINGS = frozenset({"cuda_sources", "extra_cuda_cflags"})
+_MOVES = frozenset({"cuda", "to"})
+_QUESTIONS = ("get_", "is_", "device_count", "current_device")  # functions of torch.cuda that only ask
+# What may leave out the code in it, or run it later.
+_NESTING = (*DEFINITIONS, *FORS, ast.While, ast.Match)
+_CHOICES = (ast.IfExp, ast.BoolOp, ast.Lambda)
 
 
 def begins_with_kernels(body: Sequence[ast.stmt], names: Names) -> bool:
@@ -26,14 +32,65 @@ def begins_with_kernels(body: Sequence[ast.stmt], names: Names) -> bool:
     return any(_builds_kernels(other) for each in modules if (other := names.module(each)) is not None)
 
 
-def builds_kernels(body: Sequence[ast.stmt], names: Names) -> bool:
-    """Return whether statements give CUDA sources, or settings of their compiler, to
-    `torch.utils.cpp_extension.load`."""
-    file = names.file
-    calls = [node for node in walk(*body) if isinstance(node, ast.Call)]
-    loads = [call for call in calls if names.qualified(call.func, file.scope_of(call)) in LOADERS]
+def builds_kernels(refusal: ast.If, names: Names) -> bool:
+    """Return whether the code after a statement gives CUDA sources, or settings of their compiler, to
+    `torch.utils.cpp_extension.load`: always, and with no use of a device before it in the same block."""
+    block = names.file.block(refusal)
+    after = block[block.index(refusal) + 1 :]
+    first = next((each for each in after if _loads_always(each, names)), None)
+    if first is None:
+        return False
+    loads, seen = _loads(first, names), set[ast.AST]()
+    within = takewhile(lambda node: node not in loads, walk(first))
+    before = (each for each in block[: block.index(first)] if each is not refusal)
+    if any(_uses_device(each, names, seen) for each in before) or any(_is_use(node, names, seen) for node in within):
+        return False
     settings = {keyword.arg for call in loads for keyword in call.keywords}
-    return bool(loads) and (not settings.isdisjoint(_SETTINGS) or any(map(_is_source, walk(*body))))
+    return not settings.isdisjoint(_SETTINGS) or any(map(_is_source, walk(*after)))
+
+
+def _loads(statement: ast.stmt, names: Names) -> list[ast.Call]:
+    """The calls of `torch.utils.cpp_extension.load` in a statement."""
+    calls = [node for node in walk(statement) if isinstance(node, ast.Call)]
+    return [call for call in calls if names.qualified(call.func, names.file.scope_of(call)) in LOADERS]
+
+
+def _loads_always(statement: ast.stmt, names: Names) -> bool:
+    """Return whether a statement builds under no condition, and the program ends where that fails."""
+    if isinstance(statement, ast.With):
+        return any(_loads_always(each, names) for each in statement.body)
+    if isinstance(statement, ast.Try):
+        ends = all(isinstance(handler.body[-1], ast.Raise) for handler in statement.handlers)
+        return ends and any(_loads_always(each, names) for each in statement.body)
+    if isinstance(statement, ast.If):
+        both = (statement.body, statement.orelse)
+        return all(any(_loads_always(each, names) for each in block) for block in both)
+    if isinstance(statement, _NESTING):
+        return False
+    file = names.file
+    return any(not any(isinstance(each, _CHOICES) for each in file.above(call)) for call in _loads(statement, names))
+
+
+def _uses_device(statement: ast.stmt, names: Names, seen: set[ast.AST]) -> bool:
+    """Return whether a statement, or a function of the project that it calls, moves something to a device, names one,
+    or does more with `torch.cuda` than ask about the GPU. A definition alone runs nothing."""
+    return not isinstance(statement, DEFINITIONS) and any(_is_use(each, names, seen) for each in walk(statement))
+
+
+def _is_use(node: ast.AST, names: Names, seen: set[ast.AST]) -> bool:
+    if not isinstance(node, ast.Call):
+        return (string_value(node) or "").partition(":")[0] == "cuda"
+    scope = names.file.scope_of(node)
+    package, _, function = (names.qualified(node.func, scope) or "").rpartition(".")
+    if package == "torch.cuda":
+        return not function.startswith(_QUESTIONS)
+    if isinstance(node.func, ast.Attribute) and node.func.attr in _MOVES:
+        return True
+    made = names.definition(node.func, scope)
+    if made is None or made.bound.node in seen:
+        return False
+    seen.add(made.bound.node)
+    return any(_is_use(each, made.names, seen) for each in walk(made.bound.node))
 
 
 def _builds_kernels(names: Names) -> bool:

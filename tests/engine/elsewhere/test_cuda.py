@@ -121,14 +121,33 @@ def test_what_the_kernels_that_a_module_builds_are_imported_for_stays(project, m
         ("kernels = load('a', files, extra_cuda_cflags=flags)\n", True),
         ("kernels = load('a', ['a.cpp'])\n", False),
         ("files = ['a.cu']\n", False),
+        ("torch.cuda.get_device_capability()\nwith lock:\n    load('a', ['a.cu'])\n", True),
+        ("try:\n    load('a', ['a.cu'])\nexcept OSError as error:\n    raise ImportError from error\n", True),
+        ("if fast:\n    load('a', ['a.cu'])\nelse:\n    load('a', ['b.cu'])\n", True),
+        ("def run(x):\n    return kernels.run(x.to(device))\nkernels = load('a', ['a.cu'])\n", True),
+        ("x.to(device)\nload('a', ['a.cu'])\n", False),
+        ("with lock:\n    torch.cuda.set_device(rank)\n    load('a', ['a.cu'])\n", False),
+        ("def run(x):\n    return x.to(device)\nrun(x)\nload('a', ['a.cu'])\n", False),
+        ("class Net:\n    def __init__(self):\n        self.to(d)\nNet()\nload('a', ['a.cu'])\n", False),
+        ("try:\n    load('a', ['a.cu'])\nexcept OSError:\n    kernels = None\n", False),
+        ("if fast:\n    load('a', ['a.cu'])\n", False),
+        ("kernels = load('a', ['a.cu']) if fast else None\n", False),
+        ("def build():\n    return load('a', ['a.cu'])\n", False),
     ],
 )
 def test_a_refusal_stays_before_kernels_that_are_built(project, built, stays):
     refusal = "if not torch.cuda.is_available():\n    raise OSError\n"
     code = f"import torch\nfrom torch.utils.cpp_extension import load\n{refusal}{built}"
     migrated = project({"a.py": code})["a.py"]
-    assert (migrated.content is None) is stays
+    content = code if migrated.content is None else migrated.content.decode()
+    assert ("if not torch.cuda.is_available()" in content) is stays
     assert any("is false on an NPU" in found.message for found in migrated.findings) is stays
+
+
+def test_a_device_that_is_used_before_a_refusal_needs_it_too(migrate):
+    code = "import torch\nfrom torch.utils.cpp_extension import load\nx.to(device)\n"
+    code += "if not torch.cuda.is_available():\n    raise OSError\nload('a', ['a.cu'])\n"
+    assert "not torch.npu.is_available()" in migrate(code)
 
 
 @pytest.mark.parametrize(
