@@ -11,6 +11,16 @@ from gpu2npu.python.tree.syntax import is_unpacked
 from gpu2npu.records import Code
 
 _FLOAT64 = frozenset({"torch.float64", "torch.double"})
+# Of math, those that give one number: modf and frexp give two.
+_MATH = frozenset(
+    f"math.{name}"
+    for name in (
+        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "comb", "copysign", "cos", "cosh",
+        "degrees", "dist", "erf", "erfc", "exp", "exp2", "expm1", "fabs", "factorial", "floor", "fma", "fmod", "fsum",
+        "gamma", "gcd", "hypot", "isqrt", "lcm", "ldexp", "lgamma", "log", "log10", "log1p", "log2", "nextafter",
+        "perm", "pow", "prod", "radians", "remainder", "sin", "sinh", "sqrt", "sumprod", "tan", "tanh", "trunc", "ulp",
+    )
+)  # fmt: skip
 # What makes a float64 of NumPy of Python's numbers, which torch.tensor takes as float64.
 _NUMPY = frozenset(f"numpy.{name}" for name in ("float64", "sqrt", "log", "exp", "log2", "log10"))
 
@@ -44,7 +54,7 @@ def _number(reading: TermReader, call: ast.Call) -> dict[str | None, ast.expr] |
 
 
 def _of_math(reading: TermReader, node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and reading.qualified(node.func).startswith("math.")
+    return isinstance(node, ast.Call) and reading.qualified(node.func) in _MATH
 
 
 def _of_numpy(reading: TermReader, node: ast.expr) -> bool:
@@ -91,6 +101,7 @@ FLOAT64 = AffinityKind(
             ("b d",),
         ),
         FusedCase("def f(x):\n    return x * torch.tensor([0.3], dtype=torch.float64)\n"),
+        FusedCase("def f(x):\n    return x * torch.tensor(math.modf(2.5), dtype=torch.float64)\n"),
         FusedCase("def f(x):\n    return x * torch.tensor(0.3)\n"),
         FusedCase("def f(x, c):\n    return x * torch.tensor(c, dtype=torch.float64)\n"),
         FusedCase("def f(x):\n    return g(x) * torch.tensor(0.3, dtype=torch.float64)\n"),
