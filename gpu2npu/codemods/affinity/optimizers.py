@@ -24,8 +24,7 @@ _OPTIONS = {
 }
 _NAMED = {"torch_optimizer.Lamb": frozenset({"adam"})}
 # What shares or moves gradients, sets them to None, or hands the optimizer on; bfloat16, which the operator refuses.
-_KEEPS = ("DataParallel", "FSDP", "deepspeed", "accelerat", "bfloat16", "closure", "torch.compile", "lightning",
-    "fabric")  # fmt: skip
+_KEEPS = ("DataParallel", "FSDP", "deepspeed", "accelerat", "bfloat16", "torch.compile", "lightning", "fabric")
 # Both PyTorch's scaler and torch_npu's unscale gradients in place.
 _SCALERS = frozenset(
     f"{module}.GradScaler"
@@ -115,9 +114,14 @@ def _changes(reading: TermReader, around: ast.AST, target: ast.Name, node: ast.C
                 return None
             if isinstance(call, ast.Call) and any(isinstance(each, ast.Constant) and each.value for each in given):
                 found.append((call, "", (reading.file.bounds(owner), "()")))
-        if isinstance(owner, ast.Attribute) and owner.attr == "step" and isinstance(call, ast.Call) and call.args:
-            return None
+        if isinstance(owner, ast.Attribute) and owner.attr == "step" and not _is_plain_call(call, owner):
+            return None  # the fused optimizer's step takes no closure
     return tuple(found) if clears else None
+
+
+def _is_plain_call(call: ast.AST, function: ast.Attribute) -> bool:
+    """Return whether a node calls a function with no argument."""
+    return isinstance(call, ast.Call) and call.func is function and not arguments(call)
 
 
 def _is_known(reading: TermReader, owner: ast.AST, part: ast.Name) -> bool:
@@ -168,6 +172,7 @@ def f(x, w):
         optimizer.step()
     return p * x + w
 """
+_OTHER_STEP = "class Clock:\n    def step(self, closure=None): ...\n"
 _LAMB = _TRAINING.replace("(x, w):", "(x, w):\n    import torch_optimizer")
 _SCALED = """
 def f(x, w):
@@ -250,7 +255,20 @@ OPTIMIZER = AffinityKind(
         FusedCase(_LAMB.format("torch_optimizer.Lamb([p], 0.1, clamp_value=1e3)", "", "pass")),
         FusedCase("import pytorch_lamb\n" + _TRAINING.format("pytorch_lamb.Lamb([p], 0.1)", "", "pass")),
         FusedCase(_TRAINING.format("torch.optim.AdamW([p], lr=0.1, foreach=True)", "", "pass")),
-        FusedCase(_TRAINING.format("torch.optim.AdamW([p], lr=0.1)", "", "log(optimizer)")),
+        *(
+            FusedCase(_TRAINING.format("torch.optim.AdamW([p], lr=0.1)", "", use))
+            for use in (
+                "log(optimizer)",
+                "optimizer.step(lambda: 0.0)",
+                "optimizer.step(closure=work)",
+                "optimizer.step",
+            )
+        ),
+        FusedCase(
+            _OTHER_STEP + _TRAINING.format("torch.optim.SGD([p], 0.1)", "", "pass"),
+            _OTHER_STEP + _TRAINING.format("ascend_affinity.optimizer(torch.optim.SGD, [p], 0.1)", "", "pass"),
+            ("b d", "b d"),
+        ),
         FusedCase(_TRAINING.format("torch.optim.AdamW([p], lr=0.1)", "", "p.grad = None")),
         FusedCase(_TRAINING.format("torch.optim.AdamW([p], lr=0.1)", "", "p.grad = p.grad * 0.5")),
         FusedCase(_TRAINING.format("torch.optim.AdamW([p], lr=0.1)", "", "p.data = p.data.clamp(-1, 1)")),
