@@ -16,7 +16,7 @@ from gpu2npu.engine.possible_code import handed_on, possible_message
 from gpu2npu.engine.rewriting.added import added, beside
 from gpu2npu.engine.rewriting.code_imports import CodeImports, CodeReplacement, respelled
 from gpu2npu.engine.rewriting.filling import ATOMS, Filling, fill, has_effects, in_f_strings, is_loose, runs_in_order
-from gpu2npu.engine.rewriting.in_place import in_place
+from gpu2npu.engine.rewriting.in_place import in_place, shifts
 from gpu2npu.engine.rewriting.removal import taken_out
 from gpu2npu.python.text.concrete import comments
 from gpu2npu.python.tree.scopes import Scope
@@ -304,46 +304,60 @@ class CodeRules:
         imports = CodeImports(self.names, self.work.may_rename, self.work.spelling)
         imports.plan(replaced, [matched for _, matched, _ in removed])
         edits = [self._replaced(imports, each) for each in replaced]
-        fitting = [each for each, edit in zip(replaced, edits, strict=True) if edit is not None]
+        fitting: list[CodeReplacement] = []
+        for each, edit in zip(replaced, edits, strict=True):
+            if isinstance(edit, Edit):
+                fitting.append(each)
+            else:
+                message = f"{each.rule.why} The replacement does not fit here: {edit}. Change it by hand."
+                self._report(each.rule, each.matched, message)
         if len(fitting) < len(replaced):
-            for rule, matched, _ in (each for each in replaced if each not in fitting):
-                message = f"{rule.why} The code here does not fit the rule's replacement: change it by hand."
-                self._report(rule, matched, message)
             self._edit(removed, fitting)
             return
         for rule, matched, _ in removed:
             imports.drop(matched.names, rule)
         taken = [edit for _, _, each in removed for edit in each]
-        self.matches.edits += [*filter(None, edits), *taken, *imports.edits()]
+        self.matches.edits += [*(edit for edit in edits if isinstance(edit, Edit)), *taken, *imports.edits()]
 
-    def _replaced(self, imports: CodeImports, replacement: CodeReplacement) -> Edit | None:
+    def _replaced(self, imports: CodeImports, replacement: CodeReplacement) -> Edit | str:
+        """The edit for a match; where it does not fit, the reason."""
         rule, matched, new = replacement
         names = imports.spelled(rule, matched.scope, matched.own_names, new)
-        code = self._code(rule, matched, new, names.spelled) if names is not None else None
-        if code is None or names is None:
-            return None
+        if names is None:
+            return "a name of it means something else at this place"
+        code = self._code(rule, matched, new, names.spelled)
+        if isinstance(code, str):
+            return code
         return Edit(self.file.bounds(matched.node), code, rule.id, rule.why, needs=names.needs)
 
-    def _code(self, rule: Rule, matched: Matched, new: CodePattern, spelled: dict[str, str]) -> tuple[Code, ...] | None:
-        """The new code; None where it would lose a comment, or run something more or less often or in another order."""
+    def _code(self, rule: Rule, matched: Matched, new: CodePattern, spelled: dict[str, str]) -> tuple[Code, ...] | str:
+        """The new code; where it would lose a comment, or run something more or less often or in another order, that
+        as the reason."""
         assert isinstance(rule.match, CodeMatch)
         node, old, retained = matched.node, rule.match.pattern.metavariables, new.metavariables
         lost = [value for name, value in matched.values.items() if retained[name] < old[name]] + matched.ignored
         lost += [] if new.has_rest else matched.rest
         if _new_keywords(rule) and any(isinstance(each, ast.keyword) and each.arg is None for each in matched.rest):
-            return None  # what is unpacked may have it already
+            return "the arguments that are unpacked may have a keyword of it already"
+        if shifts(matched, new):
+            return "the arguments behind one that gets a keyword would be for other parameters"
         if any(has_effects(argument_value(each)) for each in lost):
-            return None
+            return "something would no longer run"
         code = in_place(self.file, rule.match.pattern, new, matched, spelled)
         if code is None:
             pieces = [respelled(piece, spelled) for piece in new.pieces if piece.text != ""]
             code = fill(self.file, pieces, partial(_filling, matched=matched))
             if code is not None and not (isinstance(new.tree, ATOMS) or is_loose(self.file, node)):
                 code = code if metavariable(new.tree) else ("(", *code, ")")
-        if code is None or any(not _is_retained(at, code) for at in comments(self.file, node)):
-            return None
+        if code is None:
+            return "its further arguments do not stand together"
+        if any(not _is_retained(at, code) for at in comments(self.file, node)):
+            return "a comment would be lost"
         given = [*matched.values.values(), *map(argument_value, matched.rest)]
-        return in_f_strings(self.file, node, code) if runs_in_order(self.file, given, code) else None
+        changeable = [each for each in given if self.names.qualified(each, matched.scope) is None]
+        if not runs_in_order(self.file, changeable, code):
+            return "what calls do, and what is read, would come in another order"
+        return in_f_strings(self.file, node, code) or "the f-string around it cannot hold its quotes"
 
     def _shown(self, matched: Matched) -> str:
         callee = matched.node.func if isinstance(matched.node, ast.Call) else matched.node

@@ -22,6 +22,9 @@ def code_rule(code: str, new: str, **match: object) -> dict:
     return {"id": "r", "match": {"code": code, **match}, "then": {"replace": new}}
 
 
+SWAP = code_rule("lib.f($X, $Y)", "lib.g($Y, $X)")
+
+
 def text_of(result, before: str) -> str:
     assert result.failure is None
     return before if result.content is None else result.content.decode()
@@ -138,22 +141,49 @@ def test_patterns(migrate_with, rule: dict, before: str, after: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "text"),
+    ("rule", "text", "reason"),
     [
-        (code_rule("lib.f($X, ...)", "lib.g($X)"), "lib.f(a, h())\n"),  # h() would no longer run
-        (code_rule("lib.f(...)", "lib.f(..., k=1)"), "lib.f(a, **more)\n"),
-        (code_rule("lib.f($X, $Y)", "lib.g($Y, $X)"), "lib.f(\n    a,  # why\n    b,\n)\n"),
-        (code_rule("lib.f($X, $Y)", "lib.g($Y, $X)"), "lib.f(h(), k())\n"),  # k() would run first
-        (code_rule("lib.f($X, $Y)", "lib.g($X, $Y)", signature=["x", "y"]), "lib.f(y=next(i), x=next(i))\n"),
-        (code_rule("lib.f($X, ...)", "lib.g(..., x=$X)"), "lib.f(h(), k())\n"),
-        (code_rule("lib.f($X)", "other.g($X)"), "def k(other):\n    lib.f(other)\n"),
-        (code_rule("$X.on_gpu", "$X.is_npu()", types={"X": "lib.Batch"}), "b = lib.Batch()\nb.on_gpu = 1\n"),
+        (code_rule("lib.f($X, ...)", "lib.g($X)"), "lib.f(a, h())\n", "no longer run"),
+        (code_rule("lib.f(...)", "lib.f(..., k=1)"), "lib.f(a, **more)\n", "that are unpacked may have"),
+        (NORM, "lib.gpu.norm(x, 1, *rest)\n", "for other parameters"),
+        (NORM, "lib.gpu.norm(x, 1, 2)\n", "for other parameters"),
+        (code_rule("lib.f($X, ...)", "lib.g($X, k=1, ...)"), "lib.f(x, 2)\n", "for other parameters"),
+        (SWAP, "lib.f(\n    a,  # why\n    b,\n)\n", "a comment would be lost"),
+        (SWAP, "lib.f(h(), k())\n", "another order"),  # k() would run first
+        (code_rule("lib.f($X, $Y)", "lib.g($X, $Y)", signature=["x", "y"]), "lib.f(y=next(i), x=next(i))\n", "order"),
+        (code_rule("lib.f($X, ...)", "lib.g(..., x=$X)"), "lib.f(h(), k())\n", "another order"),
+        (SWAP, "lib.f((y := 3), y)\n", "another order"),
+        (SWAP, "lib.f(a.b, h(a))\n", "another order"),
+        (SWAP, "lib.f(a[0], h(a))\n", "another order"),
+        (SWAP, "async def k():\n    lib.f(await a, b.c)\n", "another order"),
+        (SWAP, "def k():\n    lib.f((yield), b.c)\n", "another order"),
+        (SWAP, "def k():\n    global n\n    n = 2\nlib.f(n, k())\n", "another order"),
+        (code_rule("lib.f($X)", "other.g($X)"), "def k(other):\n    lib.f(other)\n", "means something else"),
+        (
+            code_rule("$X.on_gpu", "$X.is_npu()", types={"X": "lib.Batch"}),
+            "b = lib.Batch()\nb.on_gpu = 1\n",
+            "assigned",
+        ),
     ],
 )
-def test_what_does_not_fit_is_reported(migrate_with, rule: dict, text: str) -> None:
-    result = migrate_with([rule], f"import lib\n{text}")
+def test_what_does_not_fit_is_reported(migrate_with, rule: dict, text: str, reason: str) -> None:
+    result = migrate_with([rule], f"import lib, lib.gpu\n{text}")
     assert result.content is None
-    assert [finding.kind for finding in result.findings if finding.rule == "r"] == [FindingKind.REVIEW]
+    found = [finding for finding in result.findings if finding.rule == rule["id"]]
+    assert [(each.kind, reason in each.message) for each in found] == [(FindingKind.REVIEW, True)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("lib.f(a, h(2))\n", "lib.g(h(2), a)\n"),
+        ("lib.f(a[0], b.c)\n", "lib.g(b.c, a[0])\n"),
+        ("lib.f((y := 3), x)\n", "lib.g(x, (y := 3))\n"),
+        ("lib.f(torch.half, h(2))\n", "lib.g(h(2), torch.half)\n"),
+    ],
+)
+def test_reads_that_nothing_changes_are_moved(migrate_with, before: str, after: str) -> None:
+    assert text_of(migrate_with([SWAP], f"import lib, torch\n{before}"), before) == f"import lib, torch\n{after}"
 
 
 def test_what_runs_twice_does_not_become_what_runs_once(migrate_with) -> None:

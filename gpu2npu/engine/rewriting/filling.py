@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import combinations
+from operator import itemgetter
 
 from gpu2npu.python.text.concrete import argument_bounds, outer_bounds
 from gpu2npu.python.text.literals import LiteralError, literals
@@ -24,6 +26,9 @@ ATOMS = (
 _LOOSE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.Return, ast.keyword)
 # What may give something else, or do something more, the second time.
 _EFFECTS = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+# What runs other code, and what lets other code assign names that are read here.
+_RUNS = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom)
+_OUTER = (ast.Global, ast.Nonlocal)
 _COMMA = re.compile(r"\s*,\s*")
 
 # What a placeholder stands for: an expression, or all arguments of a call.
@@ -81,11 +86,31 @@ def has_effects(found: Filling) -> bool:
 
 
 def runs_in_order(file: PythonFile, given: Sequence[ast.expr], code: Sequence[Code]) -> bool:
-    """Return whether new code runs what does something in the order of the old: not so for `f(b=next(i), a=next(i))`
-    that becomes `g(next(i), next(i))`."""
-    starts = [file.bounds(each)[0] for each in given if has_effects(each)]
-    places = [piece[0] for piece in code if not isinstance(piece, str) and any(map(range(*piece).count, starts))]
-    return places == sorted(places)
+    """Return whether new code runs what does something, and reads what that may change, in the order of the old: not so
+    for `f(b=next(i), a=next(i))` that becomes `g(next(i), next(i))`."""
+    starts = [(file.bounds(each)[0], each) for each in given]
+    placed = [
+        each
+        for piece in code
+        if not isinstance(piece, str)
+        for each in sorted(starts, key=itemgetter(0))
+        if piece[0] <= each[0] < piece[1]
+    ]
+    return not any(
+        second < first and (_may_change(file, later, sooner) or _may_change(file, sooner, later))
+        for (first, sooner), (second, later) in combinations(placed, 2)
+    )
+
+
+def _may_change(file: PythonFile, node: ast.expr, read: ast.expr) -> bool:
+    """Return whether evaluating an expression may change what another gives, or both do something."""
+    inner, other = list(ast.walk(node)), list(ast.walk(read))
+    assigned = {each.target.id for each in inner if isinstance(each, ast.NamedExpr)}
+    if any(isinstance(each, _RUNS) for each in inner):
+        if has_effects(read) or any(isinstance(each, (ast.Attribute, ast.Subscript)) for each in other):
+            return True
+        assigned |= {name for each in ast.walk(file.tree) if isinstance(each, _OUTER) for name in each.names}
+    return any(isinstance(each, ast.Name) and each.id in assigned for each in other)
 
 
 def _is_operand(pieces: Sequence[Piece], index: int, found: ast.expr) -> bool:

@@ -48,6 +48,20 @@ def in_place(
     return (*code, (start, end))
 
 
+def shifts(matched: Matched, new: CodePattern) -> bool:
+    """Return whether further arguments by position, or unpacked ones, would come behind a new keyword or be for other
+    parameters, since an argument before them gets a keyword."""
+    behind = [each for each in matched.rest if not isinstance(each, ast.keyword)]
+    if not isinstance(new.tree, ast.Call) or not new.has_rest or not behind:
+        return False
+    at = next((each.col_offset for each in new.tree.args if is_rest(each)), 0)
+    if not all(isinstance(each, ast.Starred) for each in behind):
+        return any(each.col_offset < at for each in new.tree.keywords)
+    named = {ast.dump(each.value) for each in new.tree.keywords}
+    pairs = ((given, argument_value(wanted)) for given, wanted in matched.arguments if wanted is not None)
+    return any(not isinstance(given, ast.keyword) and ast.dump(wanted) in named for given, wanted in pairs)
+
+
 def _further(new: CodePattern, wanted: Sequence[Argument], given: int, spelled: Mapping[str, str]) -> list[str]:
     """The code of the keyword arguments at the end of a replacement in which nothing stands for matched code."""
     found: list[str] = []
