@@ -26,6 +26,17 @@ KEPT = [
     "a = device.startswith('cuda') and not torch.cuda.is_available()\nb = device.startswith('npu') and not has_npu()\n",
     "if device.startswith(('npu:', 'xpu')):\n    f()\nif device.startswith('cuda:'):\n    torch.cuda.empty_cache()\n",
     "if device == 'npu':\n    f()\nx = device == 'cuda' and torch.cuda.is_available()\n",
+    "if str(device).startswith('npu'):\n    f()\nif str(device).startswith('cuda'):\n    torch.cuda.synchronize()\n",
+    "if device.type == 'npu':\n    f()\nif str(device).lower().startswith('cuda'):\n    torch.cuda.synchronize()\n",
+    "if str(x.device).startswith('npu'):\n    f()\nif x.device.type == 'cuda':\n    torch.cuda.synchronize()\n",
+    "is_npu = device == 'npu'\nis_cuda = device == 'cuda'\nif is_cuda and n:\n    torch.cuda.synchronize()\n",
+    "is_npu = device == 'npu'\nelsewhere = device != 'cuda'\nif not elsewhere:\n    torch.cuda.synchronize()\n",
+    "class A:\n  def __init__(self, device):\n    self.is_npu = device == 'npu'\n    self.on = device == 'cuda'\n"
+    "  def f(self):\n    return torch.cuda.device_count() if self.on else 0\n",
+    "is_npu = device == 'npu'\non = False\nif wide:\n    on = device == 'cuda'\nif on:\n    torch.cuda.synchronize()\n",
+    "a = device == 'npu'\nb = device != 'cuda' or torch.cuda.is_available()\n",
+    "def f(device):\n    if device == 'npu':\n        device = 'xpu'\n    if device == 'cuda':\n        torch.cuda\n",
+    "a = device == 'npu'\nb = on\non = b and device == 'cuda'\nif on:\n    torch.cuda.synchronize()\n",
     "if device.startswith('npu'):\n    s = torch.npu.current_stream()\nelse:\n    s = torch.cuda.ExternalStream(0)\n",
 ]
 CHANGED = {
@@ -49,6 +60,12 @@ CHANGED = {
     "a = device == 'npu'\nb = torch.cuda.is_available() and device == 'cuda'\n": "b = torch.npu.is_available() and",
     "a = device == 'npu'\nb = device != 'cuda' and torch.cuda.is_available()\n": "and torch.npu.is_available()",
     "if device == 'npu':\n    f()\nif device != 'cuda':\n    torch.cuda.empty_cache()\n": "torch.npu.empty_cache()\n",
+    "if str(device).startswith('npu'):\n    f()\nx = str(other_device).startswith('cuda')\n": "startswith('npu')\n",
+    "def f(devices):\n    for device in devices:\n        if device == 'npu': f()\n    device = 'cuda'\n"
+    "    if device == 'cuda':\n        torch.cuda.synchronize()\n": "    if device == 'npu':\n        torch.npu.sync",
+    "a = device == 'npu'\non = n > 1\non = device == 'cuda'\nif on:\n    torch.cuda.init()\n": "on = device == 'npu'",
+    "a.npu = device == 'npu'\na.on = device == 'cuda'\nif b.on:\n    torch.cuda.init()\n": "    torch.npu.init()",
+    "a, b = device == 'npu', device == 'cuda'\nif b:\n    torch.cuda.init()\n": "device == 'npu', device == 'npu'",
 }
 
 
