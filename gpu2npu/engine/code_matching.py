@@ -48,6 +48,11 @@ def type_problem(kind: str) -> str | None:
     return f"{kind!r} is neither a type nor the qualified name of a class; {near}"
 
 
+def with_article(kind: str) -> str:
+    """The name of a type behind "a", or "an" before a vowel."""
+    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+
+
 class Unknown(NamedTuple):
     """A fact that is not known of a possible match, in words; of an object also the class that it may be of."""
 
@@ -196,7 +201,9 @@ class _Attempt:
         fits = name not in self.types or self.matcher.is_of(self.types[name], node, self.matched.scope)
         if fits is None:
             code, kind = self.matcher.names.file.code(node), self.types[name]
-            self.matched.unknown.append(Unknown(f"`{code}` is not known to be a {kind}", CLASSES.get(kind, kind)))
+            self.matched.unknown.append(
+                Unknown(f"`{code}` is not known to be {with_article(kind)}", CLASSES.get(kind, kind))
+            )
         return fits is not False
 
     def _is_named(self, qualified: str, node: ast.Name | ast.Attribute) -> bool:

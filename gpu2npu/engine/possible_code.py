@@ -14,7 +14,9 @@ from gpu2npu.rulebook.code_pattern import CodePattern, qualified_name
 from gpu2npu.rulebook.rule import Rule
 
 # What is handed a function or class and does not call it.
-_LOOKS_AT = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "type", "id", "print", "cast", "signature"})
+_LOOKS_AT = frozenset(
+    {"isinstance", "issubclass", "callable", "hasattr", "getattr", "type", "id", "print", "repr", "cast", "signature"}
+)
 
 
 def handed_on(names: Names, pattern: CodePattern, part: ast.expr, scope: Scope) -> Matched | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gpu2npu.engine.code_matching import CodeMatcher, Matched, type_problem
+from gpu2npu.engine.code_matching import CodeMatcher, Matched, type_problem, with_article
 from gpu2npu.engine.code_words import rules_by_word
 from gpu2npu.engine.elsewhere.code import elsewhere
 from gpu2npu.engine.file_rules import FileRules
@@ -123,7 +123,7 @@ class CodeMatch(Match):
 
     @property
     def text(self) -> str:
-        types = ", ".join(f"`${name}` is a {kind}" for name, kind in self.types)
+        types = ", ".join(f"`${name}` is {with_article(kind)}" for name, kind in self.types)
         return f"the code `{self.code}`" + (f" where {types}" if types else "")
 
     @property
@@ -239,7 +239,7 @@ class CodeRules:
             if matched is None or part not in matched.names or _gives(matched.rest, _new_keywords(rule)):
                 continue
             if matched.unknown:
-                possible = matched
+                possible = possible if self._is_called(matched) else matched
             elif self._is_read(rule, matched):
                 return matched
         return possible
@@ -260,12 +260,16 @@ class CodeRules:
 
     def _is_read(self, rule: Rule, matched: Matched) -> bool:
         """Return whether the place is read, and a member no method that is called; reports one that is assigned."""
-        node, parent = matched.node, self.file.parents[matched.node]
-        if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+        if not isinstance(getattr(matched.node, "ctx", ast.Load()), ast.Load):
             message = f"{rule.why} It is assigned or deleted here: change it by hand."
             self._report(rule, matched, message)
             return False
-        return not (isinstance(node, ast.Attribute) and isinstance(parent, ast.Call) and parent.func is node)
+        return not self._is_called(matched)
+
+    def _is_called(self, matched: Matched) -> bool:
+        """Return whether the place is a member that is called: a method, where the pattern is for an attribute."""
+        node, parent = matched.node, self.file.parents[matched.node]
+        return isinstance(node, ast.Attribute) and isinstance(parent, ast.Call) and parent.func is node
 
     # Edits
 

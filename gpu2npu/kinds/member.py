@@ -143,7 +143,8 @@ class Members:
 
     def _report(self, rule: Rule, place: Bounds, name: str) -> None:
         message = (
-            f"This may be {_match(rule).member}, whose new name is {rule.then.rename}: check what it is read from."
+            f"{rule.why} This may be {_match(rule).member}, whose new name is {rule.then.rename}: check what it is "
+            f"read from."
         )
         self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message))
 

@@ -36,6 +36,8 @@ def findings(result) -> list[str]:
         ("lib.norm(x, out=y)", ""),
         ("isinstance(x, lib.norm)", ""),
         ("f = lib.norm", ""),
+        ("assert callable(lib.norm)", ""),
+        ("ok = f is lib.norm or f in (g, lib.norm)", ""),
     ],
 )
 def test_what_may_be_a_call_is_reported(migrate_with, line: str, reason: str) -> None:
@@ -87,6 +89,8 @@ def test_a_tensor_that_may_be_none_is_reported(migrate_with, function: str, edit
         ("for p in [lib.Pool(), lib.Pool()]:\n    p.size", 1, 0),
         ("for p in [lib.Pool(), other()]:\n    p.size", 0, 1),
         ("def f(p): return p.size", 0, 1),
+        ("def f(p): return p.size()", 0, 0),
+        ("import torch\ndef f(p):\n    p = torch.ones(2)\n    return p.size", 0, 0),
         ("def f(p: lib.Other): return p.size", 0, 0),
     ],
 )  # fmt: skip
@@ -113,3 +117,15 @@ def test_a_library_in_the_project_has_its_classes_there(migrate_with, tmp_path: 
     for path in ("lib/pool.py", "main.py"):
         expected = files[path].replace(b"to_gpu", b"to_npu").replace(b".size", b".volume()")
         assert migrate_file(files[path], path, rulebook, context).content == expected
+
+
+def test_the_sentence_has_the_article_of_the_class(migrate_with) -> None:
+    rule = {**SIZE, "match": {"code": "$P.size", "types": {"P": "ours.Pool"}}}
+    result = migrate_with([rule], "import ours\ndef f(p): return p.size\n")
+    assert ["`p` is not known to be an ours.Pool." in each for each in findings(result)] == [True]
+
+
+def test_the_finding_of_a_member_begins_with_the_reason_of_its_rule(migrate_with) -> None:
+    rule = {"id": "to", "why": "It moves.", "match": {"member": "lib.Base.to_gpu"}, "then": {"rename": "to_npu"}}
+    result = migrate_with([rule], "import lib\ndef f(x): x.to_gpu()\n")
+    assert [each.startswith("It moves. This may be lib.Base.to_gpu") for each in findings(result)] == [True]
