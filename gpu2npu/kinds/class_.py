@@ -65,7 +65,7 @@ class ClassMatch(ReferenceMatch):
 class _Bases(Definitions):
     """Applies rules for the bases of classes in one file."""
 
-    def edited(self, rule: Rule, node: Definition, part: ast.expr, code: str, needs: tuple[str, ...]) -> Edit | None:
+    def edited(self, rule: Rule, node: Definition, part: ast.expr, code: str, needs: tuple[str, ...]) -> Edit | str:
         assert isinstance(node, ast.ClassDef)
         given = arguments(node)
         bounds = [self.file.bounds(each) for each in given]
@@ -73,11 +73,11 @@ class _Bases(Definitions):
         if not rule.then.remove:
             start = self.file.bounds(node.bases[0])[0]
             edit = Edit((start, start), f"{code}, ", rule.id, rule.why, shown=(name, bounds[-1][1]), needs=needs)
-            return edit if self.file.text[:start].rstrip().endswith("(") else None
+            return edit if self.file.text[:start].rstrip().endswith("(") else "its first base is not behind the bracket"
         index = given.index(part)
         gap = self._gap(node, bounds, index)
         if gap is None or "#" in self.file.text[gap[0] : gap[1]]:
-            return None
+            return "more than the base stands between the brackets"
         shown = name, max(bounds[-1][1], gap[1])
         return Edit(bounds[index], "", rule.id, rule.why, shown, replaced=gap, operation=Operation.DELETE)
 

@@ -63,15 +63,17 @@ class DecoratorMatch(ReferenceMatch):
 class _Decorators(Definitions):
     """Applies rules for decorators in one file."""
 
-    def edited(self, rule: Rule, node: Definition, part: ast.expr, code: str, needs: tuple[str, ...]) -> Edit | None:
+    def edited(self, rule: Rule, node: Definition, part: ast.expr, code: str, needs: tuple[str, ...]) -> Edit | str:
         given = [argument_value(each) for each in arguments(part)] if isinstance(part, ast.Call) else []
-        if any(map(has_effects, given)):  # it would no longer run
-            return None
+        if any(map(has_effects, given)):
+            return "what its arguments call would no longer run"
         inner, outer = self.file.bounds(part), outer_bounds(self.file, part)
         start = self.file.text.rindex("@", 0, outer[0])
         indentation = self.file.indentation(start)
         line = start - len(indentation), statement_end(self.file.text, outer[1])
         beside = self.file.text[line[0] : inner[0]] + self.file.text[inner[1] : line[1]]
-        if "#" in beside or comments(self.file, part) or self.file.line_before(start) != indentation:
-            return None
+        if "#" in beside or comments(self.file, part):
+            return "a comment would be lost"
+        if self.file.line_before(start) != indentation:
+            return "it does not begin a line"
         return Edit((start, outer[1]), "", rule.id, rule.why, replaced=line, operation=Operation.DELETE)

@@ -88,22 +88,22 @@ def test_an_import_that_nothing_uses_any_more_goes(migrate_with, rule: tuple, be
 
 
 @pytest.mark.parametrize(
-    ("rule", "text"),
+    ("rule", "text", "reason"),
     [
-        (BEFORE, "if x: lib.start(2)\n"),
-        (AROUND, "if lib.start(2):\n    pass\n"),
-        (AFTER, "for x in lib.start(2):\n    pass\n"),
-        (UNBASE, "class A(  # why\n    lib.GpuMixin,\n): ...\n"),
-        (UNDECORATE, "@lib.graph(hook=register())\ndef f(): ...\n"),  # it would no longer be registered
-        (UNDECORATE, "@lib.graph(\n    warmup=1,  # once\n)\ndef f(): ...\n"),
-        (UNDECORATE, "@lib.graph(3)  # why\ndef f(): ...\n"),
-        (UNDECORATE, "@(  # why\n    lib.graph)\ndef f(): ...\n"),
+        (BEFORE, "if x: lib.start(2)\n", "no line of its own"),
+        (AROUND, "if lib.start(2):\n    pass\n", "no line of its own"),
+        (AFTER, "for x in lib.start(2):\n    pass\n", "no line of its own"),
+        (UNBASE, "class A(  # why\n    lib.GpuMixin,\n): ...\n", "between the brackets"),
+        (UNDECORATE, "@lib.graph(hook=register())\ndef f(): ...\n", "would no longer run"),
+        (UNDECORATE, "@lib.graph(\n    warmup=1,  # once\n)\ndef f(): ...\n", "a comment would be lost"),
+        (UNDECORATE, "@lib.graph(3)  # why\ndef f(): ...\n", "a comment would be lost"),
+        (UNDECORATE, "@(  # why\n    lib.graph)\ndef f(): ...\n", "a comment would be lost"),
     ],
 )
-def test_what_has_no_place_is_reported(migrate_with, rule: tuple, text: str) -> None:
+def test_what_has_no_place_is_reported(migrate_with, rule: tuple, text: str, reason: str) -> None:
     result = migrate_with([{"id": "r", "match": rule[0], "then": rule[1]}], f"import lib\n{text}")
     assert result.content is None
-    assert [finding.kind for finding in result.findings] == [FindingKind.REVIEW]
+    assert [(each.kind, reason in each.message) for each in result.findings] == [(FindingKind.REVIEW, True)]
 
 
 def test_names_are_spelled_as_the_file_has_them(migrate_with) -> None:

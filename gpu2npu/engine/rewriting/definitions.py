@@ -61,21 +61,21 @@ class Definitions:
         if not rule.then.remove and (add is None or self._has(node, add.code, scope)):
             return False
         written = self._spelled(rule, add.code, part, scope) if add is not None else ("", ())
-        edit: Edit | None = None
+        edit: Edit | str = "a name of the new code means something else at this place"
         if written is not None and add is not None and add.what == "decorator":
             edit = self._decorated(rule, node, *written)
         elif written is not None:
             edit = self.edited(rule, node, part, *written)
-        if edit is None:
-            message = f"{rule.why} The definition is written in a way that is not edited: change it by hand."
+        if isinstance(edit, str):
+            message = f"{rule.why} The definition is not edited here: {edit}. Change it by hand."
             self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, self.file.code(part), message))
         else:
             self.matches.edits.append(edit)
             self._added |= {(node, add.code)} if add is not None else set()
-        return edit is not None
+        return isinstance(edit, Edit)
 
-    def edited(self, rule: Rule, node: Definition, part: ast.expr, code: str, needs: tuple[str, ...]) -> Edit | None:
-        """The edit that takes a part out, or puts code beside it; None where it is written in no way that is edited."""
+    def edited(self, rule: Rule, node: Definition, part: ast.expr, code: str, needs: tuple[str, ...]) -> Edit | str:
+        """The edit that takes a part out, or puts code beside it; where there is none, the reason."""
         raise NotImplementedError
 
     def _has(self, node: Definition, code: str, scope: Scope) -> bool:
@@ -94,12 +94,12 @@ class Definitions:
         imports = CodeImports(self.names, may_edit=False, spelling=set())
         return imports.written(rule, scope, code, [callee])
 
-    def _decorated(self, rule: Rule, node: Definition, code: str, needs: tuple[str, ...]) -> Edit | None:
+    def _decorated(self, rule: Rule, node: Definition, code: str, needs: tuple[str, ...]) -> Edit | str:
         first = node.decorator_list[0] if node.decorator_list else node
         start = self.file.bounds(first)[0]
         start = self.file.text.rindex("@", 0, start) if first is not node else start
         indentation = self.file.indentation(start)
         if self.file.line_before(start) != indentation:
-            return None
+            return "it does not begin a line"
         text = f"@{code}{self.file.newline}{indentation}"
         return Edit((start, start), text, rule.id, rule.why, needs=needs, operation=Operation.INSERT)
