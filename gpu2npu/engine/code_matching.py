@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpu2npu.near_names import did_you_mean
+from gpu2npu.python.meaning.inheritance import Wanted
 from gpu2npu.python.meaning.instances import Instances, may_be_none
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.object_kinds import TENSOR, UNKNOWN, ObjectKinds
@@ -130,7 +131,9 @@ class CodeMatcher:
     def _is_one(self, kind: str, node: ast.expr, scope: Scope) -> bool | None:
         if kind == "module" and self._is_module(node, scope):
             return True
-        return self.instances.is_one(node, scope, CLASSES.get(kind, kind))
+        above = self.names.file.parents[node]
+        member = above.attr if isinstance(above, ast.Attribute) else ""
+        return self.instances.is_one(node, scope, Wanted(CLASSES.get(kind, kind), member))
 
     def _is_unknown(self, node: ast.expr, scope: Scope) -> bool:
         """Return whether nothing tells what an object is: not a tensor, a Module or a module that is imported, not of a

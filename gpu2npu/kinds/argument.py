@@ -17,7 +17,7 @@ from gpu2npu.engine.rewriting.removal import without_arguments
 from gpu2npu.engine.rewriting.unpacked import UnpackedArguments
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.engine.table import RuleTable
-from gpu2npu.python.meaning.instances import Constructed, constructed
+from gpu2npu.python.meaning.inheritance import Constructed, constructed
 from gpu2npu.python.text.concrete import argument_bounds
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import argument_keyword, argument_value, arguments, is_unpacked, last_name, string_value

@@ -11,7 +11,8 @@ from gpu2npu.engine.file_rules import FileRules
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.kinds.attribute import AttributeMatch
 from gpu2npu.kinds.method import MethodMatch
-from gpu2npu.python.meaning.instances import Instances, derives
+from gpu2npu.python.meaning.inheritance import Wanted, derives, gives
+from gpu2npu.python.meaning.instances import Instances
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Assigned, Defined, Scope
 from gpu2npu.python.tree.syntax import chain, is_super, last_name, string_value
@@ -133,7 +134,7 @@ class Members:
     def _use(self, node: ast.Attribute, scope: Scope) -> None:
         for rule in self.rules[node.attr]:
             match = _match(rule)
-            is_one = self._is_of(node.value, scope, match.owner)
+            is_one = self._is_of(node.value, scope, match)
             if is_one:
                 self._apply(rule, node)
                 return
@@ -148,17 +149,18 @@ class Members:
         )
         self.matches.found.append(Found(place, rule.id, FindingKind.REVIEW, name, message))
 
-    def _is_of(self, owner: ast.expr, scope: Scope, wanted: str) -> bool | None:
+    def _is_of(self, owner: ast.expr, scope: Scope, match: MemberMatch) -> bool | None:
         """Return whether an expression is an object of a class, or a class that is or derives from it; None where
         nothing tells."""
-        if self.names.qualified(owner, scope) == wanted:
+        if self.names.qualified(owner, scope) == match.owner:
             return True
+        wanted = Wanted(match.owner, match.name, with_overrides=True)
         if is_super(owner):
             cls = scope.enclosing_class()
-            return cls is not None and derives(self.names, cls, wanted)
+            return cls is not None and gives(self.names, cls, wanted, inherited=True)
         found = self.names.definition(owner, scope)
         if found is not None:
-            return derives(found.names, found.bound.scope, wanted)
+            return gives(found.names, found.bound.scope, wanted)
         return self.instances.is_one(owner, scope, wanted)
 
     def _in_string(self, call: ast.Call, scope: Scope) -> None:
@@ -170,7 +172,7 @@ class Members:
             return
         for rule in self.rules.get(name, ()):
             match = _match(rule)
-            is_one = self._is_path_of(owner, match.owner) if is_patch else self._is_of(call.args[0], scope, match.owner)
+            is_one = self._is_path_of(owner, match.owner) if is_patch else self._is_of(call.args[0], scope, match)
             text = StringText.of(self.file, given)
             if is_one is False or rule.then.keep:
                 continue

@@ -12,6 +12,7 @@ from gpu2npu.records import FindingKind
 from gpu2npu.rulebook import load_rulebook
 
 HOLDER = "class K:\n    def __init__(self):\n        self.t = lib.Trainer()\n    def f(self):\n"
+OWN = "import lib\nclass U:\n    def to_gpu(self): ...\n"
 RULE = {"id": "to", "match": {"member": "lib.Trainer.to_gpu"}, "then": {"rename": "to_npu"}}
 
 
@@ -48,6 +49,10 @@ def test_uses_and_definitions_are_renamed_together(migrate_with, before: str, af
         ("import lib\nx = lib.Loader()\nx.to_gpu()\n", 0),
         ("import lib\nclass A:\n    def to_gpu(self): ...\nA().to_gpu()\n", 0),
         ("def f(x):\n    x.to_gpu()\n", 0),
+        (f"{OWN}class A(U, lib.Trainer):\n    def go(self): self.to_gpu()\n", 1),
+        (f"{OWN}class A(U, lib.Trainer):\n    def go(self): super().to_gpu()\n", 1),
+        ("import lib\nt = lib.Trainer()\nt = make()\nt.to_gpu()\n", 1),
+        (f"{OWN}for t in [U(), lib.Trainer()]: t.to_gpu()\n", 1),
         ("import lib\ndef f(x):\n    x.to_gpu()\n", 1),
     ],
 )

@@ -4,27 +4,28 @@ conditions around it, by what its class inherits."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from typing import NamedTuple, TypeGuard
+from collections.abc import Iterator, Set
+from typing import TypeGuard
 
+from gpu2npu.python.meaning.inheritance import Wanted, gives
+from gpu2npu.python.meaning.live_names import live_bindings
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.meaning.types import OTHER, UNKNOWN, Own, ValueTypes
+from gpu2npu.python.meaning.types import UNKNOWN, Own, Types, ValueTypes
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Parameter, Scope
 from gpu2npu.python.tree.syntax import (
+    COMPREHENSIONS,
+    FORS,
     FUNCTIONS,
     blocks,
     defaults,
     dotted_name,
     elements,
     is_none,
-    is_self,
-    is_super,
     last_name,
     string_value,
 )
 from gpu2npu.python.tree.syntax_tree import alternatives, parse_expression
 
-_MAX_BASES = 10  # of classes that derive from each other
 _MAX_STEPS = 10  # of names and attributes that are given each other's values
 
 
@@ -35,84 +36,134 @@ class Instances:
         self.names = names
         self.types = ValueTypes(names)
         self._depth = depth
+        self._known: dict[tuple[ast.expr, Scope, Wanted], bool | None] = {}
 
-    def is_one(self, node: ast.expr, scope: Scope, wanted: str) -> bool | None:
-        """Return whether the value of an expression is an object of the class with a qualified name, or of a class of
-        the project that derives from it; None where nothing tells."""
-        classes = set(self.classes(node, scope))
-        if wanted in classes:
-            return True
-        types = self.types.of(node, scope)
-        own = [each for each in types if isinstance(each, Own)]
-        if any(derives(each.names, each.cls, wanted) for each in own):
-            return True
-        is_known = bool(own or classes) or (bool(types) and UNKNOWN not in types and OTHER not in types)
-        if is_known or types == {OTHER}:
-            return False
-        return self._by_bindings(node, scope, wanted)
-
-    def _by_bindings(self, node: ast.expr, scope: Scope, wanted: str) -> bool | None:
-        """The same, by all that a name or an attribute is given; None where not all of it says so."""
+    def is_one(self, node: ast.expr, scope: Scope, wanted: Wanted) -> bool | None:
+        """Return whether the value of an expression is an object of the wanted class, or of a class of the project that
+        derives from it and leaves the member to it; None where nothing tells, or not all that may reach it says so."""
         if self._depth >= _MAX_STEPS:
             return None
-        self._depth += 1
-        try:
-            answers = {
-                instances._bound(binding, where, wanted)
-                for instances, binding, where in self._bindings(node, scope)
-                if not (isinstance(binding, Assigned) and is_none(binding.value))
+        key = (node, scope, wanted)
+        if key not in self._known:
+            self._known[key] = None  # p = p
+            self._depth += 1
+            try:
+                self._known[key] = self._judge(node, scope, wanted)
+            finally:
+                self._depth -= 1
+        return self._known[key]
+
+    def _judge(self, node: ast.expr, scope: Scope, wanted: Wanted) -> bool | None:
+        if isinstance(node, ast.Call):
+            return self._made(node, scope, wanted)
+        bindings = [*self._bindings(node, scope)]
+        if not bindings:
+            return self._of_types(self.types.of(node, scope), wanted)
+        answers = {instances._bound(binding, where, wanted) for instances, binding, where in bindings}
+        if isinstance(node, ast.Name) and None in answers:
+            answers = (answers - {None}) | {self._declared(node, scope, wanted)}
+        return _agreed(answers)
+
+    def _made(self, call: ast.Call, scope: Scope, wanted: Wanted) -> bool | None:
+        """The same, of the result of a call."""
+        callee = self.names.qualified(call.func, scope)
+        found = self.names.definition(call.func, scope)
+        if callee == wanted.cls or (found is None and callee and callee.rpartition(".")[2][:1].isupper()):
+            return callee == wanted.cls
+        function = found.bound.node if found is not None else None
+        if found is not None and isinstance(function, FUNCTIONS) and function.returns is not None:
+            return self._within(found.names)._annotated(function.returns, found.bound.scope.parent or scope, wanted)
+        return self._of_types(self.types.of(call, scope), wanted)
+
+    def _of_types(self, types: Types, wanted: Wanted) -> bool | None:
+        """The same, of a value of these types."""
+        return _agreed(
+            {
+                gives(each.names, each.cls, wanted)
+                if isinstance(each, Own)
+                else None
+                if each == UNKNOWN
+                else each == wanted.cls
+                for each in types
             }
-        finally:
-            self._depth -= 1
-        return answers.pop() if len(answers) == 1 else None
+        )
 
     def _bindings(self, node: ast.expr, scope: Scope) -> Iterator[tuple[Instances, Binding, Scope]]:
-        """The bindings of a name, here or in the file it is imported from, or of an attribute of an object of the
-        project, each with the scope in which it stands."""
+        """The bindings that may reach a name, here or in the file it is imported from, or those of an attribute of an
+        object of the project, each with the scope in which it stands; none of None, which stands in for a value."""
         if isinstance(node, ast.Attribute):
-            own = scope.enclosing_class() if is_self(node.value) else None
-            types = {Own(self.names, own)} if own is not None else self.types.of(node.value, scope)
-            for each in types if all(isinstance(each, Own) for each in types) else ():
-                if isinstance(each, Own):
-                    within = self._within(each.names)
-                    yield from ((within, assigned, where) for assigned, where in each.cls.attributes.get(node.attr, ()))
-                    yield from ((within, binding, each.cls) for binding in each.cls.bindings.get(node.attr, ()))
-            return
-        found = scope.lookup(node.id) if isinstance(node, ast.Name) else None
+            found = self._attributes(node, scope)
+        else:
+            found = self._named(node, scope) if isinstance(node, ast.Name) else iter(())
+        for instances, binding, where in found:
+            if not isinstance(binding, Assigned) or binding.annotation is not None or not is_none(binding.value):
+                yield instances, binding, where
+
+    def _attributes(self, node: ast.Attribute, scope: Scope) -> Iterator[tuple[Instances, Binding, Scope]]:
+        types = self.types.of(node.value, scope)
+        own = [each for each in types if isinstance(each, Own)]
+        for each in own if len(own) == len(types) else ():
+            within = self._within(each.names)
+            yield from ((within, assigned, where) for assigned, where in each.cls.attributes.get(node.attr, ()))
+            yield from ((within, binding, each.cls) for binding in each.cls.bindings.get(node.attr, ()))
+
+    def _named(self, node: ast.Name, scope: Scope) -> Iterator[tuple[Instances, Binding, Scope]]:
         bound = self.names.binding(node, scope)
         if bound is not None and bound.names is not self.names:
             yield self._within(bound.names), bound.bound, bound.names.file.module
-        elif found is not None:
-            yield from ((self, binding, found[0]) for binding in found[1])
+            return
+        found = scope.lookup(node.id)
+        if found is None:
+            return
+        owner, bindings = found
+        use: ast.AST = node
+        while scope is not owner and scope.parent is not None and isinstance(scope.node, COMPREHENSIONS):
+            use, scope = scope.node, scope.parent
+        given = [binding for binding in bindings if not _is_without_value(binding)]
+        reaching = live_bindings(self.names.file, given, owner, use) if scope is owner else given
+        yield from ((self, binding, owner) for binding in reaching or bindings)
 
     def _within(self, names: Names) -> Instances:
         return self if names is self.names else Instances(names, self._depth)
 
-    def _bound(self, binding: Binding, scope: Scope, wanted: str) -> bool | None:
-        """Return whether what a binding gives a name or an attribute is an object of a class."""
+    def _bound(self, binding: Binding, scope: Scope, wanted: Wanted) -> bool | None:
+        """Return whether what a binding gives a name or an attribute is an object of the wanted class."""
+        if isinstance(binding, Parameter) and binding.position < 0:
+            return False  # a tuple or dictionary
         annotation = binding.annotation if isinstance(binding, (Parameter, Assigned)) else None
         if annotation is not None:
-            named = {self._names(each, scope, wanted) for each in alternatives(annotation) if not is_none(each)}
-            return named.pop() if len(named) == 1 else None
-        if not isinstance(binding, Assigned) or binding.value is None:
-            return None
-        if binding.whole is not None:
-            return self.is_one(binding.whole, scope, wanted)
-        loop = binding.statement if isinstance(binding.statement, (ast.For, ast.comprehension)) else None
-        given = elements(binding.value) if loop is not None and isinstance(loop.target, ast.Name) else ()
-        answers = {self.is_one(each, scope, wanted) for each in given}
-        return answers.pop() if len(answers) == 1 else None
+            return self._annotated(annotation, scope, wanted)
+        is_class = isinstance(binding, Defined) or (isinstance(binding, Parameter) and binding.node.arg == "cls")
+        value = (binding.whole or binding.entered) if isinstance(binding, Assigned) else None
+        if value is not None:
+            return self.is_one(value, scope, wanted)
+        loop = binding.statement if isinstance(binding, Assigned) else None
+        if isinstance(loop, (*FORS, ast.comprehension)) and isinstance(loop.target, ast.Name):
+            return _agreed({self.is_one(each, scope, wanted) for each in elements(loop.iter)})
+        answer = self._of_types(self.types.bound(binding, scope), wanted)
+        return None if is_class and answer and not wanted.with_overrides else answer
 
-    def _names(self, node: ast.expr, scope: Scope, wanted: str) -> bool | None:
+    def _declared(self, node: ast.Name, scope: Scope, wanted: Wanted) -> bool | None:
+        """The same, by `name: Class` alone, which says what all values of the name are."""
+        found = scope.lookup(node.id)
+        given = [each for each in found[1] if isinstance(each, Assigned) and _is_declared(each)] if found else []
+        return _agreed({self._annotated(each.annotation, found[0], wanted) for each in given}) if found else None
+
+    def _annotated(self, annotation: ast.expr | None, scope: Scope, wanted: Wanted) -> bool | None:
+        """The same, of a value with an annotation."""
+        allowed = [each for each in alternatives(annotation) if not is_none(each)]
+        return _agreed({self._names(each, scope, wanted) for each in allowed})
+
+    def _names(self, node: ast.expr, scope: Scope, wanted: Wanted) -> bool | None:
         """Return whether an expression names the class, or one of the project that derives from it; None where what it
         names is not known."""
         qualified = self.names.qualified(node, scope)
-        if qualified == wanted:
+        if qualified == wanted.cls:
             return True
         found = self.names.definition(node, scope)
         if found is not None:
-            return derives(found.names, found.bound.scope, wanted)
-        return None if qualified is None else False
+            return gives(found.names, found.bound.scope, wanted)
+        return self._of_types(self.types.annotated(node, scope), wanted) if qualified is None else False
 
     def classes(self, node: ast.expr, scope: Scope) -> Iterator[str]:
         """The qualified names of the classes that a call, an assignment or an annotation gives."""
@@ -141,103 +192,24 @@ class Instances:
                 yield name
 
 
-def derives(names: Names, cls: Scope, wanted: str, depth: int = _MAX_BASES) -> bool:
-    """Return whether a class of a file is the class of a qualified name, or has it among its bases, or theirs."""
-    if not isinstance(cls.node, ast.ClassDef) or not depth:
-        return False
-    if _is_named(names, cls, wanted):
-        return True
-    outer = cls.parent or cls
-    for written in cls.node.bases:
-        base = written.value if isinstance(written, ast.Subscript) else written  # Base[T]
-        if names.qualified(base, outer) == wanted:
-            return True
-        found = names.definition(base, outer)
-        if (
-            found is not None
-            and found.bound.scope is not cls
-            and derives(found.names, found.bound.scope, wanted, depth - 1)
-        ):
-            return True
-    return False
+def _agreed(answers: Set[bool | None]) -> bool | None:
+    """The one answer of several; None where they differ or there is none."""
+    return next(iter(answers)) if len(answers) == 1 else None
 
 
-def _is_named(names: Names, cls: Scope, wanted: str) -> bool:
-    """Return whether a class at the top level of a file is the one of a qualified name: of a library whose files stand
-    in the project, also by the name that its package gives it."""
-    module, _, name = wanted.rpartition(".")
-    if cls.parent is not names.file.module or getattr(cls.node, "name", None) != name:
-        return False
-    if names.project.module_path(module, names.path) == names.path:
-        return True
-    found = names.exported(wanted)
-    return found is not None and found.names.path == names.path
+def _is_declared(binding: Binding) -> bool:
+    """`name: Class`"""
+    statement = binding.statement if isinstance(binding, Assigned) else None
+    return isinstance(statement, ast.AnnAssign) and statement.value is None
 
 
-# Bases whose `__init__` takes nothing and hands everything on.
+def _is_without_value(binding: Binding) -> bool:
+    """`name: Class`, `del name` and `name += 1`, which say nothing new about the class of the name."""
+    statement = binding.statement if isinstance(binding, Assigned) else None
+    return isinstance(statement, (ast.AugAssign, ast.Name)) or _is_declared(binding)
+
+
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-_PLAIN = frozenset({"object", "builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol"})
-
-
-class Constructed(NamedTuple):
-    """Qualified names: the class whose `__init__` is called, and those to which its arguments may be handed on."""
-
-    first: str | None = None
-    further: tuple[str, ...] = ()
-
-
-def constructed(names: Names, call: ast.Call, scope: Scope) -> Constructed:
-    """Return the classes that the arguments of `super().__init__(...)`, of `Base.__init__(self, ...)` or of a call of a
-    class of the project are for."""
-    func = call.func
-    if isinstance(func, ast.Attribute) and func.attr == "__init__":
-        if is_super(func.value):
-            cls = scope.enclosing_class()
-            return _ordered(_inherited(names, cls)) if cls is not None else Constructed()
-        return Constructed(names.qualified(func.value, scope))
-    found = names.definition(func, scope)
-    if found is None or not isinstance(found.bound.node, ast.ClassDef):
-        return Constructed()
-    cls = found.bound.scope
-    own = [each for each in cls.bindings.get("__init__", ()) if isinstance(each, Defined)]
-    if not own and {"__init__", "__new__"}.isdisjoint(cls.bindings):
-        return _ordered(_inherited(found.names, cls))
-    if len(own) == 1 and _hands_on(own[0].node):
-        return Constructed(None, tuple(_inherited(found.names, cls)))
-    return Constructed()
-
-
-def _ordered(classes: list[str]) -> Constructed:
-    return Constructed(classes[0], tuple(classes[1:])) if classes else Constructed()
-
-
-def _inherited(names: Names, cls: Scope, depth: int = _MAX_BASES) -> list[str]:
-    """The classes outside the project that a class inherits `__init__` from, in their order: up to one of the project
-    that defines it."""
-    reached: list[str] = []
-    outer = cls.parent or cls
-    for written in cls.node.bases if isinstance(cls.node, ast.ClassDef) and depth else ():
-        base = written.value if isinstance(written, ast.Subscript) else written  # Base[T]
-        found = names.definition(base, outer)
-        if found is None:
-            qualified = names.qualified(base, outer)
-            reached += [qualified] if qualified is not None and qualified not in _PLAIN else []
-        elif "__init__" in found.bound.scope.bindings or found.bound.scope is cls:
-            break
-        else:
-            reached += _inherited(found.names, found.bound.scope, depth - 1)
-    return reached
-
-
-def _hands_on(function: ast.AST) -> bool:
-    """Return whether an `__init__` gives any other keyword to the one it overrides."""
-    rest = function.args.kwarg if isinstance(function, ast.FunctionDef) else None
-    return rest is not None and any(
-        keyword.arg is None and isinstance(keyword.value, ast.Name) and keyword.value.id == rest.arg
-        for call in ast.walk(function)
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "__init__"
-        for keyword in call.keywords
-    )
 
 
 def may_be_none(names: Names, node: ast.expr, scope: Scope) -> bool:

@@ -218,7 +218,10 @@ def _may_come_before(file: PythonFile, binding: Binding, use: ast.AST) -> bool:
     """Return whether a binding may run before a use in the same scope: it stands before, or a loop holds both."""
     if isinstance(binding, Parameter):
         return True
-    statement = file.statement(_node(binding))
+    node = _node(binding)
+    if isinstance(node, ast.ExceptHandler):  # its end deletes the name
+        return node in file.above(use)
+    statement = file.statement(node)
     start, end = file.bounds(statement)
     if (end if isinstance(statement, _SIMPLE) else start) <= file.bounds(use)[0]:
         return True
@@ -231,7 +234,11 @@ def _always_runs(file: PythonFile, binding: Binding, owner: Scope, use: ast.AST 
     node = _node(binding)
     if isinstance(binding, Parameter):
         return True
+    if isinstance(node, ast.ExceptHandler):
+        return use is not None  # which stands in it
     statement = file.statement(node)
+    if isinstance(node, FORS) and use is not None and any(part in node.body for part in (use, *file.above(use))):
+        return True
     is_sure = node is statement and isinstance(statement, _SIMPLE)
     if not (is_sure or isinstance(binding, Defined) or isinstance(node, ast.withitem)):
         return False

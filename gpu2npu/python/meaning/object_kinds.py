@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from gpu2npu.garbage import uncollected
+from gpu2npu.python.meaning.inheritance import holds_data
 from gpu2npu.python.meaning.instances import guarded_classes
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.meaning.types import TENSOR as TENSOR
 from gpu2npu.python.meaning.types import TENSORS, Own, Types, ValueTypes
 from gpu2npu.python.meaning.types import UNKNOWN as UNKNOWN
 from gpu2npu.python.project.project import EVERY_FILE
-from gpu2npu.python.tree.scopes import Assigned, Defined, Scope
+from gpu2npu.python.tree.scopes import Defined, Scope
 from gpu2npu.python.tree.syntax import is_property, is_super
 
 MODULE = "module"
@@ -94,14 +95,6 @@ class ObjectKinds:
         if kinds & {MODULE, TENSOR}:
             return frozenset(kinds & {MODULE, TENSOR})
         return _OWN if OWN in kinds or member in cls.bindings or member in cls.attributes else _UNKNOWN
-
-
-def holds_data(cls: Scope, member: str) -> bool:
-    """Return whether a class, even a Module, has a property or an attribute of that name: the project's own."""
-    return member in cls.attributes or any(
-        isinstance(binding, Assigned) or (isinstance(binding, Defined) and is_property(binding.node))
-        for binding in cls.bindings.get(member, ())
-    )
 
 
 # jedi puts another list in the place of sys.path while it imports; two threads that do leave the wrong one behind.

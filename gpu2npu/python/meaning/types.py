@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Parameter, Scope
-from gpu2npu.python.tree.syntax import FUNCTIONS, elements, is_none, is_self, last_name, returned_values
+from gpu2npu.python.tree.syntax import FUNCTIONS, elements, is_none, is_self, is_static, last_name, returned_values
 from gpu2npu.python.tree.syntax_tree import alternatives
 
 TENSOR = "tensor"
@@ -117,19 +117,23 @@ class ValueTypes:
             return _UNKNOWN
         owner, bindings = found
         if node.id in ("self", "cls") and isinstance(bindings[0], Parameter):
-            cls = owner.enclosing_class()
-            return frozenset({Own(self.names, cls)}) if cls is not None else _UNKNOWN
+            return self.bound(bindings[0], owner)
         is_followed = owner is scope and 1 < len(bindings) <= _MOST_BINDINGS
         reaching = _reaching(bindings, owner, node) if is_followed else bindings
         key = (owner, node.id, reaching[-1] if reaching is not bindings else None)
         if key not in self._known:
             self._known[key] = _NOTHING  # x = x.float() says nothing new about x
-            self._known[key] = _union(self._bound(binding, owner) for binding in reaching)
+            self._known[key] = _union(self.bound(binding, owner) for binding in reaching)
         return self._known[key]
 
-    def _bound(self, binding: Binding, owner: Scope) -> Types:
+    def bound(self, binding: Binding, owner: Scope) -> Types:
+        """Every type of what a binding of a scope gives a name."""
         if isinstance(binding, Assigned):
             return self._assigned(binding, owner)
+        if isinstance(binding, Parameter) and binding.node.arg in ("self", "cls"):
+            cls = owner.enclosing_class()
+            is_given = cls is not None and not (isinstance(owner.node, FUNCTIONS) and is_static(owner.node))
+            return frozenset({Own(self.names, cls)}) if cls is not None and is_given else _UNKNOWN
         if isinstance(binding, Parameter) and binding.annotation is not None and binding.position >= 0:
             return self.annotated(binding.annotation, owner)
         if isinstance(binding, Defined) and isinstance(binding.node, ast.ClassDef):
