@@ -58,6 +58,19 @@ def test_constructors_and_what_is_shared_with_the_cpu(name, borrowing):
 
 
 @pytest.mark.parametrize("name", MAKERS)
+def test_invariants_are_checked(name, borrowing):
+    _, compressed, plain, values = parts(name)
+    make = MAKERS[name]
+    assert torch.equal(
+        make(compressed.npu(), plain.npu(), values.npu(), (4, 4), check_invariants=True).cpu().to_dense(), DENSE
+    )
+    with torch.sparse.check_sparse_tensor_invariants():
+        make(compressed.npu(), plain.npu(), values.npu(), (4, 4))
+        with pytest.raises(RuntimeError, match="is not satisfied"):
+            make(compressed.npu(), plain.npu() + 9, values.npu(), (4, 4))
+
+
+@pytest.mark.parametrize("name", MAKERS)
 def test_a_dense_tensor_becomes_none(name, borrowing):
     block = {"blocksize": (2, 2)} if name[-3] == "b" else {}
     words = f"the NPU has no tensors of layout torch.{name}"

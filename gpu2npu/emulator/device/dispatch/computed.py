@@ -189,6 +189,8 @@ def _results(signature: Signature, compute: Compute) -> Store:
     def store(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         values = list(args)
         result, index = compute(values, kwargs)
+        if not kinds:
+            return None
         if len(kinds) == 1:
             return wrap(result, kinds[0], index, values, keep_strides)
         return tuple(wrap(value, kind, index, values, keep_strides) for value, kind in zip(result, kinds, strict=True))

@@ -78,14 +78,10 @@ def operator(signature: Signature) -> Operator:
             host(args[position]).copy_(values[position])
         if saturates():
             _saturate(result)
-        if outs:
-            filled = _fill(result, outs, index)
-            result = filled if signature.returns else None
-        else:
-            result = _returned(signature, result, args, values, index)
+        result = _fill(result, outs, index) if outs else _returned(signature, result, args, values, index)
         entry[0] += 1
         entry[1] += perf_counter() - start
-        return result
+        return result if signature.returns else None
 
     return run
 
