@@ -178,7 +178,8 @@ def npu_mish_backward(grad: Array, input: Array) -> Array:  # noqa: A002
     return rounded(wide(grad) * (t + x * logistic(x) * (1 - t * t)), input.dtype)
 
 
-@gradient("fast_gelu", "npu_fast_gelu", saves="self")
+@gradient("npu_fast_gelu", saves="self", since=(2, 9))
+@gradient("fast_gelu", saves="self")
 def _fast_gelu_gradient(a: Arguments, y: Results, g: Results) -> Mapping[str, Any]:
     return {"self": npu.npu_fast_gelu_backward(g[0], a.self)}
 

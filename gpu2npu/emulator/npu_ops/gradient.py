@@ -16,6 +16,8 @@ from typing import Any, TypeAlias
 import torch
 from torch._ops import OpOverload
 
+from gpu2npu.emulator.device.dispatch import support_table
+
 # The arguments by name, the results, and the gradients of the results; answers the gradients of arguments by name.
 Arguments: TypeAlias = SimpleNamespace
 Results: TypeAlias = tuple[Any, ...]
@@ -30,11 +32,13 @@ class Gradient:
 
     `saves` names the tensors that the formula reads, `result0` for a result; None: all. A write in place into one of
     them raises in the backward pass, and into another does not, as torch_npu saves what its formula reads.
+    `since` is the first release (VariableType.h of the wheels) that differentiates it; None: every one.
     """
 
     formula: Formula
     differentiable: tuple[int, ...] = (0,)
     saves: frozenset[str] | None = None
+    since: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -50,14 +54,17 @@ _COMPUTES_GRADIENTS = re.compile(r"_(backward|grad)(_v\d)?$")
 
 
 def gradient(
-    *names: str, differentiable: tuple[int, ...] = (0,), saves: str | None = None
+    *names: str,
+    differentiable: tuple[int, ...] = (0,),
+    saves: str | None = None,
+    since: tuple[int, int] | None = None,
 ) -> Callable[[Formula], Formula]:
-    """Register the formula of operators by name, `npu_max.dim` for an overload; `saves` as in `Gradient`."""
+    """Register the formula of operators by name, `npu_max.dim` for an overload; the options are as in `Gradient`."""
     saved = None if saves is None else frozenset(saves.split())
 
     def register(formula: Formula) -> Formula:
         for name in names:
-            GRADIENTS[name] = Gradient(formula, differentiable, saved)
+            GRADIENTS[name] = Gradient(formula, differentiable, saved, since)
         return formula
 
     return register
@@ -69,14 +76,23 @@ def pick(names: str, values: Any) -> Mapping[str, Any]:
 
 
 def nodes(schemas: Iterable[str]) -> dict[str, Callable[..., Any]]:
-    """The autograd function of each operator that is differentiable or computes gradients, by name."""
+    """The autograd function of each operator that computes gradients or has one in the release in use, by name."""
     names = [schema.partition("(")[0] for schema in schemas]
     last = {name: _without_gradient(name) for name in names if _COMPUTES_GRADIENTS.search(name)}
     result = {}
     for name, found in {**last, **GRADIENTS}.items():
+        if not _is_in_release(found):
+            continue
         packet, _, overload = name.partition(".")
         result[name] = node(getattr(getattr(npu, packet), overload or "default"), found)
     return result
+
+
+def _is_in_release(gradient: Gradient) -> bool:
+    release = support_table.release()
+    if release is None or gradient.since is None:
+        return True
+    return tuple(map(int, release.split(".")[:2])) >= gradient.since
 
 
 def _without_gradient(name: str) -> Gradient:

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -92,3 +95,20 @@ def test_rotary_mul_by_a_matrix_and_of_two(agrees):
     query, key = torch_npu.npu_apply_rotary_pos_emb(x.npu(), (2 * x).npu(), r1.npu(), r2.npu())
     torch.testing.assert_close(key, 2 * query)
     torch.testing.assert_close(query.cpu(), r1 * x + r2 * rotated(x, "half"))
+
+
+@pytest.mark.parametrize(("release", "gradient"), [("2.8.0", "None"), ("2.9.0", "[1.0]")])
+def test_npu_fast_gelu_has_a_gradient_from_2_9_on(release, gradient):
+    source = (
+        "import torch, torch_npu\n"
+        "x = torch.full((1,), 30.0, device='npu').requires_grad_()\n"
+        "torch_npu.npu_fast_gelu(x).sum().backward()\n"
+        "print(x.grad if x.grad is None else x.grad.tolist())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "gpu2npu", "run", "--torch-npu", release, sys.executable, "-c", source],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == f"{gradient}\n"
+    assert ("npu_fast_gelu: an autograd kernel was not registered" in done.stderr) == (gradient == "None")
