@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from gpu2npu.engine.code_matching import FLAG_HOLDERS
 from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.matches import ReceiverQuestion
+from gpu2npu.engine.mocked import MockedMembers
 from gpu2npu.engine.strings.texts import StringText
-from gpu2npu.python.meaning.mocks import CONFIGURE, SPECS, is_mock
+from gpu2npu.python.meaning.mocks import CONFIGURE, makes_mock
 from gpu2npu.python.meaning.object_kinds import MODULE, OWN
 from gpu2npu.python.meaning.types import TENSOR
 from gpu2npu.python.text.tokens import name_bounds
 from gpu2npu.python.tree.scopes import Scope
-from gpu2npu.python.tree.syntax import elements, last_name, string_value
+from gpu2npu.python.tree.syntax import last_name, string_value
 from gpu2npu.records import Edit
 from gpu2npu.rulebook.match import IDENTIFIER, Evidence, Json, Match, leaf
 from gpu2npu.rulebook.rule import Rule
@@ -96,6 +96,7 @@ class Attributes:
         self.rules = work.table.attributes
         self.matches = work.matches
         self.work = work
+        self.mocked = MockedMembers(work)
 
     def attribute(self, node: ast.Attribute, scope: Scope) -> None:
         """Apply the rules for the attributes in a dotted expression."""
@@ -109,14 +110,15 @@ class Attributes:
     def _is_wanted(self, node: ast.Attribute, scope: Scope) -> bool:
         """Return whether an attribute is read, or given to a mock, and no rule is for its qualified name."""
         if not self.work.is_read(node):
-            return any(map(is_mock, self.names.callees(node.value, scope)))
+            calls = self.names.calls(node.value, scope)
+            return any(makes_mock(each, self.names.qualified(each.func, scope)) for each in calls)
         qualified = self.names.qualified(node, scope)
         return qualified is None or self.work.table.rule_for(qualified) is None
 
     def call(self, node: ast.Call, scope: Scope) -> bool:
         """Apply the rules for a method of a result, and for an attribute that is asked for by a string."""
-        if is_mock(self.names.qualified(node.func, scope)) or last_name(node.func) == CONFIGURE:
-            self.given_to_mock(node)
+        if last_name(node.func) == CONFIGURE or makes_mock(node, self.names.qualified(node.func, scope)):
+            self.mocked.given(node, scope)
         self.called_member(node.func, scope)
         is_renamed = self.member_by_string(node, scope)
         if is_renamed:
@@ -141,34 +143,6 @@ class Attributes:
         self.matches.note(rule, place, member)
         if rule.then.rename is not None:
             self.matches.edits.append(Edit(place, rule.then.rename, rule.id, rule.why))
-
-    def given_to_mock(self, node: ast.Call) -> None:
-        """Apply the rules for attributes to those that a mock is made with: `Mock(is_cuda=True)`, and those for methods
-        too to names in strings: `Mock(spec=["cuda"])`, `m.configure_mock(**{"cuda.return_value": m})`."""
-        for keyword in node.keywords:
-            for each in _named_by_string(keyword):
-                self.mocked_name(each)
-            rule = self.rules.get(keyword.arg or "")
-            if rule is not None and rule.then.rename is not None and not rule.then.keep:
-                start = self.file.bounds(keyword)[0]
-                place = start, start + len(keyword.arg or "")
-                self.matches.edits.append(Edit(place, rule.then.rename, rule.id, rule.why))
-
-    def mocked_name(self, node: ast.expr) -> None:
-        """Rename what a string says that a mock has, `cuda.return_value`."""
-        text = StringText.of(self.file, node)
-        if text is None:
-            return
-        parts = text.raw.split(".")
-        rules = [self.rules.get(part) or self.work.table.methods.get(part) for part in parts]
-        renaming = [rule if rule is not None and rule.then.rename and not rule.then.keep else None for rule in rules]
-        named = next((rule for rule in renaming if rule is not None), None)
-        if named is not None:
-            new = ".".join(
-                rule.then.rename or part if rule else part for part, rule in zip(parts, renaming, strict=True)
-            )
-            self.matches.edits.append(Edit(text.place, text.quoted(new), named.id, named.why))
-            self.work.settled.add(node)
 
     def called_member(self, node: ast.expr, scope: Scope) -> None:
         """Apply an attribute rule for the results of one function to a method of such a result: `prof.events()`."""
@@ -196,10 +170,3 @@ class Attributes:
         """Return whether the attribute is read on what the rule asks for: the result of a certain function."""
         assert isinstance(rule.match, AttributeMatch)
         return rule.match.of is None or rule.match.of in self.names.callees(node.value, scope)
-
-
-def _named_by_string(keyword: ast.keyword) -> Sequence[ast.expr]:
-    """The strings of an argument of a mock that name what it has."""
-    if keyword.arg is None and isinstance(keyword.value, ast.Dict):
-        return [each for each in keyword.value.keys if each is not None]
-    return elements(keyword.value) if keyword.arg in SPECS else ()

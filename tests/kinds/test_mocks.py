@@ -1,10 +1,12 @@
 """What a test mocks of tensors and modules is renamed with the code that it mocks."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 MOCK = "from unittest import mock\nfrom unittest.mock import MagicMock\nimport torch\n"
+OPTION = "class Option:\n    is_cuda = False\n    def cuda(self): ...\n"
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,25 @@ MOCK = "from unittest import mock\nfrom unittest.mock import MagicMock\nimport t
         ("t = mock.Mock(**{'cuda.return_value.is_cuda': 1})", "t = mock.Mock(**{'npu.return_value.is_npu': 1})"),
         ("t = MagicMock(spec=['cuda', 'shape'])", "t = MagicMock(spec=['npu', 'shape'])"),
         ("t = mock.Mock(spec_set=('is_cuda', 'x'))", "t = mock.Mock(spec_set=('is_npu', 'x'))"),
+        (
+            "attrs = {'cuda.return_value': 3, 'is_cuda': False}\nmock.Mock(**attrs)",
+            "attrs = {'npu.return_value': 3, 'is_npu': False}\nmock.Mock(**attrs)",
+        ),
+        (
+            "mock.Mock(**dict({'cuda.return_value': 3}, is_cuda=False))",
+            "mock.Mock(**dict({'npu.return_value': 3}, is_npu=False))",
+        ),
+        ("mock.NonCallableMagicMock(is_cuda=False)", "mock.NonCallableMagicMock(is_npu=False)"),
+        ("mock.AsyncMock(is_cuda=False)", "mock.AsyncMock(is_npu=False)"),
+        ("mock.patch('a.b', **{'cuda.return_value': 3})", "mock.patch('a.b', **{'npu.return_value': 3})"),
+        ("def f(mocker): mocker.Mock(is_cuda=False)", "def f(mocker): mocker.Mock(is_npu=False)"),
+        (
+            "def f(mocker): mocker.patch.object(a, 'b', is_cuda=False)",
+            "def f(mocker): mocker.patch.object(a, 'b', is_npu=False)",
+        ),
+        ("mock.create_autospec(torch.Tensor, is_cuda=False)", "mock.create_autospec(torch.Tensor, is_npu=False)"),
+        ("n = mock.Mock(**{'cuda': lambda: 3})\nn.cuda()", "n = mock.Mock(**{'npu': lambda: 3})\nn.npu()"),
+        ("n = mock.Mock(spec=['cuda'])\nn.cuda()", "n = mock.Mock(spec=['npu'])\nn.npu()"),
         ("print(torch.Tensor.is_cuda)", "print(torch.Tensor.is_npu)"),
     ],
 )
@@ -46,8 +67,34 @@ def test_a_mock_is_renamed(migrate: Callable[[str], str], before: str, after: st
         "mock.Mock(**{'use_cuda.side_effect': f})",
         "monkeypatch.setattr(app, 'cuda', f)",
         "m.cuda.other = m",
+        "args = mock.Mock(**{'cuda': False, 'lr': 0.1})\nif args.cuda: ...",
+        "args = mock.Mock(is_cuda=True)\nprint(args.is_cuda)",
+        "mock.Mock(**{'args.cuda': True, 'args.is_cuda': True})",
+        "mock.Mock(**{'cuda': True})",
+        "n = mock.Mock(spec=['cuda', 'epochs'])\nn.cuda = True",
+        "n = mock.Mock(spec=['cuda', 'epochs'])\nprint(n.cuda)",
+        "cfg = mock.Mock(spec=['cuda', 'epochs'])",
+        f"{OPTION}n = mock.Mock(spec=Option)\nn.is_cuda = True\nn.cuda.return_value = 2",
+        f"{OPTION}n = mock.create_autospec(Option, is_cuda=True)",
+        f"{OPTION}Option().configure_mock(is_cuda=True)",
+        "class Batch:\n    def configure_mock(self, **kw): ...\nBatch().configure_mock(is_cuda=True)",
         "class Batch:\n    def cuda(self): ...\nb = Batch()\nb.cuda.return_value = 1",
     ],
 )
 def test_what_is_no_mock_of_torch_stays(migrate: Callable[[str], str], text: str) -> None:
     assert migrate(f"{MOCK}{text}\n") == f"{MOCK}{text}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "api"),
+    [
+        ("def f(use): mock.Mock(**{'cuda': use})", "cuda"),
+        ("attrs = {'is_cuda': False}\nmock.Mock(**attrs)\nother(attrs)", "is_cuda"),
+        ("n = mock.Mock(spec=['cuda'])\nn.cuda()\nother(n.cuda)", "cuda"),
+        ("class Batch:\n    def configure_mock(self, **kw): ...\nBatch().configure_mock(is_cuda=True)", "is_cuda"),
+    ],
+)
+def test_what_may_be_for_a_mock_is_reported(project: Callable[..., dict[str, Any]], text: str, api: str) -> None:
+    assert [each.api for each in project({"a.py": f"{MOCK}{text}\n"})["a.py"].findings if "mock" in each.message] == [
+        api
+    ]

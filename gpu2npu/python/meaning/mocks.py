@@ -18,7 +18,11 @@ MOCK_MEMBERS = frozenset(
         "reset_mock", "return_value", "side_effect",
     }
 )  # fmt: skip
-_CLASSES = frozenset({"unittest.mock.MagicMock", "unittest.mock.Mock", "unittest.mock.NonCallableMock"})
+_CLASS_NAMES = frozenset({"AsyncMock", "MagicMock", "Mock", "NonCallableMagicMock", "NonCallableMock"})
+_MAKERS = frozenset(f"unittest.mock.{name}" for name in (*_CLASS_NAMES, "create_autospec"))
+_PATCHES = frozenset({"unittest.mock.patch", "unittest.mock.patch.object"})
+# The fixtures of pytest-mock, which have what unittest.mock has: https://pytest-mock.readthedocs.io/en/latest/usage.html
+_FIXTURES = frozenset({"class_mocker", "mocker", "module_mocker", "package_mocker", "session_mocker"})
 CONFIGURE = "configure_mock"
 SPECS = frozenset({"spec", "spec_set"})  # arguments that say what a mock has: a list of names, or an object
 _BOUND = frozenset({"self", "cls"})
@@ -38,9 +42,29 @@ def replaced_by_mock(binding: Binding, scope: Scope) -> str | None:
     )
 
 
-def is_mock(qualified: str | None) -> bool:
-    """Return whether a qualified name is a class of mocks."""
-    return qualified in _CLASSES
+def makes_mock(call: ast.Call, qualified: str | None) -> bool:
+    """Return whether a call makes a mock, and is given what the mock has: `Mock(is_cuda=True)`,
+    `patch("a.b", is_cuda=True)`; `qualified` is the name of what is called."""
+    if qualified in _MAKERS:
+        return True
+    if qualified in _PATCHES:
+        return _makes_mock(call)
+    func = call.func
+    if qualified is not None or not isinstance(func, ast.Attribute):
+        return False
+    name, owner = func.attr, func.value
+    if name == "object" and isinstance(owner, ast.Attribute) and owner.attr == _PATCH:
+        name, owner = _PATCH, owner.value
+    if not isinstance(owner, ast.Name) or owner.id not in _FIXTURES:
+        return False
+    return name in _CLASS_NAMES or name == "create_autospec" or (name == _PATCH and _makes_mock(call))
+
+
+def spec(call: ast.Call) -> ast.expr | None:
+    """The object or class that the call of a class of mocks, or of `create_autospec`, says that the mock is like."""
+    given = next((each.value for each in call.keywords if each.arg in SPECS), None)
+    has_first = last_name(call.func) in _CLASS_NAMES or last_name(call.func) == "create_autospec"
+    return given or (call.args[0] if call.args and has_first else None)
 
 
 def sets_by_string(func: ast.expr) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
+from gpu2npu.python.meaning.mocks import makes_mock, spec
 from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.tree.scopes import Assigned, Binding, Defined, Parameter, Scope
 from gpu2npu.python.tree.syntax import FUNCTIONS, elements, is_none, is_self, is_static, last_name, returned_values
@@ -215,6 +216,8 @@ class ValueTypes:
         known = self._instance(function, scope)
         if known != _UNKNOWN:
             return known
+        if (like := spec(node)) is not None and makes_mock(node, self.names.qualified(function, scope)):
+            return frozenset(each for each in self._instance(like, scope) if isinstance(each, Own)) or _UNKNOWN
         if isinstance(function, ast.Attribute):
             return self._method_result(function, scope)
         return self._forward(self.of(function, scope)) if isinstance(function, ast.Name) else _UNKNOWN
