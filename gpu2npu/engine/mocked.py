@@ -107,14 +107,15 @@ class MockedMembers:
 
     def _member(self, member: _Member, mock: _Mock) -> None:
         """Rename what one argument, or one string of it, names."""
+        text = None
         if isinstance(member.node, ast.keyword):
             start, name = self.file.bounds(member.node)[0], member.node.arg or ""
-            place, quoted = (start, start + len(name)), str
+            place = start, start + len(name)
         else:
             text = StringText.of(self.file, member.node)
             if text is None:
                 return
-            name, place, quoted = text.raw, text.place, text.quoted
+            name, place = text.raw, text.place
         parts = name.split(".")
         found = [self._rule(parts, index, member) for index in range(len(parts))]
         rule = next((each for each in found if each is not None), None)
@@ -131,7 +132,9 @@ class MockedMembers:
             for part, each in zip(parts, found, strict=True)
         )
         if new != name:
-            self.work.matches.edits.append(Edit(place, quoted(new), rule.id, rule.why))
+            self.work.matches.edits.append(
+                Edit(place, text.quoted(new) if text is not None else new, rule.id, rule.why)
+            )
             self.work.settled.add(member.node)
 
     def _rule(self, parts: list[str], index: int, member: _Member) -> Rule | None:
