@@ -13,14 +13,17 @@ from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.meaning.names import Definition, Names
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.text.tokens import name_bounds
-from gpu2npu.python.tree.scopes import Assigned, Parameter, Scope
+from gpu2npu.python.tree.scopes import Assigned, Defined, Parameter, Scope
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
     Function,
     argument_value,
     arguments,
     defaults,
+    is_classmethod,
     is_self,
+    is_static,
+    is_super,
     last_name,
     string_value,
 )
@@ -227,15 +230,14 @@ class _ForeignDevices:
 
     def _hand_on(self, call: ast.Call, scope: Scope) -> None:
         """Keep what a call gives to parameters of the project's own functions that are given to packages."""
-        made = self.names.definition(call.func, scope)
-        function = _called_function(made.bound.node) if made is not None else None
-        if made is None or function is None:
+        called = self._called_function(call.func, scope)
+        if called is None:
             return
-        rules = self._parameter_rules(made.names).get(function.lineno, {})
+        names, function, is_bound = called
+        rules = self._parameter_rules(names).get(function.lineno, {})
         if not rules:
             return
-        of_method = isinstance(made.bound.node, ast.ClassDef)
-        positional = [each.arg for each in (*function.args.posonlyargs, *function.args.args)][of_method:]
+        positional = [each.arg for each in (*function.args.posonlyargs, *function.args.args)][is_bound:]
         given = [(name, value) for name, value in zip(positional, call.args, strict=False)]
         given += [(each.arg, each.value) for each in call.keywords if each.arg is not None]
         for name, value in given:
@@ -247,6 +249,26 @@ class _ForeignDevices:
             else:
                 place = self.file.bounds(value)
                 self.mixed[value] = _Given(place, (_Value(place, self._is_device(value, scope)),), rule)
+
+    def _called_function(self, func: ast.expr, scope: Scope) -> tuple[Names, Function, bool] | None:
+        """The project's own function that a call runs, perhaps an `__init__`, with the names of its file; True where
+        its first parameter is given without being written."""
+        made = self.names.definition(func, scope)
+        if made is not None:
+            return _own_function(made)
+        if not isinstance(func, ast.Attribute):
+            return None
+        if is_super(func.value):
+            cls = scope.enclosing_class()
+            for base in cls.node.bases if cls is not None and isinstance(cls.node, ast.ClassDef) else ():
+                above = self.names.definition(base, cls.parent or cls) if cls is not None else None
+                if above is not None:
+                    return _method(above, func.attr)
+            return None
+        is_made = isinstance(func.value, ast.Call)
+        of_class = self.names.definition(func.value.func if isinstance(func.value, ast.Call) else func.value, scope)
+        found = _method(of_class, func.attr) if of_class is not None else None
+        return found and (found[0], found[1], found[2] and (is_made or is_classmethod(found[1])))
 
     def _parameter_rules(self, names: Names) -> _ParameterRules:
         """The same of another file that imports such a package itself."""
@@ -356,9 +378,23 @@ def _is_read(node: ast.AST) -> bool:
     return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
 
 
-def _called_function(node: ast.AST) -> Function | None:
-    """The function that runs when a definition is called; None for a class with no `__init__`, or with several."""
+def _own_function(made: Definition) -> tuple[Names, Function, bool] | None:
+    node = made.bound.node
+    return _method(made, "__init__") if isinstance(node, ast.ClassDef) else (made.names, node, False)
+
+
+def _method(cls: Definition, name: str, depth: int = _MAX_STEPS) -> tuple[Names, Function, bool] | None:
+    """The method that a class of the project defines or inherits from another one; None where several may be meant."""
+    node, scope = cls.bound.node, cls.bound.scope
     if not isinstance(node, ast.ClassDef):
-        return node if isinstance(node, FUNCTIONS) else None
-    inits = [each for each in node.body if isinstance(each, FUNCTIONS) and each.name == "__init__"]
-    return inits[0] if len(inits) == 1 else None
+        return None
+    bound = scope.bindings.get(name, ())
+    if bound:
+        method = bound[0].node if len(bound) == 1 and isinstance(bound[0], Defined) else None
+        return (cls.names, method, not is_static(method)) if isinstance(method, FUNCTIONS) else None
+    for base in node.bases if depth else ():
+        above = cls.names.definition(base, scope.parent or scope)
+        found = _method(above, name, depth - 1) if above is not None else None
+        if found is not None:
+            return found
+    return None

@@ -205,3 +205,39 @@ def test_attributes_of_a_class_are_followed_to_its_callers(project):
     content, apis = found(project, code)
     assert 'Alone("cuda:0"), Both("npu:1")' in content and 'device="cuda"' in content
     assert apis == ['"cuda"', '"cuda:0"', '"cuda:1"']
+
+
+def test_inherited_and_static_functions_are_followed_to_the_package(project):
+    base = """
+        import xgboost
+
+        class Asr:
+            def __init__(self, size, device="cuda"):
+                self.model = xgboost.train(size, device=device)
+
+            @staticmethod
+            def make(device):
+                return xgboost.train("s", device=device)
+
+            @classmethod
+            def build(cls, device):
+                return xgboost.train("s", device=device)
+
+            def load(self, device):
+                return xgboost.train("s", device=device)
+
+        class Sub(Asr): ...
+    """
+    use = """
+        import torch
+        from base import Asr, Sub
+
+        class Mine(Asr):
+            def __init__(self, device="cuda"):
+                super().__init__("small", device)
+
+        a = Sub("s", device="cuda"), Mine("cuda"), Asr.make("cuda"), Sub.build("cuda"), Sub("s").load("cuda")
+    """
+    migrated = project({"base.py": textwrap.dedent(base), "use.py": textwrap.dedent(use)})["use.py"]
+    assert migrated.content is None
+    assert [each.api for each in migrated.findings if "device stays" in each.message] == ['"cuda"'] * 5
