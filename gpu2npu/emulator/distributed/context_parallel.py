@@ -65,6 +65,15 @@ def _take_over(ring: Any) -> None:
     route = _Route()
     ring._enable_cp_dtensor_dispatcher = route.open
     ring._disable_cp_dtensor_dispatcher = route.close
+    enable = ring._enable_context_parallel_dispatcher_impl
+
+    def enter(seq_dim: int, mesh: Any) -> None:
+        """Enter `context_parallel`. PyTorch's own inner context would end the outer one's ring in silence."""
+        if route.library is not None:
+            raise RuntimeError("context_parallel: a context inside another is not supported, leave the outer one first")
+        enable(seq_dim, mesh)
+
+    ring._enable_context_parallel_dispatcher_impl = enter
 
 
 class _Route:
@@ -91,6 +100,9 @@ class _Route:
         dispatcher._custom_op_handlers = {**self.handlers, **ours}
         self.library = torch.library.Library("aten", "IMPL")
         self.library.impl("scaled_dot_product_attention", _attention, "AutogradPrivateUse1")
+        # Where no gradients are recorded (inference_mode), DTensor decomposes the operator by this kernel.
+        attention = torch.ops.aten.scaled_dot_product_attention.default
+        attention.py_kernels[torch._C.DispatchKey.CompositeImplicitAutograd] = _attention
 
     def close(self) -> None:
         """Undo what `open` did."""
@@ -100,6 +112,8 @@ class _Route:
             return
         dispatcher: Any = DTensor._op_dispatcher
         dispatcher._custom_op_handlers = self.handlers
+        attention = torch.ops.aten.scaled_dot_product_attention.default
+        del attention.py_kernels[torch._C.DispatchKey.CompositeImplicitAutograd]
         self.library._destroy()
         self.library = None
 
@@ -117,6 +131,10 @@ def _attention(
 ) -> Tensor:
     from torch.distributed.tensor import DTensor
 
+    if isinstance(query, DTensor) and query.ndim != 4 and any(each.is_shard(_SEQUENCE) for each in query.placements):
+        raise NotImplementedError(
+            f"context_parallel cuts dimension 2 of (batch, heads, sequence, width): got {query.ndim} dimensions"
+        )
     if not isinstance(query, DTensor) or query.ndim != 4:
         composed = torch.ops.aten.scaled_dot_product_attention.default._op_dk
         whole: Tensor = composed(

@@ -59,6 +59,16 @@ def what_the_ring_refuses(rank):
     x = torch.ones(1, 2, 4, 8, device=f"npu:{rank}")
     with context_parallel(mesh, buffers=[x.clone()], buffer_seq_dims=[2]):
         refuses(RuntimeError, "redistributed", lambda: functional.scaled_dot_product_attention(x, x, x, dropout_p=0.5))
+        refuses(
+            NotImplementedError, "got 3 dimensions", lambda: functional.scaled_dot_product_attention(x[0], x[0], x[0])
+        )
+        inner = context_parallel(mesh, buffers=[x.clone()], buffer_seq_dims=[2])
+        refuses(RuntimeError, "a context inside another", inner.__enter__)
+        y = torch.arange(64.0, device=x.device).reshape(1, 2, 4, 8) * (rank + 1)
+        with torch.no_grad():
+            expected = functional.scaled_dot_product_attention(y, y, y, is_causal=True)
+        with torch.inference_mode():
+            close(functional.scaled_dot_product_attention(y, y, y, is_causal=True), expected.cpu())
         cut = DTensor.from_local(x, mesh, [Shard(2)])
         attend = torch.ops.npu.npu_fusion_attention_v3
         refuses(NotImplementedError, "BNSD", lambda: attend(cut, cut, cut, 4, "BSND"))
