@@ -80,6 +80,11 @@ def test_a_dense_tensor_becomes_none(name, borrowing):
         DENSE.npu().to_sparse(layout=getattr(torch, name), **block)
 
 
+def test_rows_do_not_become_columns(borrowing):
+    with pytest.raises(NotImplementedError, match="the NPU has no conversion from"):
+        parts("sparse_csr")[0].npu().to_sparse(layout=torch.sparse_csc)
+
+
 def test_rows_of_a_coordinate_tensor(borrowing):
     npu = DENSE.npu().to_sparse().to_sparse_csr()
     assert npu.crow_indices().tolist() == [0, 1, 1, 3, 4]

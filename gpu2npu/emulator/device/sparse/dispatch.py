@@ -82,6 +82,8 @@ def _named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             with visible_npus.device(_device(args, kwargs)):
                 return function(*args, **kwargs)
         except Exception as error:
+            if "DispatchStub: missing kernel" in str(error):
+                raise NotImplementedError(f"aten::{name}: the NPU has no conversion from {args[0].layout}") from None
             raise with_operator(error, f"aten::{name}", args, kwargs)  # noqa: B904
 
     return run
