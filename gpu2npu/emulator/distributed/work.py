@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -54,6 +55,7 @@ class HcclWork(dist.Work):
         self._future: torch.futures.Future[Any] | None = None
         self._is_fulfilled = False
         self._fulfilling = threading.Lock()
+        self._infers = torch.is_inference_mode_enabled()
         transport.in_flight.add(self)
 
     def wait(self, timeout: timedelta = _FOREVER) -> bool:
@@ -93,10 +95,12 @@ class HcclWork(dist.Work):
     def _finish_works(self, timeout: timedelta) -> None:
         deadline = time.monotonic() + timeout.total_seconds()
         try:
-            for work in self._call.works(timeout):
-                work.wait(timeout and timedelta(seconds=max(deadline - time.monotonic(), 0.001)))
-            for target, source in self._copies:
-                target.copy_(source)
+            # Another thread may be the one that ends it, and tensors of inference mode are written in that mode alone.
+            with torch.inference_mode() if self._infers else contextlib.nullcontext():
+                for work in self._call.works(timeout):
+                    work.wait(timeout and timedelta(seconds=max(deadline - time.monotonic(), 0.001)))
+                for target, source in self._copies:
+                    target.copy_(source)
         except Exception as error:
             explained = self._explained(error)
             if timeout and not self._call.is_over():

@@ -41,6 +41,16 @@ def messages_to_everybody_at_once(rank):
     refuses(ValueError, "cannot send to itself but in one batch", lambda: dist.isend(own[0], rank))
 
 
+def collectives_of_inference_mode_that_end_outside(rank):
+    with torch.inference_mode():
+        mine, whole, total = npu([1.0 + rank]), torch.empty(size(), device=NPU), npu([1.0])
+        begun = [dist.all_gather_into_tensor(whole, mine, async_op=True), dist.all_reduce(total, async_op=True)]
+    for work in begun:
+        work.wait()
+    same(whole, [1.0 + each for each in ranks()])
+    same(total, [1.0 * size()])
+
+
 def works(rank):
     tensor = npu([1.0 + rank])
     work = dist.all_reduce(tensor, async_op=True)
@@ -207,6 +217,7 @@ def collectives_in_several_threads(rank):
 
 CHECKS = [
     messages_to_everybody_at_once,
+    collectives_of_inference_mode_that_end_outside,
     works,
     synchronize_waits_for_collectives,
     synchronize_raises_the_error_of_a_dropped_collective,
