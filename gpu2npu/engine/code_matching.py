@@ -36,7 +36,7 @@ _DTYPE = re.compile(r"torch\.(b?float\w*|half|double|u?int\d*|long|short|bool|co
 
 # What a type may be besides the qualified name of a class, and the classes that one of them is written for.
 TYPES = ("tensor", "module", UNKNOWN, "device", "dtype", "literal", "name")
-_SAME = {"torch.Tensor": "tensor", "torch.nn.Module": "module", "torch.device": "device", "torch.dtype": "dtype"}
+_SAME = {**{cls: kind for kind, cls in CLASSES.items()}, "torch.device": "device", "torch.dtype": "dtype"}
 
 
 def type_problem(kind: str) -> str | None:

@@ -271,7 +271,7 @@ class _ForeignDevices:
         return found and (found[0], found[1], found[2] and (is_made or is_classmethod(found[1])))
 
     def _parameter_rules(self, names: Names) -> _ParameterRules:
-        """The same of another file that imports such a package itself."""
+        """The rules for the parameters of functions in this file, or in another that imports such a package itself."""
         if names.path == self.names.path:
             return self._parameters_given()
         if imported_packages(names.file).isdisjoint(self.table.foreign_packages):

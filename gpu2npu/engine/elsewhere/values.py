@@ -188,7 +188,7 @@ def _guarded_by_name(
 
 
 def _target(statement: ast.AST) -> ast.expr | None:
-    """The one name or attribute that a statement binds."""
+    """Return the name or attribute that a statement binds; None where it binds several or none."""
     if isinstance(statement, ast.Assign):
         return statement.targets[0] if len(statement.targets) == 1 else None
     return statement.target if isinstance(statement, ast.AnnAssign) else None

@@ -193,7 +193,7 @@ class Instances:
 
 
 def _agreed(answers: Set[bool | None]) -> bool | None:
-    """The one answer of several; None where they differ or there is none."""
+    """Return the answer that all give; None where they differ or there is none."""
     return next(iter(answers)) if len(answers) == 1 else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpu2npu.verify.comparing.tolerance import Tolerance, change_of_length, relative_distance
+from gpu2npu.verify.comparing.tolerance import Tolerance, change_of_norm, relative_distance
 from gpu2npu.verify.recording.records import RecordedEvent, Recording
 
 
@@ -186,7 +186,7 @@ def _judged(
             message = f"the original's dtype is {one.tensor.dtype} and the migrated program's {other.tensor.dtype}"
             return Difference(one, other, message), None
     error, allowed = relative_distance(one, other), tolerance.of(one)
-    change, tolerated = change_of_length(one, other), tolerance.of_length(one)
+    change, tolerated = change_of_norm(one, other), tolerance.of_norm(one)
     if error <= allowed and change > tolerated:
         message = f"the norm changes by {change:.1e} of it, where rounding explains {tolerated:.1e}"
         return Difference(one, other, message, change, tolerated), Measured(one, other, change, tolerated)

@@ -5,8 +5,8 @@ makes of it: the original is run again with every operator rounding otherwise (`
 and how far the farthest of these runs lies from the first at a place, times FACTOR, is what rounding explains there. It
 grows with accumulation, with HF32 and with steps as much as the program lets it grow, and no more.
 
-The length of a tensor, its norm, has a tolerance of its own. Where rounding makes another choice, of a maximum or of
-the sign before a ReLU, a few elements of a small tensor lie far off, but hardly in its own direction: the length stays,
+The norm of a gradient has a tolerance of its own. Where rounding makes another choice, of a maximum or of
+the sign before a ReLU, a few elements of a small tensor lie far off, but hardly in its own direction: the norm stays,
 and a gradient that is scaled is found where its distance alone would pass for such choices.
 """
 
@@ -47,27 +47,27 @@ _NEXT = 2  # gradients after a place, on their way back through the program
 class Tolerance:
     """The error that rounding explains, by place, relative to the norm of the tensor there; with HF32 in `coarse`.
 
-    `lengths` is that of the norm itself.
+    `norms` is that of the norm itself.
     """
 
     relative: dict[Key, float]
     coarse: tuple[str, ...] = ()
-    lengths: dict[Key, float] = field(default_factory=dict)
+    norms: dict[Key, float] = field(default_factory=dict)
 
     def of(self, event: RecordedEvent) -> float:
         """The largest distance, as a share of the tensor's norm, that is not a divergence."""
         eps = EPS.get(event.tensor.dtype, 0.0) if event.tensor is not None else EPS["float32"]
         return max(FACTOR * self.relative.get(event.key, 0.0), _LAST_PLACES * eps)
 
-    def of_length(self, event: RecordedEvent) -> float:
+    def of_norm(self, event: RecordedEvent) -> float:
         """The largest change of the tensor's norm, as a share of it, that is not a divergence.
 
         It is never less than what the tolerated distance does to the norm where it is at a right angle to the tensor.
         """
-        if event.key not in self.lengths:
+        if event.key not in self.norms:
             return float("inf")
         allowed = self.of(event)
-        return max(FACTOR * self.lengths[event.key], math.hypot(1.0, allowed) - 1.0, min(allowed, _HUNDREDTH))
+        return max(FACTOR * self.norms[event.key], math.hypot(1.0, allowed) - 1.0, min(allowed, _HUNDREDTH))
 
 
 def distance(one: Tensor, other: Tensor) -> float:
@@ -92,7 +92,7 @@ def relative_distance(one: RecordedEvent, other: RecordedEvent) -> float:
     return max(share, _unfinite_share(one.tensor, other.tensor)) if one.kind in ("input", "output") else share
 
 
-def change_of_length(one: RecordedEvent, other: RecordedEvent) -> float:
+def change_of_norm(one: RecordedEvent, other: RecordedEvent) -> float:
     """The difference of two events' norms, as a share of the first one's."""
     if one.tensor is None or other.tensor is None or not one.tensor.norm:
         return 0.0
@@ -129,17 +129,17 @@ def measured(reference: Recording, rounded: Iterable[Recording], coarse: tuple[s
     for pairs in runs:
         for key, share in _shown_by(pairs, noise).items():
             relative[key] = max(share, relative.get(key, 0.0))
-    return Tolerance(relative, coarse, _lengths(runs, noise))
+    return Tolerance(relative, coarse, _norms(runs, noise))
 
 
-def _lengths(runs: list[list[Pair]], noise: Mapping[str, int]) -> dict[Key, float]:
+def _norms(runs: list[list[Pair]], noise: Mapping[str, int]) -> dict[Key, float]:
     """Return the change of each gradient's norm that the runs show: of its own, and what is usual in its step."""
     found: dict[Key, float] = {}
     earlier: dict[tuple[str, str, int, int], float] = {}
     changes: dict[tuple[int, str], list[float]] = {}
     for event, other in itertools.chain.from_iterable(runs):
         if event.kind in _GRADIENTS:
-            change = change_of_length(event, other)
+            change = change_of_norm(event, other)
             if event.kind == "gradient" or not _is_noise(event, noise):
                 changes.setdefault((event.step, event.kind), []).append(change)
             found[event.key] = max(change, found.get(event.key, 0.0))
