@@ -128,7 +128,7 @@ class Dataflow:
             seen.add(current.node)
             if isinstance(current.node, (ast.Dict, ast.DictComp)) and not steps:
                 found.append(current)
-            pending += [(value.place, value.steps) for value in self._sources(current, steps)]
+            pending += [(value.place, value.steps) for value in self.sources(current, steps)]
         return found
 
     def is_assigned(self, attribute: str) -> bool:
@@ -178,7 +178,7 @@ class Dataflow:
                     continue
             sources = [
                 (Value(source.place, source.steps, source.via if source.via is not None else via), left - 1)
-                for source in self._sources(place, value.steps)
+                for source in self.sources(place, value.steps)
             ]
             pending += reversed(sources)
         return found
@@ -194,7 +194,7 @@ class Dataflow:
             return True
         return any(isinstance(target.node, FUNCTIONS) for target in self.targets(call))
 
-    def _sources(self, place: AnyPlace, steps: tuple[Key, ...]) -> Iterator[Value]:
+    def sources(self, place: AnyPlace, steps: tuple[Key, ...]) -> Iterator[Value]:
         """One step back: the values that an expression takes its own from."""
         node = place.node
         if isinstance(node, ast.Name):

@@ -72,9 +72,12 @@ class _Finder:
             return self._first([source.beside(argument_value(each)) for each in given if not is_unpacked(each)])
         if isinstance(node, ast.Name):
             wrapped = [value for value in self.flow.assigned(source.beside(node)) if _is_passed_on(value.node)]
-            same = [value for value in wrapped if _function(value) is _function(source)]
-            if same:
-                return self._first(same)
+            if wrapped:
+                return self._first([value for value in wrapped if _function(value) is _function(source)])
+        if isinstance(node, ast.Attribute):
+            wrapped = [value.place for value in self.flow.sources(source, ()) if _is_passed_on(value.place.node)]
+            if wrapped:
+                return self._of_owner(self._first(wrapped), source.beside(node.value))
         if isinstance(node, ast.Subscript):
             return self._item(source, node)
         if not is_plain(node):
@@ -85,9 +88,16 @@ class _Finder:
         """`data.loader` for an object `data` whose `__iter__` goes over `self.loader`."""
         for maker in self.flow.makers(source):
             inner = self._first([place for place in self.flow.iterated(maker) if place.node is not source.node])
-            if inner is not None and inner.text.startswith("self."):
-                return _Access(f"{source.file.code(source.node)}{inner.text.removeprefix('self')}", source)
+            access = self._of_owner(inner, source)
+            if access is not None:
+                return access
         return None
+
+    def _of_owner(self, access: _Access | None, owner: AnyPlace) -> _Access | None:
+        """`data.loader` for `self.loader` in a method of the object that `data` is."""
+        if access is None or not access.text.startswith("self.") or not is_plain(owner.node):
+            return None
+        return _Access(f"{owner.file.code(owner.node)}{access.text.removeprefix('self')}", owner)
 
     def _first(self, places: Sequence[AnyPlace]) -> _Access | None:
         found = [access for place in places if (access := self.access(place)) is not None]

@@ -171,6 +171,40 @@ FORMS = {
             for i in steps:
                 step(next(batches))
         """,
+    "an iterator of the trainer": """
+        from data import make, step
+        class Trainer:
+            def __init__(self):
+                self.loader = make()
+                self.batches = iter(self.loader)
+            def take(self):
+                try:
+                    return next(self.batches)
+                except StopIteration:
+                    self.batches = iter(self.loader)
+                    return next(self.batches)
+        class Long(Trainer):
+            def run_epoch(self):
+                for i in steps:
+                    step(next(self.batches))
+            def fit(self):
+                for epoch in range(3):
+                    +self.loader.sampler.set_epoch(epoch)
+                    self.run_epoch()
+        Long().fit()
+        """,
+    "an iterator that is used from outside": """
+        from data import make, step
+        class Data:
+            def __init__(self):
+                self.loader = make()
+                self.batches = iter(self.loader)
+        data = Data()
+        for epoch in range(3):
+            +data.loader.sampler.set_epoch(epoch)
+            for i in steps:
+                step(next(data.batches))
+        """,
 }
 
 
@@ -197,6 +231,10 @@ UNTOLD = {
     "a stream": (
         "from data import make, step\ndef stream(batches):\n    while True:\n        for batch in batches:\n"
         "            yield batch\nloader = make()\nfor batch in stream(loader):\n    step(batch)\n"
+    ),
+    "an iterator of another function": (
+        "from data import make, step\nbatches = iter(make())\ndef train():\n    for i in steps:\n"
+        "        step(next(batches))\nfor epoch in range(3):\n    train()\n"
     ),
 }
 
