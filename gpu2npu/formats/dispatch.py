@@ -128,7 +128,8 @@ def _migrate_other(source: bytes, path: str, rulebook: Rulebook, context: Projec
     text = file.text
     skips = find_skips(text) if kind not in (FileKind.JSON, FileKind.NOTEBOOK) else Skips()
     without = outside(rulebook, path, skips.file, frozenset(), context.imported)
-    own = own_variables(text) if kind is FileKind.SHELL else frozenset()
+    is_script = kind is FileKind.SHELL and not kinds.is_environment_file(path)
+    own = own_variables(text) if is_script else frozenset()
     knowledge = knowledge_for(rulebook, context.version, without)
     knowledge = replace(knowledge, text=text, own=own, uses_device=context.uses_device)
     if kind is FileKind.NOTEBOOK:

@@ -10,9 +10,10 @@ from gpu2npu.engine.knowledge import Knowledge
 from gpu2npu.engine.marks import Mark
 from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.marks import shifted
-from gpu2npu.formats.nodes import FormatError
+from gpu2npu.formats.nodes import FormatError, Items, Scalar
 from gpu2npu.formats.settings import settings_marks
 from gpu2npu.formats.shell import shell_marks
+from gpu2npu.formats.word_lists import words_marks
 
 # An instruction with the lines that continue it; comment lines may stand between those.
 _INSTRUCTION = re.compile(
@@ -26,40 +27,70 @@ _HEREDOC = re.compile(r"<<-?[\"']?(?P<delimiter>\w+)[\"']?")
 _COMMENT = re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE)
 _READ = re.compile(r"\$\{?(?P<name>[A-Za-z_]\w*)")
 _SHELL = frozenset({"RUN", "CMD", "ENTRYPOINT", "HEALTHCHECK", "ONBUILD"})
+_PROGRAM = ("ENTRYPOINT", "CMD")
 
 
 def dockerfile_marks(text: str, knowledge: Knowledge) -> list[Mark]:
     """Return the marks for a Dockerfile: its edits and findings."""
     marks: list[Mark] = []
+    program: dict[str, tuple[Scalar, ...]] = {}  # the words of what a container of this stage runs
+    for name, rest, start in _instructions(text):
+        words = _listed(rest, start) if name in _SHELL else None
+        if words is None:
+            marks += _instruction(name, rest, start, knowledge)
+        else:
+            marks += settings_marks(Items(words), knowledge)
+        if name in _PROGRAM and words is not None:
+            program[name] = words
+        elif words is not None:
+            marks += words_marks(words, knowledge)
+        if name == "FROM":
+            marks += _program_marks(program, knowledge)
+            program = {}
+    return marks + _program_marks(program, knowledge)
+
+
+def _program_marks(program: dict[str, tuple[Scalar, ...]], knowledge: Knowledge) -> list[Mark]:
+    """Return the marks for what a stage runs, where that is given as lists: CMD goes on with ENTRYPOINT."""
+    return words_marks([word for name in _PROGRAM for word in program.get(name, ())], knowledge)
+
+
+def _instructions(text: str) -> Iterator[tuple[str, str, int]]:
+    """Yield the instructions: name, what follows it without the flags of Docker, and where that stands."""
     at = 0
     while (match := _INSTRUCTION.search(text, at)) is not None:
         at = match.end()
         line_start = text.rfind("\n", 0, match.start("name")) + 1
         if text[line_start : match.start("name")].strip():
             continue
+        name, start, end = match["name"].upper(), match.start("rest"), match.end()
         heredoc = _HEREDOC.search(match["rest"])
-        end = match.end()
-        if heredoc is not None and match["name"].upper() in ("RUN", "COPY"):
+        if heredoc is not None and name in ("RUN", "COPY"):
             closing = re.compile(rf"^{heredoc['delimiter']}\r?$", re.MULTILINE).search(text, end)
             end = at = closing.end() if closing is not None else len(text)
-        marks += _instruction(match["name"].upper(), text[match.start("rest") : end], match.start("rest"), knowledge)
-    return marks
+        flags = _FLAGS.match(text, start, end) if name in _SHELL else None
+        start = flags.end() if flags is not None else start
+        yield name, text[start:end], start
+
+
+def _listed(rest: str, start: int) -> tuple[Scalar, ...] | None:
+    """The words of `CMD ["python", "train.py"]`, whose list stands at `start`; None where there is no list."""
+    if not rest.startswith("["):
+        return None
+    with contextlib.suppress(FormatError):
+        node = read_json(" " * start + rest)
+        if isinstance(node, Items):
+            return tuple(item for item in node.items if isinstance(item, Scalar))
+    return None
 
 
 def _instruction(name: str, rest: str, start: int, knowledge: Knowledge) -> Iterator[Mark]:
-    flags = _FLAGS.match(rest) if name in _SHELL else None
-    if flags is not None:
-        start, rest = start + flags.end(), rest[flags.end() :]
     script = _HEREDOC.match(rest)
     if name == "RUN" and script is not None:  # its text is a shell script, or what its first line says
         body = rest.find("\n") + 1
         if not rest.startswith("#!", body) or re.match(r"#!.*sh\b", rest[body:]):
             yield from shifted(shell_marks(rest[body : rest.rfind("\n") + 1], knowledge), start + body)
         return
-    if name in _SHELL and rest.startswith("["):
-        with contextlib.suppress(FormatError):
-            yield from shifted(settings_marks(read_json(rest), knowledge), start)
-            return
     if name in _SHELL:
         yield from shifted(shell_marks(_without_comments(rest), knowledge), start)
         return

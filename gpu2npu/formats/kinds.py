@@ -74,6 +74,8 @@ def kind_of(path: str, head: bytes = b"") -> FileKind | None:
         return _SUFFIXES[suffix]
     if re.match(r"(?:Docker|Container)file[._-]", name):
         return FileKind.DOCKERFILE
+    if is_environment_file(name):
+        return FileKind.SHELL
     if not suffix and _SHELL_LINE.match(head.split(b"\n", 1)[0]):
         return FileKind.SHELL
     return None
@@ -92,3 +94,8 @@ def is_lock(path: str) -> bool:
 def is_makefile(path: str) -> bool:
     """Return whether a file of the kind shell is a makefile, whose recipes are shell."""
     return _MAKEFILE.fullmatch(path.rpartition("/")[2]) is not None
+
+
+def is_environment_file(path: str) -> bool:
+    """Return whether a file of the kind shell holds the variables that Docker or dotenv hand to a program."""
+    return re.fullmatch(r"(?:.*/)?(?:[^/]*\.env|\.env\.[\w.-]+)", path) is not None

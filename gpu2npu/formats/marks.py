@@ -7,9 +7,12 @@ from dataclasses import replace
 
 from gpu2npu.engine.findings import merged
 from gpu2npu.engine.marks import Mark
+from gpu2npu.formats.nodes import Scalar
 from gpu2npu.python.text.edits import Edited
 from gpu2npu.python.text.offsets import Lines
 from gpu2npu.records import Bounds, Change, Edit, Finding, FindingKind, Found, Operation, Severity
+
+_NO_PLACE = "It is written with escapes or over several lines: change it by hand."
 
 
 def of_environment(place: Bounds, rule: str, kind: FindingKind, api: str, message: str) -> Found:
@@ -24,6 +27,25 @@ def moved(marks: Iterable[Mark], place: Callable[[int], int]) -> list[Mark]:
 
 def shifted(marks: Iterable[Mark], by: int) -> list[Mark]:
     return moved(marks, lambda offset: offset + by)
+
+
+def placed(scalar: Scalar, marks: Iterable[Mark]) -> list[Mark]:
+    """Marks of a scalar's value as marks of the text. Where the value's place is not known they are only reported."""
+    return moved(marks, scalar.place) if scalar.exact else [reported_at(scalar, mark) for mark in marks]
+
+
+def reported_at(scalar: Scalar, mark: Mark, reason: str = _NO_PLACE) -> Found:
+    """The finding at a scalar that a mark of its value becomes."""
+    if scalar.anchor:
+        reason = f"Other places take this value by its anchor, *{scalar.anchor}: change it by hand, with these in view."
+    return only_reported(mark, (scalar.start, scalar.end), (scalar.value or "")[:80], reason)
+
+
+def only_reported(mark: Mark, place: Bounds, shown: str, reason: str) -> Found:
+    """The finding at a place that a mark becomes: an edit cannot be made there for some reason."""
+    if isinstance(mark, Found):
+        return replace(mark, place=place)
+    return Found(place, mark.rule, FindingKind.REVIEW, shown, f"{mark.message} {reason}", Severity.CHANGE)
 
 
 def resolved(marks: Iterable[Mark]) -> list[Mark]:

@@ -17,7 +17,8 @@ class Scalar:
     `value` is the string it means, None where it is a number or the like, whose text is `atom`. `places` gives the
     offset of each character of the value, and of its end, where escapes make them irregular; it is None where the text
     is the value itself.
-    `exact` is False where the places are not known. `block` tells a text of several lines.
+    `exact` is False where the places are not known, or other places take the value by its `anchor`. `block` is for a
+    text of several lines.
     """
 
     start: int
@@ -27,6 +28,7 @@ class Scalar:
     exact: bool = True
     block: bool = False
     atom: str = ""
+    anchor: str = ""
 
     def place(self, index: int) -> int:
         """The offset of a character of the value."""

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Set
-from dataclasses import replace
+from collections.abc import Iterator, Sequence, Set
 
 from gpu2npu.engine.knowledge import CommandLine, KeyedValue, Knowledge, SettingValue, SetVariable
 from gpu2npu.engine.marks import Mark
-from gpu2npu.formats.marks import moved, shifted
+from gpu2npu.formats.marks import placed, shifted
 from gpu2npu.formats.nodes import Items, Mapping, Node, Scalar
 from gpu2npu.formats.shell import shell_marks
-from gpu2npu.records import FindingKind, Found, Severity
+from gpu2npu.formats.word_lists import WORD_KEYS, command_lines, listed_words, words_marks
+from gpu2npu.records import Found
 
 # Keys under which a string is a command line.
 _COMMANDS = frozenset(
     {"run", "script", "scripts", "command", "commands", "cmd", "entrypoint", "before_script", "after_script", "setup",
      "postcreatecommand", "commands_pre", "commands_post", "install_command", "entry", "before_install"}
 )  # fmt: skip
+# Keys under which a list is the words of one command line, and the key beside it whose list goes on with it.
+_WORD_LISTS = {"command": "args", "entrypoint": "command", "cmd": "args", "entry": "args", "postcreatecommand": ""}
+_PLAIN_WORD = re.compile(r"[\w@%+=:,./-]+")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 _SETTING = re.compile(r"(?P<key>(?:--?|\+\+?|~)?[A-Za-z_][\w.\-/@]*)=(?P<value>.*)", re.DOTALL)
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
@@ -35,6 +38,8 @@ def settings_marks(root: Node, knowledge: Knowledge) -> list[Mark]:
 def _marks(node: Node, keys: tuple[str, ...], knowledge: Knowledge) -> Iterator[Mark]:
     if isinstance(node, Mapping):
         named = _named_variable(node)
+        for words in command_lines(node).values():
+            yield from words_marks(words, knowledge)
         for key, value in node.entries:
             name = key.value or ""
             if named is not None and name == "value":  # Kubernetes: {name: DEVICE, value: cuda}
@@ -47,7 +52,13 @@ def _marks(node: Node, keys: tuple[str, ...], knowledge: Knowledge) -> Iterator[
     elif isinstance(node, Items):
         yield from _item_marks(node, keys, knowledge)
     elif node.value:
-        yield from _placed(node, _value_marks(node.value, keys, frozenset(), knowledge, node.block))
+        found = _value_marks(node.value, keys, frozenset(), knowledge, node.block, _has_commands(keys))
+        yield from placed(node, found)
+
+
+def _has_commands(keys: Sequence[str]) -> bool:
+    """Return whether a value below some keys is a command line."""
+    return any(key.lower() in _COMMANDS for key in keys[-2:])
 
 
 def _named_variable(node: Mapping) -> str | None:
@@ -63,16 +74,16 @@ def _variable_marks(key: Scalar, value: Node, knowledge: Knowledge) -> Iterator[
     """Yield the marks for a key that may be an environment variable, and for its value."""
     name = key.value or ""
     if not _VARIABLE.fullmatch(name):
-        yield from _placed(key, knowledge.patterns(name, 0))
+        yield from placed(key, knowledge.patterns(name, 0))
         return
     is_set = isinstance(value, Scalar) and value.exact and key.exact and bool(value.value)
     # A value beyond the name, so that its mark can be distinguished from that of the name.
     given = SetVariable(value.value or "", len(name)) if is_set and isinstance(value, Scalar) else None
     for mark in knowledge.variable(name, 0, given):
         if given is not None and isinstance(value, Scalar) and mark.place[0] == given.start:
-            yield from _placed(value, shifted([mark], -given.start))
+            yield from placed(value, shifted([mark], -given.start))
         else:
-            yield from _placed(key, [mark])
+            yield from placed(key, [mark])
 
 
 def _option_marks(key: Scalar, keys: tuple[str, ...], value: Node, knowledge: Knowledge) -> list[Mark]:
@@ -81,29 +92,34 @@ def _option_marks(key: Scalar, keys: tuple[str, ...], value: Node, knowledge: Kn
         return []
     places = SettingValue(keys, None, 0, value.atom), KeyedValue(keys[-1], "*", None, 0)
     known = next(filter(None, map(knowledge.first, places)), ())
-    return _placed(key, [mark for mark in known if isinstance(mark, Found)])
+    return placed(key, [mark for mark in known if isinstance(mark, Found)])
 
 
 def _item_marks(node: Items, keys: tuple[str, ...], knowledge: Knowledge) -> Iterator[Mark]:
     """Values beside each other, of which one may be an option and the next its argument: `[--device, cuda]`."""
     strings = frozenset(item.value for item in node.items if isinstance(item, Scalar) and item.value)
+    words = listed_words(node) if keys and keys[-1].lower() in WORD_KEYS else ()
     option: str | None = None
     for item in node.items:
         if not isinstance(item, Scalar):
+            if _has_commands(keys):  # commands = [["pytest", "-q"]]
+                yield from words_marks(listed_words(item), knowledge)
             yield from _marks(item, keys, knowledge)
             option = None
         elif item.value:
             under = (*keys, option) if option is not None else keys
-            yield from _placed(item, _value_marks(item.value, under, strings, knowledge, item.block))
+            runs = _has_commands(under) and not words
+            yield from placed(item, _value_marks(item.value, under, strings, knowledge, item.block, runs))
             option = item.value if _OPTION.fullmatch(item.value) else None
 
 
-def _value_marks(value: str, keys: tuple[str, ...], others: Set[str], knowledge: Knowledge, block: bool) -> list[Mark]:
+def _value_marks(
+    value: str, keys: tuple[str, ...], others: Set[str], knowledge: Knowledge, block: bool, runs: bool
+) -> list[Mark]:
     key = keys[-1] if keys else None
     known = knowledge.first(SettingValue(keys, value, 0))
     if known is not None:
         return known
-    runs = any(name.lower() in _COMMANDS for name in keys[-2:])
     if runs and (block or " " in value or knowledge.first(CommandLine(value, 0, ())) is not None):
         return shell_marks(value, knowledge)
     marks = knowledge.variable(value, 0) if _VARIABLE.fullmatch(value) else []
@@ -122,18 +138,3 @@ def _value_marks(value: str, keys: tuple[str, ...], others: Set[str], knowledge:
         text, start = (value, 0) if default is None else (default["value"], default.start("value"))
         marks += knowledge.value(key, text, start, others)
     return marks + knowledge.patterns(value, 0)
-
-
-def _placed(scalar: Scalar, marks: Iterable[Mark]) -> list[Mark]:
-    """Marks of a scalar's value as marks of the text. Where the value's place is not known they are only reported."""
-    if scalar.exact:
-        return moved(marks, scalar.place)
-    return [_only_reported(mark, scalar) for mark in marks]
-
-
-def _only_reported(mark: Mark, scalar: Scalar) -> Mark:
-    if isinstance(mark, Found):
-        return replace(mark, place=(scalar.start, scalar.end))
-    message = f"{mark.message} It is written with escapes or over several lines: change it by hand."
-    shown = (scalar.value or "")[:80]
-    return Found((scalar.start, scalar.end), mark.rule, FindingKind.REVIEW, shown, message, Severity.CHANGE)

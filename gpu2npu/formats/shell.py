@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from gpu2npu.engine.knowledge import CommandLine, KeyedValue, Knowledge, SetVariable
 from gpu2npu.engine.marks import Mark
-from gpu2npu.formats.marks import moved, shifted
+from gpu2npu.formats.kinds import is_environment_file
+from gpu2npu.formats.marks import moved, only_reported, shifted
 from gpu2npu.formats.required_packages import installed
-from gpu2npu.formats.shell_lexer import Command, Heredoc, Script, Word, lex, unescaped
+from gpu2npu.formats.shell_lexer import Command, Heredoc, Script, Word, is_escaped, lex, unescaped
 from gpu2npu.kinds.string import mention_marks
 from gpu2npu.records import Found
 
@@ -21,8 +22,9 @@ _DEFAULT = re.compile(r"\$\{(?P<name>[A-Za-z_]\w*):?[-=](?P<value>[\w:., ]+)\}")
 _WHOLE_DEFAULT = re.compile(r"\$\{\w+:?[-=][\"']?(?P<value>[\w:., ]+)[\"']?\}")
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=")
 # An argument that begins with, or is, a variable's name: `export NAME`, `-e NAME=1`, `ALL,NAME=1`.
-_NAMED = re.compile(r"(?:^|(?<=[,='\"]))(?P<name>[A-Z][A-Z0-9_]*)(?==|$|[,'\"])")
+_NAMED = re.compile(r"(?:^|(?<=^-e)|(?<=[,='\"]))(?P<name>[A-Z][A-Z0-9_]*)(?==|$|[,'\"])")
 _OPTION = re.compile(r"(?P<key>(?:--?|\+\+?|~)?[A-Za-z_][\w.\-/@]*)(?P<equals>=)?")
+_QUOTED_NAME = re.compile(r"[\"'](?P<name>[A-Z][A-Z0-9_]*)[\"']")
 _DIRECTIVE = re.compile(r"#(?P<scheduler>SBATCH|PBS|BSUB)\s")
 # What is asked of PBS: `select=1:ngpus=1`.
 _RESOURCE = re.compile(r"(?:^|[:,])(?P<name>\w+)=(?P<value>\w+)")
@@ -57,6 +59,8 @@ _TAKING = {
         r"-[pNnctJoewxAqCGDM]|--(?:partition|nodes|ntasks|ntasks-per-node|cpus-per-task|job-name|output|error|time|account"
         r"|qos|gres|gpus|gpus-per-\w+|mem|mem-per-\w+|nodelist|exclude|constraint|export|jobid|chdir|container-\w+)"
     ),
+    "env": re.compile(r"-u|--unset|-C|--chdir"),
+    "sudo": re.compile(r"-[ugpCDhRrtT]|--(?:user|group|chdir|host|prompt|role|type)"),
     "mpirun": re.compile(r"-[xHn]|-np|--?(?:host|hostfile|machinefile|bind-to|map-by|rank-by)"),
 }
 _FINDERS = frozenset({"which", "type", "hash", "whereis"})
@@ -110,7 +114,7 @@ class _Reader:
         for match in _READ.finditer(self.text):
             while at < len(dead) and dead[at][1] <= match.start():
                 at += 1
-            if (at < len(dead) and dead[at][0] <= match.start()) or _escaped(self.text, match.start()):
+            if (at < len(dead) and dead[at][0] <= match.start()) or is_escaped(self.text, match.start()):
                 continue
             yield from self.knowledge.variable(match["name"], match.start("name"))
             if (default := _DEFAULT.match(self.text, match.start())) is not None:
@@ -277,7 +281,7 @@ class _Reader:
             if flag.text not in _CODE:
                 continue
             if _PYTHON.fullmatch(runner):
-                yield from self._python(word.start, word.end, _IS_PYTHON)
+                yield from self._unread(word.start, word.end, _IS_PYTHON)
             elif runner in _SHELLS:
                 yield from self._script(word)
         if name in ("ssh", "eval", "sbatch"):
@@ -296,7 +300,8 @@ class _Reader:
         marks = _Reader(inner, self.knowledge, self.depth + 1, spoken).marks()
         return moved(marks, lambda index: start + places[index])
 
-    def _python(self, start: int, end: int, message: str) -> Iterator[Mark]:
+    def _unread(self, start: int, end: int, message: str) -> Iterator[Mark]:
+        """Yield the first mention of a device or backend in what is no shell."""
         if not self.spoken:
             yield from mention_marks(self.knowledge.table, self.text[start:end], start, message)
 
@@ -304,16 +309,21 @@ class _Reader:
         body = self.text[heredoc.start : heredoc.end]
         targets = [self._value(target) for target in command.targets]
         writes_script = any(_SCRIPT_NAME.fullmatch(target) for target in targets)
-        if name in _SHELLS or writes_script or re.match(r"#!.*sh\b", body) or _JOB.search(body):
+        gives_variables = any(map(is_environment_file, targets))
+        if name in _SHELLS or writes_script or gives_variables or re.match(r"#!.*sh\b", body) or _JOB.search(body):
             inner, places = unescaped(body, "" if heredoc.raw else "$`\\\\")
-            marks = _Reader(inner, self.knowledge, self.depth + 1, self.spoken).marks()
+            knowledge = replace(self.knowledge, own=frozenset()) if gives_variables else self.knowledge
+            marks = _Reader(inner, knowledge, self.depth + 1, self.spoken).marks()
             yield from moved(marks, lambda index: heredoc.start + places[index])
         elif name is None or self.spoken or _is_shown(name, command):
             return  # it is only shown
-        elif _PYTHON.fullmatch(name) or any(target.endswith(".py") for target in targets):
-            yield from self._python(heredoc.start, heredoc.end, _IS_PYTHON)
         else:
-            yield from self._python(heredoc.start, heredoc.end, _IS_TEXT)
+            is_python = _PYTHON.fullmatch(name) or any(target.endswith(".py") for target in targets)
+            message = _IS_PYTHON if is_python else _IS_TEXT
+            yield from self._unread(heredoc.start, heredoc.end, message)
+            for named in _QUOTED_NAME.finditer(self.text, heredoc.start, heredoc.end):
+                for mark in self.knowledge.variable(named["name"], named.start("name")):
+                    yield only_reported(mark, mark.place, named["name"], message)
 
     def _comparisons(self, words: Sequence[Word]) -> Iterator[Mark]:
         """`[ "$DEVICE" = cuda ]`: the variable's name says what the word means."""
@@ -384,10 +394,3 @@ def _case_subject(command: Command) -> str | None:
         return None
     named = _OPERAND.fullmatch(words[1].text)
     return named["name"] if named is not None else None
-
-
-def _escaped(text: str, index: int) -> bool:
-    backslashes = 0
-    while index - 1 - backslashes >= 0 and text[index - 1 - backslashes] == "\\":
-        backslashes += 1
-    return backslashes % 2 == 1

@@ -89,6 +89,14 @@ def unescaped(text: str, characters: str) -> tuple[str, list[int]]:
     return "".join(text[end - 1] for _, end in retained), [*(start for start, _ in retained), len(text)]
 
 
+def is_escaped(text: str, index: int) -> bool:
+    """Return whether an odd number of backslashes stands before a character."""
+    backslashes = 0
+    while backslashes < index and text[index - 1 - backslashes] == "\\":
+        backslashes += 1
+    return backslashes % 2 == 1
+
+
 class _Lexer:
     def __init__(self, text: str) -> None:
         self.text = text
@@ -234,7 +242,7 @@ class _Lexer:
         self.at += len(quote)
         start = self.at
         end = self.text.find("'", start)
-        while quote == "$'" and end > 0 and _is_escaped(self.text, end):
+        while quote == "$'" and end > 0 and is_escaped(self.text, end):
             end = self.text.find("'", end + 1)
         if end < 0:
             self.script.unclosed = True
@@ -339,10 +347,3 @@ class _Lexer:
             self.script.unclosed = True
         self.at = min(self.at + 1, len(text))
         self._ended(items)
-
-
-def _is_escaped(text: str, index: int) -> bool:
-    backslashes = 0
-    while text[index - 1 - backslashes] == "\\":
-        backslashes += 1
-    return backslashes % 2 == 1

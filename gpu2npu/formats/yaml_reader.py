@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from gpu2npu.formats.json_reader import unescaped
 from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar
+
+_ANCHOR = re.compile(r"(?:!\S*\s+)?&(?P<name>[^\s,\[\]{}]+)\s+")
 
 
 def read_yaml(text: str) -> list[Node]:
@@ -43,6 +46,11 @@ def _converted(node: Any, text: str, seen: dict[int, Node]) -> Node:
 
 def _scalar(node: Any, text: str) -> Scalar:
     start, end = node.start_mark.index, node.end_mark.index
+    anchored = _ANCHOR.match(text, start, end)
+    if anchored is not None:
+        start = anchored.end()
+        if re.search(rf"\*{re.escape(anchored['name'])}(?![^\s,\]}}])", text) is not None:
+            return Scalar(start, end, getattr(node, "value", None), exact=False, anchor=anchored["name"])
     if node.style in ("|", ">"):
         body = text.find("\n", start, end) + 1 or end
         return _block(text, body, end)
@@ -50,6 +58,9 @@ def _scalar(node: Any, text: str) -> Scalar:
         start, end = start + 1, end - 1
     if not node.style and not node.tag.endswith(":str"):
         return Scalar(start, end, None, atom=text[start:end])
+    if text[start:end] != node.value and node.style == '"':
+        value, places = unescaped(text[start:end], start)  # the escapes of JSON are among those of YAML
+        return Scalar(start, end, node.value, places, exact=value == node.value)
     return Scalar(start, end, node.value, exact=text[start:end] == node.value)
 
 

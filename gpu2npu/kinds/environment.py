@@ -117,6 +117,8 @@ class _Variables:
         """`"CUDA_VISIBLE_DEVICES"`, and `"CUDA_VISIBLE_DEVICES=0 python train.py"`."""
         string, text = ruled.string, ruled.text
         found = [(name, start, self.table.variable_rule(name)) for name, start in _named(string, text)]
+        if string.is_formatted and text.isidentifier():
+            found = [(text, 0, self._rule_of_beginning(string))]
         known = [(name, start, rule) for name, start, rule in found if rule is not None and not rule.then.keep]
         if not known or is_spoken(self.file, string.node) or is_own_name(self.file, string.node):
             return
@@ -130,6 +132,16 @@ class _Variables:
             if self._variable(rule, string.place, name, given):
                 text = text[:start] + (rule.then.rename or name) + text[start + len(name) :]
         ruled.text = text
+
+    def _rule_of_beginning(self, string: StringText) -> Rule | None:
+        """Return the rule that gives names another beginning, with which an f-string begins: `f"FASTLIB_GPU_{key}"`."""
+        start, end = string.place
+        if self.file.text[start - 1] not in "\"'" or not self.file.text.startswith("{", end):
+            return None
+        rule, longer = (self.table.variable_rule(name) for name in (string.raw, f"{string.raw}X"))
+        if rule is None or longer is None or any(name.startswith(string.raw) for name in self.table.variables):
+            return None
+        return rule if rule.then.rename != longer.then.rename else None
 
     def _in_other_texts(self, rule: Rule, place: Bounds, name: str) -> None:
         """Report a variable in a text that the program looks for, such as a message of PyTorch."""

@@ -1,0 +1,111 @@
+"""Rules of a user's own in files that are not Python: command lines as lists of words, and environment variables."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpu2npu.engine import ProjectContext
+from gpu2npu.formats.dispatch import migrate_file
+from gpu2npu.records import MigratedFile
+from gpu2npu.rulebook import Rulebook, load_rulebook
+
+RULES = """{"rules": [
+  {"id": "launch", "why": "It counts NPUs.", "match": {"command": "fastrun --gpus $N"},
+   "then": {"rename": "fastrun --npus $N"}, "examples": [{"keep": ""}]},
+  {"id": "variables", "why": "They name NPUs.", "match": {"environment": "FAST_GPU_$X"},
+   "then": {"rename": "FAST_NPU_$X"}, "examples": [{"keep": ""}]},
+  {"id": "engine", "why": "It is another.", "match": {"setting": "fast.engine", "values": ["gpu"]},
+   "then": {"rename": "npu"}, "examples": [{"keep": ""}]}
+]}"""
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory) -> Rulebook:
+    file = tmp_path_factory.mktemp("rules") / "own.json"
+    file.write_text(RULES, encoding="utf-8")
+    return load_rulebook([file])
+
+
+def migrate(text: str, path: str, rulebook: Rulebook) -> MigratedFile:
+    result = migrate_file(text.encode(), path, rulebook, ProjectContext())
+    assert result.failure is None
+    return result
+
+
+def after(text: str, path: str, rulebook: Rulebook) -> str:
+    content = migrate(text, path, rulebook).content
+    return text if content is None else content.decode()
+
+
+LISTS = [
+    ("Dockerfile", 'CMD ["fastrun", "--gpus", "8", "t.py"]\n'),
+    ("Dockerfile", 'RUN ["bash", "-c", "fastrun --gpus 4 t.py"]\n'),
+    ("Dockerfile", 'FROM a\nENTRYPOINT ["nohup", "fastrun"]\nENV A=1\nCMD ["--gpus", "8"]\n'),
+    ("Dockerfile", 'FROM a\nCMD ["--gpus=8"]\nENTRYPOINT ["/opt/bin/fastrun"]\nFROM b\n'),
+    ("compose.yaml", 'a:\n  command: ["fastrun", "--gpus", 8, "it\'s"]\n'),
+    ("compose.yaml", "a:\n  entrypoint: [fastrun]\n  command:\n    - t.py\n    - --gpus=8\n"),
+    ("job.yaml", "- name: a\n  command: [fastrun]\n  args: ['--gpus', \"4\"]\n"),
+    ("job.yaml", 'command: [sh, -c]\nargs: ["fastrun --gpus 4 && echo \\"done\\""]\n'),
+    ("tasks.json", '{"command": "fastrun", "args": ["--gpus", "4"]}\n'),
+    ("tox.toml", 'commands = [["fastrun", "--gpus", "4"], ["pytest"]]\n'),
+]
+
+
+@pytest.mark.parametrize(("path", "text"), LISTS)
+def test_a_command_line_that_is_a_list_of_words(own: Rulebook, path: str, text: str) -> None:
+    assert after(text, path, own) == text.replace("--gpus", "--npus")
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("Dockerfile", 'FROM a\nENTRYPOINT ["fastrun"]\nFROM b\nCMD ["--gpus", "8"]\n'),
+        ("job.yaml", "command: [other]\nargs: [--gpus, 4, fastrun]\n"),
+        ("job.yaml", "args: [--gpus, 4]\nnames: [fastrun, --gpus, 4]\n"),
+        ("job.yaml", "script:\n  - fastrun t.py\n  - --gpus 4\n"),
+    ],
+)
+def test_lists_of_other_words_stay(own: Rulebook, path: str, text: str) -> None:
+    assert after(text, path, own) == text
+
+
+def test_what_is_not_one_word_is_reported(own: Rulebook) -> None:
+    result = migrate("command: [nvidia-smi]\n", "job.yaml", own)
+    assert result.content is None
+    assert [finding.message.rpartition(": ")[2] for finding in result.findings] == ["change it by hand."]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.sh", "env -u FAST_GPU_A --unset FAST_GPU_B FAST_GPU_C=1 train\n"),
+        ("a.sh", "sudo -u root env FAST_GPU_A=1 train\n"),
+        ("a.sh", "docker run -e FAST_GPU_A=1 -eFAST_GPU_B=2 --env FAST_GPU_C image\n"),
+        ("a.sh", "cat > conf/.env <<END\nFAST_GPU_A=1\nEND\n"),
+        (".env", "FAST_GPU_A=1\n"),
+        ("conf/.env.local", "FAST_GPU_A=1\nexport FAST_GPU_B='x'\n"),
+        ("train.env", "FAST_GPU_A=1\n"),
+        ("a.py", "import os\nos.environ[f'FAST_GPU_{name}_MB']\n"),
+    ],
+)
+def test_variables(own: Rulebook, path: str, text: str) -> None:
+    assert after(text, path, own) == text.replace("FAST_GPU_", "FAST_NPU_")
+
+
+@pytest.mark.parametrize("text", ["f'{prefix}FAST_GPU_{name}'", "f'set FAST_GPU_{name} first'", "f'{x}' 'FAST_GPUS'"])
+def test_f_strings_that_name_something_else_stay(own: Rulebook, text: str) -> None:
+    assert after(f"a = {text}\n", "a.py", own) == f"a = {text}\n"
+
+
+def test_variables_in_python_of_a_script_are_reported(own: Rulebook) -> None:
+    result = migrate("python - <<END\nos.environ['FAST_GPU_A']\nEND\n", "a.sh", own)
+    assert result.content is None
+    assert [(found.api, found.rule) for found in result.findings] == [("FAST_GPU_A", "variables")]
+
+
+def test_a_value_with_an_anchor_is_changed_where_nothing_else_takes_it(own: Rulebook) -> None:
+    text = "fast:\n  engine: &e gpu\nother: &f 'gpu'\nlast: *f\n"
+    assert after(text, "a.yaml", own) == text.replace("&e gpu", "&e npu")
+    result = migrate(text + "first: *e\n", "a.yaml", own)
+    assert result.content is None
+    assert [found.message for found in result.findings if "*e" in found.message]
