@@ -21,7 +21,7 @@ _LOOKS_AT = frozenset(
 
 def handed_on(names: Names, pattern: CodePattern, part: ast.expr, scope: Scope) -> Matched | None:
     """A function that a pattern calls, where code hands it to something else: `functools.partial(lib.norm, eps=1)`,
-    `map(lib.norm, xs)`, `{"norm": lib.norm}`."""
+    `map(lib.norm, xs)`, `{"norm": lib.norm}`, `def f(norm=lib.norm)`, `self.norm = lib.norm`."""
     called = pattern.tree.func if isinstance(pattern.tree, ast.Call) else None
     qualified = qualified_name(called) if called is not None else None
     if qualified is None or "." not in qualified or not _is_handed_on(names, part):
@@ -40,11 +40,14 @@ def _is_handed_on(names: Names, node: ast.expr) -> bool:
         above = parents[above]
     elif isinstance(above, ast.Call) and node not in above.args:
         return False
-    if isinstance(above, (ast.List, ast.Tuple, ast.IfExp)):
-        return isinstance(parents[above], (ast.Assign, ast.AnnAssign, ast.Return, ast.For, ast.comprehension))
+    if isinstance(above, (ast.List, ast.Tuple, ast.IfExp, ast.BoolOp)):
+        taking = (ast.Assign, ast.AnnAssign, ast.Return, ast.For, ast.comprehension, ast.arguments)
+        return isinstance(parents[above], taking)
     if isinstance(above, ast.Call):
         return last_name(above.func) not in _LOOKS_AT
-    return isinstance(above, (ast.Dict, ast.Return))
+    if isinstance(above, ast.Assign):  # uses of a name that is assigned are followed
+        return not all(isinstance(target, ast.Name) for target in above.targets)
+    return isinstance(above, (ast.Dict, ast.Return, ast.arguments))
 
 
 def possible_message(work: FileRules, rule: Rule, matched: Matched) -> str | None:

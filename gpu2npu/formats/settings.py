@@ -27,7 +27,7 @@ _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 # Variables in a text that some program expands: $NAME, ${NAME, ${oc.env:NAME, ${{ env.NAME.
 _READ = re.compile(r"\$(?:\{?(?:oc\.env:|env:|env\.)?|\{\{\s*env\.)(?P<name>[A-Z][A-Z0-9_]*)\b")
 # What is taken where a variable is not set: ${oc.env:DEVICE,cuda}, ${DEVICE:-cuda}.
-_DEFAULT = re.compile(r"\$\{(?:oc\.env:)?\w+(?:,\s*|:?-)[\"']?(?P<value>[\w:.]+)[\"']?\}")
+_DEFAULT = re.compile(r"\$\{(?:(?:oc\.)?env:)?\w+(?:,\s*|:?-)[\"']?(?P<value>[\w:.]+)[\"']?\}")
 
 
 def settings_marks(root: Node, knowledge: Knowledge) -> list[Mark]:
@@ -136,5 +136,6 @@ def _value_marks(
     elif not block:
         default = _DEFAULT.fullmatch(value)
         text, start = (value, 0) if default is None else (default["value"], default.start("value"))
-        marks += knowledge.value(key, text, start, others)
+        found = knowledge.first(SettingValue(keys, text, start)) if default is not None else None
+        marks += knowledge.value(key, text, start, others) if found is None else found
     return marks + knowledge.patterns(value, 0)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from gpu2npu.engine.file_rules import FileRules, Handlers
 from gpu2npu.engine.knowledge import Knowledge, PlaceHandlers, SettingValue
 from gpu2npu.engine.marks import Mark, applied
+from gpu2npu.engine.strings.setting_paths import path_beside
 from gpu2npu.engine.strings.texts import StringText
 from gpu2npu.engine.table import RuleTable
 from gpu2npu.python.tree.file import PythonFile
@@ -89,7 +90,7 @@ class SettingMatch(Match):
 
     @classmethod
     def handlers(cls, work: FileRules) -> Handlers:
-        return {ast.Constant: partial(_in_dictionary, work)} if work.rules(cls.key) else {}
+        return {ast.Constant: partial(_in_python, work)} if work.rules(cls.key) else {}
 
     @classmethod
     def place_handlers(cls, rules: Knowledge) -> PlaceHandlers:
@@ -106,7 +107,7 @@ class SettingMatch(Match):
             yield "then.rename", "writes another value, so the match must say which it is now: give 'values'"
 
 
-def _in_dictionary(work: FileRules, node: ast.Constant, _: Scope) -> bool:
+def _in_python(work: FileRules, node: ast.Constant, scope: Scope) -> bool:
     """Apply the rule for a string that is a value in a dictionary, or the key of a number, and return whether there was
     one."""
     node = _number_of(work.file, node) or node
@@ -124,16 +125,16 @@ def _in_dictionary(work: FileRules, node: ast.Constant, _: Scope) -> bool:
         if rule.then.rename is not None and text is not None:
             work.matches.edits.append(Edit(text.place, text.quoted(rule.then.rename), rule.id, rule.why))
         return True
-    _report_other_place(work, node)
+    _report_other_place(work, node, scope, keys)
     return False
 
 
-def _report_other_place(work: FileRules, node: ast.Constant) -> None:
+def _report_other_place(work: FileRules, node: ast.Constant, scope: Scope, within: tuple[str, ...]) -> None:
     """Report a string that a setting is compared with or set to: `cfg.engine.backend == "gpu"`, also the text
-    `"engine.backend=gpu"`. Rules for strings still see it."""
+    `"engine.backend=gpu"`. Rules for strings still see it; `within` are its keys in a dictionary."""
     text = string_value(node) or ""
     path, equals, value = text.partition("=")
-    keys = tuple(path.lstrip("+").split(".")) if equals else _path_beside(work.file, node)
+    keys = tuple(path.lstrip("+").split(".")) if equals else path_beside(work.file, node, scope, within)
     for rule in work.table.of(SettingMatch.key).get(keys[-1], ()) if keys else ():
         assert isinstance(rule.match, SettingMatch)
         begins = range(len(keys))  # the first may be the variable that has all settings
@@ -142,21 +143,6 @@ def _report_other_place(work: FileRules, node: ast.Constant) -> None:
         message = f"{rule.why} This may be the setting, which becomes {rule.then.rename} in configurations: check it."
         work.matches.found.append(Found(work.file.bounds(node), rule.id, FindingKind.REVIEW, text, message))
         return
-
-
-def _path_beside(file: PythonFile, node: ast.expr) -> tuple[str, ...]:
-    """The keys and attributes of what a string is compared with, or assigned to."""
-    above, keys = file.parents[node], list[str]()
-    if isinstance(above, ast.Compare) and len(above.ops) == 1:
-        other: ast.AST = above.comparators[0] if above.left is node else above.left
-    elif isinstance(above, ast.Assign) and len(above.targets) == 1:
-        other = above.targets[0]
-    else:
-        return ()
-    while isinstance(other, (ast.Attribute, ast.Subscript)):
-        keys.append(other.attr if isinstance(other, ast.Attribute) else string_value(other.slice) or "*")
-        other = other.value
-    return (*([other.id] if isinstance(other, ast.Name) and keys else ()), *reversed(keys))
 
 
 def _number_of(file: PythonFile, key: ast.Constant) -> ast.Constant | None:

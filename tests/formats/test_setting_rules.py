@@ -83,3 +83,42 @@ def test_a_device_of_a_users_library_asks_for_no_plugin(tmp_path: Path) -> None:
         result = migrated(tmp_path, match, then, "a.yaml", text, ProjectContext(has_plugin=False))
         assert result.changes
         assert [found.rule for found in result.findings] == findings
+
+
+@pytest.mark.parametrize(
+    ("line", "is_reported"),
+    [
+        ("if cfg['orchid']['backend'] == 'gpu': ...", True),
+        ("if 'gpu' != cfg.get('orchid').get('backend'): ...", True),
+        ("if cfg.orchid.backend in ('gpu', 'cpu'): ...", True),
+        ("backend = cfg['orchid'].get('backend', 'gpu')", True),
+        ("backend = getattr(cfg.orchid, 'backend', 'gpu')", True),
+        ("OmegaConf.update(cfg, 'orchid.backend', 'gpu')", True),
+        ("cfg.orchid.update(backend='gpu')", True),
+        ("cfg['orchid'].update({'backend': 'gpu'})", True),
+        ("cfg.merge(['orchid.backend', 'gpu'])", True),
+        ("match cfg.orchid.backend:\n    case 'gpu': ...", True),
+        ("o = cfg['orchid']\nb = o.backend\nif b == 'gpu': ...", True),
+        (
+            "class A:\n  def a(self):\n    o = orchid\n    self.b = o['backend']\n  def b(self): self.b == 'gpu'",
+            True,
+        ),
+        ("a = a['orchid']\nif a['backend'] == 'gpu': ...", True),
+        ("if plot.backend == 'gpu': ...", False),
+        ("plot.get('backend', 'gpu')", False),
+        ("f(cfg.orchid.backend, 'gpu')", False),
+        ("f(backend='gpu')\nx = {'backend': 'gpu'}", False),
+        ("orchid.update(plot={'backend': 'gpu'})", False),
+    ],
+)
+def test_python_that_reads_or_writes_a_setting_is_reported(tmp_path: Path, line: str, is_reported: bool) -> None:
+    match, then = {"setting": "orchid.**.backend", "values": ["gpu"]}, {"rename": "npu"}
+    result = migrated(tmp_path, match, then, "a.py", f"{line}\n# orchid backend\n")
+    assert not result.changes
+    assert [found.rule for found in result.findings] == ["own"] * is_reported
+
+
+def test_the_default_of_a_setting_is_changed(tmp_path: Path) -> None:
+    match, then = {"setting": "orchid.backend", "values": ["gpu"]}, {"rename": "npu"}
+    result = migrated(tmp_path, match, then, "a.yaml", "orchid:\n  backend: ${oc.env:BACKEND,gpu}\n")
+    assert result.content == b"orchid:\n  backend: ${oc.env:BACKEND,npu}\n"
