@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 
 from gpu2npu.engine.captures import is_capture, lacks_graphs
-from gpu2npu.engine.elsewhere.devices import foreign_rule, gives_cuda, imports_foreign
+from gpu2npu.engine.elsewhere.foreign_calls import foreign_rule, gives_cuda, imports_foreign
 from gpu2npu.engine.elsewhere.kernels import LOADERS, begins_with_kernels, builds_kernels
 from gpu2npu.engine.imports import is_compiled
 from gpu2npu.engine.table import RuleTable

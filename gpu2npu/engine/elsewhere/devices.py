@@ -6,26 +6,22 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from gpu2npu.engine.elsewhere.foreign_calls import ForeignCalls, is_read, values_of
+from gpu2npu.engine.elsewhere.own_functions import called_function
 from gpu2npu.engine.elsewhere.reach import leads_to_package
 from gpu2npu.engine.imports import imported_packages
 from gpu2npu.engine.matches import Matches
 from gpu2npu.engine.table import RuleTable
-from gpu2npu.python.meaning.names import Definition, Names
+from gpu2npu.python.meaning.names import Names
 from gpu2npu.python.text.offsets import holds
 from gpu2npu.python.text.tokens import name_bounds
-from gpu2npu.python.tree.scopes import Assigned, Defined, Parameter, Scope
+from gpu2npu.python.tree.scopes import Parameter, Scope
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
-    Function,
     argument_value,
     arguments,
-    defaults,
-    is_classmethod,
     is_self,
-    is_static,
-    is_super,
     last_name,
-    string_value,
 )
 from gpu2npu.records import Bounds, FindingKind, Found, Severity
 from gpu2npu.rulebook.rule import Rule
@@ -39,7 +35,6 @@ _CHOICES = (ast.IfExp, ast.BoolOp)
 _DEVICES = frozenset({"torch.device", "torch.cuda.is_available"})
 _MOVES = frozenset({"cuda", "to"})
 _MAX_STEPS = 10
-_MAX_CALLS = 3
 
 
 @dataclass(frozen=True)
@@ -84,27 +79,6 @@ def leave_devices(names: Names, table: RuleTable, matches: Matches) -> None:
             matches.found.append(_finding(given.rule, given.place, names, advice))
 
 
-def foreign_rule(qualified: str, names: Names, table: RuleTable) -> Rule | None:
-    """The rule for a package that knows no NPU and has a qualified name; None for other names."""
-    rule = table.package_rule(qualified)
-    is_own = names.project.module_path(qualified.partition(".")[0], names.path) is not None
-    return None if rule is None or not rule.then.own_devices or is_own else rule
-
-
-def imports_foreign(statement: ast.stmt, names: Names, table: RuleTable) -> bool:
-    """Return whether a statement imports nothing but packages that know no NPU."""
-    imported = statement.names if isinstance(statement, ast.Import) else ()
-    return bool(imported) and all(foreign_rule(each.name, names, table) is not None for each in imported)
-
-
-def gives_cuda(value: ast.expr, names: Names, table: RuleTable) -> bool:
-    """Return whether an expression calls a package that knows no NPU with "cuda": `torch_tvm.enable(device="cuda")`."""
-    if not isinstance(value, ast.Call) or "cuda" not in map(string_value, map(argument_value, arguments(value))):
-        return False
-    qualified = names.qualified(value.func, names.file.scope_of(value))
-    return qualified is not None and foreign_rule(qualified, names, table) is not None
-
-
 def _finding(rule: Rule, place: Bounds, names: Names, advice: str) -> Found:
     message = f"{rule.why} {advice}"
     return Found(place, rule.id, FindingKind.REVIEW, names.file.text[slice(*place)], message, Severity.CHANGE)
@@ -117,6 +91,7 @@ class _ForeignDevices:
         self.names = names
         self.file = names.file
         self.table = table
+        self.calls = ForeignCalls(names, table)
         self.places: list[tuple[Bounds, Rule]] = []
         self.shared: list[_Given] = []
         self.given: dict[ast.expr, tuple[Scope, Rule]] = {}  # names and attributes in what is given
@@ -132,7 +107,7 @@ class _ForeignDevices:
         """Find the places, and among what they name the devices that nothing else uses."""
         others: list[tuple[ast.Call, Scope]] = []
         for node, scope in self.file.uses:
-            rule = self._rule_of(node, scope) if isinstance(node, ast.Call) else None
+            rule = self.calls.rule_of(node, scope) if isinstance(node, ast.Call) else None
             if rule is not None and isinstance(node, ast.Call):
                 self._call(node, scope, rule)
             elif isinstance(node, ast.Call):
@@ -145,7 +120,7 @@ class _ForeignDevices:
                 break
             self.own |= new.keys()
             for node, (scope, rule) in new.items():
-                for value, its_scope in self._values(node, scope):
+                for value, its_scope in values_of(node, scope):
                     self._device(value, its_scope, rule)
         for node, (scope, rule) in self.given.items():
             if node not in self.own:
@@ -161,8 +136,8 @@ class _ForeignDevices:
         while pending:
             each, its_scope = pending.pop()
             self.passed[each] = (its_scope, rule)
-            for value, where in self._values(each, its_scope):
-                if not _is_read(value):
+            for value, where in values_of(each, its_scope):
+                if not is_read(value):
                     values.append(_Value(self.file.bounds(value), self._is_device(value, where)))
                 elif value not in seen:
                     seen.add(value)
@@ -175,62 +150,9 @@ class _ForeignDevices:
             return of_text or self.names.qualified(value.func, scope) in _DEVICES
         return isinstance(value, (*_PLAIN, *_CHOICES))
 
-    def _rule_of(self, call: ast.Call, scope: Scope, depth: int = _MAX_CALLS) -> Rule | None:
-        """The rule for the package whose function, or method of what it gave, is called."""
-        above = self._rule_of_super(call, scope)
-        if above is not None:
-            return above
-        qualified, made = self.names.qualified(call.func, scope), self.names.definition(call.func, scope)
-        if made is not None:
-            return self._rule_of_class(made)
-        if qualified is not None:
-            return foreign_rule(qualified, self.names, self.table)
-        receiver = call.func.value if isinstance(call.func, ast.Attribute) and depth else None
-        if isinstance(receiver, ast.Call):
-            makers = [(receiver, scope)]
-        else:
-            values = self._values(receiver, scope) if receiver is not None and _is_read(receiver) else ()
-            makers = [(value, its_scope) for value, its_scope in values if isinstance(value, ast.Call)]
-        rules = {self._rule_of(maker, its_scope, depth - 1) for maker, its_scope in makers}
-        return rules.pop() if len(rules) == 1 else None
-
-    def _rule_of_class(self, made: Definition) -> Rule | None:
-        """The rule for the package of which the project has a subclass that is made as its base is."""
-        node, scope = made.bound.node, made.bound.scope
-        if not isinstance(node, ast.ClassDef) or "__init__" in scope.bindings:
-            return None
-        return self._rule_of_bases(made.names, node, scope.parent or scope)
-
-    def _rule_of_bases(self, names: Names, node: ast.ClassDef, scope: Scope, depth: int = _MAX_STEPS) -> Rule | None:
-        """The rule for the package that has the `__init__` which a class inherits, perhaps through the project's own;
-        `scope` is the one around the class."""
-        for base in node.bases if depth else ():
-            qualified, own = names.qualified(base, scope), names.definition(base, scope)
-            if qualified is not None and (rule := foreign_rule(qualified, names, self.table)) is not None:
-                return rule
-            above = own.bound if own is not None else None
-            if own is None or above is None or not isinstance(above.node, ast.ClassDef):
-                continue
-            if "__init__" in above.scope.bindings:
-                return None
-            found = self._rule_of_bases(own.names, above.node, above.scope.parent or above.scope, depth - 1)
-            if found is not None:
-                return found
-        return None
-
-    def _rule_of_super(self, call: ast.Call, scope: Scope) -> Rule | None:
-        """The rule for the package whose `__init__` is called as `super().__init__(...)`."""
-        func, cls = call.func, scope.enclosing_class()
-        is_init = isinstance(func, ast.Attribute) and func.attr == "__init__" and isinstance(func.value, ast.Call)
-        if not is_init or cls is None or not isinstance(cls.node, ast.ClassDef):
-            return None
-        assert isinstance(func, ast.Attribute) and isinstance(func.value, ast.Call)
-        is_super = last_name(func.value.func) == "super"
-        return self._rule_of_bases(self.names, cls.node, cls.parent or cls) if is_super else None
-
     def _hand_on(self, call: ast.Call, scope: Scope) -> None:
         """Keep what a call gives to parameters of the project's own functions that are given to packages."""
-        called = self._called_function(call.func, scope)
+        called = called_function(self.names, call.func, scope)
         if called is None:
             return
         names, function, is_bound = called
@@ -249,26 +171,6 @@ class _ForeignDevices:
             else:
                 place = self.file.bounds(value)
                 self.mixed[value] = _Given(place, (_Value(place, self._is_device(value, scope)),), rule)
-
-    def _called_function(self, func: ast.expr, scope: Scope) -> tuple[Names, Function, bool] | None:
-        """The project's own function that a call runs, perhaps an `__init__`, with the names of its file; True where
-        its first parameter is given without being written."""
-        made = self.names.definition(func, scope)
-        if made is not None:
-            return _own_function(made)
-        if not isinstance(func, ast.Attribute):
-            return None
-        if is_super(func.value):
-            cls = scope.enclosing_class()
-            for base in cls.node.bases if cls is not None and isinstance(cls.node, ast.ClassDef) else ():
-                above = self.names.definition(base, cls.parent or cls) if cls is not None else None
-                if above is not None:
-                    return _method(above, func.attr)
-            return None
-        is_made = isinstance(func.value, ast.Call)
-        of_class = self.names.definition(func.value.func if isinstance(func.value, ast.Call) else func.value, scope)
-        found = _method(of_class, func.attr) if of_class is not None else None
-        return found and (found[0], found[1], found[2] and (is_made or is_classmethod(found[1])))
 
     def _parameter_rules(self, names: Names) -> _ParameterRules:
         """The rules for the parameters of functions in this file, or in another that imports such a package itself."""
@@ -297,7 +199,7 @@ class _ForeignDevices:
         func = call.func
         # What the methods of such objects give may be tensors: `reader.get_batch(indexes).cuda()`.
         is_move = isinstance(func, ast.Attribute) and func.attr in _MOVES
-        if is_move and isinstance(func, ast.Attribute) and self._rule_of(call, scope, depth=1) is not None:
+        if is_move and isinstance(func, ast.Attribute) and self.calls.rule_of(call, scope, depth=1) is not None:
             self.places.append((name_bounds(self.file, func), rule))
         for argument in arguments(call):
             self._device(argument_value(argument), scope, rule)
@@ -307,14 +209,14 @@ class _ForeignDevices:
         if isinstance(value, (*_PLAIN, *_CHOICES)):
             self.places.append((self.file.bounds(value), rule))
             self.given.update(
-                (node, (scope, rule)) for node in ast.walk(value) if isinstance(node, ast.expr) and _is_read(node)
+                (node, (scope, rule)) for node in ast.walk(value) if isinstance(node, ast.expr) and is_read(node)
             )
         elif isinstance(value, (ast.Dict, ast.List, ast.Tuple)):
             for each in value.values if isinstance(value, ast.Dict) else value.elts:
                 self._device(each, scope, rule)
         elif isinstance(value, ast.Call):
             self._called(value, scope, rule)
-        elif _is_read(value):
+        elif is_read(value):
             self.given[value] = (scope, rule)
 
     def _called(self, call: ast.Call, scope: Scope, rule: Rule) -> None:
@@ -325,8 +227,6 @@ class _ForeignDevices:
         elif last_name(call.func) == "dict":
             for keyword in call.keywords:
                 self._device(keyword.value, scope, rule)
-
-    # Names
 
     def _is_own(self, node: ast.expr) -> bool:
         """Return whether a name or an attribute of `self` is read for such packages alone."""
@@ -349,52 +249,3 @@ class _ForeignDevices:
         """Return whether an attribute is one that another class than that around a scope sets for itself."""
         cls, other = scope.enclosing_class(), self.file.scope_of(node).enclosing_class()
         return is_self(node.value) and other is not None and other is not cls and node.attr in other.attributes
-
-    def _default(self, parameter: Parameter, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
-        """The default of a parameter: its callers may give others, as they may set an attribute."""
-        given = defaults(scope.node) if isinstance(scope.node, (*FUNCTIONS, ast.Lambda)) else ()
-        return ((value, scope.parent or scope) for each, value in given if each is parameter.node)
-
-    def _values(self, node: ast.expr, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
-        """The values that a name or an attribute of `self` is given, the default of a parameter among them."""
-        if isinstance(node, ast.Name):
-            found = scope.lookup(node.id)
-            for binding in found[1] if found is not None else ():
-                if isinstance(binding, Assigned) and binding.whole is not None and found is not None:
-                    yield binding.whole, found[0]
-                elif isinstance(binding, Parameter) and found is not None:
-                    yield from self._default(binding, found[0])
-        elif isinstance(node, ast.Attribute):
-            cls = scope.enclosing_class()
-            for assigned, method in cls.attributes.get(node.attr, ()) if cls is not None else ():
-                if assigned.whole is not None:
-                    yield assigned.whole, method
-
-
-def _is_read(node: ast.AST) -> bool:
-    """Return whether a node is a name, or an attribute of `self`, that is read."""
-    if isinstance(node, ast.Attribute):
-        return isinstance(node.ctx, ast.Load) and is_self(node.value)
-    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-
-
-def _own_function(made: Definition) -> tuple[Names, Function, bool] | None:
-    node = made.bound.node
-    return _method(made, "__init__") if isinstance(node, ast.ClassDef) else (made.names, node, False)
-
-
-def _method(cls: Definition, name: str, depth: int = _MAX_STEPS) -> tuple[Names, Function, bool] | None:
-    """The method that a class of the project defines or inherits from another one; None where several may be meant."""
-    node, scope = cls.bound.node, cls.bound.scope
-    if not isinstance(node, ast.ClassDef):
-        return None
-    bound = scope.bindings.get(name, ())
-    if bound:
-        method = bound[0].node if len(bound) == 1 and isinstance(bound[0], Defined) else None
-        return (cls.names, method, not is_static(method)) if isinstance(method, FUNCTIONS) else None
-    for base in node.bases if depth else ():
-        above = cls.names.definition(base, scope.parent or scope)
-        found = _method(above, name, depth - 1) if above is not None else None
-        if found is not None:
-            return found
-    return None

@@ -25,23 +25,12 @@ def leads_to_package(names: Names, packages: frozenset[str]) -> bool:
 def _importing(names: Names, packages: frozenset[str]) -> frozenset[str]:
     """The files of a project that import one of some packages: of those whose text holds its name."""
     found: set[str] = set()
-    for path in _spelling(names, packages):
+    for path in names.project.spelling(*packages):
         interface = names.project.interface(path, names.path)
         modules = imported_modules(interface) if interface is not None else ()
         if any(module.partition(".")[0] in packages for module in modules):
             found.add(path)
     return frozenset(found)
-
-
-def _spelling(names: Names, packages: frozenset[str]) -> Iterator[str]:
-    words = [package.encode() for package in packages]
-    for path in names.project.files:
-        try:
-            text = names.project.read(path)
-        except OSError:
-            continue
-        if any(word in text for word in words):
-            yield path
 
 
 def _reached(names: Names) -> Iterator[str]:

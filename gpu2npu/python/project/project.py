@@ -68,7 +68,7 @@ class Project:
         self._interfaces: dict[str, Interface | None] = {}
         self._learned: list[str] = []
         self._given: dict[str, bytes] = {}
-        self._spelling: dict[str, frozenset[str]] = {}
+        self._spelling: dict[tuple[str, ...], frozenset[str]] = {}
         self._starring: frozenset[str] | None = None
         self._listed: dict[str, frozenset[str] | None] = {}
         self._paths: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -243,12 +243,13 @@ class Project:
         """Take interfaces that another process of the same program has found."""
         self._given.update((path, found) for path, found in interfaces.items() if path not in self._interfaces)
 
-    def spelling(self, name: str) -> frozenset[str]:
-        """The files whose text holds a name."""
-        if name not in self._spelling:
-            text = name.encode(errors="surrogatepass")
-            self._spelling[name] = frozenset(path for path in self.files if text in self._bytes(path))
-        return self._spelling[name]
+    def spelling(self, *names: str) -> frozenset[str]:
+        """The files whose text holds one of some names."""
+        if names not in self._spelling:
+            words = [name.encode(errors="surrogatepass") for name in names]
+            texts = ((path, self._bytes(path)) for path in self.files)
+            self._spelling[names] = frozenset(path for path, text in texts if any(word in text for word in words))
+        return self._spelling[names]
 
     @property
     def starring(self) -> frozenset[str]:
