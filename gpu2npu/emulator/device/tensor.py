@@ -17,8 +17,8 @@ import ml_dtypes
 import numpy as np
 import torch
 
+from gpu2npu.emulator.device.memory.memory import Block, hold, hold_like
 from gpu2npu.emulator.device.memory.memory import blocks as _blocks
-from gpu2npu.emulator.device.memory.memory import hold
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -147,6 +147,19 @@ def on_npu(values: Array, index: int) -> torch.Tensor:
     if not values.size:  # NumPy's strides of nothing are 0
         set_storage_of(_CPU_KEY, tensor, tensor.untyped_storage(), 0, values.shape, _strides(values.shape))
     hold(values, tensor.data_ptr(), tensor.dtype, index)
+    return tensor
+
+
+def on_npu_like(values: Array, like: Block) -> torch.Tensor:
+    """A tensor over the memory of `values` on the NPU of a block that holds an array of the same shape and dtype.
+
+    Raises:
+        torch.OutOfMemoryError: The NPU has no room for it.
+    """
+    capsule = values.__dlpack__()
+    _word_at(_pointer(capsule, b"dltensor") + _DEVICE_FIELD).value = _NPU[like.pool.index]
+    tensor: torch.Tensor = _from_dlpack(capsule)
+    hold_like(values, tensor.data_ptr(), like)
     return tensor
 
 

@@ -13,15 +13,19 @@ Kernel = Callable[..., Any]
 K = TypeVar("K", bound=Kernel)
 
 KERNELS: dict[str, Kernel] = {}
+# Those that are one ufunc of float32 arrays.
+UFUNCS: dict[str, np.ufunc] = {}
 
 
 # NumPy (from 2.0) keeps in the context how it handles floating-point errors. To call a function in a context where they
 # are ignored takes a tenth of the time of np.errstate, for each small operator.
 _QUIET = contextvars.Context()
 _QUIET.run(np.seterr, all="ignore")
+# A context is entered once at a time: each call has its own copy, `quiet_context().run(function, ...)`.
+quiet_context = _QUIET.copy
 
 
-def kernel(*names: str) -> Callable[[K], K]:
+def kernel(*names: str, ufunc: np.ufunc | None = None) -> Callable[[K], K]:
     """Register a kernel under its aten names, `aten::add.Tensor` or `aten::relu` for a default overload.
 
     A kernel is a function of NumPy arrays: tensors come as arrays over device memory (bfloat16 as
@@ -29,9 +33,12 @@ def kernel(*names: str) -> Callable[[K], K]:
     scalars; device, layout and memory format are not handed on. It returns fresh arrays of the result's dtype,
     a tuple where the operator has several results. In-place and `out=` overloads run the functional kernel.
 
-    The registered function differs from the decorated one in two ways: floating-point warnings are off, since
-    inf and NaN are ordinary results on an accelerator, and the scalar that a ufunc makes of 0-dim arrays becomes a
-    0-dim array again.
+    The registered function differs from the decorated one in two ways: floating-point warnings are off, and the scalar
+    that a ufunc makes of 0-dim arrays becomes a 0-dim array again.
+
+    Args:
+        names: Of the overloads.
+        ufunc: Computes the same of float32 arrays of one shape, where the overload has no other arguments.
 
     Raises:
         ValueError: A name is registered twice.
@@ -40,7 +47,9 @@ def kernel(*names: str) -> Callable[[K], K]:
     def register(function: K) -> K:
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
-            result = _QUIET.copy().run(function, *args, **kwargs)  # a context is entered once at a time
+            result = quiet_context().run(function, *args, **kwargs)
+            if result.__class__ is np.ndarray:
+                return result
             if isinstance(result, np.generic):
                 return np.asarray(result)
             if isinstance(result, tuple):
@@ -51,6 +60,8 @@ def kernel(*names: str) -> Callable[[K], K]:
             if name in KERNELS:
                 raise ValueError(f"two kernels for {name}")
             KERNELS[name] = run
+            if ufunc is not None:
+                UFUNCS[name] = ufunc
         return function
 
     return register

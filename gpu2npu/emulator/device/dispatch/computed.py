@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gpu2npu.emulator.device.dispatch import uniform
 from gpu2npu.emulator.device.dispatch.arguments import add_generator, fresh, gatherer, wrap, write, write_out
 from gpu2npu.emulator.device.dispatch.checks import Check, checker, refusal
 from gpu2npu.emulator.device.dispatch.cube import preparation
@@ -20,7 +21,7 @@ from gpu2npu.emulator.device.dispatch.without_kernel import warn_of_fallback
 from gpu2npu.emulator.device.generation import restrained
 from gpu2npu.emulator.device.memory.memory import exhausted
 from gpu2npu.emulator.device.tensor import BFLOAT16, NoArrayError, on_npu
-from gpu2npu.emulator.kernels.registry import Kernel
+from gpu2npu.emulator.kernels.registry import UFUNCS, Kernel
 
 Operator = Callable[..., Any]
 
@@ -42,9 +43,18 @@ def operator(signature: Signature, kernel: Kernel, direct: bool, otherwise: Oper
         direct: Whether the kernel is registered under the overload's own name.
         otherwise: Computes the operator when the kernel declines.
     """
-    kernel = restrained(signature.name, kernel, signature.writes)
+    whole = restrained(signature.name, kernel, signature.writes)
+    run = _any_arguments(signature, whole, direct, otherwise)
+    if whole is kernel and not signature.fallback:
+        run = uniform.operator(
+            signature, UFUNCS.get(signature.functional), tally(signature.functional, _kind(signature)), run
+        )
+    return _warning(signature, run)
+
+
+def _any_arguments(signature: Signature, kernel: Kernel, direct: bool, otherwise: Operator) -> Operator:
     if signature.returns == ("Tensor",) and not (signature.op._schema.is_mutable or signature.random):
-        return _warning(signature, _one_tensor(signature, kernel, otherwise))
+        return _one_tensor(signature, kernel, otherwise)
     check = checker(signature)
     compute = _compute(signature, kernel)
     if check is not None and signature.pointwise and signature.only_tensors and signature.writes and not direct:
@@ -70,7 +80,7 @@ def operator(signature: Signature, kernel: Kernel, direct: bool, otherwise: Oper
         except Exception as error:
             raise with_operator(error, signature.name, args, kwargs)  # noqa: B904
 
-    return _warning(signature, run)
+    return run
 
 
 def _warning(signature: Signature, run: Operator) -> Operator:

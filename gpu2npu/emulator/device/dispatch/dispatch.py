@@ -148,10 +148,13 @@ def _elsewhere(read: signature.Signature) -> Callable[..., Any]:
 
 def _at_first_call(make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
     """An operator that is made when it is first called: a program uses few, and to make all takes a second."""
-    made = functools.cache(make)
+    made: Callable[..., Any] | None = None
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        return made()(*args, **kwargs)
+        nonlocal made
+        if made is None:
+            made = make()
+        return made(*args, **kwargs)
 
     return run
 

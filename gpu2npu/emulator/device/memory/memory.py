@@ -47,7 +47,11 @@ class _Count:
 
 
 class _Pool:
-    """The memory of one NPU; all sizes in bytes. `total` is that of all blocks ever made, `large` counts large ones."""
+    """The memory of one NPU; all sizes in bytes.
+
+    `total` is that of all blocks ever made, `large` counts large ones. Up to `settled` allocated bytes there is neither
+    a new peak nor a limit that is reached.
+    """
 
     __slots__ = (
         "allocated",
@@ -60,6 +64,7 @@ class _Pool:
         "peak",
         "peak_reserved",
         "reserved",
+        "settled",
         "total",
     )
 
@@ -68,7 +73,7 @@ class _Pool:
         self.large = _Count()
         self.total = 0
         self.fraction = 1.0
-        self.allocated = self.peak = 0
+        self.allocated = self.peak = self.settled = 0
         self.reserved = self.peak_reserved = 0
         self.allocations = self.freed = self.ooms = 0
 
@@ -79,14 +84,14 @@ class _Pool:
         return total if self.fraction == 1 else int(total * self.fraction)
 
 
-class _Block(weakref.ref):  # type: ignore[type-arg]
+class Block(weakref.ref):  # type: ignore[type-arg]
     """A live block: forgets itself when its array dies."""
 
     __slots__ = ("dtype", "key", "pool", "shape", "size")
     pool: _Pool
     size: int
     key: int
-    # Of a C-contiguous array; None for others.
+    # Of a C-contiguous array that is counted whole; None for others.
     shape: tuple[int, ...] | None
     dtype: torch.dtype
 
@@ -101,7 +106,7 @@ class Listener(Protocol):
         """A block was freed; `total` bytes are allocated without it."""
 
 
-class _Blocks(dict[int, _Block]):
+class _Blocks(dict[int, Block]):
     """Blocks by address."""
 
     __slots__ = ()
@@ -112,7 +117,7 @@ class _WatchedBlocks(_Blocks):
 
     __slots__ = ()
 
-    def __setitem__(self, key: int, block: _Block) -> None:
+    def __setitem__(self, key: int, block: Block) -> None:
         super().__setitem__(key, block)
         pool = block.pool
         for listener in tuple(_listeners):
@@ -163,7 +168,7 @@ def pools() -> dict[int, _Pool]:
     return dict(_pools)
 
 
-def _free(block: _Block) -> None:
+def _free(block: Block) -> None:
     pool = block.pool
     size = block.size
     del blocks[block.key]
@@ -188,14 +193,15 @@ def hold(values: np.ndarray[Any, Any], address: int, dtype: torch.dtype, index: 
     size = (values.nbytes + _GRANULE - 1) & -_GRANULE
     pool = _pools.get(index) or _pool(index)
     allocated = pool.allocated + size
-    if allocated > pool.peak:
+    if allocated > pool.settled:
         if allocated > pool.limit:
             raise out_of_memory(values.nbytes, index)
-        pool.peak = allocated
+        pool.settled = allocated
+        pool.peak = max(pool.peak, allocated)
     if allocated > pool.reserved:
         pool.reserved = -(-allocated // _SEGMENT) * _SEGMENT
         pool.peak_reserved = max(pool.peak_reserved, pool.reserved)
-    block = _Block(values, _free)
+    block = Block(values, _free)
     block.pool = pool
     block.size = size
     block.shape = values.shape if values.flags.c_contiguous else None
@@ -207,6 +213,29 @@ def hold(values: np.ndarray[Any, Any], address: int, dtype: torch.dtype, index: 
     pool.total += size
     if size > SMALL:
         pool.large.add(size)
+
+
+def hold_like(values: np.ndarray[Any, Any], address: int, like: Block) -> None:
+    """Count an array as `hold` does, in the place of another block of the same shape, dtype and NPU.
+
+    Raises:
+        torch.OutOfMemoryError: The NPU has no room for it.
+    """
+    pool, size = like.pool, like.size
+    allocated = pool.allocated + size
+    if allocated > pool.settled or allocated > pool.reserved or size > SMALL:
+        hold(values, address, like.dtype, pool.index)
+        return
+    block = Block(values, _free)
+    block.pool = pool
+    block.size = size
+    block.shape = like.shape
+    block.dtype = like.dtype
+    block.key = address
+    blocks[address] = block
+    pool.allocated = allocated
+    pool.allocations += 1
+    pool.total += size
 
 
 def resize(address: int, size: int, index: int) -> None:
@@ -229,6 +258,9 @@ def resize(address: int, size: int, index: int) -> None:
         pool.large.add(counted)
     pool.total += max(counted - block.size, 0)
     block.size = counted
+    values = block()
+    is_whole = values is not None and values.flags.c_contiguous and counted >= values.nbytes
+    block.shape = values.shape if values is not None and is_whole else None
     pool.allocated = allocated
     pool.peak = max(pool.peak, allocated)
     if allocated > pool.reserved:
@@ -256,9 +288,9 @@ def out_of_memory(size: int, index: int) -> RuntimeError:
     pool.ooms += 1
     total = current_soc().memory
     return _error_class()(
-        f"NPU out of memory. Tried to allocate {_readable(size)} (NPU {index}; {_readable(total)} total capacity; "
-        f"{_readable(pool.allocated)} already allocated; {_readable(pool.allocated)} current active; "
-        f"{_readable(max(total - pool.allocated, 0))} free; {_readable(pool.reserved)} reserved in total by PyTorch)."
+        f"NPU out of memory. Tried to allocate {readable(size)} (NPU {index}; {readable(total)} total capacity; "
+        f"{readable(pool.allocated)} already allocated; {readable(pool.allocated)} current active; "
+        f"{readable(max(total - pool.allocated, 0))} free; {readable(pool.reserved)} reserved in total by PyTorch)."
         "If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation."
     )
 
@@ -278,7 +310,8 @@ def exhausted(error: Exception, index: int) -> RuntimeError:
     return _error_class()(f"NPU out of memory: the emulated NPU {index} lives in host memory. {error}")
 
 
-def _readable(size: int) -> str:
+def readable(size: int) -> str:
+    """A number of bytes with two decimals in the largest unit that it reaches."""
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
             return f"{size / unit:.2f} {name}"
@@ -312,7 +345,7 @@ max_memory_cached = max_memory_reserved
 def reset_peak_memory_stats(device: visible_npus.DeviceLike = None) -> None:
     """Start the peaks again from what is live now."""
     pool = _pool(visible_npus.index_of(device))
-    pool.peak = pool.allocated
+    pool.peak = pool.settled = pool.allocated
     pool.peak_reserved = pool.reserved
     pool.large.peak_blocks, pool.large.peak_bytes = pool.large.blocks, pool.large.bytes
 
@@ -353,23 +386,10 @@ def set_per_process_memory_fraction(fraction: float, device: visible_npus.Device
         raise TypeError("Invalid type for fraction argument, must be `float`")
     if not 0 <= fraction <= 1:
         raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
-    _pool(visible_npus.index_of(device)).fraction = fraction
+    pool = _pool(visible_npus.index_of(device))
+    pool.fraction, pool.settled = fraction, 0
 
 
 def get_per_process_memory_fraction(device: visible_npus.DeviceLike = None) -> float:
     """Return the fraction that `set_per_process_memory_fraction` set, 1.0 at first."""
     return _pool(visible_npus.index_of(device)).fraction
-
-
-def memory_summary(device: visible_npus.DeviceLike = None, abbreviated: bool = False) -> str:
-    """A few lines for people about the device's memory."""
-    index = visible_npus.index_of(device)
-    pool = _pool(index)
-    lines = [
-        f"PyTorch NPU memory summary, device ID {index}",
-        f"Allocated memory: {_readable(pool.allocated)} (peak {_readable(pool.peak)})",
-        f"Reserved memory: {_readable(pool.reserved)} (peak {_readable(pool.peak_reserved)})",
-    ]
-    if not abbreviated:
-        lines.append(f"Allocations: {pool.allocations - pool.freed} live, {pool.allocations} made, {pool.freed} freed")
-    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""`torch.npu.memory_stats`: the counters under the names of PyTorch's caching allocators."""
+"""`torch.npu.memory_stats`, the counters under the names of PyTorch's caching allocators, and `memory_summary`."""
 
 from __future__ import annotations
 
@@ -77,3 +77,17 @@ def _segments(counter: Counter) -> Counter:
     """Bytes as numbers of segments."""
     current, peak, made, freed = (size // _SEGMENT for size in counter)
     return current, peak, made, freed
+
+
+def memory_summary(device: visible_npus.DeviceLike = None, abbreviated: bool = False) -> str:
+    """A few lines for people about the device's memory."""
+    index = visible_npus.index_of(device)
+    pool = memory.pool_of(index)
+    lines = [
+        f"PyTorch NPU memory summary, device ID {index}",
+        f"Allocated memory: {memory.readable(pool.allocated)} (peak {memory.readable(pool.peak)})",
+        f"Reserved memory: {memory.readable(pool.reserved)} (peak {memory.readable(pool.peak_reserved)})",
+    ]
+    if not abbreviated:
+        lines.append(f"Allocations: {pool.allocations - pool.freed} live, {pool.allocations} made, {pool.freed} freed")
+    return "\n".join(lines)

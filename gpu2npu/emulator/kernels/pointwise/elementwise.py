@@ -34,14 +34,14 @@ def _scaled(b: Array, alpha: Number) -> Array:
     return b if alpha == 1 else b * cast(alpha, b.dtype)
 
 
-@kernel("aten::add.Tensor", "aten::add.Scalar")
+@kernel("aten::add.Tensor", "aten::add.Scalar", ufunc=np.add)
 def add(self: Operand, other: Operand, alpha: Number = 1) -> Array:
     """self + alpha * other; of two bool tensors, their disjunction."""
     a, b, dtype = operands(self, other)
     return rounded(np.add(a, _scaled(b, alpha)), dtype)
 
 
-@kernel("aten::sub.Tensor", "aten::sub.Scalar")
+@kernel("aten::sub.Tensor", "aten::sub.Scalar", ufunc=np.subtract)
 def sub(self: Operand, other: Operand, alpha: Number = 1) -> Array:
     """self - alpha * other.
 
@@ -65,7 +65,7 @@ def _binary(*names: str) -> Callable[[np.ufunc], np.ufunc]:
     """Register a ufunc of two operands whose result has the promoted dtype."""
 
     def register(ufunc: np.ufunc) -> np.ufunc:
-        @kernel(*names)
+        @kernel(*names, ufunc=ufunc)
         def run(self: Operand, other: Operand) -> Array:
             a, b, dtype = operands(self, other)
             return rounded(ufunc(a, b), dtype)
@@ -122,7 +122,7 @@ def _check_divisor(a: Array, b: Array) -> None:
         raise RuntimeError("ZeroDivisionError")
 
 
-@kernel("aten::div.Tensor", "aten::div.Scalar", "aten::true_divide.Tensor", "aten::true_divide.Scalar")
+@kernel("aten::div.Tensor", "aten::div.Scalar", "aten::true_divide.Tensor", "aten::true_divide.Scalar", ufunc=np.divide)
 def div(self: Operand, other: Operand) -> Array:
     """self / other; integers divide in the default dtype."""
     if type(self) is np.ndarray and self.dtype is F32:

@@ -26,10 +26,14 @@ from gpu2npu.emulator.kernels.promotion import (
 from gpu2npu.emulator.kernels.registry import Kernel, kernel
 
 
+def _ufunc(function: Callable[[Array], Array]) -> np.ufunc | None:
+    return function if isinstance(function, np.ufunc) else None
+
+
 def float_unary(function: Callable[[Array], Array], *names: str) -> Kernel:
     """Register a function whose result is floating; returns it as a kernel of any dtype."""
 
-    @kernel(*names)
+    @kernel(*names, ufunc=_ufunc(function))
     def run(self: Array) -> Array:
         if self.dtype is F32:
             return function(self)
@@ -41,7 +45,7 @@ def float_unary(function: Callable[[Array], Array], *names: str) -> Kernel:
 def _same_unary(function: Callable[[Array], Array], *names: str) -> Kernel:
     """Register a function whose result has the operand's dtype."""
 
-    @kernel(*names)
+    @kernel(*names, ufunc=_ufunc(function))
     def run(self: Array) -> Array:
         return rounded(function(wide(self)), self.dtype)
 

@@ -10,7 +10,6 @@ from gpu2npu.emulator.device.memory.memory import (
     memory_allocated,
     memory_cached,
     memory_reserved,
-    memory_summary,
     reset_accumulated_memory_stats,
     reset_max_memory_allocated,
     reset_max_memory_cached,
@@ -20,7 +19,7 @@ from gpu2npu.emulator.device.memory.memory import (
 from gpu2npu.emulator.device.memory.memory_history import dump_snapshot as _dump_snapshot
 from gpu2npu.emulator.device.memory.memory_history import record_memory_history as _record_memory_history
 from gpu2npu.emulator.device.memory.memory_history import snapshot as _snapshot
-from gpu2npu.emulator.device.memory.memory_stats import memory_stats
+from gpu2npu.emulator.device.memory.memory_stats import memory_stats, memory_summary
 
 from ._unsupported import (
     NPUPluggableAllocator,

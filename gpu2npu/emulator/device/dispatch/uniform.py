@@ -1,0 +1,121 @@
+"""Operators that are one ufunc, of float32 tensors that fill their memory and have one shape, or of one and a number.
+
+Nothing is converted, broadcast or refused there, and all about the result but its values is known from the memory of
+the first operand: a small operator costs little more than the ufunc and the way between C++ and Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+
+from gpu2npu.emulator.device.dispatch.limits import argument_check
+from gpu2npu.emulator.device.dispatch.operator_errors import with_operator
+from gpu2npu.emulator.device.dispatch.signature import Signature
+from gpu2npu.emulator.device.dispatch.tally import Tally
+from gpu2npu.emulator.device.memory.memory import Block, blocks
+from gpu2npu.emulator.device.tensor import on_npu_like
+from gpu2npu.emulator.kernels.registry import quiet_context
+
+Operator = Callable[..., Any]
+
+_FLOAT32 = torch.float32
+
+
+def operator(signature: Signature, ufunc: np.ufunc | None, entry: Tally, otherwise: Operator) -> Operator:
+    """The function that PyTorch calls for an overload that `ufunc` computes of float32 arrays: `otherwise` without it.
+
+    Args:
+        signature: The overload, functional or in place.
+        ufunc: Of one or two arrays.
+        entry: The operator's count.
+        otherwise: Takes any arguments, and counts itself.
+    """
+    if ufunc is None or signature.outs or not signature.only_tensors or len(signature.tensors) != ufunc.nin:
+        return otherwise
+    if "f" * ufunc.nin + "->f" not in ufunc.types or argument_check(signature) is not None:
+        return otherwise
+    make = _binary if ufunc.nin == 2 else _unary
+    return make(signature, ufunc, entry, otherwise)
+
+
+def _binary(signature: Signature, ufunc: np.ufunc, entry: Tally, otherwise: Operator) -> Operator:
+    name, is_in_place = signature.name, bool(signature.writes)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        start = perf_counter()
+        if kwargs or len(args) != 2:
+            return otherwise(*args, **kwargs)
+        first, second = args
+        block = _filled(first)
+        if block is None:
+            return otherwise(first, second)
+        right: Any
+        if second.__class__ is float or second.__class__ is int:
+            right = second
+        else:
+            other = _filled(second)
+            if other is None or other.shape != block.shape or other.pool is not block.pool:
+                return otherwise(first, second)
+            right = other()
+        try:
+            if is_in_place:
+                left = block()
+                quiet_context().run(ufunc, left, right, left)
+                result = first
+            else:
+                result = on_npu_like(quiet_context().run(ufunc, block(), right), block)
+        except MemoryError:
+            return otherwise(first, second)
+        except Exception as error:
+            raise with_operator(error, name, args, kwargs)  # noqa: B904
+        entry[0] += 1
+        entry[1] += perf_counter() - start
+        return result
+
+    return run
+
+
+def _unary(signature: Signature, ufunc: np.ufunc, entry: Tally, otherwise: Operator) -> Operator:
+    name, is_in_place = signature.name, bool(signature.writes)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        start = perf_counter()
+        block = None if kwargs or len(args) != 1 else _filled(args[0])
+        if block is None:
+            return otherwise(*args, **kwargs)
+        try:
+            values = block()
+            if is_in_place:
+                quiet_context().run(ufunc, values, values)
+                result = args[0]
+            else:
+                result = on_npu_like(quiet_context().run(ufunc, values), block)
+        except MemoryError:
+            return otherwise(*args)
+        except Exception as error:
+            raise with_operator(error, name, args, kwargs)  # noqa: B904
+        entry[0] += 1
+        entry[1] += perf_counter() - start
+        return result
+
+    return run
+
+
+def _filled(tensor: torch.Tensor) -> Block | None:
+    """The memory of a float32 tensor with dimensions that fills it in C order; None for any other tensor."""
+    block = blocks.get(tensor.data_ptr())
+    if (
+        block is not None
+        and block.dtype is _FLOAT32
+        and block.shape
+        and tensor.shape == block.shape
+        and tensor.dtype is _FLOAT32
+        and tensor.is_contiguous()
+    ):
+        return block
+    return None
