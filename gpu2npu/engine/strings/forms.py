@@ -36,3 +36,9 @@ def is_cut(side: ast.AST) -> bool:
     """`str(device)[:4]`, whose length is that of the text it is compared with, and of no other"""
     upper = side.slice.upper if isinstance(side, ast.Subscript) and isinstance(side.slice, ast.Slice) else None
     return isinstance(upper, ast.Constant)
+
+
+def chooses_column(call: ast.AST | None) -> bool:
+    """Return whether an option is for the column that a profiler's table is sorted by: `--profile_sort`."""
+    names = map(string_value, call.args) if isinstance(call, ast.Call) and last_name(call.func) in FLAGS else ()
+    return any("sort" in name.lower().replace("-", "_").split("_") for name in names if name)

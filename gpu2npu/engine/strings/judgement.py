@@ -6,9 +6,18 @@ The judgement climbs from the string to what uses it: an argument, a comparison,
 from __future__ import annotations
 
 import ast
-import re
 
-from gpu2npu.engine.strings.forms import FLAGS, indexes, is_cut, is_flag, is_glued, is_list_of_names
+from gpu2npu.engine.strings.features import enables_feature
+from gpu2npu.engine.strings.fixtures import fixture_of, params_of
+from gpu2npu.engine.strings.forms import (
+    FLAGS,
+    chooses_column,
+    indexes,
+    is_cut,
+    is_flag,
+    is_glued,
+    is_list_of_names,
+)
 from gpu2npu.engine.strings.handed_on import is_handed_on
 from gpu2npu.engine.strings.keys import is_key, keys_of
 from gpu2npu.engine.strings.places import NO, UNSURE, YES, StringPlace, allowed, strings_of
@@ -37,8 +46,6 @@ _LOOKED_UP = frozenset(
 _CONTAINERS = frozenset({"append", "appendleft", "add", "insert", "extend", "remove", "discard"})
 # Assertions of unittest and NumPy that compare their arguments.
 _COMPARED = frozenset({"assertEqual", "assertNotEqual", "assertIs", "assertIn", "assertNotIn", "assert_equal"})
-# In names of what only NVIDIA's GPUs, or libraries for them, do.
-_FEATURE = re.compile(r"(^|_)(ipc|nvlink|nvshmem|nvtx|gds|tensorrt|trt)(_|$)", re.IGNORECASE)
 _NPU = "npu"  # a table with such a key has an entry for NPUs already
 
 
@@ -109,7 +116,7 @@ def _element(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) ->
         return _beside(place.siblings.inside(parent), place, role)
     if isinstance(above, ast.Subscript) and above.slice is parent:
         return None
-    if isinstance(above, ast.keyword) and _chooses_column(place.parent(above)):
+    if isinstance(above, ast.keyword) and chooses_column(place.parent(above)):
         return UNSURE
     index = place.siblings.position(parent, child)
     option = string_value(parent.elts[index - 1]) if index else None
@@ -188,7 +195,7 @@ def _comparison(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
     assert isinstance(parent, ast.Compare)
     sides = [parent.left, *parent.comparators]
     others = [part for side in sides if side is not child for part in (side, *elements(side))]  # in (device, other)
-    if _enables_feature(parent, place) or any(map(is_cut, sides)):
+    if enables_feature(parent, place) or any(map(is_cut, sides)):
         return UNSURE
     if is_key(parent, place):  # judged as the place where it is looked up
         return _beside(keys_of(parent.comparators[0], place), place, role) or UNSURE
@@ -200,19 +207,10 @@ def _has_role(node: ast.AST, place: StringPlace, role: Role) -> bool:
     with: `x == "cpu"` beside `x == "cuda"`."""
     if holds(node, role) or _stands_for(node, place, role) or _is_given_on(node, place, role):
         return True
+    fixture = fixture_of(node, place)
+    if fixture is not None:
+        return is_word(fixture.name, role) or _beside(params_of(fixture, place), place, role) == YES
     return _beside(place.siblings.compared(node, place.names.file), place, role) == YES
-
-
-def _enables_feature(comparison: ast.Compare, place: StringPlace) -> bool:
-    """Return whether a comparison decides on a feature of NVIDIA's own: `use_cuda_ipc = backend == "nccl"`."""
-    child: ast.AST = comparison
-    parent = place.parent(child)
-    while isinstance(parent, (ast.BoolOp, ast.UnaryOp)):
-        child, parent = parent, place.parent(parent)
-    if isinstance(parent, ast.keyword):
-        return _FEATURE.search(parent.arg or "") is not None
-    targets = parent.targets if isinstance(parent, ast.Assign) else [getattr(parent, "target", None)]
-    return any(_FEATURE.search(last_name(target) or "") for target in targets if target is not None)
 
 
 def _stands_for(name: ast.AST, place: StringPlace, role: Role) -> bool:
@@ -228,11 +226,21 @@ def _assignment(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role)
     else:
         assert isinstance(parent, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr))
         targets = [parent.target]
+    verdict = _member(parent, place, role) if isinstance(parent, ast.Assign) else None
     if isinstance(parent, ast.AnnAssign) and child is not parent.annotation:
         verdict = _beside(allowed(parent.annotation), place, role)
-        if verdict is not None:
-            return verdict
+    if verdict is not None:
+        return verdict
     return YES if any(holds(target, role) or _is_given_on(target, place, role) for target in targets) else UNSURE
+
+
+def _member(assignment: ast.Assign, place: StringPlace, role: Role) -> str | None:
+    """Judge a member of an `Enum` by the others and by the name of the class: `CUDA = "cuda"`."""
+    cls = place.parent(assignment)
+    if not isinstance(cls, ast.ClassDef) or not any((last_name(base) or "").endswith("Enum") for base in cls.bases):
+        return None
+    values = strings_of(each.value for each in cls.body if isinstance(each, ast.Assign))
+    return _beside(values, place, role) or (YES if is_word(cls.name, role) else None)
 
 
 def _is_given_on(name: ast.AST, place: StringPlace, role: Role) -> bool:
@@ -348,17 +356,11 @@ def _flag(call: ast.Call, keyword: str | None, place: StringPlace, role: Role) -
     names = [*call.args, *(each.value for each in call.keywords if each.arg == "dest")]
     if any(is_word(name.lstrip("-"), role) for name in map(string_value, names) if name):
         return YES
-    if _chooses_column(call):
+    if chooses_column(call):
         return UNSURE
     values = [each.value for each in call.keywords]
     choices = [choice for value in values for choice in elements(value)]
     return _beside(strings_of([*values, *choices]), place, role) or UNSURE
-
-
-def _chooses_column(call: ast.AST | None) -> bool:
-    """Return whether an option is for the column that a profiler's table is sorted by: `--profile_sort`."""
-    names = map(string_value, call.args) if isinstance(call, ast.Call) and last_name(call.func) in FLAGS else ()
-    return any("sort" in name.lower().replace("-", "_").split("_") for name in names if name)
 
 
 def _method_of_string(parent: ast.AST, child: ast.AST, place: StringPlace, role: Role) -> str | None:
@@ -388,6 +390,7 @@ _HANDLERS = {
     ast.NamedExpr: _assignment,
     ast.arguments: _default,
     ast.Return: _returned,
+    ast.Yield: _returned,
     ast.MatchValue: _further,
     ast.MatchOr: _further,
     ast.match_case: _case,

@@ -12,11 +12,13 @@ from gpu2npu.python.tree.file import PythonFile
 from gpu2npu.python.tree.scopes import Scope
 from gpu2npu.python.tree.syntax import (
     FUNCTIONS,
+    Function,
     arguments,
     dotted_name,
     elements,
     last_name,
     returned_values,
+    statements,
     string_value,
 )
 
@@ -37,13 +39,14 @@ class Siblings:
         self._reads: dict[str, list[tuple[ast.Name, Scope]]] | None = None
 
     def inside(self, node: ast.AST) -> frozenset[str]:
-        """The strings that a list, tuple or set has as elements, a dict as keys, a function as returned values."""
+        """The strings that a list, tuple or set has as elements, a dict as keys, a function as returned and yielded
+        values."""
         if node not in self._inside:
             nodes: Iterable[ast.AST | None] = _elements(node)
             if isinstance(node, ast.Dict):
                 nodes = node.keys
             elif isinstance(node, FUNCTIONS):
-                nodes = (part for value in returned_values(node) for part in (value, *elements(value)[:1]))
+                nodes = (part for value in _results(node) for part in (value, *elements(value)[:1]))
             self._inside[node] = strings_of(nodes)
         return self._inside[node]
 
@@ -83,6 +86,14 @@ def _elements(node: ast.AST) -> Iterator[ast.AST]:
     """The elements of a display, with the arguments of `pytest.param("cuda", id="gpu")` in it."""
     for each in elements(node):
         yield from each.args if isinstance(each, ast.Call) and last_name(each.func) == "param" else (each,)
+
+
+def _results(function: Function) -> Iterator[ast.expr]:
+    """The values that a function returns, or yields in statements of their own."""
+    yield from returned_values(function)
+    for node in statements(function.body):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Yield) and node.value.value is not None:
+            yield node.value.value
 
 
 def _comparisons(file: PythonFile) -> dict[tuple[Scope, str], frozenset[str]]:

@@ -62,6 +62,12 @@ DEVICES = [
     "import pytest\nPLACES = [pytest.param('cpu'), pytest.param('cuda:0')]",
     "@pytest.fixture(params=['cuda'])\ndef device(request): ...",
     "@pytest.mark.parametrize('device', ['cuda'])\ndef test(device): ...",
+    "import pytest\n@pytest.fixture(params=['cuda', 'cpu'])\ndef kind(request):\n    if request.param == 'cuda': ...",
+    "import pytest\n@pytest.fixture(params=['cuda'])\ndef device(request):\n    if request.param != 'cuda': ...",
+    "def kinds():\n    if ok:\n        yield 'cuda'\n    yield 'cpu'",
+    "def devices():\n    yield 'cuda'",
+    "class Kind(str, Enum):\n    CPU = 'cpu'\n    CUDA = 'cuda'",
+    "class Device(StrEnum):\n    CUDA = 'cuda'",
     "for device in ['cpu', 'cuda']: ...",
     "Kind = Literal['cpu', 'cuda']",
     "for kind in ['cpu'] + (['cuda'] if ok else []): ...",
@@ -159,6 +165,10 @@ def test_what_is_no_device_stays_without_a_word(rulebook, text: str) -> None:
 
 
 DOUBTFUL = [
+    "class Library(Enum):\n    CUDA = 'cuda'",
+    "class Names:\n    CPU = 'cpu'\n    CUDA = 'cuda'",
+    "def f(request):\n    if request.param == 'cuda': ...",
+    "import pytest\n@pytest.fixture\ndef kind(request):\n    yield 'cuda'",
     "if str(device)[:4] == 'cuda': ...",
     "kind = name = pick()\nif kind.startswith(name) or name.startswith(kind) or kind == 'cuda': ...",
     "where = 'cuda'\ndef f(where):\n    return torch.zeros(2, device=where)",
