@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from gpu2npu.engine.context import ProjectContext
+from gpu2npu.engine.elsewhere.alone import leave_devices_alone
 from gpu2npu.engine.elsewhere.code import elsewhere, holds_any
 from gpu2npu.engine.elsewhere.cuda import KERNELS, NAMED, RETAINED, asks_for_device
 from gpu2npu.engine.elsewhere.devices import leave_devices
@@ -77,6 +78,7 @@ def migrate_python(
             names = Names(file, context.project, wanted=table.users_names)
         matches = find_matches(names, context, table, skips)
         leave_devices(names, table, matches)
+        leave_devices_alone(names, table, matches)
         if matches.edits or matches.found or matches.questions:
             _leave_other_branches(matches, names, table)
         for question in matches.questions:

@@ -26,7 +26,7 @@ from gpu2npu.python.tree.syntax import (
 from gpu2npu.records import Bounds, FindingKind, Found, Severity
 from gpu2npu.rulebook.rule import Rule
 
-_STAYS = "Its device stays as it is: on an NPU give it the CPU, or what the package has for Ascend."
+STAYS = "Its device stays as it is: on an NPU give it the CPU, or what the package has for Ascend."
 _SHARED = "It is given a device that other code uses as well, and that is the NPU now: give it the CPU here."
 _MOVED = "It is given what is on the NPU now: give it a copy on the CPU here."
 _PLAIN = (ast.Constant, ast.JoinedStr)
@@ -71,15 +71,15 @@ def leave_devices(names: Names, table: RuleTable, matches: Matches) -> None:
             continue
         matches.edits = [edit for edit in matches.edits if not holds(place, edit.place)]
         matches.found = [found for found in matches.found if not holds(place, found.place)]
-        matches.found.append(_finding(rule, place, names, _STAYS))
+        matches.found.append(stays_finding(rule, place, names, STAYS))
     for given in devices.shared:
         edited = [each for each in given.values if any(holds(each.place, edit.place) for edit in matches.edits)]
         if edited:
             advice = _SHARED if any(each.is_device for each in edited) else _MOVED
-            matches.found.append(_finding(given.rule, given.place, names, advice))
+            matches.found.append(stays_finding(given.rule, given.place, names, advice))
 
 
-def _finding(rule: Rule, place: Bounds, names: Names, advice: str) -> Found:
+def stays_finding(rule: Rule, place: Bounds, names: Names, advice: str) -> Found:
     message = f"{rule.why} {advice}"
     return Found(place, rule.id, FindingKind.REVIEW, names.file.text[slice(*place)], message, Severity.CHANGE)
 

@@ -1,0 +1,126 @@
+"""Code that computes with a package that knows no NPU, and has nothing of PyTorch: its devices stay as they are."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+
+from gpu2npu.engine.elsewhere.devices import STAYS, stays_finding
+from gpu2npu.engine.elsewhere.foreign_calls import foreign_rule
+from gpu2npu.engine.imports import imported_packages
+from gpu2npu.engine.matches import Matches
+from gpu2npu.engine.strings.words import holds as is_named_so
+from gpu2npu.engine.strings.words import is_word
+from gpu2npu.engine.table import RuleTable
+from gpu2npu.python.meaning.names import Names
+from gpu2npu.python.text.offsets import holds
+from gpu2npu.python.tree.nodes import walk
+from gpu2npu.python.tree.syntax import DEFINITIONS, IMPORTS, argument_keyword, argument_value, arguments, string_value
+from gpu2npu.records import Edit
+from gpu2npu.rulebook.rule import Role, Rule
+
+_TORCH, _CUDA = "torch", "cuda"
+_MOVES = frozenset({"to", "cuda"})
+_Region = ast.Module | ast.ClassDef
+# What may stand between a device and the call that it is given to.
+_BETWEEN = (ast.JoinedStr, ast.FormattedValue, ast.IfExp, ast.BoolOp, ast.List, ast.Tuple, ast.Dict, ast.keyword)
+
+
+def leave_devices_alone(names: Names, table: RuleTable, matches: Matches) -> None:
+    """Drop the edits of devices in files and classes that compute with such a package alone, and report the places."""
+    role = next((each.role for each in table.strings if each.text == _CUDA), None)
+    if role is None or not matches.edits or table.foreign_packages.isdisjoint(imported_packages(names.file)):
+        return
+    code = _Code(names, table, role)
+    ruled = {each.rule.id for each in table.strings if each.role is role}
+    for region in code.regions():
+        bounds = (0, len(names.file.text)) if isinstance(region, ast.Module) else names.file.bounds(region)
+        inside = [edit for edit in matches.edits if edit.rule in ruled and holds(bounds, edit.place)]
+        rule = code.package_of(region) if inside else None
+        if rule is None:
+            continue
+        left = [edit for edit in inside if not code.is_given_away(edit, region)]
+        matches.edits = [edit for edit in matches.edits if edit not in left]
+        matches.found += [stays_finding(rule, edit.shown or edit.place, names, STAYS) for edit in left]
+
+
+class _Code:
+    """Asks of the regions of one file which package they compute with."""
+
+    def __init__(self, names: Names, table: RuleTable, role: Role) -> None:
+        self.names, self.table, self.role = names, table, role
+
+    def regions(self) -> Iterator[_Region]:
+        """The file, or its innermost classes with imports of their own, where nothing is of PyTorch."""
+        tree = self.names.file.tree
+        if not any(_TORCH in package for package in imported_packages(self.names.file)):
+            yield tree
+            return
+        for node in walk(tree):
+            if not isinstance(node, ast.ClassDef) or any(isinstance(each, ast.ClassDef) for each in walk(*node.body)):
+                continue
+            inside = [each for each in walk(*node.body) if isinstance(each, IMPORTS)]
+            if inside and not any(_is_of_torch(each) for each in walk(*node.body)):
+                yield node
+
+    def package_of(self, region: _Region) -> Rule | None:
+        """The rule for the package that a region gives devices to; None where it moves what it computes with, or gives
+        other packages devices as well."""
+        found: Rule | None = None
+        decorators = _in_decorators(region)
+        for call in walk(*region.body):
+            if not isinstance(call, ast.Call) or call in decorators:
+                continue
+            if isinstance(call.func, ast.Attribute) and call.func.attr in _MOVES:
+                return None
+            qualified = self.names.qualified(call.func, self.names.file.scope_of(call)) or ""
+            if not any(map(self._is_device, arguments(call))):
+                continue
+            rule = foreign_rule(qualified, self.names, self.table)
+            if rule is None and self._is_of_others(qualified):
+                return None
+            found = found or rule
+        return found
+
+    def _is_device(self, argument: ast.expr | ast.keyword) -> bool:
+        value = argument_value(argument)
+        text = string_value(value.values[0] if isinstance(value, ast.JoinedStr) and value.values else value)
+        is_text = (text or "").partition(":")[0] == _CUDA
+        is_named = isinstance(value, (ast.Name, ast.Attribute)) and is_named_so(value, self.role)
+        return is_text or is_named or is_word(argument_keyword(argument), self.role)
+
+    def _is_of_others(self, qualified: str) -> bool:
+        """Return whether a name is of another package that is neither Python's nor the project's own."""
+        package = qualified.partition(".")[0]
+        is_theirs = package in imported_packages(self.names.file) and package not in sys.stdlib_module_names
+        return is_theirs and self.names.project.module_path(package, self.names.path) is None
+
+    def is_given_away(self, edit: Edit, region: _Region) -> bool:
+        """Return whether a device is written in a call of other code, which may give it to PyTorch; the parameters of
+        a test stay in it."""
+        file = self.names.file
+        strings = (each for each in walk(*region.body) if isinstance(each, (ast.Constant, ast.JoinedStr)))
+        node: ast.AST | None = next((each for each in strings if holds(file.bounds(each), edit.place)), None)
+        while node is not None and not isinstance(node, ast.Call):
+            node = file.parents.get(node) if isinstance(file.parents.get(node), (*_BETWEEN, ast.Call)) else None
+        if node is None or node in _in_decorators(region):
+            return False
+        scope = file.scope_of(node)
+        if self.names.definition(node.func, scope) is not None:
+            return True
+        qualified = self.names.qualified(node.func, scope) or ""
+        return self._is_of_others(qualified) and foreign_rule(qualified, self.names, self.table) is None
+
+
+def _in_decorators(region: _Region) -> frozenset[ast.AST]:
+    """The nodes of decorators, which give a test its parameters."""
+    decorated = (node for node in walk(*region.body) if isinstance(node, DEFINITIONS))
+    return frozenset(node for each in decorated for node in walk(*each.decorator_list))
+
+
+def _is_of_torch(node: ast.AST) -> bool:
+    if isinstance(node, IMPORTS):
+        module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+        return any(_TORCH in name for name in (module, *(alias.name for alias in node.names)))
+    return isinstance(node, ast.Name) and _TORCH in node.id
