@@ -52,11 +52,11 @@ def _marks(node: Node, keys: tuple[str, ...], knowledge: Knowledge) -> Iterator[
     elif isinstance(node, Items):
         yield from _item_marks(node, keys, knowledge)
     elif node.value:
-        found = _value_marks(node.value, keys, frozenset(), knowledge, node.block, _has_commands(keys))
+        found = _value_marks(node.value, keys, frozenset(), knowledge, node.block, has_commands(keys))
         yield from placed(node, found)
 
 
-def _has_commands(keys: Sequence[str]) -> bool:
+def has_commands(keys: Sequence[str]) -> bool:
     """Return whether a value below some keys is a command line."""
     return any(key.lower() in _COMMANDS for key in keys[-2:])
 
@@ -102,13 +102,13 @@ def _item_marks(node: Items, keys: tuple[str, ...], knowledge: Knowledge) -> Ite
     option: str | None = None
     for item in node.items:
         if not isinstance(item, Scalar):
-            if _has_commands(keys):  # commands = [["pytest", "-q"]]
+            if has_commands(keys):  # commands = [["pytest", "-q"]]
                 yield from words_marks(listed_words(item), knowledge)
             yield from _marks(item, keys, knowledge)
             option = None
         elif item.value:
             under = (*keys, option) if option is not None else keys
-            runs = _has_commands(under) and not words
+            runs = has_commands(under) and not words
             yield from placed(item, _value_marks(item.value, under, strings, knowledge, item.block, runs))
             option = item.value if _OPTION.fullmatch(item.value) else None
 

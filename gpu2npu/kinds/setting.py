@@ -111,7 +111,7 @@ def _in_python(work: FileRules, node: ast.Constant, scope: Scope) -> bool:
     """Apply the rule for a string that is a value in a dictionary, or the key of a number, and return whether there was
     one."""
     node = _number_of(work.file, node) or node
-    keys = tuple(reversed(list(_keys(work.file, node))))
+    keys = tuple(reversed(list(keys_above(work.file, node))))
     rules = work.table.of(SettingMatch.key).get(keys[-1], ()) if keys else ()
     for rule in rules:
         text = StringText.of(work.file, node)
@@ -154,7 +154,7 @@ def _number_of(file: PythonFile, key: ast.Constant) -> ast.Constant | None:
     return value if isinstance(value, ast.Constant) and isinstance(value.value, (int, float)) else None
 
 
-def _keys(file: PythonFile, node: ast.expr) -> Iterator[str]:
+def keys_above(file: PythonFile, node: ast.expr) -> Iterator[str]:
     """Yield the keys above a value in displays of dictionaries and calls of `dict`, from the innermost on."""
     below: ast.AST = node
     for above in file.above(node):

@@ -10,6 +10,7 @@ from difflib import SequenceMatcher
 from gpu2npu.formats.json_reader import read_json
 from gpu2npu.formats.kinds import HEAD_BYTES, FileKind, kind_of
 from gpu2npu.formats.nodes import FormatError, Items, Mapping, Node, Scalar
+from gpu2npu.formats.settings import has_commands
 from gpu2npu.formats.toml_reader import read_toml
 from gpu2npu.formats.yaml_reader import read_yaml
 from gpu2npu.project.learn.observed import Observed, Sample
@@ -35,13 +36,15 @@ def configuration_differences(path: str, before: str, after: str) -> Iterator[Ob
 def _settings(path: str, before: str, after: str, kind: FileKind) -> Iterator[Observed]:
     """Settings that have another value."""
     old, new = list(_flat(_read(before, kind), ())), list(_flat(_read(after, kind), ()))
-    if [keys for keys, *_ in old] != [keys for keys, *_ in new]:
-        values = {keys: value for keys, value, _ in new}
-        pairs = [(setting, values.get(setting[0])) for setting in old]
-    else:
-        pairs = [(setting, value) for setting, (_, value, _) in zip(old, new, strict=True)]
-    for (keys, value, start), target in pairs:
-        if value and target and value != target and keys and all(map(_KEY.fullmatch, keys)):
+    matcher = SequenceMatcher(None, [keys for keys, *_ in old], [keys for keys, *_ in new], autojunk=False)
+    pairs = [
+        (old[block.a + index], new[block.b + index])
+        for block in matcher.get_matching_blocks()
+        for index in range(block.size)
+    ]
+    for (keys, value, start), (_, target, _) in pairs:
+        is_command = " " in (value or "") and has_commands(keys)
+        if value and target and value != target and keys and all(map(_KEY.fullmatch, keys)) and not is_command:
             line = before.count("\n", 0, start) + 1
             match = {"setting": ".".join(keys), "values": [value]}
             yield Observed(match, {"rename": target}, path, line, (_sample(keys, value),))

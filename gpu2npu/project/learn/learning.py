@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,8 @@ from gpu2npu.project.tree.discovery import discover
 from gpu2npu.project.tree.mirror import read_files
 from gpu2npu.python.project.project import Project
 from gpu2npu.rulebook import Rulebook, load_rulebook
+
+_UNOWNED = frozenset({"string", "method", "attribute"})  # kinds that match whatever object or file it is
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ class Learned:
 def learn_rules(before: Path, after: Path, version: str, known: Sequence[Path] = ()) -> Learned:
     """Propose rules for what a migration by hand made of a project, beside the built-in ones and those of some files.
 
-    A rule is proposed only if without it more lines differ from the version after.
+    A rule is proposed only if without it more lines differ from the version after, and one for a string or a member of
+    whatever object only if it changes nothing that was left as it is by hand.
 
     Raises:
         UsageError: A folder cannot be read.
@@ -54,6 +58,7 @@ def learn_rules(before: Path, after: Path, version: str, known: Sequence[Path] =
     before_model, after_model = _model(old), _model(new)
     without = differences(migrated(before, settings, old, known_rules), new)
     found = list(candidates(_observed(old, new, before_model, after_model), known_rules)) if without else []
+    found = [each for each in found if _is_not_against(before, settings, old, new, each, known_rules)]
     proposals = with_examples(found, known_rules, version)
     retained = with_examples(_of_use(before, settings, old, new, proposals, known_rules), known_rules, version)
     left = differences(migrated(before, settings, old, with_proposals(known_rules, retained)), new)
@@ -80,6 +85,23 @@ def _of_use(
         if differing <= least:
             least, proposals = differing, others
     return proposals
+
+
+def _is_not_against(
+    source: Path, settings: Settings, old: Texts, new: Texts, proposal: Proposal, known: Rulebook
+) -> bool:
+    """Return whether a proposal names its owner, or changes no line that already is as in the version after."""
+    if proposal.rule.match.key not in _UNOWNED:
+        return True
+    without, with_it = (
+        Counter(
+            (each.path, line)
+            for each in differences(migrated(source, settings, old, rulebook), new)
+            for line in each.after
+        )
+        for rulebook in (known, with_proposals(known, [proposal]))
+    )
+    return not with_it - without
 
 
 def _texts(folder: Path) -> dict[str, str]:

@@ -7,12 +7,13 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from gpu2npu.kinds.setting import keys_above
 from gpu2npu.project.learn.alignment import aligned
 from gpu2npu.project.learn.generalization import UnsaidError, call_rule, code_rule, statement_text
 from gpu2npu.project.learn.meaning import FileMeanings
 from gpu2npu.project.learn.observed import Observed, Sample
 from gpu2npu.python.meaning.names import Names
-from gpu2npu.python.tree.syntax import FUNCTIONS, Import, blocks, imported_names, local_name, string_value
+from gpu2npu.python.tree.syntax import FUNCTIONS, Import, blocks, imported_names, last_name, local_name, string_value
 from gpu2npu.rulebook.match import Json
 
 VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
@@ -144,7 +145,9 @@ class _Versions:
             return
         if VARIABLE.fullmatch(old) and VARIABLE.fullmatch(new):
             yield self._seen(({"environment": old}, {"rename": new}), one)
-        else:
+        elif keys := tuple(reversed(list(keys_above(self.old.file, one)))):
+            yield self._seen(({"setting": ".".join(keys), "values": [old]}, {"rename": new}), one)
+        elif is_specific(old):
             yield self._seen(({"string": old}, {"rename": new}), one)
 
     def _attribute(self, one: ast.Attribute, other: ast.Attribute) -> Iterator[Observed]:
@@ -155,6 +158,8 @@ class _Versions:
         call = self.old.file.parents[one]
         if cls is not None:
             yield self._seen(({"member": f"{cls}.{one.attr}"}, {"rename": other.attr}), one)
+        elif not is_specific(one.attr):
+            return
         elif isinstance(call, ast.Call) and call.func is one:
             yield self._seen(({"method": one.attr}, {"rename": other.attr}), one)
         else:
@@ -173,7 +178,8 @@ class _Versions:
     def _call(self, one: ast.Call, other: ast.Call) -> Iterator[Observed]:
         yield from self._expression(one.func, other.func)
         name = self.old.qualified(one.func)
-        callee = name or (f"*.{one.func.attr}" if isinstance(one.func, ast.Attribute) else None)
+        any_owner = isinstance(one.func, ast.Attribute) and is_specific(one.func.attr)
+        callee = name or (f"*.{last_name(one.func)}" if any_owner else None)
         if callee is None or self.old.is_own(one.func):
             callee = None
         for index, (value, replacement) in enumerate(zip(one.args, other.args, strict=True)):
@@ -249,6 +255,12 @@ class _Versions:
                     yield Sample("example.py", f"{imports}{text}\n")
         if file.text.count("\n") < _LONGEST:
             yield Sample("example.py", file.text)
+
+
+def is_specific(text: str) -> bool:
+    """Return whether a rule may be meant for a text wherever it stands, since it is more than one word: `gpu` may mean
+    anything in other projects, `to_gpu` and `gpu-pinned` have a meaning of their own."""
+    return len(re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", text)) > 1
 
 
 def _expressions(node: ast.AST, field: str) -> list[ast.AST]:

@@ -145,3 +145,40 @@ def test_what_a_known_rule_does_is_not_proposed_and_an_unread_file_is_named(tmp_
         (tmp_path / folder / "other.py").write_text(other, encoding="utf-8")
     found = learn_rules(tmp_path / "before", tmp_path / "after", VERSION)
     assert (found.proposals, found.unread) == ((), ("other.py",))
+
+
+def _learned_from(folder: Path, before: dict[str, str], after: dict[str, str]) -> list[tuple[object, object]]:
+    for name, texts in (("before", before), ("after", after)):
+        for path, text in texts.items():
+            (folder / name).mkdir(exist_ok=True)
+            (folder / name / path).write_text(text, encoding="utf-8")
+    found = learn_rules(folder / "before", folder / "after", VERSION)
+    entries = json.loads(rule_file(found.proposals))["rules"]
+    return [(entry["match"], entry["then"]) for entry in entries]
+
+
+def test_a_word_that_may_mean_anything_is_no_rule(tmp_path: Path) -> None:
+    before = "x = 'gpu'\ny.gpu = y.gpu(1)\nprint(z.gpu)\n"
+    assert _learned_from(tmp_path, {"a.py": before}, {"a.py": before.replace("gpu", "npu")}) == []
+
+
+def test_a_string_that_stays_somewhere_is_no_rule(tmp_path: Path) -> None:
+    before = {"a.py": "x = ['old-pool']\ny = ['old-pool', 2]\nz = ['old-pool', 3]\n", "a.yaml": "a: old-pool\n"}
+    after = {"a.py": before["a.py"].replace("old-pool", "new-pool"), "a.yaml": before["a.yaml"]}
+    assert _learned_from(tmp_path, before, after) == []
+
+
+def test_a_string_with_a_meaning_of_its_own_is_a_rule(tmp_path: Path) -> None:
+    before = "x = ['gpu-pinned', 'gpu']\n"
+    found = _learned_from(tmp_path, {"a.py": before}, {"a.py": before.replace("gpu-p", "npu-p")})
+    assert found == [({"string": "gpu-pinned"}, {"rename": "npu-pinned"})]
+
+
+def test_settings_in_dictionaries_are_settings_and_lists_are_compared_by_place(tmp_path: Path) -> None:
+    python = "settings = {'eng': {'kind': 'gpu'}, 'plot': {'kind': 'gpu'}}\n"
+    yaml = "stages:\n  - kind: gpu\n  - kind: cpu\nenv:\n  LIB_GPU_A: 1\nrun: launch --gpus 4\n"
+    before = {"a.py": python, "a.yaml": yaml}
+    new_yaml = yaml.replace("kind: gpu", "kind: npu").replace("LIB_GPU_A", "LIB_NPU_A").replace("--gpus", "--npus")
+    after = {"a.py": python.replace("'gpu'", "'npu'", 1), "a.yaml": new_yaml}
+    settings = [({"setting": each, "values": ["gpu"]}, {"rename": "npu"}) for each in ("eng.kind", "stages.kind")]
+    assert sorted(map(str, _learned_from(tmp_path, before, after))) == sorted(map(str, settings))
